@@ -17,11 +17,11 @@ export interface Surroundings {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly workingFolder: string;
   readonly signal: AbortSignal;
-  /** Time for a command that follows nothing; `TOTAL_DEADLINE_MS` when absent. */
+  /** Time limit of a command that follows nothing; `TOTAL_DEADLINE_MS` by default. */
   readonly totalDeadlineMs?: number;
 }
 
-/** Long enough for the pages of a list of a million devices. */
+/** Sufficient for all pages of a list of a million devices. */
 const TOTAL_DEADLINE_MS = 120_000;
 
 const AFTER_HELP = `
@@ -29,7 +29,7 @@ Ends with 0 when it is done, 1 when it was refused or has failed, 2 for a wrong 
 answers now, 4 when it is noted and not done yet, 5 when it may have been done. A command that follows nothing (--wait,
 watch) and moves no data gives up after 2 minutes.`;
 
-/** Runs one command line; returns what the process ends with. */
+/** Runs a command line and returns the exit code. */
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
   const { err } = surroundings;
   try {
@@ -78,7 +78,10 @@ function addAction(program: Command, action: Action, surroundings: Surroundings)
   });
 }
 
-/** Mostly a script's variable that is not set: the registry would take an empty host for any host. */
+/**
+ * Refuses empty values, which mostly come from unset script variables. The registry would treat an empty host as any
+ * host.
+ */
 function refuseEmpty(command: Command, options: Options): void {
   const argument = command.registeredArguments.find((_, at) => [command.processedArgs[at]].flat().includes(""));
   if (argument !== undefined) throw new UsageError(`<${argument.name()}> is empty`);
@@ -105,7 +108,7 @@ async function run(
   }
 }
 
-/** Rejects when the work has not ended in time; its calls end when the mesh is closed. */
+/** Rejects when the work exceeds the deadline. Closing the mesh cancels its calls. */
 async function within(totalDeadlineMs: number, { usage }: Action, work: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {

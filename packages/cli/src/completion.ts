@@ -2,10 +2,10 @@ import { quoted } from "@diskmesh/domain";
 import type { Action } from "./action.js";
 import { UsageError } from "./exit-codes.js";
 
-/** A script for the shell: the names of the actions, then the options of the one that was typed. */
+/** Returns a shell script that completes action names and then the options of the typed action. */
 export function completionOf(shell: string, actions: readonly Action[]): string {
   if (shell === "bash") return bash(actions);
-  // zsh understands bash's completions.
+  // zsh supports bash completions.
   if (shell === "zsh") return `autoload -U +X bashcompinit && bashcompinit\n${bash(actions)}`;
   throw new UsageError(`there is no completion for ${quoted(shell)}: give bash or zsh`);
 }

@@ -3,24 +3,24 @@ import { DomainError } from "@diskmesh/domain";
 /** The exit codes of the command, for scripts. */
 export const EXIT_CODES = {
   done: 0,
-  /** Refused, or failed for good: the same again fails again. */
+  /** Refused or failed permanently; a repetition fails again. */
   failed: 1,
-  /** The command line is wrong; nobody was asked. */
+  /** The command line is wrong; no service was called. */
   usage: 2,
-  /** Nobody who could do it answered, or not now: the same again may work. */
+  /** No service that could serve the request answered; a repetition may succeed. */
   unavailable: 3,
-  /** It is noted and not done yet: the same again tells when it is. */
+  /** Accepted and not completed yet; a repetition reports the completion. */
   notYet: 4,
-  /** It may have been done: look, or ask for the same again. */
+  /** The outcome is unknown; check the state or repeat the command. */
   unknown: 5,
 } as const;
 
-/** The command line is wrong, or a file that it needs is missing. No service was asked. */
+/** Thrown when the command line is wrong or a needed file is missing. No service was called. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** An action that ended otherwise than well, and has said why. */
+/** Thrown by an action that failed and has already printed the reason. */
 export class EndedWith extends Error {
   override readonly name = "EndedWith";
 

@@ -7,7 +7,10 @@ import { short, sizeText } from "./output.js";
 const MIN_PAUSE_MS = 200;
 const MAX_PAUSE_MS = 5_000;
 
-/** Asks for what may take its time: once, or with --wait until it is done, telling each time that something has changed. */
+/**
+ * Requests an action that may take time: once, or with --wait until the action is done. Prints each change of the
+ * answer.
+ */
 export async function repeatAction(
   { options, output, signal }: ActionCall,
   done: readonly ActionCode[],

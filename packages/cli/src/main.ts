@@ -4,9 +4,9 @@ import { EXIT_CODES } from "./exit-codes.js";
 const stop = new AbortController();
 process.once("SIGINT", () => stop.abort());
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  // The reader of the output has read enough.
+  // The reader of the output has closed the pipe.
   if (error.code === "EPIPE") process.exit(EXIT_CODES.done);
-  // The request may be done although its answer could not be written: a full disk cuts a list off.
+  // The request may have taken effect although its answer could not be written, e.g. on a full disk.
   process.stderr.write(`diskmesh: cannot write the answer: ${error.message}\n`);
   process.exit(EXIT_CODES.unknown);
 });
@@ -19,7 +19,7 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   signal: stop.signal,
 });
 
-// A connection whose handshake is never answered keeps the process alive, so the process ends itself once all is written.
+// Exits explicitly after all output, because a connection with a pending handshake keeps the process alive.
 process.stdout.write("", (error) => {
   if (!error) process.stderr.write("", () => process.exit(exitCode));
 });

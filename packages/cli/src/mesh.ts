@@ -20,7 +20,10 @@ import { UsageError } from "./exit-codes.js";
 export const SERVICES = ["director", "cpi-dispatcher", "disk-registry"] as const;
 export type ServiceName = (typeof SERVICES)[number];
 
-/** Where services are when no state folder says so: of each one address or, with commas, those of all its processes. */
+/**
+ * Variables with the services' addresses when no state folder has them. A value is an address or a comma-separated list
+ * of all processes' addresses.
+ */
 const ADDRESS_VARIABLES: Readonly<Record<ServiceName, string>> = {
   director: "DISKMESH_DIRECTOR",
   "cpi-dispatcher": "DISKMESH_DISPATCHER",
@@ -32,13 +35,13 @@ const STATE_FOLDER = ".diskmesh";
 const DEADLINE_MS = 30_000;
 
 export interface MeshOptions {
-  /** The folder that `npm start` keeps; by default the nearest `.diskmesh` at or above the working folder. */
+  /** The folder of `npm start`; by default the nearest `.diskmesh` in the working folder or its parents. */
   readonly state: string | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly workingFolder: string;
 }
 
-/** The services that an action asks, each connected to when it is first asked. */
+/** The clients of the services, each created on first use. */
 export class Mesh {
   readonly #options: MeshOptions;
   readonly #clients = new Map<string, { close(): void }>();
@@ -88,12 +91,12 @@ export class Mesh {
     return this.#client(AdminServiceDefinition, service);
   }
 
-  /** Returns the admin client of one of the service's processes. */
+  /** Returns the admin client of a single process of the service. */
   adminAt(service: ServiceName, address: string) {
     return this.#client(AdminServiceDefinition, service, [address]);
   }
 
-  /** Resolves with the health of one of the service's processes. */
+  /** Returns the health client of a single process of the service. */
   health(service: ServiceName, address: string) {
     return this.#client(HealthDefinition, service, [address]);
   }
@@ -125,7 +128,7 @@ export class Mesh {
       try {
         client = createClient(definition, { address, tls, serverRole: service, defaultDeadlineMs: DEADLINE_MS });
       } catch (error) {
-        // The files cannot be used: no service was asked.
+        // The TLS files are unusable; no service was called.
         throw error instanceof InvalidArgumentError ? new UsageError(error.message) : error;
       }
       this.#clients.set(key, client);

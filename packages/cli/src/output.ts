@@ -2,7 +2,7 @@ import type { Writable } from "node:stream";
 import type { Trouble } from "@diskmesh/api/registry";
 import { visible } from "@diskmesh/domain";
 
-/** The cell of each column for an item. */
+/** Functions that return each column's cell for an item. */
 export type Columns<Item> = Readonly<Record<string, (item: Item) => string | number | boolean>>;
 
 export interface OutputOptions {
@@ -18,7 +18,7 @@ const COLOURS: readonly (readonly [word: RegExp, code: number])[] = [
   [/^(ONLINE|ATTACHED|PUBLISHED|DONE|S_OK|serves)/, 32],
 ];
 
-/** Tables for people, JSON for scripts: what was asked for on one stream, what is said beside it on the other. */
+/** Prints tables for users or JSON for scripts. Results go to `out`, messages to `err`. */
 export class Output {
   readonly #options: OutputOptions;
   readonly #hasColours: boolean;
@@ -42,24 +42,24 @@ export class Output {
     }
   }
 
-  /** Prints a call's answer: as JSON for scripts, `text` for people. */
+  /** Prints a call's answer: JSON for scripts, `text` for users. */
   answer(answer: object, text: string): void {
     if (this.isJson) this.#json(answer);
     else for (const line of text.split("\n")) this.#options.out.write(`${this.#coloured(printable(line))}\n`);
   }
 
-  /** One of many that come as they come: a line. */
+  /** Prints an item of a stream as a line. */
   item(item: object, text: string): void {
     this.#options.out.write(this.isJson ? `${visible(JSON.stringify(item))}\n` : `${printable(text)}\n`);
   }
 
-  /** Text as it is, such as a config, unless a terminal would act on it. */
+  /** Prints a text verbatim, such as a config. Control characters are escaped on a terminal. */
   text(text: string): void {
     const lines = text.endsWith("\n") ? text : `${text}\n`;
     this.#options.out.write(this.#options.out.isTTY ? visible(lines) : lines);
   }
 
-  /** Prints a line for people, beside the output. */
+  /** Prints a message to `err`. */
   say(text: string): void {
     this.#options.err.write(`${printable(text)}\n`);
   }
@@ -86,12 +86,12 @@ export class Output {
   }
 }
 
-/** Escapes control characters: answers contain text of other callers, which must not move the cursor of a terminal. */
+/** Escapes control characters, because answers contain text of other callers, which must not control the terminal. */
 function printable(value: string | number | boolean): string {
   return visible(String(value).replace(/[\n\t]/g, " "));
 }
 
-/** The name of an enum's value without that of the enum. */
+/** Returns an enum value's name without the enum's prefix. */
 export function short(value: string): string {
   return value.replace(
     /^(ACTION_CODE|ATTACH_STATE|HOST_STATE|HEALTH|IDENTIFIED_BY|INSTANCE_STATE|JOBS_STATE|METHOD_SCOPE|PUBLICATION_STATE|STEP_STATE|TASK_STATE|TASK_QUEUE|VM_STATE)_/,
@@ -107,7 +107,7 @@ export function sizeText(sizeBytes: number): string {
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
-/** The registry's words for the trouble of a thing, and since when. */
+/** Returns the registry's description of an object's trouble with its start. */
 export function troubleText(trouble: Trouble | undefined): string {
   const { sentence = "", since } = trouble ?? {};
   return since === undefined ? sentence : `${sentence}, since ${timeText(since)}`;

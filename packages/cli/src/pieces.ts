@@ -3,7 +3,10 @@ import { createWriteStream } from "node:fs";
 import { messageOf } from "@diskmesh/domain";
 import { UsageError } from "./exit-codes.js";
 
-/** Writes `what` as it comes; synced to disk when it resolves. For its owner only: it may hold credentials. */
+/**
+ * Streams pieces to a file, synced to disk when this resolves. Only the owner may read the file, because it may contain
+ * credentials.
+ */
 export async function writePieces(
   what: string,
   path: string,
@@ -14,7 +17,7 @@ export async function writePieces(
     throw new UsageError(`cannot write ${what}: ${messageOf(error)}`);
   };
   const closed = once(file, "close").catch(failed);
-  // It may fail before anybody waits for it.
+  // Handled here, because the stream may fail before the promise is awaited.
   closed.catch(() => {});
   await once(file, "open").catch(failed);
   try {

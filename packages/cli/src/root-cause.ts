@@ -2,7 +2,7 @@ import type { Cause, Subject } from "@diskmesh/api/common";
 
 const keyOf = (subject: Subject | undefined): string => `${subject?.kind} ${subject?.name}`;
 
-/** Returns the root cause: follows the first cause of each waiting subject. */
+/** Returns the root cause by following the first cause of each waiting subject. */
 export function rootCause(causes: readonly Cause[]): Cause | undefined {
   const passed = new Set<string>();
   let found = causes[0];

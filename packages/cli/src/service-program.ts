@@ -8,13 +8,13 @@ import { type Options, textOption } from "./action.js";
 import { EndedWith, EXIT_CODES, UsageError } from "./exit-codes.js";
 import type { Output } from "./output.js";
 
-/** Where a service's own program is, seen from here: in a release, and in the repository. */
+/** Relative paths of a service's program: in a release, and in the repository. */
 const PLACES = [
   (service: string, program: string) => `../${service}/${program}.js`,
   (service: string, program: string) => `../../../services/${service}/dist/${program}.js`,
 ];
 
-/** The service's own config; throws UsageError when the option is missing or names no file that can be read. */
+/** Returns the path of the service's config. Throws UsageError when the option is missing or the file is unreadable. */
 export function serviceConfigOption(options: Options): string {
   const config = textOption(options, "config");
   if (config === "")
@@ -23,7 +23,7 @@ export function serviceConfigOption(options: Options): string {
   return resolve(config);
 }
 
-/** Runs a program of a service that is installed here: only that knows what the service's documents are. */
+/** Runs a program of an installed service, because only the service knows its document types. */
 export async function runServiceProgram(
   output: Output,
   service: string,
@@ -40,7 +40,7 @@ export async function runServiceProgram(
   if (code !== 0) throw new EndedWith(EXIT_CODES.failed);
 }
 
-/** Throws UsageError unless the file can be read. */
+/** Throws UsageError unless the file is readable. */
 export function requireReadable(what: string, file: string): void {
   try {
     accessSync(file, constants.R_OK);

@@ -2,12 +2,12 @@ import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/com
 import { messageOf } from "@diskmesh/domain";
 import type { Mesh, ServiceName } from "./mesh.js";
 
-/** Services whose processes tell of themselves. */
+/** Services whose processes support explain. */
 export const EXPLAINED = ["disk-registry", "director"] as const satisfies readonly ServiceName[];
 
 const ASK_DEADLINE_MS = 2_000;
 
-/** Returns the missing dependencies of each process of a service, those that answer first. */
+/** Returns the missing dependencies of the service's processes, those of answering processes first. */
 export async function explainService(mesh: Mesh, service: (typeof EXPLAINED)[number]): Promise<ExplainResponse> {
   const addresses = mesh.addresses(service);
   const told = await Promise.all(addresses.map((address) => askProcess(mesh, service, address)));

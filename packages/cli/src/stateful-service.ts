@@ -1,7 +1,7 @@
 import { quoted } from "@diskmesh/domain";
 import { UsageError } from "./exit-codes.js";
 
-/** Those that have state to back up, by what people type. */
+/** The services with state to back up, by the names that users type. */
 const STATEFUL = { registry: "disk-registry", "disk-registry": "disk-registry", director: "director" } as const;
 
 export function statefulService(typed: string): "disk-registry" | "director" {

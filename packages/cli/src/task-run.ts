@@ -7,7 +7,7 @@ import { short, timeText } from "./output.js";
 
 const PAUSE_MS = 1_000;
 
-/** Tells what a task does until it has ended; with --no-wait only which one it is. */
+/** Prints a task's events until the task has ended; with --no-wait only prints the task's number. */
 export async function followTask(call: ActionCall, task: Task | undefined): Promise<void> {
   if (task === undefined) throw new TypeError("the answer has no task");
   const { output, options } = call;
@@ -20,7 +20,7 @@ export async function followTask(call: ActionCall, task: Task | undefined): Prom
   if (ended.state !== TaskState.DONE) throw endedBadly(ended);
 }
 
-/** The same for a task of which something is left to do when it is done: what came of it is answered only when it is not. */
+/** Follows a task that is part of an action. Prints the task's answer only when the task failed. */
 export async function followToDone(call: ActionCall, task: Task | undefined): Promise<Task> {
   if (task === undefined) throw new TypeError("the answer has no task");
   const ended = await tellUntilEnd(call, task);
@@ -42,7 +42,7 @@ function endedBadly({ state }: Task): EndedWith {
   return new EndedWith(state === TaskState.HELD ? EXIT_CODES.notYet : EXIT_CODES.failed);
 }
 
-/** Whichever director leads: a stream that ends early goes on where it ended. */
+/** Follows a task across leader changes: a stream that ends early is resumed at the next event. */
 async function endOf({ mesh, output, signal }: ActionCall, taskId: number): Promise<Task> {
   let fromIndex = 0;
   for (;;) {
@@ -57,7 +57,7 @@ async function endOf({ mesh, output, signal }: ActionCall, taskId: number): Prom
       if (!(error instanceof UnavailableError) || signal.aborted) throw error;
       output.say(`${error.message}; asked again`);
     }
-    // Streams end early when a director stops, and none may lead for as long as a lease lasts.
+    // Pauses, because streams end early when a director stops and no director may lead until the lease expires.
     await setTimeout(PAUSE_MS, undefined, { signal });
   }
 }

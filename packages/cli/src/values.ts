@@ -2,7 +2,7 @@ import { AttachState, Health, HostState } from "@diskmesh/api/registry";
 import { quoted } from "@diskmesh/domain";
 import { UsageError } from "./exit-codes.js";
 
-/** Values of enums, sizes and times as people type them. */
+/** Parsers of enum values, sizes and times typed by users. */
 
 export const hostState = (text: string) => named("state", HostState, text);
 export const deviceHealth = (text: string) => named("health", Health, text);
@@ -18,7 +18,7 @@ function named<Value extends string>(what: string, values: Readonly<Record<strin
 
 const FACTORS: Readonly<Record<string, number>> = { "": 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
 
-/** Such as 64MiB, 10GiB, or a number of bytes. */
+/** Parses a size such as 64MiB, 10GiB or a number of bytes. */
 export function sizeBytesOf(text: string): number {
   const [, number, unit = ""] = /^([1-9][0-9]{0,15})(KiB|MiB|GiB|TiB)?$/.exec(text) ?? [];
   const sizeBytes = Number(number) * (FACTORS[unit] as number);
@@ -26,7 +26,7 @@ export function sizeBytesOf(text: string): number {
   throw new UsageError(`size ${quoted(text)} is none: give bytes, or such as 64MiB, 10GiB, 2TiB`);
 }
 
-/** An instant as JSON has it, or how long ago it was: 90s, 15m, 2h, 7d. */
+/** Parses an ISO 8601 time or an age: 90s, 15m, 2h, 7d. */
 export function timeOf(text: string, nowMs: number): Date {
   const [, number, unit = ""] = /^([0-9]{1,9})([smhd])$/.exec(text) ?? [];
   const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -1,13 +1,13 @@
 import { Redactor } from "@diskmesh/domain";
 
-/** Ended calls whose secrets are still hidden, because a driver may print them late. */
+/** Ended calls whose secrets are still redacted, because a driver may print them late. */
 const MAX_ENDED_CALLS = 100;
 const MAX_ENDED_LENGTH = 65_536;
 
-/** The secret arguments that a driver's process was given: of the calls under way, and of the latest that ended. */
+/** The secret arguments passed to a driver's process: of calls under way and of the latest ended calls. */
 export class CallSecrets {
   readonly #byCall = new Map<number, { readonly values: readonly unknown[]; readonly length: number }>();
-  /** In the order in which they ended. */
+  /** In the order of their ends. */
   readonly #ended = new Set<number>();
   #endedLength = 0;
   #redactor: Redactor | undefined;
@@ -32,7 +32,7 @@ export class CallSecrets {
     }
   }
 
-  /** Made when the driver says something, since most calls are silent. */
+  /** Built when the driver prints something, since most calls are silent. */
   get redactor(): Redactor {
     this.#redactor ??= new Redactor([...this.#byCall.values()].map(({ values }) => values));
     return this.#redactor;

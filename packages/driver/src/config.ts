@@ -1,14 +1,14 @@
 import { partlySecretConfig, pathConfig } from "@diskmesh/service";
 import * as z from "zod";
 
-// Not a path: what begins with a dot or a slash is taken from the config's folder.
+// Excludes paths: a value that begins with a dot or slash is relative to the config's folder.
 const packageName = z.string().regex(/^(@[\w.-]+\/)?\w[\w.-]*(\/\w[\w.-]*)*$/, "give a package's name, or a path");
 const folder = z
   .string()
   .regex(/^(\/|\.\.?\/)/)
   .pipe(pathConfig);
 
-/** Vendors' drivers that are loaded. */
+/** The vendors' drivers to load. */
 export const driversConfig = z
   .array(
     z.strictObject({

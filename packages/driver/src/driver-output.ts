@@ -5,7 +5,7 @@ import type { DriverLimits } from "./limits.js";
 export interface DriverOutputOptions {
   readonly limits: Pick<DriverLimits, "maxOutputBytesPerSecond" | "maxLogLinesPerSecond">;
   readonly log: Pick<Logger, "info">;
-  /** Hides secret arguments of calls. */
+  /** Returns the redactor of the calls' secret arguments. */
   readonly redactor: () => Redactor;
   readonly onFlood: (reason: string) => void;
 }
@@ -14,14 +14,14 @@ const MAX_LINE_LENGTH = 1_000;
 const TAIL_LENGTH = 4_096;
 const SECOND_MS = 1_000;
 
-/** A driver's standard output and error: lines of the log, up to a limit per second. */
+/** Logs a driver's standard output and error, rate-limited. */
 export class DriverOutput {
   readonly #options: DriverOutputOptions;
   #secondBeganMs = Number.NEGATIVE_INFINITY;
   #bytes = 0;
   #lines = 0;
   #notTold = 0;
-  /** The last of it. */
+  /** The last part of the output. */
   tail = "";
 
   constructor(options: DriverOutputOptions) {
@@ -32,7 +32,7 @@ export class DriverOutput {
     let rest = "";
     const { maxOutputBytesPerSecond } = this.#options.limits;
     stream.on("error", () => undefined);
-    // Chunks end anywhere, also within a character of a secret.
+    // Chunks may end anywhere, even within a character of a secret.
     stream.setEncoding("utf8");
     stream.on("data", (text: string) => {
       this.#turn();

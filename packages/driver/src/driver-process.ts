@@ -28,7 +28,7 @@ import { ANSWERS_FD, type FromDriver, type ToDriver } from "./protocol.js";
 
 const RUNNER = fileURLToPath(new URL("./driver-runner.js", import.meta.url));
 
-/** Nothing of the service's own: no secrets, no addresses, no options of Node. */
+/** Excludes the service's environment: its secrets, addresses and Node options. */
 const ENVIRONMENT = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG: "C.UTF-8" };
 const LINE_MARGIN_BYTES = 65_536;
 const RETRY_FULL_MS = 1_000;
@@ -41,11 +41,11 @@ export interface DriverProcessOptions {
   readonly offers: DriverOffers;
   readonly log: Pick<Logger, "info">;
   readonly onLoaded: (listing: DriverListing) => void;
-  /** Called once, when nothing of it runs any more. */
+  /** Called once, when none of the driver's processes runs any more. */
   readonly onEnd: (reason: string) => void;
 }
 
-/** One call of a method. */
+/** A call of a method. */
 export interface DriverCall extends CalledMethod {
   readonly httpMethod: string;
   readonly nodeId: string;
@@ -72,7 +72,7 @@ function notBegun(driver: string, reason: string): UnavailableError {
   return new UnavailableError(text, { about: { driver } });
 }
 
-/** One life of a driver's process. It is ended for whatever it does beyond its limits, with the reason. */
+/** A single run of a driver's process. A process that exceeds a limit is killed with that reason. */
 export class DriverProcess {
   readonly #options: DriverProcessOptions;
   readonly #child: ChildProcess;
@@ -86,13 +86,13 @@ export class DriverProcess {
   #reason: string | undefined;
   #hasExited = false;
   #hasEnded = false;
-  /** Every process that it starts inherits this. */
+  /** Inherited by every process that the driver starts. */
   readonly #mark = randomUUID();
-  /** The processor time that it and what it started used beyond their share. */
+  /** Processor time used by the process and its children beyond their share. */
   #burstMs = 0;
   #usedMs = 0;
   #lookedAtMs = performance.now();
-  /** How much of a processor it had used when it was last asked whether it is there, and has not answered. */
+  /** Processor time at the last unanswered ping; undefined when no ping is pending. */
   #pingedAtProcessorMs: number | undefined;
 
   constructor(options: DriverProcessOptions) {
@@ -101,7 +101,7 @@ export class DriverProcess {
     this.#child = spawn(process.execPath, [`--max-old-space-size=${limits.maxMemoryMib}`, RUNNER], {
       cwd: "/",
       env: { ...ENVIRONMENT, [MARK]: this.#mark },
-      // A group of its own, so that what it started ends with it.
+      // A process group of its own, so that the driver's child processes can be killed with it.
       detached: true,
       stdio: ["pipe", "pipe", "pipe", "pipe"],
     });
@@ -109,7 +109,7 @@ export class DriverProcess {
     this.#child.on("exit", () => {
       this.#killGroup();
       this.#hasExited = true;
-      // A process that escaped may hold its pipes open for ever.
+      // An escaped child process may hold the pipes open forever.
       this.#after(limits.drainMs, () => this.#dropPipes());
     });
     this.#child.on("close", () => this.#end(this.#exitReason()));
@@ -131,7 +131,7 @@ export class DriverProcess {
     this.#after(limits.loadTimeoutMs, () => this.kill(`it did not load within ${limits.loadTimeoutMs} ms`));
   }
 
-  /** Resolves with the method's answer. Rejects with an error of the domain. */
+  /** Resolves with the method's result; rejects with a domain error. */
   async call(call: DriverCall): Promise<unknown> {
     const { kind, method, httpMethod, args, nodeId, validateOnly, timeoutMs, signal } = call;
     signal.throwIfAborted();
@@ -163,7 +163,8 @@ export class DriverProcess {
         this.#tell({ type: "call", id, kind, method, httpMethod, args, nodeId, validateOnly });
       });
     } catch (error) {
-      // A driver that heeds fails in its own words, which nobody asked for. One that does not heed is killed.
+      // The caller gets the reason of the cancellation rather than the driver's error. A driver that ignores the
+      // cancellation is killed.
       if (why === undefined && validateOnly && this.#reason !== undefined)
         throw notBegun(this.#options.package, this.#reason);
       throw why ?? error;
@@ -175,13 +176,13 @@ export class DriverProcess {
     }
   }
 
-  /** Looks from time to time whether it is within its limits, and still there. */
+  /** Checks memory, processor time and liveness. Called periodically. */
   async look(): Promise<void> {
     const { pid } = this.#child;
     const use = pid === undefined ? undefined : await groupUse(pid);
     if (use === undefined || this.#reason !== undefined) return;
     const { maxMemoryMib, maxTurnProcessorMs } = this.#options.limits;
-    // Memory outside V8's heap counts as well, beyond the share of Node itself.
+    // Includes memory outside V8's heap, in addition to Node's own share.
     const maxProcessMib = 2 * maxMemoryMib + 128;
     if (use.memoryBytes > maxProcessMib * 1_048_576)
       return this.kill(
@@ -208,7 +209,7 @@ export class DriverProcess {
       );
   }
 
-  /** Ends it at once. The first reason counts. */
+  /** Kills the process group. The first reason wins. */
   kill(reason: string): void {
     this.#reason ??= reason;
     this.#killGroup();
@@ -236,7 +237,7 @@ export class DriverProcess {
       if (!isJsonObject(message)) throw new TypeError("no object");
       this.#hear(message as FromDriver);
     } catch (error) {
-      // V8's message quotes the line, cut anywhere.
+      // V8's message quotes the line and may split a secret.
       const why = error instanceof SyntaxError ? "it answered what is no JSON" : messageOf(error).slice(0, 200);
       this.kill(`it broke the protocol: ${why}`);
     }
@@ -291,7 +292,7 @@ export class DriverProcess {
     return `its process was ended by ${signal}`;
   }
 
-  /** Once it has exited, and all that it left was killed, its number may be another's. */
+  /** Skipped after the exit, because the group was killed then and the process id may be reused. */
   #killGroup(): void {
     const { pid } = this.#child;
     if (pid !== undefined && !this.#hasExited) killGroup(pid, this.#mark);

@@ -11,13 +11,13 @@ import { killGroup, MARK } from "./process-group.js";
 import { ANSWERS_FD, type FromDriver, type ToDriver } from "./protocol.js";
 import { type LoadedDriver, loadedDriver } from "./published.js";
 
-// The program of a driver's process. The host limits what it may do; nothing here is relied on by the service.
+// The program of a driver's process. The host enforces all limits; the service relies on nothing here.
 
 const MAX_REASON_LENGTH = 2_000;
 const FATAL_EXIT_CODE = 70;
 const MAX_LINE_BYTES = 64 * 1024 * 1024;
 
-/** Finds `@diskmesh/driver` for a driver whose folder may be anywhere: its own, or else the one that the service has. */
+/** Resolves `@diskmesh/driver` for a driver in any folder: first the driver's own copy, then the service's copy. */
 const FIND_DRIVER_PACKAGE = `
 export const resolve = (specifier, context, next) =>
   specifier === "@diskmesh/driver"
@@ -36,7 +36,7 @@ function tell(message: FromDriver, then?: () => void): void {
   answers.write(`${JSON.stringify(message)}\n`, then);
 }
 
-/** `value` is JSON already: that of an answer may be long. */
+/** `value` is JSON text, so that a long result is not serialized twice. */
 function tellAnswer(id: number, value: string): void {
   answers.write(`{"type":"answer","id":${id},"value":${value}}\n`);
 }
@@ -71,7 +71,7 @@ async function load(message: Extract<ToDriver, { type: "load" }>): Promise<void>
   maxAnswerBytes = message.maxAnswerBytes;
   try {
     const { package: name } = message;
-    // A folder is what its package.json says, as with require.
+    // Resolves a folder by its package.json, as require does.
     const found = isAbsolute(name) ? pathToFileURL(createRequire(import.meta.url).resolve(name)).href : name;
     if (isAbsolute(name)) register(`data:text/javascript,${encodeURIComponent(FIND_DRIVER_PACKAGE)}`);
     const module = (await import(found)) as { readonly default?: unknown };
@@ -132,7 +132,7 @@ function heed(message: ToDriver): void {
   }
 }
 
-/** Ends what the driver started, and the driver. */
+/** Kills the driver's child processes and the driver. */
 function endAll(): void {
   killGroup(process.pid, process.env[MARK] ?? "");
 }
@@ -141,7 +141,7 @@ process.on("uncaughtException", (error, origin) => {
   const how = origin === "unhandledRejection" ? "a promise was rejected and nobody heard" : "nobody caught";
   fail(`${how}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
 });
-// The service has gone. A thread sees to it where this one never gets here.
+// Standard input ends when the service has gone. The orphan watch covers a blocked event loop.
 process.stdin.on("end", endAll);
 answers.on("error", endAll);
 new Worker(new URL("./orphan-watch.js", import.meta.url), { workerData: process.ppid, execArgv: [] }).unref();

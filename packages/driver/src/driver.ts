@@ -2,49 +2,49 @@ import type { JsonObject } from "@diskmesh/domain";
 import type * as z from "zod";
 import type { MethodCall } from "./method.js";
 
-/** A device of the node on which a driver runs. */
+/** A device of the driver's node. */
 export interface DriverDevice {
   readonly deviceId: string;
   readonly path: string;
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
   readonly serialNumber: string;
-  /** True when the agent holds the device open, so that it can be probed. */
+  /** True when the agent holds the device open, so that the device can be probed. */
   readonly attached: boolean;
 }
 
-/** The environment of a driver. Its process has the rights of the user of its service. */
+/** The environment of a driver. Its process runs with the rights of the service's user. */
 export interface DriverEnvironment<Settings = unknown> {
-  /** From the config of the service, as the driver's own schema made them. */
+  /** The configured settings, parsed by the driver's schema. */
   readonly settings: Settings;
-  /** The node; empty in the director. */
+  /** The node id; empty in the director. */
   readonly nodeId: string;
-  /** The devices of the node as they are now. In the director there are none. */
+  /** Returns the node's present devices; none in the director. */
   devices(): Promise<readonly DriverDevice[]>;
-  /** Reads a block at some place of a device, through the descriptor that the agent holds; how long that took, in ms. */
+  /** Reads a block of a device through the agent's descriptor and returns the duration in ms. */
   probe(deviceId: string): Promise<number>;
-  /** Makes a device WARNING with that message, or takes the word back with undefined. */
+  /** Sets a device's health to WARNING with the message; undefined clears the warning. */
   warnOf(deviceId: string, message: string | undefined): Promise<void>;
 }
 
 /**
- * A driver is a class that extends this one and is the default export of its package. Its methods are the fields that
- * `nodeMethod` and `driverMethod` made, those that it inherits included.
+ * The base class of drivers. A driver is the default export of its package. Its methods are the fields created by
+ * `nodeMethod` and `driverMethod`, including inherited fields.
  */
 export class Driver<Settings = unknown> {
   /** The name in paths: letters, digits, `-` and `_`. */
   static readonly driverName: string = "";
   static readonly description: string = "";
-  /** The schema of the driver's settings; a driver without one takes none. */
+  /** The schema of the settings; undefined means that the driver takes none. */
   static readonly settings: z.ZodType | undefined = undefined;
 
   constructor(protected readonly environment: DriverEnvironment<Settings>) {}
 
-  /** Called once before anything is asked of the driver. */
+  /** Called once before any method call. */
   start(): void | Promise<void> {}
 }
 
-/** A driver of the former kind: one function for every call. Declare methods instead. */
+/** A driver without declared methods: a single function handles every call. Deprecated; declare methods instead. */
 export interface LegacyDriver {
   vendorPassthru?(method: string, args: JsonObject, call: MethodCall): unknown;
   driverVendorPassthru?(method: string, args: JsonObject, call: MethodCall): unknown;

@@ -20,24 +20,24 @@ export interface DriverHostOptions {
   /** The node on which the drivers run; empty in the director. */
   readonly nodeId?: string;
   readonly offers?: DriverOffers;
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   readonly random: () => number;
   readonly log: Logger;
 }
 
-/** A driver as its operators see it. */
+/** A driver's state for operators. */
 export interface ShownDriver {
-  /** Empty while it has never been loaded. */
+  /** Empty until the driver was loaded for the first time. */
   readonly name: string;
   readonly package: string;
   readonly state: DriverState;
-  /** Why it failed last; empty while it runs. */
+  /** The last failure; empty while running. */
   readonly problem: string;
 }
 
 const LOOK_EVERY_MS = 1_000;
 
-/** Runs the drivers that the config names, each in a process of its own. */
+/** Runs the configured drivers, each in its own process. */
 export class DriverHost {
   readonly #drivers: readonly SupervisedDriver[];
   readonly #timer: NodeJS.Timeout;
@@ -52,7 +52,7 @@ export class DriverHost {
     this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS).unref();
   }
 
-  /** Resolves when each driver has been loaded, or has failed to. */
+  /** Resolves when each driver has loaded or failed. */
   async settled(): Promise<void> {
     while (this.#drivers.some(({ state }) => state === "starting"))
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -68,27 +68,27 @@ export class DriverHost {
     }));
   }
 
-  /** Returns the last listing of each driver, those that do not run now included. */
+  /** Returns the latest listing of each driver, including drivers that do not run now. */
   listings(): DriverListing[] {
     return this.#drivers.flatMap((driver) =>
       driver.listing === undefined || this.#isSecond(driver) ? [] : [driver.listing],
     );
   }
 
-  /** Changes whenever what is listed does. */
+  /** A hash of the listings, which changes when a listing changes. */
   get revision(): string {
     this.#revision ??= createHash("sha256").update(JSON.stringify(this.listings())).digest("hex").slice(0, 16);
     return this.#revision;
   }
 
-  /** Throws NotFoundError for a driver that is not there. Rejects with an error of the domain. */
+  /** Calls a driver's method. Throws NotFoundError for an unknown driver; other rejections are domain errors, too. */
   async call(name: string, call: DriverCall): Promise<unknown> {
     const driver = this.#drivers.find(({ listing }) => listing?.name === name);
     if (driver === undefined) throw new NotFoundError(`The driver '${name}' is unknown.`, { about: { driver: name } });
     return driver.call(call);
   }
 
-  /** Returns a text about a call without its secret arguments. */
+  /** Returns a text about a call with the secret arguments redacted. */
   hide(name: string, call: CalledMethod, text: string): string {
     const listing = this.listings().find((each) => each.name === name);
     return new Redactor(secretsOf(listing, call)).text(text);
@@ -99,7 +99,7 @@ export class DriverHost {
     await Promise.all(this.#drivers.map((driver) => driver.close()));
   }
 
-  /** The first of a name has it. */
+  /** The first driver with a name wins. */
   #isSecond(driver: SupervisedDriver): boolean {
     return (
       this.#drivers.find(({ listing }) => listing !== undefined && listing.name === driver.listing?.name) !== driver

@@ -2,29 +2,29 @@ import { CancelledError, DomainError, messageOf } from "@diskmesh/domain";
 import type { DriverCall } from "./driver-process.js";
 import type { CalledMethod } from "./listing.js";
 
-/** The outcome of a call: the beginning of its answer as JSON, or its failure. Secret arguments are hidden in both. */
+/** The outcome of a call: its truncated JSON result or its failure, with secret arguments redacted. */
 type KeptOutcome =
   | { readonly failed: false; readonly text: string }
   | { readonly failed: true; readonly reason: string; readonly message: string };
 
-/** The part of a host of drivers that runs calls. */
+/** The part of a driver host that runs calls. */
 interface CalledHost {
   call(name: string, call: DriverCall): Promise<unknown>;
   hide(name: string, call: CalledMethod, text: string): string;
 }
 
-/** A call that goes on by itself. */
+/** A call that continues independently of its callers. */
 export interface KeptCall {
   readonly ended: Promise<KeptOutcome>;
-  /** Undefined until it has ended. */
+  /** Undefined until the call has ended. */
   readonly outcome: KeptOutcome | undefined;
 }
 
-/** Outcomes that may still be asked for. One director asks for those of the calls that it has under way. */
+/** Maximum outcomes kept for later requests. A single director requests the outcomes of its calls under way. */
 const MAX_KEPT = 1_000;
 const MAX_OUTCOME_LENGTH = 4_000;
 
-/** Calls by ids that are unique for ever: whoever asks again joins a call, and never begins it again. */
+/** Calls by unique id. A repeated request joins the call and never starts it again. */
 export class KeptCalls {
   readonly #calls = new Map<string, KeptCall & { readonly abort: AbortController }>();
 
@@ -32,7 +32,7 @@ export class KeptCalls {
     return this.#calls.get(callId);
   }
 
-  /** Begins a call with a new id. */
+  /** Starts a call with a new id. */
   begin(host: CalledHost, callId: string, driver: string, call: KeptDriverCall): KeptCall {
     const abort = new AbortController();
     const ended = host.call(driver, { ...call, validateOnly: false, signal: abort.signal }).then(
@@ -57,13 +57,13 @@ export class KeptCalls {
     return kept;
   }
 
-  /** Has it end soon; nothing happens when it has ended, or was never begun. */
+  /** Requests the end of a call; ignored for ended and unknown calls. */
   cancel(callId: string): void {
     const text = "the method was told to end: what it had done by then is not known";
     this.#calls.get(callId)?.abort.abort(new CancelledError(text));
   }
 
-  /** Nobody will ask for it again. */
+  /** Drops a call whose outcome nobody will request again. */
   forget(callId: string): void {
     this.#calls.delete(callId);
   }

@@ -1,50 +1,50 @@
 import { type BackoffLimits, MIB_BYTES } from "@diskmesh/domain";
 
-/** Limits of the process of one driver. A process that exceeds one is ended and started again. */
+/** Limits of a driver's process. A process that exceeds a limit is killed and restarted. */
 export interface DriverLimits {
-  /** Memory of its JavaScript; the process and what it started may take twice as much and 128 MiB. */
+  /** Maximum JavaScript heap. The process with its children may use twice as much plus 128 MiB. */
   readonly maxMemoryMib: number;
   readonly loadTimeoutMs: number;
-  /** Time for a method for which a caller waits. */
+  /** Time limit of a synchronous method. */
   readonly syncTimeoutMs: number;
-  /** Time for a method that is a task. */
+  /** Time limit of an asynchronous method. */
   readonly asyncTimeoutMs: number;
-  /** Time in which a method has to heed that it was cancelled. */
+  /** Time for a cancelled method to end. */
   readonly cancelGraceMs: number;
-  /** Processor time of one turn of its event loop. */
+  /** Maximum processor time of an event loop turn. */
   readonly maxTurnProcessorMs: number;
-  /** Share of one processor that the process and what it started may use in the long run. */
+  /** Sustained share of a CPU that the process and its children may use. */
   readonly maxProcessorShare: number;
-  /** Processor time that they may use beyond that share. */
+  /** Processor time beyond that share. */
   readonly maxProcessorBurstMs: number;
-  /** Calls of its methods at once; more are refused. */
+  /** Maximum concurrent method calls; more are refused. */
   readonly maxConcurrentCalls: number;
   readonly maxAnswerBytes: number;
-  /** On its standard output and error. */
+  /** On standard output and error. */
   readonly maxOutputBytesPerSecond: number;
-  /** Lines of its output that go into the log; the others are counted. */
+  /** Maximum log lines of output; further lines are only counted. */
   readonly maxLogLinesPerSecond: number;
-  /** Time after its exit in which its pipes are still read. */
+  /** Time after the exit in which the pipes are still read. */
   readonly drainMs: number;
-  /** Between an end of its process and the next start. */
+  /** Delay between the end of the process and its restart. */
   readonly restart: BackoffLimits;
 }
 
 export const DRIVER_LIMITS: DriverLimits = {
-  // A driver talks to one vendor's hardware; beside 50 of them a host still has to serve disks.
+  // A driver controls a vendor's hardware. A host must still serve disks beside 50 drivers.
   maxMemoryMib: 128,
   loadTimeoutMs: 30_000,
-  // Below the 30 s after which a call without a deadline ends.
+  // Less than 30 s, the default deadline of calls.
   syncTimeoutMs: 20_000,
   // Firmware updates take tens of minutes.
   asyncTimeoutMs: 3_600_000,
   cancelGraceMs: 5_000,
   maxTurnProcessorMs: 5_000,
-  // A whole processor for a minute.
+  // Together these permit a whole CPU for a minute.
   maxProcessorShare: 0.5,
   maxProcessorBurstMs: 30_000,
   maxConcurrentCalls: 64,
-  // Passes in one message of gRPC, which holds 4 MiB.
+  // Fits into a gRPC message of 4 MiB.
   maxAnswerBytes: MIB_BYTES,
   maxOutputBytesPerSecond: MIB_BYTES,
   maxLogLinesPerSecond: 10,

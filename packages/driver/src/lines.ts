@@ -4,13 +4,12 @@ const NEWLINE = 0x0a;
 
 export interface LineLimits {
   readonly maxLineBytes: number;
-  /** In all; Infinity for no limit. */
   readonly onLine: (line: string) => void;
-  /** Called once; nothing is read any more. */
+  /** Called once; reading stops. */
   readonly onTooLong: () => void;
 }
 
-/** Reads lines of a limited length. */
+/** Reads lines with a maximum length. */
 export function readLines(stream: Readable, { maxLineBytes, onLine, onTooLong }: LineLimits): void {
   let pieces: Buffer[] = [];
   let sizeBytes = 0;

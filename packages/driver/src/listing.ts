@@ -3,9 +3,9 @@ import * as z from "zod";
 import { METHOD_SCOPES, type MethodKind } from "./method.js";
 
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] as const;
-/** Fit for a path, a log line and a table key. */
+/** Valid in a path, a log line and a table key. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
-// One line: it is shown as it is.
+// A single line, because the text is displayed verbatim.
 const LINE = /^[^\p{Cc}\p{Zl}\p{Zp}]{0,1000}$/u;
 const MAX_SCHEMA_LENGTH = 32_768;
 
@@ -31,16 +31,16 @@ const listing = z.strictObject({
   description: z.string().regex(LINE, "a description is one line of up to 1000 characters"),
   nodeMethods: methods,
   driverMethods: methods,
-  /** True when one function of the former kind takes every other method of that kind. */
+  /** True when a LegacyDriver function handles every other method of the kind. */
   catchAll: z.strictObject({ node: z.boolean(), driver: z.boolean() }),
 });
 
-/** One method as it is listed and called. */
+/** A method as listed and called. */
 export type ListedMethod = z.output<typeof method>;
 /** A driver's listing of its methods. */
 export type DriverListing = z.output<typeof listing>;
 
-/** Parses the unchecked listing of a driver's process. Throws an error that names the fault. */
+/** Parses a listing received from a driver's process. Throws an error that names the fault. */
 export function parseListing(value: unknown): DriverListing {
   const parsed = listing.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -48,14 +48,14 @@ export function parseListing(value: unknown): DriverListing {
   throw new TypeError(`${issue?.path.map(String).join(".") ?? ""}: ${issue?.message ?? "no listing"}`.slice(0, 500));
 }
 
-/** Returns the method that a catch-all stands for, under any name. */
+/** Returns the declaration that a catch-all has for any method name. */
 export function catchAllMethod(kind: MethodKind): Omit<ListedMethod, "name"> {
-  // Those of nodes were tasks, those of drivers were not, and all were by POST.
+  // In LegacyDriver, node methods were asynchronous, driver methods synchronous, and all used POST.
   const isNode = kind === "node";
   return { httpMethods: ["POST"], async: isNode, description: "", scope: "admin", exclusiveLock: isNode, schema: {} };
 }
 
-/** The method of that name; undefined for none. */
+/** Returns the method with the name; undefined for none. */
 export function findMethod(
   { nodeMethods, driverMethods, catchAll }: Pick<DriverListing, "nodeMethods" | "driverMethods" | "catchAll">,
   kind: MethodKind,
@@ -68,7 +68,7 @@ export function findMethod(
 
 const MAX_SHOWN_LENGTH = 100;
 
-/** Arguments as an audit shows them: what the schema declares and does not call secret. */
+/** Returns the arguments for the audit. Arguments that are secret or not declared in the schema are redacted. */
 export function shownArguments(schema: JsonObject, args: JsonObject): JsonObject {
   const properties = isJsonObject(schema.properties) ? schema.properties : {};
   return Object.fromEntries(
@@ -79,26 +79,29 @@ export function shownArguments(schema: JsonObject, args: JsonObject): JsonObject
   );
 }
 
-/** The names of the arguments that nobody shall see: what an audit does not show as it is. */
+/** Returns the names of the secret arguments, which the audit does not show unchanged. */
 export function secretArguments(schema: JsonObject, args: JsonObject): string[] {
   const shown = shownArguments(schema, args);
   return Object.keys(args).filter((name) => shown[name] !== args[name]);
 }
 
-/** A method, and what it is called with. */
+/** A method with its arguments. */
 export interface CalledMethod {
   readonly kind: MethodKind;
   readonly method: string;
   readonly args: JsonObject;
 }
 
-/** The values of a call's secret arguments. Without a listing, and for a method that is not in it, all are secret. */
+/**
+ * Returns the values of a call's secret arguments. Every argument is secret without a listing or for an unlisted
+ * method.
+ */
 export function secretsOf(listing: DriverListing | undefined, { kind, method, args }: CalledMethod): unknown[] {
   const schema = listing && findMethod(listing, kind, method)?.schema;
   return secretArguments(schema ?? {}, args).map((name) => args[name]);
 }
 
-// A secret inside of something is a secret as a whole: what stands around it may give it away.
+// A value that contains a secret is redacted as a whole, because its other parts may reveal the secret.
 function shown(schema: unknown, value: unknown): unknown {
   if (!isJsonObject(schema) || !isPlain(schema)) return REDACTED;
   if (typeof value === "string")

@@ -1,47 +1,47 @@
 import type { JsonObject } from "@diskmesh/domain";
 import * as z from "zod";
 
-/** Scopes of callers: readers may look, callers may change what can be changed back, the rest is for administrators. */
+/** Scopes of callers: "read" for methods that only read, "call" for reversible changes, "admin" for all others. */
 export const METHOD_SCOPES = ["read", "call", "admin"] as const;
 type MethodScope = (typeof METHOD_SCOPES)[number];
 
-/** A method is of a node, run on that host by its agent, or of the driver itself, run by the director. */
+/** A node method runs on a host in its agent; a driver method runs in the director. */
 export type MethodKind = "node" | "driver";
 
 /** The inputs of a method besides its arguments. */
 export interface MethodCall {
-  /** The verb that it was called with, in capitals. */
+  /** The verb of the call in upper case. */
   readonly httpMethod: string;
-  /** The node that it was called on; empty for a method of the driver. */
+  /** The node of the call; empty for a driver method. */
   readonly nodeId: string;
-  /** Aborts when nobody waits for the answer any more: end what is under way. A driver that does not is killed. */
+  /** Aborted when nobody waits for the result any more. A driver that ignores the abort is killed. */
   readonly signal: AbortSignal;
 }
 
-/** The declaration of a method, beside its code. */
+/** The declaration of a method. */
 export interface Declaration<Arguments extends z.ZodObject> {
-  /** The verbs that it answers to: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS. */
+  /** The accepted verbs: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS. */
   readonly httpMethods: readonly string[];
-  /** True: the caller is told of a task at once, which ends with the method. False: the caller waits for the answer. */
+  /** True: the caller gets a task at once, which ends with the method. False: the caller waits for the result. */
   readonly async: boolean;
-  /** One line for whoever looks for what there is. */
+  /** A single line for lists of methods. */
   readonly description: string;
-  /** The name in paths; that of the field by default. */
+  /** The name in paths; the field name by default. */
   readonly name?: string;
-  /** None by default. What is not declared is refused, unless it is a `z.looseObject`. */
+  /** The schema of the arguments; none by default. Undeclared arguments are refused except with `z.looseObject`. */
   readonly args?: Arguments;
   /** "admin" by default. */
   readonly scope?: MethodScope;
 }
 
 export interface NodeDeclaration<Arguments extends z.ZodObject> extends Declaration<Arguments> {
-  /** True when no other work that needs the node's lock may run there meanwhile; true by default. */
+  /** True when the method excludes other work that needs the node's lock; true by default. */
   readonly exclusiveLock?: boolean;
 }
 
 type Run<Arguments extends z.ZodObject> = (args: z.output<Arguments>, call: MethodCall) => unknown;
 
-/** A field with one of these is a method of its driver; a subclass that has a field of that name overrides it. */
+/** The value of a field that declares a method. A subclass overrides the method by a field of the same name. */
 export interface DeclaredMethod {
   readonly [DECLARED]: MethodKind;
   readonly name: string | undefined;
@@ -52,12 +52,12 @@ export interface DeclaredMethod {
   readonly exclusiveLock: boolean;
   /** JSON schema of the arguments. */
   readonly schema: JsonObject;
-  /** Throws MethodError for arguments that do not fit. */
+  /** Throws MethodError for invalid arguments. */
   readonly parse: (method: string, args: JsonObject) => unknown;
   readonly run: (args: never, call: MethodCall) => unknown;
 }
 
-// Drivers and their host may each have a copy of this package.
+// Global symbols, because drivers and their host may have different copies of this package.
 export const DECLARED: unique symbol = Symbol.for("diskmesh.driver.method");
 const METHOD_ERROR: unique symbol = Symbol.for("diskmesh.driver.error");
 
@@ -82,7 +82,7 @@ function declare<Arguments extends z.ZodObject>(
   run: Run<Arguments>,
 ): DeclaredMethod {
   const schema: z.ZodObject = args ?? z.strictObject({});
-  // Undeclared arguments are refused rather than dropped.
+  // Undeclared arguments are refused instead of dropped.
   const strict = schema.def.catchall === undefined ? schema.strict() : schema;
   return {
     [DECLARED]: kind,
@@ -98,12 +98,12 @@ function declare<Arguments extends z.ZodObject>(
   };
 }
 
-/** A value that nobody shall see in audits, logs or listings. */
+/** Marks a value as secret in audits, logs and listings. */
 export function secret<Schema extends z.ZodType>(schema: Schema): Schema {
   return schema.meta({ ...schema.meta(), writeOnly: true }) as Schema;
 }
 
-/** The kinds of failures that a method may throw; anything else is "failed". */
+/** The failure kinds that a method may throw; any other error counts as "failed". */
 const FAILURE_KINDS = ["invalid", "not_found", "conflict", "unavailable", "failed"] as const;
 export type FailureKind = (typeof FAILURE_KINDS)[number];
 
@@ -119,7 +119,7 @@ export class MethodError extends Error {
   }
 }
 
-/** The kind of anything that was thrown, by whichever copy of this package. */
+/** Returns the kind of a thrown value, thrown by any copy of this package. */
 export function failureKindOf(thrown: unknown): FailureKind {
   if (typeof thrown !== "object" || thrown === null || !(METHOD_ERROR in thrown)) return "failed";
   const { kind } = thrown as { readonly kind?: unknown };
@@ -133,7 +133,10 @@ function parseArgs(schema: z.ZodObject, method: string, given: JsonObject): unkn
   throw new MethodError("invalid", issue === undefined ? "wrong arguments" : issueText(method, given, issue));
 }
 
-/** Names the argument and what is expected; never quotes its value, which may be secret. */
+/**
+ * Returns a message that names the argument and the expectation. The message never quotes the value, which may be
+ * secret.
+ */
 function issueText(method: string, given: JsonObject, issue: z.core.$ZodIssue): string {
   const path = issue.path.map(String).join(".");
   const [first] = issue.path;

@@ -2,9 +2,9 @@ import { isJsonObject, messageOf } from "@diskmesh/domain";
 import type { DriverEnvironment } from "./driver.js";
 import type { ToDriver } from "./protocol.js";
 
-/** The services that a driver's host offers to it. */
+/** The services that a driver host offers to drivers. */
 export interface DriverOffers extends Pick<DriverEnvironment, "devices" | "probe"> {
-  /** `from` is the package of the driver. */
+  /** `from` is the driver's package. */
   warnOf(deviceId: string, message: string | undefined, from: string): Promise<void>;
 }
 
@@ -12,7 +12,7 @@ export interface OffersOptions {
   readonly offers: DriverOffers;
   readonly from: string;
   readonly tell: (message: ToDriver) => void;
-  /** Hides secret arguments of calls. */
+  /** Redacts secret arguments of calls. */
   readonly hide: (text: string) => string;
   readonly onFlood: (reason: string) => void;
 }
@@ -21,7 +21,7 @@ const MAX_AT_ONCE = 64;
 const MAX_PER_SECOND = 2_000;
 const MAX_TEXT_LENGTH = 500;
 
-/** Answers what a driver's process asks for, so much and no more. */
+/** Answers requests of a driver's process, with a rate and concurrency limit. */
 export class Offers {
   readonly #options: OffersOptions;
   #underWay = 0;

@@ -3,7 +3,7 @@ import { killGroup, MARK } from "./process-group.js";
 
 const EVERY_MS = 500;
 
-// Ends a driver's process, and all that it started, when its service has gone while the driver keeps the event loop.
+// Kills a driver's process and its children after the service has gone, even if the driver blocks its event loop.
 setInterval(() => {
   if (process.ppid === workerData) return;
   killGroup(process.pid, process.env[MARK] ?? "");

@@ -1,28 +1,29 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 
-// A driver's process, and what it started. Linux tells of both under /proc; elsewhere a driver is ended by itself alone.
+// Handles a driver's process and its children. Both are found under /proc on Linux; elsewhere only the driver itself is
+// killed.
 
-/** Environment variable that a driver's process has, and whatever it starts inherits. Its value is unique. */
+/** Environment variable of a driver's process, inherited by its children. Its value is unique. */
 export const MARK = "DISKMESH_DRIVER_PROCESS";
 
-/** The memory and processor time that a driver's process and all below it have used so far. */
+/** Memory and processor time used by a driver's process and its children. */
 export interface GroupUse {
   readonly memoryBytes: number;
   readonly processorMs: number;
-  /** Without what it started. */
+  /** Without the children. */
   readonly ownProcessorMs: number;
 }
 
-// Both are the same on every Linux that Node runs on, whatever the kernel counts in.
+// Constant on every Linux supported by Node, regardless of kernel settings.
 const TICK_MS = 10;
 const PAGE_BYTES = 4_096;
-/** Processes of one driver that are counted. */
+/** Maximum child processes that are counted. */
 const MAX_COUNTED = 1_000;
-/** A process may have started another one while the others were ended. */
+/** Repeated, because a process may have started another while the others were killed. */
 const MAX_WALKS = 10;
 
-/** Returns undefined where the kernel does not tell. Counts no process whose parent has ended. */
+/** Returns undefined where the kernel does not report the values. Processes whose parent has ended are not counted. */
 export async function groupUse(pid: number): Promise<GroupUse | undefined> {
   const own = await useOf(pid);
   if (own === undefined) return undefined;
@@ -41,7 +42,7 @@ export async function groupUse(pid: number): Promise<GroupUse | undefined> {
 async function useOf(pid: number): Promise<GroupUse | undefined> {
   try {
     const stat = await readFile(`/proc/${pid}/stat`, "latin1");
-    // The name of the program, in brackets, may hold anything. After it come the fields from the third on.
+    // The program name in parentheses may contain anything. The third and later fields follow it.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = fields.slice(11, 15).map(Number);
     return {
@@ -54,7 +55,7 @@ async function useOf(pid: number): Promise<GroupUse | undefined> {
   }
 }
 
-/** Every thread has children of its own. */
+/** Reads every thread's list, because each thread has its own children. */
 async function childrenOf(pid: number): Promise<number[]> {
   const threads = await readdir(`/proc/${pid}/task`).catch(() => []);
   const lists = threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/children`, "latin1").catch(() => ""));
@@ -62,8 +63,8 @@ async function childrenOf(pid: number): Promise<number[]> {
 }
 
 /**
- * Ends the process group of a driver, and whatever else inherited its mark, in groups and sessions of their own too. A
- * process that was started with a cleared environment, and has left the group, escapes.
+ * Kills a driver's process group and every process that inherited its mark, also in other groups and sessions. A
+ * process that left the group with a cleared environment escapes.
  */
 export function killGroup(pid: number, mark: string): void {
   for (let walks = 0; walks < MAX_WALKS; walks++) {
@@ -96,6 +97,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It has ended.
+    // The process has ended already.
   }
 }

@@ -1,10 +1,10 @@
 import type { JsonObject } from "@diskmesh/domain";
 import type { FailureKind, MethodKind } from "./method.js";
 
-/** The pipe of the driver's process that carries its answers. */
+/** The file descriptor on which a driver's process writes its answers. */
 export const ANSWERS_FD = 3;
 
-/** A message from a host to a driver's process, a line of JSON each. */
+/** A message from a host to a driver's process, as a line of JSON. */
 export type ToDriver =
   | {
       readonly type: "load";
@@ -21,7 +21,7 @@ export type ToDriver =
       readonly httpMethod: string;
       readonly args: JsonObject;
       readonly nodeId: string;
-      /** Looks at the arguments, and does nothing. */
+      /** Validates the arguments without running the method. */
       readonly validateOnly: boolean;
     }
   | { readonly type: "cancel"; readonly id: number; readonly why: string }
@@ -31,10 +31,10 @@ export type ToDriver =
 /** A message from a driver's process to its host. */
 export type FromDriver =
   | { readonly type: "loaded"; readonly listing: unknown }
-  /** It will end: it could not be loaded, or something was thrown that nobody caught. */
+  /** The process is about to end, because loading failed or an error was uncaught. */
   | { readonly type: "fatal"; readonly reason: string }
   | { readonly type: "answer"; readonly id: number; readonly value: unknown }
   | { readonly type: "failure"; readonly id: number; readonly kind: FailureKind; readonly message: string }
   | { readonly type: "pong" }
-  /** Asks what only the service can do. */
+  /** Requests a service of the host. */
   | { readonly type: "ask"; readonly id: number; readonly what: string; readonly args: unknown };

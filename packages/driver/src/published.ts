@@ -3,7 +3,7 @@ import type { Driver, DriverEnvironment, LegacyDriver } from "./driver.js";
 import { type DriverListing, findMethod, type ListedMethod, parseListing } from "./listing.js";
 import { DECLARED, type DeclaredMethod, type MethodCall, MethodError, type MethodKind } from "./method.js";
 
-/** A driver in its process. */
+/** A loaded driver within its process. */
 export interface LoadedDriver {
   readonly listing: DriverListing;
   start(): Promise<void>;
@@ -23,7 +23,7 @@ type DriverClass = (new (
 ) => Driver & LegacyDriver) &
   Pick<typeof Driver, keyof typeof Driver>;
 
-/** Makes what a package exports by default a driver. Throws an error that says what it lacks. */
+/** Creates a driver from a package's default export. Throws an error that names the missing part. */
 export function loadedDriver(
   exported: unknown,
   settings: JsonObject,
@@ -81,7 +81,7 @@ interface Named {
   readonly declared: DeclaredMethod;
 }
 
-/** A field of a subclass has taken the place of the one that it overrides by now. */
+/** Returns the declared methods. Subclass fields have already replaced overridden fields. */
 function declaredBy(driver: object): Named[] {
   return Object.entries(driver).flatMap(([field, value]) =>
     isJsonObject(value) && DECLARED in value

@@ -10,7 +10,7 @@ export interface SupervisedDriverOptions {
   readonly nodeId: string;
   readonly limits: DriverLimits;
   readonly offers: DriverOffers;
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   readonly random: () => number;
   readonly log: Logger;
   readonly onChange: () => void;
@@ -18,10 +18,10 @@ export interface SupervisedDriverOptions {
 
 export type DriverState = "starting" | "running" | "failed";
 
-/** Once it has run for so long, its next failure counts as the first. */
+/** Run time after which the failure count restarts. */
 const STABLE_MS = 60_000;
 
-/** A driver that is started again whenever its process ends. */
+/** Restarts a driver whenever its process ends. */
 export class SupervisedDriver {
   readonly #options: SupervisedDriverOptions;
   #process: DriverProcess | undefined;
@@ -33,7 +33,7 @@ export class SupervisedDriver {
   /** The latest listing; undefined until the driver was loaded for the first time. */
   listing: DriverListing | undefined;
   state: DriverState = "starting";
-  /** Why it failed last; empty while it runs. */
+  /** The last failure; empty while running. */
   problem = "";
 
   constructor(options: SupervisedDriverOptions) {

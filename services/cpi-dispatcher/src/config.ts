@@ -15,7 +15,7 @@ import * as z from "zod";
 
 const name = z.string().regex(CPI_NAME_PATTERN, CPI_NAME_RULE).describe("What VMs, disks and azs call it.");
 
-/** All registries of which one leads. */
+/** The addresses of the registry processes, of which a single process leads. */
 const registryConfig = z.strictObject({
   address: addressesConfig.describe("Where it is reached: one, or a list of those of which one leads."),
 });
@@ -71,9 +71,9 @@ const executablesConfig = z
 
 export const RPC_LIMITS: RpcServerLimits = {
   ...DEFAULT_RPC_SERVER_LIMITS,
-  // Calls that wait for a CPI count; several CPIs may be slow at once.
+  // Includes calls that wait for a CPI; several CPIs may be slow at the same time.
   maxConcurrentCalls: 10_000,
-  // Above the longest call of a CPI, since a call may wait for its turn before.
+  // Longer than the longest CPI call, because a call may first wait for a free slot.
   maxDeadlineMs: 2 * 3_600_000,
 };
 
@@ -100,8 +100,8 @@ const settings = z.strictObject({
 });
 
 /**
- * The configuration of a dispatcher process. A time of a CPI's calls that is longer than any call may take is refused, and
- * so is a fleet CPI without a registry.
+ * The configuration of a dispatcher process. Refuses CPI timeouts longer than the maximum deadline of a call, and a
+ * fleet CPI without a registry.
  */
 export const dispatcherConfig = settings.superRefine(({ registry, cpis, executables }, { addIssue }) => {
   const { callTimeoutMs } = executables;
@@ -122,7 +122,7 @@ export const dispatcherConfig = settings.superRefine(({ registry, cpis, executab
 
 export type DispatcherConfig = z.output<typeof dispatcherConfig>;
 
-/** Each dispatcher of a machine has a port of its own, and so a folder of its own. */
+/** The folder contains the port, because every dispatcher on a machine needs its own folder. */
 export function runFolderOf(config: DispatcherConfig): string {
   const { listen, executables } = config;
   return executables.runFolder ?? join(tmpdir(), `diskmesh-cpi-dispatcher-${listen.port || process.pid}`);

@@ -2,39 +2,39 @@ import { CpiConfigUnknownError } from "@diskmesh/cpi";
 import { AlreadyExistsError, MIB_BYTES, quoted, ResourceExhaustedError } from "@diskmesh/domain";
 import type { CpiSet } from "./cpi-set.js";
 
-/** Versions of a director's cpi-config that are kept: calls of the last one may still be on their way. */
+/** Versions of a director's cpi-config that are kept. Calls with the previous version may still be in flight. */
 const VERSIONS_KEPT = 2;
 
 interface CpiConfigLimits {
-  /** The most bytes of all kept versions of all directors, as received. */
+  /** Maximum bytes, as received, of all kept versions of all directors. */
   readonly maxCpiConfigBytes: number;
-  /** How long a version is kept after the next one was told. */
+  /** Time for which a version is kept after its successor was set. */
   readonly formerCpiConfigMs: number;
 }
 
-/** Cpi-configs are kept in memory alone. Calls that name a former version arrive within a minute. */
+/** Cpi-configs are kept in memory only. Calls with a former version arrive within a minute. */
 const LIMITS: CpiConfigLimits = { maxCpiConfigBytes: 64 * MIB_BYTES, formerCpiConfigMs: 60_000 };
 
-/** Azs by the name of the CPI that the cloud config gives them. */
+/** AZs by the CPI name that the cloud config assigns to them. */
 export type AzsByCpi = ReadonlyMap<string, readonly string[]>;
 
 interface KnownSet {
   readonly set: CpiSet;
-  /** Tells whether the same set is told again. */
+  /** Identifies a repeated SetCpiConfig of the same CPIs. */
   readonly fingerprint: string;
   readonly azs: AzsByCpi;
   readonly sizeBytes: number;
 }
 
-/** CPIs as they are listed. */
+/** CPIs in the form of lists. */
 export interface Offered {
-  /** Empty for the dispatcher's own. */
+  /** Empty for the dispatcher's own CPIs. */
   readonly directorId: string;
   readonly set: CpiSet;
   readonly azs: AzsByCpi;
 }
 
-/** A director's cpi-config, without the CPIs themselves. */
+/** A received cpi-config, without the CPIs themselves. */
 export interface ToldConfig {
   readonly version: string;
   readonly fingerprint: string;
@@ -42,7 +42,10 @@ export interface ToldConfig {
   readonly sizeBytes: number;
 }
 
-/** The cpi-configs that directors told. In memory alone: who names one that is not here tells it again. */
+/**
+ * The cpi-configs sent by directors. They are in memory only; a director whose version is unknown sends its cpi-config
+ * again.
+ */
 export class CpiConfigs {
   readonly #byDirector = new Map<string, Map<string, KnownSet>>();
 
@@ -51,7 +54,10 @@ export class CpiConfigs {
     private readonly limits: CpiConfigLimits = LIMITS,
   ) {}
 
-  /** The CPIs of a call: the dispatcher's own when it names no version. */
+  /**
+   * Returns the CPIs of a version; an empty version means the dispatcher's own CPIs. Throws CpiConfigUnknownError for
+   * an unknown version.
+   */
   find(directorId: string, version: string): Offered {
     if (version === "") return { directorId: "", set: this.own, azs: new Map() };
     const known = this.#byDirector.get(directorId)?.get(version);
@@ -62,7 +68,7 @@ export class CpiConfigs {
     );
   }
 
-  /** The dispatcher's own CPIs, then those of the version that each director told last. */
+  /** Returns the dispatcher's own CPIs, then the latest version of each director. */
   newest(): Offered[] {
     const offered = [this.find("", "")];
     for (const [directorId, versions] of [...this.#byDirector].sort(([a], [b]) => (a < b ? -1 : 1))) {
@@ -72,12 +78,15 @@ export class CpiConfigs {
     return offered;
   }
 
-  /** There is no cpi-config any more. A call that names one is refused, and the director looks again. */
+  /**
+   * Removes a director's cpi-config. Later calls that name a version are refused, and the director reads its config
+   * again.
+   */
   forget(directorId: string): void {
     this.#byDirector.delete(directorId);
   }
 
-  /** Keeps a version, and for some time the one before it. */
+  /** Stores a version and keeps the previous version for some time. */
   set(directorId: string, told: ToldConfig, make: () => CpiSet): void {
     const { version, fingerprint, azs, sizeBytes } = told;
     const before = this.#byDirector.get(directorId) ?? new Map<string, KnownSet>();
@@ -87,7 +96,7 @@ export class CpiConfigs {
         `version ${quoted(version)} of the cpi-config names other CPIs: choose another name`,
       );
     const versions = new Map(before);
-    // So that what was told last is the last.
+    // Moves the version to the end, because the last entry is the latest.
     versions.delete(version);
     versions.set(version, { set: known?.set ?? make(), fingerprint, azs, sizeBytes });
     for (const [old] of versions) if (versions.size > VERSIONS_KEPT) versions.delete(old);
@@ -107,7 +116,10 @@ export class CpiConfigs {
       );
   }
 
-  /** A call that names it after that is refused, and its director tells it again. */
+  /**
+   * Removes former versions after their keep time. A later call that names such a version is refused, and the director
+   * sends it again.
+   */
   #forgetFormerLater(directorId: string, versions: Map<string, KnownSet>): void {
     const former = [...versions.keys()].slice(0, -1);
     if (former.length === 0) return;

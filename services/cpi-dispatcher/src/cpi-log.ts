@@ -2,17 +2,20 @@ import { MIB_BYTES, ResourceExhaustedError } from "@diskmesh/domain";
 import { Watch } from "@diskmesh/service";
 
 export interface CpiLogLimits {
-  /** Streams of WatchCpiLog at once. */
+  /** Maximum concurrent WatchCpiLog streams. */
   readonly maxLogWatchers: number;
-  /** Lines that wait for a slow watcher, or for one that is about to come; more are dropped, and that is said. */
+  /**
+   * Maximum lines buffered for a slow or expected watcher. Further lines are dropped and the number of dropped lines is
+   * reported.
+   */
   readonly maxLogLinesPerReader: number;
-  /** The most bytes of those lines. */
+  /** Maximum bytes of these lines. */
   readonly maxLogBytesPerReader: number;
-  /** The same, of all that wait. */
+  /** Maximum bytes buffered for all watchers. */
   readonly maxLogBytes: number;
 }
 
-/** A director watches with one stream. Lines wait in memory for a watcher that reads slowly. */
+/** A director watches with a single stream. Lines for slow watchers are buffered in memory. */
 const LIMITS: CpiLogLimits = {
   maxLogWatchers: 1_000,
   maxLogLinesPerReader: 10_000,
@@ -20,7 +23,7 @@ const LIMITS: CpiLogLimits = {
   maxLogBytes: 64 * MIB_BYTES,
 };
 
-/** Lines of one log id that wait for one reader. */
+/** The buffered lines of a log id for a reader. */
 class Lines implements Disposable {
   readonly #lines: string[] = [];
   #sizeBytes = 0;
@@ -28,7 +31,7 @@ class Lines implements Disposable {
 
   constructor(
     private readonly limits: CpiLogLimits,
-    /** Bytes of the lines that wait for all readers. */
+    /** Bytes buffered for all readers. */
     private readonly all: { sizeBytes: number },
   ) {}
 
@@ -53,25 +56,24 @@ class Lines implements Disposable {
     return taken;
   }
 
-  /** Forgets the lines that nobody took. */
+  /** Discards the lines that were not taken. */
   [Symbol.dispose](): void {
     this.take();
   }
 }
 
-/** A line for a watcher. */
 export interface LogLine {
   readonly logId: string;
   readonly line: string;
 }
 
-/** The watched lines: those of one log id, or of all calls of a director. */
+/** Selects the watched lines: a log id, or all calls of a director. */
 export type WatchedLog = { readonly logId: string } | { readonly directorId: string };
 
 const keyOf = (watched: WatchedLog): string =>
   "logId" in watched ? `log ${watched.logId}` : `director ${watched.directorId}`;
 
-/** One who watches. Each log id has its own limits, so that one that says much costs the others nothing. */
+/** A log watcher. Each log id has limits of its own, so that a verbose call does not affect the lines of others. */
 class Watcher implements Disposable {
   readonly #byLogId = new Map<string, Lines>();
   readonly #pushed = new Watch();
@@ -95,7 +97,7 @@ class Watcher implements Disposable {
     }
   }
 
-  /** Returns when there may be something to take, or the signal aborts. */
+  /** Resolves when lines may be available or the signal aborts. */
   async something(signal: AbortSignal): Promise<void> {
     await this.#pushed.changed(signal).catch(() => {});
   }
@@ -111,17 +113,17 @@ interface Early {
   calls: number;
 }
 
-/** Passes what CPIs say on to those who watch. */
+/** Forwards the log lines of CPIs to watchers. */
 export class CpiLog {
   readonly #watchers = new Map<string, Set<Watcher>>();
-  /** Lines by log id of calls that nobody watches yet: a watch and a call may overtake each other. */
+  /** Buffered lines by log id of calls without a watcher yet, because the watch may arrive after the call. */
   readonly #early = new Map<string, Early>();
   readonly #waiting = { sizeBytes: 0 };
   #watcherCount = 0;
 
   constructor(private readonly limits: CpiLogLimits = LIMITS) {}
 
-  /** Runs a call whose lines go to those who watch its log id, or its director. */
+  /** Runs a call whose log lines go to the watchers of its log id or director. */
   async during<Result>(
     { logId, directorId }: { readonly logId: string; readonly directorId: string },
     work: (onLine: (line: string) => void) => Promise<Result>,

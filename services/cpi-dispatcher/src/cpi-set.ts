@@ -5,17 +5,17 @@ import { type Choice, chooseCpis, DEFAULT_CPI, type Offer, type Wanted } from ".
 
 const MAX_ERROR_LENGTH = 1_000;
 
-/** Time limit for the infos of all CPIs before the work itself; a quarter of the call's time if that is less. */
+/** Time limit for the info calls to all CPIs before the actual call; at most a quarter of the call's remaining time. */
 const MAX_INFOS_MS = 60_000;
 
-/** Stands for a CPI that could not be made of its description, so that the others serve all the same. */
+/** Replaces a CPI whose description is invalid, so that the other CPIs stay usable. */
 export interface UnusableCpi {
   readonly why: string;
 }
 
-/** A CPI as the dispatcher offers it. */
+/** A CPI that the dispatcher offers. */
 export class OfferedCpi {
-  /** The error of its last call; empty after a success. */
+  /** The error of the last call; empty after a success. */
   lastError = "";
 
   constructor(
@@ -25,19 +25,21 @@ export class OfferedCpi {
     readonly migratedFrom: readonly string[] = [],
   ) {}
 
-  /** Asks the CPI for its info. The outcome is not remembered, because no other call depends on it. */
+  /**
+   * Calls the CPI's info method. The outcome is not recorded as the last error, because no other call depends on it.
+   */
   async info(call: CpiCall): Promise<CpiInfo> {
     return this.#usable().info(call);
   }
 
-  /** Calls the CPI and remembers how it went. */
+  /** Calls the CPI and records the outcome as the last error. */
   async run<Result>(work: (cpi: Cpi) => Promise<Result>): Promise<Result> {
     try {
       const result = await work(this.#usable());
       this.lastError = "";
       return result;
     } catch (error) {
-      // That something is not there, or not wanted any more, says nothing bad of the CPI.
+      // A missing object or a cancelled call is no fault of the CPI.
       if (error instanceof NotFoundError) this.lastError = "";
       else if (!(error instanceof CancelledError)) this.lastError = messageOf(error).slice(0, MAX_ERROR_LENGTH);
       throw error;
@@ -52,23 +54,23 @@ export class OfferedCpi {
   }
 }
 
-/** A CPI that was chosen, and the name under which it is recorded. */
+/** A chosen CPI with the name to record for its objects. */
 export interface ChosenCpi {
   readonly offered: OfferedCpi;
   /** Empty for the default CPI. */
   readonly recordedName: string;
 }
 
-/** The CPIs of one version of a cpi-config, or the dispatcher's own. */
+/** The CPIs of a cpi-config version, or the dispatcher's own CPIs. */
 export class CpiSet {
   constructor(
     readonly cpis: readonly OfferedCpi[],
-    /** The dispatcher's own first CPI. */
+    /** The first CPI in the dispatcher's own config. */
     readonly defaultCpi: OfferedCpi,
     private readonly isConfigured: boolean,
   ) {}
 
-  /** Chooses CPIs. Their infos matter for stemcells alone; for anything else none is asked. */
+  /** Chooses the CPIs of a call. Calls the CPIs' info methods only for stemcells. */
   async choose(wanted: Wanted, call: CpiCall): Promise<{ kind: Choice["kind"]; cpis: readonly ChosenCpi[] }> {
     const isForAll = wanted.method === "create_stemcell" && wanted.recordedCpi === "";
     const formats = isForAll ? await this.#stemcellFormats(wanted, call) : new Map<string, readonly string[]>();
@@ -86,7 +88,7 @@ export class CpiSet {
     return { kind: choice.kind, cpis: names.map((name) => this.#chosen(name)) };
   }
 
-  /** Returns the formats of the CPIs that do not have the stemcell yet. */
+  /** Returns the stemcell formats of the CPIs that do not have the stemcell yet. */
   async #stemcellFormats(wanted: Wanted, call: CpiCall): Promise<ReadonlyMap<string, readonly string[]>> {
     const maxMs = Math.min(MAX_INFOS_MS, timeLeftMs(call) / 4);
     const asked = this.cpis.filter(
@@ -94,7 +96,8 @@ export class CpiSet {
     );
     const infos = await Promise.all(
       asked.map(async (cpi): Promise<[string, readonly string[]]> => {
-        // One that cannot say is asked to make the stemcell and fails by itself, without hurting the others.
+        // A CPI whose info fails counts as accepting every format. Its create_stemcell then fails without affecting the
+        // others.
         const info: CpiInfo | undefined = await endingEarly(call, (one) => cpi.info(one), maxMs).catch(() => undefined);
         return [cpi.name, info?.stemcellFormats ?? []];
       }),

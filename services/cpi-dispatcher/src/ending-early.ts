@@ -1,14 +1,14 @@
 import type { CpiCall } from "@diskmesh/cpi";
 import { TimeoutError } from "@diskmesh/domain";
 
-/** To end what hangs, and for the answer's way. */
+/** Time to cancel a hanging call and to send the response. */
 const MAX_MARGIN_MS = 2_000;
 
 export const timeLeftMs = (call: CpiCall): number => Math.max(0, call.deadlineAtMs - Date.now());
 
 /**
- * Has one CPI of several do its part, and ends it shortly before the call's deadline, or sooner: so the caller hears what
- * became of the others.
+ * Runs the part of a CPI among several and cancels it shortly before the call's deadline, or after `maxMs`. The caller
+ * then still receives the outcomes of the other CPIs.
  */
 export async function endingEarly<Result>(
   call: CpiCall,

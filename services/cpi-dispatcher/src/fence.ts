@@ -1,15 +1,15 @@
 import { AbortedError, CancelledError, OutdatedError, ResourceExhaustedError } from "@diskmesh/domain";
 
-/** A director, by the generation of its tablet that leads. */
+/** A director with the generation of its leading tablet. */
 export interface DirectorGeneration {
   readonly directorId: string;
   readonly generation: number;
 }
 
-/** Which call of a director it is. */
+/** Identifies a call of a director. */
 export interface CallName {
   readonly requestId: string;
-  /** Empty for a call that nobody ends alone. */
+  /** Empty for a call that cannot be ended individually. */
   readonly callId: string;
 }
 
@@ -22,20 +22,20 @@ interface FencedCall extends CallName {
 interface Director {
   highestGeneration: number;
   readonly calls: Set<FencedCall>;
-  /** Calls that were ended, perhaps before they came; the oldest first. */
+  /** Ids of calls that were ended, possibly before they arrived; oldest first. */
   readonly endedCallIds: Set<string>;
 }
 
 const NAMELESS: CallName = { requestId: "", callId: "" };
-/** A cancellation overtakes its call by seconds at most. */
+/** A cancellation arrives at most seconds before its call. */
 const ENDED_CALLS_KEPT = 10_000;
 
-/** Directors that are remembered, each with its generation and calls, until the dispatcher restarts. */
+/** Maximum directors remembered until the dispatcher restarts. */
 const MAX_DIRECTORS = 100;
 
 /**
- * Lets only the newest generation of each director act. Kept in memory alone: a new director fences every dispatcher
- * before it acts, so one that has just started learns in time.
+ * Admits only calls of each director's newest generation. The state is in memory only. A new director fences every
+ * dispatcher before it acts, so a restarted dispatcher learns the generation in time.
  */
 export class Fence {
   readonly #directors = new Map<string, Director>();
@@ -44,15 +44,15 @@ export class Fence {
   constructor(private readonly maxDirectors = MAX_DIRECTORS) {}
 
   /**
-   * Refuses lower generations from now on, aborts their calls, and returns when these have ended. The signal ends the
-   * wait alone: what was refused stays refused.
+   * Refuses calls of lower generations from now on, aborts such calls, and resolves when they have ended. The signal
+   * aborts only the wait; the refusal stays in force.
    */
   async raise(caller: DirectorGeneration, signal: AbortSignal): Promise<void> {
     const director = this.#raise(caller);
     await this.#lowerCallsEnded(director, caller.generation, signal);
   }
 
-  /** Runs a call of a director, unless a newer generation of it is known; aborts it when one appears. */
+  /** Runs a director's call unless a newer generation is known. Aborts the call when a newer generation appears. */
   async run<Result>(
     caller: DirectorGeneration,
     signal: AbortSignal,
@@ -68,14 +68,14 @@ export class Fence {
     return track(director.calls, { generation: caller.generation, ...name }, signal, work);
   }
 
-  /** Runs a call of somebody who has no generation, since it changes nothing. */
+  /** Runs a read-only call of a caller without a generation. */
   runUnfenced<Result>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
     return track(this.#unfenced, { generation: 0, ...NAMELESS }, signal, work);
   }
 
   /**
-   * Aborts a director's calls of that request id, or the one of them that is named, and returns how many these were when
-   * they have ended. The one that is named is refused if it comes later.
+   * Aborts a director's calls with the request id, or only the call with the call id, and returns their number when
+   * they have ended. A named call that arrives later is refused.
    */
   async endCalls(caller: DirectorGeneration, { requestId, callId }: CallName, signal: AbortSignal): Promise<number> {
     const director = this.#raise(caller);
@@ -88,7 +88,7 @@ export class Fence {
     return calls.length;
   }
 
-  /** Aborts all calls and returns when they have ended. */
+  /** Aborts all calls and resolves when they have ended. */
   async end(): Promise<void> {
     const calls = [this.#unfenced, ...[...this.#directors.values()].map((director) => director.calls)];
     const reason = new CancelledError("the dispatcher stops");

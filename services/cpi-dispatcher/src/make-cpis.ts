@@ -13,20 +13,20 @@ import { FleetCpi } from "./fleet/fleet-cpi.js";
 import type { RegistryClients } from "./fleet/registry-client.js";
 import { checkCpiNames } from "./model/choice.js";
 
-/** One CPI as a config describes it: the dispatcher's own, or a director's. */
+/** A CPI as described by the dispatcher's own config or by a director's cpi-config. */
 export interface CpiDescription extends NamedCpi {
   readonly type: string;
-  /** Empty for where BOSH keeps the executables of that type. */
+  /** Empty for BOSH's default path of the type. */
   readonly execPath: string;
   readonly properties: JsonObject;
 }
 
 const FLEET = "fleet";
 
-/** Makes CPIs of descriptions. */
+/** Creates CPIs from their descriptions. */
 export class CpiMaker {
   readonly #answerRoom: AnswerRoom;
-  /** Slots by director and CPI. They outlive a version of the config: processes of the last one still run. */
+  /** Slots by director and CPI. They outlive a config version, because processes of the previous version still run. */
   readonly #slots: (key: string) => Slots;
 
   constructor(
@@ -40,8 +40,8 @@ export class CpiMaker {
   }
 
   /**
-   * The CPIs of a director's cpi-config. Names that leave open who is meant are refused; of a CPI whose description is
-   * wrong otherwise, every call fails, and nothing else.
+   * Creates the CPIs of a director's cpi-config. Throws for ambiguous names. A CPI with an otherwise invalid
+   * description is kept, and each of its calls fails.
    */
   makeSet(directorId: string, cpis: readonly CpiConfigMessage[], own: CpiSet): CpiSet {
     checkCpiNames(cpis);
@@ -99,7 +99,7 @@ export class CpiMaker {
   }
 }
 
-/** Narrows what becomes a path or is run. */
+/** Validates the parts of a description that become a path or a program. */
 function checked(description: CpiDescription): CpiDescription {
   const { name, type, execPath } = description;
   if (!CPI_NAME_PATTERN.test(type))

@@ -4,7 +4,6 @@ import type { CpiMethod } from "./model/methods.js";
 
 const OUTCOMES = ["done", "not_supported", "not_done", "unknown"] as const;
 
-/** The metrics of a dispatcher's CPIs. */
 export const dispatcherMetrics = {
   calls: metric({
     kind: "histogram",
@@ -22,7 +21,7 @@ export const dispatcherMetrics = {
   }),
 };
 
-/** Makes a call of a CPI, and notes how long it took and what came of it. */
+/** Runs a CPI call and records its duration and outcome. */
 export async function measured<Result>(cpi: string, method: CpiMethod, call: () => Promise<Result>): Promise<Result> {
   const startedMs = performance.now();
   const note = (outcome: (typeof OUTCOMES)[number]): void =>

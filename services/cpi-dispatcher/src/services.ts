@@ -13,7 +13,7 @@ import { watchCpiLog } from "./handlers/watch-cpi-log.js";
 const DIRECTORS: readonly Role[] = ["director"];
 const READERS: readonly Role[] = ["director", ...OPERATOR_ROLES];
 
-/** Offers the CPI contract: to directors all of it, to operators what changes nothing. */
+/** Adds the CPI service: all methods for directors, read-only methods for operators. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => DispatcherContext): void {
   offer(server, CpiServiceDefinition, current, {
     info: allow(READERS, cpiMethods.info),

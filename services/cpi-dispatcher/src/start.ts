@@ -11,7 +11,7 @@ import { RegistryClients } from "./fleet/registry-client.js";
 import { CpiMaker } from "./make-cpis.js";
 import { addServices } from "./services.js";
 
-/** Starts the dispatcher: ends what its predecessor left, makes its CPIs, then starts the server that offers them. */
+/** Starts the dispatcher: kills processes left by its predecessor, creates the CPIs, then starts the server. */
 export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherConfig, log: Logger): Promise<void> {
   const runFolder = lifecycle.use("run folder", await RunFolder.open(runFolderOf(config)));
   const registries = new RegistryClients(config.tls);

@@ -55,7 +55,7 @@ export interface Director {
   readonly teller: CpiConfigTeller;
   readonly callRecords: CallRecords;
   readonly owedRemovals: OwedRemovals;
-  /** Undefined when agents get no certificates of their own. */
+  /** Undefined when the director signs no agent certificates. */
   readonly renewals: AgentRenewals | undefined;
   readonly agentNotices: AgentNotices;
   readonly resurrector: Resurrector;
@@ -70,11 +70,10 @@ export interface Connections {
   readonly logsUrl: string | undefined;
   readonly nodes: Nodes;
   readonly registries: Registries;
-  /** Returns this process's report of itself. */
   readonly report: () => ProcessReport;
 }
 
-/** The inputs of every part. */
+/** The dependencies shared by all parts. */
 interface Ground {
   readonly config: DirectorConfig;
   readonly limits: DirectorLimits;
@@ -101,7 +100,7 @@ type AgentParts = ReturnType<typeof makeAgentCare>;
 
 const CHECK_INTERVAL_MS = 250;
 
-/** Waits until this process may lead, and claims the tablet. */
+/** Waits until this process may lead, then claims the tablet. */
 export async function openState(
   config: DirectorConfig,
   address: string,
@@ -116,7 +115,7 @@ export async function openState(
   return { tablet, eventLog: scope.use("event log", openEventLog(storage, name, log)) };
 }
 
-/** Puts the parts together; nothing runs yet. They are closed in the reverse order. */
+/** Creates the director's parts without starting them. The lifecycle closes them in reverse order. */
 export function createDirector(
   config: DirectorConfig,
   state: { readonly tablet: DirectorTablet; readonly eventLog: EventLog },
@@ -153,7 +152,7 @@ export function createDirector(
   };
 }
 
-/** Makes the files beside the tablet. */
+/** Creates the file stores beside the tablet. */
 function makeFiles({ config, limits, tablet, connections, lifecycle, clock, log }: Ground, texts: ReadersOfTexts) {
   const readManifest = texts.readStemcellManifest;
   const stemcells = new StemcellFiles({ ...config.stemcells, ...limits.stemcells, readManifest, tablet, log });
@@ -164,7 +163,7 @@ function makeFiles({ config, limits, tablet, connections, lifecycle, clock, log 
   };
 }
 
-/** Makes the records of past work, in the event log. */
+/** Creates the records of past work in the event log. */
 function makeRecords({ limits, tablet, eventLog, lifecycle, changes, clock, random, log }: Ground) {
   const { stopping } = lifecycle;
   return {
@@ -174,7 +173,7 @@ function makeRecords({ limits, tablet, eventLog, lifecycle, changes, clock, rand
   };
 }
 
-/** The director's own drivers, and what is remembered of their calls. */
+/** Creates the director's own drivers and the memory of their calls. */
 function makeDrivers({ config, lifecycle, random, log }: Ground) {
   const host = lifecycle.use("drivers", new DriverHost({ drivers: config.drivers, random, log }));
   return { host, callMemory: new CallMemory() };
@@ -206,7 +205,7 @@ function jobContext(
   };
 }
 
-/** Makes the parts that accept tasks and run them. */
+/** Creates the parts that accept and run tasks. */
 function makeTasks(
   { config, limits, tablet, lifecycle, changes, clock, random, log }: Ground,
   {
@@ -246,7 +245,7 @@ function makeTasks(
   return { tasks, locks, times, runner };
 }
 
-/** Makes the parts that work for agents and their VMs unasked. */
+/** Creates the parts that maintain agents and their VMs without a request. */
 function makeAgentCare(
   { limits, tablet, connections, lifecycle, clock, random, log }: Ground,
   { tasks, events, configs }: Pick<Records & TaskParts, "tasks" | "events"> & Configs,

@@ -1,7 +1,7 @@
 import { text } from "node:stream/consumers";
 import { hashPassword } from "@diskmesh/pki/password-hash";
 
-/** Reads a password from standard input, where no list of processes shows it, and prints what the config takes. */
+/** Reads a password from standard input, because process lists show arguments, and prints the hash for the config. */
 const password = (await text(process.stdin)).replace(/\r?\n$/, "");
 if (password === "") {
   process.stderr.write("give the password on standard input\n");

@@ -3,5 +3,5 @@ import type { LogJobContext } from "./instance-logs/context.js";
 import type { StemcellJobContext } from "./stemcells/context.js";
 import type { VendorJobContext } from "./vendor-methods/context.js";
 
-/** All that jobs work with. */
+/** The dependencies of all jobs. */
 export type JobContext = HealthJobContext & LogJobContext & StemcellJobContext & VendorJobContext;

@@ -24,12 +24,11 @@ export interface MakeFeedOptions {
   readonly registries: Registries;
   readonly dispatchers: readonly Pick<Dispatcher, "address" | "client">[];
   readonly cpiConfig: Pick<CpiConfigSource, "version">;
-  /** Returns the director's report of itself. */
   readonly report: () => ProcessReport;
   readonly clock: Clock;
 }
 
-/** Makes the page's rows, and the parts that keep them current while somebody looks. */
+/** Creates the page's feed and the parts that keep its rows current while a browser is connected. */
 export function makeFeed({
   limits,
   tablet,

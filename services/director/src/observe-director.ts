@@ -8,7 +8,7 @@ import { directorMetrics, LIVE_STATES, notePhase } from "./tasks/metrics.js";
 
 type EndState = "done" | "error" | "cancelled" | "timeout";
 
-/** Notes how long tasks took, when they end. */
+/** Records each task's duration when the task ends. */
 const ends: Follows<Task> = {
   changed: (_key, now, before) => {
     if (now?.endedAtMs == null || before === null || hasEnded(before)) return;
@@ -22,8 +22,8 @@ const ends: Follows<Task> = {
 };
 
 /**
- * Keeps the numbers of tasks and things owed up from here on, and tells them when metrics are asked for; returns what ends
- * that. Only before the tablet's first transaction.
+ * Starts counting tasks and pending work and exports the counts as metrics. Returns the function that stops it. Must be
+ * called before the tablet's first transaction.
  */
 export async function observeDirector(tablet: DirectorTablet, clock: Clock): Promise<() => void> {
   const tasks = new Tally<Task>((task) => (hasEnded(task) ? [] : [[`${task.queue} ${task.state}`, 1]]));
@@ -53,7 +53,7 @@ export async function observeDirector(tablet: DirectorTablet, clock: Clock): Pro
   ]);
 }
 
-/** Tells of locks; returns what ends that. */
+/** Exports lock metrics. Returns the function that stops it. */
 export function observeLocks(list: () => readonly { readonly waitingTaskIds: readonly number[] }[]): () => void {
   return allEnded([
     observe(directorMetrics.locks, (say) => say(list().length)),

@@ -29,7 +29,6 @@ import { callVendorMethod } from "./vendor-methods/call-vendor-method.js";
 import { deleteVm } from "./vms/delete-vm.js";
 import { renewAgentCertificates } from "./vms/renew-agent-certificates.js";
 
-/** The planner of each job. */
 const planners: { readonly [Type in JobType]: Planner<Type, JobContext> } = {
   provide_dynamic_disk: provideDisk,
   create_dynamic_disk: createDiskOnly,
@@ -60,13 +59,13 @@ const planners: { readonly [Type in JobType]: Planner<Type, JobContext> } = {
   call_vendor_method: callVendorMethod,
 };
 
-/** Returns what plans the next step of any job. */
+/** Returns the planner of all jobs. */
 export function planWith(context: JobContext): Plan {
   return <Type extends JobType>(job: JobOf<Type>, tables: DirectorTables, taskId: number) =>
     (planners[job.type as Type] as Planner<Type, JobContext>)(context, job, tables, taskId);
 }
 
-/** The CPIs that a job may have to ask, by what is recorded now; none when it cannot be planned. */
+/** Returns the CPIs that a job may call according to the recorded state; none when the job cannot be planned. */
 export function cpisOfJob(plan: Plan, job: Job, tables: DirectorTables): readonly string[] {
   try {
     return plan(job, tables, 0).cpis;

@@ -2,7 +2,7 @@ import type { JobContext } from "./job-context.js";
 import type { DirectorTables } from "./store/schema.js";
 import type { Job } from "./store/task.js";
 
-/** Gets the manifest that the steps of a job read, and keeps it until disposed of; undefined for jobs that read none. */
+/** Loads the manifest that a job's steps read, and holds it until disposed; undefined for jobs that read none. */
 export async function prepareJob(
   { configs, tablet }: Pick<JobContext, "configs" | "tablet">,
   job: Job,

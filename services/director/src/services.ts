@@ -46,7 +46,7 @@ import { vmTasks } from "./vms/handlers.js";
 const permit = <Handler>(operation: Operation, handler: Handler) => allow(POLICY[operation].roles, handler);
 
 /**
- * Permits a call that may change something: a task, or the transaction that does it, records it; a refusal is recorded
+ * Permits a call that may change something. The task or transaction records a permitted call; refusals are recorded
  * here.
  */
 const permitChange = <Request, Response>(
@@ -62,7 +62,7 @@ const permitChange = <Request, Response>(
     }
   });
 
-/** Permits a call whose request needs more than the right to call the method. */
+/** Permits a call whose request may require a further operation. */
 const permitting = <Request, Response>(
   operationOf: (request: Request) => Operation | undefined,
   handler: (context: Context, request: Request, call: CallContext) => Promise<Response>,
@@ -73,7 +73,7 @@ const permitting = <Request, Response>(
     return handler(context, request, call);
   };
 };
-/** It takes everything away, and changes nothing that would tell of it. */
+/** Records a backup as an event, because a backup reads all data and changes nothing that would reveal it. */
 const noteBackup = ({ events }: Context, call: CallContext) =>
   events.record({ action: "create", objectType: "backup", objectName: "" }, { ...askerOf(call), answer: "OK" });
 
@@ -82,8 +82,8 @@ const outputSecrets = ({ type }: GetTaskOutputRequest) =>
   type === TaskOutputType.DEBUG || type === TaskOutputType.CPI ? "getTaskDebugOutput" : undefined;
 
 /**
- * Everything is for operators; nothing else calls a director. `current` throws UnavailableError while this process does
- * not lead.
+ * Adds the director's gRPC services, which are for operators only. `current` throws UnavailableError while this process
+ * does not lead.
  */
 export function addServices(
   server: Pick<RpcServer, "addService">,
@@ -170,7 +170,7 @@ export function addServices(
   });
   offer(server, VendorPassthruServiceDefinition, current, {
     listMethods: permit("readByVendorMethod", listMethods),
-    // It tells of itself: as it begins, and as it ends.
+    // Records its own start and end events.
     callMethod: allowChange(POLICY.adminByVendorMethod.roles, callMethod),
     getNode: permit("readByVendorMethod", getNode),
     listDrivers: permit("readByVendorMethod", listDrivers),

@@ -32,10 +32,10 @@ import { addServices } from "./services.js";
 import type { DirectorTablet } from "./store/stored-schema.js";
 import { Nodes } from "./vendor-methods/nodes.js";
 
-/** A dispatcher's word raises the tablet's generation so far and no further. */
+/** Maximum generations by which a dispatcher's answer may raise the tablet's generation. */
 const RESTORED_GENERATIONS_MAX = 2 ** 20;
 
-/** Starts a director: it listens at once, serves whenever it leads, and runs tasks once the dispatcher obeys it alone. */
+/** Starts a director. It listens at once, serves while it leads, and runs tasks once the dispatchers obey it alone. */
 export async function startDirector(
   lifecycle: Lifecycle,
   config: DirectorConfig,
@@ -61,7 +61,7 @@ export async function startDirector(
       }
     },
     needs: ["nats", "dispatcher"],
-    // Stopped first: what is under way needs all the rest.
+    // Registered last and so stopped first, because requests under way need all other parts.
     openFaces: async () => {
       for (const server of httpServers) await lifecycle.use("HTTPS face", server).listen();
       for (const server of boshRegistries) await lifecycle.use("bosh-registry", server).listen();
@@ -131,7 +131,7 @@ async function connect(
   const nats = await connectNats({ ...config.nats, ...natsTls, name: "director", log });
   lifecycle.use("NATS connection", nats);
   const forget = nats.onChange((why) => (why === undefined ? readiness.met("nats") : readiness.missing("nats", why)));
-  // Before the connection closes, which is no news then.
+  // Closed before the connection, so that closing is not reported as an outage.
   lifecycle.use("health of NATS", () => {
     forget();
     readiness.forget("nats");
@@ -184,8 +184,9 @@ function connectFleet({ config, limits, scope: lifecycle }: Ground): { nodes: No
 }
 
 /**
- * Makes a dispatcher refuse former directors. Until it answers, what they had started there may still be at work. A
- * director that was restored from a backup claims above what one of them has seen, once.
+ * Returns the claim that makes a dispatcher refuse former directors. Until the dispatcher answers, calls of former
+ * directors may still run there. A director restored from a backup claims once above the generation that a dispatcher
+ * has seen.
  */
 function fencing(
   tablet: DirectorTablet,
@@ -204,7 +205,7 @@ function fencing(
         { above, generation: await claiming },
         "was restored from a backup, and claims above what a dispatcher saw",
       );
-      // Dispatchers that obeyed before take calls under way for a former director's.
+      // Dispatchers that already obey this director would treat its running calls as a former director's.
       if (tasksRun()) throw error;
     } else if (generation >= (await claiming)) throw error;
   };
@@ -227,8 +228,8 @@ function fencing(
 }
 
 /**
- * Returns the generation that a restored director must claim above: that of a former life of its tablet, perhaps
- * another restore.
+ * Returns the generation above which a restored director must claim: the generation of an earlier life of its tablet,
+ * perhaps of another restore. Returns undefined when the error is no such conflict.
  */
 function generationToClaimAbove(error: OutdatedError, tablet: DirectorTablet): number | undefined {
   const leading = Number(error.about.leading_generation);

@@ -16,7 +16,7 @@ export const backup: Action = {
     const service = statefulService(typed);
     const file = resolve(name);
     const draft = `${file}.part`;
-    // The backup takes the place of what has its name: a device would be gone, a folder stands in the way at the end.
+    // Refuses other kinds of files: the final rename would replace a device and fail on a folder.
     if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
       throw new UsageError(`cannot write the backup: ${quoted(file)} is no file`);
     try {

@@ -129,7 +129,7 @@ function offersOf(device: Device | undefined, output: Output): DriverOffers {
   };
 }
 
-/** Shows what the driver prints, and why it failed. */
+/** Returns a logger that prints the driver's output and failures. */
 function logOf(output: Output): Logger {
   const say = (fields: object, message: string): void => {
     const { said, reason } = fields as { readonly said?: string; readonly reason?: string };

@@ -7,7 +7,7 @@ import type { Mesh } from "../mesh.js";
 import { type Columns, timeText } from "../output.js";
 import { countOf, timeOf } from "../values.js";
 
-/** An event of one of the services, as scripts get it. */
+/** An event with its service, in the form for scripts. */
 type Told =
   | ({ readonly service: "director" } & DirectorEvent)
   | ({ readonly service: "disk-registry" } & RegistryEvent);
@@ -80,7 +80,7 @@ export const events: Action = {
   },
 };
 
-/** Newest first. */
+/** Yields the director's events, newest first. */
 async function* toldByDirector(mesh: Mesh, request: Parameters<Mesh["events"]["listEvents"]>[0]): AsyncGenerator<Told> {
   for (let pageToken = ""; ; ) {
     const page = await mesh.events.listEvents({ ...request, pageToken });
@@ -90,7 +90,7 @@ async function* toldByDirector(mesh: Mesh, request: Parameters<Mesh["events"]["l
   }
 }
 
-/** Newest first. */
+/** Yields the registry's events, newest first. */
 async function* toldByRegistry(
   mesh: Mesh,
   request: Parameters<Mesh["registry"]["listEvents"]>[0],
@@ -103,7 +103,7 @@ async function* toldByRegistry(
   }
 }
 
-/** Merges lists that are each newest first. A service that cannot be asked is reported; when none can, it throws. */
+/** Merges lists sorted newest first. A failing service is reported; throws when every service fails. */
 async function newestOf(
   sources: readonly AsyncGenerator<Told>[],
   limit: number,

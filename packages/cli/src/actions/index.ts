@@ -1,6 +1,9 @@
 import type { Action } from "../action.js";
 
-/** The subcommands in the order of the help: looking, then doing. Each is loaded on use, because some load much. */
+/**
+ * The subcommands in the order of the help: reads first, then changes. Each is loaded on use, because some load much
+ * code.
+ */
 const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   status: async () => (await import("./status.js")).status,
   why: async () => (await import("./why.js")).why,
@@ -45,14 +48,14 @@ export function allActions(): Promise<readonly Action[]> {
   return Promise.all(Object.values(LOADERS).map((load) => load()));
 }
 
-/** The one that is typed, if it is one; else all, of which one may be meant or helped with. */
+/** Returns the typed action; all actions when none matches, for help and suggestions. */
 export async function actionsFor(args: readonly string[]): Promise<readonly Action[]> {
   const name = firstWord(args);
   const load = Object.hasOwn(LOADERS, name) ? LOADERS[name] : undefined;
   return load === undefined ? allActions() : [await load()];
 }
 
-/** Behind the options that may stand before an action. */
+/** Returns the first word after the global options. */
 function firstWord(args: readonly string[]): string {
   for (let index = 0; index < args.length; index++) {
     const arg = args[index] ?? "";

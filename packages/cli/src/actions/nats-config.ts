@@ -6,7 +6,7 @@ import { type Action, type ActionCall, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
 import { folderOf, open } from "./pki.js";
 
-/** In the folder of `diskmesh pki`. */
+/** Located in the folder of `diskmesh pki`. */
 const SEED_FILE = "nats-issuer.seed";
 
 export const natsConfig: Action = {
@@ -37,7 +37,7 @@ export const natsConfig: Action = {
   },
 };
 
-/** Copied to NATS servers as a whole, it must not be that with the keys. */
+/** Returns the target folder. It must differ from the key folder, because it is copied to NATS servers as a whole. */
 function targetOf({ args: [given = ""], options }: ActionCall): string {
   const folder = resolve(given);
   if (folder === folderOf(options))

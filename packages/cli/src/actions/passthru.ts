@@ -61,7 +61,7 @@ export async function argumentsOf({ options }: ActionCall): Promise<JsonObject> 
   return objectOf("arguments", file === "" ? json : await read(file));
 }
 
-/** Returns the JSON object that a text is; an empty text is an empty one. */
+/** Parses a JSON object; an empty text is an empty object. */
 export function objectOf(what: string, source: string): JsonObject {
   try {
     const value: unknown = JSON.parse(source || "{}");

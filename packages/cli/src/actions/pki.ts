@@ -52,7 +52,9 @@ export const pki: Action = {
   },
 };
 
-/** Where the authority is; imported when it is needed, since most actions need no cryptography. */
+/**
+ * Opens the certificate authority's folder. The module is imported on use, because most actions need no cryptography.
+ */
 export async function open({ options }: Pick<ActionCall, "options">, makes: boolean): Promise<MeshCertificates> {
   const { MeshCertificates } = await import("@diskmesh/pki");
   return MeshCertificates.open(folderOf(options), { makes });

@@ -19,7 +19,7 @@ export const watch: Action = {
     const chosen = Object.hasOwn(watches, kind) ? watches[kind] : undefined;
     if (chosen === undefined) throw new UsageError(`${quoted(kind)} is none of hosts, devices, disks`);
     await chosen(call).catch((error: unknown) => {
-      // It has no other end.
+      // An interrupt is the only regular end of a watch.
       if (!call.signal.aborted) throw error;
     });
   },

@@ -9,8 +9,8 @@ import { EXPLAINED, explainService } from "../service-state.js";
 import { taskIdOf } from "../values.js";
 
 /**
- * The kinds that people type: the subject, and the services to ask, the second one for facts that the first does not
- * know or cannot tell.
+ * The kinds that users type, with the subject kind and the services to call. The second service is called for facts
+ * that the first does not know.
  */
 const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: ServiceName[]]>> = {
   host: [SubjectKind.HOST, "director", "disk-registry"],
@@ -23,7 +23,7 @@ const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: S
 };
 
 const SERVICE = "service";
-/** While nobody leads, whoever is asked looks for a leader for as long. */
+/** Without a leader, the called process searches for a leader until this deadline. */
 const ASK_DEADLINE_MS = 5_000;
 
 export const why: Action = {
@@ -67,7 +67,7 @@ async function firstAnswer(
   }
 }
 
-/** The first line is for whoever reads no other: what is wrong, with what, and since when. */
+/** The first line states the fault, its subject and its start, for users who read no further. */
 function linesOf({ summary, causes }: ExplainResponse): string[] {
   const root = rootCause(causes);
   if (root === undefined) return [summary, "nothing keeps it from being what it should be"];

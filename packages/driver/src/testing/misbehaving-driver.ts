@@ -67,7 +67,7 @@ export default class MisbehavingDriver extends Driver<{ readonly name: string; r
       return "soon";
     },
   );
-  /** Its child is in a session of its own and holds its pipes. */
+  /** Starts a child in a session of its own, which holds the driver's pipes. */
   leave_child = nodeMethod(
     {
       ...post("leaves a child behind, with its environment or without"),

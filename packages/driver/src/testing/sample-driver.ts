@@ -8,7 +8,7 @@ const at = z.strictObject({ at: z.int() });
 const noted = z.strictObject({ file: z.string(), password: secret(z.string()) });
 const bar = z.strictObject({ bar: z.string() });
 
-/** Methods of every kind, as conformance asks for them. */
+/** Declares a method of each kind, as the conformance tests need them. */
 class BaseDriver extends Driver {
   static override readonly driverName: string = "sample";
   static override readonly description = "for tests";
@@ -22,7 +22,7 @@ class BaseDriver extends Driver {
 
 /** @public loaded by its path */
 export default class SampleDriver extends BaseDriver {
-  /** Turns under way, and those that were taken. */
+  /** Concurrent turns, and turns taken so far. */
   #atOnce = 0;
   #turns = 0;
 
@@ -159,7 +159,7 @@ export default class SampleDriver extends BaseDriver {
   }
 }
 
-/** Writes a line each time, and answers what nobody should see. */
+/** Appends a line for each call, and returns a text with a secret. */
 async function note({ file, password }: z.output<typeof noted>): Promise<string> {
   await appendFile(file, `${createHash("sha256").update(password).digest("hex")}\n`);
   return `logged in with ${password}`;

@@ -4,13 +4,13 @@ import { JsonMeter } from "../model/json-meter.js";
 
 export interface AnswerLimits {
   readonly maxAnswerBytes: number;
-  /** Lists and objects within each other. */
+  /** Maximum nesting of lists and objects. */
   readonly maxAnswerDepth: number;
-  /** Values in all, those within others included. */
+  /** Maximum number of values, nested values included. */
   readonly maxAnswerValues: number;
 }
 
-/** The memory for answers that are being read, of all CPIs together. When it is full, the longest has to go. */
+/** The memory budget for answers being read, shared by all CPIs. When it is exceeded, the longest answer is refused. */
 export class AnswerRoom {
   readonly #bytesOf = new Map<Answer, number>();
   #bytes = 0;
@@ -31,7 +31,7 @@ export class AnswerRoom {
   }
 }
 
-/** A process's standard output, up to the limit. */
+/** A process's standard output up to the limit. */
 export class Answer {
   #parts: Buffer[] = [];
   #bytes = 0;
@@ -46,7 +46,7 @@ export class Answer {
     this.#meter = new JsonMeter({ maxDepth: limits.maxAnswerDepth, maxValues: limits.maxAnswerValues });
   }
 
-  /** Undefined when there is nothing. */
+  /** The text read so far; undefined when empty. */
   get text(): string | undefined {
     return this.#bytes === 0 ? undefined : Buffer.concat(this.#parts).toString("utf8");
   }
@@ -76,7 +76,7 @@ export class Answer {
     this.onRefused(invalid(`${why}; the CPI was killed`));
   }
 
-  /** Nobody wants it any more. */
+  /** Discards the answer and frees its memory. */
   drop(): void {
     this.#isDropped = true;
     this.#parts = [];

@@ -16,7 +16,7 @@ export interface CpiProcessOptions {
   readonly name: string;
   readonly execPath: string;
   readonly jobsFolder: string;
-  /** Credentials and settings. */
+  /** The CPI's credentials and settings. */
   readonly properties: JsonObject;
   readonly limits: CpiLimits;
   readonly runFolder: RunFolder;
@@ -24,7 +24,7 @@ export interface CpiProcessOptions {
 }
 
 interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting"> {
-  /** Longest time of a call. */
+  /** Time limit of a call. */
   readonly callTimeoutMs: number;
   /** Time limit of info, which does no work. */
   readonly infoTimeoutMs: number;
@@ -32,23 +32,26 @@ interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting
   readonly createStemcellTimeoutMs: number;
 }
 
-/** One request to a CPI. */
+/** A request to a CPI. */
 export interface CpiRequest {
   readonly method: CpiMethod;
   readonly args: readonly unknown[];
-  /** Undefined for the info that asks for it. */
+  /** Undefined for the info call that negotiates the version. */
   readonly apiVersion: number | undefined;
   /** The objects of the call, for errors. */
   readonly vmCid?: string;
   readonly diskCid?: string;
-  /** Values that must not be seen, beside the CPI's properties. */
+  /** Secret values of the request besides the CPI's properties. */
   readonly secrets?: JsonObject;
 }
 
 const MAX_SHOWN_LINE_LENGTH = 8_192;
 const MAX_TYPE_LENGTH = 128;
 
-/** Speaks with one CPI's executable. The edge at which secrets stay behind: nothing leaves it but through a redactor. */
+/**
+ * Calls a CPI's executable. All text that leaves this class passes a redactor, so that no secret reaches a caller or
+ * log.
+ */
 export class CpiProcess {
   readonly #options: CpiProcessOptions;
   readonly #redactor: Redactor;
@@ -58,7 +61,7 @@ export class CpiProcess {
     this.#redactor = new Redactor([options.properties]);
   }
 
-  /** Returns the result that the CPI answered, unchecked; throws what it answered as an error. */
+  /** Returns the CPI's result without validation; throws the CPI's error. */
   async call(request: CpiRequest, call: CpiCall): Promise<unknown> {
     const { name, execPath, jobsFolder, properties, runFolder, answerRoom } = this.#options;
     const { method, args, apiVersion } = request;
@@ -66,7 +69,7 @@ export class CpiProcess {
     const redactor = request.secrets ? new Redactor([properties, request.secrets]) : this.#redactor;
     const say = (line: string, isCut = false) =>
       call.onLogLine(shown(isCut ? redactor.beginning(line) : redactor.text(line)));
-    // A new id that contains the task's: CPIs, and the services they call, tell calls apart by it.
+    // A new id that contains the task's request id. CPIs and the services that they call distinguish calls by it.
     const requestId = `${call.requestId}-${randomBytes(4).toString("hex")}`;
     const context = requestContext({ ...call, requestId }, properties);
     const visible = redactedRequest(method, args, context, Object.keys(properties));
@@ -94,18 +97,21 @@ export class CpiProcess {
   }
 }
 
-/** A success had happened before the CPI heard of its end; of a failure nobody knows what it is about. */
+/**
+ * Returns a success that the CPI reported before it noticed the cancellation. Throws `givenUp` for an error, because
+ * the cause of that error is unknown.
+ */
 function answerOfGivenUp(text: string, givenUp: Error): CpiAnswer {
   try {
     const answer = parseAnswer(text);
     if (answer.error === undefined) return answer;
   } catch {
-    // It was ended in the middle of its answer.
+    // The process was ended while it wrote its answer.
   }
   throw givenUp;
 }
 
-/** Checks an answer; what is wrong with it is said of the CPI and method. */
+/** Runs a check of a CPI's answer and adds the CPI and method to its error. */
 export function withCpiOn<Result>(cpi: string, method: CpiMethod, check: () => Result): Result {
   try {
     return check();
@@ -130,7 +136,7 @@ function limitsOf(method: CpiMethod, limits: CpiLimits): ExecutableLimits {
   return { ...limits, timeoutMs: callTimeoutMs, timeoutSetting: "executables.callTimeoutMs" };
 }
 
-/** The log is cut to what is passed on, however long it is. */
+/** Emits the log lines, truncated to the limits. */
 function sayLog(
   log: string,
   { maxLogLineLength: maxLineLength, maxLogLength }: CpiLimits,
@@ -139,7 +145,7 @@ function sayLog(
   const lines = new LineSplitter({ maxLineLength, maxTotalLength: maxLogLength }, (line, isCut) => {
     if (line !== "") say(line, isCut);
   });
-  // One character more than there is room for makes the splitter say that it is cut.
+  // An extra character makes the splitter report the truncation.
   lines.write(Buffer.from(log.slice(0, maxLogLength + 1), "utf8"));
   lines.end();
 }

@@ -25,17 +25,17 @@ import { secretEnv } from "../model/redacted-request.js";
 import { CpiProcess, type CpiProcessOptions, type CpiRequest, withCpiOn } from "./cpi-process.js";
 
 interface CallLimits {
-  /** Calls of one CPI that run at once. */
+  /** Maximum concurrent calls of a CPI. */
   readonly maxConcurrentCalls: number;
-  /** Calls of one CPI that wait for their turn. */
+  /** Maximum queued calls of a CPI. */
   readonly maxWaitingCalls: number;
 }
 
 export interface ExecutableCpiOptions extends CpiProcessOptions {
-  /** Calls of the CPI that run at once, its info among them. */
+  /** Concurrency limit of the CPI's calls, info included. */
   readonly slots: Slots;
   readonly limits: CpiProcessOptions["limits"] & CallLimits;
-  /** Takes a CPI whose info fails for one of version 1, as directors once did. */
+  /** Treats a CPI whose info fails as version 1, as former directors did. */
   readonly assumeV1WhenInfoFails: boolean;
 }
 
@@ -45,10 +45,10 @@ interface LearntInfo {
   readonly needsVmSpec: boolean;
 }
 
-/** The facts about a CPI whose info does not tell them. */
+/** Defaults for a CPI whose info does not report these facts. */
 const UNSAID = { stemcellFormats: [], needsVmSpec: true } as const;
 
-/** A CPI of which a process is started for every call. It remembers what the CPI says of itself, and nothing else. */
+/** A CPI whose executable is started for every call. Only the CPI's info is cached. */
 export class ExecutableCpi implements Cpi {
   readonly #process: CpiProcess;
   #learnt: LearntInfo | undefined;
@@ -61,7 +61,7 @@ export class ExecutableCpi implements Cpi {
   async info(call: CpiCall): Promise<CpiInfo> {
     const { apiVersion } = await this.#negotiate(call);
     const { stemcellFormats, needsVmSpec } = await this.#learn(call);
-    // The contract knows no tokens, and an agent's id is none: called again, a CPI makes another.
+    // The CPI contract has no tokens, and a repeated call with the same agent id makes another VM.
     return { apiVersion, stemcellFormats, findsByToken: false, needsVmSpec };
   }
 
@@ -101,7 +101,7 @@ export class ExecutableCpi implements Cpi {
     await this.#call({ method: "set_vm_metadata", args: [vmCid, metadata], vmCid }, call, ignored);
   }
 
-  /** The contract has no token: whoever has lost an answer cannot find the disk again. */
+  /** Creates a disk. The CPI contract has no tokens, so a disk whose cid was lost cannot be found again. */
   async createDisk({ sizeMib, cloudProperties, vmCid }: NewDisk, call: CpiCall): Promise<string> {
     const args = [sizeMib, cloudProperties, vmCid === "" ? null : vmCid];
     return this.#call({ method: "create_disk", args, vmCid }, call, (result) => resultOf.cid("create_disk", result));
@@ -194,7 +194,7 @@ export class ExecutableCpi implements Cpi {
     return withCpiOn(name, "info", () => negotiate(met));
   }
 
-  /** Asks the CPI for its info. A failure is remembered only where it has a meaning. */
+  /** Returns the CPI's info. A failure is cached only where failing counts as version 1. */
   async #learn(call: CpiCall): Promise<LearntInfo> {
     if (this.#learnt) return this.#learnt;
     try {
@@ -202,7 +202,7 @@ export class ExecutableCpi implements Cpi {
       return this.#learnt;
     } catch (error) {
       if (call.signal.aborted) throw call.signal.reason;
-      // It was not even asked.
+      // The CPI was not called.
       if (error instanceof CpiUnusableError) throw error;
       const isDefinite = error instanceof InvalidCpiResponseError;
       const outcome = { kind: "failed", message: messageOf(error), isDefinite } as const;
@@ -212,7 +212,9 @@ export class ExecutableCpi implements Cpi {
     }
   }
 
-  /** One caller asks, and the others wait for what it hears; when it gives up, the next one asks. */
+  /**
+   * Shares a single info call among concurrent callers. When the calling caller gives up, the next caller calls info.
+   */
   async #learnTogether(call: CpiCall): Promise<LearntInfo> {
     while (this.#asking) {
       const { answer, signal } = this.#asking;

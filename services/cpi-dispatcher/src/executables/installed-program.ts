@@ -3,10 +3,10 @@ import { join, relative, resolve, sep } from "node:path";
 import { CpiUnusableError } from "@diskmesh/cpi";
 
 /**
- * Returns the real path of a CPI's executable. It must be installed below the jobs folder: whoever updates a cpi config
- * chooses among the programs there. Links are followed first, so that none leads to another program. BOSH installs a job
- * as a link to a folder elsewhere; the folder behind such a link counts as the job's.
- * Throws CpiUnusableError for a program elsewhere, and the file system's error for a path that leads nowhere.
+ * Returns the real path of a CPI's executable. The program must be installed below the jobs folder, because whoever
+ * updates a cpi-config chooses among the programs there. Links are resolved first, so that no link leads to another
+ * program. BOSH installs a job as a link to another folder; the link's target counts as the job's folder. Throws
+ * CpiUnusableError for a program elsewhere, and the file system's error for a missing path.
  */
 export async function installedProgram(execPath: string, jobsFolder: string): Promise<string> {
   const program = await realpath(execPath);

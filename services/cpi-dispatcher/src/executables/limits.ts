@@ -1,34 +1,34 @@
 import { MIB_BYTES } from "@diskmesh/domain";
 
-/** Times and sizes of each call of a CPI executable that no operator sets. */
+/** Time and size limits of each CPI call that are not configurable. */
 export const EXECUTABLE_LIMITS = {
-  /** Time for info, which does no work: a CPI that hangs in it is noticed soon. */
+  /** Time limit of info, which does no work, so that a hanging CPI is detected soon. */
   infoTimeoutMs: 30_000,
-  /** Time for create_stemcell, which copies an image, perhaps to another continent. */
+  /** Time limit of create_stemcell, which copies an image, possibly between continents. */
   createStemcellTimeoutMs: 3_600_000,
-  /** Time between SIGTERM and SIGKILL, in which a CPI whose call was cancelled may clean up. */
+  /** Time between SIGTERM and SIGKILL in which a cancelled CPI may clean up. */
   cancelGraceMs: 2_000,
-  /** Size of a request: what directors may send in a message. */
+  /** Maximum size of a request, equal to the message limit of directors. */
   maxRequestBytes: 4 * MIB_BYTES,
-  /** Size of an answer. Beside its result it holds the CPI's log, of which `maxLogLength` are passed on. */
+  /** Maximum size of an answer. The answer contains the CPI's log, of which `maxLogLength` characters are forwarded. */
   maxAnswerBytes: 64 * MIB_BYTES,
-  /** Lists and objects within each other in an answer: the parser must not run out of stack. */
+  /** Maximum nesting of an answer, because the parser must not exhaust the stack. */
   maxAnswerDepth: 64,
-  /** Values in an answer, nested ones included: each costs more memory than its bytes. */
+  /** Maximum values in an answer, nested values included, because a value costs more memory than its text. */
   maxAnswerValues: 200_000,
-  /** Size of all answers that are being read. Of too many the longest is refused. */
+  /** Maximum size of all answers being read. Beyond it the longest answer is refused. */
   maxAnswersBytes: 256 * MIB_BYTES,
-  /** Characters of a log line. The rest of the line is left out. */
+  /** Maximum characters of a log line; the rest is dropped. */
   maxLogLineLength: 65_536,
   /**
-   * Characters that are passed on of standard error, and of the log within the answer. The rest is left out. Short lines
-   * count as 80.
+   * Maximum characters forwarded from standard error, and from the log in the answer. The rest is dropped. A short line
+   * counts as 80 characters.
    */
   maxLogLength: 4 * MIB_BYTES,
-  /** Standard error is read no faster than this, so that a CPI that floods it takes no whole processor. */
+  /** Read rate of standard error, so that a CPI that floods it does not occupy a CPU. */
   maxStderrBytesPerSecond: 2 * MIB_BYTES,
-  /** Bytes on standard error. A CPI that writes more is killed. */
+  /** Maximum bytes on standard error. A CPI that writes more is killed. */
   maxStderrBytes: 32 * MIB_BYTES,
-  /** Calls of one CPI that wait for their turn: a tenth of the calls that the server takes. */
+  /** Maximum queued calls of a CPI: a tenth of the server's call limit. */
   maxWaitingCalls: 1_000,
 };

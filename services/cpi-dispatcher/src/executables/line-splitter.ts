@@ -1,15 +1,15 @@
 import { StringDecoder } from "node:string_decoder";
 
 export interface LineLimits {
-  /** Longest line kept, in characters; the rest of it is dropped. */
+  /** Maximum characters of a line; the rest is dropped. */
   readonly maxLineLength: number;
-  /** All that is kept, in characters; a short line counts as one of 80, as it costs as much to pass on. */
+  /** Maximum characters in total. A line shorter than 80 counts as 80, because forwarding it costs as much. */
   readonly maxTotalLength: number;
 }
 
 const SHORT_LINE_LENGTH = 80;
 
-/** Cuts what arrives into lines, and stops listening when it is too much. */
+/** Splits a byte stream into lines and ignores input beyond the limits. */
 export class LineSplitter {
   readonly #decoder = new StringDecoder("utf8");
   #rest = "";
@@ -34,7 +34,7 @@ export class LineSplitter {
   }
 
   end(): void {
-    // The writer may have been killed in the middle of a line.
+    // The writer may have been killed in the middle of the line.
     this.#isCut = true;
     if (this.#rest !== "") this.#emit();
   }

@@ -1,24 +1,23 @@
 import type { Readable } from "node:stream";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 
-/** So long nothing must come before a pipe that somebody holds open counts as read. */
+/** Silence after which a pipe that another process holds open counts as read. */
 const QUIET_MS = 200;
 const TICK_MS = 20;
 
-/** Reads what comes out of a process, and tells when all of it has come. */
+/** Reads a process's output pipe and detects when all output has arrived. */
 export class PipeReader {
   readonly #closed: Promise<void>;
   #isClosed = false;
   #bytesRead = 0;
   #bytesPerSecond: number;
-  /** How many bytes may be read now; below 0 what was read too early. */
+  /** Bytes that may be read now; negative after reading ahead. */
   #allowance: number;
   #countedAtMs = performance.now();
   #resumeTimer: NodeJS.Timeout | undefined;
 
   /**
-   * At most so many bytes are read in a second, those of the last second included: whoever writes faster waits, as its
-   * pipe is full.
+   * `bytesPerSecond` limits the read rate, with a burst of a second's bytes. A faster writer blocks on the full pipe.
    */
   constructor(
     readonly pipe: Readable,
@@ -32,7 +31,7 @@ export class PipeReader {
       this.#slowDown(bytes.length);
       onBytes(bytes);
     });
-    // A process may close its outputs early, or be killed.
+    // Ignored: a process may close its outputs early or be killed.
     pipe.on("error", () => {});
     this.#closed = new Promise((resolve) => {
       pipe.once("close", () => {
@@ -44,14 +43,14 @@ export class PipeReader {
   }
 
   /**
-   * Returns at the end of the pipe, or when nothing has come for the grace time, or after `maxMs` while things do come.
-   * Time counts only as far as this process could read in it: an answer waits in the pipe while the event loop is busy.
+   * Resolves at the end of the pipe, after the quiet time without data, or after `maxMs`. Only time in which this
+   * process could read counts, because an answer stays in the pipe while the event loop is busy.
    */
   async untilQuiet(signal: AbortSignal, maxMs = Number.POSITIVE_INFINITY): Promise<void> {
     await Promise.race([this.#closed, this.#quiet(signal, maxMs)]);
   }
 
-  /** From now on reads as fast as it can: its writer has ended, and what it left behind is little. */
+  /** Removes the rate limit, because the writer has exited and the rest is small. */
   hurry(): void {
     this.#bytesPerSecond = Number.POSITIVE_INFINITY;
     clearTimeout(this.#resumeTimer);
@@ -75,7 +74,7 @@ export class PipeReader {
     for (let aliveMs = 0; quietMs < QUIET_MS && aliveMs < maxMs; aliveMs += TICK_MS) {
       const before = this.#bytesRead;
       await sleep(TICK_MS);
-      // A timer may come late, and then before what can be read; the turn ends after that.
+      // A late timer fires before pending reads; reads are delivered by the end of the turn.
       await nextTurn();
       if (this.#isClosed || signal.aborted) return;
       quietMs = this.#bytesRead === before ? quietMs + TICK_MS : 0;

@@ -4,18 +4,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 const FIRST_POLL_MS = 1;
 const LONGEST_POLL_MS = 20;
 
-/** Kills every process of a group and returns when none of them runs any more. */
+/** Kills every process of a group and resolves when none of them runs. */
 export async function endGroup(groupId: number): Promise<void> {
   for (let pollMs = FIRST_POLL_MS; killGroup(groupId) === "sent"; pollMs = Math.min(pollMs * 2, LONGEST_POLL_MS)) {
-    // Nobody may ever collect the exit of an orphan, and what waits for that is dead.
+    // An orphan's exit may never be collected, so zombies do not count as running.
     if (!(await hasLiveMember(groupId))) return;
     await sleep(pollMs);
   }
 }
 
-/** Says whether there was anybody to kill. */
+/** Sends SIGKILL to the group; returns "gone" when the group does not exist. */
 function killGroup(groupId: number): "sent" | "gone" {
-  // 0 and 1 mean other things to kill(2) than a group of that id.
+  // kill(2) gives the ids 0 and 1 other meanings.
   if (!Number.isSafeInteger(groupId) || groupId < 2) throw new Error(`${groupId} is no process group`);
   try {
     process.kill(-groupId, "SIGKILL");
@@ -26,14 +26,14 @@ function killGroup(groupId: number): "sent" | "gone" {
   }
 }
 
-/** The kernel's state of a process. */
+/** The kernel's view of a process. */
 export interface ProcessState {
   readonly pid: number;
   readonly state: string;
   readonly groupId: number;
 }
 
-/** All processes that the system shows; undefined where it has no /proc. */
+/** Returns all visible processes; undefined on systems without /proc. */
 export async function listProcesses(): Promise<ProcessState[] | undefined> {
   let names: string[];
   try {
@@ -49,11 +49,11 @@ export async function listProcesses(): Promise<ProcessState[] | undefined> {
 async function processState(pid: number): Promise<ProcessState | undefined> {
   try {
     const stat = await readFile(`/proc/${pid}/stat`, "latin1");
-    // The name before it may hold anything, blanks and parentheses too.
+    // The name before the last parenthesis may contain spaces and parentheses.
     const [state = "", , groupId] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     return { pid, state, groupId: Number(groupId) };
   } catch {
-    // It has ended meanwhile.
+    // The process has ended in the meantime.
     return undefined;
   }
 }

@@ -9,57 +9,59 @@ import { PipeReader } from "./pipe-reader.js";
 import { endGroup } from "./process-group.js";
 import type { RunFolder, RunRecord } from "./run-folder.js";
 
-/** The limits of one process of a CPI. */
+/** The limits of a CPI process. */
 export interface ExecutableLimits extends AnswerLimits {
-  /** Longest time of a call. */
+  /** Time limit of the call. */
   readonly timeoutMs: number;
-  /** The key of the config that sets it, if one does. */
+  /** The config key of the time limit; undefined when it is not configurable. */
   readonly timeoutSetting: string | undefined;
-  /** Time to clean up for one that was given up: SIGTERM comes first, SIGKILL then. */
+  /** Time between SIGTERM and SIGKILL of a cancelled process. */
   readonly cancelGraceMs: number;
   readonly maxRequestBytes: number;
-  /** Longest line of a log that is passed on, in characters. */
+  /** Maximum characters of a forwarded log line. */
   readonly maxLogLineLength: number;
-  /** Most of the log of one call that is passed on, in characters. */
+  /** Maximum characters forwarded from a call's log. */
   readonly maxLogLength: number;
-  /** How fast standard error is read. */
+  /** Read rate of standard error. */
   readonly maxStderrBytesPerSecond: number;
-  /** Most bytes on standard error; a CPI that writes more is killed. */
+  /** Maximum bytes on standard error. A CPI that writes more is killed. */
   readonly maxStderrBytes: number;
 }
 
 export interface ExecutableCall {
   readonly execPath: string;
-  /** Below it the executable must be. */
+  /** The executable must be installed below this folder. */
   readonly jobsFolder: string;
-  /** The request; it may hold secrets. */
+  /** May contain secrets. */
   readonly request: string;
   readonly limits: ExecutableLimits;
   readonly runFolder: RunFolder;
   readonly answerRoom: AnswerRoom;
   readonly signal: AbortSignal;
-  /** Gets the lines of standard error as they come; of one that is cut, its end is missing. */
+  /** Receives each line of standard error; `isCut` marks a line whose end is missing. */
   readonly onLine: (line: string, isCut: boolean) => void;
 }
 
 const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** After the end of a process, the longest that others of its group may go on with its answer. */
+/** Time for which other processes of the group may continue the answer after the CPI's exit. */
 const GROUP_ANSWER_MS = 2_000;
 
-/** After the answer, the longest that a log is read which somebody else still writes. */
+/** Time for which the log is read after the answer while another process still writes it. */
 const LAST_LINES_MS = 200;
 
-/** A CPI's standard output. */
 export interface Output {
   readonly text: string;
-  /** Why its caller gave it up, if it did: the CPI may have been ended in the middle, and says whatever it says then. */
+  /**
+   * The reason of the cancellation, if any. The CPI may have been ended in the middle of its work, so its answer may be
+   * arbitrary.
+   */
   readonly givenUp: Error | undefined;
 }
 
 /**
- * Runs a CPI once: the request on its standard input, the answer on its standard output, which is returned. When this
- * returns or throws, no process of its group is left, whatever it has started.
+ * Runs a CPI once, with the request on standard input, and returns its standard output. No process of the CPI's group
+ * is left when this returns or throws.
  */
 export async function runExecutable(call: ExecutableCall): Promise<Output> {
   const { execPath, request, limits, signal } = call;
@@ -71,13 +73,13 @@ export async function runExecutable(call: ExecutableCall): Promise<Output> {
   const program = await installedProgram(execPath, call.jobsFolder).catch((error: Error) => {
     throw error instanceof CpiUnusableError ? error : cannotRun(error, execPath);
   });
-  // Behind the last wait: what was given up meanwhile is not started.
+  // Checked after the last await, so that a cancelled call starts no process.
   signal.throwIfAborted();
   const record = beginRun(call.runFolder);
   try {
     const child = spawn(program, [], {
       stdio: ["pipe", "pipe", "pipe"],
-      // A session and group of its own, so that all of it can be killed.
+      // A new session and process group, so that all processes can be killed.
       detached: true,
       env: { PATH, TMPDIR: record.folder, HOME: process.env.HOME ?? "/" },
     });
@@ -122,7 +124,7 @@ function cannotRun(error: NodeJS.ErrnoException, execPath: string): Error {
   );
 }
 
-/** A process from its start until nothing of it is left. */
+/** A process from its start until its whole group has ended. */
 class Run {
   readonly ended: Promise<Output>;
   readonly #stdout: PipeReader;
@@ -146,7 +148,7 @@ class Run {
     this.#answer = new Answer(limits, call.answerRoom, (refused) => this.fail(refused));
     this.#stdout = new PipeReader(child.stdout, (bytes) => this.#answer.add(bytes));
     this.#stderr = new PipeReader(child.stderr, (bytes) => this.#pass(bytes, lines), limits.maxStderrBytesPerSecond);
-    // A CPI may end without having read its request.
+    // Ignored: a CPI may exit without reading its request.
     child.stdin.on("error", () => {});
     child.on("error", () => {});
     child.stdin.end(call.request);
@@ -183,11 +185,12 @@ class Run {
     }
   }
 
-  /** Reads what came before the exit, and what of the group or others that hold the pipe still comes; ends the group. */
+  /**
+   * Reads the output written before the exit, and later output of processes that hold the pipe, then kills the group.
+   */
   async #readAnswer(groupId: number): Promise<void> {
     const ending = this.#ending.signal;
     await this.#stdout.untilQuiet(ending, GROUP_ANSWER_MS);
-    // Ends the rest of the group.
     await endGroup(groupId);
     await this.#stdout.untilQuiet(ending, this.#isLate ? GROUP_ANSWER_MS : undefined);
     this.#stderr.hurry();
@@ -207,33 +210,35 @@ class Run {
     lines.write(bytes);
     this.#logBytes += bytes.length;
     const { maxStderrBytes } = this.call.limits;
-    // Output of other holders of the pipe is no failure of a CPI that has ended.
+    // Output of other pipe holders is no failure of a CPI that has exited.
     if (this.#logBytes <= maxStderrBytes || this.#hasExited) return;
     this.fail(invalid(`the CPI wrote more than ${maxStderrBytes} bytes to standard error and was killed`));
   }
 
-  /** Its time is over. The answer of one that had ended in time, while this process was busy, counts all the same. */
+  /** Enforces the time limit. An answer still counts if the CPI exited in time while this process was busy. */
   #endLate(): void {
     this.#isLate = true;
-    // Then somebody else goes on and on with its answer.
+    // The CPI has exited, so a process that inherited its pipe is still writing; the call fails without a kill.
     if (this.#hasExited) this.fail(tooSlow(this.call));
     else this.#signalGroup("SIGKILL");
   }
 
-  /** Nobody waits for it any more. It may clean up, and an answer that it had by then still counts. */
+  /**
+   * Handles the caller's cancellation. SIGTERM lets the CPI clean up, and an answer that it had completed still counts.
+   */
   #giveUp(reason: Error): void {
     this.#givenUp = reason;
     this.#ending.abort();
     this.#signalGroup("SIGTERM");
   }
 
-  /** Kills it all, unless it has ended. */
+  /** Fails the call and kills the group, unless the process has exited. */
   fail(failure: Error): void {
     if (this.#failure) return;
     this.#failure = failure;
     this.#ending.abort();
     this.#answer.drop();
-    // The exit that follows goes on with the rest.
+    // The exit handler continues.
     this.#signalGroup("SIGKILL");
   }
 
@@ -241,13 +246,16 @@ class Run {
     return this.child.exitCode !== null || this.child.signalCode !== null;
   }
 
-  /** Once it has exited its number may be another's. What is left of its group is ended by then anyway. */
+  /**
+   * Signals the group only before the exit, because the process id may be reused afterwards. The exit handler kills the
+   * rest of the group.
+   */
   #signalGroup(signal: "SIGTERM" | "SIGKILL"): void {
     if (this.#hasExited) return;
     try {
       process.kill(-(this.child.pid as number), signal);
     } catch {
-      // It has ended already.
+      // The process has ended already.
     }
   }
 }

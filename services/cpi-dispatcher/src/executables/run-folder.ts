@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { diskFullError, InvalidStateError } from "@diskmesh/domain";
 import { endGroup, listProcesses } from "./process-group.js";
 
-/** One process's entry in the folder. */
+/** A running process's entry in the run folder. */
 export interface RunRecord {
-  /** A folder of the process's own, its TMPDIR. */
+  /** The process's own folder, its TMPDIR. */
   readonly folder: string;
   started(groupId: number): void;
   end(): Promise<void>;
@@ -17,14 +17,16 @@ const GROUP_FILE = "group";
 const TEMPORARY = "tmp";
 
 /**
- * Which processes run, so that a dispatcher that was killed finds its predecessor's, kills them, and can say with truth
- * that nothing of a deposed director runs. The folder of a run is made before its process and is in its environment, so
- * a process is found even when the predecessor died before it wrote down the group.
+ * Records the running processes. A dispatcher that restarts after a kill finds and kills its predecessor's processes,
+ * so that nothing of a deposed director runs. A run's folder is created before its process and is in the process's
+ * environment. The process is therefore found even if the predecessor died before it recorded the group.
  */
 export class RunFolder {
   private constructor(readonly folder: string) {}
 
-  /** Takes a folder over: what still runs of its last owner is killed first. One dispatcher at a time may have it. */
+  /**
+   * Takes over a folder and kills the processes of its former owner. A folder must have a single dispatcher at a time.
+   */
   static async open(folder: string): Promise<RunFolder> {
     await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
       throw diskFullError(error, "cannot make executables.runFolder", folder) ?? error;
@@ -38,13 +40,12 @@ export class RunFolder {
     return new RunFolder(folder);
   }
 
-  /** Leaves nothing behind, unless something of a run is still there: that is for the next owner to end. */
+  /** Removes the folder if it is empty. Remaining runs are left to the next owner. */
   async stop(): Promise<void> {
     await rmdir(this.folder).catch(() => {});
   }
 
-  // Three small entries of a local folder, made and removed at once: each hop to the thread pool and back would cost a
-  // busy machine more than all of them.
+  // Synchronous: three small entries in a local folder are cheaper than the round trips through the thread pool.
   begin(): RunRecord {
     const run = join(this.folder, randomUUID());
     const temporary = join(run, TEMPORARY);
@@ -68,7 +69,7 @@ async function removeRun(run: string): Promise<void> {
     rmdirSync(join(run, TEMPORARY));
     rmdirSync(run);
   } catch {
-    // The process left files there, perhaps many.
+    // The process left files, possibly many.
     await rm(run, { recursive: true, force: true });
   }
 }
@@ -85,7 +86,7 @@ async function endLeftovers(folder: string, names: readonly string[]): Promise<v
   );
   for (const name of names) {
     const recorded = await recordedGroup(join(folder, name));
-    // The environment proves that it is the process that was started here, not a later one with the same number.
+    // The environment proves that the process was started here and is no later process with the same id.
     const groups = new Set([...runOf].filter(([, run]) => run === name).map(([pid]) => groupOf.get(pid) as number));
     for (const groupId of groups) if (recorded === undefined || groupId === recorded) await endGroup(groupId);
     await rm(join(folder, name), { recursive: true, force: true });

@@ -36,8 +36,8 @@ const PAGE_SIZE = 100;
 const VM_PREFIX = /^vm-/;
 
 /**
- * The CPI whose VMs are hosts of a disk registry and whose disks are the registry's disks. It keeps nothing itself: the
- * ids follow from what the caller chose, so every call may be repeated after a lost answer.
+ * The CPI whose VMs are hosts of a disk registry and whose disks are the registry's disks. The CPI is stateless: ids
+ * derive from the caller's tokens, so every call can be repeated after a lost answer.
  */
 export class FleetCpi implements Cpi {
   readonly #registry: RegistryClient;
@@ -141,7 +141,7 @@ export class FleetCpi implements Cpi {
     try {
       await asDiskNotFound(diskCid, () => asVmNotFound(vmCid, unpublish));
     } catch (error) {
-      // Only for not being there does the registry name the VM.
+      // The registry names the VM in the error only when the disk is not attached to it.
       if (error instanceof InvalidStateError && error.about.vm_cid === vmCid)
         throw new DiskNotAttachedError(diskCid, vmCid);
       throw error;
@@ -181,7 +181,7 @@ export class FleetCpi implements Cpi {
     throw notImplemented("calculate_vm_cloud_properties", "hosts are as large as they are");
   }
 
-  /** The host and az of the VM near which the disk shall be, or else the az named. */
+  /** Returns the placement of a disk: the AZ and host of its VM, otherwise the requested AZ. */
   async #placeOf(disk: NewDisk, call: CpiCall): Promise<{ readonly az: string; readonly nearHostId: string }> {
     const { vmCid, az } = disk;
     if (vmCid === "" && az === "")
@@ -206,7 +206,7 @@ export class FleetCpi implements Cpi {
     if (id === undefined) return undefined;
     let pageToken = "";
     do {
-      // A page may be empty although a later one is not.
+      // A page may be empty although a later page is not.
       const request = { vmCid: id, pageSize: 1, pageToken };
       const page = await this.#registry.listHosts(request, optionsOf(call));
       const host = page.hosts.find((found) => found.assignment?.vmCid === vmCid);
@@ -238,7 +238,7 @@ export class FleetCpi implements Cpi {
   }
 }
 
-/** Ids of other CPIs may look as they like: one that cannot be ours is the id of nothing here. */
+/** Returns undefined for a malformed id, because an id of another CPI cannot name an object of the registry. */
 function idOrNone<Id>(parse: () => Id): Id | undefined {
   try {
     return parse();
@@ -262,7 +262,7 @@ async function asNoDiskSpace<Result>(diskId: string, ask: () => Promise<Result>)
   try {
     return await ask();
   } catch (error) {
-    // Only for want of space does the registry name the disk; a limit on calls has nothing to do with disks.
+    // The registry names the disk only when space is missing; a limit on calls does not concern disks.
     if (error instanceof ResourceExhaustedError && error.about.disk_id === diskId)
       throw new NoDiskSpaceError(error.message, detailsOf(error, { disk_cid: diskId, pool: error.about.pool ?? "" }));
     throw error;
@@ -282,7 +282,7 @@ async function asDiskNotFound<Result>(diskCid: string, ask: () => Promise<Result
   try {
     return await ask();
   } catch (error) {
-    // A host that is gone meanwhile is another matter.
+    // A missing host is a different error.
     if (error instanceof NotFoundError && error.about.disk_id !== undefined) throw new DiskNotFoundError(diskCid);
     throw error;
   }

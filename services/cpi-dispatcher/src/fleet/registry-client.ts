@@ -4,19 +4,19 @@ import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
 
 export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
 
-// Never reached: each call carries the rest of its caller's own deadline.
+// Unused in practice, because each call has its caller's remaining deadline.
 const DEFAULT_DEADLINE_MS = 30_000;
 
-/** Registries that fleet CPIs name, in all: each keeps a connection until the dispatcher restarts. */
+/** Maximum registries named by fleet CPIs in total. Each keeps a connection until the dispatcher restarts. */
 const MAX_REGISTRIES = 100;
 
-/** One client for each registry, however many fleet CPIs and versions of their config name it. */
+/** Shares a client per registry among all fleet CPIs and config versions. */
 export class RegistryClients {
   readonly #clients = new Map<string, RegistryClient & { close(): void }>();
 
   constructor(private readonly tls: TlsFiles) {}
 
-  /** Returns the client of the registry at an address, or of the leader among several. */
+  /** Returns the client of the registry at an address, or of the leader among several addresses. */
   at(address: string | readonly string[]): RegistryClient {
     const key = [address].flat().join(",");
     const known = this.#clients.get(key);

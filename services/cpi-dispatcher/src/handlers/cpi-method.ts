@@ -24,12 +24,12 @@ interface ContextOnly {
   context: CpiContext | undefined;
 }
 
-/** The facts that choose the CPI, without those that only stemcells have. */
+/** The facts that choose a CPI, without the facts for stemcells. */
 export type WantedByContext = Omit<Wanted, "method" | "stemcellFormats" | "exceptCpis">;
 
 /**
- * Returns the handler of a method that calls a CPI: it chooses the CPI and calls it. For an unknown id it asks all CPIs
- * until one has it: `isAbsent` recognises the answer of a CPI that does not.
+ * Returns the handler of a CPI method: chooses the CPI and calls it. For an id with an unknown CPI all CPIs are called
+ * until a CPI has the object; `isAbsent` recognizes the answer of a CPI that does not have it.
  */
 export function cpiMethod<Request extends ContextOnly, Response>(
   method: CpiMethod,
@@ -59,7 +59,7 @@ async function firstThatKnows<Response>(
     const response = await ask(first);
     return isAbsent(response) ? await rest() : response;
   } catch (error) {
-    // A CPI that cannot delete the object has not made it.
+    // A CPI without a delete method cannot have made the object.
     const isElsewhere =
       error instanceof NotFoundError || (error instanceof NotImplementedError && method.startsWith("delete_"));
     if (!isElsewhere) throw error;
@@ -73,7 +73,7 @@ async function firstThatKnows<Response>(
   }
 }
 
-/** Runs what a request asks for, with the CPIs that it means: a director's behind the fence, its log passed on. */
+/** Runs a request with its CPIs, behind the director's fence and with its log forwarded. */
 export async function withCpis<Response>(
   context: DispatcherContext,
   sent: CpiContext | undefined,
@@ -98,7 +98,7 @@ export async function withCpis<Response>(
   };
   const logId = parseOptionalName("context.log_id", said.logId) ?? "";
   const callId = parseOptionalName("context.call_id", said.callId) ?? "";
-  // Found behind the fence: what a new director told is not for calls of an old one.
+  // Looked up behind the fence, so that a former director's call does not use a new director's config.
   const run = (signal: AbortSignal) =>
     context.log.during({ logId, directorId: said.directorId }, (onLogLine) =>
       work(context.configs.find(said.directorId, said.cpiConfigVersion), wanted, { ...cpiCall, signal, onLogLine }),
@@ -108,7 +108,7 @@ export async function withCpis<Response>(
     : context.fence.runUnfenced(call.signal, run);
 }
 
-/** Narrows what a director says of itself. */
+/** Validates a director's id and generation. */
 export function parseDirector(directorId: string, generation: number): DirectorGeneration {
   if (generation < 1)
     throw new InvalidArgumentError(

@@ -9,10 +9,10 @@ import { cpiMethod } from "./cpi-method.js";
 
 type Service = Handlers<typeof CpiServiceDefinition>;
 
-/** Methods that are more than a call of one CPI have files of their own. */
+/** Methods implemented in files of their own. */
 type OwnFiles = "createStemcell" | "setCpiConfig" | "watchCpiLog" | "listCpis" | "fence" | "endCalls";
 
-/** Each call of a CPI: its name in the CPI contract, and how request and answer are said to the CPI. */
+/** The handlers of single CPI calls, with the contract's method name and the conversion of request and answer. */
 export const cpiMethods: {
   readonly [Method in Exclude<keyof Service, OwnFiles>]: Serve<DispatcherContext, Service[Method]>;
 } = {

@@ -8,7 +8,10 @@ import { endingEarly } from "../ending-early.js";
 import { measured } from "../metrics.js";
 import { withCpis } from "./cpi-method.js";
 
-/** Asks every CPI that fits; what one of them meets is no failure of the others, and is said in its place. */
+/**
+ * Creates a stemcell with every matching CPI. The failure of a CPI is reported in its own entry and does not fail the
+ * others.
+ */
 export function createStemcell(
   context: DispatcherContext,
   request: CreateStemcellRequest,
@@ -29,7 +32,10 @@ export function createStemcell(
   });
 }
 
-/** A CPI that has nothing to do with stemcells needs none: that is no error, unless it was asked for by name. */
+/**
+ * Creates the stemcell with a CPI. A CPI without create_stemcell needs no stemcell, which is an error only for a CPI
+ * requested by name.
+ */
 async function make(
   chosen: ChosenCpi,
   stemcell: NewStemcell,
@@ -43,7 +49,7 @@ async function make(
     );
     return { cpi, stemcellCid, error: "" };
   } catch (error) {
-    // With the caller gone nobody would hear of the others: the call fails as a whole.
+    // The caller is gone, so the call fails as a whole.
     if (call.signal.aborted) throw error;
     if (error instanceof NotImplementedError && !byName) return { cpi, stemcellCid: "", error: "" };
     return { cpi, stemcellCid: "", error: messageOf(error) };

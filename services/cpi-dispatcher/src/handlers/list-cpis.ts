@@ -8,7 +8,7 @@ import type { OfferedCpi } from "../cpi-set.js";
 import { endingEarly } from "../ending-early.js";
 import { withCpis } from "./cpi-method.js";
 
-/** A CPI that does not even say its version is listed with what it met. */
+/** Lists the CPIs. A CPI whose info fails is listed with its error. */
 export function listCpis(
   context: DispatcherContext,
   request: ListCpisRequest,

@@ -27,8 +27,8 @@ export async function setCpiConfig(
 }
 
 /**
- * Returns a fingerprint of the CPIs, without keeping another copy of their secrets. Azs come and go with another
- * config.
+ * Returns a fingerprint of the CPIs, which avoids another copy of their secrets. AZs are excluded, because they come
+ * from the cloud config.
  */
 function fingerprintOf({ cpis }: SetCpiConfigRequest): { fingerprint: string; sizeBytes: number } {
   const withoutAzs = cpis.map((cpi) => ({ ...cpi, azs: [] }));

@@ -11,7 +11,7 @@ export interface CpiAnswer {
   readonly log: string;
 }
 
-/** Reads an answer; all three keys must be there. Its text is not quoted in errors: it may hold secrets. */
+/** Parses an answer, which must have all three keys. Errors never quote the text, because it may contain secrets. */
 export function parseAnswer(text: string): CpiAnswer {
   let answer: unknown;
   try {
@@ -35,10 +35,10 @@ function parseError(error: unknown): CpiError {
   return { type, message, okToRetry };
 }
 
-/** The VM that create_vm made. */
+/** The result of create_vm. */
 export interface MadeVm {
   readonly vmCid: string;
-  /** Undefined when the CPI does not say. */
+  /** Undefined when the CPI does not report them. */
   readonly networks: JsonObject | undefined;
 }
 
@@ -49,7 +49,7 @@ export interface AnsweredInfo {
   readonly needsVmSpec: boolean;
 }
 
-/** The kinds of the ids that methods answer. */
+/** The kinds of ids in the methods' results. */
 const ANSWERED = {
   create_vm: "vm",
   create_disk: "disk",
@@ -61,14 +61,14 @@ const ANSWERED = {
 
 type MethodOfCids = keyof typeof ANSWERED;
 
-/** Far above any, and what our own messages can carry. */
+/** Far above any real version and within the range of the wire type. */
 const MAX_API_VERSION = 1_000_000;
 
 function isVersion(value: unknown): boolean {
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_API_VERSION;
 }
 
-/** The shapes of the results, by method; what a CPI returns for methods without a result is not looked at. */
+/** Parsers of results by method. Results of methods without a result are ignored. */
 export const resultOf = {
   info(result: unknown): AnsweredInfo {
     if (!isJsonObject(result)) throw invalid("the result of 'info' is no object");
@@ -80,7 +80,7 @@ export const resultOf = {
     return {
       apiVersion: (apiVersion as number | null) ?? undefined,
       stemcellFormats: (formats as string[] | null) ?? [],
-      // Not of BOSH's contract: whatever else is there is somebody else's word.
+      // An extension of BOSH's contract, so any value other than false counts as true.
       needsVmSpec: needsVmSpec !== false,
     };
   },
@@ -89,7 +89,7 @@ export const resultOf = {
 
   createVm(result: unknown, expected: Negotiated["createVmResult"]): MadeVm {
     if (Array.isArray(result) && expected !== "cid") {
-      // The networks are taken where they are an object; stock directors ignore them altogether.
+      // Networks other than an object are ignored. Stock directors ignore the networks altogether.
       const [vmCid, networks] = result;
       return { vmCid: cidIn("create_vm", vmCid), networks: isJsonObject(networks) ? networks : undefined };
     }
@@ -107,7 +107,7 @@ export const resultOf = {
     return result.map((cid) => cidIn(method, cid));
   },
 
-  /** Null keeps the disk's id. */
+  /** Returns the disk's id after update_disk; null means unchanged. */
   updatedDisk(result: unknown, diskCid: string): string {
     return result === null || result === undefined ? diskCid : cidIn("update_disk", result);
   },

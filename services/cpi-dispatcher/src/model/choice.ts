@@ -10,18 +10,17 @@ import {
 import { InvalidArgumentError, InvalidStateError, quoted } from "@diskmesh/domain";
 import type { CpiMethod } from "./methods.js";
 
-/** A CPI that can be chosen. */
 export interface Choosable extends NamedCpi {
-  /** Formats that it takes; empty when not known. */
+  /** Accepted stemcell formats; empty when unknown. */
   readonly stemcellFormats: readonly string[];
 }
 
-/** The CPIs there are. */
+/** The available CPIs. */
 export interface Offer {
-  /** True when a cpi-config is set: then only its CPIs go by name. */
+  /** True with a cpi-config, whose CPIs are then the only named CPIs. */
   readonly isConfigured: boolean;
   readonly cpis: readonly Choosable[];
-  /** The name of the dispatcher's own first CPI, which is the default. */
+  /** The name of the default CPI, the dispatcher's own first CPI. */
   readonly defaultCpi: string;
 }
 
@@ -29,25 +28,25 @@ export interface Offer {
 export interface Wanted {
   readonly method: CpiMethod;
   readonly az: string;
-  /** The CPI that the cloud config names for the az. */
+  /** The CPI that the cloud config assigns to the AZ. */
   readonly azCpi: string;
   /** The CPI recorded with the VM, disk, snapshot or stemcell. */
   readonly recordedCpi: string;
   readonly unknownId: boolean;
-  /** Formats for create_stemcell; empty when not known. */
+  /** The stemcell's formats for create_stemcell; empty when unknown. */
   readonly stemcellFormats: readonly string[];
-  /** CPIs that have create_stemcell's stemcell already. */
+  /** CPIs that already have the stemcell. */
   readonly exceptCpis: readonly string[];
 }
 
 /** The CPIs to call. */
 export type Choice =
   | { readonly kind: "one"; readonly name: string }
-  /** In this order, until one knows the id. */
+  /** Called in this order until a CPI knows the id. */
   | { readonly kind: "try_all"; readonly names: readonly string[] }
   | { readonly kind: "every"; readonly names: readonly string[] };
 
-/** Names the dispatcher's own default CPI, whatever the cpi-config calls its CPIs. */
+/** Selects the dispatcher's own default CPI regardless of the cpi-config. */
 export const DEFAULT_CPI = "";
 
 const TRIES_ALL: ReadonlySet<CpiMethod> = new Set([
@@ -59,7 +58,7 @@ const TRIES_ALL: ReadonlySet<CpiMethod> = new Set([
   "delete_stemcell",
 ]);
 
-/** Methods that make something where an az is, or ask about what could be made there. */
+/** Methods that create an object in an AZ or query what could be created there. */
 const GOES_BY_AZ: ReadonlySet<CpiMethod> = new Set([
   "create_vm",
   "create_disk",
@@ -70,8 +69,9 @@ const GOES_BY_AZ: ReadonlySet<CpiMethod> = new Set([
 const MAKES: ReadonlySet<CpiMethod> = new Set(["create_vm", "create_disk"]);
 
 /**
- * Chooses the CPIs of a call. What is recorded wins over the az; without a record an existing thing belongs to the
- * default CPI, or to the one that adopted its things, and a new one to the az's.
+ * Chooses the CPIs of a call. The recorded CPI takes precedence over the AZ. Without a record, an existing object
+ * belongs to the default CPI, or to the CPI that has adopted the default CPI's objects; a new object belongs to the
+ * AZ's CPI.
  */
 export function chooseCpis(offer: Offer, wanted: Wanted): Choice {
   const { method, recordedCpi, azCpi } = wanted;
@@ -88,7 +88,7 @@ export function chooseCpis(offer: Offer, wanted: Wanted): Choice {
   return { kind: "one", name: defaultOf(offer) };
 }
 
-/** Which CPI a name means: the one that has it, or else the one that had it. */
+/** Returns the name of the CPI with this present name, otherwise with this former name. */
 function nameOf(offer: Offer, name: string): string {
   const found = cpiNamed(offer.cpis, name);
   if (found) return found.name;
@@ -106,7 +106,7 @@ function defaultOf(offer: Offer): string {
 
 function likeliestFirst(offer: Offer, { recordedCpi, azCpi }: Wanted): readonly string[] {
   const first = [recordedCpi, azCpi].filter((name) => name !== "").map((name) => nameOf(offer, name));
-  // The default CPI is among its own by name; a cpi-config leaves it beside the configured ones.
+  // The default CPI is among the dispatcher's own CPIs and is available in addition to the configured CPIs.
   const rest = offer.isConfigured ? [...offer.cpis.map(({ name }) => name), defaultOf(offer)] : ownNames(offer);
   return [...new Set([...first, ...rest])];
 }
@@ -131,10 +131,10 @@ function fitting(offer: Offer, { stemcellFormats, exceptCpis }: Wanted): readonl
   return takers.filter((cpi) => !hasIt(cpi)).map(({ name }) => name);
 }
 
-/** CPIs of one cpi-config. ListCpis asks each of them. */
+/** Maximum CPIs in a cpi-config, because ListCpis calls each CPI. */
 const MAX_CPIS = 100;
 
-/** Refuses a cpi-config in which a name, present or former, is malformed or stands for two CPIs. */
+/** Throws for a cpi-config with a malformed name, or with a present or former name used by two CPIs. */
 export function checkCpiNames(cpis: readonly NamedCpi[], maxCpis = MAX_CPIS): void {
   if (cpis.length === 0)
     throw new InvalidArgumentError("the cpi-config has no CPI: name one, or use no cpi-config at all");

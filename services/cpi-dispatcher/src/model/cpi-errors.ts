@@ -11,14 +11,14 @@ import {
 import { type DomainError, type ErrorDetails, NotImplementedError } from "@diskmesh/domain";
 import type { CpiMethod } from "./methods.js";
 
-/** The error that a CPI answered. */
+/** An error in a CPI's answer. */
 export interface CpiError {
   readonly type: string;
   readonly message: string;
   readonly okToRetry: boolean;
 }
 
-/** The call that it answered. */
+/** The failed call. */
 export interface FailedCpiCall {
   readonly cpi: string;
   readonly method: CpiMethod;
@@ -29,7 +29,7 @@ export interface FailedCpiCall {
 
 const PREFIX = "Bosh::Clouds::";
 
-/** Time to leave a CPI that may be asked again. */
+/** Delay before a retryable CPI call is repeated. */
 const RETRY_AFTER_MS = 1_000;
 
 type MakeError = (message: string, details: ErrorDetails, call: FailedCpiCall) => DomainError;
@@ -47,10 +47,10 @@ const KNOWN: Readonly<Record<string, MakeError>> = {
   VMCreationFailed: (message, details) => new VmCreationFailedError(message, details),
 };
 
-/** The error types whose `ok_to_retry` means something. */
+/** The error types for which `ok_to_retry` is meaningful. */
 const RETRIABLE: ReadonlySet<string> = new Set(["NoDiskSpace", "DiskNotAttached", "DiskNotFound", "VMCreationFailed"]);
 
-/** Returns the callers' error for one that a CPI answered: its meaning and its words are kept. */
+/** Returns the caller's error for a CPI's error, with its type and message preserved. */
 export function errorOfCpi(error: CpiError, call: FailedCpiCall): DomainError {
   const known = isUnknownMethod(error) ? "NotImplemented" : knownName(error.type);
   const wording = known === undefined ? "Unknown CPI error" : "CPI error";
@@ -73,7 +73,7 @@ function knownName(type: string): string | undefined {
   return Object.hasOwn(KNOWN, name) ? name : undefined;
 }
 
-/** How CPIs say that they know no such method. */
+/** Returns true for the errors by which CPIs report an unknown method. */
 function isUnknownMethod({ type, message }: CpiError): boolean {
   if (type === "InvalidCall") return message.startsWith("Method is not known, got");
   return type === `${PREFIX}CloudError` && message.startsWith("Invalid Method:");

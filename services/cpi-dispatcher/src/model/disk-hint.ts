@@ -3,8 +3,8 @@ import { InvalidStateError } from "@diskmesh/domain";
 export type DiskHint = string | { readonly [key: string]: DiskHint };
 
 /**
- * The hint that attach_disk gave, with every value inside as a string: stock agents crash on any other. Keys without a
- * value are left out. No hint at all is an error, since the disk could not be found on the VM.
+ * Returns the hint from attach_disk with every value as a string, because stock agents crash on other types. Keys
+ * without a value are dropped. Throws for a missing hint, because the agent could not find the disk.
  */
 export function stringifiedHint(hint: unknown, diskCid: string): DiskHint {
   const stringified = stringify(hint);

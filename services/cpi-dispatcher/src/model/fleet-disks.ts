@@ -8,14 +8,14 @@ import {
   parseSizeBytes,
 } from "@diskmesh/domain";
 
-/** The fleet CPI's part of a disk type's cloud properties. */
+/** The fleet CPI's properties in a disk type. */
 export interface FleetDiskProperties {
   /** Empty for the registry's default pool. */
   readonly pool: string;
   readonly spreadRacks: boolean;
 }
 
-/** Reads what the fleet CPI knows; properties for other CPIs are left alone, as CPIs do. */
+/** Parses the fleet CPI's properties. Other properties are ignored, as in all CPIs. */
 export function parseFleetDiskProperties(properties: JsonObject): FleetDiskProperties {
   const { pool = "", spread_racks: spreadRacks = false } = properties;
   if (typeof pool !== "string") throw wrongProperty("pool", "the name of a device pool");
@@ -31,10 +31,10 @@ export function sizeBytesOf(sizeMib: number): number {
   return parseSizeBytes("size_mib in bytes", sizeMib * MIB_BYTES);
 }
 
-/** The disk's id follows from the token, so that the same token finds the same disk. */
+/** Derives the disk's id from the token, so that the same token finds the same disk. */
 export const diskIdOf = (token: string): DiskId => parseDiskId(`disk-${token}`, "disk id made of the token");
 
-/** Metadata as the registry's labels, in order of name: strings stay, all else becomes JSON. */
+/** Returns metadata as the registry's labels, sorted by name. Values other than strings become JSON. */
 export function labelsOf(metadata: JsonObject): { name: string; value: string }[] {
   return Object.entries(metadata)
     .map(([name, value]) => ({ name, value: typeof value === "string" ? value : JSON.stringify(value) }))

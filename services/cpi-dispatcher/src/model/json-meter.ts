@@ -1,7 +1,7 @@
 export interface JsonLimits {
-  /** Lists and objects within each other. */
+  /** Maximum nesting of lists and objects. */
   readonly maxDepth: number;
-  /** Values in all, those within others included. */
+  /** Maximum number of values, nested values included. */
   readonly maxValues: number;
 }
 
@@ -9,8 +9,8 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 /**
- * Measures a JSON text while it arrives, so that one that would cost too much is never parsed: ten bytes of nesting become
- * a kilobyte of memory. It does not check the text otherwise.
+ * Measures JSON text as it arrives, so that a too costly text is never parsed: ten bytes of nesting can take a kilobyte
+ * of memory. The syntax is not checked.
  */
 export class JsonMeter {
   #depth = 0;
@@ -20,7 +20,7 @@ export class JsonMeter {
 
   constructor(private readonly limits: JsonLimits) {}
 
-  /** Takes the next bytes of the text. Says what is too much, if anything is. */
+  /** Adds bytes and returns the exceeded limit, if any. */
   add(bytes: Uint8Array): "depth" | "values" | undefined {
     const { maxDepth, maxValues } = this.limits;
     for (const byte of bytes) {

@@ -1,4 +1,4 @@
-/** The methods of the CPI contract that the dispatcher calls, as they are named in requests to executables. */
+/** The methods of the CPI contract, named as in requests to executables. */
 export type CpiMethod =
   | "info"
   | "create_stemcell"

@@ -1,51 +1,54 @@
 import { CpiUnusableError, usesBoshRegistry } from "@diskmesh/cpi";
 import { UnavailableError } from "@diskmesh/domain";
 
-/** The highest version of the CPI contract that this dispatcher speaks. */
+/** The highest version of the CPI contract that this dispatcher supports. */
 const HIGHEST_API_VERSION = 3;
 
-/** The outcome of asking a CPI for its info. */
+/** The outcome of a CPI's info call. */
 export type InfoOutcome =
   | { readonly kind: "answered"; readonly apiVersion: number | undefined }
-  /** The CPI knows no such method. */
+  /** The CPI does not implement info. */
   | { readonly kind: "not_implemented" }
   | {
       readonly kind: "failed";
       readonly message: string;
-      /** Nothing will make it better but somebody who mends the CPI: its answer was malformed, or there was none. */
+      /** True when only a fix of the CPI helps, because its answer was malformed or missing. */
       readonly isDefinite: boolean;
     };
 
 export interface VersionsMet {
-  /** The director's preferred version; 0 for the highest there is. */
+  /** The director's preferred version; 0 for the highest available. */
   readonly preferredApiVersion: number;
   readonly info: InfoOutcome;
-  /** api_version of the VM's stemcell; 0 when it has none. */
+  /** The api_version of the VM's stemcell; 0 without a stemcell. */
   readonly stemcellApiVersion: number;
   /** True when a CPI whose info fails counts as version 1. */
   readonly assumeV1WhenInfoFails: boolean;
 }
 
-/** How to speak with a CPI about one VM. */
+/** The negotiated protocol with a CPI for a VM. */
 export interface Negotiated {
   /** `api_version` of the request. */
   readonly apiVersion: number;
   /**
-   * True when the VM's agent reads its settings from the bosh-registry, which the CPI then fills; otherwise the CPI
-   * gives them to the VM itself, as user data for instance.
+   * True when the VM's agent reads its settings from the bosh-registry, which the CPI fills. Otherwise the CPI passes
+   * the settings to the VM, for instance as user data.
    */
   readonly usesRegistry: boolean;
-  /** The answer of create_vm; either form when CPI and stemcell are of different ages, since CPIs differ there. */
+  /**
+   * The format of create_vm's result. Either format is accepted when CPI and stemcell versions differ, because CPIs
+   * behave differently then.
+   */
   readonly createVmResult: "cid" | "cid_and_networks" | "either";
-  /** True when attach_disk must answer a hint. Other answers are not for the agent. */
+  /** True when attach_disk must return a hint. Other results are not forwarded to the agent. */
   readonly attachDiskAnswersHint: boolean;
   /** True when create_stemcell has a third argument. */
   readonly createStemcellTakesTags: boolean;
 }
 
 /**
- * Settles which version of the contract is spoken: the lower of what both sides know. The bosh-registry stays out only when
- * director, CPI and stemcell are all of version 2 or later.
+ * Negotiates the contract version: the lowest of the versions known to both sides. The bosh-registry is unused only
+ * when director, CPI and stemcell all support version 2 or later.
  */
 export function negotiate(met: VersionsMet): Negotiated {
   const preferred = met.preferredApiVersion === 0 ? HIGHEST_API_VERSION : met.preferredApiVersion;
@@ -64,7 +67,7 @@ export function negotiate(met: VersionsMet): Negotiated {
 function cpiVersion({ info, assumeV1WhenInfoFails }: VersionsMet): number {
   if (info.kind === "answered") return Math.max(1, info.apiVersion ?? 1);
   if (info.kind === "not_implemented" || assumeV1WhenInfoFails) return 1;
-  // A CPI of version 2 in trouble, taken for one of version 1, would leave VMs whose agents find no settings.
+  // Throws, because a version 2 CPI treated as version 1 would make VMs whose agents find no settings.
   const message = `the CPI's version is not known, because its info method failed: ${info.message}`;
   throw info.isDefinite ? new CpiUnusableError(`${message}; mend the CPI first`) : new UnavailableError(message);
 }

@@ -3,14 +3,14 @@ import type { CpiMethod } from "./methods.js";
 
 const SHOWN_BOSH_ENV = new Set(["group", "groups", "tags"]);
 
-/** The parts of create_vm's `env` that are for the agent alone. */
+/** Returns the parts of create_vm's `env` that only the agent may see. */
 export function secretEnv(env: JsonObject): JsonObject {
   const { bosh, ...others } = env;
   if (!isJsonObject(bosh)) return env;
   return { ...others, bosh: Object.fromEntries(Object.entries(bosh).filter(([key]) => !SHOWN_BOSH_ENV.has(key))) };
 }
 
-/** A request as a log may show it: keys stay, values that may be secret go. */
+/** Returns a request for the log: keys are kept, values that may be secret are redacted. */
 export function redactedRequest(
   method: CpiMethod,
   args: readonly unknown[],

@@ -1,21 +1,24 @@
 import type { JsonObject } from "@diskmesh/domain";
 import type { CpiMethod } from "./methods.js";
 
-/** The caller in a request. */
+/** The origin of a request. */
 export interface RequestOrigin {
   readonly directorId: string;
   readonly requestId: string;
   readonly stemcellApiVersion: number;
 }
 
-/** The context of a request: who calls, and the CPI's properties, which win over all else as with stock directors. */
+/**
+ * Returns the context of a request: the caller and the CPI's properties. Properties override all other keys, as with
+ * stock directors.
+ */
 export function requestContext(origin: RequestOrigin, properties: JsonObject): JsonObject {
   const { directorId, requestId, stemcellApiVersion } = origin;
   const vm = { stemcell: { api_version: stemcellApiVersion } };
   return { director_uuid: directorId, request_id: requestId, vm, ...properties };
 }
 
-/** The request as an executable reads it; `info` asks for the version and so names none. */
+/** Returns the request as JSON. `info` negotiates the version and therefore contains none. */
 export function requestText(
   method: CpiMethod,
   args: readonly unknown[],

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { listProcesses } from "../executables/process-group.js";
 
-/** Empty when there is no such process, or nothing of it but its exit status. */
+/** Returns the process's environment; empty when the process is gone or a zombie. */
 export function environmentOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/environ`, "latin1");
@@ -10,11 +10,11 @@ export function environmentOf(pid: number): string {
   }
 }
 
-/** Live processes that were started with that run folder. */
+/** Returns the live processes that were started with the run folder. */
 export async function processesOf(runFolder: string): Promise<number[]> {
   const pids = ((await listProcesses()) ?? []).filter(({ state }) => state !== "Z").map(({ pid }) => pid);
   return pids.filter((pid) => environmentOf(pid).includes(runFolder));
 }
 
-/** How many descriptors this process has open. */
+/** Returns the number of this process's open file descriptors. */
 export const openDescriptors = (): number => readdirSync("/proc/self/fd").length;

@@ -7,7 +7,7 @@ import { OfferedCpi } from "../cpi-set.js";
 import { processesOf } from "./processes.js";
 import { type CpiClient, contextOf, TestDispatcher } from "./test-dispatcher.js";
 
-/** A shell script that remembers its requests; answers info as told, and then whatever it is to answer otherwise. */
+/** Returns a shell script that records its requests, answers `info` to info and `otherwise` to all other methods. */
 export const recording = (info: string, otherwise = "null") => `
 read -r request
 printf '%s\\n' "$request" >> "$0.requests"
@@ -27,17 +27,17 @@ case "$request" in
 *) echo '{"result":null,"error":{"type":"${type}","message":"m","ok_to_retry":true},"log":""}' ;;
 esac`;
 
-/** A request for a disk that says only what must be said. */
+/** A disk request with the required fields only. */
 export const NEW_DISK = { sizeMib: 7, cloudProperties: { type: "ssd" }, vmCid: "", az: "", token: "" };
 
-/** A dispatcher for each test of a file, with one CPI of its own and others by cpi-config. */
+/** Starts a dispatcher for each test of a file, with a memory CPI of its own and script CPIs by cpi-config. */
 export class ScriptDispatcher {
   certificates!: TestCertificates;
   dispatcher!: TestDispatcher;
   director!: CpiClient;
   own!: MemoryCpi;
 
-  /** To be called within a `describe`. A test fails when it leaves processes behind. */
+  /** Call within a `describe`. A test that leaves processes behind fails. */
   static forEachTest(): ScriptDispatcher {
     const bench = new ScriptDispatcher();
     before(async () => {
@@ -48,7 +48,7 @@ export class ScriptDispatcher {
       bench.dispatcher = await new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
         executables: {
           maxConcurrentCalls: 4,
-          // Longer than a CPI that ends by itself takes on a busy machine.
+          // Longer than a short CPI call takes on a busy machine.
           callTimeoutMs: 30_000,
         },
       }).start();
@@ -62,7 +62,7 @@ export class ScriptDispatcher {
   }
 }
 
-/** Returns the context of a call by the director that sent the cpi-config of version `v`. */
+/** Returns the context of a call by the director that sent cpi-config version `v`. */
 export function context(more: object = {}): CallContext {
   return contextOf(1, { cpiConfigVersion: "v", ...more });
 }
@@ -74,7 +74,7 @@ export interface RecordedRequest {
   readonly context: object;
 }
 
-/** Returns the requests that a CPI's script got. */
+/** Returns the requests that a CPI's script recorded. */
 export function requestsOf(cpi: CpiConfig): RecordedRequest[] {
   if (!existsSync(`${cpi.execPath}.requests`)) return [];
   const lines = readFileSync(`${cpi.execPath}.requests`, "utf8").trim().split("\n");

@@ -19,17 +19,17 @@ export type CpiClient = Client<typeof CpiServiceDefinition>;
 export interface TestDispatcherOptions {
   /** Settings of `executables`. */
   readonly executables?: object;
-  /** Laid over the limits of calls. */
+  /** Overrides of the call limits. */
   readonly limits?: Partial<typeof EXECUTABLE_LIMITS>;
-  /** Where it listens; anywhere by default. */
+  /** The port to listen on; a free port by default. */
   readonly port?: number;
-  /** Makes the CPIs that cpi-configs describe, instead of executables. */
+  /** Creates the CPIs of cpi-configs, instead of executables. */
   readonly makeCpi?: (description: CpiDescription) => OfferedCpi;
-  /** Hears of each request, whatever becomes of it. */
+  /** Called for each request, regardless of its outcome. */
   readonly onRequest?: (method: string, request: object) => void;
 }
 
-/** A dispatcher within the test's process, with CPIs of its own, and with executables by cpi-config. */
+/** A dispatcher within the test process, with CPIs of its own and executables by cpi-config. */
 export class TestDispatcher {
   readonly folder = temporaryFolder();
   readonly runFolder = join(this.folder, "run");
@@ -72,7 +72,7 @@ export class TestDispatcher {
     return this;
   }
 
-  /** Forgets the configs, as a restart does: the director must send its cpi-config again. */
+  /** Forgets the configs, as a restart does, so that directors must send their cpi-configs again. */
   forgetConfigs(): void {
     for (const { directorId } of this.#configs?.newest() ?? []) this.#configs?.forget(directorId);
   }
@@ -95,20 +95,20 @@ export class TestDispatcher {
     this.#registries?.close();
   }
 
-  /** Writes a shell script as the executable of a CPI, and describes that CPI. */
+  /** Writes a shell script as a CPI's executable and returns the CPI's description. */
   scriptCpi(name: string, script: string, more: Partial<CpiConfig> = {}): CpiConfig {
     const execPath = writeScript(this.folder, name, script);
     return CpiConfig.fromPartial({ name, type: "script", execPath, ...more });
   }
 
-  /** Makes these the CPIs of version `v` for the director of `contextOf`. */
+  /** Sets the CPIs of version `v` for the director of `contextOf`. */
   async setCpis(cpis: CpiConfig[], version = "v", generation = 1): Promise<void> {
     const request = { directorId: "d1", directorGeneration: generation, cpiConfigVersion: version, cpis };
     await this.client("director").setCpiConfig(request);
   }
 }
 
-/** The same server, of which each request is heard. */
+/** Wraps the server to report each request to `onRequest`. */
 function tapped(
   server: RpcServer,
   onRequest: (method: string, request: object) => void,

@@ -18,9 +18,9 @@ import {
 const HOST_IDS = ["host-1", "host-2"];
 const DEVICES_PER_HOST = 12;
 
-/** The real thing: registry, two agents of one az, and the dispatcher, each as its own process. */
+/** Starts the registry, two agents of an AZ and the dispatcher, each as its own process. */
 export class TestFleet {
-  /** The agents' processes, by host id. */
+  /** The agents' processes by host id. */
   readonly agents = new Map<string, ServiceProcess>();
   readonly #closers: (() => unknown)[] = [];
   readonly #folder = temporaryFolder();
@@ -43,12 +43,12 @@ export class TestFleet {
     return fleet;
   }
 
-  /** A client of the dispatcher as the holder of one of the certificates. */
+  /** Returns a dispatcher client with the named certificate. */
   dispatcher(name: string): Client<typeof CpiServiceDefinition> {
     return this.#client(CpiServiceDefinition, this.dispatcherAddress, name, "cpi-dispatcher");
   }
 
-  /** A client of the registry, for operators. */
+  /** Returns a registry client for operators. */
   registry(): Client<typeof DiskRegistryServiceDefinition> {
     return this.#client(DiskRegistryServiceDefinition, this.registryAddress, "operator", "disk-registry");
   }

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 
-/** The answer of a route. */
+/** The response of a route. */
 export interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -23,18 +23,21 @@ export function empty(status: number): Answer {
   return { status };
 }
 
-/** Clients follow it and ask for the task. */
+/** Returns a redirect to the task, which clients follow. */
 export function toTask(taskId: number | undefined): Answer {
   return { status: 302, headers: { location: `/tasks/${taskId ?? 0}` } };
 }
 
-/** A list that is never whole in memory. What goes wrong before its first page is thrown, later ends the connection. */
+/**
+ * Streams a JSON list, so that the list is never whole in memory. Errors before the first page are thrown; later errors
+ * abort the connection.
+ */
 export async function jsonList<Item>(pages: AsyncGenerator<readonly Item[]>): Promise<Answer> {
   const first = await pages.next();
   return { status: 200, headers: JSON_TYPE, body: Readable.from(listText(first, pages)) };
 }
 
-/** An object of such lists, by their names. */
+/** Streams a JSON object of lists by name. */
 export function jsonLists(lists: Readonly<Record<string, AsyncGenerator<readonly object[]>>>): Answer {
   return { status: 200, headers: JSON_TYPE, body: Readable.from(listsText(lists)) };
 }

@@ -7,7 +7,7 @@ const UTF8 = new TextDecoder("utf-8", { fatal: true });
 
 type Done = (error: Error | null, body?: unknown) => void;
 
-/** Whatever the type of content, if any, that a client says it has. */
+/** Decodes a body as UTF-8 regardless of its content type. */
 export function textOfBody(_request: FastifyRequest, bytes: Buffer, done: Done): void {
   try {
     done(null, UTF8.decode(bytes));
@@ -16,7 +16,7 @@ export function textOfBody(_request: FastifyRequest, bytes: Buffer, done: Done):
   }
 }
 
-/** Limit for a body that is no stemcell, on a route that also accepts one. */
+/** Limit of a JSON body on a route that also accepts a stemcell. */
 const MAX_STREAMED_TEXT_BYTES = 64 * 1024;
 
 export async function textOfStream(bytes: AsyncIterable<unknown>): Promise<string> {
@@ -33,7 +33,7 @@ export async function textOfStream(bytes: AsyncIterable<unknown>): Promise<strin
   }
 }
 
-/** Leaves the bytes to the route. */
+/** Passes the raw bytes to the route. */
 export function bytesOfBody(_request: FastifyRequest, bytes: unknown, done: Done): void {
   done(null, bytes);
 }
@@ -42,7 +42,7 @@ export function bodyText(request: FastifyRequest): string {
   return typeof request.body === "string" ? request.body : "";
 }
 
-/** The body, which must be a JSON object; an empty one is an object without anything in it. */
+/** Returns the body as a JSON object; an empty body counts as an empty object. */
 export function bodyObject(request: FastifyRequest): Fields {
   return fieldsOf(bodyText(request));
 }
@@ -60,7 +60,7 @@ export function fieldsOf(text: string): Fields {
   throw new BadRequestError("the body is no JSON object", CODES.invalidJson);
 }
 
-/** The properties of an object from outside, in the words that BOSH has for what is wrong with them; no value is quoted. */
+/** The properties of a client's JSON object. Errors use BOSH's messages and never quote a value. */
 export class Fields {
   constructor(private readonly object: JsonObject) {}
 
@@ -68,7 +68,7 @@ export class Fields {
     return Object.hasOwn(this.object, name);
   }
 
-  /** A number is taken for a text, as BOSH does. */
+  /** Returns a text property. Numbers are converted to text, as in BOSH. */
   text(name: string): string {
     const value = this.#given(name);
     if (typeof value === "number") return String(value);

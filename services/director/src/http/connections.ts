@@ -1,11 +1,11 @@
 import type { Server, Socket } from "node:net";
 
-/** Operators, their browsers and agents that send logs take a few connections each. */
+/** Operators, browsers and agents that upload logs need a few connections each. */
 const MAX_CONNECTIONS = 1_000;
-/** One address takes no more than a quarter of the connections. */
+/** A quarter of all connections. */
 const MAX_CONNECTIONS_PER_ADDRESS = 250;
 
-/** Cuts connections beyond what one address may have; beyond all, the server itself does. */
+/** Closes connections beyond the limit of their address. The server itself enforces the total limit. */
 export function limitConnections(server: Server): void {
   server.maxConnections = MAX_CONNECTIONS;
   const counts = new Map<string, number>();

@@ -8,7 +8,7 @@ import type { Feed } from "../page/feed.js";
 import type { StemcellContext } from "../stemcells/context.js";
 import type { VendorContext } from "../vendor-methods/context.js";
 
-/** All that the APIs work with. */
+/** The dependencies of all APIs. */
 export interface Context
   extends AgentContext,
     InstanceContext,

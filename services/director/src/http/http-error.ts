@@ -20,7 +20,7 @@ import { CODES, coded, codeOf } from "../tasks/bosh-codes.js";
 import { type Answer, json, text } from "./answer.js";
 import { ContentTypeError } from "./content-type.js";
 
-/** Something is wrong with a request, for which BOSH has a number. */
+/** An invalid request with a BOSH error code. */
 export class BadRequestError extends InvalidArgumentError {
   constructor(message: string, code: number = CODES.invalidValue) {
     super(message);
@@ -36,7 +36,7 @@ const STATUSES: readonly (readonly [abstract new (...args: never[]) => DomainErr
   [AlreadyExistsError, 409],
   [InvalidStateError, 400],
   [OutdatedError, 409],
-  // BOSH answers 401: a client may get other credentials and try again.
+  // BOSH answers 401, so that clients may retry with other credentials.
   [PermissionDeniedError, 401],
   [UnauthenticatedError, 401],
   [AbortedError, 409],
@@ -52,10 +52,11 @@ const MISSING: readonly (readonly [about: string, code: number, message: (value:
   ["deployment", CODES.deploymentNotFound, (name) => `Deployment '${name}' doesn't exist`],
 ];
 
-/** Returns the answer to anything that was thrown; for a bug only the request id, by which the log has the error. */
+/** Returns the response for a thrown error. A bug yields only the request id, under which the log has the error. */
 export function answerTo(thrown: unknown, path: string, requestId: string): Answer {
   if (thrown instanceof UnauthenticatedError) {
-    // The page has a form. A browser that is challenged keeps the password, and sends it wherever a site points it.
+    // Page requests are not challenged, because the page has a login form. A challenged browser stores the password and
+    // would send it with cross-site requests.
     const challenge: Record<string, string> = isOfPage(path)
       ? {}
       : { "www-authenticate": 'Basic realm="BOSH Director"' };
@@ -69,7 +70,7 @@ export function answerTo(thrown: unknown, path: string, requestId: string): Answ
   if (thrown instanceof AbortedError && latest_id !== undefined)
     return json({ latest_id, expected_latest_id, description: thrown.message }, 412);
   const { status, code, description } = toldOf(thrown);
-  // Clients show it as it is.
+  // Clients display the description verbatim, so control characters are made visible.
   const answer = json({ code, description: visible(description) }, status);
   if (!thrown.retryable || status < 429) return answer;
   const seconds = String(Math.max(1, Math.ceil((thrown.retryAfterMs ?? 1_000) / 1_000)));
@@ -99,7 +100,9 @@ function toldOf(error: DomainError): { readonly status: number; readonly code: n
   return { status, code, description: error.message };
 }
 
-/** Returns the answer to fastify's own refusals. Its texts name neither header values nor parts of the body. */
+/**
+ * Returns the response for fastify's own errors. Their messages contain neither header values nor parts of the body.
+ */
 export function frameworkAnswer(error: { readonly statusCode?: number; readonly message: string }): Answer | undefined {
   const status = error.statusCode ?? 500;
   return status >= 400 && status < 500

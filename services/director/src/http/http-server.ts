@@ -39,11 +39,11 @@ declare module "fastify" {
   }
   interface FastifyContextConfig {
     route?: Route;
-    /** It is about this process rather than about the mesh. */
+    /** Set for requests about this process rather than the mesh; they are not forwarded to the leader. */
     isOwn?: true;
-    /** It may change something, though it is no route for logins: such a request is a line of the log, too. */
+    /** Set for requests that may change something although they have no login route; they get an audit log line. */
     changes?: true;
-    /** Nobody says beforehand how long it takes. */
+    /** Set for requests without a time limit. */
     isLong?: true;
   }
 }
@@ -53,24 +53,23 @@ export interface HttpServerOptions {
   readonly limits?: DirectorLimits;
   /** Throws UnavailableError while this process does not lead. */
   readonly current: () => Context;
-  /** Returns this process's readiness report. */
   readonly report: () => ReadinessReport;
   readonly routes: readonly Route[];
   readonly log: Logger;
 }
 
-/** Time for a whole TLS handshake. */
+/** Timeout of a TLS handshake. */
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** Size of the header lines of a request. A token of a UAA is the longest, with some KiB. */
+/** Maximum size of a request's headers. The longest header is a UAA token of a few KiB. */
 const MAX_HEADER_BYTES = 16 * 1_024;
-/** Size of the body of a request that is no stemcell. A manifest has 1 MiB at most, before it is escaped. */
+/** Maximum size of a body other than a stemcell. A manifest is at most 1 MiB before escaping. */
 const MAX_BODY_BYTES = 4 * MIB_BYTES;
-/** A connection waits this long for its next request. */
+/** Time until an idle connection is closed. */
 const KEEP_ALIVE_TIMEOUT_MS = 10_000;
-/** Names, keys and digests in paths. */
+/** Maximum length of names, keys and digests in paths. */
 const MAX_PARAM_LENGTH = 1_024;
 
-/** The HTTPS face of a director, for the bosh CLI. */
+/** The HTTPS API of a director, for the bosh CLI. */
 export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #config: HttpConfig;
@@ -108,7 +107,7 @@ export class HttpServer {
     this.#options.log.info({ address }, "the HTTPS face for the bosh CLI listens");
   }
 
-  /** Answers what is under way, and ends what takes longer. */
+  /** Finishes requests under way and aborts those that exceed the drain timeout. */
   async close(): Promise<void> {
     this.#endFeed();
     const timer = setTimeout(() => this.#fastify.server.closeAllConnections(), this.#limits.http.drainTimeoutMs);
@@ -128,7 +127,7 @@ export class HttpServer {
         maxHeaderSize: MAX_HEADER_BYTES,
         headersTimeout: headersTimeoutMs,
         connectionsCheckingInterval: Math.min(1_000, headersTimeoutMs),
-        // The time of a request is looked after here: a stemcell may take long.
+        // Disabled: ServedRequest enforces the timeout, because a stemcell upload may take long.
         requestTimeout: 0,
       },
       genReqId: ({ headers }) => this.#requestIds.of(headers[REQUEST_ID_HEADER]),
@@ -150,7 +149,7 @@ export class HttpServer {
       this.#options.log.debug({ error: messageOf(error) }, "a TLS handshake with the HTTPS face failed"),
     );
     app.decorateRequest("served", undefined);
-    // A vendor's method may take any verb, and arguments with each.
+    // Vendor methods accept every verb, with arguments in the body.
     for (const method of ["GET", "HEAD", "TRACE"]) app.addHttpMethod(method, { hasBody: true, overrideExisting: true });
     app.removeAllContentTypeParsers();
     app.addContentTypeParser("*", { parseAs: "buffer" }, textOfBody);
@@ -172,7 +171,7 @@ export class HttpServer {
       streaming.removeAllContentTypeParsers();
       streaming.addContentTypeParser("*", bytesOfBody);
       for (const route of routes.filter(({ streams }) => streams)) this.#add(streaming, route);
-      // No other director was told to expect it.
+      // Not forwarded: only this director expects the upload.
       const ofUploads = {
         bodyLimit: Number.MAX_SAFE_INTEGER,
         config: { isOwn: true, isLong: true, changes: true },
@@ -191,7 +190,7 @@ export class HttpServer {
       url: route.path,
       bodyLimit,
       config: { route, ...(route.isOwn && { isOwn: true }) },
-      // Before the body is read: nobody else has it read.
+      // Runs before the body is read, so that no body is read for an unauthenticated client.
       onRequest: async (request) => {
         const served = request.served as ServedRequest;
         if (!route.isOpen) await served.login();
@@ -203,7 +202,7 @@ export class HttpServer {
     });
   }
 
-  /** The log has what was done before the answer leaves: the client may have gone away. */
+  /** Writes the audit line before the response leaves, because the client may have disconnected. */
   #send(request: FastifyRequest, reply: FastifyReply, answer: Answer): FastifyReply {
     request.served?.within(() => this.#requestLog.answered(request, answer));
     return send(reply, answer);
@@ -216,12 +215,12 @@ export class HttpServer {
     request.served = new ServedRequest({ request, reply, current, report, logins: this.#logins, timeoutMs, log });
   }
 
-  /** While another director leads, everything but the health of this one is the leader's to answer. */
+  /** Forwards the request to the leader while another director leads, except for requests about this process. */
   async #passOn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> {
     const { served } = request;
     const { route, isOwn } = request.routeOptions.config;
     if (isOwn || served === undefined || request.is404 || this.#leads()) return undefined;
-    // A request that may not log in here is not forwarded: the leader would count all failures for one address.
+    // Authenticated before forwarding, because the leader would count all failures for the address of this director.
     if (route !== undefined) await served.login();
     else if ((await this.#loginIfAny(request)) === undefined) delete request.headers.authorization;
     const { current } = this.#options;
@@ -235,7 +234,7 @@ export class HttpServer {
     return send(reply, answer);
   }
 
-  /** Events of the page never end by themselves. */
+  /** Closes the event feeds of the page, which never end by themselves. */
   #endFeed(): void {
     if (this.#leads()) this.#options.current().feed.close();
   }
@@ -249,7 +248,10 @@ export class HttpServer {
     }
   }
 
-  /** A login that is wrong is none: by that `bosh log-in` tells. */
+  /**
+   * Returns the login if the credentials are valid. Invalid credentials count as none, which is how `bosh log-in`
+   * detects them.
+   */
   async #loginIfAny(request: FastifyRequest): Promise<Login | undefined> {
     if (request.headers.authorization === undefined) return undefined;
     try {
@@ -261,7 +263,7 @@ export class HttpServer {
     }
   }
 
-  /** Methods of vendors tell of themselves. */
+  /** Records a refused change for the audit. Vendor methods record their own refusals. */
   #noteRefusal({ served, routeOptions, params }: FastifyRequest, error: unknown): void {
     const { route } = routeOptions.config;
     if (served?.who === undefined || route === undefined || !mayChange(route) || !this.#leads()) return;
@@ -280,20 +282,23 @@ export class HttpServer {
       : (known ?? answerTo(error, path, request.id));
     this.#requestLog.failed({ error, request, status: answer.status, login: served?.who?.name, isKnown });
     if (!isPassthru) this.#noteRefusal(request, error);
-    // Closes the connection, or the server would wait for a body that nobody reads.
+    // Closes the connection, because the server would otherwise wait for the rest of the unread body.
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);
   }
 }
 
-/** A body that breaks off, and a list that nobody waits for any more, say no more than that. */
+/** Returns true when the client aborted its upload or stopped reading a list. Such an error needs no report. */
 function wasLeft(thrown: unknown, { raw, served }: FastifyRequest): boolean {
   if (!(thrown instanceof Error)) return false;
   if (thrown === raw.errored) return true;
   return "code" in thrown && thrown.code === "ERR_STREAM_PREMATURE_CLOSE" && served?.signal.aborted === true;
 }
 
-/** A call of another service that ended with its request tells why the request ended: the client has gone, or time is up. */
+/**
+ * Returns the reason why the request ended, the client's disconnect or a timeout, when that reason cancelled a call to
+ * another service.
+ */
 function causeOfEnd(thrown: unknown, { served }: FastifyRequest): unknown {
   const isOfRequest =
     thrown instanceof CancelledError && served?.signal.aborted && thrown.cause === served.signal.reason;

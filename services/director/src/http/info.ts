@@ -3,10 +3,10 @@ import type { Login } from "../logins/login.js";
 import { type Answer, json, text } from "./answer.js";
 import type { Context } from "./context.js";
 
-/** The version of BOSH's own director whose routes these are: clients look at it before they use some. */
+/** The version of BOSH's director with the same routes. Clients check the version before they use some routes. */
 const BOSH_VERSION = "283.1.6 (00000000)";
 
-/** Returns the answer to a client's first request, with a login or without. */
+/** Returns the response to a client's first request, with or without a login. */
 export function infoAnswer({ config, tablet }: Context, login: Login | undefined, http: HttpConfig): Answer {
   const { tokens } = http;
   const uaa = tokens && { type: "uaa", options: { url: tokens.url, urls: [tokens.url] } };
@@ -28,7 +28,7 @@ export function infoAnswer({ config, tablet }: Context, login: Login | undefined
   });
 }
 
-/** 503 with what is missing, if anything. */
+/** Returns 200, or 503 with the missing prerequisites. */
 export function healthAnswer(missing: string): Answer {
   return missing === "" ? text("ok\n") : text(`${missing}\n`, 503);
 }

@@ -4,7 +4,10 @@ import type { FastifyRequest } from "fastify";
 import { type Answer, empty } from "./answer.js";
 import type { Context } from "./context.js";
 
-/** Takes the logs that an agent was asked to upload, by a header of its own: the one request that needs no login. */
+/**
+ * Receives the logs that an agent was asked to upload. The route needs no login, because the upload carries its own
+ * authorization header.
+ */
 export async function takeLogs(context: Context, request: FastifyRequest): Promise<Answer> {
   const { upload } = request.params as { readonly upload: string };
   if (!(request.body instanceof Readable)) throw new InvalidArgumentError("the body is empty: send the logs as a tgz");

@@ -1,7 +1,7 @@
 import { visibleInJson } from "@diskmesh/domain";
 import type { Answer } from "./answer.js";
 
-/** Nothing but what this director serves itself, and no page of anybody else's around it. */
+/** Restricts the page to resources of this director and forbids framing by other sites. */
 export const PAGE_HEADERS = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

@@ -10,7 +10,7 @@ interface PageRequest {
   readonly pageToken: string;
 }
 
-/** A list of the other face, page by page, each turned into what this one shows. */
+/** Lists all pages of a gRPC list method and converts each page for the HTTP API. */
 export async function* pagesOf<Response extends PageAnswer, Item>(
   list: (page: PageRequest) => Promise<Response>,
   itemsOf: (response: Response) => readonly Item[],
@@ -23,10 +23,10 @@ export async function* pagesOf<Response extends PageAnswer, Item>(
   } while (pageToken !== "");
 }
 
-/** So many are turned into text at once. */
+/** Items converted to text at a time. */
 const PART = 200;
 
-/** Yields the text of a list in parts: the items are in memory, their whole text never is. */
+/** Yields a list's items in converted parts, so that the whole text is never in memory. */
 export async function* partsOf<Item, Shown>(
   items: readonly Item[],
   show: (item: Item) => Shown | Promise<Shown>,
@@ -34,7 +34,7 @@ export async function* partsOf<Item, Shown>(
   for (let at = 0; at < items.length; at += PART) yield await Promise.all(items.slice(at, at + PART).map(show));
 }
 
-/** The first items of it. */
+/** Yields the first `count` items. */
 export async function* firstOf<Item>(
   pages: AsyncGenerator<readonly Item[]>,
   count: number,
@@ -49,7 +49,7 @@ export async function* firstOf<Item>(
 
 const NO_LIMIT = 1_000_000;
 
-/** How many are asked for. */
+/** Returns the requested number of items. */
 export function limitOf(text: string | null): number {
   if (text === null || text === "") return NO_LIMIT;
   if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);

@@ -15,10 +15,13 @@ import type { FastifyRequest } from "fastify";
 import type { HttpConfig } from "../config/http-config.js";
 import type { Answer } from "./answer.js";
 
-/** On what a director has passed on: nobody passes it on again. */
+/** Marks a forwarded request, which no director forwards again. */
 const PASSED_ON = "x-diskmesh-passed-on";
 const ASK_AGAIN_MS = 100;
-/** They are about one connection alone. What a client names in Connection is kept: it would unframe a body by that. */
+/**
+ * Headers that apply to a single connection. Headers that a client lists in Connection are kept, because a client could
+ * otherwise remove the body's framing headers.
+ */
 const OF_CONNECTION = new Set([
   "connection",
   "expect",
@@ -33,8 +36,8 @@ const OF_CONNECTION = new Set([
 ]);
 
 /**
- * Passes requests on to the director that leads: clients know one address, and follow no redirect to another one. The
- * leader is at the host where its gRPC face is, and at the port where this one listens for HTTPS.
+ * Forwards requests to the leading director, because clients know a single address and follow no redirect to another
+ * host. The leader's HTTPS API is at the host of its gRPC API and at the HTTPS port of this director.
  */
 export class PassOn {
   readonly #port: number;
@@ -48,10 +51,10 @@ export class PassOn {
   }
 
   /**
-   * Returns the leader's answer, its body as it comes; undefined when this director leads, or does so in the end. A
-   * request between two leaders waits for the next one, if repeating it does no harm. `idleTimeoutMs` without a byte
-   * end the request. Throws UnavailableError without a leader; without its answer the leader may have got the request,
-   * or not.
+   * Returns the leader's response with a streamed body; undefined when this director leads or becomes the leader. A
+   * request during a leader change waits for the next leader if a repetition is harmless. `idleTimeoutMs` without a
+   * byte ends the request. Throws UnavailableError without a leader. When the leader's response is missing, the leader
+   * may or may not have received the request.
    */
   async answer(
     request: FastifyRequest,
@@ -93,12 +96,13 @@ export class PassOn {
       };
       try {
         const passed = httpsRequest({ ...place, ...tls, signal, timeout: idleTimeoutMs }, (response) => {
-          // From now on what fails ends the answer, and is no second one.
+          // Later errors end the response that has begun.
           passed.on("error", (error) => response.destroy(error));
           resolve({ status: response.statusCode ?? 502, headers: kept(response.headers), body: response });
         });
         passed.once("socket", (socket) =>
-          // Not before: what was given to a leader that is not there could not be given to the next one.
+          // The body is sent only after the TLS handshake, because a body sent to an absent leader could not be sent to
+          // the next leader.
           socket.once("secureConnect", () => {
             connected = true;
             if (request.raw.readableEnded) passed.end();
@@ -113,7 +117,7 @@ export class PassOn {
     });
   }
 
-  /** The leader is a director by its certificate, or, where that is of another authority, the host that it is called. */
+  /** Accepts a certificate of a director, or of another authority if it is valid for the leader's host name. */
   #checkLeader(host: string, certificate: PeerCertificate): Error | undefined {
     const { serialNumber } = certificate;
     if (this.tls.mesh.isRevoked(serialNumber)) return new Error(`its certificate, number ${serialNumber}, is revoked`);
@@ -122,7 +126,9 @@ export class PassOn {
   }
 }
 
-/** Why the leader is another process than this; undefined when it is not, or when nothing serves at all. */
+/**
+ * Returns the error that names another process as the leader; undefined when this process leads or no director serves.
+ */
 function elsewhereBy(current: () => unknown): DomainError | undefined {
   try {
     current();
@@ -142,7 +148,10 @@ function kept(headers: IncomingHttpHeaders): Record<string, string> {
   return Object.fromEntries(lasting.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
 }
 
-/** Node frames no body of a GET, HEAD, DELETE or OPTIONS by itself: the leader would read it as the next request. */
+/**
+ * Returns the framing header. Node adds none to GET, HEAD, DELETE and OPTIONS, so the leader would parse the body as
+ * the next request.
+ */
 function framing(headers: IncomingHttpHeaders): Record<string, string> {
   return headers["transfer-encoding"] === undefined ? {} : { "transfer-encoding": "chunked" };
 }

@@ -3,18 +3,18 @@ import { DomainError, InvalidArgumentError, PermissionDeniedError, Unauthenticat
 import { type Answer, json } from "./answer.js";
 import { statusOf } from "./http-error.js";
 
-/** Under these paths clients of Ironic are answered, in its words. */
+/** Path prefix of the Ironic API. */
 export const PASSTHRU_PREFIX = "/v1";
 const VERSION_HEADER = "x-openstack-ironic-api-version";
-/** The Ironic API version that the routes follow, and the first and last versions that are accepted. */
+/** The Ironic API version that the routes implement, and the range of accepted versions. */
 export const API_VERSIONS = { min: "1.1", max: "1.115" } as const;
 
-/** Answered with 406. */
+/** Mapped to HTTP status 406. */
 class NotAcceptableError extends InvalidArgumentError {}
 
 const [FIRST_MINOR, LAST_MINOR] = [API_VERSIONS.min, API_VERSIONS.max].map((version) => Number(version.split(".")[1]));
 
-/** Throws an error that is answered with 406 for a version of the API that is not spoken. No version means any. */
+/** Throws NotAcceptableError for an unsupported API version. A missing version is accepted. */
 export function refuseOtherVersions({ [VERSION_HEADER]: given = "latest" }: IncomingHttpHeaders): void {
   const minor = Number(/^1\.(\d{1,6})$/.exec(String(given))?.[1] ?? Number.NaN);
   if (given === "latest" || (minor >= (FIRST_MINOR ?? 0) && minor <= (LAST_MINOR ?? 0))) return;
@@ -24,7 +24,7 @@ export function refuseOtherVersions({ [VERSION_HEADER]: given = "latest" }: Inco
   );
 }
 
-/** Throws an error that is answered with 406 unless the client takes JSON. */
+/** Throws NotAcceptableError unless the client accepts JSON. */
 export function refuseOtherAnswers({ accept = "" }: IncomingHttpHeaders): void {
   const ranges = accept.split(",").map((range) => range.toLowerCase().replace(/\s/g, ""));
   const isTaken = (range: string): boolean =>
@@ -33,19 +33,18 @@ export function refuseOtherAnswers({ accept = "" }: IncomingHttpHeaders): void {
   throw new NotAcceptableError("answers are application/json, which the Accept header excludes");
 }
 
-/** Every answer carries what version of the API it is of. */
+/** Adds the API version headers to a response. */
 export function versioned(answer: Answer): Answer {
   const { min, max } = API_VERSIONS;
   const versions = { [VERSION_HEADER]: max, "x-openstack-ironic-api-minimum-version": min };
   return { ...answer, headers: { ...versions, "x-openstack-ironic-api-maximum-version": max, ...answer.headers } };
 }
 
-/** The stock client, python-ironicclient 6.3, ends with a TypeError where an error has a Retry-After. */
+/** The stock client, python-ironicclient 6.3, fails with a TypeError on an error with a Retry-After header. */
 const CANNOT_READ_RETRY_AFTER = /^python-ironicclient/;
 
 /**
- * Returns the answer for an Ironic client to anything that was thrown; for a bug only the request id, by which the log
- * has the error.
+ * Returns the Ironic response for a thrown error. A bug yields only the request id, under which the log has the error.
  */
 export function passthruError(thrown: unknown, requestId: string, userAgent = ""): Answer {
   if (!(thrown instanceof DomainError))
@@ -54,7 +53,7 @@ export function passthruError(thrown: unknown, requestId: string, userAgent = ""
     return fault(401, "Not authorized", { "www-authenticate": 'Basic realm="BOSH Director"' });
   if (thrown instanceof PermissionDeniedError) return fault(403, `Access was denied: ${thrown.message}`);
   const status = thrown instanceof NotAcceptableError ? 406 : statusOf(thrown);
-  // Clients of Ironic send again by themselves what is answered with 503.
+  // Ironic clients retry 503 automatically, so an unknown outcome must not be reported as 503.
   if (thrown.retryable && thrown.outcome === "unknown")
     return fault(status === 503 ? 500 : status, `${thrown.message}; what the method has done is not known`);
   const retryAfterS = Math.max(1, Math.ceil((thrown.retryAfterMs ?? 1_000) / 1_000));
@@ -62,14 +61,14 @@ export function passthruError(thrown: unknown, requestId: string, userAgent = ""
   return fault(status, thrown.message, isTold ? { "retry-after": String(retryAfterS) } : {});
 }
 
-/** JSON within JSON, as Ironic has it. */
+/** Ironic nests JSON text within JSON. */
 function fault(status: number, text: string, headers: Readonly<Record<string, string>> = {}): Answer {
   const inner = JSON.stringify({ faultcode: status < 500 ? "Client" : "Server", faultstring: text, debuginfo: null });
   const { body, headers: type } = json({ error_message: inner });
   return versioned({ status, headers: { ...type, ...headers }, body: body ?? "" });
 }
 
-/** Returns the answer of Ironic's guards, which comes without the error envelope. */
+/** Returns a response of Ironic's guards, which has no error envelope. */
 export function guarded(status: number, text: string): Answer {
   return versioned(json({ faultcode: "Client", faultstring: text }, status));
 }

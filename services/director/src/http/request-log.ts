@@ -15,18 +15,20 @@ export interface FailedRequest {
   readonly error: unknown;
   readonly request: FastifyRequest;
   readonly status: number;
-  /** Undefined while nobody has logged in. */
+  /** Undefined before authentication. */
   readonly login: string | undefined;
-  /** It was refused by what reads requests. */
+  /** Set when the request parser refused the request. */
   readonly isKnown: boolean;
 }
 
-/** Marks the one line of each request that may have changed something: by it an auditor finds them all. */
+/**
+ * Marks the audit line of each request that may have changed something, so that an auditor finds every such request.
+ */
 const AUDIT = { audit: "call" } as const;
-/** Marks a request that the leader served: its log has the audit line, under the same request id. */
+/** Marks a forwarded request. The leader's log has the audit line under the same request id. */
 const PASSED_ON = { audit: "passed_on" } as const;
 
-/** Tells the log of requests that fail, and of those that may have changed something. */
+/** Logs failed requests and requests that may have changed something. */
 export class RequestLog {
   readonly #limit: LineLimit;
   readonly #audited = new WeakSet<FastifyRequest>();
@@ -36,15 +38,15 @@ export class RequestLog {
   }
 
   /**
-   * Bugs are errors with their stack, troubles of this director are warnings, and so is who was not let in; the rest is
-   * info. Neither headers nor bodies nor queries: any of them may hold secrets. Lines are limited per login, or per address
-   * of who has none, unless the request may have changed something.
+   * Logs bugs as errors with their stack, failures of this director and refused logins as warnings, and other failures
+   * as info. Headers, bodies and queries are omitted, because they may contain secrets. Lines are rate-limited per
+   * login, or per address without a login, unless the request may have changed something.
    */
   failed({ error, request, status, login, isKnown }: FailedRequest): void {
     const { log } = this;
     const route = request.routeOptions.url ?? "unknown";
     const { method, id: requestId, ip: remoteAddress } = request;
-    // An answer that was lost on its way was audited as its handler ended.
+    // A request whose handler returned was audited then, even if the response was lost.
     const ofChange = changes(request) && !this.#audited.has(request) && auditOf(request);
     const isOfStandby = error instanceof DomainError && LEADER_ADDRESS in error.about;
     const mayBeDone = !isKnown && !(error instanceof DomainError && error.outcome === "not_done");
@@ -62,7 +64,7 @@ export class RequestLog {
     else log.info(said, "a request over HTTPS failed");
   }
 
-  /** Audits a request whose handler has ended with an answer, whether or not the client still takes it. */
+  /** Audits a request whose handler has returned, whether or not the client receives the response. */
   answered(request: FastifyRequest, answer: Answer): void {
     if (!changes(request)) return;
     this.#audited.add(request);
@@ -72,7 +74,7 @@ export class RequestLog {
     );
   }
 
-  /** The leader does not see the client's address: it stands here. */
+  /** Logs a forwarded request with the client's address, which the leader does not see. */
   passedOn(request: FastifyRequest, answer: Answer): void {
     if (!changes(request)) return;
     this.log.info(
@@ -101,13 +103,15 @@ function auditOf({ params }: FastifyRequest): object {
   return { ...AUDIT, request: shownRequest(params) };
 }
 
-/** One without a route of BOSH's is this process's own, and says itself that it changes something. */
+/**
+ * Returns true when the request may change something. Requests without a BOSH route declare this in their own config.
+ */
 function changes({ routeOptions }: FastifyRequest): boolean {
   const { route, changes: ownChanges } = routeOptions.config;
   return route === undefined ? ownChanges === true : mayChange(route);
 }
 
-/** Only logins are refused with a number too high before anybody is known. */
+/** Returns true for a login refused by the rate limiter; only these refusals contain an address. */
 function isBraked(error: unknown): boolean {
   return error instanceof DomainError && error.reason === "RESOURCE_EXHAUSTED" && "address" in error.about;
 }

@@ -9,15 +9,16 @@ import {
 } from "@opentelemetry/api";
 import type { FastifyRequest } from "fastify";
 
-/** The span of a request. */
 export interface RequestSpan {
   within<T>(work: () => T): T;
-  /** Undefined where nobody traces. */
+  /** Undefined when tracing is off. */
   readonly traceId: string | undefined;
   end(status: number): void;
 }
 
-/** Named by the route, never by the path: that holds names of people's things, and is of any length. */
+/**
+ * Starts the request's span. The span is named by the route, because a path contains object names and has any length.
+ */
 export function startRequestSpan(request: FastifyRequest): RequestSpan {
   const parent = propagation.extract(ROOT_CONTEXT, request.headers);
   const route = request.routeOptions.url ?? "unknown";

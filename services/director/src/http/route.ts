@@ -10,43 +10,50 @@ import type { Context } from "./context.js";
 export interface HttpCall {
   /** Throws UnavailableError while this director does not lead. */
   readonly context: Context;
-  /** Returns this director's report of itself. */
+  /** Returns this director's process report. */
   readonly report: () => ProcessReport;
-  /** The call, in the form that gRPC handlers take. */
+  /** The call in the form of gRPC handlers. */
   readonly call: CallContext;
   readonly login: Login;
   readonly query: URLSearchParams;
-  /** Bytes of a stemcell, for a route that streams; else the body's text, empty for none. */
+  /** The body is a stream for a route that streams, otherwise text; empty for no body. */
   readonly request: FastifyRequest;
-  /** A part of the path, decoded. */
+  /** Returns a decoded path parameter. */
   param(name: string): string;
-  /** Throws unless the login may do that, with something of these teams: those of the deployment in the path, unless told. */
+  /**
+   * Throws unless the login may perform the operation on an object of these teams; the default is the teams of the
+   * deployment in the path.
+   */
   require(operation: Operation, teams?: readonly string[]): void;
   may(operation: Operation, teams?: readonly string[]): boolean;
-  /** Returns the Set-Cookie header of a session at the page. Throws UnauthenticatedError for a wrong password. */
+  /** Returns the Set-Cookie header of a new page session. Throws UnauthenticatedError for a wrong password. */
   logIn(name: string, password: string): Promise<string>;
 }
 
 export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD" | "OPTIONS" | "TRACE";
   readonly path: string;
-  /**
-   * The operation that the login must be allowed; undefined where the route itself checks, once it knows its subject.
-   */
+  /** The operation that the login needs; undefined when the route checks by itself once it knows its subject. */
   readonly operation: Operation | undefined;
-  /** It is not about one deployment that is there: who is of any team may ask, and is answered what is for that team. */
+  /**
+   * Set for routes that are not about an existing deployment. Members of any team may call the route and get their
+   * team's part.
+   */
   readonly teams?: "own";
-  /** It may change something, though its verb is that of a read. */
+  /** Set when the route may change something although its verb is a read. */
   readonly changes?: true;
-  /** It is about this director, or the same of each: served whoever leads, to every login while this one does not. */
+  /**
+   * Set for routes about this director, or identical on every director. They are served whoever leads, and to every
+   * login while this director does not lead.
+   */
   readonly isOwn?: true;
-  /** The body is not read before the route asks for it. */
+  /** The route reads the body itself, as a stream. */
   readonly streams?: true;
-  /** Media types of its body; JSON by default. */
+  /** Media types of the body; JSON by default. */
   readonly accepts?: readonly string[];
-  /** Pages of other sites may link to it; all other routes refuse what a browser sends for them. */
+  /** Allows cross-site links to the route. All other routes refuse cross-site requests of browsers. */
   readonly isLinkable?: true;
-  /** It needs no login. */
+  /** Set for routes without a login. */
   readonly isOpen?: true;
   readonly serve: (http: HttpCall) => Promise<Answer>;
 }

@@ -25,12 +25,12 @@ export interface ServedRequestOptions {
   readonly current: () => Context;
   readonly report: () => ProcessReport;
   readonly logins: Logins;
-  /** Undefined for one that may last. */
+  /** Undefined for requests without a time limit. */
   readonly timeoutMs: number | undefined;
   readonly log: Logger;
 }
 
-/** A request from its first line until its answer has left. */
+/** A request from its first line until its response has been sent. */
 export class ServedRequest {
   readonly #options: ServedRequestOptions;
   readonly #abort = new AbortController();
@@ -55,7 +55,7 @@ export class ServedRequest {
     });
   }
 
-  /** Undefined while nobody has logged in. */
+  /** Undefined before authentication. */
   get who(): Login | undefined {
     return this.#login;
   }
@@ -64,23 +64,24 @@ export class ServedRequest {
     return performance.now() - this.#startedMs;
   }
 
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborted when the client has disconnected or the request has timed out. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
 
-  /** The answer has begun: it may last, as long as some of it comes. */
+  /** Stops the timeout, because a response that has begun may last as long as bytes flow. */
   answerBegins(): void {
     clearTimeout(this.#timer);
   }
 
-  /** Throws UnauthenticatedError. */
+  /** Authenticates the request; throws UnauthenticatedError. */
   async login(): Promise<Login> {
     const { logins, request } = this.#options;
     const { authorization, cookie, "sec-fetch-site": site } = request.headers;
     const isAtPage = isOfPage(request.routeOptions.url ?? "");
     const session = isAtPage ? logins.sessions.loginOf(cookie) : undefined;
-    // Log out ends a session, but not the Basic login that a browser keeps: at the page that counts for programs only.
+    // Basic credentials of browsers are ignored at the page. Log out ends a session but cannot delete the Basic login
+    // that a browser keeps.
     const isBrowserAtPage = isAtPage && site !== undefined;
     this.#login = session ?? (await this.#check(isBrowserAtPage ? undefined : authorization));
     return this.#login;
@@ -88,7 +89,7 @@ export class ServedRequest {
 
   #check(authorization: string | undefined): Promise<Login> {
     const { logins, request } = this.#options;
-    // The kernel does not tell it of a connection that was reset.
+    // Undefined at run time when the connection was reset.
     const address: string | undefined = request.ip;
     if (address === undefined) throw new CancelledError("the client has gone away");
     return logins.of(authorization, address, this.#abort.signal);
@@ -99,7 +100,7 @@ export class ServedRequest {
     return this.#options.logins.sessions.begin(this.#login.name);
   }
 
-  /** Throws PermissionDeniedError unless the login may ask for the route. */
+  /** Throws PermissionDeniedError unless the login may call the route. */
   async authorise({ operation, teams }: Route): Promise<void> {
     const { deployment: name } = this.#options.request.params as { readonly deployment?: string };
     const { tablet } = this.#options.current();
@@ -109,7 +110,7 @@ export class ServedRequest {
     if (operation !== undefined) this.require(operation);
   }
 
-  /** Throws PermissionDeniedError unless the login may do that. */
+  /** Throws PermissionDeniedError unless the login may perform the operation. */
   require(operation: Operation, teams = this.#teams): void {
     if (this.#may(operation, teams)) return;
     const scopes = formatScopes(scopesFor(operation, this.#options.current().tablet.id, teams));
@@ -125,7 +126,7 @@ export class ServedRequest {
       get context() {
         return current();
       },
-      // Read when they are asked for: an open route is served before anybody has logged in.
+      // Getters, because an open route is served before authentication.
       get call() {
         return call();
       },
@@ -143,7 +144,7 @@ export class ServedRequest {
     return this.#span.within(() => route.serve(http));
   }
 
-  /** Calls `work` within the request's span. */
+  /** Runs `work` in the request's span. */
   within<T>(work: () => T): T {
     return this.#span.within(work);
   }
@@ -157,7 +158,7 @@ export class ServedRequest {
     return this.#login;
   }
 
-  /** Throws UnauthenticatedError while nobody has logged in. */
+  /** Throws UnauthenticatedError before authentication. */
   get asking() {
     const { name, by: authentication } = this.#known();
     const identity = { role: "operator", name } as const;
@@ -176,14 +177,14 @@ export class ServedRequest {
   #timeOut(timeoutMs: number): void {
     const { request } = this.#options;
     this.#abort.abort(new TimeoutError(`the request took longer than ${timeoutMs} ms`));
-    // A body that comes byte by byte would be waited for.
+    // Destroys the request, because the server would otherwise wait for the rest of a slow body.
     if (!request.raw.complete) request.raw.destroy();
   }
 }
 
 const MAX_CONTEXT_ID_LENGTH = 64;
 
-/** Returns the client's name for the chain of requests that this one is a part of. */
+/** Returns the client's id for a chain of requests. */
 function contextIdOf({ headers }: FastifyRequest): string | undefined {
   const given = headers["x-bosh-context-id"];
   if (given === undefined || given === "") return undefined;

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from "@diskmesh/domain";
 import type { Instance } from "../store/instance.js";
 
-/** Returns the agent's apply spec in BOSH's words; nothing of it is run, since there are no jobs. */
+/** Returns the agent's apply spec in BOSH's format. The job lists are empty, because instances have no jobs. */
 export function applySpec(instance: Instance, persistentDiskMib: number): object {
   const { deployment, group, index, instanceId, az, networks } = instance;
   return {
@@ -16,7 +16,7 @@ export function applySpec(instance: Instance, persistentDiskMib: number): object
     packages: {},
     resource_pool: {},
     persistent_disk: persistentDiskMib,
-    // Empty: there is nothing to be installed.
+    // Empty, because there is nothing to install.
     configuration_hash: "",
     template_hashes: {},
   };
@@ -24,7 +24,10 @@ export function applySpec(instance: Instance, persistentDiskMib: number): object
 
 const FOUND_BY_VM = ["ip", "netmask", "gateway"] as const;
 
-/** The instance with the addresses that its VM's agent has found in networks which the infrastructure gives them in. */
+/**
+ * Returns the instance with the addresses that its agent reports for dynamic networks, where the infrastructure assigns
+ * them.
+ */
 export function withFoundAddresses(instance: Instance, state: unknown): Instance {
   const found = isJsonObject(state) && isJsonObject(state.networks) ? state.networks : {};
   const networks = Object.entries(instance.networks).map(([name, network]) => {

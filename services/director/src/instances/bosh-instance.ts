@@ -5,10 +5,13 @@ import { parseStemcell } from "../specs/stemcell.js";
 import type { Instance } from "../store/instance.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 
-/** Clients cannot read one that is cut. */
+/** Clients cannot parse a truncated line. */
 const MAX_LINE_LENGTH = 16_000;
 
-/** An instance as BOSH's clients list it, with what its agent says of itself; undefined when that does not answer. */
+/**
+ * Returns an instance in the format of BOSH's instance lists, with the state reported by its agent; `agent` is
+ * undefined when the agent does not answer.
+ */
 export function boshInstance(
   instance: Instance,
   disks: readonly PersistentDisk[],
@@ -47,7 +50,7 @@ function jobState(hasVm: boolean, agent: Readonly<Record<string, unknown>> | und
   return typeof agent.job_state === "string" ? agent.job_state : "running";
 }
 
-/** Returns the addresses of an instance: for each network the one that is in use, else the one that is reserved. */
+/** Returns an instance's address on each network: the address in use, otherwise the reserved address. */
 export function ipsOf({ ips, networks }: Pick<Instance, "ips" | "networks">): string[] {
   const names = new Set([...Object.keys(ips), ...Object.keys(networks)]);
   const shown = [...names].map((name) => ipIn(networks[name]) ?? ips[name]);

@@ -53,7 +53,7 @@ async function setIgnore(
   });
 }
 
-/** A task at work on an instance would leave it half done. */
+/** Throws while a task holds an instance's lock, because the task would leave the instance half changed. */
 function refuseWhileAtWork({ locks }: InstanceContext, instances: readonly Instance[]): void {
   const taskOf = new Map(
     locks.list().flatMap((lock) => (lock.type === "instance" ? [[lock.resource, lock.taskId] as const] : [])),

@@ -1,7 +1,6 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { formatInstance, type Instance, type VmBasis, type VmSpec, type VmState } from "../store/instance.js";
 
-/** An instance with a VM that a disk can be attached to. */
 export interface Target {
   readonly instanceId: string;
   readonly deployment: string;
@@ -20,7 +19,7 @@ const TRANSITIONS: Readonly<Record<VmEvent, Partial<Record<VmState, VmState>>>> 
   fail_create: { creating: "none" },
   answer: { created: "running", lost: "running" },
   lose: { created: "lost", running: "lost", lost: "lost" },
-  // Not from creating: without the VM's id nothing could be deleted, so the creation is finished first.
+  // "creating" is missing: deletion needs the VM's cid, so the creation is finished first.
   intend_delete: { created: "deleting", running: "deleting", lost: "deleting", deleting: "deleting" },
   delete: { deleting: "none" },
 };
@@ -46,13 +45,16 @@ export function newInstance(place: Pick<Instance, "instanceId" | "deployment" | 
   return { ...place, leaving: false, vmState: "none", ...NO_VM, ips: {} };
 }
 
-/** One of another group, with its VM, disks and addresses. The VM's metadata say what it was until they are set again. */
+/**
+ * Returns the instance moved to another group with its VM, disks and addresses. The VM's metadata keeps the former
+ * group until it is set again.
+ */
 export function movedTo(group: string, index: number, az: string, instance: Instance): Instance {
   const { basis } = instance;
   return { ...instance, group, index, az, basis: basis && { member: memberOf(instance), ...basis } };
 }
 
-/** Returns the instance's name in a VM's metadata. */
+/** Returns the instance's group and index as stored in the VM's metadata. */
 export function memberOf({ group, index }: Pick<Instance, "group" | "index">): string {
   return `${group}/${index}`;
 }
@@ -73,7 +75,9 @@ export type VmIntent = Pick<
   "vmToken" | "cpi" | "stemcell" | "stemcellApiVersion" | "cpiApiVersion" | "usesRegistry" | "ips"
 > & { readonly vmSpec: VmSpec; readonly basis: VmBasis };
 
-/** Keeps the intent that was recorded first, if any: it may have been acted on. */
+/**
+ * Returns the instance with the intent to create its VM. An earlier intent is kept, because it may have been acted on.
+ */
 export function intendCreateVm(instance: Instance, intent: VmIntent): Instance {
   const next = moved(instance, "intend_create");
   return instance.vmState === "creating" ? next : { ...next, ...intent };
@@ -82,12 +86,12 @@ export function intendCreateVm(instance: Instance, intent: VmIntent): Instance {
 export type MadeVm = Pick<Instance, "vmCid" | "agentId" | "cpi" | "cpiApiVersion" | "usesRegistry" | "networks">;
 
 export function vmCreated(instance: Instance, vm: MadeVm): Instance {
-  // One that goes by another id than it was asked for has a certificate of somebody else.
+  // The signed certificate is for the requested agent id, so an agent with another id cannot use it.
   const agentKeys = vm.agentId === instance.vmToken ? instance.agentKeys : undefined;
   return { ...moved(instance, "create"), ...vm, vmSpec: null, jobs: "stopped", agentKeys };
 }
 
-/** create_vm is known to have made nothing. */
+/** Returns the instance without a VM; create_vm is known to have made nothing. */
 export function vmNotCreated(instance: Instance): Instance {
   return { ...moved(instance, "fail_create"), ...NO_VM };
 }
@@ -100,14 +104,15 @@ export function vmLost(instance: Instance): Instance {
   return { ...moved(instance, "lose"), isVmGone: undefined };
 }
 
-/** Its CPI says that there is none: nothing runs on it. */
+/** Returns the instance as lost with stopped jobs, because its CPI reports that the VM does not exist. */
 export function vmGone(instance: Instance): Instance {
   return { ...vmLost(instance), jobs: "stopped", isVmGone: true };
 }
 
 /**
- * Returns the agent to tell of the VM's disks; empty for none. An agent is gone with a VM that its CPI says is gone, unless
- * it goes by another id than the VM was given: it may serve the next VM, and would lead that to former disks.
+ * Returns the agent to notify of the VM's disks; empty for none. The agent of a VM that its CPI reports as gone is not
+ * notified. Exception: an agent whose id differs from the VM's token may serve the next VM and would link former disks
+ * there.
  */
 export function agentToTell({ agentId = "", vmToken = "", isVmGone = false }: Partial<Instance>): string {
   return isVmGone && agentId === vmToken ? "" : agentId;
@@ -126,12 +131,15 @@ export function instanceNamed(instanceId: string, instance: Instance | undefined
   throw new NotFoundError(`instance \`${instanceId}\` not found`, { about: { instance_id: instanceId } });
 }
 
-/** Its VM is there, so that a disk can be attached to it. */
+/** Returns true when the VM exists, so that a disk can be attached to it. */
 export function isTarget({ vmState }: Pick<Instance, "vmState">): boolean {
   return vmState === "created" || vmState === "running";
 }
 
-/** Where a disk asked for on that instance goes. */
+/**
+ * Returns the attach target for a disk requested on the instance; throws InvalidStateError when the instance has no
+ * active VM.
+ */
 export function targetOf(instanceId: string, recorded: Instance | undefined): Target {
   const instance = instanceNamed(instanceId, recorded);
   if (!isTarget(instance)) {
@@ -143,7 +151,7 @@ export function targetOf(instanceId: string, recorded: Instance | undefined): Ta
   return instance;
 }
 
-/** Its jobs run, or may run: what it has they may use. */
+/** Returns true when the instance's jobs run or may run, so that they may use its disks. */
 export function mayRunJobs({ vmState, state = "started", jobs = "started" }: Instance): boolean {
   return vmState !== "none" && (state === "started" || jobs !== "stopped");
 }

@@ -6,7 +6,7 @@ import type { VmChange } from "./vm-change.js";
 
 const INDEX = /^[0-9]{1,9}$/;
 
-/** Those that the manifest has a place for. Throws NotFoundError when there is none. */
+/** Returns the selected instances that the manifest has a place for. Throws NotFoundError when there is none. */
 export function selectInstances(all: readonly Instance[], { group, instance }: Selection): Instance[] {
   const isMeant = INDEX.test(instance)
     ? ({ index }: Instance) => index === Number(instance)
@@ -19,7 +19,10 @@ export function selectInstances(all: readonly Instance[], { group, instance }: S
   throw instance === "" ? error : coded(CODES.instanceNotFound, error);
 }
 
-/** Those that may be changed: ignored ones are passed over, unless one is asked for by itself. */
+/**
+ * Returns the selected instances that may be changed, without ignored instances. Throws when a single ignored instance
+ * is selected.
+ */
 export function changeable(selected: readonly Instance[], { instance }: Selection): Instance[] {
   const [ignored] = selected.filter(({ ignore }) => ignore);
   if (instance !== "" && ignored !== undefined)
@@ -30,20 +33,20 @@ export function changeable(selected: readonly Instance[], { instance }: Selectio
   return selected.filter(({ ignore }) => !ignore);
 }
 
-/** Records what is wanted. */
+/** Returns the instance with the requested state recorded. */
 export function want(instance: Instance, wanted: WantedState, taskId: number): Instance {
   const state = wanted === "restart" || wanted === "recreate" ? "started" : wanted;
   return passDone({ ...instance, state }, wanted, taskId);
 }
 
-/** Marks a request as done by the task when nothing of it is left to do. */
+/** Marks the request as done by the task when nothing is left to do. */
 export function passDone(instance: Instance, wanted: WantedState, taskId: number): Instance {
   const hasNoVm = instance.vmState === "none" || instance.vmState === "creating";
   const isDone = wanted === "recreate" ? hasNoVm : wanted === "restart" && (hasNoVm || instance.jobs === "stopped");
   return isDone ? { ...instance, changedByTaskId: taskId } : instance;
 }
 
-/** Returns the requested change that the task has yet to make to the VM. */
+/** Returns the requested change that the task still has to make to the VM. */
 export function askedChange(instance: Instance, wanted: WantedState, taskId: number): VmChange {
   const isDone = instance.changedByTaskId === taskId;
   if (wanted === "recreate" && !isDone) return { do: "recreate", because: "it was asked for" };

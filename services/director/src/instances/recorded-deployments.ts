@@ -6,14 +6,14 @@ import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DirectorTables, DirectorTransaction } from "../store/schema.js";
 import { formatStemcell } from "../store/stemcell.js";
 
-/** In order of group and index. */
+/** Returns the deployment's instances sorted by group and index. */
 export function instancesOf(tables: DirectorTables, deployment: string): Instance[] {
   return [...tables.instances.by("byDeployment", deployment)].sort((a, b) =>
     a.group < b.group ? -1 : a.group > b.group ? 1 : a.index - b.index,
   );
 }
 
-/** Which instance has an address. No two have the same one. */
+/** Returns the instance that has an address. An address belongs to at most one instance. */
 export type OwnerOf = (network: string, ip: string) => Instance | undefined;
 
 export function ownerIn(tables: DirectorTables): OwnerOf {
@@ -23,7 +23,10 @@ export function ownerIn(tables: DirectorTables): OwnerOf {
   };
 }
 
-/** Another of the deployment with a VM that still has an address which the manifest now gives to an instance. */
+/**
+ * Returns another instance of the deployment whose VM still has an address that the manifest now assigns to this
+ * instance.
+ */
 export function holderOf(tables: DirectorTables, group: GroupSpec, instance: Instance): Instance | undefined {
   const ownerOf = ownerIn(tables);
   for (const { name, staticIps } of group.networks) {
@@ -35,7 +38,10 @@ export function holderOf(tables: DirectorTables, group: GroupSpec, instance: Ins
   return undefined;
 }
 
-/** Others of the deployment, without VMs, are to get other addresses: what they had is the instance's now. */
+/**
+ * Removes the instance's addresses from other instances of the deployment that have no VM; those get new addresses
+ * later.
+ */
 export function takeAddresses(tx: DirectorTransaction, { instanceId, deployment, ips }: Instance): void {
   const ownerOf = ownerIn(tx);
   for (const [network, ip] of Object.entries(ips)) {
@@ -54,20 +60,20 @@ export function persistentDiskOf(tables: DirectorTables, instanceId: string): Pe
   return disk;
 }
 
-/** The one beside it while it is copied. */
+/** Returns the second disk of an instance while its disk is copied. */
 export function otherDiskOf(tables: DirectorTables, instanceId: string): PersistentDisk | undefined {
   const [disk] = tables.persistentDisks.by("otherOfInstance", instanceId);
   return disk;
 }
 
-/** Returns the deployments with VMs made of the stemcell. */
+/** Returns the names of the deployments with VMs made from the stemcell. */
 export function deploymentsWith(tables: DirectorTables, stemcell: { name: string; version: string }): string[] {
   const names = new Set<string>();
   for (const instance of tables.instances.by("byStemcell", formatStemcell(stemcell))) names.add(instance.deployment);
   return [...names].sort();
 }
 
-/** Nothing may be added to a deployment whose deletion has begun. */
+/** Throws when the deployment is being deleted, because nothing may be added to it. */
 export function refuseDeletingDeployment(tables: DirectorTables, name: string): void {
   if (tables.deployments.get(name)?.deleting !== true) return;
   throw new InvalidStateError(`deployment \`${name}\` is being deleted: delete it again to finish that first`, {
@@ -76,7 +82,10 @@ export function refuseDeletingDeployment(tables: DirectorTables, name: string): 
   });
 }
 
-/** None for whoever needs no team. Throws where the deployment is there, and of other teams or of none. */
+/**
+ * Throws PermissionDeniedError when the deployment exists and belongs to none of the teams. An empty list of teams
+ * means that the caller needs none.
+ */
 export function refuseOtherTeams({ deployments }: DirectorTables, name: string, teams: readonly string[]): void {
   const deployment = deployments.get(name);
   if (teams.length === 0 || deployment === undefined || deployment.teams?.some((team) => teams.includes(team))) return;
@@ -90,7 +99,7 @@ export function requireDeployment(tables: DirectorTables, name: string): void {
     throw new NotFoundError(`deployment \`${name}\` not found`, { about: { deployment: name } });
 }
 
-/** Refuses to delete ignored instances. */
+/** Throws when the deployment has ignored instances, because these must not be deleted. */
 export function refuseIgnoredInstances(tables: DirectorTables, name: string): void {
   const ignored = instancesOf(tables, name).find(({ ignore }) => ignore);
   if (ignored === undefined) return;
@@ -100,13 +109,13 @@ export function refuseIgnoredInstances(tables: DirectorTables, name: string): vo
   });
 }
 
-/** A disk can be added to a deployment only while it is there. */
+/** Throws unless the deployment exists and is not being deleted, because only then disks can be added to it. */
 export function refuseUnlessOpen(tables: DirectorTables, name: string): void {
   requireDeployment(tables, name);
   refuseDeletingDeployment(tables, name);
 }
 
-/** The instance whose VM has that agent, and the dynamic disks that the agent was told of. */
+/** Returns the instance whose VM has the agent, and the dynamic disks that the agent was notified of. */
 export function attachedTo(
   tables: DirectorTables,
   agentId: string,

@@ -7,10 +7,13 @@ import type { TaskRun } from "../tasks/task-run.js";
 import { boshInstance } from "./bosh-instance.js";
 import { instancesOf, requireDeployment } from "./recorded-deployments.js";
 
-/** An agent that is busy answers within that; of one that is away it is all that a list waits. */
+/**
+ * Timeout of an agent's state request. A busy agent answers within this time, and an absent agent delays the list by no
+ * more.
+ */
 const STATE_TIMEOUT_MS = 5_000;
 
-/** Asks the agents of a deployment how they are, and puts out a line for each instance as BOSH's clients read it. */
+/** Requests the state of a deployment's agents and writes a result line in BOSH's format for each instance. */
 export const retrieveVmStats: Planner<"retrieve_vm_stats", AgentJobContext> = (
   context,
   { deployment, withoutVm },
@@ -32,14 +35,14 @@ export const retrieveVmStats: Planner<"retrieve_vm_stats", AgentJobContext> = (
           return JSON.stringify(boshInstance(instance, disks, state));
         }),
       );
-      // Only now: if this director dies before, another one begins anew.
+      // Written at the end, because a director that resumes the task starts the list anew.
       await run.putOut("result", lines);
       return "";
     },
   };
 };
 
-/** Resolves with the agent's state; undefined when it does not answer, or with an error. */
+/** Returns the agent's state; undefined when the agent does not answer or returns an error. */
 async function stateOf(
   context: AgentJobContext,
   run: TaskRun,

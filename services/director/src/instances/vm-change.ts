@@ -4,7 +4,7 @@ import { formatInstance, type Instance } from "../store/instance.js";
 import { type JsonObject, sameJson } from "../store/json.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 
-/** The VM that the manifest and the configs want now. */
+/** The VM that the manifest and the configs specify now. */
 export interface WantedVm {
   readonly cpi: string;
   readonly basis: VmBasis;
@@ -12,16 +12,16 @@ export interface WantedVm {
 
 export type VmChange =
   | { readonly do: "keep" }
-  /** In place. */
+  /** Changes the VM's metadata in place. */
   | { readonly do: "set_metadata" }
-  /** Its jobs are stopped, and then started again. */
+  /** Stops and starts the VM's jobs. */
   | { readonly do: "restart" }
   | { readonly do: "recreate"; readonly because: string };
 
 const KEEP: VmChange = { do: "keep" };
 
 /**
- * Returns a deploy's change of an existing VM. A newer version of its CPI's contract is no reason to touch it (seed
+ * Returns the change that a deploy makes to an existing VM. A newer version of the CPI contract causes no change (seed
  * 000).
  */
 export function decideVmChange(
@@ -31,7 +31,7 @@ export function decideVmChange(
   isSameCpi: (recorded: string, wanted: string) => boolean,
 ): VmChange {
   const { basis: was } = instance;
-  // An earlier release made the VM and did not record of what: nobody can say that anything has changed.
+  // VMs of an earlier release have no recorded basis, so no change can be detected.
   if (!was) return KEEP;
   const moves = !isSameCpi(instance.cpi, wanted.cpi);
   if (moves && disk !== undefined && !isSameCpi(disk.cpi, wanted.cpi)) throw diskStaysBehind(instance, wanted, disk);
@@ -41,7 +41,7 @@ export function decideVmChange(
     was.stemcell === basis.stemcell
       ? ""
       : `its stemcell is to be \`${basis.stemcell || "none"}\` instead of \`${was.stemcell || "none"}\``,
-    // Only names appear in the message: the values may be secret.
+    // The message contains only names, because values may be secret.
     sameJson(was.cloudProperties, basis.cloudProperties) ? "" : "its cloud properties have changed",
     sameJson(withoutPrefixes(was.networks), withoutPrefixes(basis.networks)) ? "" : "its networks have changed",
     sameJson(was.env, basis.env) ? "" : "its env has changed",
@@ -52,8 +52,8 @@ export function decideVmChange(
 }
 
 /**
- * Removes `prefix`, which an earlier release set to the subnet's size. Address and netmask already tell it, so that a
- * running VM is not made anew for it, and the next one gets it right.
+ * Removes `prefix`, which an earlier release set to the subnet's size. The value is derived from address and netmask,
+ * so a difference must not recreate a running VM. The next VM gets the correct value.
  */
 function withoutPrefixes(networks: JsonObject): JsonObject {
   return Object.fromEntries(

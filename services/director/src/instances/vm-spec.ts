@@ -3,7 +3,7 @@ import { type CloudConfig, vmExtensionNamed, vmTypeNamed } from "../specs/cloud-
 import type { VmNeeds } from "../specs/instance-group.js";
 import type { Json, JsonObject } from "../store/json.js";
 
-/** Cloud properties of the az, the VM type and the VM extensions; later ones win. */
+/** Returns the merged cloud properties of AZ, VM type and VM extensions; later sources override earlier ones. */
 export function vmCloudProperties(group: VmNeeds, az: JsonObject, config: CloudConfig): JsonObject {
   const type = group.vmType === "" ? {} : vmTypeNamed(config, group.vmType).cloudProperties;
   const extensions = group.vmExtensions.map((name) => vmExtensionNamed(config, name).cloudProperties);
@@ -18,7 +18,8 @@ export interface VmIdentity {
 }
 
 /**
- * The env of create_vm. The agent's settings are in it unless it gets them from the bosh-registry; the manifest's values win.
+ * Returns the env of create_vm. It contains the agent's settings unless the agent reads them from the bosh-registry.
+ * Values of the manifest override the settings.
  */
 export function vmEnv(manifestEnv: JsonObject, identity: VmIdentity, settings: AgentSettings | undefined): JsonObject {
   const { director, deployment, group, tags } = identity;
@@ -38,7 +39,7 @@ function asObject(value: Json | undefined): JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
-/** Returns a group's name as BOSH writes it. */
+/** Returns a name in BOSH's canonical form. */
 function canonical(name: string): string {
   return name
     .toLowerCase()

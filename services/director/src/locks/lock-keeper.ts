@@ -13,42 +13,47 @@ import {
 export interface LockKeeperOptions {
   readonly times: Readonly<Record<LockType, LockTimes>>;
   readonly clock: Clock;
-  /** These tasks were granted a lock they waited for. */
+  /** Called with the tasks that were granted a lock they waited for. */
   readonly onGranted: (taskIds: readonly number[]) => void;
 }
 
-/** Where one lane of a task waits for a lock. */
+/** The pending wait of a lane. */
 interface LaneWait {
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
 
-/** Locks that one lane of a task's work holds, within those of the task, while other lanes hold others. */
+/** The locks of a task's lane. A lane holds its locks within the task's locks and concurrently with other lanes. */
 export interface LaneLocks {
-  /** Holds exactly these locks; what was read before is to be read again unless they were held already. */
+  /**
+   * Acquires exactly these locks. "acquired" means that the caller must re-read what it read before; "unchanged" means
+   * that the lane held the locks all along.
+   */
   settle(wanted: readonly LockName[], signal: AbortSignal): Promise<"unchanged" | "acquired">;
   renew(): void;
-  /** Gives them to a task, at once and before anybody who waits. */
+  /** Transfers the lane's locks to a task at once, ahead of all waiters. */
   handOver(taskId: number): void;
   release(): void;
 }
 
-/** The holder of a lock. */
 export interface LockHolder extends LockOwner {
   readonly since: Date;
 }
 
-/** The task that a lane belongs to which belongs to none. */
+/** The task id of a lane outside of tasks, e.g. of a call. */
 export const NO_TASK = 0;
 
-/** One that waited too long: a task, or the lane of one. */
+/** A task or lane whose wait for a lock has timed out. */
 export interface GivenUpWait extends Omit<GivenUp, "ownerTaskId"> {
   readonly owner: LockOwner;
-  /** Undefined for the task itself. */
+  /** Fails the lane's wait; undefined when the task itself waits. */
   readonly endLane: ((error: Error) => void) | undefined;
 }
 
-/** The locks of this director, on its clock. To the table a lane is a task, of a number below 0. */
+/**
+ * The locks of this director, with times from its clock. A lane is stored in the LockTable as a task with a negative
+ * id.
+ */
 export class LockKeeper {
   readonly #options: LockKeeperOptions;
   readonly #table: LockTable;
@@ -62,7 +67,7 @@ export class LockKeeper {
     this.#table = new LockTable(options.times);
   }
 
-  /** Makes the task hold exactly these locks, or wait for them; see LockTable. */
+  /** Acquires exactly these locks for the task, or queues the task for them; see LockTable. */
   settle(taskId: number, wanted: readonly LockName[]): "unchanged" | "acquired" | "waiting" {
     const { outcome, granted } = this.#table.settle(taskId, wanted, this.#nowMs());
     this.#pass(granted);
@@ -70,7 +75,8 @@ export class LockKeeper {
   }
 
   /**
-   * Opens a lane, which may hold locks until it is released. `what` names it to others where there is no task to ask.
+   * Opens a lane, which may hold locks until it is released. `what` describes a lane without a task in errors and
+   * lists.
    */
   openLane(taskId: number, what = ""): LaneLocks {
     const lane = --this.#lastLane;
@@ -91,7 +97,7 @@ export class LockKeeper {
     };
   }
 
-  /** Gives back all locks of a task but those of these types, and its place in any queue. */
+  /** Releases all locks of a task except for these types, and cancels the task's wait. */
   keep(taskId: number, types: readonly LockType[]): void {
     this.settle(
       taskId,
@@ -120,12 +126,12 @@ export class LockKeeper {
     }));
   }
 
-  /** Undefined when nobody holds it. */
+  /** Returns the id of the task or lane that holds the lock; undefined when the lock is free. */
   owner(lock: LockName): number | undefined {
     return this.#table.owner(lock);
   }
 
-  /** Undefined when nobody holds it. */
+  /** Returns the lock's holder; undefined when the lock is free. */
   holder(lock: LockName): LockHolder | undefined {
     const owner = this.owner(lock);
     const sinceMs = this.#table.heldSinceMs(lock);
@@ -134,7 +140,7 @@ export class LockKeeper {
     return { ...this.#ownerOf(owner), since };
   }
 
-  /** In order of type and resource. */
+  /** Returns the held locks sorted by type and resource. */
   list(): ShownLock[] {
     const offsetMs = this.#wallOffsetMs();
     return this.#table.list().map((lock) => {
@@ -167,7 +173,7 @@ export class LockKeeper {
     }
   }
 
-  /** Tells who was granted a lock. */
+  /** Notifies the owners that were granted a lock. */
   #pass(granted: readonly number[]): void {
     for (const owner of granted) this.#laneWaits.get(owner)?.resolve();
     this.#options.onGranted(granted.filter((owner) => !this.#taskOfLane.has(owner)));
@@ -183,7 +189,7 @@ export class LockKeeper {
 
   #ofTasks(lock: HeldLock): HeldLock {
     const waiting = lock.waitingTaskIds.map((owner) => this.#taskOf(owner));
-    // A task may wait in several lanes; each call is one of its own.
+    // A task is listed once although several of its lanes may wait. Lanes without a task are listed individually.
     const waitingTaskIds = waiting.filter((taskId, at) => taskId === NO_TASK || waiting.indexOf(taskId) === at);
     return { ...lock, taskId: this.#taskOf(lock.taskId), waitingTaskIds };
   }
@@ -192,7 +198,7 @@ export class LockKeeper {
     return this.#options.clock.nowMs() - this.#options.clock.monotonicMs();
   }
 
-  // The wall clock may jump, and a jump must not end a task.
+  // Monotonic, because a jump of the wall clock must not end a task.
   #nowMs(): number {
     return this.#options.clock.monotonicMs();
   }

@@ -3,12 +3,12 @@ import type { DirectorLimits } from "../config/limits.js";
 import { lockDeadlineMs } from "../config/time-limits.js";
 import type { LockTimes, LockType } from "./locks.js";
 
-/** Returns how long locks of each type may be held without a sign of life, and waited for. */
+/** Returns for each lock type the deadline of a lock without renewal and the maximum wait. */
 export function lockTimes(config: DirectorConfig, limits: DirectorLimits): Readonly<Record<LockType, LockTimes>> {
   const { timeoutsMs } = limits.queues;
   const deadlineMs = lockDeadlineMs({ cpi: { ...config.cpi, ...limits.cpi }, agents: limits.agents });
   const acquireTimeoutMs = limits.lockAcquireTimeoutMs;
-  // The timeout of their owner's task comes first.
+  // Longer than the timeout of the owning task, so that the task timeout applies first.
   const ofTasks = (timeoutMs: number) => ({ deadlineMs: timeoutMs + deadlineMs, acquireTimeoutMs: timeoutMs });
   return {
     deployment: ofTasks(timeoutsMs.normal),

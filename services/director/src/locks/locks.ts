@@ -1,4 +1,4 @@
-/** Locks are always taken in this order of types, and by resource within one type: so nobody waits in a circle. */
+/** Locks are acquired in this order of types, and by resource within a type. The fixed order prevents deadlocks. */
 const LOCK_TYPES = ["deployment", "stemcell", "instance", "disk", "node"] as const;
 export type LockType = (typeof LOCK_TYPES)[number];
 
@@ -7,19 +7,20 @@ export interface LockName {
   readonly resource: string;
 }
 
-/** Returns the lock's name for people. */
+/** Returns the lock's display name. */
 export function lockName({ type, resource }: LockName): string {
   return `${type}:${resource}`;
 }
 
 export interface LockTimes {
-  /** So long after its owner's last sign of life the owner is stopped. The lock stays held until its work has ended. */
+  /**
+   * Time after the last renewal at which the owner is stopped. The lock stays held until the owner's work has ended.
+   */
   readonly deadlineMs: number;
-  /** After that a task that waits gives up. */
+  /** Time after which a waiting task gives up. */
   readonly acquireTimeoutMs: number;
 }
 
-/** One lock that is held. */
 export interface HeldLock extends LockName {
   readonly taskId: number;
   readonly grantedAtMs: number;
@@ -36,7 +37,7 @@ interface Held {
   readonly name: LockName;
   taskId: number;
   grantedAtMs: number;
-  /** When it was granted, or its owner last gave a sign of life. */
+  /** Time of the grant or of the last renewal. */
   renewedAtMs: number;
   readonly waiters: Waiter[];
 }
@@ -49,20 +50,20 @@ export interface LockOwner {
   readonly what: string;
 }
 
-/** A lock for people: its times by the wall clock. */
+/** A held lock with wall-clock times, for display. */
 export interface ShownLock extends Omit<HeldLock, "grantedAtMs" | "deadlineAtMs">, LockOwner {
-  /** Since when its owner has it. */
+  /** Time of the grant. */
   readonly sinceMs: number;
   readonly deadlineAtMs: number;
 }
 
-/** The owner in a sentence; a task that is known with what it does. */
+/** Returns a text for the owner; a known task is shown with its description. */
 export function ownerText({ taskId, what }: LockOwner, description?: string): string {
   if (what !== "") return what;
   return description === undefined ? `task ${taskId}` : `task ${taskId} (${description})`;
 }
 
-/** A task that waited too long, for which lock, and who has it. */
+/** A task that has waited too long, with the lock and the lock's holder. */
 export interface GivenUp {
   readonly taskId: number;
   readonly lock: LockName;
@@ -71,9 +72,8 @@ export interface GivenUp {
 
 export interface Settled {
   /**
-   * unchanged: the task held exactly these locks before; what it read while it held them is still true.
-   * acquired: it holds them now, and must read again what it read before.
-   * waiting: it holds some, waits for the next, and is granted it in its turn.
+   * unchanged: the task held exactly these locks before, so its earlier reads are still valid. acquired: the task holds
+   * the locks now and must re-read. waiting: the task holds some of the locks and is granted the next in FIFO order.
    */
   readonly outcome: "unchanged" | "acquired" | "waiting";
   /** Tasks that were granted a lock they waited for. */
@@ -92,13 +92,13 @@ function keyOf(lock: LockName): string {
 }
 
 /**
- * Holders and waiters of all locks, first in first served. It is in memory only: a new director has no running owners.
- * It has no clock; times are arguments.
+ * Holders and waiters of all locks, in FIFO order. The table is in memory only, because a new director has no running
+ * owners. Times are arguments.
  */
 export class LockTable {
   readonly #times: Readonly<Record<LockType, LockTimes>>;
   readonly #held = new Map<string, Held>();
-  /** In the order in which they were taken. */
+  /** Each task's locks in the order of acquisition. */
   readonly #ofTask = new Map<number, LockName[]>();
   readonly #waitsFor = new Map<number, string>();
 
@@ -111,8 +111,8 @@ export class LockTable {
   }
 
   /**
-   * Makes the task hold exactly these locks, in their order. What it holds in common with them from the first on, it
-   * keeps; the rest it gives back first, since taking an earlier lock while holding a later one could close a circle.
+   * Acquires exactly these locks for the task, in their order. The task keeps the common prefix of held and wanted
+   * locks and first releases all others, because acquiring an earlier lock while holding a later lock could deadlock.
    */
   settle(taskId: number, wanted: readonly LockName[], nowMs: number): Settled {
     for (const [index, lock] of wanted.entries()) {
@@ -139,28 +139,28 @@ export class LockTable {
     return { outcome: changed ? "acquired" : "unchanged", granted };
   }
 
-  /** Gives back all locks of a task, and its place in any queue. Returns the tasks that got one. */
+  /** Releases all locks of a task and cancels its wait. Returns the tasks that were granted a lock. */
   release(taskId: number, nowMs: number): number[] {
     this.#stopWaiting(taskId);
     return this.#give(taskId, this.#ofTask.get(taskId) ?? [], nowMs);
   }
 
-  /** In the order of locks. */
+  /** Returns the task's locks in the lock order. */
   heldBy(taskId: number): readonly LockName[] {
     return this.#ofTask.get(taskId) ?? [];
   }
 
-  /** Undefined when nobody holds it. */
+  /** Returns the id of the holder; undefined when the lock is free. */
   owner(lock: LockName): number | undefined {
     return this.#held.get(keyOf(lock))?.taskId;
   }
 
-  /** Since when its owner has it; undefined when nobody holds it. */
+  /** Returns the time of the grant; undefined when the lock is free. */
   heldSinceMs(lock: LockName): number | undefined {
     return this.#held.get(keyOf(lock))?.grantedAtMs;
   }
 
-  /** Gives all that one holds to another, who leaves the line if it waits there. Others keep their places. */
+  /** Transfers all locks of `from` to `to` and cancels the wait of `to`. Other waiters keep their places. */
   handOver(from: number, to: number, nowMs: number): void {
     this.#stopWaiting(to);
     for (const lock of this.#ofTask.get(from) ?? []) {
@@ -170,17 +170,17 @@ export class LockTable {
     this.#ofTask.delete(from);
   }
 
-  /** The task is at work still: the deadlines of its locks are put off. */
+  /** Renews the task's locks, because the task is still working. */
   renew(taskId: number, nowMs: number): void {
     for (const lock of this.#ofTask.get(taskId) ?? []) (this.#held.get(keyOf(lock)) as Held).renewedAtMs = nowMs;
   }
 
-  /** Locks whose deadline is past. They stay held. */
+  /** Returns the locks past their deadline. The locks stay held. */
   overdue(nowMs: number): HeldLock[] {
     return this.list().filter((lock) => nowMs >= lock.deadlineAtMs);
   }
 
-  /** Tasks that have waited for their lock too long. They still wait, until released. */
+  /** Returns the tasks that have waited too long. They stay queued until released. */
   givenUp(nowMs: number): GivenUp[] {
     const all: GivenUp[] = [];
     for (const held of this.#held.values()) {
@@ -193,7 +193,7 @@ export class LockTable {
     return all;
   }
 
-  /** In order of type and resource. */
+  /** Returns the held locks sorted by type and resource. */
   list(): HeldLock[] {
     return [...this.#held.values()]
       .map((held) => ({

@@ -1,12 +1,12 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { PermissionDeniedError } from "@diskmesh/domain";
 
-/** Answered with 403. */
+/** Mapped to HTTP status 403. */
 export class CrossSiteError extends PermissionDeniedError {}
 
 /**
- * Returns whether a browser sent the request for a page of another site: it adds the login that it keeps for this one.
- * Browsers set both headers themselves, out of reach of a page's scripts. Other programs send neither.
+ * Returns whether a browser sent the request on behalf of another site's page, in which case it may carry the browser's
+ * stored login. Browsers set both headers themselves, out of reach of scripts; other programs send neither.
  */
 export function isCrossSite(headers: IncomingHttpHeaders, scheme = "https"): boolean {
   const { host = "", origin, "sec-fetch-site": site } = headers;
@@ -14,7 +14,7 @@ export function isCrossSite(headers: IncomingHttpHeaders, scheme = "https"): boo
   return origin !== undefined && origin.toLowerCase() !== `${scheme}://${host.toLowerCase()}`;
 }
 
-/** Throws CrossSiteError. */
+/** Throws CrossSiteError for cross-site requests. */
 export function refuseCrossSite(headers: IncomingHttpHeaders): void {
   if (!isCrossSite(headers)) return;
   throw new CrossSiteError(

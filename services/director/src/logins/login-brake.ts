@@ -2,11 +2,11 @@ import { isIPv6 } from "node:net";
 import type { Clock } from "@diskmesh/service";
 
 const FREE_FAILURES = 5;
-/** Names that failed from one address. */
+/** Number of failed names from an address before the rate limit applies. */
 const FREE_NAMES = 20;
 const MIN_WAIT_MS = 1_000;
 const MAX_WAIT_MS = 60_000;
-/** Failures are forgotten when none came for so long. */
+/** Failures expire when none was added for this time. */
 const FORGET_MS = 600_000;
 const MAX_KEPT = 10_000;
 const MAX_NAME_LENGTH = 255;
@@ -17,21 +17,21 @@ interface Failures {
 }
 
 /**
- * Slows down whoever tries passwords: each failure beyond a few doubles the time until the next try for that name from
- * that address. Others of the address are not kept out by a script with an old password; only ever new names slow down
- * all of them that were not right from there before.
+ * Rate limiter for password attempts. Each failure beyond the free failures doubles the delay until the next attempt
+ * for the same address and name. A script with an outdated password therefore delays no other name of its address. Many
+ * different failed names delay all names of the address that never logged in from there.
  */
 export class LoginBrake {
-  /** Failures by address and name, the oldest first. */
+  /** Failures by address and name, oldest first. */
   readonly #failures = new Map<string, Failures>();
-  /** Failures by address, of names that had not failed there before. */
+  /** Failures by network, counting names that had not failed from there before. */
   readonly #names = new Map<string, Failures>();
-  /** Logins that succeeded, by address and name, the oldest first. */
+  /** Successful logins by address and name, oldest first. */
   readonly #known = new Set<string>();
 
   constructor(private readonly clock: Pick<Clock, "monotonicMs">) {}
 
-  /** How long that address must wait before its next try of the name. */
+  /** Returns the delay until the address may try the name again, in ms. */
   waitMs(address: string, name: string): number {
     const key = keyOf(address, name);
     const ofName = this.#waitAfter(this.#failures.get(key), FREE_FAILURES);
@@ -78,7 +78,10 @@ function keyOf(address: string, name: string): string {
   return `${networkOf(address)} ${name.slice(0, MAX_NAME_LENGTH)}`;
 }
 
-/** Returns an address's network: a client with one IPv6 address has a whole network of them. */
+/**
+ * Returns the address's network: the /64 of an IPv6 address, because a client usually has a whole /64; otherwise the
+ * address itself.
+ */
 export function networkOf(address: string): string {
   if (!isIPv6(address) || address.startsWith("::ffff:")) return address.replace(/^::ffff:/, "");
   const [head = "", tail] = address.split("::");

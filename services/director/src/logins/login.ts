@@ -1,9 +1,8 @@
-/** The sender of a request. */
 export interface Login {
   readonly name: string;
   readonly scopes: readonly string[];
-  /** How it was shown. */
+  /** The authentication method. */
   readonly by: "password" | "token" | "session";
-  /** When a session ends, in milliseconds since 1970; undefined for what every request shows anew. */
+  /** The end of a session, in ms since 1970; undefined for methods that authenticate every request. */
   readonly endsAtMs?: number;
 }

@@ -9,9 +9,11 @@ import { PageSessions } from "./page-sessions.js";
 import { passwordTurns } from "./password-turns.js";
 import { Tokens } from "./tokens.js";
 
-/** A client makes a connection for each request, and a command of many requests is one login for people. */
+/**
+ * Successful password checks are cached for this time, because clients open a connection for each request of a command.
+ */
 const REMEMBERED_MS = 60_000;
-/** A login in use is checked again after so long all the same. */
+/** A cached login in constant use is still checked again after this time. */
 const CHECKED_AGAIN_MS = 3_600_000;
 const MAX_REMEMBERED = 1_000;
 
@@ -21,17 +23,17 @@ interface Remembered {
   readonly untilMs: number;
 }
 
-/** Says who sends a request, by its Authorization header. */
+/** Authenticates requests by their Authorization header. */
 export class Logins {
   readonly sessions: PageSessions;
   readonly #users: ReadonlyMap<string, HttpConfig["users"][number]>;
   readonly #tokens: Tokens | undefined;
   readonly #brake: LoginBrake;
   readonly #inTurn: ReturnType<typeof passwordTurns>;
-  /** Logins by keyed hash of network, name and password, which cannot be read from it. The oldest come first. */
+  /** Logins by keyed hash of network, name and password, oldest first. The hash does not reveal the password. */
   readonly #remembered = new Map<string, Remembered>();
   readonly #key = randomBytes(32);
-  /** The hash of a password that nobody knows: an unknown name takes as long to refuse as a known one. */
+  /** The hash of a random password. An unknown name takes as long to refuse as a known name. */
   readonly #noHash = hashPassword(randomBytes(32).toString("hex"));
 
   constructor(
@@ -45,7 +47,10 @@ export class Logins {
     this.#inTurn = passwordTurns();
   }
 
-  /** Throws UnauthenticatedError, or ResourceExhaustedError for an address that has failed too often lately. */
+  /**
+   * Returns the login. Throws UnauthenticatedError, or ResourceExhaustedError for an address with too many recent
+   * failures.
+   */
   async of(authorization: string | undefined, address: string, signal: AbortSignal): Promise<Login> {
     const [, scheme = "", credentials = ""] = /^(\S+) +(\S+) *$/.exec(authorization ?? "") ?? [];
     if (scheme.toLowerCase() === "basic") return this.#basic(credentials, address, signal);
@@ -56,7 +61,8 @@ export class Logins {
   }
 
   async #basic(credentials: string, address: string, signal: AbortSignal): Promise<Login> {
-    // The network is part of it: from elsewhere a password may be a guess, which must wait for the rate limit.
+    // The network is part of the key, because the password may be a guess when it comes from elsewhere and must pass
+    // the rate limiter.
     const mark = createHmac("sha256", this.#key)
       .update(`${networkOf(address)} ${credentials}`)
       .digest("base64");
@@ -84,7 +90,7 @@ export class Logins {
   async #check(name: string, password: string, address: string, signal: AbortSignal): Promise<Login> {
     const user = this.#users.get(name);
     return this.#inTurn(networkOf(address), signal, async () => {
-      // Others of the same may have failed while this one waited for its turn.
+      // Checked again, because other attempts may have failed while this attempt waited in the queue.
       this.#refuseHasty(address, name);
       const isRight = await isPasswordOf(user?.passwordHash ?? (await this.#noHash), password);
       if (user !== undefined && isRight) return { name: user.name, scopes: user.scopes, by: "password" };

@@ -4,16 +4,17 @@ import type { HttpConfig } from "../config/http-config.js";
 import type { Login } from "./login.js";
 
 const LASTS_S = 12 * 3_600;
-/** Browsers take a cookie of that prefix only from this host itself, over TLS. */
+/** Browsers accept a cookie with the __Host- prefix only over TLS and only from this host. */
 const NAME = "__Host-diskmesh";
 const ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Strict";
 
-/** Ends the browser's session, as a Set-Cookie header. */
+/** The Set-Cookie header that deletes the browser's session cookie. */
 export const NO_SESSION = `${NAME}=; Max-Age=0; ${ATTRIBUTES}`;
 
 /**
- * Sessions of browsers at the page. A cookie holds name, end and a signature by the user's password hash: directors of
- * equal users accept it without a word to each other, and a changed password or a removed user ends it.
+ * Browser sessions at the page. A cookie contains the name, the end and a signature keyed by the user's password hash.
+ * Directors with the same users accept each other's cookies without communication. A changed password or a removed user
+ * invalidates the cookie.
  */
 export class PageSessions {
   constructor(
@@ -21,13 +22,13 @@ export class PageSessions {
     private readonly clock: Pick<Clock, "nowMs">,
   ) {}
 
-  /** Returns the Set-Cookie header of a new session. The name must be a user's. */
+  /** Returns the Set-Cookie header of a new session. `name` must be a user. */
   begin(name: string): string {
     const content = `${Buffer.from(name).toString("base64url")}.${Math.floor(this.clock.nowMs() / 1_000) + LASTS_S}`;
     return `${NAME}=${content}.${this.#signatureOf(name, content)}; Max-Age=${LASTS_S}; ${ATTRIBUTES}`;
   }
 
-  /** Returns the login of a Cookie header; undefined without a session that lasts. */
+  /** Returns the login of a Cookie header; undefined without a valid session. */
   loginOf(cookies: string | undefined): Login | undefined {
     const cookie = (cookies ?? "").split(/; */).find((each) => each.startsWith(`${NAME}=`));
     const [encoded = "", end = "", signature = ""] = cookie?.slice(NAME.length + 1).split(".") ?? [];
@@ -50,7 +51,7 @@ function isEqual(given: string, expected: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** Returns whether a path, or a route's path, is the page's: sessions are accepted there only. */
+/** Returns whether a path or a route's path belongs to the page. Sessions are accepted only there. */
 export function isOfPage(path: string): boolean {
   return path === "/page" || path.startsWith("/page/");
 }

@@ -1,16 +1,16 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import { Slots } from "@diskmesh/service";
 
-/** Each check takes 32 MiB and a tenth of a second of a processor, so the last of 100 that wait is checked after 5 s. */
+/** A check takes 32 MiB and 100 ms of CPU, so the last of 100 queued checks runs after 5 s. */
 const LIMITS = { maxConcurrentPasswordChecks: 2, maxWaitingPasswordChecks: 100 };
 
-/** A network may take so much of the places, so that another finds one. */
+/** The maximum share of the queue for a network, so that other networks find a place. */
 const NETWORK_SHARE = 1 / 2;
 
 /**
- * Returns what runs a password check in its turn. Each network has no more checks in the common line than run at once:
- * a check waits for few of another network, however many that sends. The runner throws ResourceExhaustedError when
- * there is no place, or the signal's reason.
+ * Returns a runner that limits concurrent password checks. Each network has at most as many checks in the shared queue
+ * as run concurrently, so a check waits for few checks of other networks. The runner throws ResourceExhaustedError when
+ * the queue is full, or the signal's reason.
  */
 export function passwordTurns({ maxConcurrentPasswordChecks, maxWaitingPasswordChecks } = LIMITS) {
   const all = new Slots(maxConcurrentPasswordChecks);

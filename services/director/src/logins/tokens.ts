@@ -9,15 +9,18 @@ type TokensConfig = NonNullable<HttpConfig["tokens"]>;
 
 const ALGORITHMS = ["RS256", "ES256"];
 const CLOCK_TOLERANCE_S = 30;
-/** A key that is not known may be new; whoever makes tokens up has the keys read no more often. */
+/**
+ * Minimum interval between reads of the key set. An unknown key may be new, but made-up tokens must not cause more
+ * reads.
+ */
 const KEYS_READ_AGAIN_MS = 5_000;
-/** Time for reading the keys: a login waits for it. */
+/** Timeout for reading the key set while a login waits. */
 const JWKS_TIMEOUT_MS = 5_000;
-/** Keys are read again when they are older, so that a key that was taken back is refused. */
+/** Maximum age of the key set, so that revoked keys are refused. */
 const JWKS_MAX_AGE_MS = 600_000;
 const MAX_SCOPES = 1_000;
 
-/** Checks tokens of the UAA. */
+/** Verifies tokens of the UAA. */
 export class Tokens {
   readonly #config: TokensConfig;
   readonly #keyOf: JWTVerifyGetKey;
@@ -28,7 +31,10 @@ export class Tokens {
     this.#keyOf = jwksUrl === undefined ? fileKey(keyFile ?? "") : remoteKeys(jwksUrl, jwksMaxAgeMs);
   }
 
-  /** Throws UnauthenticatedError, which quotes nothing of the token; UnavailableError when the keys cannot be read. */
+  /**
+   * Returns the token's login. Throws UnauthenticatedError, which never quotes the token, and UnavailableError when the
+   * keys cannot be read.
+   */
   async login(token: string): Promise<Login> {
     const { issuer, audience } = this.#config;
     const expected = { ...(issuer !== undefined && { issuer }), ...(audience !== undefined && { audience }) };
@@ -49,7 +55,7 @@ export class Tokens {
 }
 
 function loginOf({ jti, scope, user_name: userName, client_id: clientId }: JWTPayload): Login {
-  // UAA's refresh tokens end so; they are for the UAA alone.
+  // UAA marks refresh tokens by this suffix; they are valid at the UAA only.
   if (typeof jti !== "string" || jti.endsWith("-r")) throw new UnauthenticatedError("the token is no access token");
   const name = userName ?? clientId;
   if (typeof name !== "string" || !LOGIN_NAME.test(name))
@@ -86,7 +92,7 @@ function remoteKeys(url: string, maxAgeMs: number): JWTVerifyGetKey {
   });
 }
 
-/** Rather than of the key set or of the way to it. */
+/** Returns true for an error of the token itself, as opposed to the key set or the connection to it. */
 function isOfToken(error: unknown): error is errors.JOSEError {
   return (
     error instanceof errors.JOSEError &&

@@ -1,15 +1,15 @@
 import { visibleInJson } from "@diskmesh/domain";
 import type { RowKind, Rows } from "@diskmesh/page/rows";
 
-/** A receiver of rows. It holds at most one mark per row, however slowly it reads. */
+/** A subscriber to row changes. It holds at most one entry per row, however slowly it reads. */
 export interface Viewer {
-  /** Rows that have changed since they were sent, by "KIND NAME". */
+  /** Keys "KIND NAME" of the rows changed since they were last sent. */
   readonly changed: Set<string>;
-  /** Something is in it. */
+  /** Called when `changed` has entries. */
   wake(): void;
 }
 
-/** All that the page shows, as rows of JSON; says which of them change. */
+/** The page's rows as JSON. Notifies viewers of changed rows. */
 export class Board {
   readonly #rows = new Map<string, string>();
   readonly #viewers = new Set<Viewer>();
@@ -44,14 +44,14 @@ export class Board {
     this.#rows.clear();
   }
 
-  /** From now on it is told of changes; it begins with all that is there. Returns what ends that. */
+  /** Subscribes the viewer to changes, beginning with all present rows. Returns the unsubscribe function. */
   add(viewer: Viewer): () => void {
     for (const key of this.#rows.keys()) viewer.changed.add(key);
     this.#viewers.add(viewer);
     return () => this.#viewers.delete(viewer);
   }
 
-  /** The rows as they are now, as JSON of RowChange[]. */
+  /** Returns the present rows as JSON of RowChange[]. */
   textOf(keys: readonly string[]): string {
     return visibleInJson(`[${keys.map((key) => this.#change(key)).join(",")}]`);
   }

@@ -11,17 +11,17 @@ export interface FeedOptions {
     readonly beatIntervalMs: number;
     readonly lingerMs: number;
   };
-  /** Keeps the board's rows up, until the signal aborts. */
+  /** Keeps the board's rows current until the signal aborts. */
   readonly keepUp: (signal: AbortSignal) => void;
   readonly clock: Clock;
 }
 
-/** Rows in one message: what is built at once, and waits for a client. */
+/** Maximum rows in a message, which is built at once and buffered for a client. */
 const MAX_ROWS = 1_000;
 
 /**
- * Server-sent events of the board for each browser that looks. Only while somebody does is anything asked for. A browser
- * that reads slowly gets each row as it is by then, and no row twice for nothing.
+ * The board's server-sent events for browsers. Rows are kept current only while at least a browser is connected. A slow
+ * browser receives each changed row once, in its latest state.
  */
 export class Feed {
   readonly #options: FeedOptions;
@@ -35,7 +35,10 @@ export class Feed {
     this.#options = options;
   }
 
-  /** The events for one browser until it goes away; throws ResourceExhaustedError beyond so many, and so many of a login. */
+  /**
+   * Returns the events for a browser until it disconnects. Throws ResourceExhaustedError beyond the limit of browsers
+   * in total or per login.
+   */
   open(login: string, gone: AbortSignal): AsyncGenerator<string> {
     const { maxViewers } = this.#options.limits;
     if (this.#viewerCount >= maxViewers)
@@ -53,14 +56,15 @@ export class Feed {
     this.#viewersByLogin.set(login, ofLogin + 1);
     this.#begin();
     const ended = AbortSignal.any([gone, this.#closed.signal]);
-    // Not at the end of the events: those of a browser that went away at once are never begun.
+    // Runs on the signal instead of the generator's end, because the generator of a browser that disconnects at once
+    // never starts.
     const leave = (): void => this.#left(login);
     if (ended.aborted) leave();
     else ended.addEventListener("abort", leave, { once: true });
     return this.#events(ended);
   }
 
-  /** Ends the events of all browsers; they come again, to whoever leads then. */
+  /** Ends all event streams. The browsers reconnect to the leader. */
   close(): void {
     this.#closed.abort();
     clearTimeout(this.#linger);
@@ -74,7 +78,7 @@ export class Feed {
     this.#options.keepUp(this.#keepingUp.signal);
   }
 
-  /** The rows stay a while, for somebody who loads the page again. */
+  /** Keeps the rows current for a while, for a browser that reloads the page. */
   #left(login: string): void {
     this.#viewerCount--;
     const ofLogin = (this.#viewersByLogin.get(login) ?? 0) - 1;
@@ -105,7 +109,7 @@ export class Feed {
         }
         if (ended.aborted) return;
         if (changed.size === 0) yield "event: beat\ndata: {}\n\n";
-        // A few at a time: meanwhile the rest may change again, and is sent once.
+        // A few rows at a time: rows that change again in the meantime are sent once.
         while (changed.size > 0 && !ended.aborted) yield `event: rows\ndata: ${board.textOf(taken(changed))}\n\n`;
         if (!isComplete) yield "event: complete\ndata: {}\n\n";
         isComplete = true;

@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** A file that browsers get as it is. */
+/** A static file for browsers. */
 export interface PageFile {
   readonly type: string;
   readonly etag: string;
@@ -18,19 +18,18 @@ const TYPES = {
   svg: "image/svg+xml",
 } as const;
 
-/** Packages that the page's modules import. */
 const PACKAGES = ["preact", "preact/hooks", "preact/jsx-runtime"];
 
 let files: ReadonlyMap<string, PageFile> | undefined;
 
-/** Returns the files by name, read on first use. Nothing else can be asked for. */
+/** Returns the page's files by name, read on first use. Only these files are served. */
 export function pageFiles(): ReadonlyMap<string, PageFile> {
   files ??= readFiles();
   return files;
 }
 
 function readFiles(): Map<string, PageFile> {
-  // Resolved by the package's name, because this code moves when it is bundled.
+  // Resolved by the package's name, because bundling moves this code.
   const manifest = fileURLToPath(import.meta.resolve("@diskmesh/page/package.json"));
   const folder = dirname(manifest);
   const found = new Map<string, PageFile>();
@@ -50,7 +49,7 @@ function pageFile(name: string, path: string): PageFile {
   return { type: TYPES[ending], etag, text };
 }
 
-/** Browsers find modules by their addresses, and packages by no name. */
+/** Replaces package names in imports by URLs, because browsers cannot resolve package names. */
 function withAddresses(module: string): string {
   return module.replace(/\bfrom\s*"(preact(?:\/[\w-]+)?)"/g, (_all, name: string) => `from"./${moduleName(name)}"`);
 }

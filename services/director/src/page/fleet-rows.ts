@@ -15,7 +15,7 @@ export function hostRow(host: Host, devices: string): HostRow {
   const isSuspected = host.suspected && told !== "unavailable" && told !== "dead";
   return {
     state: isSuspected ? "suspected" : told,
-    // A host that is out of operation has no trouble any more.
+    // A host out of operation has no trouble left, so its removal is done.
     removal: !removalRequested ? "" : trouble === undefined ? "done" : "wanted",
     az,
     rack,
@@ -38,7 +38,7 @@ export function letterOf({ attachState, health }: Device): DeviceLetter {
   return LETTERS[attachState] ?? "u";
 }
 
-/** Undefined for a device that nobody needs to look at. */
+/** Returns the row of a device with trouble; undefined for a healthy device. */
 export function deviceRow({ hostId, attachState, diskId, trouble }: Device): DeviceRow | undefined {
   if (trouble === undefined) return undefined;
   return { host: hostId, state: lower("ATTACH_STATE_", attachState), disk: diskId, ...shown(trouble, undefined) };
@@ -63,12 +63,12 @@ export function diskRow(disk: Disk): DiskRow {
   };
 }
 
-/** `since`: when it became as it is, if nothing is wrong with it. */
+/** Returns the trouble with its start, or without trouble `since` as the start of the present state. */
 function shown(trouble: Trouble | undefined, since: Date | undefined): ReturnType<typeof about> {
   return trouble === undefined ? about("", since) : about(trouble.sentence, trouble.since);
 }
 
-/** Those fields that there is something to say in. */
+/** Returns the non-empty fields. */
 export function about(
   trouble: string,
   since: Date | undefined,
@@ -76,7 +76,7 @@ export function about(
   return { ...(trouble !== "" && { trouble }), ...(since !== undefined && { sinceMs: since.getTime() }) };
 }
 
-/** Returns the name of an enum value for people. */
+/** Returns an enum value's display name. */
 export function lower(prefix: string, name: string): string {
   return name.replace(prefix, "").toLowerCase();
 }

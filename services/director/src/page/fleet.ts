@@ -9,14 +9,19 @@ import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
 import { causeOf, massSilenceCause, type SourceCause, sourceRow } from "./source-row.js";
 
 const BACKOFF = { minDelayMs: 250, maxDelayMs: 5_000 };
-/** Then the registry is asked to go on from there. */
+/** Deadline of a watch, after which the watch is resumed by its token. */
 const WATCH_DEADLINE_MS = 3_600_000;
-/** A watch goes on in silence while its registry can read nothing: so often it is asked for something to read. */
+/**
+ * Interval of probe reads. A watch stays open silently while the registry cannot read its data, so a read detects the
+ * outage.
+ */
 const READ_INTERVAL_MS = 1_000;
 const READ_DEADLINE_MS = 3_000;
-/** So long it is asked what it lacks when it cannot be watched. */
+/** Timeout of the explain request to a registry that cannot be watched. */
 const ITSELF_DEADLINE_MS = 2_000;
-/** Hosts whose devices change are shown together so often: each once, however many of its devices are told of. */
+/**
+ * Interval at which changed hosts are shown in a batch, so that each host is shown once for all changes of its devices.
+ */
 const SHOW_INTERVAL_MS = 50;
 
 const READS = "reads";
@@ -26,7 +31,7 @@ type Update<Thing> =
   | { readonly $case: "thing"; readonly name: string; readonly value: Thing }
   | { readonly $case: "gone"; readonly name: string };
 
-/** The kind of object that one watch of a registry delivers. */
+/** The kind of objects that a watch delivers. */
 interface Watched<Thing> {
   readonly what: string;
   open(
@@ -35,22 +40,22 @@ interface Watched<Thing> {
   set(name: string, thing: Thing | undefined): void;
 }
 
-/** Keeps the board's rows of what one disk registry knows up, until the signal aborts. */
+/** Keeps the board's rows of a disk registry current until the signal aborts. */
 export class Fleet {
   readonly #hosts = new Map<string, Host>();
-  /** Devices by host, then by id. */
+  /** Devices by host id, then by device id. */
   readonly #devices = new Map<string, Map<string, DeviceLetter>>();
   readonly #hostOfDevice = new Map<string, string>();
-  /** Hosts that are shown with the next ones. */
+  /** Hosts to show in the next batch. */
   readonly #unshown = new Set<string>();
-  /** Lists that are not read yet, or cannot be. */
+  /** Lists that are not read yet or cannot be read, with the error; empty while reading. */
   readonly #missing = new Map<string, string>();
-  /** The registry's own report of what it lacks, while it cannot be watched. */
+  /** The registry's own explanation while it cannot be watched. */
   #itself: SourceCause | undefined;
   #massSilence: SourceCause | undefined;
 
   constructor(
-    /** How people call the registry. */
+    /** The registry's display name. */
     private readonly name: string,
     private readonly clients: RegistryClients,
     private readonly board: Board,
@@ -132,27 +137,28 @@ export class Fleet {
         }
       } catch (error) {
         if (signal.aborted) return;
-        // Its own deadline is no failure: whoever has everything by then only asks for what comes next.
+        // A watch that ends at its own deadline after a complete snapshot is resumed by its token.
         const goesOn = error instanceof TimeoutError && resumeToken !== "" && !this.#missing.has(what);
         if (!goesOn) {
           this.#lacks(what, messageOf(error));
           await this.#askItself();
-          // A watch that is resumed says nothing until something changes: only a new one shows that all is known again.
+          // A resumed watch is silent until a change. Only a new watch with a snapshot shows that all objects are known
+          // again.
           resumeToken = "";
         }
       }
-      // A stream that ends at once, as of a registry that stops, may do so again.
+      // Backs off, because a stream of a stopping registry may end at once again.
       await this.clock.sleep(backoffMs(failures++, BACKOFF, Math.random()), signal).catch(() => {});
     }
   }
 
-  /** Returns the CPIs' ids of the VMs that its hosts are; undefined while not all hosts are known. */
+  /** Returns the cids of the VMs that are hosts of this registry; undefined while not all hosts are known. */
   vmCids(): readonly string[] | undefined {
     if (this.#missing.size > 0) return undefined;
     return [...this.#hosts.values()].flatMap(({ assignment }) => assignment?.vmCid ?? []);
   }
 
-  /** Empty: it is being read; undefined: it is known. */
+  /** Records a list's state: an empty `why` means reading, undefined means known. */
   #lacks(what: string, why: string | undefined): void {
     if (why === undefined) this.#missing.delete(what);
     else this.#missing.set(what, why);
@@ -160,7 +166,7 @@ export class Fleet {
     this.#showItself();
   }
 
-  /** Also who does not lead says what it lacks, and for whom it stands by. */
+  /** Requests the registry's explanation. A standby answers, too, with its missing dependencies and its leader. */
   async #askItself(): Promise<void> {
     const { signal } = this;
     const subject = { kind: SubjectKind.SERVICE, name: "disk-registry" };
@@ -168,7 +174,7 @@ export class Fleet {
       const { causes } = await this.clients.admin.explain({ subject }, { signal, deadlineMs: ITSELF_DEADLINE_MS });
       this.#itself = causes[0] && causeOf(causes[0]);
     } catch {
-      // That it does not answer is what is shown.
+      // A failed request adds nothing to the shown silence.
       this.#itself = undefined;
     }
     if (!signal.aborted) this.#showItself();
@@ -232,7 +238,7 @@ type Messages = AsyncIterable<{
   readonly resumeToken: string;
 }>;
 
-/** The messages of any of the three watches, told alike. */
+/** Converts the messages of the three watches to a common form. */
 async function* named<Thing>(
   messages: Messages,
   thingCase: string,

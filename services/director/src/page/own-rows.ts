@@ -8,16 +8,16 @@ import { about } from "./fleet-rows.js";
 
 /** Longer results are in the task's output. */
 const MAX_RESULT_LENGTH = 300;
-/** So long a task that has failed is told of. */
+/** Time for which a failed task is shown with its error. */
 const LATELY_MS = 600_000;
 
 /** Facts about tasks that are not recorded. */
 export interface KnownOfTasks {
-  /** The lock that a task waits for. */
+  /** The lock for which a task waits. */
   readonly lockFor: (taskId: number) => ShownLock | undefined;
-  /** Calls of CPIs that it waits for. */
+  /** The CPI calls for which a task waits. */
   readonly callsOf: (taskId: number) => readonly CpiCall[];
-  /** Work that waits for so long counts as stuck. */
+  /** Time after which waiting work counts as stuck. */
   readonly stuckAfterMs: number;
   readonly nowMs: number;
 }
@@ -55,6 +55,6 @@ export function lockRow(lock: ShownLock): LockRow {
 }
 
 export function cpiRow({ type, apiVersion, azs, lastError }: ListCpisResponse["cpis"][number]): CpiRow {
-  // One that says not even its version can be asked for nothing. Another one may have met its last error long ago.
+  // A CPI that does not report its version cannot be called. The last error of any other CPI may be old.
   return { type, apiVersion, azs, lastError, ...about(apiVersion === 0 ? lastError : "", undefined) };
 }

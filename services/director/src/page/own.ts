@@ -20,30 +20,29 @@ export interface OwnOptions extends VmsOptions {
   readonly endedTasks: Pick<EndedTasks, "page">;
   readonly locks: Pick<LockKeeper, "list">;
   readonly calls: Pick<CallRecords, "awaited">;
-  /** The name of each dispatcher, and its report. */
+  /** The CPI reports of each dispatcher, by its name. */
   readonly cpisOf: readonly DispatcherCpis[];
-  /** Returns the director's report of itself. */
   readonly report: () => ProcessReport;
-  /** Work that waits for so long counts as stuck. */
+  /** Time after which waiting work counts as stuck. */
   readonly stuckAfterMs: number;
 }
 
 const MAX_LIVE_TASKS = 500;
 const MAX_ENDED_TASKS = 50;
 const CPIS_INTERVAL_MS = 2_000;
-/** Reads that failed are tried again after so long. */
+/** Delay before a failed read is repeated. */
 const AGAIN_MS = 2_000;
-/** Tasks grow stuck without any change of theirs. */
+/** Interval of task updates, because tasks become stuck without a change in the tablet. */
 const TASKS_INTERVAL_MS = 5_000;
 
-/** Keeps the board's rows of what the director itself knows up, until the signal aborts. */
+/** Keeps the board's rows of the director's own state current until the signal aborts. */
 export function keepOwnRows(options: OwnOptions, signal: AbortSignal): void {
   void keepTasksAndLocks(options, signal);
   void keepVmsUp(options, signal);
   for (const dispatcher of options.cpisOf) void keepCpis(dispatcher, options, signal);
 }
 
-/** Begun anew when the tablet cannot be read for a while. */
+/** Restarts keepVms after the tablet could not be read. */
 async function keepVmsUp(options: OwnOptions, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await keepVms(options, signal).catch(() => {});
@@ -88,7 +87,7 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
   }
 }
 
-/** Tasks that have not ended, the newest first, and the last ones that have. */
+/** Returns the rows of live tasks, newest first, and of recently ended tasks. */
 async function taskRows({
   tablet,
   endedTasks,
@@ -109,7 +108,7 @@ async function taskRows({
     }
     return [...live, ...ended];
   });
-  // First the tablet: a task is put away into the log, and never taken out again.
+  // The tablet is read before the log, because tasks move only from the tablet into the log.
   const putAway = await endedTasks.page(
     { states: new Set(), deployment: undefined },
     { after: "", limit: MAX_ENDED_TASKS },

@@ -4,7 +4,7 @@ import type { Cure } from "@diskmesh/domain";
 import type { SourceRow } from "@diskmesh/page/rows";
 import { type ProcessReport, serviceCauses } from "@diskmesh/tablet-admin";
 
-/** A dependency that a service lacks, or a fault that holds up all of its work. */
+/** A missing dependency of a service, or a fault that blocks all of its work. */
 export interface SourceCause {
   readonly message: string;
   readonly sinceMs: number | undefined;
@@ -30,7 +30,10 @@ function textOf([what, command]: Cure): string {
   return command === "" ? what : `${what}: ${command}`;
 }
 
-/** The director's own, as it says of itself; `readFailure` is why its state could not be read. */
+/**
+ * Returns the director's row from its own process report. `readFailure` is the reason why the director's state cannot
+ * be read.
+ */
 export function ownSourceRow(report: ProcessReport, readFailure = ""): SourceRow {
   const causes: readonly SourceCause[] = serviceCauses({ kind: "SERVICE", name: "director" }, report).map(
     ({ message, sinceMs, cures = [] }) => ({ message, sinceMs, cures }),

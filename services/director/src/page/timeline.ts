@@ -11,7 +11,7 @@ const MAX_ENTRIES = 100;
 
 type TimelineContext = Pick<ExplainContext, "tablet" | "registries"> & Pick<TaskContext, "events">;
 
-/** Returns the events of a disk, host or device, newest first, from every source that can be asked. */
+/** Returns the events of a disk, host or device, newest first, from every source that answers. */
 export async function timelineOf(
   context: TimelineContext,
   kind: "disk" | "host" | "device",
@@ -29,7 +29,7 @@ export async function timelineOf(
   return { entries: entries.sort((a, b) => b.timeMs - a.timeMs).slice(0, MAX_ENTRIES), missing };
 }
 
-/** Returns the users' name and the CPI's id of the disk. */
+/** Returns the disk's user-visible name and its cid. */
 function namesOfDisk({ tablet }: TimelineContext, name: string): Promise<string[]> {
   return tablet.read((tables) => {
     const disk = recordedDisk(tables, name);

@@ -15,20 +15,20 @@ export interface VmsOptions {
   readonly board: Board;
   readonly tablet: DirectorTablet;
   readonly agentHealths: Pick<AgentHealths, "shown">;
-  /** Returns the CPIs' ids of the VMs that are hosts of registries; undefined while not all hosts are known. */
+  /** Returns the cids of the VMs that are hosts of registries; undefined while not all hosts are known. */
   readonly hostVmCids: () => ReadonlySet<string> | undefined;
   readonly lookIntervalMs: number;
   readonly clock: Clock;
 }
 
-/** Agents fall silent without any change of the tablet. */
+/** Interval of health checks, because agents fall silent without a change in the tablet. */
 const HEALTH_INTERVAL_MS = 5_000;
-/** When an agent was heard is told no finer: each beat of each agent would be a change. */
+/** Resolution of the last-heard time. A finer time would change the row with each heartbeat of each agent. */
 const HEARD_STEP_MS = 60_000;
-/** Made at once: whoever asks for something meanwhile waits no longer than that takes. */
+/** Rows made without yielding to the event loop. The batch bounds the delay of other requests. */
 const ROWS_AT_ONCE = 500;
 
-/** Keeps the board's rows of all instances and their VMs up, until the signal aborts. */
+/** Keeps the board's rows of all instances and their VMs current until the signal aborts. */
 export async function keepVms(options: VmsOptions, signal: AbortSignal) {
   const { board, tablet, agentHealths, hostVmCids, lookIntervalMs, clock } = options;
   const vms = new Vms(board, agentHealths);
@@ -61,18 +61,17 @@ export async function keepVms(options: VmsOptions, signal: AbortSignal) {
   }
 }
 
-/** The facts about all VMs, and their rows. */
 export class Vms {
-  /** Instances whose rows may not be as they are now. */
+  /** Instances with outdated rows. */
   readonly changed = new Set<string>();
-  /** Agents for whom a removal is owed, or is no more. */
+  /** Agents whose pending detach notifications have changed. */
   readonly owing = new Set<string>();
   readonly #instanceOfDisk = new Map<string, string>();
-  /** The CPIs' ids of disks that have a label. */
+  /** The cids of disks that have a label. */
   readonly #labelled = new Map<string, string>();
-  /** Instances whose VM is a host that its registry has no more. */
+  /** Instances whose VM is a host that its registry has removed. */
   readonly #forgotten = new Set<string>();
-  /** The name of each instance, and the facts known without its agent. */
+  /** Each instance's name and the facts known without its agent. */
   readonly #shown = new Map<
     string,
     { readonly name: string; readonly instance: Instance; readonly disks: string[]; readonly owed: string[] }
@@ -89,7 +88,7 @@ export class Vms {
     for (const disk of tables.persistentDisks.entries()) this.diskChanged(`persistentDisks ${disk.diskId}`, disk);
   }
 
-  /** Both whose it was and whose it is. */
+  /** Marks both the former and the new instance of the disk as changed. */
   diskChanged(key: string, disk: Disk | PersistentDisk | null): void {
     this.#label(key, disk?.diskCid ?? "", disk !== null && "name" in disk ? disk.name : undefined);
     const before = this.#instanceOfDisk.get(key);
@@ -102,7 +101,7 @@ export class Vms {
     this.changed.add(disk.instanceId);
   }
 
-  /** One that its instance is called after gets its label with that. */
+  /** Sets the disk's label, and removes the label of its former cid. */
   #label(key: string, diskCid: string, text: string | undefined): void {
     const before = this.#labelled.get(key) ?? "";
     if (before !== "" && before !== diskCid) this.board.set("label", before, undefined);
@@ -143,7 +142,10 @@ export class Vms {
     }
   }
 
-  /** Updates agents that fall silent or are forgotten without a change of the tablet. */
+  /**
+   * Updates the rows of agents that have fallen silent and of hosts removed from registries, which change without the
+   * tablet.
+   */
   lookAgain(hostVmCids: ReadonlySet<string> | undefined): void {
     for (const [instanceId, { instance }] of this.#shown) {
       const isNowhere = hostVmCids !== undefined && !hostVmCids.has(instance.vmCid);
@@ -162,7 +164,9 @@ export class Vms {
   }
 }
 
-/** `owed`: disks that its agent is still to forget. `isForgotten`: no registry has a host that is its VM. */
+/**
+ * `owed`: disks with a pending detach notification to the VM's agent. `isForgotten`: no registry has the VM as a host.
+ */
 export function vmRow(
   instance: Instance,
   disks: readonly string[],

@@ -1,4 +1,4 @@
 import type { JsonObject } from "../store/json.js";
 
-/** Settings that the infrastructure cannot tell agents (`mbus`, `ntp`, `blobstores`). */
+/** Settings that agents do not get from the infrastructure (`mbus`, `ntp`, `blobstores`). */
 export type AgentSettings = JsonObject;

@@ -6,14 +6,14 @@ import type { Network } from "./subnets.js";
 export interface Az {
   readonly name: string;
   readonly cloudProperties: JsonObject;
-  /** Empty for the default one. */
+  /** Empty for the default CPI. */
   readonly cpi: string;
 }
 
-/** Where instances are whose group names no az. */
+/** The AZ of instances whose group names none. */
 export const NO_AZ: Az = { name: "", cloudProperties: {}, cpi: "" };
 
-/** A disk type; seed 002 calls it a disk pool. */
+/** A disk type, called disk pool in seed 002. */
 export interface DiskType {
   readonly name: string;
   readonly sizeMib: number;
@@ -26,7 +26,7 @@ export interface NamedProperties {
   readonly cloudProperties: JsonObject;
 }
 
-/** All cloud configs together. */
+/** All cloud configs merged. */
 export interface CloudConfig {
   readonly azs: readonly Az[];
   readonly vmTypes: readonly NamedProperties[];
@@ -35,7 +35,7 @@ export interface CloudConfig {
   readonly networks: readonly Network[];
 }
 
-/** Several named cloud configs are one: their lists are put together. */
+/** Merges named cloud configs by concatenating their lists. */
 export function mergeCloudConfigs(configs: readonly CloudConfig[]): CloudConfig {
   return {
     azs: configs.flatMap((config) => config.azs),
@@ -46,7 +46,7 @@ export function mergeCloudConfigs(configs: readonly CloudConfig[]): CloudConfig 
   };
 }
 
-/** Returns the first doubled name, e.g. "az `z1`"; undefined when there is none. */
+/** Returns the first duplicate name, e.g. "az `z1`"; undefined when there is none. */
 export function findDuplicate(config: CloudConfig): string | undefined {
   const lists: readonly (readonly [string, readonly { readonly name: string }[]])[] = [
     ["az", config.azs],
@@ -71,7 +71,7 @@ function firstTwice(names: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** Returns the az, or `NO_AZ` for an empty name. */
+/** Returns the AZ, or `NO_AZ` for an empty name. */
 export function azNamed(config: CloudConfig, name: string): Az {
   if (name === NO_AZ.name) return NO_AZ;
   const az = findNamed(config.azs, name);

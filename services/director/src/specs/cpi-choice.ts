@@ -2,16 +2,16 @@ import { cpiNamed, type NamedCpi } from "@diskmesh/cpi";
 import { InvalidStateError } from "@diskmesh/domain";
 import { type Az, NO_AZ } from "./cloud-config.js";
 
-/** The cpi-config as far as the director chooses by it: names alone, no secrets. */
+/** The names in the cpi-config, without secrets, by which the director chooses CPIs. */
 export interface CpiNames {
-  /** Undefined when there is no cpi-config: then the dispatcher's own CPIs serve. */
+  /** Undefined without a cpi-config; the dispatcher's own CPIs are used then. */
   readonly cpis: readonly NamedCpi[] | undefined;
 }
 
-/** The CPI that makes what is made in an az; empty for the default one. Throws when the configs do not agree. */
+/** Returns the CPI for new objects in an AZ; empty for the default CPI. Throws when the configs disagree. */
 export function cpiOfAz(az: Az, { cpis }: CpiNames): string {
   if (cpis === undefined) return az.cpi;
-  // The default CPI, or the one that adopted what it had made.
+  // The default CPI, or the CPI that has adopted the default CPI's objects.
   if (az.name === NO_AZ.name) return currentCpi("", { cpis }) ?? "";
   const about = { about: { az: az.name } };
   if (az.cpi === "") {
@@ -29,17 +29,20 @@ export function cpiOfAz(az: Az, { cpis }: CpiNames): string {
   );
 }
 
-/** The name that a recorded CPI has now: its own, or of the CPI that it was renamed to. Undefined for none. */
+/** Returns the present name of a recorded CPI, which may have been renamed; undefined when the CPI is gone. */
 export function currentCpi(recorded: string, { cpis }: CpiNames): string | undefined {
   return cpis === undefined ? recorded : cpiNamed(cpis, recorded)?.name;
 }
 
-/** Returns true when two recorded CPIs are one, perhaps under a former name. */
+/** Returns true when two recorded names belong to the same CPI, possibly under a former name. */
 export function sameCpi(a: string, b: string, names: CpiNames): boolean {
   return a === b || (currentCpi(a, names) ?? a) === (currentCpi(b, names) ?? b);
 }
 
-/** The CPI to record with what it made. Nothing is recorded of the default one, so that a CPI of a cpi-config may adopt it. */
+/**
+ * Returns the CPI name to record with a new object. The default CPI is recorded as the empty name, so that a CPI of a
+ * cpi-config can adopt its objects.
+ */
 export function cpiToRecord(asked: string, answered: string): string {
   return asked === "" || answered === "" ? asked : answered;
 }

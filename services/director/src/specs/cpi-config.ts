@@ -2,16 +2,16 @@ import { type NamedCpi, nameOfTwo } from "@diskmesh/cpi";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import type { JsonObject } from "../store/json.js";
 
-/** One CPI as operators define it. */
+/** A CPI as defined by operators. */
 export interface CpiDefinition extends NamedCpi {
   readonly type: string;
-  /** Empty for the usual place of CPIs of that type. */
+  /** Empty for the default path of CPIs of this type. */
   readonly execPath: string;
-  /** Credentials among them: for the CPI alone. */
+  /** Contains credentials, which only the CPI may see. */
   readonly properties: JsonObject;
 }
 
-/** Refuses names that would leave open which CPI a thing belongs to. */
+/** Throws for duplicate names, because an object's recorded CPI would be ambiguous. */
 export function refuseDuplicateCpis(cpis: readonly CpiDefinition[]): void {
   const { name, users } = nameOfTwo(cpis) ?? {};
   if (name === undefined || users === undefined) return;

@@ -1,48 +1,48 @@
 import type { JsonObject } from "../store/json.js";
 import type { UpdateBlock } from "./update-block.js";
 
-/** A network as an instance group uses it. */
+/** A network in an instance group. */
 export interface GroupNetwork {
   readonly name: string;
   readonly staticIps: readonly string[];
-  /** Which of "dns" and "gateway" this network gives. */
+  /** The defaults that this network provides: "dns", "gateway" or both. */
   readonly default: readonly string[];
-  /** Networks of one number share a network interface, where the CPI can; empty for none. */
+  /** Networks with the same number share a network interface if the CPI supports that; empty for none. */
   readonly nicGroup: string;
 }
 
-/** An instance group as its manifest wants it. */
+/** An instance group as specified by its manifest. */
 export interface InstanceGroup {
   readonly name: string;
   readonly instances: number;
-  /** At least one, each once; the empty name alone for none. */
+  /** Unique names, at least one; the empty name alone means no AZ. */
   readonly azs: readonly string[];
-  /** Groups whose instances are this one's from now on. */
+  /** Former groups whose instances move to this group. */
   readonly migratedFrom?: readonly FormerGroup[];
-  /** The azs of each instance's static addresses, by index; undefined when the group has none. */
+  /** The AZs of each instance's static addresses, by index; undefined without static addresses. */
   readonly azsByIndex?: readonly (readonly string[])[];
 }
 
 /** A group of an earlier manifest. */
 export interface FormerGroup {
   readonly name: string;
-  /** Where its instances are; empty for not said. */
+  /** The AZ of the group's instances; empty when not specified. */
   readonly az: string;
 }
 
-/** With what its VMs and disks shall be. */
+/** An instance group with the specification of its VMs and disks. */
 export interface GroupSpec extends InstanceGroup, VmNeeds {
-  /** Alias of one of the manifest's stemcells; empty for none. */
+  /** Alias of a stemcell in the manifest; empty for none. */
   readonly stemcell: string;
   readonly networks: readonly GroupNetwork[];
   readonly env: JsonObject;
   readonly migratedFrom: readonly FormerGroup[];
-  /** The disk, by size or by disk type. */
+  /** The persistent disk, by size or by disk type. */
   readonly persistentDisk?: { readonly sizeMib: number; readonly type: string };
   readonly update: UpdateBlock;
 }
 
-/** The VM that an instance group wants. */
+/** The VM specification of an instance group. */
 export interface VmNeeds {
   /** Empty for none. */
   readonly vmType: string;

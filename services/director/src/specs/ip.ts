@@ -1,18 +1,18 @@
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
 
 /**
- * An address as a number, which fits no JavaScript number for IPv6. Those lie above all of IPv4, so that addresses of both
- * families are in one order and no range holds any of the other.
+ * An IP address as a bigint. IPv6 addresses are offset above all IPv4 addresses, so that both families share an order
+ * and no range contains addresses of both.
  */
 export type Ip = bigint;
 
-/** With both ends. */
+/** A range including both ends. */
 export interface IpRange {
   readonly first: Ip;
   readonly last: Ip;
 }
 
-/** A network such as "10.0.0.0/24" or "2001:db8::/64". */
+/** A CIDR block such as "10.0.0.0/24" or "2001:db8::/64". */
 export interface Cidr extends IpRange {
   readonly prefix: number;
   readonly netmask: string;
@@ -20,7 +20,7 @@ export interface Cidr extends IpRange {
 
 const FIRST_IPV6 = 2n ** 128n;
 
-/** How many bits an address of its family has. */
+/** Returns the number of bits of an address of the same family. */
 export function bitsOf(ip: Ip): 32 | 128 {
   return ip < FIRST_IPV6 ? 32 : 128;
 }
@@ -46,7 +46,9 @@ function parseIpv6(text: string): Ip | undefined {
   return groups.reduce((value, group) => value * 0x10000n + BigInt(`0x${group}`), 1n);
 }
 
-/** Returns the form of RFC 5952. URLs accept every form of an address, also those that end as IPv4. */
+/**
+ * Returns the RFC 5952 form. The URL parser accepts every form of an IPv6 address, including an embedded IPv4 address.
+ */
 function shortestIpv6(text: string): string | undefined {
   const url = `http://[${text}]`;
   return /^[0-9a-f:.]+$/i.test(text) && URL.canParse(url) ? new URL(url).hostname.slice(1, -1) : undefined;
@@ -80,7 +82,7 @@ function netmask(ip: Ip, hostBits: bigint): Ip {
   return bits === 32n ? mask : FIRST_IPV6 + mask;
 }
 
-/** One address, "first - last" or a network. */
+/** Parses a single address, "first - last" or a CIDR block. */
 export function parseIpRange(text: string): IpRange {
   if (text.includes("/")) return parseCidr(text);
   const [first = "", last = first, more] = text.split("-").map((part) => part.trim());

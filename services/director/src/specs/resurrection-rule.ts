@@ -1,24 +1,24 @@
 import type { Instance } from "../store/instance.js";
 
-/** Which groups a rule is for. */
+/** Selects the instance groups of a rule. */
 export interface GroupFilter {
-  /** Empty for any. */
+  /** Empty for all. */
   readonly deployments: readonly string[];
-  /** Empty for any. */
+  /** Empty for all. */
   readonly groups: readonly string[];
 }
 
-/** A rule of a config of type "resurrection", for the groups that it includes, without those that it excludes. */
+/** A rule of a "resurrection" config. It applies to the included groups without the excluded groups. */
 export interface ResurrectionRule {
   readonly isOn: boolean;
   readonly include: GroupFilter;
-  /** Empty, it excludes none. */
+  /** Empty when nothing is excluded. */
   readonly exclude: GroupFilter;
 }
 
 type Place = Pick<Instance, "deployment" | "group">;
 
-/** Returns false when any rule forbids it, as directors of BOSH do; no rule allows it. */
+/** Returns false when any rule disables resurrection, as in BOSH. An enabling rule never overrides a disabling rule. */
 export function rulesAllow(rules: readonly ResurrectionRule[], place: Place): boolean {
   return rules.every((rule) => rule.isOn || !isFor(rule, place));
 }
@@ -37,7 +37,7 @@ function isEmpty({ deployments, groups }: GroupFilter): boolean {
   return deployments.length === 0 && groups.length === 0;
 }
 
-/** The configured rules on VMs to be made anew, beside the switches in the tables. */
+/** The configured resurrection rules, which apply besides the switches in the tables. */
 export interface ResurrectionWishes {
   readonly isOnByDefault: boolean;
   readonly rules: readonly ResurrectionRule[];

@@ -2,23 +2,23 @@ import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import type { Stemcell } from "../store/stemcell.js";
 import { type CpiNames, sameCpi } from "./cpi-choice.js";
 
-/** A stemcell as a manifest asks for it. */
+/** A stemcell as specified by a manifest. */
 export interface WantedStemcell {
   readonly alias: string;
-  /** One of both is empty. */
+  /** Either `os` or `name` is empty. */
   readonly os: string;
   readonly name: string;
-  /** "latest" for the highest. */
+  /** "latest" selects the highest version. */
   readonly version: string;
 }
 
-/** Parses the text that `formatStemcell` makes. */
+/** Parses the result of `formatStemcell`. */
 export function parseStemcell(text: string): { name: string; version: string } {
   const at = text.lastIndexOf("/");
   return { name: text.slice(0, at), version: text.slice(at + 1) };
 }
 
-/** The stemcell of that CPI, of the version wanted; the latest is the highest that the CPI has. */
+/** Returns the CPI's stemcell of the wanted version; "latest" is the highest version that the CPI has. */
 export function chooseStemcell(
   wanted: WantedStemcell,
   cpi: string,
@@ -35,7 +35,7 @@ export function chooseStemcell(
       (wanted.version === "latest" || each.version === wanted.version),
   );
   if (fitting.length === 0) throw new NotFoundError(`there is no ${shown}: upload it`, about);
-  // Names come before former names: a stemcell made since the CPI was renamed is the better one.
+  // The present CPI name takes precedence over former names, because a stemcell made since the rename is preferable.
   const own = fitting.filter((each) => each.cpi === cpi);
   const ofCpi = own.length > 0 ? own : fitting.filter((each) => sameCpi(each.cpi, cpi, names));
   const [best] = ofCpi.sort((a, b) => compareVersions(b.version, a.version));
@@ -44,7 +44,7 @@ export function chooseStemcell(
   throw new InvalidStateError(`${shown} was not made with ${where}: upload it again to fill in what is missing`, about);
 }
 
-/** Compares numeric parts as numbers, e.g. 1.10 above 1.9; a longer version is above its own beginning. */
+/** Compares numeric parts as numbers, e.g. 1.10 above 1.9. A version sorts above its own prefix. */
 export function compareVersions(a: string, b: string): number {
   const [partsA, partsB] = [a.split(/[.+-]/), b.split(/[.+-]/)];
   for (let index = 0; index < Math.max(partsA.length, partsB.length); index++) {

@@ -1,14 +1,14 @@
 import type { JsonObject } from "../store/json.js";
 import { type Cidr, contains, type Ip, type IpRange, parseCidr, parseIp, parseIpRange } from "./ip.js";
 
-/** Part of a network in the cloud config. */
+/** A subnet of a network in the cloud config. */
 export interface Subnet {
-  /** A range such as "10.0.0.0/24" or "2001:db8::/64"; empty with dynamic networks. */
+  /** A CIDR block such as "10.0.0.0/24" or "2001:db8::/64"; empty for dynamic networks. */
   readonly range: string;
   readonly gateway: string;
-  /** Empty for all. */
+  /** Empty for all AZs. */
   readonly azs: readonly string[];
-  /** Addresses, "first - last" or networks. */
+  /** Addresses, ranges "first - last" or CIDR blocks. */
   readonly static: readonly string[];
   readonly reserved: readonly string[];
   readonly dns: readonly string[];
@@ -24,7 +24,7 @@ export interface Network {
   readonly cloudProperties: JsonObject;
 }
 
-/** Caches a value derived from a part of a cloud config, which never changes. */
+/** Caches a value derived from a part of a cloud config. Cloud configs are immutable. */
 function once<Part extends object, Made>(make: (part: Part) => Made): (part: Part) => Made {
   const known = new WeakMap<Part, Made>();
   return (part) => {
@@ -34,7 +34,7 @@ function once<Part extends object, Made>(make: (part: Part) => Made): (part: Par
   };
 }
 
-/** Undefined with dynamic networks. */
+/** Returns the subnet's range; undefined for dynamic networks. */
 export const rangeOf = once((subnet: Subnet): Cidr | undefined =>
   subnet.range === "" ? undefined : parseCidr(subnet.range),
 );
@@ -43,7 +43,7 @@ function inOrder<Range extends IpRange>(ranges: readonly Range[]): Range[] {
   return ranges.toSorted((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
 }
 
-/** In order, and apart from each other. */
+/** Returns the ranges sorted and merged, without overlaps. */
 function merged(ranges: readonly IpRange[]): readonly IpRange[] {
   const apart: IpRange[] = [];
   for (const { first, last } of inOrder(ranges)) {
@@ -55,7 +55,7 @@ function merged(ranges: readonly IpRange[]): readonly IpRange[] {
 }
 
 /**
- * Returns the range that contains the address. Ranges are in order; where they do not overlap, it looks at a few alone.
+ * Returns the range that contains the address. `ranges` must be sorted; without overlaps the lookup is a binary search.
  */
 function rangeWith<Range extends IpRange>(ranges: readonly Range[], ip: Ip): Range | undefined {
   let low = 0;
@@ -81,7 +81,7 @@ const subnetsOf = once((network: Network) =>
   ),
 );
 
-/** The subnet of a manual network that has the address. */
+/** Returns the subnet of a manual network that contains the address. */
 export function subnetOf(network: Network, ip: string): Subnet | undefined {
   return rangeWith(subnetsOf(network), parseIp(ip))?.subnet;
 }
@@ -89,7 +89,7 @@ export function subnetOf(network: Network, ip: string): Subnet | undefined {
 const reservedIn = once((subnet: Subnet) => merged(subnet.reserved.map(parseIpRange)));
 const staticIn = once((subnet: Subnet) => merged(subnet.static.map(parseIpRange)));
 
-/** Returns why no instance may have an address of the subnet; empty when one may. */
+/** Returns why the address must not be assigned to an instance; empty when it may. */
 export function whyKept(subnet: Subnet, ip: Ip): string {
   const { gateway } = subnet;
   const range = rangeOf(subnet);
@@ -102,7 +102,9 @@ export function isStatic(subnet: Subnet, ip: Ip): boolean {
   return rangeWith(staticIn(subnet), ip) !== undefined;
 }
 
-/** The network's own addresses, its gateway's, what operators keep for themselves, and what only manifests give. */
+/**
+ * Addresses that are not assigned automatically: network and broadcast address, gateway, reserved and static ranges.
+ */
 const keptIn = once((subnet: Subnet) => {
   const one = (ip: Ip): IpRange => ({ first: ip, last: ip });
   const range = rangeOf(subnet);
@@ -111,7 +113,7 @@ const keptIn = once((subnet: Subnet) => {
   return merged([...own, ...gateway, ...staticIn(subnet), ...reservedIn(subnet)]);
 });
 
-/** Returns the fault of a subnet in itself, e.g. a static address that is reserved; empty for none. */
+/** Returns an inconsistency within the subnet, e.g. a reserved static address; empty for none. */
 export function faultOf(subnet: Subnet): string {
   const range = rangeOf(subnet);
   if (range === undefined) return "";
@@ -130,7 +132,7 @@ export function faultOf(subnet: Subnet): string {
   return overlap(staticIn(subnet), reservedIn(subnet)) ? "some of its static addresses are reserved" : "";
 }
 
-/** Both in order, and apart. */
+/** Returns true when two sorted lists of disjoint ranges overlap. */
 function overlap(some: readonly IpRange[], others: readonly IpRange[]): boolean {
   let at = 0;
   for (const { first, last } of some) {
@@ -140,13 +142,16 @@ function overlap(some: readonly IpRange[], others: readonly IpRange[]): boolean 
   return false;
 }
 
-/** Returns true when two of a network's subnets share addresses. */
+/** Returns true when two subnets of the network overlap. */
 export function hasOverlap(network: Network): boolean {
   const subnets = subnetsOf(network);
   return subnets.some(({ first }, index) => (subnets[index - 1]?.last ?? -1n) >= first);
 }
 
-/** From the lowest. Goes from one kept range to the next: a few bytes of a cloud config can stand for all addresses. */
+/**
+ * Yields the assignable addresses, lowest first. Skips kept ranges as a whole, because a short cloud config may reserve
+ * huge ranges.
+ */
 export function* freeAddresses(subnet: Subnet): Generator<Ip> {
   const range = rangeOf(subnet);
   if (range === undefined) return;
@@ -157,7 +162,7 @@ export function* freeAddresses(subnet: Subnet): Generator<Ip> {
   }
 }
 
-/** Returns true when the address may go to an instance without a static one. */
+/** Returns true when the address may be assigned to an instance without a static address. */
 export function isFree(subnet: Subnet, ip: Ip): boolean {
   const range = rangeOf(subnet);
   return range !== undefined && contains(range, ip) && rangeWith(keptIn(subnet), ip) === undefined;

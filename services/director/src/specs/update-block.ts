@@ -1,31 +1,31 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 
-/** Numbers and shares in BOSH's `update`, which may be written as texts. Of at most nine digits. */
+/** Formats of BOSH's `update` values, which may be given as texts, with at most nine digits. */
 const COUNT = /^[0-9]{1,9}$/;
 const SHARE = /^[0-9]{1,9}%$/;
 const WATCH_TIME = /^\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?$/;
 
-/** From when to when after its start an instance is asked whether it runs. */
+/** The time after an instance's start during which the director polls whether the instance runs. */
 export interface WatchTime {
   readonly minMs: number;
   readonly maxMs: number;
 }
 
-/** How the instances of a group are updated. */
+/** The update options of an instance group. */
 export interface UpdateBlock {
-  /** So many go first, and the others only when these have succeeded: a number, or a share such as "20%". */
+  /** Instances updated first; the others follow only if these succeed. A number, or a percentage such as "20%". */
   readonly canaries: string;
-  /** So many at once. */
+  /** Maximum of instances updated concurrently. */
   readonly maxInFlight: string;
   readonly canaryWatchTime: WatchTime;
   readonly updateWatchTime: WatchTime;
-  /** True when the group is updated alone, rather than together with neighbours that are not serial. */
+  /** True when the group is updated alone; false when it may be updated together with adjacent non-serial groups. */
   readonly serial: boolean;
 }
 
 const DEFAULT_WATCH_TIME: WatchTime = { minMs: 0, maxMs: 300_000 };
 
-/** BOSH demands the block; who gives none has the most careful one. */
+/** Defaults for a missing block, which BOSH requires. The values are the most cautious. */
 const DEFAULT_UPDATE: UpdateBlock = {
   canaries: "1",
   maxInFlight: "1",
@@ -34,12 +34,12 @@ const DEFAULT_UPDATE: UpdateBlock = {
   serial: true,
 };
 
-/** Throws unless it is so many instances, or so many per cent of them: 2, "2", "20%". */
+/** Throws unless the value is a number of instances or a percentage: 2, "2", "20%". */
 export function checkCount(value: unknown): void {
   if (!isCount(value)) throw new InvalidArgumentError('give a whole number, or a share such as "20%"');
 }
 
-/** Throws unless it is so long, or at least and at most so long, in ms: 30000, "1000-60000". */
+/** Throws unless the value is a time in ms or a range of times: 30000, "1000-60000". */
 export function checkWatchTime(value: unknown): void {
   const range = rangeOf(value);
   if (range === undefined)
@@ -47,7 +47,10 @@ export function checkWatchTime(value: unknown): void {
   if (range.minMs > range.maxMs) throw new InvalidArgumentError("the least watch time is above the most");
 }
 
-/** Returns a group's block, or else the deployment's. Values that earlier releases took unchecked count as absent. */
+/**
+ * Returns the group's update block, with the deployment's block as the fallback. Invalid values, which earlier releases
+ * stored unchecked, count as absent.
+ */
 export function updateBlockOf(deployment: unknown, group: unknown): UpdateBlock {
   const blocks = [group, deployment].map(asObject);
   const first = <Value>(key: string, read: (value: unknown) => Value | undefined): Value | undefined =>
@@ -62,17 +65,17 @@ export function updateBlockOf(deployment: unknown, group: unknown): UpdateBlock 
   };
 }
 
-/** How many of so many instances go first. */
+/** Returns the number of canaries among `size` instances. */
 export function canariesOf({ canaries }: Pick<UpdateBlock, "canaries">, size: number): number {
   return Math.min(countOf(canaries, size), size);
 }
 
-/** How many of so many instances go at once: at least one. */
+/** Returns the number of instances to update concurrently, at least one. */
 export function maxInFlightOf({ maxInFlight }: Pick<UpdateBlock, "maxInFlight">, size: number): number {
   return Math.max(1, countOf(maxInFlight, size));
 }
 
-/** Shares are rounded down, as in BOSH: 50% of three is one. */
+/** Percentages are rounded down, as in BOSH: 50 % of three is one. */
 function countOf(count: string, size: number): number {
   const share = SHARE.test(count);
   return share ? Math.min(Math.floor((Number.parseInt(count, 10) * size) / 100), size) : Number(count);
@@ -82,7 +85,7 @@ const CHECKS = 10;
 const MIN_INTERVAL_MS = 1_000;
 const MAX_INTERVAL_MS = 15_000;
 
-/** The pauses, in ms, after each of which an instance is asked whether it runs; BOSH's. */
+/** Returns the pauses in ms between the polls of a starting instance, as in BOSH. */
 export function watchPausesMs({ minMs, maxMs }: WatchTime): number[] {
   const restMs = maxMs - minMs;
   const stepMs = Math.min(Math.max(MIN_INTERVAL_MS, restMs / (CHECKS - 1)), MAX_INTERVAL_MS);

@@ -10,23 +10,23 @@ import type { StemcellJobContext } from "./context.js";
 import { deleteStemcell } from "./delete-stemcell.js";
 import { surplusOf } from "./surplus.js";
 
-/** Deletes what is in no use, one after the other. Goes on past what cannot be deleted, and fails with all of that. */
+/** Deletes unused objects, an object at a time. Continues after failures and then fails with all of them. */
 export const cleanUp: Planner<"clean_up", StemcellJobContext> = (context, job, tables) => {
   const { stemcells, disks } = surplusOf(tables, job);
   const havers = stemcells.flatMap((stemcell) => [...tables.stemcells.by("byStemcell", formatStemcell(stemcell))]);
   const { cpis } = cpisOfStep(context, tables, ...[...havers, ...disks].map(({ cpi }) => cpi));
   return {
     locks: [],
-    // A disk whose CPI is not in the cpi-config any more is looked for at the others.
+    // Disks whose CPI is not in the cpi-config any more are searched for with the other CPIs.
     cpis: disks.length === 0 ? cpis : [...cpis, ...allCpis(context, tables)],
     run: (run) => deleteSurplus(context, run, job),
   };
 };
 
-/** Something in no use. */
+/** An unused object. */
 interface Surplus {
   readonly name: string;
-  /** Undefined once it is deleted, or in use again. */
+  /** Returns undefined once the object is deleted or in use again. */
   readonly plan: (tables: DirectorTables) => Step | undefined;
 }
 
@@ -71,7 +71,7 @@ function deleteOne(context: StemcellJobContext, run: TaskRun, { plan }: Surplus)
       lane.checkpoint();
       const step = await context.tablet.read(plan);
       if (step === undefined) return;
-      // The inputs of the plan may have changed before the locks were held.
+      // Planned again, because the tables may have changed before the locks were acquired.
       if ((await locks.settle(step.locks, lane.stopped)) === "acquired") continue;
       await step.run(lane);
       return;

@@ -2,12 +2,12 @@ import type { DiskJobContext } from "../disks/context.js";
 import type { TaskContext } from "../tasks/context.js";
 import type { StemcellFiles } from "./stemcell-files.js";
 
-/** Handlers of stemcells. */
+/** The dependencies of stemcell handlers. */
 export interface StemcellContext extends TaskContext {
   readonly stemcellFiles: StemcellFiles;
 }
 
-/** Jobs on stemcells. */
+/** The dependencies of stemcell jobs. */
 export interface StemcellJobContext extends DiskJobContext {
   readonly stemcellFiles: StemcellFiles;
 }

@@ -33,7 +33,7 @@ async function deleteAll(context: StemcellJobContext, run: TaskRun, job: DeleteJ
         ),
       );
     }
-    // From now on no VM is made of it.
+    // Marked first, so that no further VM is made from the stemcell.
     const all = [...tx.stemcells.by("byStemcell", shown)].map((stemcell) => ({ ...stemcell, deleting: true }));
     for (const stemcell of all) tx.stemcells.put(stemcell);
     return all;
@@ -53,7 +53,7 @@ async function deleteOne(context: StemcellJobContext, run: TaskRun, stemcell: St
     });
   } catch (error) {
     run.checkpoint();
-    // Its event has said why.
+    // The failed step's event has reported the error.
     if (!(force && error instanceof CpiCallError)) throw error;
   }
   await context.tablet.transact((tx) => tx.stemcells.delete(stemcellKey(stemcell)));

@@ -2,7 +2,7 @@ import { createHash, type Hash } from "node:crypto";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { CODES, coded } from "../tasks/bosh-codes.js";
 
-/** Digests of bytes as they pass. */
+/** Computes digests of streamed bytes. */
 export class Digests {
   readonly #sha1: Hash = createHash("sha1");
   readonly #sha256: Hash = createHash("sha256");
@@ -12,7 +12,7 @@ export class Digests {
     this.#sha256.update(bytes);
   }
 
-  /** Throws when the bytes are not those that the digest was made of. */
+  /** Throws when the digest of the bytes differs from `expected`. */
   check(what: string, expected: string): void {
     const [algorithm, hex] = expected.includes(":")
       ? expected.toLowerCase().split(":")

@@ -21,7 +21,10 @@ interface Limits {
 const MAX_REDIRECTS = 5;
 const MAX_LOCATION_LENGTH = 4_096;
 
-/** Throws InvalidArgumentError for what is no address that can be got. What it holds may be secret: it is not quoted. */
+/**
+ * Throws InvalidArgumentError for anything but an http or https URL. Errors never quote the URL, because it may contain
+ * secrets.
+ */
 export function parseLocation(text: string): URL {
   const url = text.length <= MAX_LOCATION_LENGTH && URL.canParse(text) ? new URL(text) : undefined;
   const about = { about: { field: "location" } };
@@ -35,7 +38,7 @@ export function parseLocation(text: string): URL {
   return url;
 }
 
-/** Looks names up, and says which addresses may be reached. */
+/** DNS lookups, and the rule for reachable addresses. */
 export interface Network {
   readonly lookup: (
     hostname: string,
@@ -48,8 +51,8 @@ export interface Network {
 const INTERNET: Network = { lookup, isPublicAddress };
 
 /**
- * The bytes at that location, as they come. Throws PermissionDeniedError for a private address, to which whoever uploads
- * stemcells may have no way of its own; UnavailableError for whatever is not answered with the file.
+ * Yields the bytes of a URL. Throws PermissionDeniedError for a private address, because the uploader may not be
+ * allowed to reach the director's network. Throws UnavailableError for any failure to get the file.
  */
 export async function* download(
   location: string,
@@ -95,7 +98,7 @@ async function follow(url: URL, way: Way, redirects = 0): Promise<AsyncIterable<
 function get(url: URL, { limits, signal, network }: Way): Promise<IncomingMessage> {
   const { idleTimeoutMs, allowPrivateAddresses } = limits;
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
-  // A literal address is looked up by nobody.
+  // Checked here, because Node does not call `lookup` for a literal address.
   if (!allowPrivateAddresses && isIP(host) !== 0 && !network.isPublicAddress(host)) throw privateAddress(url.host);
   const request = url.protocol === "https:" ? httpsRequest : httpRequest;
   const options = {
@@ -139,7 +142,10 @@ function privateAddress(host: string): PermissionDeniedError {
 
 type Found = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
 
-/** Connects to the very address that was checked: a name cannot mean another one a moment later. */
+/**
+ * Returns a lookup that connects only to the checked addresses, so that a changed DNS answer cannot redirect the
+ * connection.
+ */
 function publicOnly({ lookup: lookUp, isPublicAddress: isPublic }: Network) {
   return (hostname: string, options: LookupOptions, found: Found): void => {
     lookUp(hostname, { ...options, all: true }, (error, addresses) => {

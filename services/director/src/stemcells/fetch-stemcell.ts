@@ -6,7 +6,7 @@ import type { TaskRun } from "../tasks/task-run.js";
 import type { StemcellJobContext } from "./context.js";
 import { download } from "./download.js";
 
-/** Gets a stemcell from elsewhere, and makes the task one that makes it with the CPIs. */
+/** Downloads a stemcell, then turns the task into an update_stemcell task. */
 export const fetchStemcell: Planner<"fetch_stemcell", StemcellJobContext> = (context, job) => ({
   locks: [],
   cpis: [],
@@ -23,7 +23,7 @@ async function fetch(context: StemcellJobContext, run: TaskRun, job: JobOf<"fetc
       const facts = { name, version, operatingSystem, apiVersion, formats, cloudProperties };
       return context.tablet.transact((tx) => {
         const task = tx.tasks.get(taskKey(run.taskId));
-        // It runs, so it is there.
+        // A running task is always recorded.
         if (task === undefined) throw new TypeError("a task vanished while it ran");
         tx.tasks.put(redirected(task, { type: "update_stemcell", ...facts, uploadId, fix }));
       });

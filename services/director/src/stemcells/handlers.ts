@@ -25,7 +25,6 @@ export async function listStemcells(
 type Service = Handlers<typeof StemcellServiceDefinition>;
 type Name = "deleteStemcell";
 
-/** Each method that starts a task on a stemcell. */
 export const stemcellTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
   deleteStemcell: taskMethod("normal", ({ force, ...request }) => {
     const name = parseName("name", request.name);

@@ -1,6 +1,6 @@
 import { BlockList, isIPv4 } from "node:net";
 
-/** Networks that are not of the internet: of one machine or site, for many receivers, or for documentation and tests. */
+/** Non-public IPv4 networks: host or site local, multicast, documentation and test. */
 const SPECIAL_V4 = [
   ["0.0.0.0", 8],
   ["10.0.0.0", 8],
@@ -18,9 +18,9 @@ const SPECIAL_V4 = [
   ["224.0.0.0", 4],
   ["240.0.0.0", 4],
 ] as const;
-/** The one that is of the internet. */
+/** The public IPv6 block. */
 const GLOBAL_V6 = ["2000::", 3] as const;
-/** Within it: what stands for an IPv4 address, which may be any, and what is for documentation and tests. */
+/** Non-public blocks within it: embedded IPv4 addresses, documentation and test. */
 const SPECIAL_V6 = [
   ["2001::", 23],
   ["2001:db8::", 32],

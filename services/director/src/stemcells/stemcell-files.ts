@@ -22,7 +22,7 @@ export interface StemcellFilesOptions {
   readonly maxUnpackedBytes: number;
   readonly maxEntries: number;
   readonly maxConcurrentUploads: number;
-  /** Reads the stemcell.MF. */
+  /** Parses stemcell.MF. */
   readonly readManifest: (text: string) => Promise<StemcellManifest>;
   readonly tablet: DirectorTablet;
   readonly log: Logger;
@@ -35,10 +35,10 @@ export interface StoredStemcell {
 
 const UPLOAD_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** Images of stemcells, from their upload until the task that gives them to the CPIs has ended. */
+/** Stemcell images, kept from their upload until the task that passes them to the CPIs has ended. */
 export class StemcellFiles {
   readonly #options: StemcellFilesOptions;
-  /** Not yet named by a task. */
+  /** Uploads that no task refers to yet. */
   readonly #uploads = new Set<string>();
   readonly #unwatch: () => void;
   #sweeping: Promise<void> = Promise.resolve();
@@ -55,8 +55,8 @@ export class StemcellFiles {
   }
 
   /**
-   * Reads a stemcell to its end and keeps its image, durably. `use` starts the task that needs it; when anything fails,
-   * nothing is left, unless the task may have been started: then `sweep` decides.
+   * Reads a stemcell to its end and stores its image durably. `use` starts the task that needs the image. On a failure
+   * the image is deleted, unless the task may have been started; `sweep` decides then.
    */
   async receive<T>(
     bytes: AsyncIterable<Buffer>,
@@ -76,7 +76,7 @@ export class StemcellFiles {
     try {
       await mkdir(join(folder, uploadId), { recursive: true });
       const manifest = await this.#extract(bytes, digest, this.imagePath(uploadId));
-      // Counts as used until the answer says that nothing was done.
+      // Counts as used until `use` reports that nothing was started.
       used = true;
       return await use({ uploadId, manifest }).catch((error: unknown) => {
         used = error instanceof DomainError && error.outcome === "unknown";
@@ -90,7 +90,7 @@ export class StemcellFiles {
     }
   }
 
-  /** Deletes what no upload and no task needs. */
+  /** Deletes the images that no upload and no task refers to. */
   sweep(): void {
     this.#sweeping = this.#sweeping
       .then(() => this.#sweep())
@@ -106,7 +106,7 @@ export class StemcellFiles {
 
   async #sweep(): Promise<void> {
     const { folder, tablet } = this.#options;
-    // Before the tasks: an upload that ends in between is named by one.
+    // Listed before the tasks are read: an upload that ends in between is referred to by its task.
     const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
       if (error.code === "ENOENT") return [];
       throw error;
@@ -116,7 +116,7 @@ export class StemcellFiles {
       for (const { job } of tables.tasks.by("byEnd", "live"))
         if (job?.type === "update_stemcell") kept.add(job.uploadId);
     });
-    // Only what was surely made here: the folder may hold other things.
+    // Deletes only directories named by an upload id, because the folder may contain other files.
     const old = names.filter((name) => UPLOAD_ID.test(name) && !kept.has(name));
     for (const name of old) await rm(join(folder, name), { recursive: true, force: true });
   }
@@ -129,7 +129,7 @@ export class StemcellFiles {
     let entries = 0;
     const { maxUploadBytes, maxUnpackedBytes } = this.#options;
     const tgz = limited(bytes, maxUploadBytes, "the stemcell has more bytes than the limit", whole);
-    // Also what is skipped takes time to unpack: a few bytes of gzip can stand for very many.
+    // The unpacked size is limited for skipped entries, too, because a small gzip file may expand to a huge size.
     const tar = limited(unzipped(tgz), maxUnpackedBytes, "the stemcell unpacks to more bytes than the limit");
     for await (const entry of tarEntries(tar)) {
       if (++entries > this.#options.maxEntries) {
@@ -161,7 +161,7 @@ export class StemcellFiles {
         digests.update(piece);
         await file.writeFile(piece);
       }
-      // The task that needs it outlives this process.
+      // Synced, because the task outlives this process.
       await file.sync();
     } finally {
       await file.close();

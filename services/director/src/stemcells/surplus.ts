@@ -4,12 +4,12 @@ import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DirectorTables } from "../store/schema.js";
 import type { CleanUpScope } from "../store/task.js";
 
-/** Versions kept of each name, unless all are to go: the next deploy is likely to want one of them. */
+/** Unused versions kept of each name unless `all` is set, because the next deploy is likely to use a recent version. */
 const KEPT_VERSIONS = 2;
 
 type StemcellId = { readonly name: string; readonly version: string };
 
-/** Returns the stemcells that a clean-up deletes, in its order. */
+/** Returns the objects that a clean-up deletes, in the order of deletion. */
 export function surplusOf(
   tables: DirectorTables,
   { all, keepOrphanedDisks }: CleanUpScope,

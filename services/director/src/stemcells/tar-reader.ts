@@ -7,15 +7,15 @@ import { CODES, coded } from "../tasks/bosh-codes.js";
 
 const BLOCK_BYTES = 512;
 /**
- * Bound of the bytes between two files: a header, extensions with names and times, blocks of zeros at the end. The
- * library reads an extension of up to 4 MiB as a whole, in seconds in which nobody else would be answered.
+ * Limit of the bytes between two files: headers, extensions and final zero blocks. The library parses an extension of
+ * up to 4 MiB at once, which would block the event loop for seconds.
  */
 const MAX_HEADERS_BYTES = 64 * 1024;
 
-/** An option that the library's types lack: headers without a magic text are taken, too. */
+/** Accepts headers without a magic text. The library's types lack this option. */
 const ALSO_OLD_FORMATS: object = { allowUnknownFormat: true };
 
-/** An entry of an archive. Its content comes in pieces; what nobody reads is skipped with the next entry. */
+/** An archive entry with streamed content. Unread content is skipped when the next entry is requested. */
 export interface TarEntry {
   readonly name: string;
   readonly sizeBytes: number;
@@ -23,7 +23,7 @@ export interface TarEntry {
   readonly content: AsyncIterable<Buffer>;
 }
 
-/** The entries of a tar archive in the order in which they come. Names are only compared, never used as paths. */
+/** Yields a tar archive's entries in order. Names are only compared, never used as paths. */
 export async function* tarEntries(bytes: AsyncIterable<Buffer>): AsyncGenerator<TarEntry> {
   let fileEndBytes = 0;
   async function* withoutLongHeaders(): AsyncGenerator<Buffer> {
@@ -37,7 +37,7 @@ export async function* tarEntries(bytes: AsyncIterable<Buffer>): AsyncGenerator<
   }
   for await (const entry of through(withoutLongHeaders(), extract(ALSO_OLD_FORMATS), "tar archive")) {
     const { name, type, size: sizeBytes } = entry.header;
-    // The library waits for ever for content whose size it does not understand.
+    // The library waits forever for the content of an entry with an unparsable size.
     if (!Number.isSafeInteger(sizeBytes)) throw refused("tar archive", "a size is out of range");
     fileEndBytes = entry.offset + BLOCK_BYTES + sizeBytes;
     yield {
@@ -55,7 +55,7 @@ export function unzipped(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   return through(bytes, createGunzip(), "gzip file");
 }
 
-/** Yields a stream's output for the bytes, which are read no faster than the output. */
+/** Yields a stream's output for the input bytes, with backpressure. */
 async function* through<T>(
   bytes: AsyncIterable<Buffer>,
   stream: AsyncIterable<T> & { destroy(): unknown },
@@ -70,7 +70,9 @@ async function* through<T>(
   }
 }
 
-/** Errors of the domain are those of what comes: it was too long, or too slow, or was cancelled. */
+/**
+ * Wraps parser errors. Domain errors come from the input (too long, too slow, cancelled) and are rethrown unchanged.
+ */
 async function* toldAs<T>(format: string, stream: AsyncIterable<T>): AsyncGenerator<T> {
   try {
     yield* stream;

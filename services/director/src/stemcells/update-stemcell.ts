@@ -10,14 +10,14 @@ import type { StemcellJobContext } from "./context.js";
 
 type UpdateJob = JobOf<"update_stemcell">;
 
-/** Makes an uploaded stemcell with every CPI that takes it and does not have it. */
+/** Creates an uploaded stemcell with every CPI that accepts it and does not have it yet. */
 export const updateStemcell: Planner<"update_stemcell", StemcellJobContext> = (context, job, tables) => ({
   locks: [{ type: "stemcell", resource: formatStemcell(job) }],
   cpis: cpisToAsk(context, tables, job).cpis,
   run: (run) => update(context, run, job),
 });
 
-/** Those that have it already are not asked. */
+/** Returns the CPIs to call. CPIs that already have the stemcell are skipped unless `fix` is set. */
 export function cpisToAsk(
   context: Pick<StemcellJobContext, "configs">,
   tables: DirectorTables,
@@ -66,7 +66,7 @@ async function create(
   };
   const { stemcells } = await context.cpi.call("createStemcell", { cpi: "" }, request, run, {
     timeoutMs: context.limits.stemcells.createTimeoutMs,
-    // A second call might make a second one, which nobody would know of.
+    // Not repeated, because a second call could create an unrecorded duplicate.
     repeatUnknown: false,
   });
   await context.tablet.transact((tx) => {

@@ -31,7 +31,7 @@ export async function uploadStemcell(
   return { task: encodeTask(wait ? await context.tasks.whenEnded(task.taskId, call) : task) };
 }
 
-/** Nothing is known of it yet, and of its address only the host is told: the rest may be a signature. */
+/** The description shows only the URL's host, because the rest may contain a signature. */
 const fetchStemcell: TaskMethod<StemcellHeader> = taskMethod("normal", ({ digest, fix, location }) => {
   const { host, href } = parseLocation(location);
   return {
@@ -62,7 +62,10 @@ async function* chunks(next: () => Promise<UploadStemcellRequest | undefined>): 
   }
 }
 
-/** The next message; undefined at the end. A caller that has fallen silent must not hold an upload for ever. */
+/**
+ * Returns the next message; undefined at the end. The idle timeout keeps a silent client from blocking an upload
+ * forever.
+ */
 async function nextPart(
   parts: AsyncIterator<UploadStemcellRequest>,
   call: CallContext,

@@ -1,14 +1,14 @@
 import type { JsonObject as Json } from "./json.js";
 
-/** The last report of a VM's agent. */
+/** The last heartbeat of a VM's agent. */
 export interface AgentHealth {
   readonly agentId: string;
   readonly heardAtMs: number;
-  /** When its VM was started, as far as it says; 0 when it does not. */
+  /** The VM's boot time as reported by the agent; 0 when not reported. */
   readonly bootedAtMs: number;
   /** E.g. "running". */
   readonly jobState: string;
-  /** The deployment that the agent was told; empty when it was told none. */
+  /** The deployment that the director sent to the agent; empty for none. */
   readonly deployment: string;
   readonly vitals: Json;
 }

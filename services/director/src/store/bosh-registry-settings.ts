@@ -1,9 +1,9 @@
-/** The settings that a CPI of version 1 gave the bosh-registry for a VM's agent. */
+/** The settings that a CPI of contract version 1 stored in the bosh-registry for a VM's agent. */
 export interface BoshRegistrySettings {
-  /** The CPI's id for it, often the VM's cid. */
+  /** The key chosen by the CPI, often the VM's cid. */
   readonly id: string;
-  /** JSON, as it came. Holds credentials. */
+  /** JSON exactly as received. Contains credentials. */
   readonly settings: string;
-  /** The agent's id in the settings; empty when they name none. */
+  /** The agent id within the settings; empty when the settings contain none. */
   readonly agentId: string;
 }

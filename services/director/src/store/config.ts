@@ -1,4 +1,4 @@
-/** One version of what operators tell the director in YAML. */
+/** A version of an operator's YAML config. */
 export interface Config {
   readonly configId: number;
   readonly type: string;

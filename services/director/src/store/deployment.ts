@@ -1,14 +1,13 @@
-/** A named set of instances. */
 export interface Deployment {
   readonly name: string;
   /** The last manifest deployed. */
   readonly manifest: string;
-  /** Its deletion has begun: nothing may be added to it. */
+  /** Set when the deletion has begun. Nothing may be added to the deployment from then on. */
   readonly deleting: boolean;
-  /** The task that last looked whether its VMs are there and their agents answer; 0 for none since the last manifest. */
+  /** The task that last checked the deployment's VMs and agents; 0 when none has since the last manifest. */
   readonly checkedByTaskId: number;
-  /** The cloud configs of the last deploy. Absent where an older version deployed it. */
+  /** The cloud configs of the last deploy. Undefined when an older version deployed. */
   readonly cloudConfigIds?: readonly number[] | undefined;
-  /** The teams whose members may change it; absent for administrators alone. */
+  /** Teams whose members may change the deployment; undefined means administrators only. */
   readonly teams?: readonly string[] | undefined;
 }

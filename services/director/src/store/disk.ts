@@ -6,43 +6,47 @@ export interface DiskRecord {
   readonly az: string;
   readonly cpi: string;
   readonly sizeMib: number;
-  /** The disk type's properties at the first request, so that a repeated CPI call asks for the same. */
+  /** The disk type's properties at the first request, kept so that a repeated CPI call gets the same arguments. */
   readonly cloudProperties: JsonObject;
   readonly state: string;
-  /** Empty until it is known to exist. */
+  /** Empty until the disk is known to exist. */
   readonly diskCid: string;
-  /** Where it is, or may be, attached; empty when it surely is not. */
+  /** The VM to which the disk is or may be attached; empty when the disk is certainly detached. */
   readonly vmCid: string;
-  /** Where the VM's agent finds it; null when not attached, or when the CPI gave none: the bosh-registry has it then. */
+  /**
+   * The device hint for the VM's agent. Null when detached, or when the CPI returned no hint and stored it in the
+   * bosh-registry.
+   */
   readonly hint: Json;
 }
 
-/** The instance that gets a disk. */
+/** The instance to which a disk is attached. */
 export interface Holder {
   readonly instanceId: string;
-  /** Tells this attachment from all others, before and after it. */
+  /** Unique among all attachments, past and future. */
   readonly attachmentId: string;
 }
 
 /**
- * The known state of a dynamic disk.
- * creating: create_disk may have been called. detached: it exists, attached to nothing. attaching: attach_disk may have
- * been called. attached: it is. detaching: the agent may have forgotten it, detach_disk may have been called.
- * deleting: delete_disk may have been called.
+ * The known state of a dynamic disk. creating: create_disk may have been called. detached: the disk exists and is
+ * attached to no VM. attaching: attach_disk may have been called. attached: the disk is attached. detaching: the agent
+ * may have forgotten the disk, and detach_disk may have been called. deleting: delete_disk may have been called.
  */
 export type DiskState = "creating" | "detached" | "attaching" | "attached" | "detaching" | "deleting";
 
-/** A disk that orchestrators ask for by name (seed 002). */
+/** A dynamic disk, which orchestrators request by name (seed 002). */
 export interface Disk extends DiskRecord {
   readonly name: string;
   readonly pool: string;
   readonly state: DiskState;
-  /** The intent to make it, recorded before the call that makes it; CPIs that can, find the disk again by it. */
+  /** Recorded before create_disk is called. CPIs with lookup by token find the disk again by this token. */
   readonly token: string;
-  /** The instance whose VM the disk is, or may be, attached to; empty when it surely is attached to none. */
+  /** The instance to whose VM the disk is or may be attached; empty when the disk is certainly detached. */
   readonly instanceId: string;
-  /** New with each intent to attach it. Of a detached disk that of its last attachment; empty when it never had one. */
+  /**
+   * Renewed with each intent to attach. A detached disk keeps the id of its last attachment; empty when never attached.
+   */
   readonly attachmentId: string;
-  /** The metadata that the infrastructure got last. */
+  /** The metadata last sent to the infrastructure. */
   readonly metadata: JsonObject;
 }

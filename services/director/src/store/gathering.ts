@@ -1,11 +1,11 @@
-/** Lets things gather for a while, so that they are written together, unless somebody waits for them. */
+/** Delays a batch write so that more items can join the batch, unless a caller waits for the pending items. */
 export class Gathering {
   #isHurried = false;
   #end: () => void = () => {};
 
   constructor(private readonly timeMs: number) {}
 
-  /** Resolves when the time is over, or at once when somebody waits for what has come since the last one. */
+  /** Resolves after the gathering time, or at once when hurry() was called since the last batch. */
   async whole(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     if (!this.#isHurried)
@@ -17,7 +17,10 @@ export class Gathering {
     this.#isHurried = false;
   }
 
-  /** Somebody waits for what is there: only while something is. */
+  /**
+   * Ends the current or next gathering at once because a caller waits for the pending items. Call only while items are
+   * pending.
+   */
   hurry(): void {
     this.#isHurried = true;
     this.#end();

@@ -1,100 +1,100 @@
 import type { JsonObject } from "./json.js";
 
-/** A certificate that was signed for a VM's agent, but for its key, which is given away and kept nowhere. */
+/** A certificate signed for a VM's agent, without its private key, which the director does not store. */
 export interface AgentKey {
-  /** SHA-256 of its public key, in hex. */
+  /** SHA-256 of the certificate's public key, in hex. */
   readonly pin: string;
-  /** SHA-256 of the certificate of the authority that signed it, in hex. */
+  /** SHA-256 of the issuing authority's certificate, in hex. */
   readonly authority: string;
-  /** SHA-256 of the authorities by which the agent was told to know NATS, in hex. */
+  /** SHA-256 of the authorities that the agent was given to verify NATS, in hex. */
   readonly trusted: string;
   readonly issuedAtMs: number;
   readonly endsAtMs: number;
 }
 
-/** The authority that signs new certificates, and the authorities that come with them. */
+/** The authority that signs new certificates, and the authorities given to agents with them. */
 export interface AgentTrust {
-  /** The authority in the form of AgentKey. */
+  /** SHA-256 of the authority's certificate, in hex, as in AgentKey. */
   readonly authority: string;
   readonly trusted: string;
 }
 
 /**
- * The known state of an instance's VM.
- * none: there is no VM. creating: create_vm may have been called. created: there is one; its agent has not answered yet.
- * running: its agent has answered. lost: its CPI says that it is gone, or its agent did not answer when it should have.
- * deleting: its disks are being detached, or delete_vm may have been called.
+ * The known state of an instance's VM. none: no VM exists. creating: create_vm may have been called. created: the VM
+ * exists and its agent has not answered yet. running: the agent has answered. lost: the CPI reports the VM as gone, or
+ * the agent did not answer in time. deleting: the VM's disks are being detached, or delete_vm may have been called.
  */
 export type VmState = "none" | "creating" | "created" | "running" | "lost" | "deleting";
 
-/** The operators' wish for an instance: its jobs run, they do not, or it has no VM either. */
+/** The state that operators request for an instance: jobs running, jobs stopped, or no VM. */
 export type InstanceState = "started" | "stopped" | "detached";
 
 /**
- * The last order to an instance's agent. stopping: its jobs may run or not. stopped: they do not, or have never been started.
+ * The last order sent to an instance's agent. stopping: the jobs may or may not run. stopped: the jobs do not run, or
+ * were never started.
  */
 export type JobsState = "started" | "stopping" | "stopped";
 
-/** One member of an instance group; it outlives its VMs. */
+/** A member of an instance group. The instance outlives its VMs. */
 export interface Instance {
   readonly instanceId: string;
   readonly deployment: string;
   readonly group: string;
   readonly index: number;
-  /** Empty when its group names none. */
+  /** Empty when the instance group names no AZ. */
   readonly az: string;
-  /** The manifest has no place for it any more: its VM is deleted, then it. */
+  /** Set when the manifest has no place for the instance any more. The VM and then the instance are deleted. */
   readonly leaving: boolean;
   readonly vmState: VmState;
-  /** The intent to make a VM, recorded before the call that makes it; CPIs that can, find the VM again by it. */
+  /** Recorded before create_vm is called. CPIs with lookup by token find the VM again by this token. */
   readonly vmToken: string;
   readonly vmCid: string;
   readonly agentId: string;
-  /** Name of the CPI that made the VM; empty for the default one. */
+  /** The name of the CPI that made the VM; empty for the default CPI. */
   readonly cpi: string;
   /** The arguments of create_vm, while its outcome is unknown. */
   readonly vmSpec: VmSpec | null;
-  /** The basis of its VM; null when unknown. */
+  /** The basis of the VM; null when unknown. */
   readonly basis: VmBasis | null;
-  /** The stemcell of its VM, as name/version; empty for none. */
+  /** The VM's stemcell as name/version; empty for none. */
   readonly stemcell: string;
   readonly stemcellApiVersion: number;
-  /** The version of the CPI contract that its VM was made by; 0 when not known. */
+  /** The CPI contract version with which the VM was made; 0 when unknown. */
   readonly cpiApiVersion: number;
-  /** Its VM's agent reads its settings from the bosh-registry. */
+  /** Set when the VM's agent reads its settings from the bosh-registry. */
   readonly usesRegistry: boolean;
-  /** The networks of its VM by name, as the CPI settled them. */
+  /** The VM's networks by name, as returned by the CPI. */
   readonly networks: JsonObject;
-  /** Addresses by network name; the instance keeps them over its VMs. */
+  /** Addresses by network name; the instance keeps them when its VM is replaced. */
   readonly ips: Readonly<Record<string, string>>;
-  /** Absent for started. */
+  /** Undefined means started. */
   readonly state?: InstanceState | undefined;
-  /** Nobody touches it until that is taken back. Absent for no. */
+  /** Set while operators exclude the instance from all changes. Undefined means false. */
   readonly ignore?: boolean | undefined;
-  /** Absent for started: what an earlier release made was never told. */
+  /** Undefined means started, because earlier releases sent no orders. */
   readonly jobs?: JobsState | undefined;
-  /** The VM's CPI says that there is no such VM, so that no agent is asked for anything. Absent for no. */
+  /** Set when the CPI reports that the VM does not exist, so that its agent is not called. Undefined means false. */
   readonly isVmGone?: boolean | undefined;
-  /** The last task that restarted it or made its VM anew because that was asked for; absent for none. */
+  /** The last task that restarted the instance or recreated its VM on request; undefined for none. */
   readonly changedByTaskId?: number | undefined;
   /**
-   * Certificates that its VM's agent may use, the newest last; NATS knows no others. Absent where none was signed, as for
-   * an agent that brings its own.
+   * Certificates that the VM's agent may use, newest last; NATS accepts no others. Undefined when none was signed, e.g.
+   * for an agent with a certificate from the manifest.
    */
   readonly agentKeys?: readonly AgentKey[] | undefined;
 }
 
-/** Names of networks and addresses hold no spaces. */
+/** Returns a key that separates its parts by a space, because neither network names nor addresses contain spaces. */
 export function addressKey(network: string, ip: string): string {
   return `${network} ${ip}`;
 }
 
-/** Returns the instance's name for people. */
+/** Returns the instance's display name. */
 export function formatInstance(instance: Pick<Instance, "group" | "instanceId">): string {
   return `${instance.group}/${instance.instanceId}`;
 }
 
-/** The arguments of create_vm, recorded with the intent, so that a repeated call is the same. */
+/** The arguments of create_vm, recorded with the intent so that a repeated call is identical. */
 export interface VmSpec {
   /** Empty for none. */
   readonly stemcellCid: string;
@@ -104,19 +104,19 @@ export interface VmSpec {
 }
 
 /**
- * The manifest's and configs' wishes for a VM when it was made. Agents' settings are not part of it: they rotate
- * without a VM being made anew, and are secret.
+ * The part of the manifest and the configs from which a VM was made. Agent settings are excluded, because they rotate
+ * without the VM being recreated and are secret.
  */
 export interface VmBasis {
-  /** Name and version; empty for none. */
+  /** Name/version; empty for none. */
   readonly stemcell: string;
   readonly cloudProperties: JsonObject;
   /** The networks in the arguments of create_vm. */
   readonly networks: JsonObject;
-  /** The env of the manifest. */
+  /** The manifest's env. */
   readonly env: JsonObject;
   /** The tags in the VM's metadata. */
   readonly tags: JsonObject;
-  /** Group and index in the VM's metadata; earlier releases recorded none. */
+  /** Group and index in the VM's metadata; undefined in records of earlier releases. */
   readonly member?: string;
 }

@@ -1,8 +1,8 @@
-/** A JSON value, e.g. a disk's hint or metadata: stored and passed on, unread. */
+/** A JSON value, e.g. a disk's hint or metadata, stored and forwarded without interpretation. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 export type JsonObject = { readonly [name: string]: Json };
 
-/** Returns true when two JSON values are equal whatever the order of their names. */
+/** Returns true when two JSON values are equal regardless of property order. */
 export function sameJson(a: Json, b: Json): boolean {
   if (a === b) return true;
   if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return false;

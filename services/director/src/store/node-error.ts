@@ -1,4 +1,4 @@
-/** How the last asynchronous call of a node's method failed. */
+/** The last failure of an asynchronous method call on a node. */
 export interface NodeError {
   readonly nodeId: string;
   readonly text: string;

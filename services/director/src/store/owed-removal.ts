@@ -1,4 +1,7 @@
-/** A disk that was taken from a VM whose agent could not be told: the agent may have a link for it, or make one yet. */
+/**
+ * A pending detach notification: a disk was detached while the VM's agent could not be notified. The agent may have a
+ * link for the disk, or may still create it.
+ */
 export interface OwedRemoval {
   readonly agentId: string;
   /** The attachment that ended. */
@@ -10,7 +13,7 @@ export interface OwedRemoval {
   readonly sinceMs: number;
 }
 
-/** Neither id holds a space. */
+/** Returns a key that separates the ids by a space, because neither id contains spaces. */
 export function owedRemovalKey({ agentId, attachmentId }: Pick<OwedRemoval, "agentId" | "attachmentId">): string {
   return `${agentId} ${attachmentId}`;
 }

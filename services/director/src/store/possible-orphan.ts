@@ -1,20 +1,20 @@
 /**
- * Something that a CPI may have made and nobody knows the id of: what came of a call is not known, and asked again the CPI
- * would make another. It stands until an operator has looked.
+ * An object that a CPI may have made and whose id is unknown, because the outcome of the call is unknown and a repeated
+ * call would make another object. The record stays until an operator has checked.
  */
 export interface PossibleOrphan {
-  /** The call's token, which the CPI was given: of a VM its agent's id. */
+  /** The token that the CPI got in the call; for a VM the agent's id. */
   readonly token: string;
   readonly kind: "vm" | "disk" | "snapshot";
-  /** Its id, of one that was left behind although it was known. */
+  /** The object's cid, set when the object was left behind although its cid was known. */
   readonly cid?: string | undefined;
   readonly cpi: string;
   readonly az: string;
   readonly deployment: string;
-  /** The instance, or the dynamic disk, that it was made for. */
+  /** The instance or dynamic disk for which the object was made. */
   readonly madeFor: string;
   readonly taskId: number;
-  /** The answer to the call, if any. */
+  /** The error of the call; empty for none. */
   readonly reason: string;
   readonly sinceMs: number;
 }

@@ -1,4 +1,4 @@
-/** The effect of each resolution, for people. Names are BOSH's where it has them. */
+/** The displayed effect of each resolution. Resolution names are BOSH's where BOSH has a name. */
 export const PLANS = {
   ignore: "leave it as it is",
   recreate_vm: "delete the VM if it is there, and make another, with the instance's persistent disk",
@@ -22,48 +22,46 @@ type ProblemType =
   | "surplus_link"
   | "unknown_vm";
 
-/** Which record a disk has: a dynamic disk by its name, a persistent one by its id. */
+/** The key of a disk's record: the name of a dynamic disk, the id of a persistent disk. */
 export interface DiskKey {
   readonly kind: "dynamic" | "persistent";
   readonly key: string;
 }
 
-/** Something that is not as recorded. */
+/** A deviation of the infrastructure from the records. */
 export interface Finding {
   readonly type: ProblemType;
   readonly deployment: string;
-  /**
-   * The group of its instance; group and index are empty for a problem without an instance, such as an orphaned disk.
-   */
+  /** Empty, like the instance id, for a problem without an instance, such as an orphaned disk. */
   readonly group: string;
   readonly instanceId: string;
-  /** The recorded VM; empty for none. For an unknown VM, its own id. */
+  /** The recorded VM, or the cid of an unknown VM; empty for none. */
   readonly vmCid: string;
-  /** The CPI that has it. */
+  /** The CPI of the VM or disk. */
   readonly cpi: string;
-  /** Empty when it is about none. */
+  /** Empty when the problem concerns no disk. */
   readonly diskCid: string;
-  /** Null when it is about none, or about one that nobody knows. */
+  /** Null when the problem concerns no disk or an unrecorded disk. */
   readonly disk: DiskKey | null;
-  /** Other instances whose VMs have the disk. */
+  /** Other instances whose VMs have the disk attached. */
   readonly elsewhere: readonly string[];
   readonly description: string;
 }
 
-/** A finding that was recorded, until a later scan does not find it any more. */
+/** A recorded finding. The record stays until a later scan finds the problem gone. */
 export interface Problem extends Finding {
   readonly problemId: number;
   readonly foundAtMs: number;
-  /** False once it has been dealt with. */
+  /** False once the problem has been handled. */
   readonly open: boolean;
-  /** The task that began to act on it, having found it to be there still; 0 for none. */
+  /** The task that began a resolution after it had confirmed the problem; 0 for none. */
   readonly begunByTaskId: number;
-  /** The task that last ended with it, and what became of it. */
+  /** The task that last finished handling the problem; `outcome` is its result. */
   readonly handledByTaskId: number;
   readonly outcome: string;
 }
 
-/** The chosen resolution of a problem; an empty one means its default. */
+/** The chosen resolution of a problem; empty selects the default resolution. */
 export interface Answer {
   readonly problemId: number;
   readonly resolution: string;

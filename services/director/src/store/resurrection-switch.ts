@@ -1,4 +1,4 @@
-/** The switch for making dead VMs anew unasked: of all, of a deployment, or of one of its groups. */
+/** Enables or disables automatic VM recreation for all deployments, a deployment or an instance group. */
 export interface ResurrectionSwitch {
   /** See `scopeOf`. */
   readonly scope: string;

@@ -18,13 +18,13 @@ import { type Snapshot, snapshotKey } from "./snapshot.js";
 import { formatStemcell, type Stemcell } from "./stemcell.js";
 import { hasEnded, restored, type Task, type TaskQueue } from "./task.js";
 
-/** The last number given out, by what is counted. */
+/** The last number assigned by each sequence. */
 export interface Counter {
   readonly name: "config" | "problem" | "task" | "note";
   readonly value: number;
 }
 
-/** Sorts as the numbers do. */
+/** Returns a key that sorts in numeric order. */
 function numberKey(value: number): string {
   return String(value).padStart(16, "0");
 }
@@ -41,45 +41,44 @@ export function problemKey(problemId: number): string {
   return numberKey(problemId);
 }
 
-/** Sorts the newest task first, which is how tasks are listed. */
+/** Returns a key that sorts the newest task first, the order of task lists. */
 export function taskKey(taskId: number): string {
   return numberKey(Number.MAX_SAFE_INTEGER - taskId);
 }
 
-/** Type and name of a config as one value. Neither holds a space. */
+/** Returns a config's type and name as a key. Neither contains a space. */
 export function configIdentity(config: { readonly type: string; readonly name: string }): string {
   return `${config.type} ${config.name}`;
 }
 
-/** Names and versions hold no spaces. */
+/** Returns a key that separates its parts by spaces, because names and versions contain none. */
 export function stemcellKey(stemcell: Pick<Stemcell, "name" | "version" | "cpi">): string {
   return `${stemcell.name} ${stemcell.version} ${stemcell.cpi}`;
 }
 
-// Plain objects typed as tables, with the names of their indexes: the model imports nothing of @diskmesh/tablet but types.
+// Tables are plain typed objects, so that the model imports only types from @diskmesh/tablet.
 const table =
   <Doc>() =>
   <Index extends string>(definition: Table<Doc, Index>): Table<Doc, Index> =>
     definition;
 
-/** The tasks of a queue that ask the same CPIs. */
+/** Returns the index key of a queue's tasks that call the same CPIs. */
 export function shareKey(queue: TaskQueue, cpiShare: string): string {
   return `${queue} ${cpiShare}`;
 }
 
-/** The tasks of a queue that one login asked for. */
+/** Returns the index key of a queue's tasks that a login started. */
 export function loginKey(queue: TaskQueue, user: string): string {
   return `${queue} ${user}`;
 }
 
-/** The director's tablet. */
 export const schema = {
   stemcells: table<Stemcell>()({ key: stemcellKey, indexes: { byStemcell: formatStemcell } }),
   persistentDisks: table<PersistentDisk>()({
     key: (disk) => disk.diskId,
     indexes: {
       byDeployment: (disk) => disk.deployment,
-      // An orphan is no instance's any more.
+      // Orphaned disks belong to no instance.
       byInstance: (disk) => (disk.orphanedAtMs === null && disk.role === undefined ? disk.instanceId : undefined),
       otherOfInstance: (disk) => (disk.role === undefined ? undefined : disk.instanceId),
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
@@ -155,7 +154,7 @@ export type DirectorSchema = typeof schema;
 export type DirectorTables = Tables<DirectorSchema>;
 export type DirectorTransaction = Transaction<DirectorSchema>;
 
-/** The next number of what is counted; it is given out with the transaction, or not at all. */
+/** Returns the next number of a sequence. The number is assigned only if the transaction commits. */
 export function nextNumber(tx: DirectorTransaction, name: Counter["name"]): number {
   const value = (tx.counters.get(name)?.value ?? 0) + 1;
   tx.counters.put({ name, value });

@@ -1,16 +1,16 @@
-/** A stemcell with one CPI. */
+/** A stemcell as uploaded to a CPI. */
 export interface Stemcell {
   readonly name: string;
   readonly version: string;
   readonly operatingSystem: string;
-  /** The API version of its agent; 1 when its manifest says none. */
+  /** The API version of the stemcell's agent; 1 when the stemcell's manifest contains none. */
   readonly apiVersion: number;
   /** Empty for the default CPI. */
   readonly cpi: string;
-  /** Empty where the CPI makes none: its VMs are made without. */
+  /** Empty when the CPI does not support stemcells and makes VMs without them. */
   readonly stemcellCid: string;
   readonly createdAtMs: number;
-  /** Its deletion has begun: no VM may be made of it any more. */
+  /** Set when the deletion has begun. No VM may be made from the stemcell from then on. */
   readonly deleting: boolean;
 }
 

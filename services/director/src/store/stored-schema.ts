@@ -21,7 +21,7 @@ import type { Snapshot } from "./snapshot.js";
 import type { Stemcell } from "./stemcell.js";
 import { type Stop, TASK_QUEUES, type Task, type TaskFailure } from "./task.js";
 
-// The schema of stored documents. The compiler asks for a line here for each field that a type gets.
+// The schema of stored documents. The compiler requires an entry for every field of a type.
 const text = z.string();
 const flag = z.boolean();
 const whole = z.int().min(0);
@@ -63,7 +63,7 @@ const disk = shapeOf<Disk>()({
   metadata: object,
 });
 
-/** Attachments had no ids until version 2. A disk gets its id here, and the next task on it records that. */
+/** Assigns an attachment id to disks stored before version 2. The next task on the disk stores the id. */
 function withAttachmentId(stored: object): object {
   const isHeld = (stored as Disk).instanceId !== "";
   return { ...stored, attachmentId: isHeld ? randomUUID() : "" };
@@ -274,7 +274,7 @@ const task = shapeOf<Task>()({
   user: text,
   deployment: text,
   state: z.enum(["queued", "held", "processing", "cancelling", "done", "error", "cancelled", "timeout"]),
-  // The rest depends on the type, and is what a handler made of a request that it checked.
+  // The other fields depend on the job type and were validated when the request was parsed.
   job: z.looseObject({ type: jobType }).nullable(),
   stop: shapeOf<Stop>()({ as: z.enum(["cancelled", "timeout"]), why: text }).nullable(),
   result: text,
@@ -302,7 +302,7 @@ const nodeError = shapeOf<NodeError>()({ nodeId: text, text, taskId: whole, atMs
 
 const counter = shapeOf<Counter>()({ name: z.enum(["config", "problem", "task", "note"]), value: whole });
 
-/** The model's tables, as they are stored: with the shapes that their documents must have. */
+/** The tables with validation of their stored documents. */
 export const storedSchema: DirectorSchema = {
   stemcells: { ...schema.stemcells, check: checkOf(stemcell) },
   persistentDisks: { ...schema.persistentDisks, check: checkOf(persistentDisk) },

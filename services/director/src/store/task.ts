@@ -2,27 +2,26 @@ import type { InstanceState } from "./instance.js";
 import type { JsonObject } from "./json.js";
 import type { Answer } from "./problem.js";
 
-/** The attachment that a caller means; what is empty is not compared. */
+/** The attachment to which a request refers; empty fields are not compared. */
 export interface MeantAttachment {
   readonly instanceId: string;
   readonly attachmentId: string;
 }
 
 /**
- * The states that operators request, in BOSH's words: a state to be in, or a restart or recreation that ends in
+ * The states that operators request, in BOSH's terms: a target state, or a restart or recreation that ends in
  * `started`.
  */
 export type WantedState = InstanceState | "restart" | "recreate";
 
-/** Which instances of a deployment are meant. */
+/** Selects instances of a deployment. */
 export interface Selection {
   /** Empty for all. */
   readonly group: string;
-  /** Its index in the group, or its id; empty for all. */
+  /** The instance's index in the group or its id; empty for all. */
   readonly instance: string;
 }
 
-/** The states of tasks that have ended. */
 export const ENDED_STATES = ["done", "error", "cancelled", "timeout"] as const;
 export type TaskState = "queued" | "held" | "processing" | "cancelling" | (typeof ENDED_STATES)[number];
 export const TASK_QUEUES = ["urgent", "normal", "dynamic_disks", "vendor_methods"] as const;
@@ -30,36 +29,36 @@ export type TaskQueue = (typeof TASK_QUEUES)[number];
 
 type MeantDisk = {
   readonly diskName: string;
-  /** Absent where an older version recorded the task: whichever. */
+  /** Undefined in records of older versions, and then matches any attachment. */
   readonly meant?: MeantAttachment;
 };
 
 export type SkipDrain = boolean | readonly string[];
 
-/** How instances are updated, beside what the manifest says. */
+/** Options of an instance update that override the manifest. */
 export type UpdateOptions = {
-  /** Jobs run neither pre-stop nor drain before they are stopped: of all instances, or of those of some groups. */
+  /** Skips pre-stop and drain on all instances, or on the instances of the listed groups. */
   readonly skipDrain: SkipDrain;
-  /** Instead of those of the update block: a number, or a share such as "20%"; empty for the block's. */
+  /** Overrides the update block: a number, or a percentage such as "20%"; empty keeps the block's value. */
   readonly canaries: string;
   readonly maxInFlight: string;
-  /** Tells what would be done, and does nothing. Absent where an older version recorded the task: no. */
+  /** Reports the planned changes without applying them. Undefined in records of older versions means false. */
   readonly dryRun?: boolean;
 };
 
-/** The objects to clean up beside stemcells that have long been unused. */
+/** The objects to clean up besides long unused stemcells. */
 export type CleanUpScope = {
-  /** Also the latest stemcells that are in no use, and orphaned disks. */
+  /** Includes the latest unused stemcells and orphaned disks. */
   readonly all: boolean;
   readonly keepOrphanedDisks: boolean;
 };
-/** An instance whose VM is to be made anew, if it still is that VM and still silent. */
+/** An instance to recreate, if the VM is still the same and still silent. */
 export type Resurrected = { readonly instanceId: string; readonly vmCid: string };
 
-/** The kinds of logs that agents tell apart: those of jobs, their own, and those of the operating system. */
+/** The log sources of an agent: jobs, the agent itself, and the operating system. */
 export type LogType = "job" | "agent" | "system";
 
-/** The work of a task. Everything else is read from the tables when it runs. */
+/** The parameters of a task's work. All other input is read from the tables when the task runs. */
 export type Job =
   | {
       readonly type: "provide_dynamic_disk";
@@ -90,9 +89,9 @@ export type Job =
       readonly type: "update_deployment";
       readonly deployment: string;
       readonly manifest: string;
-      /** Absent where an older version recorded the task: none. */
+      /** Undefined in records of older versions means no options. */
       readonly options?: UpdateOptions & { readonly recreate: boolean };
-      /** Those for whom it was asked, whose a new deployment becomes; absent for an administrator. */
+      /** The teams that a new deployment is assigned to; undefined for an administrator's deploy. */
       readonly teams?: readonly string[];
     }
   | ({
@@ -100,15 +99,13 @@ export type Job =
       readonly deployment: string;
       readonly selection: Selection;
       readonly wanted: WantedState;
-      /** A VM whose agent does not answer is made anew. */
+      /** Recreates VMs whose agents do not answer. */
       readonly fix: boolean;
     } & UpdateOptions)
   | {
       readonly type: "delete_deployment";
       readonly deployment: string;
-      /**
-       * Objects that cannot be deleted are left behind. Absent, where an older version recorded the task, means false.
-       */
+      /** Leaves objects behind that cannot be deleted. Undefined in records of older versions means false. */
       readonly force?: boolean;
     }
   | { readonly type: "delete_vm"; readonly vmCid: string }
@@ -121,39 +118,39 @@ export type Job =
       readonly apiVersion: number;
       readonly formats: readonly string[];
       readonly cloudProperties: JsonObject;
-      /** Names the folder of the image. */
+      /** Names the directory of the uploaded image. */
       readonly uploadId: string;
       readonly fix: boolean;
     }
-  /** Becomes an update_stemcell once the file is here. */
+  /** Becomes an update_stemcell job once the file has been downloaded. */
   | {
       readonly type: "fetch_stemcell";
       readonly location: string;
-      /** Empty where nobody knows it. */
+      /** Empty when unknown. */
       readonly digest: string;
       readonly fix: boolean;
     }
   | { readonly type: "delete_stemcell"; readonly name: string; readonly version: string; readonly force: boolean }
-  /** With `withoutVm` also of instances that have none. */
+  /** `withoutVm` includes instances without a VM. */
   | { readonly type: "retrieve_vm_stats"; readonly deployment: string; readonly withoutVm: boolean }
   | {
       readonly type: "fetch_logs";
       readonly deployment: string;
       readonly selection: Selection;
       readonly logTypes: readonly LogType[];
-      /** Globs of files within the folder of a type; none for all. */
+      /** Globs relative to the directory of a log type; empty for all files. */
       readonly filters: readonly string[];
     }
   | { readonly type: "delete_orphaned_disk"; readonly diskCid: string; readonly force?: boolean }
   | { readonly type: "orphan_persistent_disk"; readonly diskCid: string }
   | { readonly type: "attach_orphaned_disk"; readonly diskCid: string; readonly instanceId: string }
-  /** Takes snapshots of one instance's disks; an empty id means all of the deployment. */
+  /** Takes snapshots of an instance's disks; an empty id means every instance of the deployment. */
   | { readonly type: "take_snapshots"; readonly deployment: string; readonly instanceId: string }
-  /** One; empty for all of the deployment. */
+  /** Deletes a snapshot; an empty cid means every snapshot of the deployment. */
   | { readonly type: "delete_snapshots"; readonly deployment: string; readonly snapshotCid: string }
   | { readonly type: "settle_owed_removals"; readonly agentId: string }
   | { readonly type: "renew_agent_certificates"; readonly instanceIds: readonly string[] }
-  /** Agents that may have been restarted are told of their VMs' dynamic disks. */
+  /** Sends agents that may have been restarted the dynamic disks of their VMs. */
   | { readonly type: "tell_agents"; readonly agentIds: readonly string[] }
   | { readonly type: "resurrect_instances"; readonly deployment: string; readonly vms: readonly Resurrected[] }
   | { readonly type: "scan_deployment"; readonly deployment: string }
@@ -161,78 +158,88 @@ export type Job =
       readonly type: "resolve_problems";
       readonly deployment: string;
       readonly answers: readonly Answer[];
-      /** All others by their defaults, too. */
+      /** Resolves all other problems with their default resolutions. */
       readonly auto: boolean;
     }
   | {
       readonly type: "call_vendor_method";
-      /** Empty for a method of the driver itself. */
+      /** Empty for a method of the driver rather than of a node. */
       readonly nodeId: string;
       readonly driver: string;
       readonly method: string;
       readonly httpMethod: string;
       readonly args: JsonObject;
-      /** The names of those that nobody shall see. */
+      /** The names of arguments whose values are secret. */
       readonly secretArgs: readonly string[];
       readonly exclusiveLock: boolean;
-      /** The start of the agent, or of the director, that runs it: no other one begins it again. Absent before. */
+      /**
+       * The start id of the agent or director process that runs the call. No other process starts the call again.
+       * Undefined before the call begins.
+       */
       readonly begunOn?: string;
     };
 export type JobType = Job["type"];
 export type JobOf<Type extends JobType> = Extract<Job, { readonly type: Type }>;
 
-/** Why a task is to stop before its job is through, and which end that is. */
+/** The reason to stop a task early, and the resulting end state. */
 export interface Stop {
   readonly as: "cancelled" | "timeout";
   readonly why: string;
 }
 
-/** Why a task failed, for programs: an error's reason, and what it is about. */
+/** The machine-readable cause of a failed task: the error's reason and its subject. */
 export interface TaskFailure {
   readonly reason: string;
   readonly about: Readonly<Record<string, string>>;
-  /** The google.rpc.Code. Absent in tasks of older versions. */
+  /** A google.rpc.Code. Undefined in tasks of older versions. */
   readonly code?: number | undefined;
 }
 
-/** A durable unit of work. */
 export interface Task {
   readonly taskId: number;
   readonly type: JobType;
   readonly description: string;
   readonly queue: TaskQueue;
   readonly user: string;
-  /** Empty when it is about none. */
+  /** Empty when the task concerns no deployment. */
   readonly deployment: string;
   readonly state: TaskState;
-  /** Null once the task has ended: a manifest is large, and nobody runs it again. */
+  /** Null once the task has ended, because manifests are large and no longer needed. */
   readonly job: Job | null;
   readonly stop: Stop | null;
   readonly result: string;
-  /** The output of type result where that is not `result`; absent where it is, or the task wrote lines of its own. */
+  /**
+   * The output of type `result` if it differs from the `result` field; undefined if equal, or if the task wrote result
+   * lines.
+   */
   readonly output?: string | undefined;
-  /** The client's name for the chain of requests that it is a part of; absent for none. */
+  /** The client's id for a chain of requests; undefined for none. */
   readonly contextId?: string | undefined;
-  /** The request that started it; absent where the director started it by itself, or an older version did. */
+  /**
+   * The request that started the task; undefined for tasks that the director started, and in records of older versions.
+   */
   readonly requestId?: string | undefined;
-  /** How who asked for it had shown who that is; absent likewise. */
+  /** The caller's authentication method; undefined as for `requestId`. */
   readonly authentication?: string | undefined;
-  /** The W3C trace context of the request that started it; absent where that was part of no trace. */
+  /** The W3C trace context of the request that started the task; undefined for an untraced request. */
   readonly traceParent?: string | undefined;
-  /** The teams of its deployment at the request; absent for none. */
+  /** The teams of the task's deployment at the time of the request; undefined for none. */
   readonly teams?: readonly string[] | undefined;
-  /** The CPIs that it was to ask when it came, as shareNameOf names them; absent where an older version recorded it. */
+  /**
+   * The share name (shareNameOf) of the CPIs that the task had to call when it was recorded; undefined in records of
+   * older versions.
+   */
   readonly cpiShare?: string | undefined;
-  /** How many directors have taken it. */
+  /** The number of directors that have run the task. */
   readonly attempts: number;
   readonly createdAtMs: number;
   readonly startedAtMs: number | null;
   readonly endedAtMs: number | null;
-  /** How many events it had when it ended: no later one counts. Absent where that was not known. */
+  /** The number of events when the task ended; later events are ignored. Undefined when unknown. */
   readonly eventCount?: number | undefined;
-  /** Why it failed; absent where that is a bug, or an older version did not record it. */
+  /** Undefined when the failure was a bug, and in records of older versions. */
   readonly failure?: TaskFailure | undefined;
-  /** Bytes of the ended task's events and other outputs in their store; absent where an older version did not count. */
+  /** Stored bytes of the ended task's events and other outputs; undefined in records of older versions. */
   readonly outputSizeBytes?: number | undefined;
 }
 
@@ -241,8 +248,8 @@ export function hasEnded(task: Task): boolean {
 }
 
 /**
- * Returns a task that is restored from a backup. One that had not ended is held until an operator resumes or cancels
- * it, because nobody knows how far it has come since.
+ * Returns a task restored from a backup. A live task becomes held until an operator resumes or cancels it, because its
+ * progress since the backup is unknown.
  */
 export function restored(task: Task): Task {
   return hasEnded(task) ? task : { ...task, state: "held" };

@@ -1,6 +1,6 @@
 import { DomainError } from "@diskmesh/domain";
 
-/** BOSH's numbers of what goes wrong; 100 for anything without one of its own. */
+/** BOSH's error codes; 100 is BOSH's generic code. */
 export const CODES = {
   any: 100,
   taskNotFound: 10_000,
@@ -29,13 +29,13 @@ export const CODES = {
 
 const codes = new WeakMap<Error, number>();
 
-/** The same error, of which BOSH's clients are told that number. Others than these are told of it as before. */
+/** Attaches a BOSH error code to the error and returns the error. Only BOSH's clients receive the code. */
 export function coded<E extends DomainError>(code: number, error: E): E {
   codes.set(error, code);
   return error;
 }
 
-/** The number that was given to it; undefined for none. */
+/** Returns the attached BOSH error code; undefined for none. */
 export function codeOf(error: unknown): number | undefined {
   return error instanceof DomainError ? codes.get(error) : undefined;
 }

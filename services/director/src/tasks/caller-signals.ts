@@ -1,15 +1,17 @@
-/** The signals that a call obeys. */
 export interface CallerSignals extends LogSink {
-  /** The process ends: the next director fences this one and starts over. */
+  /** Aborted when the process ends. The next director fences this director and starts the calls over. */
   readonly stopping: AbortSignal;
-  /** The task shall stop. The dispatcher ends calls under way, and says what came of them; none is repeated. */
+  /**
+   * Aborted when the task must stop. The dispatcher then ends calls under way and reports their outcomes; no call is
+   * repeated.
+   */
   readonly stopped: AbortSignal;
   readonly requestId: string;
   readonly taskId: number;
 }
 
-/** Takes lines for people. */
+/** Receives the human-readable output lines of a task. */
 export interface LogSink {
-  /** "cpi": what a CPI wrote to stderr. "debug": what was asked of CPIs, and what came of it. */
+  /** "cpi": stderr lines of a CPI. "debug": requests to CPIs and their outcomes. */
   output(type: "cpi" | "debug", line: string): void;
 }

@@ -14,8 +14,8 @@ export interface EndedTaskFilter {
 }
 
 /**
- * Tasks that have ended, in the event log: each as a record in every list that it can be asked for by. They are written
- * once and never changed.
+ * Ended tasks in the event log. Each task is stored once under every list prefix by which clients can query tasks.
+ * Records are written once and never changed.
  */
 export class EndedTasks {
   readonly #log: RecordLog;
@@ -30,7 +30,7 @@ export class EndedTasks {
     return found?.key === ALL + taskKey(taskId) ? taskOf(found) : undefined;
   }
 
-  /** Newest first, behind that key. */
+  /** Returns tasks newest first, after the given key. */
   async page(
     { states, deployment }: EndedTaskFilter,
     options: { readonly after: string; readonly limit: number },
@@ -50,8 +50,8 @@ export class EndedTasks {
   }
 
   /**
-   * Resolves when all can be found. Says which had not been there, and what a former life of the tablet, before a restore,
-   * had recorded under the ids of others, which is replaced.
+   * Resolves when every task can be found in the log. `added` are the tasks that the log did not hold yet. `replaced`
+   * are different tasks under the same ids, recorded before the tablet was restored from a backup; they are removed.
    */
   async add(tasks: readonly Task[]): Promise<{ readonly added: readonly Task[]; readonly replaced: readonly Task[] }> {
     const earlier = await Promise.all(tasks.map(({ taskId }) => this.get(taskId)));
@@ -67,7 +67,10 @@ export class EndedTasks {
     return this.#log.readRecords({ prefix: ALL, limit, descending: true }).then((records) => records.map(taskOf));
   }
 
-  /** Forgets tasks, with what `dropOutputs` deletes. Nobody finds a task whose outputs are being deleted. */
+  /**
+   * Deletes tasks, and their outputs by `dropOutputs`. The tasks leave the lists first, so no reader finds a task whose
+   * outputs are being deleted.
+   */
   async drop(tasks: readonly Task[], dropOutputs: (taskId: number) => Promise<void>): Promise<void> {
     const dropping = (task: Task): string => DROPPING + taskKey(task.taskId);
     await this.#log.addRecords(tasks.map((task) => ({ key: dropping(task), text: textOf(task) })));
@@ -76,13 +79,13 @@ export class EndedTasks {
     await this.#log.removeRecords(tasks.map(dropping));
   }
 
-  /** Those that were being forgotten when the process ended. */
+  /** Returns the tasks whose deletion was cut short when the process ended. */
   async halfDropped(limit: number): Promise<Task[]> {
     return (await this.#log.readRecords({ prefix: DROPPING, limit })).map(taskOf);
   }
 }
 
-/** The length keeps apart names of which one is the other and more. */
+/** The length separates deployment names of which the one is a prefix of the other. */
 function prefixOf(state: TaskState, deployment: string | undefined): string {
   return deployment === undefined ? `state/${state}/` : `deployment/${state}/${deployment.length}/${deployment}/`;
 }

@@ -23,7 +23,7 @@ import type { TaskContext } from "./context.js";
 import { parseTaskId } from "./parse.js";
 import { decodeTaskState, encodeTask, encodeTaskEvent } from "./wire.js";
 
-/** Returns the deed of an action on a task, rather than by it. */
+/** Returns the audit deed for an operator's action on a task. */
 function deedOnTask(action: string, taskId: number): Deed {
   return { action, objectType: "task", objectName: String(taskId) };
 }
@@ -60,11 +60,11 @@ export async function getTaskOutput(
       about: { field: "from_line" },
     });
   const limit = parsePageSize(request.maxLines, LIST_LIMITS, "max_lines");
-  // Before the lines: a task that has ended has all of them.
+  // Read before the lines, because the log of an ended task is complete.
   const task = await context.tasks.get(taskId);
   const ended = hasEnded(task);
   const putOut = await context.taskLog.readLines(task, type, from, limit);
-  // Only some kinds of tasks have more to say than how they ended.
+  // Most kinds of tasks write no result lines; their only result is the result text.
   const hasOwn = type !== "result" || putOut.length > 0 || from > 0;
   const { output = task.result } = task;
   const lines = hasOwn || !ended || output === "" ? putOut : [output];
@@ -83,7 +83,7 @@ export async function getTask(context: TaskContext, request: GetTaskRequest): Pr
   return { task: encodeTask(await context.tasks.get(parseTaskId(request.taskId))) };
 }
 
-/** Ids only go up, so a page is all that is below the last task of the page before. */
+/** Pages by descending task id. Ids only grow, so a page continues below the last task of the page before. */
 export async function listTasks(context: TaskContext, request: ListTasksRequest): Promise<ListTasksResponse> {
   const states = new Set(request.states.map(parseState));
   const deployment = parseOptionalName("deployment", request.deployment);
@@ -93,7 +93,7 @@ export async function listTasks(context: TaskContext, request: ListTasksRequest)
   const matches = (task: Task): boolean =>
     (states.size === 0 || states.has(task.state)) && (deployment === undefined || task.deployment === deployment);
 
-  // First the tablet: a task is put away into the log, and never taken out again.
+  // The tablet is read before the log, because tasks move only from the tablet into the log.
   const { here, ids } = await context.tablet.read(({ tasks }) => {
     const all = [
       ...(deployment === undefined ? tasks.entries({ after }) : tasks.by("byDeployment", deployment, { after })),
@@ -102,7 +102,7 @@ export async function listTasks(context: TaskContext, request: ListTasksRequest)
   });
   const options = { after, limit: size + 1 };
   const putAway = await context.endedTasks.page({ states, deployment }, options);
-  // Tasks beyond the last one that was read of the log are for the next page.
+  // The log was read only down to `end`, so older tasks are left to the next page.
   const end = putAway.length === options.limit ? (putAway.at(-1)?.taskId ?? 0) : 0;
   const seen = [...here, ...putAway.filter(({ taskId }) => !ids.has(taskId))].filter(({ taskId }) => taskId >= end);
   const tasks = seen.sort((a, b) => b.taskId - a.taskId).slice(0, size);
@@ -130,7 +130,7 @@ export async function resumeTask(
   return { task: encodeTask(task) };
 }
 
-/** Read at once per watcher: however slow it is, it holds no more than that. */
+/** Events read at once per watcher. The batch bounds the memory that a slow watcher holds. */
 const EVENTS_PER_READ = 100;
 
 export function watchTask(
@@ -154,7 +154,7 @@ async function* updatesOf(
     });
   using watch = context.changes.watch(taskId);
   for (;;) {
-    // Before the events: a task that has ended has all of them.
+    // Read before the events, because the log of an ended task is complete.
     const task = await context.tasks.get(taskId);
     const events = await context.taskLog.read(task, index, EVENTS_PER_READ);
     for (const event of events) yield { update: { $case: "event", value: encodeTaskEvent(event, index++) } };

@@ -3,34 +3,37 @@ import type { DirectorTables, DirectorTransaction } from "../store/schema.js";
 import type { Job, JobOf, JobType } from "../store/task.js";
 import type { TaskRun } from "./task-run.js";
 
-/** A task is through, all but what it records last. */
+/** The outcome of a task that has finished all work but the recording of its end. */
 export interface Through {
   readonly result: string;
-  /** The task's output of type result, where BOSH's clients read something else there. */
+  /** The task's output of type `result`, for tasks whose BOSH output differs from `result`. */
   readonly output?: string;
   /** Runs in the transaction that ends the task. */
   readonly record: (tx: DirectorTransaction) => void;
 }
 
-/** The next thing to do for a task, and the locks under which. */
+/** The next unit of a task's work, with the locks that the work needs. */
 export interface Step {
-  /** In the order of locks. */
+  /** Sorted in the lock order. */
   readonly locks: readonly LockName[];
-  /** All CPIs that the task may have to ask, as far as is known now, by their present names: see WorkerShares. */
+  /**
+   * The present names of all CPIs that the task may call, as far as known now. WorkerShares groups tasks by these
+   * names.
+   */
   readonly cpis: readonly string[];
   /**
-   * Its run waits for a transaction or a read of the tablet before it does anything: it may begin while the task's own
-   * record is being written, so that both share a commit.
+   * Set when `run` awaits a transaction or read of the tablet before any other effect. The step may then begin while
+   * the task's own record is being written, so that both share a commit.
    */
   readonly recordsFirst?: true;
-  /** Returns the task's result when it is through, nothing when there is more to do. Throws to fail the task. */
+  /** Returns the task's result when the task is done, undefined when more steps follow. Throws to fail the task. */
   run(run: TaskRun): Promise<string | Through | undefined>;
 }
 
 /**
- * Says what comes next from what is recorded, so that it never matters who did the steps before, or how far the last
- * one got. It is asked before the locks are taken and again once they are held; only then its step is run. Throws
- * when the task cannot be done.
+ * Plans the next step from recorded state alone, so that any director can continue a task after a crash. The runner
+ * plans before it acquires the locks and again while it holds them, and runs only the second plan. Throws when the task
+ * cannot be done.
  */
 export type Planner<Type extends JobType, Context> = (
   context: Context,
@@ -38,5 +41,4 @@ export type Planner<Type extends JobType, Context> = (
   tables: DirectorTables,
   taskId: number,
 ) => Step;
-/** Plans the next step of any job. */
 export type Plan = (job: Job, tables: DirectorTables, taskId: number) => Step;

@@ -1,7 +1,7 @@
 import { DURATION_BUCKETS_SECONDS, histogramOf, metric } from "@diskmesh/metrics";
 import { TASK_QUEUES } from "../store/task.js";
 
-/** Tasks take from milliseconds to hours. */
+/** Tasks take between milliseconds and hours. */
 const TASK_BUCKETS_SECONDS = [...DURATION_BUCKETS_SECONDS, 300, 900, 3_600];
 export const LIVE_STATES = ["queued", "processing", "cancelling", "held"] as const;
 const PROVIDE_PHASES = ["queue", "create", "attach", "set_metadata", "tell_agent", "total"] as const;
@@ -90,7 +90,7 @@ export const directorMetrics = {
   }),
 };
 
-/** Notes how long a phase of a provide took. */
+/** Records the duration of a phase of a provide. */
 export function notePhase(
   phase: "queue" | "create" | "attach" | "set_metadata" | "tell_agent" | "total",
   durationMs: number,

@@ -6,7 +6,7 @@ import type { Selection, UpdateOptions } from "../store/task.js";
 export const parseDiskName = (value: string): string => parseName("disk_name", value);
 export const parseInstanceId = (value: string): string => parseId("instance_id", value);
 
-/** Whole MiB, BOSH's unit, and not less than asked for. */
+/** Returns the size rounded up to whole MiB, BOSH's unit. */
 export function parseSizeMib(value: number): number {
   return Math.ceil(parseSizeBytes("size_bytes", value) / MIB_BYTES);
 }
@@ -16,7 +16,7 @@ export function parseTaskId(value: number): number {
   throw new InvalidArgumentError(`task_id is ${value}: task ids count up from 1`, { about: { field: "task_id" } });
 }
 
-/** One that names no deployment is as wrong as one that is left out. */
+/** Throws for a missing selection and for a selection without a deployment. */
 export function parseSelection(value: InstanceSelection | undefined): Selection & { readonly deployment: string } {
   const { deployment = "", group = "", instance = "" } = value ?? {};
   parseName("selection.deployment", deployment);
@@ -30,7 +30,7 @@ export function parseSelection(value: InstanceSelection | undefined): Selection 
   return { deployment, group, instance };
 }
 
-/** The selected deployment, group or instance, as descriptions and events name it. */
+/** Returns the selected deployment, group or instance as descriptions and events show it. */
 export function placeOf({ deployment, group, instance }: Selection & { readonly deployment: string }): string {
   return [deployment, group, instance].filter(Boolean).join("/");
 }
@@ -49,5 +49,5 @@ export function parseUpdateOptions(value: InstanceUpdateOptions | undefined): Up
   return { skipDrain: skips, canaries, maxInFlight, dryRun };
 }
 
-/** Size of the metadata of a disk, which is kept with the disk in memory. */
+/** Limit of a disk's metadata, which the director keeps in memory with the disk. */
 export const MAX_METADATA_BYTES = 16 * 1_024;

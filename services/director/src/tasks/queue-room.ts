@@ -5,17 +5,17 @@ import { mayJoin, placesPerLogin } from "./worker-shares.js";
 
 const RETRY_FULL_MS = 1_000;
 
-/** A task that wants a place in a queue. */
 export interface Newcomer {
   readonly queue: TaskQueue;
-  /** The CPIs that it asks. */
+  /** The share name of the CPIs that the task calls. */
   readonly cpiShare: string;
   readonly user: string;
 }
 
 /**
- * Throws ResourceExhaustedError unless the queue takes another task of that share and login. Tasks that wait for a CPI
- * that hangs leave room for others. `limit` is the most tasks of the queue that have not ended.
+ * Throws ResourceExhaustedError unless the queue admits another task of this CPI share and this login. The quota per
+ * share keeps places free for others while tasks wait for a hanging CPI. `limit` is the maximum of live tasks in the
+ * queue.
  */
 export function refuseWhenFull(
   { tasks }: Pick<DirectorTables, "tasks">,
@@ -40,7 +40,7 @@ export function refuseWhenFull(
       `${ofShare} of the ${length} tasks of the queue ${queue} that have not ended ${kind}, and the rest of its ${limit} places is kept for others${later}${hint}`,
       retry,
     );
-  // A vendor decides what a method does and how long it takes: one login could fill the queue.
+  // Vendor methods may run for any time, so without a quota a single login could fill the queue.
   const ofLogin = tasks.count("liveByLogin", loginKey(queue, user));
   if (queue === "vendor_methods" && ofLogin >= placesPerLogin(limit))
     throw new ResourceExhaustedError(

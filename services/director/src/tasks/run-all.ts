@@ -2,14 +2,16 @@ import { DomainError, messageOf } from "@diskmesh/domain";
 import pLimit from "p-limit";
 import type { TaskRun } from "./task-run.js";
 
-/** The failure of one instance or disk. */
 export interface Failure {
-  /** The object's name for people. */
+  /** The display name of the instance or disk. */
   readonly name: string;
   readonly error: unknown;
 }
 
-/** Works on all, so many at once. Begins with no other one after a failure, unless it goes on; finishes what has begun. */
+/**
+ * Runs `work` on all items, `atOnce` at a time. After a failure no further item begins, unless `goesOn` is set; items
+ * under way are finished.
+ */
 export async function runAll<Item extends { readonly name: string }>(
   run: TaskRun,
   items: readonly Item[],
@@ -21,14 +23,14 @@ export async function runAll<Item extends { readonly name: string }>(
   return failed.map(({ item: { name }, error }) => ({ name, error }));
 }
 
-/** Throws what has failed. */
+/** Throws the failures as a single error, or the stop request if the task must stop. */
 export function finish(run: TaskRun, failures: readonly Failure[], what = "instances"): void {
   const failure = failureOf(failures, run.stopped, what);
   if (failure !== undefined) throw failure;
   run.checkpoint();
 }
 
-/** Several failed, each for a reason of its own. */
+/** Combines several failures of a task. */
 class SeveralFailedError extends DomainError {
   override readonly reason = "INSTANCES_FAILED";
   override readonly outcome: "not_done" | "unknown";
@@ -39,11 +41,14 @@ class SeveralFailedError extends DomainError {
   }
 }
 
-/** Length of all texts in a task's result, so that each of several failures has its share of it. */
+/** Maximum total length of the failure texts in a task's result; each failure gets an equal share. */
 const TEXTS_LENGTH = 1_800;
 const MIN_TEXT_LENGTH = 60;
 
-/** All that failed as one error; undefined when nothing did, or nothing but that the task was stopped. */
+/**
+ * Returns a single error for all failures; undefined when there is none, or when items only failed because the task was
+ * stopped.
+ */
 function failureOf(failures: readonly Failure[], stopped: AbortSignal, what: string): unknown {
   const real = failures.filter(({ error }) => error !== stopped.reason);
   const bug = real.find(({ error }) => !(error instanceof DomainError));
@@ -52,7 +57,7 @@ function failureOf(failures: readonly Failure[], stopped: AbortSignal, what: str
   const length = Math.max(MIN_TEXT_LENGTH, Math.floor(TEXTS_LENGTH / real.length));
   const texts = real.map(({ name, error }) => shorten(`${name}: ${messageOf(error)}`, length));
   return new SeveralFailedError(
-    // BOSH's API gives the first 128 characters of a result: they are to hold a cause.
+    // BOSH's API returns the first 128 characters of a result, so the first cause comes early.
     `${real.length} ${what} failed: ${texts.join("; ")}; the events say more`,
     real.map(({ error }) => error as DomainError),
   );
@@ -62,13 +67,14 @@ function shorten(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 3)}...`;
 }
 
-/** An item on which the work failed. */
 interface Failed<Item> {
   readonly item: Item;
   readonly error: unknown;
 }
 
-/** Works on all items, so many at once. None is left behind at work when another fails: then the first failure is thrown. */
+/**
+ * Runs `work` on all items, `atOnce` at a time, and throws the first failure once every item under way has finished.
+ */
 export async function sideBySide<Item>(
   items: Iterable<Item>,
   atOnce: number,
@@ -78,7 +84,7 @@ export async function sideBySide<Item>(
   if (first !== undefined) throw first.error;
 }
 
-/** Begins with no other one once it may not go on; what has begun is always finished. Returns what failed. */
+/** Begins no further item once `mayGoOn` is false; items under way are finished. Returns the failed items. */
 async function triedSideBySide<Item>(
   items: Iterable<Item>,
   atOnce: number,

@@ -17,25 +17,24 @@ export interface TaskArchiveOptions {
   readonly log: Logger;
 }
 
-/** Tasks that are moved, or forgotten, at once. */
+/** Tasks moved or deleted in a batch. */
 const BATCH = 100;
-/** Ended tasks gather for so long. */
+/** Ended tasks gather for this time before they are moved in a batch. */
 const GATHER_MS = 100;
 const BACKOFF = { minDelayMs: 100, maxDelayMs: 10_000 };
 
 /**
- * Moves tasks that have ended out of the tablet, which is for what there is now, and forgets the oldest of them with their
- * outputs. A task is in the tablet until it can be found in the log, so a move that is cut short is done again.
+ * Moves ended tasks from the tablet, which holds current state only, into the log, and deletes the oldest of them with
+ * their outputs. A task leaves the tablet only after it can be found in the log, so an interrupted move is repeated.
  */
 export class TaskArchive {
   readonly #options: TaskArchiveOptions;
-  /** Finding the oldest is for many at a time. */
+  /** Tasks kept above the limit before a cleanup, because finding the oldest tasks pays off only for many at a time. */
   readonly #slack: number;
   readonly #changed = new Watch();
   readonly #closing = new AbortController();
   readonly #unwatch: () => void;
   readonly #running: Promise<void>;
-  /** The number of tasks in the log. */
   #count = 0;
   #sizeBytes = 0;
 
@@ -92,7 +91,7 @@ export class TaskArchive {
     }
   }
 
-  /** True when there may be more. */
+  /** Returns true when more tasks may be left to move. */
   async #moveSome(): Promise<boolean> {
     const { tablet, endedTasks } = this.#options;
     const ended = await tablet.read((tables) => [...tables.tasks.by("byEnd", "ended", { limit: BATCH })]);
@@ -113,7 +112,7 @@ export class TaskArchive {
     while (!this.#closing.signal.aborted && (tooMany > 0 || isOver())) {
       const surplus: Task[] = [];
       for (const task of await endedTasks.oldest(BATCH)) {
-        // The newest stays whatever it takes.
+        // The newest task stays whatever its size.
         if (tooMany <= 0 && !isOver()) break;
         tooMany--;
         this.#note(task, -1);

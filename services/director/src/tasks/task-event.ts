@@ -1,13 +1,12 @@
 import { CODES } from "./bosh-codes.js";
 
-/** One line of a task's event log. */
 export interface TaskEvent {
   readonly timeMs: number;
-  /** The step's group, e.g. "Attaching disk"; WARNING, or ERROR for how the whole task failed. */
+  /** The step's group, e.g. "Attaching disk"; WARNING; or ERROR for the failure of the whole task. */
   readonly stage: string;
-  /** The subject of the step's stage, e.g. the instance group. */
+  /** The subject of the stage, e.g. the instance group. */
   readonly tags: readonly string[];
-  /** Steps that the stage is to have; 0 where nobody knows. */
+  /** The number of steps that the stage will have; 0 when unknown. */
   readonly total: number;
   /** The step, e.g. the disk's name. */
   readonly task: string;
@@ -17,13 +16,13 @@ export interface TaskEvent {
   readonly message: string;
 }
 
-/** The stage of a line that is about the whole task rather than a step. */
+/** Stages of events about the whole task rather than a step. */
 export const WARNING = "Warning";
 export const ERROR = "Error";
 
 export const MAX_MESSAGE_LENGTH = 4_000;
 
-/** A line as BOSH's own clients read it: what they do not know in it, they ignore. */
+/** Returns the event as a line in BOSH's format. BOSH's clients ignore the fields that they do not know. */
 export function encodeEvent(event: TaskEvent, errorCode: number = CODES.any): string {
   const { timeMs, stage, tags, total, task, index, state } = event;
   const time = Math.floor(timeMs / 1_000);
@@ -48,7 +47,10 @@ interface StoredEvent extends Partial<Omit<TaskEvent, "message">> {
   readonly data?: { readonly error?: string; readonly status?: string };
 }
 
-/** Lines that earlier versions wrote have their time and message as this type does; they stay as they were written. */
+/**
+ * Parses a stored line. Also reads lines of earlier versions, which stored `timeMs` and `message` under their own
+ * names.
+ */
 export function decodeEvent(line: string): TaskEvent {
   const stored = JSON.parse(line) as StoredEvent;
   const { tags = [], total = 0, task = "", index = 0, type, error, data } = stored;

@@ -9,20 +9,23 @@ export interface TaskLogOptions {
   readonly eventLog: Pick<EventLog, "append" | "read" | "drop">;
   readonly changes: Changes<number>;
   readonly maxEventsPerTask: number;
-  /** The most lines of each output other than events. */
+  /** Maximum lines of each output other than events. */
   readonly maxOutputLinesPerTask: number;
-  /** The most bytes of each output, events included. */
+  /** Maximum bytes of each output, events included. */
   readonly maxOutputBytesPerTask: number;
-  /** The most bytes of all tasks that wait for the storage. Beyond it lines are lost, so that memory stays bounded. */
+  /**
+   * Maximum bytes of all tasks' lines that wait for storage. Lines beyond the limit are dropped, so that memory stays
+   * bounded.
+   */
   readonly maxWaitingOutputBytes: number;
-  /** While there is no room for a line it waits; from then on it does not. */
+  /** Ends the retries of lines that found the storage full. */
   readonly stopping: AbortSignal;
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
 }
 
-/** The outputs of a running task. */
+/** The output streams of a task. */
 export type OutputType = "event" | "cpi" | "debug" | "result";
 const OUTPUT_TYPES: readonly OutputType[] = ["event", "cpi", "debug", "result"];
 
@@ -30,20 +33,23 @@ type LoggedTask = Pick<Task, "taskId" | "eventCount">;
 
 interface Writer {
   readonly pending: string[];
-  /** In this process; a log that a former one had begun goes on behind what is there. */
+  /** Lines written by this process; a log begun by an earlier process is continued. */
   written: number;
   writtenSizeBytes: number;
-  /** The index that the next line will have, once one was written; undefined while that is not known. */
+  /** The index of the next line; undefined until the first line was written. */
   next: number | undefined;
   writing: Promise<void> | undefined;
   readonly gathering: Gathering;
 }
 
-/** Lines of one output that wait for the storage; beyond it a task that talks too fast loses lines. */
+/** Maximum lines of an output that wait for storage; further lines are dropped. */
 const MAX_PENDING_LINES = 1_000;
 const MAX_LINE_LENGTH = 16_384;
 
-/** Lines gather for so long, unless somebody waits for them: a commit for each would cost a short task as much as its work. */
+/**
+ * Lines gather for this time unless a caller flushes. A commit for each line would cost a short task as much as its
+ * work.
+ */
 const GATHER_MS = 100;
 
 const ROOM_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
@@ -51,14 +57,14 @@ const ROOM_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 const LAST_MESSAGE = "this task has reached its limit of events: what follows is not kept";
 const LAST_LINE = "this output has reached its limit: what follows is not kept";
 
-/** The logs of tasks. Writing does not delay the work: what is under way is waited for at its end. */
+/** The output logs of tasks. Lines are written in the background; `flush` waits for them at the end of the task. */
 export class TaskLog {
   readonly #options: TaskLogOptions;
-  /** Writers by stream. */
+  /** Writers by stream name. */
   readonly #writers = new Map<string, Writer>();
-  /** Tasks that were heard of and have not ended. */
+  /** Tasks with output in this process that have not ended. */
   readonly #live = new Set<number>();
-  /** How many steps a task has taken of each stage. */
+  /** The number of steps begun in each stage, by task id. */
   readonly #steps = new Map<number, Map<string, number>>();
   #pendingSizeBytes = 0;
 
@@ -73,7 +79,7 @@ export class TaskLog {
     this.#append(taskId, "event", limit, (isLast) => (isLast ? encodeEvent(last) : encodeEvent(event, errorCode)));
   }
 
-  /** Where in its stage the next step is that the task takes, from 1. */
+  /** Returns the index, from 1, of the task's next step within the stage. */
   nextStep(taskId: number, stage: string): number {
     const steps = this.#steps.get(taskId) ?? new Map<string, number>();
     this.#steps.set(taskId, steps);
@@ -87,26 +93,26 @@ export class TaskLog {
     this.#append(taskId, type, this.#options.maxOutputLinesPerTask, (last) => (last ? LAST_LINE : text));
   }
 
-  /** Resolves when everything appended so far is durable, or could not be made so, which is logged. */
+  /** Resolves when every line appended so far is durable or was dropped; dropped lines are logged. */
   async flush(taskId: number): Promise<void> {
     const writers = OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type)));
-    // In one turn, so that they share a commit.
+    // Hurried in the same turn, so that the writers share a commit.
     for (const writer of writers) if (writer?.pending.length) writer.gathering.hurry();
     await Promise.all(writers.map((writer) => writer?.writing));
   }
 
-  /** How many events the task has, after a flush; undefined when this process has written none. */
+  /** Returns the number of the task's events, valid after a flush; undefined when this process has written none. */
   eventCount(taskId: number): number | undefined {
     return this.#writers.get(streamOf(taskId, "event"))?.next;
   }
 
-  /** Returns the bytes that this process wrote of the task. */
+  /** Returns the bytes that this process has written for the task. */
   sizeBytes(taskId: number): number {
     const writers = OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type)));
     return writers.reduce((sum, writer) => sum + (writer?.writtenSizeBytes ?? 0), 0);
   }
 
-  /** The task has ended: no events are appended any more, at most some last lines of CPIs. */
+  /** Releases the task's writers and counters. The task has ended, so at most a few late CPI lines follow. */
   forget(taskId: number): void {
     this.#live.delete(taskId);
     this.#steps.delete(taskId);
@@ -117,14 +123,14 @@ export class TaskLog {
     return (await this.readLines(task, "event", from, limit)).map(decodeEvent);
   }
 
-  /** Lines as they were written: what was read once is never another. Of a task that has ended, nothing comes later. */
+  /** Returns stored lines; a line never changes. No line is added after the end of an ended task. */
   async readLines(task: LoggedTask, type: OutputType, from: number, limit: number): Promise<string[]> {
     const end = (type === "event" ? task.eventCount : undefined) ?? Number.POSITIVE_INFINITY;
     const wanted = Math.max(0, Math.min(limit, end - from));
     return (await this.#options.eventLog.read(streamOf(task.taskId, type), { from, limit: wanted })).lines;
   }
 
-  /** Deletes all that a task has put out. */
+  /** Deletes all outputs of a task. */
   async drop(taskId: number): Promise<void> {
     for (const type of OUTPUT_TYPES) await this.#options.eventLog.drop(streamOf(taskId, type));
   }
@@ -169,7 +175,7 @@ export class TaskLog {
     if (!this.#live.has(taskId)) this.#writers.delete(stream);
   }
 
-  /** False when this process stops before it is worth another try. */
+  /** Backs off after the storage was full. Returns false when the process is stopping, so that no retry follows. */
   async #waitForRoom(failures: number): Promise<boolean> {
     const { clock, random, stopping } = this.#options;
     await clock.sleep(backoffMs(failures, ROOM_BACKOFF, random()), stopping).catch(() => {});

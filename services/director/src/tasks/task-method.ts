@@ -5,21 +5,24 @@ import type { TaskContext } from "./context.js";
 import type { WantedTask } from "./tasks.js";
 import { encodeTask } from "./wire.js";
 
-/** Parses a request into the task that it asks for; throws to refuse it. */
+/** Parses a request into the task to start; throws to refuse the request. */
 type Row<Request, Context> = (
   request: Request,
   context: Context,
   call: CallContext,
 ) => Omit<WantedTask, "queue"> | Promise<Omit<WantedTask, "queue">>;
 
-/** Serves a method that starts a task. */
+/** Handles a method that starts a task. */
 export type TaskMethod<Request, Context = TaskContext, Response = { task: Task }> = (
   context: Context,
   request: Request,
   call: CallContext,
 ) => Promise<Response>;
 
-/** Returns what serves a method by a task of that queue; it waits for the task's end when the request asks for that. */
+/**
+ * Returns the handler of a method that starts a task in `queue`. The handler waits for the task's end when the request
+ * sets `wait`.
+ */
 export function taskMethod<Request extends { wait: boolean }, Context extends TaskContext = TaskContext>(
   queue: TaskQueue,
   row: Row<Request, Context>,

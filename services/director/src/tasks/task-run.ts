@@ -6,19 +6,19 @@ import type { CallerSignals } from "./caller-signals.js";
 import { ERROR, type TaskEvent } from "./task-event.js";
 import type { TaskLog } from "./task-log.js";
 
-/** Thrown where a task that shall stop can do so cleanly. */
+/** Thrown at a checkpoint of a task that must stop. */
 class StopRequested extends Error {
   override readonly name = "StopRequested";
 }
 
 const LINES_AT_ONCE = 500;
-/** At most so long is a task without one while it waits. */
+/** Renewal interval of a waiting task's locks, in ms. */
 export const SIGN_OF_LIFE_MS = 5_000;
 
-/** One task while a worker runs it. */
+/** A task while a worker runs it. */
 export class TaskRun implements CallerSignals {
   readonly requestId: string;
-  // Signals of this task alone: shared ones would gather a listener for every call under way.
+  // Each task has its own signals, because a shared signal would collect a listener for every call under way.
   readonly #stopping: AbortController;
   readonly #stop: AbortController;
 
@@ -32,11 +32,11 @@ export class TaskRun implements CallerSignals {
     this.requestId = `task-${taskId}`;
     this.#stopping = lane === undefined ? new AbortController() : lane.of.#stopping;
     this.#stop = lane === undefined ? new AbortController() : lane.of.#stop;
-    // Each lane's calls listen. Without this, Node reports a leak beside the log.
+    // The calls of every lane listen to the same signals; Node would otherwise report a listener leak.
     setMaxListeners(0, this.#stopping.signal, this.#stop.signal);
   }
 
-  /** Does a part of the work that holds locks of its own, beside other such parts. */
+  /** Runs a part of the work with locks of its own, concurrently with other lanes of the task. */
   async inLane<Result>(work: (run: TaskRun, locks: LaneLocks) => Promise<Result>): Promise<Result> {
     const locks = this.locks.openLane(this.taskId);
     try {
@@ -46,12 +46,12 @@ export class TaskRun implements CallerSignals {
     }
   }
 
-  /** The process ends. */
+  /** Aborted when the process ends. */
   get stopping(): AbortSignal {
     return this.#stopping.signal;
   }
 
-  /** The task shall stop, or the process. */
+  /** Aborted when the task must stop or the process ends. */
   get stopped(): AbortSignal {
     return this.#stop.signal;
   }
@@ -60,25 +60,25 @@ export class TaskRun implements CallerSignals {
     this.#stop.abort(new StopRequested(`task ${this.taskId} shall stop`));
   }
 
-  /** Because the process ends: calls under way are cut off, too. */
+  /** Stops the task and cuts off its calls, because the process ends. */
   interrupt(): void {
     this.#stopping.abort(new StopRequested("the director stops"));
     this.stop();
   }
 
-  /** Nothing is under way here: a good place to stop. */
+  /** Throws if the task must stop. Called where no work is under way; also renews the locks. */
   checkpoint(): void {
     this.#stop.signal.throwIfAborted();
     this.signOfLife();
   }
 
-  /** Puts off the deadlines of its locks: something with a limit of its own is under way. */
+  /** Renews the task's locks, because an operation with a timeout of its own is under way. */
   signOfLife(): void {
     this.locks.renew(this.taskId);
     this.lane?.locks.renew();
   }
 
-  /** Awaits what may take longer than locks are held without a sign of life, and has a limit of its own. */
+  /** Renews the task's locks until the work settles. The work must have a timeout of its own. */
   async whileAlive<Result>(work: Promise<Result>): Promise<Result> {
     const beat = setInterval(() => this.signOfLife(), SIGN_OF_LIFE_MS);
     try {
@@ -88,7 +88,7 @@ export class TaskRun implements CallerSignals {
     }
   }
 
-  /** Runs one step between two events; the first may say why. */
+  /** Runs a step between its started and finished events. `why` is the message of the started event. */
   async stage<T>(
     stage: string,
     task: string,
@@ -109,7 +109,10 @@ export class TaskRun implements CallerSignals {
     }
   }
 
-  /** Something that was seen or settled, as a step of no length: BOSH's clients show a step's name, not its message. */
+  /**
+   * Records an observation or decision as a step without duration, because BOSH's clients show a step's name and not
+   * its message.
+   */
   note(stage: string, task: string): void {
     for (const state of ["started", "finished"] as const) this.event({ stage, task, state, message: "" });
   }
@@ -118,7 +121,7 @@ export class TaskRun implements CallerSignals {
     this.taskLog.appendLine(this.taskId, type, line);
   }
 
-  /** Many lines, none of which is lost because too many wait. */
+  /** Appends many lines in batches with a flush after each, so that none is dropped for lack of buffer space. */
   async putOut(type: "result", lines: readonly string[]): Promise<void> {
     for (let at = 0; at < lines.length; at += LINES_AT_ONCE) {
       for (const line of lines.slice(at, at + LINES_AT_ONCE)) this.taskLog.appendLine(this.taskId, type, line);
@@ -126,13 +129,13 @@ export class TaskRun implements CallerSignals {
     }
   }
 
-  /** Without an index it is a step of its own. */
+  /** Appends an event; without an index the event is the next step of its stage. */
   event(event: Pick<TaskEvent, "stage" | "task" | "state" | "message"> & Partial<TaskEvent>): void {
     const index = event.index ?? this.taskLog.nextStep(this.taskId, event.stage);
     this.taskLog.append(this.taskId, { timeMs: this.clock.nowMs(), tags: [], total: 0, ...event, index });
   }
 
-  /** How the task as a whole failed: its last event. */
+  /** Appends the task's last event, which reports the failure of the whole task. */
   failure(message: string, errorCode: number): void {
     const step = { timeMs: this.clock.nowMs(), tags: [], total: 0, index: 0, task: "" };
     this.taskLog.append(this.taskId, { ...step, stage: ERROR, state: "failed", message }, errorCode);

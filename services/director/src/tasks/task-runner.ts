@@ -24,24 +24,27 @@ export interface TaskRunnerOptions {
   readonly tablet: DirectorTablet;
   readonly events: Pick<Events, "flush">;
   readonly plan: Plan;
-  /** Gets what is needed to plan a job, which waits for nothing; it is kept until disposed of. */
+  /**
+   * Acquires what planning the job needs, without waiting. The runner holds the returned resource until it disposes of
+   * it.
+   */
   readonly prepare: (job: Job, signal: AbortSignal) => Promise<Disposable | undefined>;
   readonly locks: LockKeeper;
   readonly taskLog: TaskLog;
   readonly changes: Changes<number>;
   readonly times: TaskTimes;
-  /** A task has ended, and so has the work on it. */
+  /** Called when a task has ended and its work has settled. */
   readonly onForgotten: (taskId: number) => void;
-  /** Tasks that run at once which have to do with the same CPIs. */
+  /** The number of tasks with the same CPI set that run concurrently in each queue. */
   readonly workers: Readonly<Record<TaskQueue, number>>;
-  /** Most tasks there are. */
+  /** Maximum live tasks in each queue. */
   readonly queueLengths: Readonly<Record<TaskQueue, number>>;
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
 }
 
-/** How a task ends, and what is recorded along with it. */
+/** The end of a task and the record written in the same transaction. */
 type Ending = { readonly how: TaskEnd; readonly record?: Through["record"] };
 
 type Planned =
@@ -50,19 +53,19 @@ type Planned =
   | { readonly kind: "over" };
 
 /**
- * Runs tasks. A queue holds ids; what to do for one is planned from the tables each time, step by step, so a task may
- * be left at any moment and taken up again: when it waits for a lock, it gives its worker back. Each set of CPIs has so
- * many workers of a queue, and when these all wait for one that hangs, those who do not ask it have theirs. What is planned
- * may be planned ahead of what is durable; before a step does anything, or an end is told, that is.
+ * Runs tasks. A queue holds task ids, and each step is planned from the tables, so a task can be abandoned at any
+ * moment and resumed. A task that waits for a lock gives its worker back. Each set of CPIs has its own workers of a
+ * queue, so tasks that wait for a hanging CPI block no task that does not call it. A plan may rest on a commit that is
+ * not durable yet. The runner awaits durability before a step takes effect or an end is published.
  */
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
   readonly #queues: Readonly<Record<TaskQueue, WorkQueue>>;
   readonly #shares: Readonly<Record<TaskQueue, WorkerShares>>;
   readonly #running = new Map<number, TaskRun>();
-  /** Tasks that count as taken by this director. */
+  /** Tasks whose start this director has recorded. */
   readonly #taken = new Set<number>();
-  /** Tasks that wait for a lock: their queues, and since when. */
+  /** Tasks that wait for a lock, with the start of the wait. */
   readonly #waiting = new Map<number, { readonly queue: TaskQueue; readonly sinceMs: number }>();
   #started = false;
   #closing = false;
@@ -74,11 +77,11 @@ export class TaskRunner {
       Object.fromEntries(TASK_QUEUES.map((name) => [name, make(name)])) as Record<TaskQueue, Value>;
     this.#queues = byQueue((name) => this.#newQueue(name));
     this.#shares = byQueue((name) => new WorkerShares(options.workers[name]));
-    // From the start, so that watchers hear of tasks even before they can be run.
+    // Registered before start(), so that watchers receive changes of tasks that cannot run yet.
     this.#unwatch = options.tablet.watch((changes) => this.#onChanges(changes));
   }
 
-  /** Takes up what is recorded, and from now on what is. Only the one director that dispatchers obey may do so. */
+  /** Enqueues the recorded tasks and, from now on, new tasks. Only the director that dispatchers obey may call this. */
   async start(): Promise<void> {
     this.#started = true;
     const live = await this.#options.tablet.read((tables) => [...tables.tasks.by("byEnd", "live")]);
@@ -90,7 +93,7 @@ export class TaskRunner {
     if (this.#started) this.#queues[task.queue].enqueue(String(task.taskId));
   }
 
-  /** These were granted a lock they waited for. */
+  /** Enqueues tasks that were granted a lock. */
   resume(taskIds: readonly number[]): void {
     for (const taskId of taskIds) {
       const waits = this.#waiting.get(taskId);
@@ -98,12 +101,12 @@ export class TaskRunner {
     }
   }
 
-  /** Makes a task that runs end early; one that does not run is left alone. */
+  /** Stops a running task; does nothing for a task that is not running. */
   stopRun(taskId: number): void {
     this.#running.get(taskId)?.stop();
   }
 
-  /** Interrupts what runs, without recording an end: the next director takes it up. */
+  /** Interrupts running tasks without recording an end, so that the next director resumes them. */
   async close(): Promise<void> {
     this.#closing = true;
     for (const run of this.#running.values()) run.interrupt();
@@ -115,7 +118,7 @@ export class TaskRunner {
     const { clock, random, queueLengths, log } = this.#options;
     return new WorkQueue({
       name,
-      // To plan, all of them: it is the shares that let only some run.
+      // Every live task may be planned concurrently; the worker shares limit how many run.
       concurrency: queueLengths[name],
       backoff: { minDelayMs: 100, maxDelayMs: 5_000 },
       clock,
@@ -158,7 +161,7 @@ export class TaskRunner {
       if (outcome !== "waiting_for_worker") this.#releaseWorker(taskId);
     }
     if (outcome === "ended") this.#forget(taskId);
-    // One that was stopped while it was being put back: from here on its end is heard of, but not before.
+    // The task was stopped while it was being put back, so its end is published only now.
     else if (!this.#closing && (await this.#isOver(taskId))) this.#forget(taskId);
   }
 
@@ -169,7 +172,7 @@ export class TaskRunner {
     });
   }
 
-  /** It has ended, and so has the work on it: its locks are free. */
+  /** Releases all that this process holds for the task: the task has ended and its work has settled. */
   #forget(taskId: number): void {
     this.#taken.delete(taskId);
     this.#waiting.delete(taskId);
@@ -231,13 +234,13 @@ export class TaskRunner {
         return "waiting";
       }
       this.#noteWait(taskId);
-      // The plan is current, because nothing was awaited since. A task that waits for a lock is planned anew.
+      // Nothing was awaited since the plan, so the plan is current. A task that waits for a lock is planned anew.
       const { isTaken, durable } = this.#take(taskId);
       if (!isTaken || !step.recordsFirst) await durable;
       if (!isTaken) continue;
       const [ending] = await Promise.all([this.#runStep(step, run), durable]);
       if (ending === "interrupted") {
-        // The event log closes after the runner.
+        // Flushed here because the event log closes after the runner.
         await this.#options.taskLog.flush(taskId);
         return "waiting";
       }
@@ -248,7 +251,7 @@ export class TaskRunner {
     }
   }
 
-  /** It waits for a lock no more, if it did. */
+  /** Ends the task's lock wait, if any, and records the duration. */
   #noteWait(taskId: number): void {
     const waits = this.#waiting.get(taskId);
     if (waits === undefined) return;
@@ -257,7 +260,7 @@ export class TaskRunner {
     histogramOf(directorMetrics.lockWait).record(waitedMs / 1_000, { queue: waits.queue });
   }
 
-  /** A task that gets no worker keeps what orders it among its like alone, so that it is in nobody else's way. */
+  /** Without a worker the task keeps only its ordering locks, so that it blocks no other task. */
   #takeWorker({ taskId, queue }: Task, { cpis }: Step): boolean {
     const { hasWorker, next } = this.#shares[queue].take(taskId, cpis);
     if (next !== undefined) this.enqueue({ taskId: next, queue });
@@ -279,7 +282,7 @@ export class TaskRunner {
     });
   }
 
-  /** It is not taken when it was stopped in the meantime. */
+  /** Records the task's start. `isTaken` is false when the task was stopped in the meantime. */
   #take(taskId: number): { readonly isTaken: boolean; readonly durable: Promise<void> } {
     const { tablet, clock, times } = this.#options;
     const again = this.#taken.has(taskId);
@@ -331,7 +334,7 @@ export class TaskRunner {
       const { result } = end(task, how, clock.nowMs());
       run.failure(result, how.event === "heed" ? CODES.taskCancelled : (how.code ?? CODES.any));
     }
-    // In one turn, so that they share a commit. Whoever sees the end has seen all lines.
+    // Flushed in the same turn, so that both logs share a commit. A client that sees the end can then read all lines.
     void events.flush();
     await taskLog.flush(taskId);
     const ended = await tablet.transact((tx) => {
@@ -352,7 +355,7 @@ export class TaskRunner {
     return { event: "fail", result: this.#textOf(taskId, error), failure: failureOf(error), code: codeOf(error) };
   }
 
-  /** Errors of the domain are for the user; anything else is a bug, and goes to the log. */
+  /** Returns the message of a domain error, which is meant for the user. Logs any other error, because it is a bug. */
   #textOf(taskId: number, error: unknown): string {
     if (error instanceof DomainError) return messageOf(error);
     this.#options.log.error({ taskId, error }, "a task failed by a bug");
@@ -360,7 +363,7 @@ export class TaskRunner {
   }
 }
 
-/** A failed CPI call is shown by its cause, which is what the CPI answered. */
+/** Returns the failure for clients. A failed CPI call is reported by its cause, the CPI's own error. */
 function failureOf(error: unknown): TaskFailure | undefined {
   if (!(error instanceof DomainError)) return undefined;
   const shown = error.reason === "CPI_CALL" && error.cause instanceof DomainError ? error.cause : error;

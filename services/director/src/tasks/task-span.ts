@@ -2,14 +2,19 @@ import { context, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } f
 import type { Job, Task } from "../store/task.js";
 import type { TaskRun } from "./task-run.js";
 
-/** The trace that is active, as a task keeps it: the task runs later, perhaps in another process. Undefined for none. */
+/**
+ * Returns the active trace context, to be stored with a task that runs later, perhaps in another process; undefined for
+ * none.
+ */
 export function activeTraceParent(): string | undefined {
   const headers: { traceparent?: string } = {};
   propagation.inject(context.active(), headers);
   return headers.traceparent;
 }
 
-/** Advances a task within the trace of the request that started it; the task's debug output names that. */
+/**
+ * Runs the work in a span of the trace of the request that started the task. The task's debug output names the trace.
+ */
 export function inTaskSpan<Result>(
   task: Task | undefined,
   run: Pick<TaskRun, "taskId" | "requestId" | "output">,

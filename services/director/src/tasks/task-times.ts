@@ -17,7 +17,9 @@ export interface TaskTimesOptions {
   readonly checkIntervalMs: number;
 }
 
-/** Stops tasks that hold a lock past its deadline or run too long, and ends those that waited too long for a lock. */
+/**
+ * Stops tasks that exceed a lock deadline or their maximum run time. Fails tasks that exceed the wait time for a lock.
+ */
 export class TaskTimes {
   readonly #options: TaskTimesOptions;
   readonly #begun = new Map<number, { readonly atMs: number; readonly queue: TaskQueue }>();
@@ -37,7 +39,7 @@ export class TaskTimes {
     await this.#loop;
   }
 
-  /** A worker has taken the task; only the first time counts. */
+  /** Starts the task's run timer when a worker takes the task for the first time. */
   begin(task: Task): void {
     if (this.#begun.has(task.taskId)) return;
     this.#begun.set(task.taskId, { atMs: this.#options.clock.monotonicMs(), queue: task.queue });
@@ -82,7 +84,7 @@ export class TaskTimes {
     });
   }
 
-  /** Only one that waits: had it just been granted the lock, it may run already. */
+  /** Fails the task only while it is queued, because it may have been granted the lock and run already. */
   async #fail(given: GivenUpWait): Promise<void> {
     await this.#options.tablet.transact((tx) => {
       const task = tx.tasks.get(taskKey(given.taskId));

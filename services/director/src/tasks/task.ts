@@ -33,19 +33,19 @@ export function resume(task: Task): Task {
 }
 
 /**
- * The events of a task. A worker takes it, or puts it back because it waits for a lock; somebody stops it; its job
- * succeeds, fails, or has heeded the stop.
+ * The events of a task's state machine. take: a worker runs the task. put_back: the task waits for a lock. stop: an
+ * operator or a timeout stops the task. heed: the job has ended early because of the stop.
  */
 type TaskEvent = "resume" | "take" | "put_back" | "stop" | "succeed" | "fail" | "heed";
 
-/** "stopped" stands for the end that the stop names. */
+/** "stopped" stands for the end state that the stop names. */
 const TRANSITIONS: Readonly<Record<TaskEvent, Partial<Record<TaskState, TaskState | "stopped">>>> = {
   resume: { held: "queued" },
-  // Processing already: the director that took it died. It is run again.
+  // A processing task whose director died is taken again.
   take: { queued: "processing", processing: "processing" },
   put_back: { queued: "queued", processing: "queued" },
   stop: { queued: "stopped", held: "stopped", processing: "cancelling", cancelling: "cancelling" },
-  // A job that got through although it was asked to stop has succeeded, and says so.
+  // A job that finishes despite a stop request has succeeded.
   succeed: { queued: "done", processing: "done", cancelling: "done" },
   fail: { queued: "error", processing: "error", cancelling: "error" },
   heed: { cancelling: "stopped" },
@@ -61,7 +61,10 @@ function nextState(task: Task, event: TaskEvent, stop: Stop | null): TaskState {
   return next === "stopped" ? (stop?.as ?? "cancelled") : next;
 }
 
-/** `again`: this director had it already and had put it back, so that it is no further attempt. */
+/**
+ * Returns the task as processing. `again` means that this director had taken the task and put it back, which does not
+ * count as another attempt.
+ */
 export function take(task: Task, nowMs: number, { again }: { readonly again: boolean }): Task {
   return {
     ...task,
@@ -75,7 +78,7 @@ export function putBack(task: Task): Task {
   return { ...task, state: nextState(task, "put_back", null) };
 }
 
-/** The first reason to stop stands. Ends a task that nobody works on. */
+/** Records a stop request; the first request wins. A task without a worker ends at once. */
 export function requestStop(task: Task, stop: Stop, nowMs: number): Task {
   const kept = task.stop ?? stop;
   const state = nextState(task, "stop", kept);
@@ -84,7 +87,7 @@ export function requestStop(task: Task, stop: Stop, nowMs: number): Task {
     : ended({ ...task, stop: kept }, state, kept.why, nowMs);
 }
 
-/** Returns the task with a more precise job. */
+/** Returns the task with its job replaced by a more precise job. */
 export function redirected(task: Task, job: Job): Task {
   return { ...task, type: job.type, job };
 }
@@ -97,7 +100,7 @@ export type TaskEnd =
       readonly failure?: TaskFailure | undefined;
       readonly code?: number | undefined;
     }
-  /** With what is not known of its last act. */
+  /** `unknown` describes a last action whose outcome is unknown. */
   | { readonly event: "heed"; readonly unknown?: string };
 
 export function end(task: Task, how: TaskEnd, nowMs: number): Task {

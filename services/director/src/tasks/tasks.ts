@@ -11,7 +11,7 @@ import { newTask, requestStop, resume } from "./task.js";
 import { activeTraceParent } from "./task-span.js";
 import { shareNameOf } from "./worker-shares.js";
 
-/** Node takes more for 1. */
+/** Maximum delay of Node's timers; Node replaces a larger delay by 1 ms. */
 const MAX_TIMER_MS = 2_147_483_647;
 
 export interface TasksOptions {
@@ -19,11 +19,14 @@ export interface TasksOptions {
   readonly endedTasks: Pick<EndedTasks, "get">;
   readonly changes: Changes<number>;
   readonly clock: Clock;
-  /** Most tasks of each queue that have not ended. */
+  /** Maximum live tasks in each queue. */
   readonly queueLengths: Readonly<Record<TaskQueue, number>>;
-  /** The CPIs that a task may have to ask, by what is recorded now. */
+  /** Returns the CPIs that the job may call according to the recorded state. */
   readonly cpisOf: (job: Job, tables: DirectorTables) => readonly string[];
-  /** Hears of a task in the turn in which it is recorded, before that is durable: what it records next shares the commit. */
+  /**
+   * Called in the turn in which a task is recorded, before the record is durable, so that follow-up records share the
+   * commit.
+   */
   readonly onRecorded: (task: Task) => void;
   readonly answerMarginMs: number;
 }
@@ -32,24 +35,27 @@ export interface WantedTask {
   readonly job: Job;
   readonly queue: TaskQueue;
   readonly description: string;
-  /** Which deployment it is about, as far as is known; empty for none. */
+  /** The task's deployment as far as known; empty for none. */
   readonly deployment: string | ((tables: DirectorTables) => string);
-  /** Decides on the state of this moment whether to accept it; throws to refuse. */
+  /** Checks the request against the current state; throws to refuse it. */
   readonly check?: (tables: DirectorTables) => void;
-  /** A task that has not ended and is the same: it is answered instead. By default each is one of its own. */
+  /**
+   * Returns true for a live task that is equivalent; the caller gets that task instead of a new task. Absent means that
+   * every request starts a new task.
+   */
   readonly joins?: (task: Task) => boolean;
-  /** Hears its number before anybody can run it. */
+  /** Called with the task's number before the task can run. */
   readonly onNumbered?: (taskId: number) => void;
-  /** Hears of a number that it could not be recorded under: this process will never run it. */
+  /** Called with the number of a task that could not be recorded, so this process never runs the task. */
   readonly onNotRecorded?: (taskId: number) => void;
 }
 
-/** The part of a call that says how long it waits. */
+/** The deadline and the cancellation of a waiting call. */
 type Waiting = Pick<CallContext, "deadlineAtMs" | "signal">;
 
 type NoteOfTask = (tx: DirectorTransaction, task: Task) => void;
 
-/** The durable side of tasks, for handlers: what is written here, the runner hears of and acts on. */
+/** Records and reads tasks for handlers. The runner watches the same records and acts on them. */
 export class Tasks {
   readonly #options: TasksOptions;
 
@@ -57,7 +63,7 @@ export class Tasks {
     this.#options = options;
   }
 
-  /** Records a task. Once this resolves it will be run, whatever happens to this process. */
+  /** Records a task. The task is durable once this resolves, so it runs even if the process dies. */
   async start(call: Asking & Pick<CallContext, "contextId">, wanted: WantedTask): Promise<Task> {
     let numbered: number | undefined;
     const onNumbered = (taskId: number): void => {
@@ -113,11 +119,11 @@ export class Tasks {
   async get(taskId: number): Promise<Task> {
     const { tablet, endedTasks } = this.#options;
     const task = await tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
-    // It may have been put away between the two, never brought back.
+    // A task missing in both reads does not exist, because tasks move only from the tablet into the log.
     return task ?? (await endedTasks.get(taskId)) ?? notFound(taskId);
   }
 
-  /** Asks a task to stop; `note` is called in the same transaction. */
+  /** Requests a task's stop; `note` runs in the same transaction. */
   stop(taskId: number, stop: Stop, note: NoteOfTask): Promise<Task> {
     return this.#change(taskId, (tx, task) => {
       const stopped = stopTask(tx, task, stop, this.#options.clock.nowMs());
@@ -126,7 +132,7 @@ export class Tasks {
     });
   }
 
-  /** Lets a task that was restored from a backup run; `note` is called in the same transaction. */
+  /** Releases a task that was restored from a backup to run; `note` runs in the same transaction. */
   resume(taskId: number, note: NoteOfTask): Promise<Task> {
     return this.#change(taskId, (tx, task) => {
       const resumed = resume(task);
@@ -136,7 +142,7 @@ export class Tasks {
     });
   }
 
-  /** `change` refuses tasks that have ended, wherever they are. */
+  /** Applies `change` to a task in the tablet or in the log; `change` throws for ended tasks. */
   async #change(taskId: number, change: (tx: DirectorTransaction, task: Task) => Task): Promise<Task> {
     const { tablet, endedTasks } = this.#options;
     const changed = await tablet.transact((tx) => {
@@ -148,7 +154,7 @@ export class Tasks {
     return tablet.transact((tx) => change(tx, ended));
   }
 
-  /** The task once it has ended, or as it is when the call's deadline is near. */
+  /** Returns the task once it has ended, or its current state when the call's deadline is near. */
   whenEnded(taskId: number, call: Waiting): Promise<Task> {
     return ofStarted(taskId, this.#whenEnded(taskId, call));
   }
@@ -169,14 +175,17 @@ function sameIn({ tasks }: DirectorTables, queue: TaskQueue, isSame: (task: Task
   return [...tasks.by("liveByQueue", queue)].find((task) => task.state !== "cancelling" && isSame(task));
 }
 
-/** Returns the teams of the task's deployment, present or future. */
+/** Returns the teams of the task's existing deployment, or of the deployment that the task will create. */
 function teamsOf({ deployments }: DirectorTables, name: string, job: Job): readonly string[] {
   const deployment = deployments.get(name);
   if (deployment !== undefined) return deployment.teams ?? [];
   return job.type === "update_deployment" ? (job.teams ?? []) : [];
 }
 
-/** The task is there, whatever keeps it from being seen: a caller that is told "not done" would start a second. */
+/**
+ * Awaits a result of a task that was started. Failures to read the result get the outcome "unknown", because a caller
+ * that is told "not done" would start a second task.
+ */
 export async function ofStarted<Result>(taskId: number, seeing: Promise<Result>): Promise<Result> {
   try {
     return await seeing;
@@ -196,7 +205,7 @@ function notFound(taskId: number): never {
   });
 }
 
-/** Within a transaction. */
+/** Requests the task's stop within a transaction; throws InvalidStateError if the task has ended. */
 export function stopTask(tx: DirectorTransaction, task: Task, stop: Stop, nowMs: number): Task {
   const { taskId } = task;
   if (hasEnded(task)) {

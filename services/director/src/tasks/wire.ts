@@ -28,7 +28,7 @@ const TASK_QUEUES: Readonly<Record<TaskQueue, WireTaskQueue>> = {
   vendor_methods: WireTaskQueue.VENDOR_METHODS,
 };
 
-/** Undefined for a state that no task can be in. */
+/** Returns the task state; undefined for a wire value that is not a task state. */
 export function decodeTaskState(state: WireTaskState): TaskState | undefined {
   return (Object.keys(TASK_STATES) as TaskState[]).find((each) => TASK_STATES[each] === state);
 }
@@ -54,7 +54,7 @@ export function encodeTask(task: Task): WireTask {
   };
 }
 
-// Numbers of google.rpc.Code.
+// Codes of google.rpc.Code.
 const CANCELLED = 1;
 const UNKNOWN = 2;
 const DEADLINE_EXCEEDED = 4;

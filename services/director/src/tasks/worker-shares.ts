@@ -1,13 +1,13 @@
-/** The share of tasks that have to do with these CPIs. */
+/** Returns the name of the share of tasks that call exactly these CPIs. */
 export const shareNameOf = (cpis: readonly string[]): string => JSON.stringify([...new Set(cpis)].sort());
 
-/** The last of so many places of a queue are kept for shares that have few. */
+/** The fraction of a queue's places kept for shares with few tasks. */
 const PLACES_PER_KEPT_ONE = 6;
 const FEW_TASKS = 2;
 
 /**
- * Returns true when a queue has room for another task of a share. The last sixth of its places is for shares with
- * hardly a task.
+ * Returns true when the queue admits another task of the share. The last sixth of the places is kept for shares with
+ * fewer than FEW_TASKS tasks.
  */
 export function mayJoin(queue: { readonly ofShare: number; readonly length: number; readonly limit: number }): boolean {
   const { ofShare, length, limit } = queue;
@@ -15,29 +15,29 @@ export function mayJoin(queue: { readonly ofShare: number; readonly length: numb
   return length < (ofShare < FEW_TASKS ? limit : limit - kept);
 }
 
-/** The most of so many places that one login may take at a time; the others stay free for other logins. */
+/** Returns the maximum of places that a single login may occupy; the rest stays free for other logins. */
 export const placesPerLogin = (places: number): number => Math.ceil(places / 2);
 
-/** A task that got a worker, so that it may go on. */
+/** The outcome of a worker request. */
 export interface Taken {
   readonly hasWorker: boolean;
-  /** The task that has got the worker of another share instead, if one had waited for it. */
+  /** The task that receives the worker which this task held in another share, if a task waited for it. */
   readonly next: number | undefined;
 }
 
 /**
- * The workers of one queue: a share of so many for each set of CPIs that tasks ask. A task waits only for tasks of its own
- * share, which ask the same CPIs: a CPI that hangs keeps nobody waiting who does not ask it, and a task that asks it and
- * others waits with its like. Whoever gets no worker waits in line for the next one of its share.
+ * The workers of a queue: a fixed number for each set of CPIs. A task waits only for tasks of its own share, which call
+ * the same CPIs. A hanging CPI therefore blocks no task that does not call it. A task without a worker queues for the
+ * next free worker of its share.
  */
 export class WorkerShares {
   readonly #shares = new Map<string, { readonly holders: Set<number>; readonly waiting: Set<number> }>();
-  /** Which share a task holds a worker of, or waits for. */
+  /** The share in which a task holds or awaits a worker. */
   readonly #shareOf = new Map<number, string>();
 
   constructor(private readonly workersPerShare: number) {}
 
-  /** Gives the task a worker, or a place in line. A task that has to do with other CPIs by now changes its share. */
+  /** Assigns a worker to the task, or queues the task. A task whose CPIs have changed moves to the other share. */
   take(taskId: number, cpis: readonly string[]): Taken {
     const name = shareNameOf(cpis);
     const present = this.#shareOf.get(taskId);
@@ -51,7 +51,7 @@ export class WorkerShares {
     return { hasWorker, next };
   }
 
-  /** The task needs no worker any more. Returns the task that has got it instead, if one has waited. */
+  /** Releases the task's worker. Returns the waiting task that receives the worker, if any. */
   release(taskId: number): number | undefined {
     const name = this.#shareOf.get(taskId);
     const share = name === undefined ? undefined : this.#shares.get(name);

@@ -5,8 +5,8 @@ import type { JobOf } from "../store/task.js";
 type CallJob = JobOf<"call_vendor_method">;
 
 /**
- * Asynchronous calls' unwritten state: secret arguments, and calls that the director's own drivers have begun. It ends
- * with this director, as the processes of its drivers do.
+ * In-memory state of asynchronous calls: secret arguments, and the calls begun by the director's own drivers. The state
+ * ends with this process, as the driver processes do.
  */
 export class CallMemory {
   readonly #secrets = new Map<number, JsonObject>();
@@ -16,15 +16,18 @@ export class CallMemory {
     if (Object.keys(secrets).length > 0) this.#secrets.set(taskId, secrets);
   }
 
-  /** With those that are secret; undefined when these were known to a director that has ended. */
+  /**
+   * Returns the arguments with their secrets; undefined when the secrets were held by a director process that has
+   * ended.
+   */
   argsOf(taskId: number, { args, secretArgs }: CallJob): JsonObject | undefined {
-    // Former versions recorded them all.
+    // Earlier versions recorded secret arguments, too.
     if (secretArgs.every((name) => Object.hasOwn(args, name))) return args;
     const secrets = this.#secrets.get(taskId);
     return secrets && { ...args, ...secrets };
   }
 
-  /** The task has ended. */
+  /** Forgets a task that has ended. */
   forget(taskId: number): void {
     this.#secrets.delete(taskId);
     this.kept.forget(String(taskId));

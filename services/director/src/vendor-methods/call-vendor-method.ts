@@ -18,17 +18,17 @@ import { lockOf } from "./node-lock.js";
 
 type CallJob = JobOf<"call_vendor_method">;
 
-/** Nodes of which the last error is kept. The oldest is forgotten beyond it. */
+/** Maximum of nodes with a stored last error; the oldest is dropped beyond it. */
 const MAX_LAST_ERRORS = 10_000;
 const RETRY_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 
 /**
- * Runs an asynchronous method. By whom it is run is recorded before it is: that start of an agent, or of this director,
- * runs it once, however often it is asked, and no other one begins it again.
+ * Runs an asynchronous method. The start id of the agent or director that runs the method is recorded first. That
+ * process runs the method once, however often it is requested, and no other process starts the method again.
  */
 export const callVendorMethod: Planner<"call_vendor_method", VendorJobContext> = (context, job) => ({
   locks: job.exclusiveLock && job.nodeId !== "" ? [lockOf(job.nodeId)] : [],
-  // Tasks of one node, or of one driver, share workers: none that hangs keeps others waiting.
+  // Tasks of the same node or driver share workers, so that a hanging node or driver blocks no others.
   cpis: [job.nodeId === "" ? `driver ${job.driver}` : `node ${job.nodeId}`],
   run: async (run) => {
     try {
@@ -81,7 +81,7 @@ async function inDirector({ vendors }: VendorJobContext, run: TaskRun, job: Call
   }
 }
 
-/** Asks the agent until it says what came of the call. */
+/** Polls the agent until it reports the call's outcome. */
 async function onNode(context: VendorJobContext, run: TaskRun, job: CallJob, bootId: string): Promise<string> {
   const { vendors, tablet } = context;
   const { nodeId, driver, method, httpMethod } = job;
@@ -98,7 +98,7 @@ async function onNode(context: VendorJobContext, run: TaskRun, job: CallJob, boo
         await client.cancelMethod({ callId }, { signal: run.stopping });
       }
       const options = { signal: stops ? run.stopping : run.stopped, deadlineMs: vendors.callTimeoutMs };
-      // One that is to end is not begun now, if it was not before.
+      // A call that must stop is not begun, only joined if it was begun before.
       const { outcome } = await (stops || args === undefined
         ? client.joinMethod({ bootId, callId }, options)
         : client.callMethod({ ...request, args }, options));
@@ -112,11 +112,11 @@ async function onNode(context: VendorJobContext, run: TaskRun, job: CallJob, boo
       if (error instanceof OutdatedError)
         throw new DriverError(`the agent of node ${nodeId} ended while the method ran: what it has done is not known`);
       if (run.stopping.aborted) throw error;
-      // Stopped while it was asked: now it is told to end.
+      // The task was stopped during the request, so the next round cancels the call.
       if (run.stopped.aborted && !stops) continue;
       if (stops || (error instanceof DomainError && !error.retryable))
         throw new DriverError(`what method ${method} has done on node ${nodeId} is not known: ${messageOf(error)}`);
-      // It cannot be reached, and may be at work.
+      // The agent is unreachable and may still run the method.
       await pause(context, run, failures++);
     }
   }

@@ -7,28 +7,28 @@ import type { CallMemory } from "./call-memory.js";
 import type { Nodes } from "./nodes.js";
 import type { Passthru } from "./passthru.js";
 
-/** Handlers of vendors' methods. */
+/** The dependencies of vendor method handlers. */
 export interface VendorContext extends TaskContext {
   readonly locks: LockKeeper;
   readonly passthru: Passthru;
 }
 
-/** Where vendors' methods are run. */
+/** The runners of vendor methods. */
 interface Vendors {
   /** The director's own drivers. */
   readonly host: Pick<DriverHost, "call" | "hide">;
   readonly nodes: Pick<Nodes, "find">;
   readonly memory: CallMemory;
-  /** The id of this start of the director: calls that its drivers had begun before have ended. */
+  /** The id of this director process. Calls begun by drivers of an earlier process have ended. */
   readonly startId: string;
   readonly asyncTimeoutMs: number;
-  /** The time for an agent to answer that a method goes on. */
+  /** The time within which an agent must report that a method is still running. */
   readonly callTimeoutMs: number;
   /** In [0, 1), for jitter. */
   readonly random: () => number;
 }
 
-/** Jobs that call vendors' methods. */
+/** The dependencies of vendor method jobs. */
 export interface VendorJobContext {
   readonly tablet: DirectorTablet;
   readonly clock: Clock;

@@ -50,7 +50,7 @@ export async function callMethod(
     httpMethod: (request.httpMethod || "POST").toUpperCase(),
     args,
     wait,
-    // The role was looked at: operators may call everything.
+    // The role was checked before; operators may call every method.
     authorise: () => undefined,
   });
   if (!outcome.async) return { outcome: { $case: "value", value: outcome.value } };
@@ -81,7 +81,7 @@ export async function listDrivers(
     drivers: drivers.map(({ name, package: from, state, problem }) => ({
       name,
       package: from,
-      // An agent of another version may have other states.
+      // Agents of other versions may report unknown states.
       state: DriverState[state.toUpperCase() as keyof typeof DriverState] ?? DriverState.UNSPECIFIED,
       problem,
     })),

@@ -1,6 +1,6 @@
 import type { LockName } from "../locks/locks.js";
 
-/** The lock of a node, for methods that need it. */
+/** Returns the name of a node's exclusive lock. */
 export function lockOf(nodeId: string): LockName {
   return { type: "node", resource: nodeId };
 }

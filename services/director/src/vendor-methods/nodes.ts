@@ -10,9 +10,9 @@ type AgentDriverClient = Client<typeof AgentDriverServiceDefinition>;
 type RegistryClient = Pick<Client<typeof DiskRegistryServiceDefinition>, "getHost">;
 
 export interface NodesOptions {
-  /** Asked in turn. */
+  /** Queried in order. */
   readonly registries: readonly RegistryClient[];
-  /** The certificate that answers must be of that host. */
+  /** Connects to an agent, whose certificate must be the node's. */
   readonly connect: (nodeId: string, address: string) => AgentDriverClient;
   readonly limits: {
     readonly requestTimeoutMs: number;
@@ -22,11 +22,11 @@ export interface NodesOptions {
   readonly clock: Clock;
 }
 
-/** A node whose agent has said what can be called there. */
+/** A node with the methods that its agent offers. */
 export interface Node {
   readonly nodeId: string;
   readonly client: AgentDriverClient;
-  /** The id of this start of the node's agent. */
+  /** The start id of the node's agent. */
   readonly bootId: string;
   readonly revision: string;
   readonly callable: VendorMethods;
@@ -40,10 +40,10 @@ interface Connection {
   askedAtMs: number;
 }
 
-/** Finds the agents of nodes, and remembers for a while what they said. */
+/** Finds the agents of nodes and caches their answers. */
 export class Nodes {
   readonly #options: NodesOptions;
-  /** The one that was used last comes last. */
+  /** Sorted by last use, most recent last. */
   readonly #connections = new Map<string, Connection>();
 
   constructor(options: NodesOptions) {
@@ -55,7 +55,10 @@ export class Nodes {
     this.#connections.clear();
   }
 
-  /** Throws NotFoundError for a node that no registry knows. `fresh` asks its agent in any case. */
+  /**
+   * Returns the node with its methods. Throws NotFoundError for a node that no registry knows. `fresh` bypasses the
+   * cache.
+   */
   async find(nodeId: string, signal: AbortSignal, { fresh = false } = {}): Promise<Node> {
     const { clock, limits } = this.#options;
     const known = this.#connections.get(nodeId);
@@ -78,7 +81,7 @@ export class Nodes {
     return connection.node;
   }
 
-  /** Throws NotFoundError for a node that no registry knows. Its agent is not asked. */
+  /** Throws NotFoundError for a node that no registry knows. Does not contact the agent. */
   async requireKnown(nodeId: string, signal: AbortSignal): Promise<void> {
     if (!this.#connections.has(nodeId)) await this.#addressOf(nodeId, signal);
   }
@@ -121,7 +124,7 @@ export class Nodes {
   }
 }
 
-/** Returns the error of a request that begins no method: retryable, even if the outcome of the request is unknown. */
+/** Returns the error of a request that starts no method. Such a request is retryable even if its outcome is unknown. */
 export function nothingBegun(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted || !(error instanceof DomainError) || !error.retryable || error.outcome !== "unknown")
     return error;
@@ -145,7 +148,7 @@ function callableOf(drivers: readonly VendorDriver[]): VendorMethods {
   };
 }
 
-/** One that is not known is not lower than the highest. */
+/** An unknown scope counts as admin, the highest scope. */
 function scopeOf(scope: string): VendorScope {
   return scope === "read" || scope === "call" ? scope : "admin";
 }

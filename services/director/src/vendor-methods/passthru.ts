@@ -36,15 +36,15 @@ export type Target =
   | { readonly kind: "node"; readonly nodeId: string }
   | { readonly kind: "driver"; readonly driver: string };
 
-/** A method as somebody wants it called. */
+/** A requested method call. */
 export interface WantedCall {
   readonly target: Target;
   readonly method: string;
   readonly httpMethod: string;
   readonly args: JsonObject;
-  /** Queue for the node's lock instead of being refused. */
+  /** Waits for the node's lock instead of failing. */
   readonly wait: boolean;
-  /** Throws unless the caller may call methods of that scope. */
+  /** Throws unless the caller may call methods of the scope. */
   readonly authorise: (scope: VendorScope) => void;
 }
 
@@ -64,7 +64,7 @@ export interface PassthruOptions {
   readonly syncTimeoutMs: number;
 }
 
-/** A found method, and how it is called there. */
+/** A found target with its methods and the function to call them. */
 interface Callable {
   readonly nodeId: string;
   readonly methods: VendorMethods;
@@ -77,10 +77,10 @@ interface CallOptions {
 }
 
 const RETRY_LOCKED_MS = 1_000;
-/** How often the methods of a node may have changed between being listed and being called. */
+/** Maximum retries when a node's methods have changed between listing and calling. */
 const MAX_CHANGES = 3;
 
-/** The one way in which vendors' methods are found, allowed, locked and called, for both faces. */
+/** Finds, authorizes, locks and calls vendor methods for both the gRPC and the HTTP API. */
 export class Passthru {
   readonly #options: PassthruOptions;
 
@@ -92,7 +92,7 @@ export class Passthru {
     return listedMethods((await this.#callable(target, signal, true)).methods);
   }
 
-  /** Those of a node, or of this director. */
+  /** Returns the drivers of a node, or of this director for an empty id. */
   async drivers(nodeId: string, signal: AbortSignal) {
     const { host, nodes } = this.#options;
     return nodeId === "" ? host.drivers() : (await nodes.find(nodeId, signal, { fresh: true })).drivers;
@@ -122,7 +122,7 @@ export class Passthru {
     const { nodeId } = callable;
     const name = formatMethod({ nodeId, driver: method.driver, method: method.name });
     const needsLock = method.exclusiveLock && nodeId !== "";
-    // A task takes its place in the line by itself.
+    // A waiting task queues for the lock by itself.
     const lane = needsLock && !(method.async && wanted.wait) ? await this.#lock(call, wanted, nodeId, name) : undefined;
     try {
       if (method.async) return { async: true, task: await this.#start(call, wanted, callable, method, lane) };
@@ -186,7 +186,7 @@ export class Passthru {
       const { taskId } = task;
       if (lane !== undefined) lane.handOver(taskId);
       else if (exclusiveLock && nodeId !== "") locks.settle(taskId, [lockOf(nodeId)]);
-      // One that was cancelled before gives back nothing any more.
+      // A task that was cancelled before releases nothing by itself any more.
       const current = await tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
       if (current === undefined || hasEnded(current)) locks.release(taskId);
       ended("", taskId);
@@ -224,7 +224,7 @@ export class Passthru {
     );
   }
 
-  /** Tells of a call as it begins, and, by what is returned, as it ends. Nothing waits for either to be written. */
+  /** Records the start of a call as an event; the returned function records its end. Neither write is awaited. */
   #tell(
     call: CallContext,
     { args, httpMethod }: WantedCall,
@@ -311,7 +311,7 @@ function parted(args: JsonObject, secretNames: readonly string[]) {
   };
 }
 
-/** The agent has begun nothing: it was started again, is elsewhere, or has other methods by now. */
+/** Thrown when the agent has begun nothing, because it was restarted, has moved or offers other methods now. */
 class StaleNode extends Error {
   constructor(override readonly cause: unknown) {
     super(messageOf(cause));

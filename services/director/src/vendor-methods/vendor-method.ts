@@ -1,34 +1,34 @@
 import { InvalidArgumentError, type JsonObject, jsonDepthOf, problemAsJson, UnavailableError } from "@diskmesh/domain";
 
-/** The scope that a caller of a method needs. */
+/** The permission scope that a method requires. */
 export type VendorScope = "read" | "call" | "admin";
 
-/** One method that a driver publishes, as it is called. */
+/** A method that a driver offers. */
 export interface VendorMethod {
   readonly driver: string;
   readonly name: string;
-  /** In capitals. */
+  /** In upper case. */
   readonly httpMethods: readonly string[];
   readonly async: boolean;
   readonly description: string;
   readonly scope: VendorScope;
-  /** True when it needs its node's lock. */
+  /** True when the method needs its node's lock. */
   readonly exclusiveLock: boolean;
-  /** JSON schema of its arguments. */
+  /** JSON schema of the arguments. */
   readonly schema: JsonObject;
 }
 
-/** The methods of a node, or of a driver. */
+/** The methods of a node or driver. */
 export interface VendorMethods {
-  /** In the order of their drivers in the config. */
+  /** In the configured order of the drivers. */
   readonly methods: readonly VendorMethod[];
-  /** Drivers that take every name that is no method's. */
+  /** Drivers that accept every undeclared method name. */
   readonly catchAlls: readonly Omit<VendorMethod, "name">[];
-  /** Packages of drivers that have not told their methods yet. */
+  /** Packages of drivers that have not reported their methods yet. */
   readonly starting: readonly string[];
 }
 
-/** Returns all methods by the names that they are called by: their own, or `driver.method` where drivers share one. */
+/** Returns all methods by their callable names: the method name, or `driver.method` when drivers share the name. */
 export function listedMethods({ methods }: VendorMethods): VendorMethod[] {
   const counts = new Map<string, number>();
   for (const { name } of methods) counts.set(name, (counts.get(name) ?? 0) + 1);
@@ -41,8 +41,8 @@ export function listedMethods({ methods }: VendorMethods): VendorMethod[] {
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 /**
- * `called` is a method's name, or `driver.method`. Throws InvalidArgumentError where there is no such method, where
- * several drivers have it, and where it has not that verb; UnavailableError where a driver that starts may have it.
+ * Returns the method for a name or `driver.method`. Throws InvalidArgumentError when no driver or several drivers have
+ * the method, or when it does not accept the verb. Throws UnavailableError when a starting driver may have it.
  */
 export function chosenMethod(of: VendorMethods, called: string, httpMethod: string): VendorMethod {
   const [, driver, name = ""] = /^(?:([^.]*)\.)?(.*)$/.exec(called) ?? [];
@@ -62,12 +62,12 @@ export function chosenMethod(of: VendorMethods, called: string, httpMethod: stri
   return method;
 }
 
-/** Returns the packages of drivers that have not told their methods yet. */
+/** Returns the packages of drivers that have not reported their methods yet. */
 export function startingOf(drivers: readonly { readonly package: string; readonly state: string }[]): string[] {
   return drivers.filter(({ state }) => state === "starting").map((driver) => driver.package);
 }
 
-/** Returns a retryable error about a thing that may be there once these drivers have started. */
+/** Returns a retryable error for an object that may appear once the drivers have started. */
 export function stillStarting(missing: string, packages: readonly string[]): UnavailableError {
   return new UnavailableError(`${missing}: ${packages.join(", ")} still starts`, {
     about: { driver: packages.join(", ") },
@@ -81,14 +81,14 @@ function qualified(driver: string, method: string): string {
   return `${driver}.${method}`;
 }
 
-/** Limits of the arguments of a call, whichever API it comes by. */
+/** Limits of a call's arguments in every API. */
 export const MAX_ARGUMENTS_DEPTH = 25;
 export const MAX_ARGUMENTS_BYTES = 1024 * 1024;
 
-/** Argument names that have another meaning in drivers. */
+/** Argument names with a special meaning in drivers. */
 const RESERVED = ["http_method", "task"];
 
-/** Throws InvalidArgumentError for arguments that no method can take as they are. */
+/** Throws InvalidArgumentError for arguments that no method can accept. */
 export function refuseUnfit(args: JsonObject): void {
   const name = RESERVED.find((each) => Object.hasOwn(args, each));
   if (name !== undefined) throw new InvalidArgumentError(`The parameter '${name}' is reserved: no method can take it`);
@@ -96,7 +96,7 @@ export function refuseUnfit(args: JsonObject): void {
   if (problem !== undefined) throw new InvalidArgumentError(`The arguments cannot be passed on: ${problem}`);
 }
 
-/** Throws InvalidArgumentError for arguments beyond the limits that a body over HTTPS has. */
+/** Throws InvalidArgumentError for arguments beyond the limits of an HTTP body. */
 export function refuseTooLarge(args: JsonObject): void {
   const text = JSON.stringify(args);
   if (Buffer.byteLength(text) > MAX_ARGUMENTS_BYTES)
@@ -107,7 +107,7 @@ export function refuseTooLarge(args: JsonObject): void {
 
 const ABOUT_ARGS = { about: { field: "args" } };
 
-/** Returns typed text in a form that fits in a line. */
+/** Returns user input in a form that fits in a line. */
 function printable(text: string): string {
   return NAME.test(text) ? text : JSON.stringify(text.slice(0, 64));
 }

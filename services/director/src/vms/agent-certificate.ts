@@ -8,12 +8,13 @@ import type { JsonObject } from "../store/json.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import type { VmJobContext } from "./context.js";
 
-/** A renewal reached the agent within a minute or two before. */
+/** Short, because the agent renewals only pick agents that were heard recently. */
 const AWAY_AFTER_MS = 5_000;
 
 /**
- * The env of a create_vm with a certificate of the agent's own, which NATS takes from now on. Its private key is made for
- * this call and not stored: a later call gets another one. Env as it is where the manifest gives one, or nobody signs.
+ * Returns the env of create_vm with a new certificate for the agent, which NATS accepts from now on. The private key is
+ * made for this call and never stored, so a repeated call gets another key. Returns the env unchanged when the manifest
+ * supplies a certificate or when no authority is configured.
  */
 export async function envOfAgent(context: VmJobContext, intended: Instance, env: JsonObject): Promise<JsonObject> {
   const { agentCertificates } = context.making;
@@ -27,8 +28,8 @@ export async function envOfAgent(context: VmJobContext, intended: Instance, env:
 }
 
 /**
- * Gives an agent another certificate, with which it restarts; the old one counts until the agent is known to have the new
- * one. Needs the instance's lock.
+ * Gives an agent a new certificate; the agent restarts with it. The old certificate stays valid until the agent is
+ * known to use the new certificate. Requires the instance's lock.
  */
 export async function renewCertificate(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { agentCertificates } = context.making;
@@ -37,7 +38,8 @@ export async function renewCertificate(context: VmJobContext, run: TaskRun, inst
   const { settings } = context.config.agents;
   const { attachTimeoutMs: timeoutMs } = context.limits.agents;
   await run.stage("Renewing certificates", formatInstance(instance), async () => {
-    // One that is away gets none: of many that were made in vain nobody would know which is used.
+    // An agent that is away gets no certificate, because repeated attempts would leave several certificates of which
+    // nobody knows which is in use.
     await context.agents.awaitAnswer(run, agentId, AWAY_AFTER_MS);
     const { key, cert } = await agentCertificates.issue(agentId);
     await changeInstance(context, instanceId, (current) => ({
@@ -45,10 +47,10 @@ export async function renewCertificate(context: VmJobContext, run: TaskRun, inst
       agentKeys: withKey(current.agentKeys, key),
     }));
     const mbus = { cert, ...(settings.mbus && { urls: settings.mbus.urls }) };
-    // The authorities of its log uploads change with the others.
+    // The CAs of the blobstore for log uploads rotate together with the certificates.
     const { blobstores } = context.making.agentSettings;
     const given = { ...NO_SETTINGS, mbus, ...(blobstores !== undefined && { blobstores }) };
-    // It answers when it is back, since only then has it taken what it was given.
+    // The agent answers after its restart, because only then has it applied the settings.
     const done = await context.agents.ask(run, agentId, "update_settings", [given], { timeoutMs });
     if (done === undefined)
       throw new NotImplementedError(
@@ -59,7 +61,7 @@ export async function renewCertificate(context: VmJobContext, run: TaskRun, inst
       ...current,
       agentKeys: current.agentKeys?.filter(({ pin }) => pin === key.pin),
     });
-    // Before it counts as done: by its heartbeats alone a restart as short as this one may stay unseen.
+    // The disks are sent before the renewal counts as done, because heartbeats alone may not reveal so short a restart.
     await tellAgentOfDisks(context, run, agentId).finally(() => changeInstance(context, instanceId, takesOne));
   });
 }

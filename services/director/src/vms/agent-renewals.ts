@@ -27,23 +27,23 @@ export interface AgentRenewalsOptions {
 interface Tried {
   readonly attempts: number;
   readonly nextAtMs: number;
-  /** The first of its keys then: another one alone is there once it has taken what it was given. */
+  /** The pin of the agent's first key at the last attempt. A different only key means that the renewal succeeded. */
   readonly pin: string;
 }
 
-/** Between tries with one agent that does not take what it is given. */
+/** Delay between attempts with an agent that does not apply its new certificate. */
 const BACKOFF: BackoffLimits = { minDelayMs: 60_000, maxDelayMs: 6 * 3_600_000 };
-/** In one task: after a change of the authority all are due. */
+/** Maximum renewals in a task; after a change of the authority every agent is due. */
 const AT_ONCE = 500;
-/** Agents beat every 30 s. One that was not heard for longer is asked nothing: it would not answer. */
+/** Agents send a heartbeat every 30 s. An agent silent for longer is skipped, because it would not answer. */
 const HEARD_WITHIN_MS = 90_000;
-/** Operators are warned of certificates of which no more is left than this share of their life. */
+/** Operators are warned when less than this fraction of a certificate's lifetime is left. */
 const LITTLE = 1 / 9;
 const WARN_EVERY_MS = 3_600_000;
 
 /**
- * Begins a task to renew certificates of agents that are heard, whenever some are due, one task at a time; forgets
- * authorities that nobody has a certificate of any more; and warns of those that will not last.
+ * Starts a task to renew due certificates of agents that send heartbeats, a task at a time. Deletes authorities that no
+ * certificate refers to any more. Warns of certificates that are about to expire.
  */
 export class AgentRenewals {
   readonly #options: AgentRenewalsOptions;
@@ -53,7 +53,6 @@ export class AgentRenewals {
   #end = () => {};
   #taskId = 0;
   #warnAtMs = 0;
-  /** The result of the last sweep; undefined before the first. */
   #seen: { readonly ending: number; readonly firstEndAtMs: number } | undefined;
   #running = Promise.resolve();
 
@@ -61,7 +60,7 @@ export class AgentRenewals {
     this.#options = options;
   }
 
-  /** Only the one director that dispatchers obey may do so. */
+  /** Must be called only on the director that dispatchers obey. */
   start(): void {
     const { agents, clock } = this.#options;
     this.#end = allEnded([
@@ -120,11 +119,11 @@ export class AgentRenewals {
     const due = found.instances.filter(
       ({ agentKeys = [], vmState, ignore }) => vmState === "running" && !ignore && isDue(agentKeys, trust, nowMs),
     );
-    // A renewed agent's tries begin anew when it is due again.
+    // Resets the attempts of renewed agents.
     const dueKeys = new Map(due.map(({ agentId, agentKeys }) => [agentId, agentKeys ?? []]));
     for (const [agentId, { pin }] of this.#tried) {
       const [first, ...others] = dueKeys.get(agentId) ?? [];
-      // The trust may change during a renewal: the agent is due again at once, though nothing failed.
+      // The trust may change during a renewal. The agent is then due again at once although no attempt failed.
       if (first === undefined || (others.length === 0 && first.pin !== pin)) this.#tried.delete(agentId);
     }
     if (!found.isBusy) await this.#renew(due.filter(({ agentId }) => this.#isReady(agentId)).slice(0, AT_ONCE));

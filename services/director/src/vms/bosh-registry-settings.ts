@@ -4,7 +4,7 @@ export function agentIdOf(settings: JsonObject): string {
   return typeof settings.agent_id === "string" ? settings.agent_id : "";
 }
 
-/** Addresses of the VM: from these its agent may read the settings without credentials, as agents of old do. */
+/** Returns the VM's addresses. Old agents read their settings from these addresses without credentials. */
 export function ipsOf(settings: JsonObject): string[] {
   const { networks } = settings;
   if (!isObject(networks)) return [];

@@ -11,10 +11,10 @@ import type { VmJobContext } from "./context.js";
 
 const STAGE = "Checking vms";
 
-/** The finding: the VM is gone, its agent does not answer, its agent has no valid certificate, or both are there. */
+/** "shut_out": the agent has no valid certificate. "there": the VM exists and its agent answers. */
 type Finding = "gone" | "silent" | "shut_out" | "there";
 
-/** Once for each task: finds out which VMs are gone and which agents do not answer. */
+/** Finds out which VMs are gone and which agents do not answer, once for each task. */
 export async function checkVms(
   context: VmJobContext,
   run: TaskRun,
@@ -24,7 +24,7 @@ export async function checkVms(
     shutOutIsLost = false,
   }: {
     readonly meant?: (all: readonly Instance[]) => readonly Instance[];
-    /** VMs whose agents have no certificate any more are to be made anew: somebody has asked for that. */
+    /** Treats VMs whose agents have no valid certificate as lost, because an operator asked to recreate them. */
     readonly shutOutIsLost?: boolean;
   } = {},
 ): Promise<undefined> {
@@ -79,7 +79,10 @@ async function findVm(
   }
 }
 
-/** Only a clear no counts. A CPI that fails is asked no more: it shall not hold up what others make. */
+/**
+ * Returns false only when the CPI states that the VM is gone. A failing CPI is not called again, so that it does not
+ * delay other VMs.
+ */
 async function hasVm(
   context: VmJobContext,
   run: TaskRun,

@@ -7,7 +7,10 @@ import type { TaskRun } from "../tasks/task-run.js";
 import type { VmJobContext } from "./context.js";
 import { deleteOutdatedVm } from "./vm-steps.js";
 
-/** Deletes one VM, after its disks were detached; its instance stays, without one. A VM that nobody knows, with whatever CPI has it. */
+/**
+ * Detaches a VM's disks and deletes the VM; its instance stays without a VM. A VM that is not recorded is deleted by
+ * the CPI that has it.
+ */
 export const deleteVm: Planner<"delete_vm", VmJobContext> = (context, { vmCid }, tables) => {
   const [instance] = tables.instances.by("byVmCid", vmCid);
   if (instance === undefined) {

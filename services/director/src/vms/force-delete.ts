@@ -15,7 +15,10 @@ import type { TaskRun } from "../tasks/task-run.js";
 import type { VmJobContext } from "./context.js";
 import { deleteInstance, forgetBoshRegistrySettings } from "./vm-steps.js";
 
-/** Deletes as much as possible. Objects that cannot be deleted stay behind, recorded only as possible orphans. */
+/**
+ * Deletes the instance with its VM and disks as far as possible. Objects that cannot be deleted are recorded as
+ * possible orphans.
+ */
 export async function deleteInstanceByForce(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   await orElse(run, deleteInstance(context, run, instance), async (reason) => {
     const orphaned = await context.tablet.transact((tx) => {
@@ -41,7 +44,7 @@ export async function deleteDiskByForce(context: VmJobContext, run: TaskRun, { n
   });
 }
 
-/** Returns the objects that a task has left behind, for its result; empty for none. */
+/** Returns the objects that the task left behind, as text for its result; empty for none. */
 export function leftBehindBy(taskId: number, orphans: Iterable<PossibleOrphan>): string {
   const left = [...orphans].filter((orphan) => orphan.taskId === taskId);
   if (left.length === 0) return "";
@@ -53,7 +56,7 @@ async function orElse(run: TaskRun, work: Promise<unknown>, leave: (reason: stri
   try {
     await work;
   } catch (error) {
-    // A task that is to stop does so, forced or not.
+    // A task that must stop stops here, also when it deletes by force.
     run.checkpoint();
     if (!(error instanceof DomainError)) throw error;
     const task = await leave(messageOf(error));
@@ -61,7 +64,10 @@ async function orElse(run: TaskRun, work: Promise<unknown>, leave: (reason: stri
   }
 }
 
-/** Returns the persistent disks, which are left over as any other, though the VM may still have it. */
+/**
+ * Deletes the instance's record and records possible orphans. Returns the persistent disks, which become orphans
+ * although the VM may still have them attached.
+ */
 function leaveBehind(
   context: VmJobContext,
   run: TaskRun,

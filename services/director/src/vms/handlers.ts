@@ -7,7 +7,6 @@ import { taskMethod } from "../tasks/task-method.js";
 type Service = Handlers<typeof VmServiceDefinition>;
 type Name = "deleteVm";
 
-/** Each method that starts a task on a VM. */
 export const vmTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
   deleteVm: taskMethod("normal", (request) => {
     const vmCid = parseCid("vm", request.vmCid);

@@ -8,9 +8,9 @@ import type { TaskRun } from "../tasks/task-run.js";
 import type { VmJobContext } from "./context.js";
 
 /**
- * Tells the agent of a VM that has answered what it is part of, in BOSH's order: its settings, for which it may restart,
- * then its instance; and learns which addresses it has found. Agents that know none of that, as those of the fleet, are
- * told nothing. Needs the instance's lock.
+ * Sends an answering agent its settings, for which it may restart, and then its instance spec, in BOSH's order. Records
+ * the addresses that the agent has found. Agents that do not support these methods, such as the fleet's, are skipped.
+ * Requires the instance's lock.
  */
 export async function introduceAgent(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { agentId, instanceId } = instance;
@@ -23,7 +23,7 @@ export async function introduceAgent(context: VmJobContext, run: TaskRun, instan
     await changeInstance(context, instanceId, (current) => withFoundAddresses(current, state));
 }
 
-/** False when the agent does not know how to be told. */
+/** Sends the instance spec; returns false when the agent does not support `apply`. */
 export async function applyTo(
   context: VmJobContext,
   run: TaskRun,

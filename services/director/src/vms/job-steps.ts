@@ -7,27 +7,27 @@ import type { VmJobContext } from "./context.js";
 import { applyTo } from "./introduce-agent.js";
 
 /**
- * Steps on the jobs of an instance whose VM is there, in BOSH's order of calls. Agents that know none of them, as those of
- * the fleet, run no jobs. All need the instance's lock.
+ * Steps on the jobs of an instance that has a VM, in BOSH's order of calls. Agents that support none of these calls,
+ * such as the fleet's, run no jobs. Every step requires the instance's lock.
  */
 
-/** The fate of an instance once its jobs are stopped. */
+/** The operation for which an instance's jobs are stopped. */
 export type StopIntent = "restart" | "stop" | "delete_vm" | "delete_instance";
 
 export interface StopOptions {
   readonly intent: StopIntent;
-  /** Neither pre-stop nor drain. */
+  /** Skips pre-stop and drain. */
   readonly skipDrain: boolean;
 }
 
-/** Time for an agent to start jobs. The update block says how long they may take to run. */
+/** Time for an agent to accept the start of jobs. The update block limits how long jobs may take to run. */
 const START_TIMEOUT_MS = 90_000;
-/** Time for jobs to stop. Jobs that run longer are left alone, as in BOSH. */
+/** Time for jobs to stop. Jobs that run longer are left running, as in BOSH. */
 const STOP_TIMEOUT_MS = 300_000;
-/** Time for the jobs' scripts of one kind (pre-start, post-start, pre-stop, post-stop), and for a drain in all. */
+/** Time for the scripts of a kind (pre-start, post-start, pre-stop, post-stop), and for the whole drain. */
 const SCRIPT_TIMEOUT_MS = 3_600_000;
 
-/** Starts the jobs, and waits until they run. */
+/** Starts the jobs and waits until they run. */
 export async function startJobs(
   context: VmJobContext,
   run: TaskRun,
@@ -40,7 +40,7 @@ export async function startJobs(
   await run.stage("Starting jobs", formatInstance(instance), async () => {
     await applyTo(context, run, instance, START_TIMEOUT_MS);
     await ask("run_script", ["pre-start", {}], SCRIPT_TIMEOUT_MS);
-    // An agent that answers and does not know what starting is has nothing to wait for.
+    // An agent that does not support `start` runs no jobs, so there is nothing to wait for.
     if ((await ask("start", [], START_TIMEOUT_MS)) !== undefined) {
       await awaitRunning(context, run, instance, watchTime);
       await ask("run_script", ["post-start", {}], SCRIPT_TIMEOUT_MS);
@@ -78,7 +78,7 @@ function textOf(value: unknown, key: string): string {
   return typeof found === "string" ? found.slice(0, 200) : "";
 }
 
-/** Stops the jobs. An agent that does not answer is an error, except where its VM goes. */
+/** Stops the jobs. An agent that does not answer is an error unless the VM is about to be deleted. */
 export async function stopJobs(
   context: VmJobContext,
   run: TaskRun,
@@ -89,7 +89,7 @@ export async function stopJobs(
   if (jobs === "stopped") return;
   const vmGoes = intent === "delete_vm" || intent === "delete_instance";
   const event = { stage: "Stopping jobs", task: formatInstance(instance) };
-  // A reader of this state knows that the jobs may not run.
+  // Recorded first: "stopping" tells readers that the jobs may not run.
   await recordJobs(context, instanceId, "stopping");
   try {
     await context.agents.awaitAnswer(run, agentId, context.limits.agents.detachTimeoutMs);
@@ -126,11 +126,14 @@ async function stopInOrder(
 
 type Ask = (method: string, args: readonly unknown[], timeoutMs?: number) => Promise<unknown>;
 
-/** A number above 0 is how long the jobs take in s; one below is when to ask again. */
+/**
+ * Runs the drain. A non-negative answer is the remaining drain time in s; a negative answer is the delay in s until the
+ * next status request.
+ */
 async function drain(context: VmJobContext, run: TaskRun, intent: StopIntent, ask: Ask): Promise<void> {
   const { clock } = context;
   const endAtMs = clock.monotonicMs() + SCRIPT_TIMEOUT_MS;
-  // An update must name what it updates to, which for an agent without jobs is nothing.
+  // `update` requires a spec argument, which is empty for an agent without jobs.
   let answer = await ask("drain", intent === "restart" ? ["update", {}] : ["shutdown"]);
   for (;;) {
     const seconds = typeof answer === "number" && Number.isFinite(answer) ? answer : 0;

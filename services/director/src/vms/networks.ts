@@ -5,46 +5,48 @@ import { findNamed } from "../specs/named.js";
 import { freeAddresses, isFree, type Network, rangeOf, type Subnet } from "../specs/subnets.js";
 import type { Json, JsonObject } from "../store/json.js";
 
-/** Addresses of a subnet among which an instance looks for its own, the lowest first. */
+/** Returns the candidate addresses of a subnet, lowest first. */
 export type FreeIn = (subnet: Subnet) => Iterable<Ip>;
 
 export interface NetworkNeeds {
   readonly group: string;
   readonly index: number;
   readonly az: string;
-  /** Addresses by network name; an instance keeps its addresses. */
+  /** Addresses by network name; the instance keeps them. */
   readonly ips: Readonly<Record<string, string>>;
-  /** Returns the addresses of a subnet to choose from, the lowest first; all that manifests do not give, when absent. */
+  /**
+   * Returns the candidate addresses of a subnet, lowest first. Absent means every address that no manifest reserves.
+   */
   readonly freeIn?: FreeIn | undefined;
-  /** Returns true when another instance has that address of that network. */
+  /** Returns true when another instance has the address on the network. */
   readonly isTaken: (network: string, ip: string) => boolean;
   /**
-   * Returns true when another deployment has it. Within the deployment, an instance with another's static address gives
-   * way.
+   * Returns true when another deployment has the address. Within the deployment, an instance that holds another
+   * instance's static address gives the address up.
    */
   readonly isForeign: (network: string, ip: string) => boolean;
 }
 
 const MOST_NAMES_LISTED = 10;
 
-/** The prefix in dynamic networks, which are IPv4's in BOSH. */
+/** Prefix in dynamic networks, which are IPv4 only in BOSH. */
 const ONE_IPV4_ADDRESS = "32";
 
 /**
- * The `prefix` that CPIs are told: the size of the block that is the VM's, not the subnet's. Some take any other value as
- * a wish for a block of addresses, and find no address in it.
+ * Returns the `prefix` for CPIs: the size of the VM's own block, not of the subnet. Some CPIs treat any other value as
+ * a request for a block of addresses and then fail to find an address in it.
  */
 function prefixOf(ip: string): string {
   return String(bitsOf(parseIp(ip)));
 }
 
-/** The networks argument of create_vm, and the addresses in it that are the instance's from now on. */
+/** The networks argument of create_vm and the addresses that the instance owns from now on. */
 export interface SettledNetworks {
   readonly networks: JsonObject;
   readonly ips: Readonly<Record<string, string>>;
 }
 
-/** Throws InvalidStateError where a network is not there, or has no address for the instance. */
+/** Throws InvalidStateError when a network does not exist or has no address for the instance. */
 export function settleNetworks(
   wanted: readonly GroupNetwork[],
   known: readonly Network[],

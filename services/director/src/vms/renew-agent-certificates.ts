@@ -8,7 +8,10 @@ import type { TaskRun } from "../tasks/task-run.js";
 import { renewCertificate } from "./agent-certificate.js";
 import type { VmJobContext } from "./context.js";
 
-/** Gives agents other certificates, each under its instance's lock; those that have got one meanwhile are passed over. */
+/**
+ * Renews agents' certificates, each under its instance's lock. Agents whose certificate was renewed in the meantime are
+ * skipped.
+ */
 export const renewAgentCertificates: Planner<"renew_agent_certificates", VmJobContext> = (
   context,
   { instanceIds },

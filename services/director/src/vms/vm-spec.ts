@@ -14,18 +14,21 @@ import { formatStemcell, type Stemcell } from "../store/stemcell.js";
 import type { VmJobContext } from "./context.js";
 import { type FreeIn, type SettledNetworks, settleNetworks } from "./networks.js";
 
-/** The plan of an instance's VM, without the facts that only its CPI can tell. */
+/** The plan of an instance's VM, without the facts that only the CPI reports. */
 export interface VmPlan extends WantedVm {
   readonly stemcell: Stemcell | undefined;
   readonly ips: Readonly<Record<string, string>>;
 }
 
-/** The CPI that would make an instance's VM now. */
+/** Returns the name of the CPI that would make the instance's VM now. */
 export function cpiFor(context: VmJobContext, tables: DirectorTables, { az }: Pick<Instance, "az">): string {
   return cpiOfAz(azNamed(context.configs.cloud.current(tables), az), context.configs.cpi.current(tables));
 }
 
-/** Returns the networks of an instance's VM by the manifest and the configs, and its addresses there, which no other instance has. */
+/**
+ * Returns the networks and addresses of an instance's VM according to the manifest and the configs. No other instance
+ * has the addresses.
+ */
 export function networksOf(
   context: VmJobContext,
   tables: DirectorTables,
@@ -45,7 +48,7 @@ export function networksOf(
   });
 }
 
-/** Returns the VM that the manifest and the configs want for an instance now. */
+/** Returns the VM that the manifest and the configs specify for an instance now. */
 export function planVm(context: VmJobContext, tables: DirectorTables, instance: Instance): VmPlan {
   const manifest = manifestOf(context, tables, instance.deployment);
   const config = context.configs.cloud.current(tables);
@@ -55,7 +58,7 @@ export function planVm(context: VmJobContext, tables: DirectorTables, instance: 
   const cpi = cpiFor(context, tables, instance);
   const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
   const chosen = wanted && chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
-  // A CPI that makes its VMs without stemcells has no reason to make them anew for another one.
+  // CPIs that ignore stemcells have no reason to recreate VMs for a new stemcell.
   const stemcell = chosen?.stemcellCid === "" ? undefined : chosen;
   const { networks, ips } = networksOf(context, tables, instance);
   const basis = {
@@ -69,7 +72,7 @@ export function planVm(context: VmJobContext, tables: DirectorTables, instance: 
   return { cpi, stemcell, ips, basis };
 }
 
-/** The whole intent, from what is recorded now. */
+/** Returns the complete VM intent from the recorded state. */
 export function intentOf(
   context: VmJobContext,
   tables: DirectorTables,

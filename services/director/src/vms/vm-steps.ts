@@ -32,9 +32,9 @@ import { applyTo, introduceAgent } from "./introduce-agent.js";
 import { stopJobs } from "./job-steps.js";
 import { cpiFor, intentOf } from "./vm-spec.js";
 
-/** Steps on one instance's VM, in the manner of those on disks. All need the instance's lock. */
+/** Steps on an instance's VM. Every step requires the instance's lock. */
 
-/** In all, with the same agent id: BOSH's number. */
+/** Maximum create_vm calls with the same agent id, as in BOSH. */
 const MAX_CREATE_TRIES = 5;
 
 export async function createVm(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
@@ -55,7 +55,7 @@ export async function createVm(context: VmJobContext, run: TaskRun, instance: In
   });
 }
 
-/** Records what is going to be asked for, unless an earlier attempt has. */
+/** Records the create_vm arguments, unless an earlier attempt recorded them. */
 async function intend(
   context: VmJobContext,
   run: TaskRun,
@@ -113,7 +113,7 @@ export async function awaitVm(context: VmJobContext, run: TaskRun, instance: Ins
       await context.agents.awaitAnswer(run, agentId, context.config.agents.readyTimeoutMs);
       await introduceAgent(context, run, instance);
     } catch (error) {
-      // The VM stays, to be looked into. The next deploy gives it another chance, then makes it anew.
+      // The VM stays for inspection. The next deploy gives the VM another chance and then recreates it.
       if (error instanceof TimeoutError) await changeInstance(context, instanceId, vmLost);
       throw error;
     }
@@ -121,13 +121,13 @@ export async function awaitVm(context: VmJobContext, run: TaskRun, instance: Ins
   });
 }
 
-/** Tells the infrastructure and the agent of a VM what it is now. */
+/** Sends the VM's current metadata to the CPI and its spec to the agent. */
 export async function describeVm(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   await applyTo(context, run, instance);
   await setVmMetadata(context, run, instance);
 }
 
-/** Has the infrastructure remember whose VM it is, with the manifest's tags. */
+/** Sets the VM's identity and the manifest's tags as metadata in the infrastructure. */
 async function setVmMetadata(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId, deployment, group, index, vmCid } = instance;
   await run.stage("Setting vm metadata", formatInstance(instance), async () => {
@@ -152,13 +152,13 @@ async function setVmMetadata(context: VmJobContext, run: TaskRun, instance: Inst
 }
 
 export interface DeletionOptions {
-  /** Its jobs run neither pre-stop nor drain before. */
+  /** Skips pre-stop and drain. */
   readonly skipDrain?: boolean;
-  /** The task that was asked to do this, so that it is done once. */
+  /** The task that requested the change, recorded so that the change happens once. */
   readonly changedByTaskId?: number | undefined;
 }
 
-/** Deletes a VM that is to be made anew, or not; the instance and its disks stay. Needs the locks of the dynamic disks, too. */
+/** Deletes an outdated VM; the instance and its disks stay. Also requires the locks of the dynamic disks. */
 export async function deleteOutdatedVm(
   context: VmJobContext,
   run: TaskRun,
@@ -167,12 +167,15 @@ export async function deleteOutdatedVm(
   { skipDrain = false, changedByTaskId }: DeletionOptions = {},
 ): Promise<void> {
   if (instance.vmState === "running") await stopJobs(context, run, instance, { intent: "delete_vm", skipDrain });
-  // Before anything is given up: an agent that cannot let go of the disk keeps its VM.
+  // Detached first: a VM whose agent cannot unmount its disk is kept.
   await detachFromVm(context, run, instance, { mustUnmount: instance.vmState === "running" });
   await deleteVm(context, run, instance, { stage: "Deleting outdated vms", because, changedByTaskId });
 }
 
-/** Detaches the VM's disks and forgets the VM, which stays if it is there. Needs the locks of the dynamic disks, too. */
+/**
+ * Detaches the VM's disks and removes the VM from the records without deleting it. Also requires the locks of the
+ * dynamic disks.
+ */
 export async function forgetVm(
   context: VmJobContext,
   run: TaskRun,
@@ -195,7 +198,7 @@ export async function forgetVm(
   await removeVm(context, run, instance, { stage: "Forgetting vm", conclude });
 }
 
-/** Detaches the VM's disks, deletes the VM, then the instance. Needs the locks of the dynamic disks, too. */
+/** Detaches the VM's disks, deletes the VM, then the instance. Also requires the locks of the dynamic disks. */
 export async function deleteInstance(
   context: VmJobContext,
   run: TaskRun,
@@ -203,7 +206,7 @@ export async function deleteInstance(
   { skipDrain = false }: DeletionOptions = {},
 ): Promise<void> {
   const { instanceId } = instance;
-  // Without the VM's id it could not be deleted. Refused: there is none.
+  // An interrupted create_vm is completed first, because deletion needs the VM's cid. A refused create_vm made no VM.
   if (instance.vmState === "creating") await tolerate(createVm(context, run, instance), (error) => error.refused);
   if (instance.vmState === "running") await stopJobs(context, run, instance, { intent: "delete_instance", skipDrain });
   const current = await context.tablet.read((tables) => tables.instances.get(instanceId));
@@ -241,7 +244,7 @@ interface VmRemoval extends Pick<DeletionOptions, "changedByTaskId"> {
   readonly stage: string;
   readonly because?: string;
   readonly remove?: (leaving: Instance) => Promise<void>;
-  /** With the record of its end. */
+  /** Runs in the transaction that records the VM's removal. */
   readonly conclude?: (leaving: Instance, tx: DirectorTransaction) => void;
 }
 
@@ -253,7 +256,7 @@ async function removeVm(
 ): Promise<void> {
   const { instanceId } = instance;
   const work = async (): Promise<void> => {
-    // From now on nobody attaches a disk to it.
+    // The recorded intent to delete keeps other tasks from attaching disks to the VM.
     const leaving = await changeInstance(context, instanceId, intendDeleteVm);
     const disks = await context.tablet.read((tables) => [...tables.disks.by("byInstance", instanceId)]);
     for (const disk of disks) await detachDisk(context, run, disk.name);
@@ -268,7 +271,7 @@ async function removeVm(
   await run.stage(stage, formatInstance(instance), work, because);
 }
 
-/** Removes the bosh-registry's settings of an agent together with its VM. */
+/** Deletes the bosh-registry settings of a VM and its agent. */
 export function forgetBoshRegistrySettings(tx: DirectorTransaction, { vmCid, agentId, vmToken }: Instance): void {
   tx.registrySettings.delete(vmCid);
   for (const agent of new Set([agentId, vmToken])) {

@@ -35,7 +35,8 @@ const networkSchema = z
     "every subnet of a manual network needs a range",
   );
 
-// BOSH's other keys are let be, so that one cloud config serves both. So are unknown ones within these.
+// Other keys of BOSH are ignored, and so are unknown keys within the known ones, so that BOSH and diskmesh can share a
+// cloud config.
 const KNOWN_KEYS = ["azs", "vm_types", "vm_extensions", "disk_types", "networks", "compilation"];
 
 const cloudConfigSchema = z.looseObject({
@@ -46,10 +47,10 @@ const cloudConfigSchema = z.looseObject({
   networks: z.array(networkSchema).nullish(),
 });
 
-/** The most names of each kind in one config. Configs are merged, and doubled names are looked for. */
+/** Maximum names of each kind in a config, because merged configs are checked for duplicates. */
 const MAX_NAMES = 10_000;
 
-/** One cloud config in BOSH's format. */
+/** Parses a cloud config in BOSH's format. */
 export function parseCloudConfig(content: string, limits: TextLimits): CloudConfig {
   const parsed = parseYaml(content, cloudConfigSchema, limits, { knownKeys: KNOWN_KEYS, issuesOf });
   if (!limits.stored) refuseManyNames(parsed, limits.what);
@@ -84,7 +85,7 @@ function* issuesOf({ networks }: z.output<typeof cloudConfigSchema>): Generator<
   }
 }
 
-/** CPIs could give VMs whole blocks of addresses; we give each one. */
+/** Yields a fault for a prefix other than a single address, because VMs get no blocks of addresses. */
 function* prefixIssues(subnet: z.output<typeof subnetSchema>, place: readonly PropertyKey[]): Generator<Issue> {
   const bits = subnet.range == null ? 32 : bitsOf(parseCidr(subnet.range).first);
   if (subnet.prefix == null || String(subnet.prefix) === String(bits)) return;

@@ -3,15 +3,15 @@ import { REDACTED } from "@diskmesh/domain";
 import { stringify } from "yaml";
 import { readYaml, storedLimits } from "./document.js";
 
-// Known to this process alone, so that a mark says nothing of what it stands for.
+// Random per process, so that a mark reveals nothing about the secret.
 const KEY = randomBytes(32);
-/** Keys of cpi-configs and manifests that may hold secrets. */
+/** Keys of cpi-configs and manifests that may contain secrets. */
 const SECRET_KEYS = ["properties", "env"];
 const MARK = /<redacted [0-9a-f]{64}>/g;
 
 /**
- * A valid config as lines that are equal when they mean the same, whatever their spelling. With `redact`, what CPIs
- * or VMs alone may know is replaced by marks, which still differ when the secrets do.
+ * Returns a config as normalized lines, which are equal for equivalent configs. With `redact`, the values that only
+ * CPIs or VMs may see are replaced by marks that differ when the secrets differ.
  */
 export function comparableLines(content: string, { redact }: { readonly redact: boolean }): string[] {
   const value = readYaml(content, storedLimits("config"));
@@ -19,7 +19,7 @@ export function comparableLines(content: string, { redact }: { readonly redact: 
   return text.trimEnd().split("\n");
 }
 
-/** The line for people. */
+/** Returns the line with its marks replaced for display. */
 export function withoutMarks(line: string): string {
   return line.replace(MARK, REDACTED);
 }

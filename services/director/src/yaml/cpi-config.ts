@@ -14,7 +14,7 @@ const cpiConfigSchema = z.strictObject({
         name: cpiName,
         type: cpiName,
         exec_path: z.string().min(1).max(4_096).startsWith("/", "give an absolute path").nullish(),
-        // The empty name stands for the default CPI.
+        // The empty name is the default CPI.
         migrated_from: z.array(z.strictObject({ name: z.union([z.literal(""), cpiName]) })).nullish(),
         properties: propertiesSchema.nullish(),
       }),
@@ -22,10 +22,10 @@ const cpiConfigSchema = z.strictObject({
     .min(1, "give at least one CPI"),
 });
 
-/** In one config. Whatever is about CPIs looks at each of them. */
+/** Maximum CPIs in a config, because every CPI operation scans them. */
 const MAX_CPIS = 1_000;
 
-/** One cpi-config in BOSH's format. */
+/** Parses a cpi-config in BOSH's format. */
 export function parseCpiConfig(content: string, limits: Omit<TextLimits, "holdsSecrets">): CpiDefinition[] {
   const parsed = parseYaml(content, cpiConfigSchema, { ...limits, holdsSecrets: true }, { knownKeys: ["cpis"] });
   if (!limits.stored && parsed.cpis.length > MAX_CPIS) {

@@ -4,36 +4,36 @@ import type { z } from "zod";
 import { MAX_YAML_DEPTH, plainValue, tooDeep, YamlError } from "./plain.js";
 import { wordsOf } from "./words.js";
 
-/** The limits of a text. `what` names it in error messages: "cloud config `default`". */
+/** The limits of a text. `what` names the text in error messages, e.g. "cloud config `default`". */
 export interface TextLimits {
   readonly what: string;
   readonly sizeBytes: number;
-  /** It was accepted once, perhaps by an older version: what was added to the rules since does not hold for it. */
+  /** Set for a text accepted before, perhaps by an older version. Rules added later do not apply. */
   readonly stored?: boolean;
-  /** Then no error quotes the text. */
+  /** Keeps errors from quoting the text. */
   readonly holdsSecrets?: boolean;
 }
 
-/** Returns the limits of a text that was accepted once. */
+/** Returns the limits of a text that was accepted before. */
 export function storedLimits(what: string): TextLimits {
   return { what, sizeBytes: Number.POSITIVE_INFINITY, stored: true };
 }
 
-/** A fault of a value, and its place. */
+/** A fault at a path within a value. */
 export interface Issue {
   readonly path: readonly PropertyKey[];
   readonly message: string;
 }
 
-/** A fault of a part of a text. */
+/** A fault at an offset within a text. */
 export interface Fault {
   readonly offset: number;
   readonly message: string;
 }
 
-/** The checks of a new text, beside its shape. */
+/** Checks of a new text in addition to its schema. */
 export interface Checks<Value> {
-  /** Every other key of the outermost mapping is refused. */
+  /** Keys allowed in the top-level mapping; all others are refused. */
   readonly knownKeys?: readonly string[];
   readonly faultOf?: (document: Document.Parsed) => Fault | undefined;
   readonly issuesOf?: (value: Value) => Iterable<Issue>;
@@ -51,9 +51,9 @@ const MOST_KEYS_TOLD = 10;
 const COMPOSER_OPTIONS: ConstructorParameters<typeof Composer>[0] = {
   prettyErrors: false,
   logLevel: "error",
-  // Takes time that is quadratic in the keys of a mapping; `plainValue` looks for keys that come twice.
+  // Disabled, because the check is quadratic in the keys of a mapping. `plainValue` finds duplicate keys.
   uniqueKeys: false,
-  // Sets and ordered maps are read as the mappings and lists that they are: JSON has no others.
+  // Sets and ordered maps are read as plain mappings and lists, because JSON has no such types.
   resolveKnownTags: false,
   customTags: (tags) => tags.filter((tag) => typeof tag === "string" || tag.collection === undefined || isPlain(tag)),
 };
@@ -62,7 +62,7 @@ function isPlain(tag: { readonly tag: string }): boolean {
   return tag.tag === "tag:yaml.org,2002:map" || tag.tag === "tag:yaml.org,2002:seq";
 }
 
-/** Reads YAML from outside and checks its shape. An error names the line. */
+/** Parses external YAML and validates it against the schema. Errors name the line. */
 export function parseYaml<Schema extends z.ZodType>(
   text: string,
   schema: Schema,
@@ -95,7 +95,7 @@ function notAsExpected(read: ReadDocument, what: string, issues: readonly Issue[
   return new InvalidArgumentError(`the ${what} is not as expected: ${told.join("; ")}`);
 }
 
-/** The value of a YAML text, whatever its shape. */
+/** Returns the value of a YAML text without a schema. */
 export function readYaml(text: string, limits: TextLimits): unknown {
   return readDocument(text, limits).value;
 }
@@ -128,8 +128,8 @@ function readDocument(text: string, limits: TextLimits): ReadDocument {
 }
 
 /**
- * The tokens of a text. Deep nesting is refused before anything recurses into it: V8 ends the process, and not the
- * thread, when it compiles a regular expression near the end of a stack.
+ * Returns the tokens of a text. Deep nesting is refused here, before any recursion: V8 terminates the whole process,
+ * not just the thread, when it compiles a regular expression near the end of a stack.
  */
 function tokensOf(text: string, lines: LineCounter): CST.Token[] {
   const parser = new Parser(lines.addNewLine);
@@ -138,7 +138,7 @@ function tokensOf(text: string, lines: LineCounter): CST.Token[] {
   for (const lexeme of new Lexer().lex(text)) {
     const { offset } = parser;
     tokens.push(...parser.next(lexeme));
-    // Beside lists and mappings the stack has the document and the text that is being read.
+    // The stack also contains the document and the current scalar.
     if (parser.stack.length - 2 > MAX_YAML_DEPTH) throw tooDeep(offset);
   }
   tokens.push(...parser.end());
@@ -157,7 +157,7 @@ function refuseUnknownKeys(read: ReadDocument, what: string, known: readonly str
   );
 }
 
-/** Returns the line of the innermost part of the path that exists. */
+/** Returns the line of the innermost existing part of the path. */
 function lineOf({ document, lines }: ReadDocument, path: readonly (string | number)[]): number {
   for (let length = path.length; length >= 0; length--) {
     const node = nodeAt(document, path.slice(0, length));
@@ -166,7 +166,7 @@ function lineOf({ document, lines }: ReadDocument, path: readonly (string | numb
   return 1;
 }
 
-/** The key, where the path ends with one. */
+/** Returns the key's node where the path ends with a key. */
 function nodeAt(document: Document.Parsed, path: readonly (string | number)[]): unknown {
   if (path.length === 0) return document.contents;
   const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);

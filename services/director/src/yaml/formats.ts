@@ -12,13 +12,13 @@ import { type Manifest, type ManifestLimits, parseManifest } from "./manifest.js
 import { parseResurrectionConfig } from "./resurrection-config.js";
 import { parseStemcellManifest, type StemcellManifest } from "./stemcell-manifest.js";
 
-/** The work on one text, or on two. It travels to worker threads. */
+/** A request to read a text or to diff two texts; sent to worker threads. */
 export type Reading =
   | { readonly format: "cloud_config"; readonly text: string; readonly limits: TextLimits }
   | { readonly format: "cpi_config"; readonly text: string; readonly limits: TextLimits }
   | { readonly format: "resurrection_config"; readonly text: string; readonly limits: TextLimits }
   | {
-      /** A mapping of which nothing is heeded. */
+      /** A mapping whose content is not interpreted. */
       readonly format: "plain_config";
       readonly text: string;
       readonly limits: TextLimits;
@@ -26,7 +26,7 @@ export type Reading =
   | { readonly format: "manifest"; readonly text: string; readonly limits: ManifestLimits }
   | { readonly format: "stemcell_manifest"; readonly text: string; readonly limits: TextLimits }
   | {
-      /** Two configs that were accepted, the former one perhaps long ago. */
+      /** Two accepted configs; the former may be accepted by an old version. */
       readonly format: "config_diff";
       readonly from: string | undefined;
       readonly text: string;
@@ -36,7 +36,7 @@ export type Reading =
 export type Format = Reading["format"];
 export type ReadingOf<F extends Format> = Extract<Reading, { readonly format: F }>;
 
-/** The result of each reading. All of it is JSON. */
+/** The result of each request, as JSON values. */
 export interface Results {
   readonly cloud_config: CloudConfig;
   readonly cpi_config: readonly CpiDefinition[];
@@ -47,7 +47,7 @@ export interface Results {
   readonly config_diff: readonly ChangedLine[];
 }
 
-/** More lines take the director's own thread too long to pass on. */
+/** Maximum lines of a diff, because the transfer of more lines would block the director's event loop. */
 const MAX_DIFF_LINES = 50_000;
 
 type Read = { readonly [F in Format]: (reading: ReadingOf<F>) => Results[F] };
@@ -74,7 +74,7 @@ const READ: Read = {
   },
 };
 
-/** Reads at once, on the thread that calls. */
+/** Reads synchronously on the calling thread. */
 export function readNow<F extends Format>(reading: ReadingOf<F>): Results[F] {
   const read = READ[reading.format] as (reading: ReadingOf<F>) => Results[F];
   return read(reading);

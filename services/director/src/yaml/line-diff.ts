@@ -7,11 +7,14 @@ export interface ChangedLine {
   readonly change: LineChange;
 }
 
-/** Texts that are long together are compared up to so many changes: half a second, at most. */
+/** Maximum changes searched for in long texts, which bounds the search to 0.5 s. */
 const MAX_CHANGES = 4_000;
 const MAX_CELLS_OF_SHORT_TEXTS = 4_000_000;
 
-/** The lines of both texts in order, with the fewest changes between them, or the middle replaced as a whole. */
+/**
+ * Returns the lines of both texts in order with a minimal diff, or with the whole middle replaced when the diff is too
+ * large.
+ */
 export function diffLines(from: readonly string[], to: readonly string[]): ChangedLine[] {
   let start = 0;
   while (start < from.length && start < to.length && from[start] === to[start]) start++;

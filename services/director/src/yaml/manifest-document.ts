@@ -2,7 +2,7 @@ import * as z from "zod";
 import { formatIp, parseIpRange } from "../specs/ip.js";
 import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
 
-/** The most addresses of one range, and of all in a manifest: a few bytes can stand for millions. */
+/** Maximum addresses of a range and of a manifest, because a short text can specify millions. */
 const MAX_IPS_OF_RANGE = 10_000;
 export const MAX_STATIC_IPS = 20_000;
 
@@ -28,7 +28,7 @@ const groupSchema = z
     env: propertiesSchema.nullish(),
     persistent_disk: z.int().min(0).nullish(),
     persistent_disk_type: nameSchema.nullish(),
-    // Earlier releases let these be, whatever they were.
+    // Accepted unchecked, because earlier releases ignored these keys.
     persistent_disk_pool: z.unknown().optional(),
     migrated_from: z.unknown().optional(),
     persistent_disks: z.undefined({ error: "is not supported: give persistent_disk_type" }).optional(),
@@ -43,12 +43,12 @@ const stemcellSchema = z
     alias: nameSchema,
     os: nameSchema.nullish(),
     name: nameSchema.nullish(),
-    // YAML makes a number of 1.2; BOSH takes it for the text.
+    // YAML parses 1.2 as a number; BOSH accepts it as a version.
     version: z.union([nameSchema, z.number().transform(String)]),
   })
   .refine((stemcell) => (stemcell.os == null) !== (stemcell.name == null), "give either os or name");
 
-// Those that ask for nothing are taken: the CLI sends `releases: []` and the like.
+// Unsupported keys are accepted when empty, because the CLI sends `releases: []` and the like.
 export const KNOWN_KEYS = [
   "name",
   "director_uuid",
@@ -76,7 +76,7 @@ export type GroupDocument = z.output<typeof groupSchema>;
 
 export const migratedFromSchema = z.array(z.strictObject({ name: nameSchema, az: nameSchema.nullish() }));
 
-/** Numbers may be written as texts. Undefined for what is none, null for what is not given. */
+/** Parses a NIC group, which may be given as a number or text. Returns undefined when invalid, null when absent. */
 export function nicGroupOf(value: unknown): string | null | undefined {
   if (value === null || value === undefined) return null;
   const text = String(value);

@@ -12,7 +12,7 @@ import { nameSchema } from "./schema.js";
 
 type Path = readonly PropertyKey[];
 
-/** Keys that matter to jobs alone, at the top and in instance groups: refused, or left out with `ignoreJobs`. */
+/** Keys about jobs, at the top level and in instance groups. They are refused, or ignored with `ignoreJobs`. */
 export const OF_JOBS: readonly string[] = ["releases", "addons", "jobs", "properties"];
 
 const NO_JOBS = "diskmesh runs no jobs: leave it out, or set deployments.ignoreJobs in the director's config";
@@ -46,10 +46,10 @@ const GROUP_KEYS = [
   "jobs",
   "properties",
 ];
-/** Refused by the shape, which says what to give instead. */
+/** Refused by the schema, whose message names the replacement. */
 const REFUSED_GROUP_KEYS = ["vm_resources", "persistent_disks"];
 
-/** Yields the faults of a new manifest that its shape does not forbid. */
+/** Yields the faults of a new manifest beyond its schema. */
 export function* issuesOf(manifest: ManifestDocument, ignoreJobs: boolean): Generator<Issue> {
   yield* jobIssues(manifest, ignoreJobs, []);
   for (const key of ["variables", "features", "compilation"]) {
@@ -92,7 +92,7 @@ function* unknownKeys(
   }
 }
 
-/** Nothing at all, as the CLI writes it, is no wish. */
+/** Empty values, as the CLI writes them, request nothing. */
 export function isEmpty(value: unknown): boolean {
   return value == null || (typeof value === "object" && Object.keys(value).length === 0);
 }
@@ -165,7 +165,7 @@ function* migrationIssues(groups: readonly GroupDocument[]): Generator<Issue> {
   }
 }
 
-/** BOSH's pattern for variables. Messages show nothing of the value: the text around a variable may be secret. */
+/** BOSH's pattern of variables. Messages never quote the value, because its other parts may be secret. */
 const VARIABLE = /\(\(.*?\)\)/;
 
 function* variableIssues(value: unknown, path: Path, ignoreJobs: boolean): Generator<Issue> {
@@ -181,14 +181,14 @@ function* variableIssues(value: unknown, path: Path, ignoreJobs: boolean): Gener
   }
 }
 
-/** At the top, or in an instance group. */
+/** Returns true for a job key at the top level or in an instance group. */
 function isOfJobs(key: string, path: Path): boolean {
   return OF_JOBS.includes(key) && (path.length === 1 || (path.length === 3 && path[0] === "instance_groups"));
 }
 
 /**
- * Yields the faults of several networks' defaults: one must resolve names, and one must carry the packets that no other
- * network takes.
+ * Yields faults of the default networks. Among several networks exactly one must be the default for dns and one for
+ * gateway.
  */
 function* defaultIssues({ networks }: GroupDocument, place: Path): Generator<Issue> {
   if (networks == null || networks.length < 2) return;

@@ -24,17 +24,17 @@ export interface Manifest {
   readonly stemcells: readonly WantedStemcell[];
   readonly tags: JsonObject;
   readonly groups: readonly GroupSpec[];
-  /** Warnings about wishes that nobody fulfils. */
+  /** Warnings about parts of the manifest that have no effect. */
   readonly warnings: readonly string[];
 }
 
 export interface ManifestLimits extends TextLimits {
   readonly instances: number;
-  /** Releases, jobs and addons are left out, with a warning. */
+  /** Ignores releases, jobs and addons with a warning. */
   readonly ignoreJobs: boolean;
 }
 
-/** A deployment manifest in BOSH's format. */
+/** Parses a deployment manifest in BOSH's format. */
 export function parseManifest(text: string, limits: ManifestLimits): Manifest {
   const { ignoreJobs } = limits;
   const checks: Checks<ManifestDocument> = {
@@ -66,7 +66,7 @@ export function parseManifest(text: string, limits: ManifestLimits): Manifest {
   return { name: parsed.name, stemcells, tags: parsed.tags ?? {}, groups, warnings: warningsOf(parsed) };
 }
 
-/** Returns true for a YAML pair that is left out: at the top, or in an instance group, by the depth of its place. */
+/** Returns true for an ignored YAML pair, recognized by its key and its depth: top level or instance group. */
 function isLeftOut(key: string, depth: number): boolean {
   return OF_JOBS.includes(key) && (depth === 2 || depth === 5);
 }
@@ -77,7 +77,7 @@ function warningsOf(manifest: ManifestDocument): string[] {
   return leftOut.length === 0 ? [] : [`its ${leftOut.join(", ")} are left out: nothing of them runs on the VMs`];
 }
 
-/** Before anything is made of them: a group of none costs as much to look after as one of few. */
+/** Checked before groups are expanded, because even an empty group costs memory and time. */
 function refuseManyGroups(groups: readonly GroupDocument[], { what, instances: most }: ManifestLimits): void {
   const limit = `the limit is ${most}`;
   if (groups.length > most)

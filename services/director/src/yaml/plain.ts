@@ -1,18 +1,18 @@
 import { MAX_JSON_DEPTH, messageOf } from "@diskmesh/domain";
 import { type Document, isAlias, isMap, isScalar, type Node, type Scalar, visit, type YAMLMap } from "yaml";
 
-/** Lists and mappings inside each other. Tags are put two levels deeper into the env of a VM. */
+/** Maximum nesting of lists and mappings. Tags are nested two levels deeper in a VM's env. */
 export const MAX_YAML_DEPTH = MAX_JSON_DEPTH - 1;
-/** Uses of one anchor, times those of the anchors in it. */
+/** Maximum uses of an anchor, multiplied for nested anchors. */
 const MAX_ALIASES = 10_000;
-/** The library recurses into mappings that are merged into each other. */
+/** Limited because the library recurses into merged mappings. */
 const MAX_MERGE_KEYS = 1_000;
-/** About the length of the value as JSON, which the director's own thread parses. */
+/** Approximate size as JSON, which the director's event loop parses. */
 const MAX_EXPANDED_BYTES = 3 * 1024 * 1024;
 /** Quotes, comma and colon. */
 const JSON_EXTRA_BYTES = 4;
 
-/** A text that cannot be used, at an offset of it where one is known. The message quotes nothing of the text. */
+/** An unusable text, with the offset if known. The message never quotes the text. */
 export class YamlError extends Error {
   override readonly name = "YamlError";
 
@@ -26,8 +26,8 @@ export class YamlError extends Error {
 }
 
 /**
- * Returns the value of a document. Of one that is new, aliases and expanded size are limited, and whole numbers that
- * would lose digits are refused: a CPI would be told another number. Throws YamlError.
+ * Returns a document's value. For a new text, aliases and expanded size are limited, and integers that would lose
+ * digits are refused, because a CPI would receive another number. Throws YamlError.
  */
 export function plainValue(document: Document.Parsed, { isNew }: { readonly isNew: boolean }): unknown {
   refuseFaults(document, isNew);
@@ -78,16 +78,16 @@ function toValue(document: Document.Parsed, maxAliasCount: number): unknown {
   }
 }
 
-/** The error of a text that is nested too deep. */
+/** Returns the error for a text with too deep nesting. */
 export function tooDeep(offset?: number): YamlError {
   return new YamlError(`it is nested too deep: the limit is ${MAX_YAML_DEPTH}`, offset, "cannot be read");
 }
 
-/** Measures values. What aliases share is measured once, and counted for each. */
+/** Measures values. Shared aliases are measured once and counted for each use. */
 class Measure {
   readonly #known = new Map<object, { readonly height: number; readonly sizeBytes: number }>();
 
-  /** Throws YamlError for what is nested too deep, inside so many others. */
+  /** Throws YamlError for nesting beyond the limit; `depth` is the nesting around the value. */
   of(value: unknown, depth: number): { readonly height: number; readonly sizeBytes: number } {
     if (typeof value === "string") return { height: 0, sizeBytes: value.length + JSON_EXTRA_BYTES };
     if (typeof value !== "object" || value === null) return { height: 0, sizeBytes: JSON_EXTRA_BYTES };
@@ -111,5 +111,5 @@ function losesDigits({ value, source }: Scalar): boolean {
   return Number.isInteger(value) && !Number.isSafeInteger(value) && WHOLE_NUMBER.test(source ?? "");
 }
 
-/** Not 1e300, which nobody means to the last digit. */
+/** Matches integers only. 1e300 is accepted, because its exact digits do not matter. */
 const WHOLE_NUMBER = /^[-+]?(?:0[xX][0-9a-fA-F_]+|0[ob][0-7_]+|[0-9][0-9_:]*)$/;

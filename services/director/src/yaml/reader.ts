@@ -4,31 +4,31 @@ import { EitherSignal, Slots } from "@diskmesh/service";
 import type { Format, Reading, ReadingOf, Results } from "./formats.js";
 import type { WorkerAnswer } from "./worker.js";
 
-/** Limits of the reading of texts. */
+/** Limits of the reader. */
 export interface YamlReaderOptions {
-  /** Texts that wait for the worker; more are refused. */
+  /** Maximum texts that wait for the worker; more are refused. */
   readonly maxWaiting?: number;
-  /** The time limit of a new text. */
+  /** Time limit of a new text. */
   readonly timeoutMs?: number;
   readonly maxMemoryMib?: number;
 }
 
-/** How one text is read. */
+/** Options of a read. */
 export interface ReadOptions {
-  /** The text was accepted once: it is never refused for lack of room, and may take longer. */
+  /** Set for a text accepted before. It is never refused for lack of queue space, and has a longer time limit. */
   readonly stored?: boolean;
   readonly signal?: AbortSignal;
 }
 
 const WORKER_FILE = new URL("./worker.js", import.meta.url);
 const MAX_WAITING = 100;
-/** A mebibyte of an ordinary manifest takes 1.5 s of a processor, which a busy machine gives late. */
+/** A typical manifest of 1 MiB takes 1.5 s of CPU; the rest is for a busy machine. */
 const TIMEOUT_MS = 30_000;
-/** Longer, since a stored text that cannot be read stops whoever needs it. */
+/** Longer, because an unreadable stored text blocks the work that needs it. */
 const STORED_TIMEOUT_MS = 60_000;
 const MAX_MEMORY_MIB = 512;
 
-/** The field of a request that holds a text to be read. */
+/** The request field that contains the text, named in errors. */
 const FIELD_OF: Readonly<Record<Format, string>> = {
   cloud_config: "content",
   cpi_config: "content",
@@ -40,8 +40,8 @@ const FIELD_OF: Readonly<Record<Format, string>> = {
 };
 
 /**
- * Reads YAML from outside in one worker thread, a text at a time, so that the event loop never waits for a text. A text
- * that takes too much time or memory ends the worker; the next text gets a new one.
+ * Parses external YAML in a worker thread, a text at a time, so that parsing never blocks the event loop. A text that
+ * exceeds the time or memory limit terminates the worker; the next text starts a new worker.
  */
 export class YamlReader {
   readonly #maxWaiting: number;
@@ -50,7 +50,7 @@ export class YamlReader {
   readonly #closing = new AbortController();
   readonly #turns = new Slots(1);
   #worker: Worker | undefined;
-  /** The text that the worker reads. */
+  /** The text in the worker. */
   #pending:
     | { readonly resolve: (answer: WorkerAnswer) => void; readonly reject: (reason: unknown) => void }
     | undefined;
@@ -66,8 +66,8 @@ export class YamlReader {
   }
 
   /**
-   * Throws InvalidArgumentError for a text that is malformed or exceeds a limit, ResourceExhaustedError when too many
-   * wait, and the signal's reason once it aborts.
+   * Returns the parsed text. Throws InvalidArgumentError for a malformed or oversized text, ResourceExhaustedError when
+   * too many texts wait, and the signal's reason when it aborts.
    */
   async read<F extends Format>(reading: ReadingOf<F>, { stored, signal }: ReadOptions = {}): Promise<Results[F]> {
     using stop = new EitherSignal(this.#closing.signal, signal);
@@ -83,12 +83,12 @@ export class YamlReader {
     const left = new Promise<never>((_, reject) => {
       stop.signal.addEventListener("abort", () => reject(stop.signal.reason), { once: true });
     });
-    // Its turn lasts until the worker is free, even when the caller leaves.
+    // The slot is held until the worker is free, even when the caller leaves.
     const answer = this.#ask(reading, stored ? STORED_TIMEOUT_MS : this.#timeoutMs).finally(leave);
     return (await Promise.race([answer, left])) as Results[F];
   }
 
-  /** Ends the worker. Whoever waits gets UnavailableError. */
+  /** Terminates the worker. Waiting callers get UnavailableError. */
   close(): void {
     const stopped = new UnavailableError("the director stops");
     this.#closing.abort(stopped);
@@ -119,12 +119,12 @@ export class YamlReader {
 
   #start(): Worker {
     const worker = new Worker(WORKER_FILE, {
-      // Neither the tracing nor the secrets that the process was started with.
+      // The worker gets neither the process's tracing options nor its secrets.
       execArgv: [],
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: this.#maxMemoryMib },
     });
-    // The timer of a text keeps the process alive while that text is read.
+    // Unreferenced; the timer of a text keeps the process alive while the text is parsed.
     worker.unref();
     return worker
       .on("message", (answer: WorkerAnswer) => {
@@ -138,7 +138,7 @@ export class YamlReader {
       });
   }
 
-  /** The next text gets a new worker. */
+  /** Terminates the worker; the next text starts a new worker. */
   #end(reason: unknown): void {
     void this.#worker?.terminate();
     this.#worker = undefined;

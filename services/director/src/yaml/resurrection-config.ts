@@ -12,17 +12,17 @@ const filterSchema = z
     (filter) => (filter.deployments?.length ?? 0) + (filter.instance_groups?.length ?? 0) > 0,
     "name deployments, or instance_groups, or leave it out",
   )
-  // Left open, as a wrong indentation does, it would be for all.
+  // An empty filter is refused, because it would match every group, e.g. after an indentation error.
   .optional();
 
 const resurrectionConfigSchema = z.strictObject({
   rules: z.array(z.strictObject({ enabled: z.boolean(), include: filterSchema, exclude: filterSchema })),
 });
 
-/** In one config. All of them are asked about each VM. */
+/** Maximum rules in a config, because all rules are evaluated for each VM. */
 const MAX_RULES = 1_000;
 
-/** One config of type "resurrection" in BOSH's format. */
+/** Parses a config of type "resurrection" in BOSH's format. */
 export function parseResurrectionConfig(content: string, limits: TextLimits): ResurrectionRule[] {
   const { rules } = parseYaml(content, resurrectionConfigSchema, limits, { knownKeys: ["rules"] });
   if (!limits.stored && rules.length > MAX_RULES)

@@ -2,7 +2,7 @@ import { MAX_NAME_LENGTH_BYTES, messageOf, parseName } from "@diskmesh/domain";
 import * as z from "zod";
 import type { Json, JsonObject } from "../store/json.js";
 
-/** A name that users choose, held to the same rule as in requests. */
+/** A user-chosen name, validated as in requests. */
 export const nameSchema = z
   .string()
   .max(MAX_NAME_LENGTH_BYTES)
@@ -14,7 +14,7 @@ export const nameSchema = z
     }
   });
 
-/** A text that a parser takes; what it throws is the issue. */
+/** Returns a schema for texts that `parse` accepts; the parser's error becomes the issue. */
 export function checkedText(parse: (text: string) => unknown): z.ZodString {
   return z
     .string()
@@ -28,7 +28,7 @@ export function checkedText(parse: (text: string) => unknown): z.ZodString {
     });
 }
 
-// Infinity and dates are YAML, but no CPI could be told of them.
+// Infinity and dates are valid YAML and cannot be sent to a CPI.
 const jsonSchema: z.ZodType<Json> = z.lazy(() =>
   z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(jsonSchema), z.record(z.string(), jsonSchema)]),
 );

@@ -3,7 +3,7 @@ import type { JsonObject } from "../store/json.js";
 import { parseYaml, type TextLimits } from "./document.js";
 import { nameSchema, propertiesSchema } from "./schema.js";
 
-/** "sha1" in a stemcell's manifest: hex SHA-1, or SHA-256 behind its name. */
+/** "sha1" in a stemcell's manifest: a SHA-1 in hex, or "sha256:" and a SHA-256 in hex. */
 export const DIGEST_PATTERN = /^(sha1:)?[0-9a-f]{40}$|^sha256:[0-9a-f]{64}$/i;
 
 const stemcellSchema = z.looseObject({
@@ -16,7 +16,7 @@ const stemcellSchema = z.looseObject({
   api_version: z.int().min(0).max(1_000).nullish(),
 });
 
-/** The manifest inside a stemcell. */
+/** The manifest within a stemcell. */
 export interface StemcellManifest {
   readonly name: string;
   readonly version: string;
@@ -29,7 +29,7 @@ export interface StemcellManifest {
 
 export const STEMCELL_MANIFEST_SIZE_BYTES = 256 * 1024;
 
-/** The stemcell.MF of a stemcell in BOSH's format. */
+/** Parses a stemcell's stemcell.MF in BOSH's format. */
 export function parseStemcellManifest(text: string, limits: TextLimits): StemcellManifest {
   const parsed = parseYaml(text, stemcellSchema, limits);
   return {
@@ -39,7 +39,7 @@ export function parseStemcellManifest(text: string, limits: TextLimits): Stemcel
     operatingSystem: parsed.operating_system ?? parsed.name,
     formats: parsed.stemcell_formats ?? [],
     cloudProperties: parsed.cloud_properties ?? {},
-    // Stemcells of old say nothing.
+    // Old stemcells have no API version.
     apiVersion: parsed.api_version || 1,
   };
 }

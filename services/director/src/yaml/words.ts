@@ -1,6 +1,9 @@
 import type { ErrorCode } from "yaml";
 
-/** Returns the description of a fault in a text that may hold secrets, because the parser's own messages quote it. */
+/**
+ * Returns a description of a parse error that quotes nothing, because the parser's own messages quote the text, which
+ * may contain secrets.
+ */
 export const wordsOf = (code: ErrorCode): string => WORDS[code];
 
 const WORDS: Readonly<Record<ErrorCode, string>> = {

@@ -2,9 +2,7 @@ import { parentPort } from "node:worker_threads";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { type Reading, readNow } from "./formats.js";
 
-/**
- * The worker's answer to one Reading. JSON costs the director's own thread less to take over than objects do.
- */
+/** The worker's answer to a Reading. JSON text costs the director's event loop less to receive than objects. */
 export type WorkerAnswer = { readonly json: string } | { readonly refused: string };
 
 parentPort?.on("message", (reading: Reading) => parentPort?.postMessage(answer(reading)));

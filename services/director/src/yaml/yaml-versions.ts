@@ -1,7 +1,7 @@
 import { type Document, isScalar, type Pair, type Scalar, visit } from "yaml";
 import type { Fault } from "./document.js";
 
-/** Texts that YAML 1.1, which BOSH's CLI reads, takes for another value than YAML 1.2 does. */
+/** Scalars that YAML 1.1, which BOSH's CLI reads, interprets differently from YAML 1.2. */
 const ONLY_IN_1_1: readonly (readonly [RegExp, string])[] = [
   [/^(y|yes|n|no|on|off)$/i, "is true or false in YAML 1.1, and a text in YAML 1.2: write true or false, or quote it"],
   [/^[-+]?0[0-9_]+$/, "is octal in YAML 1.1, and decimal in YAML 1.2: quote it, or write it without leading zeros"],
@@ -9,12 +9,12 @@ const ONLY_IN_1_1: readonly (readonly [RegExp, string])[] = [
   [/^[-+]?(0x[0-9a-f]*|[0-9]+)_[0-9a-f_]*(\.[0-9_]*)?$/i, "is a number in YAML 1.1 only: quote it, or leave the _ out"],
 ];
 
-/** Numbers of YAML 1.1 that the CLI does not take for numbers. */
+/** Base-60 numbers of YAML 1.1, which the CLI does not read as numbers. */
 const SEXAGESIMAL = /^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$/;
 
 /**
- * The first thing in a document that means another to BOSH's CLI: a manifest must not depend on the way that it takes.
- * `isLeftOut` names pairs that nobody reads.
+ * Returns the first scalar that BOSH's CLI would read differently, because a manifest must not depend on the client.
+ * `isLeftOut` selects ignored pairs.
  */
 export function findTwoMeanings(
   document: Document.Parsed,

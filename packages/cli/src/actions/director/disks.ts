@@ -41,7 +41,7 @@ export const disks: Action = {
   example: "diskmesh disks --host host-1",
   run: async ({ mesh, output, options }) => {
     const [hostId, deployment] = [textOption(options, "host"), textOption(options, "deployment")];
-    // A filtered list may be the input of deletions, so that it must not be wider than asked.
+    // Incompatible filters are refused instead of ignored, because the list may be the input of deletions.
     if (options.dynamic && hostId !== "")
       throw new UsageError("--host is for the disks of the fleet: not with --dynamic");
     if (!options.dynamic && deployment !== "")
@@ -73,7 +73,7 @@ async function disksOnDevices(mesh: Mesh, hostId: string, known: ReadonlySet<str
   for (const diskId of new Set(devices.map((device) => device.diskId))) {
     if (diskId === "" || known.has(diskId)) continue;
     const { disk } = await mesh.registry.getDisk({ diskId }).catch((error: unknown) => {
-      // Somebody deleted it since the devices were listed.
+      // The disk was deleted after the devices were listed.
       if (error instanceof NotFoundError) return { disk: undefined };
       throw error;
     });

@@ -53,7 +53,7 @@ export const logs: Action = {
   },
 };
 
-/** Looked at first: an agent packs logs for long. */
+/** Checked before the request, because packing logs takes an agent long. */
 function folderOf(path: string): string {
   try {
     if (statSync(path).isDirectory()) return path;

@@ -15,7 +15,7 @@ export const updateConfig: Action = {
     const name = textOption(options, "name");
     const { config } = await mesh.configs.updateConfig({ type, content, ...(name !== "" && { name }) });
     if (config === undefined) throw new TypeError("the answer has no config");
-    // A config of CPIs holds their credentials.
+    // The content is not printed, because a cpi-config contains credentials.
     const { content: _secret, ...shown } = config;
     output.answer(shown, `config ${config.configId}: ${config.type}, ${config.name}`);
   },

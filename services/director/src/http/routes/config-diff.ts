@@ -9,10 +9,10 @@ import type { Fields } from "../body.js";
 import { BadRequestError } from "../http-error.js";
 import type { HttpCall } from "../route.js";
 
-/** The line, and what became of it; null where nothing did. */
+/** The line and its change; null for an unchanged line. */
 type DiffLine = readonly [string, "added" | "removed" | null];
 
-/** Returns the diff of a new content with the latest version, whose id `from` is; 0 for none. */
+/** Returns the diff between the latest version, whose id is `from` (0 for none), and the new content. */
 export async function diffWithLatest(
   { context, call }: HttpCall,
   wanted: { readonly type: string; readonly name: string; readonly content: string },
@@ -20,7 +20,7 @@ export async function diffWithLatest(
   const request = { ...wanted, fromConfigId: undefined, toConfigId: undefined };
   const { fromConfigId, lines, warnings } = await diffConfig(context, request, call);
   const diff = lines.map(({ text, change }): DiffLine => [text, changeOf(change)]);
-  // BOSH's clients show the diff before they ask whether to go on, and nothing else.
+  // Warnings are part of the diff, because BOSH's clients show only the diff before they ask for confirmation.
   const warned = warnings.map((warning): DiffLine => [`# Warning: ${warning}`, null]);
   return { from: fromConfigId, diff: [...diff, ...warned] };
 }
@@ -30,7 +30,7 @@ function changeOf(change: LineChange): DiffLine[1] {
   return change === LineChange.REMOVED ? "removed" : null;
 }
 
-/** Returns the diff of any two: each a stored version by its id, or a content. */
+/** Returns the diff of two sides, each a stored version by its id or a content. */
 export async function diffOfTwo(
   http: HttpCall,
   fromFields: Fields,
@@ -41,7 +41,7 @@ export async function diffOfTwo(
   return { diff: await diffOfTexts(http, { from: from.content, text: to.content, redact }) };
 }
 
-/** Returns the diff of two accepted texts; empty when they mean the same. */
+/** Returns the diff of two accepted texts; empty when they are equivalent. */
 export async function diffOfTexts(
   { context, call }: HttpCall,
   texts: { readonly from: string | undefined; readonly text: string; readonly redact: boolean },
@@ -65,7 +65,7 @@ async function sideOf(
   return { content, isSecret: type === CPI };
 }
 
-/** Throws NotFoundError when there is no such version. */
+/** Throws NotFoundError when the version does not exist. */
 export async function configOfId({ context }: HttpCall, configId: number): Promise<Config> {
   const config = await context.tablet.read((tables) => tables.configs.get(configKey(configId)));
   if (config !== undefined) return config;

@@ -52,7 +52,7 @@ export const configRoutes: readonly Route[] = [
     path: "/configs",
     operation: "listConfigs",
     teams: "own",
-    // None is a team's.
+    // Configs belong to no team.
     serve: async (http) => (http.may("listConfigs", []) ? listed(http) : json([])),
   },
   {
@@ -101,7 +101,7 @@ export const configRoutes: readonly Route[] = [
   ),
 ];
 
-/** Returns the routes of clients from before there were configs of every type. */
+/** Returns the routes for clients older than generic configs. */
 function legacyRoutes(path: string, type: string): Route[] {
   const nameOf = ({ query }: HttpCall): string => query.get("name") ?? "";
   return [
@@ -160,7 +160,7 @@ async function updated(
 async function listed(http: HttpCall): Promise<Answer> {
   const { context, query } = http;
   const type = query.get("type") ?? "";
-  // Clients take whatever is listed for what they asked for.
+  // Empty, because clients treat every listed config as being of the requested type.
   if (NOT_HEEDED.includes(type)) return json([]);
   const limit = query.get("latest") === "true" ? 1 : limitOf(query.get("limit"));
   const name = query.get("name") ?? undefined;
@@ -177,7 +177,7 @@ async function listed(http: HttpCall): Promise<Answer> {
   );
 }
 
-/** Lists leave out what is secret. */
+/** Returns the config with its secrets if the login may read them; lists omit secrets. */
 async function whole({ context, may }: HttpCall, config: Config): Promise<Config> {
   if (config.type !== CPI || !may("readCpiConfigs")) return config;
   const { type, name, configId } = config;

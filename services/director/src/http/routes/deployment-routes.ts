@@ -25,7 +25,10 @@ import { diffOfTexts } from "./config-diff.js";
 import { startTask } from "./start-task.js";
 import { refuseOptions, updateOptionsOf } from "./update-options.js";
 
-/** Ways to deploy that this director does not have: nobody is to believe that they were heeded. */
+/**
+ * Deploy options that this director does not support. They are refused, because clients would believe that they took
+ * effect.
+ */
 const UNKNOWN_OPTIONS = ["recreate_persistent_disks", "recreate_vms_created_before"];
 
 export const deploymentRoutes: readonly Route[] = [
@@ -51,7 +54,7 @@ export const deploymentRoutes: readonly Route[] = [
     serve: async (http) => {
       refuseOptions(http, UNKNOWN_OPTIONS);
       await refuseOldContext(http);
-      // VMs whose agents do not answer are made anew in any case, which is all that `fix` is.
+      // `fix` is ignored, because a deploy always recreates VMs whose agents do not answer.
       const recreate = http.query.get("recreate") === "true";
       return withManifest(() => {
         const wanted = { manifest: bodyText(http.request), options: updateOptionsOf(http), recreate };
@@ -71,7 +74,7 @@ export const deploymentRoutes: readonly Route[] = [
       try {
         return json({ context, diff: await manifestDiff(http) });
       } catch (error) {
-        // BOSH answers 200 here: the deploy that follows repeats the error, and fails.
+        // BOSH answers 200 here. The deploy that follows fails with the same error.
         if (error instanceof InvalidArgumentError) return json({ context, diff: [], error: error.message });
         throw error;
       }
@@ -107,7 +110,7 @@ export const deploymentRoutes: readonly Route[] = [
             .filter(({ teams }) => may("listDeployments", teams ?? []))
             .flatMap(({ name: deployment, cloudConfigIds = [] }) =>
               cloudConfigIds
-                // One of which too many versions came after it is forgotten.
+                // A config version is missing when too many later versions have replaced it.
                 .flatMap((id) => tables.configs.get(configKey(id)) ?? [])
                 .map(({ configId: id, type, name }) => ({ id, deployment, config: { id, type, name } })),
             );
@@ -138,7 +141,10 @@ async function* shown(
   }
 }
 
-/** Nobody knows with which an older version deployed it: deploying it once more tells. */
+/**
+ * Returns the state of the deployment's cloud configs. Unknown configs of an older version count as outdated until the
+ * next deploy.
+ */
 function cloudConfigState(used: readonly number[] | undefined, latest: readonly number[]): string {
   if (used?.length === 0) return "none";
   return used !== undefined && sameIds(used, latest) ? "latest" : "outdated";
@@ -173,7 +179,7 @@ async function manifestDiff(http: HttpCall): ReturnType<typeof diffOfTexts> {
   return diffOfTexts(http, { from, text, redact });
 }
 
-/** Refuses a deploy whose diff was shown against other versions. */
+/** Throws when the client's diff was made against other config versions. */
 async function refuseOldContext({ context, query }: HttpCall): Promise<void> {
   const text = query.get("context") ?? "";
   if (text === "") return;

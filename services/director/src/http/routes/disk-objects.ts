@@ -3,7 +3,7 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { formatInstance } from "../../store/instance.js";
 import { timeText } from "../times.js";
 
-/** A disk that was left over, as clients list it. */
+/** Returns an orphaned disk in the format of BOSH's lists. */
 export function orphanedDiskObject(disk: PersistentDisk): object {
   return {
     disk_cid: disk.diskCid,

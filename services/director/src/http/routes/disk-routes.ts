@@ -11,7 +11,7 @@ import { startTask } from "./start-task.js";
 
 const MAX_SIZE_MIB = Math.floor(Number.MAX_SAFE_INTEGER / MIB_BYTES);
 
-/** Whichever attachment there is: clients of these routes know of one only. */
+/** Matches any attachment, because clients of these routes do not distinguish attachments. */
 const ANY_ATTACHMENT = { instanceId: "", attachmentId: "" };
 
 export const diskRoutes: readonly Route[] = [
@@ -83,7 +83,7 @@ function wantedDisk(fields: Fields) {
   return { diskName, diskPoolName, sizeBytes: sizeMib * MIB_BYTES, metadata: fields.optionalObject("metadata") };
 }
 
-/** A name comes first; people also know a disk by what its CPI calls it. */
+/** Returns the disk's name for a name or a cid; names take precedence. */
 async function nameOf(context: Context, nameOrCid: string): Promise<string> {
   return context.tablet.read(({ disks }) => {
     if (disks.has(nameOrCid)) return nameOrCid;

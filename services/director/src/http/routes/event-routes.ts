@@ -5,7 +5,7 @@ import { json } from "../answer.js";
 import { BadRequestError } from "../http-error.js";
 import type { HttpCall, Route } from "../route.js";
 
-/** BOSH's page size: clients ask on with `before_id`. */
+/** BOSH's page size; clients request further pages with `before_id`. */
 const PAGE_SIZE = 200;
 
 export const eventRoutes: readonly Route[] = [
@@ -35,7 +35,7 @@ export const eventRoutes: readonly Route[] = [
   },
 ];
 
-/** Those of a team are told what is about the deployments that are its now. */
+/** Returns the filter of visible events. Team members see the events of their team's present deployments. */
 async function toldTo({ context, may }: HttpCall): Promise<(event: Pick<Event, "deployment">) => boolean> {
   if (may("listEvents", [])) return () => true;
   const own = await context.tablet.read(
@@ -45,7 +45,7 @@ async function toldTo({ context, may }: HttpCall): Promise<(event: Pick<Event, "
   return ({ deployment }) => own.has(deployment);
 }
 
-/** One event, which may have been forgotten. */
+/** Returns an event; throws NotFoundError for an unknown or expired event. */
 async function eventOf(http: HttpCall): Promise<Event> {
   const text = http.param("id");
   const id = /^[1-9]\d{0,14}$/.test(text) ? Number(text) : 0;
@@ -77,7 +77,7 @@ function filtersOf({ query }: HttpCall) {
   };
 }
 
-/** Returns the event without empty fields, as BOSH does. */
+/** Returns the event without empty fields, as in BOSH. */
 function eventObject(event: Event): object {
   const { eventId, parentId, time, taskId, context } = event;
   const fields = {
@@ -107,7 +107,7 @@ function numberOf(text: string): number {
   throw new BadRequestError("before_id and task must be numbers");
 }
 
-/** Seconds since 1970, or a date. */
+/** Parses seconds since 1970 or a date. */
 function dateOf(text: string): Date | undefined {
   if (text === "") return undefined;
   const date = /^\d{1,11}$/.test(text) ? new Date(Number(text) * 1_000) : new Date(text.slice(0, 64));

@@ -5,7 +5,10 @@ import { type Answer, jsonList, toTask } from "../answer.js";
 import { partsOf } from "../pages.js";
 import type { HttpCall, Route } from "../route.js";
 
-/** VMs, and instances with or without one: at once as they are recorded, or as a task that asks their agents. */
+/**
+ * Lists VMs, or instances with or without VMs. The default format is answered from the records; format=full starts a
+ * task that calls the agents.
+ */
 export const instanceRoutes: readonly Route[] = (["vms", "instances"] as const).map((what) => ({
   method: "GET",
   path: `/deployments/:deployment/${what}`,
@@ -44,7 +47,7 @@ async function recorded(http: HttpCall, what: "vms" | "instances"): Promise<Answ
   );
 }
 
-/** The deployment's name; throws NotFoundError when there is none. */
+/** Returns the deployment's name; throws NotFoundError when the deployment does not exist. */
 async function known({ context, param }: HttpCall): Promise<string> {
   const deployment = parseName("deployment", param("deployment"));
   await context.tablet.read((tables) => requireDeployment(tables, deployment));

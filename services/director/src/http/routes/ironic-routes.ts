@@ -11,10 +11,10 @@ import {
 } from "../passthru-answer.js";
 import type { HttpCall, Route } from "../route.js";
 
-// Routes beside the passthru itself, which the clients of Ironic ask before they call a method.
+// Routes that Ironic clients call before they call a vendor method.
 
 const OPERATION = "readByVendorMethod";
-/** Fields of a node that the stock client shows. A host of diskmesh has none of these. */
+/** Node fields that the stock client displays and that hosts of diskmesh do not have. */
 const NOT_OF_HOSTS = { instance_uuid: null, power_state: null, provision_state: null, maintenance: false };
 
 const get = (path: string, serve: (http: HttpCall) => Promise<object>): Route => ({
@@ -47,7 +47,7 @@ export const ironicRoutes: readonly Route[] = [
   }),
 ];
 
-/** Refuses a request whose headers ask for a version, or a form of answers, that there is not. */
+/** Wraps a route to refuse requests for an unsupported API version or response type. */
 export function negotiated(route: Route): Route {
   if (versionDocuments.includes(route)) return route;
   return {
@@ -100,7 +100,7 @@ function nodeObject(nodeId: string): object {
   return { uuid: nodeId, name: nodeId, ...NOT_OF_HOSTS };
 }
 
-/** Every node after `marker`, or the first `limit` of these and where the rest is. All fields are always there. */
+/** Returns the nodes after `marker`; with `limit`, a page with a link to the next. Every node has all fields. */
 async function nodesOf(http: HttpCall): Promise<object> {
   refuseOthers(http, ["limit", "marker", "fields", "detail"]);
   const { query, context, call, request } = http;

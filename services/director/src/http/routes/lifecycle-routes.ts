@@ -11,7 +11,7 @@ import { refuseOptions, updateOptionsOf } from "./update-options.js";
 
 type Verb = "start" | "stop" | "restart" | "recreate";
 
-/** The clients' names for the state that the deployment is to converge to. */
+/** BOSH's names of the target states. */
 const VERBS: ReadonlyMap<string, Verb> = new Map([
   ["started", "start"],
   ["stopped", "stop"],
@@ -29,13 +29,13 @@ const OPERATIONS: Readonly<Record<Verb, Operation>> = {
 
 const UNKNOWN_OPTIONS = ["recreate_vms_created_before", "force"];
 
-/** Stop, start, restart and recreate: of a deployment, a group or an instance. */
+/** Routes to stop, start, restart and recreate a deployment, a group or an instance. */
 export const lifecycleRoutes: readonly Route[] = [
   ...["/deployments/:deployment/jobs/:group", "/deployments/:deployment/jobs/:group/:instance"].map(
     (path): Route => ({
       method: "PUT",
       path,
-      // It is the same for all of them; the verb's own is looked at below.
+      // The permission is the same for every verb. The verb's own operation is checked below.
       operation: "recreateInstances",
       serve: async (http) => {
         const state = http.query.get("state") ?? "";
@@ -86,10 +86,10 @@ async function change(
   return startTask(http, deploymentTasks[verb], { ...request, fix });
 }
 
-/** The place of an instance in its group, or its id. */
+/** The index of an instance in its group, or its id. */
 const INSTANCE = /^(\*?|\d{1,9}|[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})$/i;
 
-/** Returns the instances that the path names. */
+/** Returns the selection in the path. */
 export function selectionOf({ param }: HttpCall) {
   const [group = "", instance = ""] = ["group", "instance"].map((name) => (param(name) === "*" ? "" : param(name)));
   if (!INSTANCE.test(instance))

@@ -12,7 +12,7 @@ const LOG_TYPES: ReadonlyMap<string, LogType> = new Map([
   ["system", LogType.SYSTEM],
 ]);
 
-/** The bosh CLI's way: a task, and then the file that its result names. */
+/** Log downloads as the bosh CLI makes them: a task, then the file named by the task's result. */
 export const logRoutes: readonly Route[] = [
   {
     method: "GET",

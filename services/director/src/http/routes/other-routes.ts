@@ -4,7 +4,7 @@ import { json, jsonList } from "../answer.js";
 import { partsOf } from "../pages.js";
 import type { Route } from "../route.js";
 
-/** Lists of what this director never has. */
+/** Lists that are always empty in this director. */
 const EMPTY = [
   "/networks",
   "/orphaned_vms",
@@ -14,7 +14,7 @@ const EMPTY = [
   "/deployments/:deployment/certificate_expiry",
 ];
 
-/** Requests of clients that are never served here, with the reason. */
+/** BOSH routes that are refused, with the reason. */
 const REFUSED: readonly (readonly [method: Route["method"], path: string, what: string])[] = [
   ["POST", "/releases", "releases: VMs get no jobs here, deploy without"],
   ["POST", "/releases/export", "releases"],

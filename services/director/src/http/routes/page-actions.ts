@@ -10,7 +10,7 @@ import type { HttpCall, Route } from "../route.js";
 
 const MAX_REASON_LENGTH = 500;
 
-/** The actions of the page, each first as a dry run. */
+/** The actions of the page. The page calls each action first as a dry run. */
 export const pageActions: readonly Route[] = [
   { method: "POST", path: "/page/hosts/:name/state", operation: "setHostState", serve: acting(setHostState) },
   { method: "POST", path: "/page/hosts/:name/fence", operation: "fenceHost", serve: acting(fenceHost) },
@@ -23,7 +23,7 @@ export const pageActions: readonly Route[] = [
 interface Wanted {
   readonly name: string;
   readonly isDry: boolean;
-  /** The same was asked for before, and was not done yet. */
+  /** Set when the client repeats a request that was accepted and not completed yet. */
   readonly isAgain: boolean;
   readonly reason: string;
   readonly state: string;
@@ -49,7 +49,7 @@ function acting(act: Act): Route["serve"] {
   };
 }
 
-/** The registry knows this director alone: who asked it stands in the reason. */
+/** Prefixes the reason with the caller's identity, because the registry only sees the director as caller. */
 const told = ({ call }: HttpCall, reason: string): string =>
   `${formatIdentity(call.identity)}${reason === "" ? "" : `: ${reason}`}`;
 
@@ -100,13 +100,15 @@ async function keepHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
   return removalAnswer(result, isDry, [`${name} stays in operation: its devices take disks again`]);
 }
 
-/** Records the caller where the registry gets no reason that would name him; once for repeated requests. */
+/**
+ * Records the caller as an event for actions whose registry request has no reason field; once for repeated requests.
+ */
 async function noteDeed({ context, call }: HttpCall, { name, isDry, isAgain }: Wanted, action: string): Promise<void> {
   if (isDry || isAgain) return;
   await context.events.record({ action, objectType: "host", objectName: name }, { ...askerOf(call), answer: "OK" });
 }
 
-/** Throws what the registry refuses; E_TRY_AGAIN is noted, and not done yet. */
+/** Throws when the registry refuses. E_TRY_AGAIN means that the registry has noted the request and not completed it. */
 function removalAnswer(
   { code, message, retryAfterMs, unerasedDeviceIds }: ActionResult,
   isDry: boolean,

@@ -13,10 +13,10 @@ import { DATA_HEADERS, data, PAGE_HEADERS } from "../page-answer.js";
 import type { HttpCall, Route } from "../route.js";
 import { pageActions } from "./page-actions.js";
 
-/** So long a browser may take nothing of the events that wait for it. */
+/** Time after which a browser that reads no pending events is disconnected. */
 const STALLED_MS = 60_000;
 
-/** The page and its files hold nothing of anybody's, and are there before the login that they ask for. */
+/** The page's static files. They contain no data and are served before login. */
 export const pageRoutes: readonly Route[] = [
   {
     method: "GET",
@@ -39,7 +39,7 @@ export const pageRoutes: readonly Route[] = [
     method: "GET",
     path: "/page/feed",
     operation: "seePage",
-    // It lasts, and has no body.
+    // Streams, because the feed lasts and the request has no body.
     streams: true,
     serve: async (http) => feedAnswer(http),
   },

@@ -3,7 +3,7 @@ import { bodyObject } from "../body.js";
 import { DATA_HEADERS, data } from "../page-answer.js";
 import type { Route } from "../route.js";
 
-/** Logging in to the page, by its own form. Each director does that, whoever leads. */
+/** Routes of the page's login form. Every director serves them, whoever leads. */
 export const pageSessionRoutes: readonly Route[] = [
   {
     method: "POST",

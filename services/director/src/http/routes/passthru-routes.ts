@@ -20,9 +20,9 @@ import { guarded, PASSTHRU_PREFIX, versioned } from "../passthru-answer.js";
 import type { HttpCall, Route } from "../route.js";
 import { ironicRoutes, negotiated, nodeOf, refuseOthers } from "./ironic-routes.js";
 
-// The routes of Ironic's vendor passthru, so that its own client works.
+// The routes of Ironic's vendor passthru, for Ironic's stock client.
 
-// HEAD before GET: where it is not declared yet, each GET brings one of its own.
+// HEAD is declared before GET, because fastify otherwise adds a HEAD route for each GET.
 const VERBS = ["HEAD", "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] as const;
 const LISTING = "methods";
 
@@ -94,12 +94,12 @@ async function called(
   const wanted = { target, method, httpMethod: request.method, args: argsOf(text), wait: waitOf(query) };
   const authorise = (scope: VendorScope): void => http.require(OPERATIONS[scope]);
   const outcome = await context.passthru.call(call, { ...wanted, authorise }).catch((error: unknown) => {
-    // Ironic has 503 for a pool that is full, and its clients send again what got that.
+    // Ironic answers 503 for a full pool, and its clients retry on 503.
     if (!(error instanceof ResourceExhaustedError)) throw error;
     throw new UnavailableError(error.message, { retryAfterMs: error.retryAfterMs ?? 1_000, cause: error });
   });
   if (!outcome.async) return versioned(json(outcome.value));
-  // Clients that know diskmesh find the task by it.
+  // Clients that know diskmesh find the task by the Location header.
   return versioned({ status: 202, headers: { location: `/tasks/${outcome.task.taskId}` } });
 }
 

@@ -15,7 +15,7 @@ import { stemcellRoutes } from "./stemcell-routes.js";
 import { taskRoutes } from "./task-routes.js";
 import { upkeepRoutes } from "./upkeep-routes.js";
 
-/** Everything that needs a login. */
+/** All routes that need a login. */
 export const allRoutes: readonly Route[] = [
   ...taskRoutes,
   ...diskRoutes,

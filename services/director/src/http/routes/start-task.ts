@@ -3,7 +3,7 @@ import { type Answer, toTask } from "../answer.js";
 import type { Context } from "../context.js";
 import type { HttpCall } from "../route.js";
 
-/** Starts a task as the gRPC method does and answers where to look for it, without waiting for its end. */
+/** Starts a task by its gRPC method and answers with a redirect to the task, without waiting for the task's end. */
 export async function startTask<Request extends { wait: boolean }>(
   { context, call }: HttpCall,
   method: TaskMethod<Request, Context, { task?: { taskId: number } | undefined }>,

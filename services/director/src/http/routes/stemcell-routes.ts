@@ -19,7 +19,7 @@ export const stemcellRoutes: readonly Route[] = [
     serve: async ({ context, request }) => {
       const stemcell = bodyObject(request).inner("stemcell");
       const [name, version] = [stemcell.optionalText("name"), stemcell.optionalText("version")];
-      // A client that uploads from a URL need not know name and version.
+      // A client that uploads from a URL may not know name and version.
       if (name === undefined || version === undefined) return json({ needed: true });
       const wanted = { name, version, fix: false };
       const { cpis } = await context.tablet.read((tables) => cpisToAsk(context, tables, wanted));
@@ -74,14 +74,14 @@ export const stemcellRoutes: readonly Route[] = [
   },
 ];
 
-/** A stemcell that is to be got from an address. */
+/** Yields the upload request for a stemcell at a URL. */
 async function* elsewhere(bytes: Readable, fix: boolean): AsyncGenerator<UploadStemcellRequest> {
   const fields = fieldsOf(await textOfStream(bytes));
   const [location, digest] = [fields.text("location"), fields.optionalText("sha1") ?? ""];
   yield { part: { $case: "header", value: { digest, fix, wait: false, location } } };
 }
 
-/** A stemcell as the other face has it, piece by piece as it comes. */
+/** Yields an uploaded stemcell as gRPC request parts, streamed chunk by chunk. */
 async function* partsOf(bytes: Readable, fix: boolean): AsyncGenerator<UploadStemcellRequest> {
   yield { part: { $case: "header", value: { digest: "", fix, wait: false, location: "" } } };
   try {

@@ -5,9 +5,9 @@ import { type Answer, empty, text } from "../answer.js";
 import type { Context } from "../context.js";
 import { eventLine } from "./task-text.js";
 
-/** Larger outputs are read twice rather than kept whole. */
+/** Larger outputs are read twice instead of being buffered. */
 const MAX_KEPT_BYTES = 256 * 1024;
-/** Readers whose place is remembered: each comes again for what follows it. */
+/** Maximum of remembered read positions, from which clients continue. */
 const MAX_PLACES = 1_000;
 
 interface Place {
@@ -20,7 +20,7 @@ interface Wanted {
   readonly type: string;
 }
 
-/** The types of outputs, by their names in BOSH's API. */
+/** Output types by their names in BOSH's API. */
 const TYPES: ReadonlyMap<string, TaskOutputType> = new Map([
   ["event", TaskOutputType.EVENT],
   ["result", TaskOutputType.RESULT],
@@ -28,10 +28,10 @@ const TYPES: ReadonlyMap<string, TaskOutputType> = new Map([
   ["cpi", TaskOutputType.CPI],
 ]);
 
-/** The ends of the last reads, by context: the next read mostly goes on there. */
+/** Ends of the last reads by context; the next read usually continues there. */
 const places = new WeakMap<Context, Map<string, Place>>();
 
-/** The output of a task from that byte on; to its present end. */
+/** Yields a task's output from a byte offset to the present end. */
 async function* bytesFrom(context: Context, { taskId, type }: Wanted, from: number): AsyncGenerator<Buffer> {
   const known = placesOf(context);
   const key = `${taskId} ${type}`;
@@ -63,7 +63,7 @@ function placesOf(context: Context): Map<string, Place> {
   return known;
 }
 
-/** The output, or the part of it that a Range header names; 416 when there is nothing there yet. */
+/** Returns the output or the part selected by a Range header; 416 when the range begins at or after the end. */
 export async function outputAnswer(context: Context, wanted: Wanted, rangeHeader: string | undefined): Promise<Answer> {
   const range = rangeOf(rangeHeader);
   const from = range?.from ?? 0;
@@ -85,7 +85,7 @@ export async function outputAnswer(context: Context, wanted: Wanted, rangeHeader
   }
 }
 
-/** Lines added meanwhile are for the next read. */
+/** Yields the first `length` bytes; lines added in the meantime are left to the next read. */
 async function* upTo(source: Iterable<Buffer> | AsyncIterable<Buffer>, length: number): AsyncGenerator<Buffer> {
   let left = length;
   for await (const bytes of source) {
@@ -95,7 +95,10 @@ async function* upTo(source: Iterable<Buffer> | AsyncIterable<Buffer>, length: n
   }
 }
 
-/** Undefined for what is no range of one piece from a place on: then all is given, as HTTP allows. */
+/**
+ * Parses a single range with a start. Returns undefined for any other header, so that the whole output is returned, as
+ * HTTP permits.
+ */
 function rangeOf(header: string | undefined): { readonly from: number; readonly to: number } | undefined {
   const [, from, to] = /^bytes=(\d{1,15})-(\d{0,15})$/.exec(header ?? "") ?? [];
   if (from === undefined || to === undefined) return undefined;

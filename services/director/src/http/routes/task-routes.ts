@@ -10,7 +10,6 @@ import type { HttpCall, Route } from "../route.js";
 import { outputAnswer } from "./task-output.js";
 import { statesNamed, taskObject } from "./task-text.js";
 
-/** The required operation for each kind of output. */
 const OUTPUT_OPERATIONS: ReadonlyMap<string, Operation> = new Map([
   ["event", "getTaskOutput"],
   ["result", "getTaskOutput"],
@@ -19,7 +18,7 @@ const OUTPUT_OPERATIONS: ReadonlyMap<string, Operation> = new Map([
   ["cpi", "getTaskDebugOutput"],
 ]);
 
-/** Beside what people start, there is what is done in passing: it is listed only for who asks for everything. */
+/** Background tasks, which are listed only for a request with verbose=2. */
 const IN_PASSING = /^(settle_owed_removals|renew_agent_certificates|retrieve_vm_stats|\w+_dynamic_disk)$/;
 
 export const taskRoutes: readonly Route[] = [
@@ -100,7 +99,10 @@ function tasksOf(
   );
 }
 
-/** The task, if the login may see that of it; who may not is not told whether there is one. */
+/**
+ * Returns the task if the login may see it for the operation. Without permission the error does not reveal whether the
+ * task exists.
+ */
 export async function seenTask(http: HttpCall, operation: Operation): Promise<Task> {
   const { task } = await getTask(http.context, { taskId: taskIdOf(http) }).catch((error: unknown) => {
     if (error instanceof NotFoundError) http.require(operation, []);

@@ -1,17 +1,17 @@
 /**
- * How tasks and their events look to BOSH's clients: what else there is of them stays as it is. Equal lines of the log
- * always give equal texts, so that a byte that was given out never changes.
+ * The format of tasks and their events for BOSH's clients. Equal log lines always yield equal texts, so that bytes
+ * already served never change.
  */
 import { TaskState as WireState, type Task as WireTask } from "@diskmesh/api/director";
 import { decodeEvent, encodeEvent } from "../../tasks/task-event.js";
 import { BadRequestError } from "../http-error.js";
 
-/** Longer results are cut, as BOSH does. */
+/** BOSH truncates results to this length. */
 const MAX_RESULT_LENGTH = 128;
 
 const STATES: Readonly<Record<string, string>> = {
   [WireState.QUEUED]: "queued",
-  // A word that clients do not know ends their waiting for it.
+  // Reported as queued, because clients stop waiting for a task in an unknown state.
   [WireState.HELD]: "queued",
   [WireState.PROCESSING]: "processing",
   [WireState.CANCELLING]: "cancelling",
@@ -21,7 +21,7 @@ const STATES: Readonly<Record<string, string>> = {
   [WireState.TIMEOUT]: "timeout",
 };
 
-/** Clients know no held tasks; who asks for those that wait is to see them. */
+/** Parses state names. "queued" includes held tasks, because clients do not know the held state. */
 export function statesNamed(names: readonly string[]): WireState[] {
   return names.flatMap((name) => {
     const [known] = Object.entries(STATES).find(([, each]) => each === name) ?? [];
@@ -30,7 +30,7 @@ export function statesNamed(names: readonly string[]): WireState[] {
   });
 }
 
-/** A task as clients read it: what has not ended has no result, and no time of a last change. */
+/** Returns a task in BOSH's format. A live task has neither a result nor an end time. */
 export function taskObject({
   taskId,
   state,
@@ -59,7 +59,7 @@ function secondsOf(date: Date | undefined): number | null {
   return date === undefined ? null : Math.floor(date.getTime() / 1_000);
 }
 
-/** A line of the event log as BOSH has it; earlier versions wrote others. */
+/** Returns a stored event line in BOSH's format. Converts the format of earlier versions. */
 export function eventLine(stored: string): string {
   return stored.startsWith('{"time":') ? stored : encodeEvent(decodeEvent(stored));
 }

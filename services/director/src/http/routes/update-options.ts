@@ -2,7 +2,7 @@ import type { InstanceUpdateOptions } from "@diskmesh/api/director";
 import { NotImplementedError } from "@diskmesh/domain";
 import type { HttpCall } from "../route.js";
 
-/** How instances are updated, as a query says it. */
+/** Parses the update options of a query. */
 export function updateOptionsOf({ query }: HttpCall): InstanceUpdateOptions {
   const skipped = query.get("skip_drain") ?? "";
   const skipDrain = skipped === "*" || skipped === "true";
@@ -16,7 +16,7 @@ export function updateOptionsOf({ query }: HttpCall): InstanceUpdateOptions {
   };
 }
 
-/** Throws for what is asked for and would not be done. */
+/** Throws NotImplementedError for a requested option that this director does not support. */
 export function refuseOptions({ query }: HttpCall, names: readonly string[]): void {
   const asked = names.find((name) => !["", "false"].includes(query.get(name) ?? ""));
   if (asked === undefined) return;

@@ -150,7 +150,7 @@ function takeOf(http: HttpCall, instanceId: string): Promise<Answer> {
   return startTask(http, persistentDiskTasks.takeSnapshots, { deployment: http.param("deployment"), instanceId });
 }
 
-/** An instance is named by its id, or by its place in its group. */
+/** Returns the id of an instance selected by its id or its index in the group. */
 async function instanceIdOf({ context, param }: HttpCall): Promise<string> {
   const wanted = { deployment: param("deployment"), group: param("group"), instance: param("instance") };
   const { deployment, ...selection } = parseSelection(wanted);
@@ -160,7 +160,7 @@ async function instanceIdOf({ context, param }: HttpCall): Promise<string> {
 
 function answerOf(id: string, resolution: unknown) {
   if (!/^[1-9]\d{0,14}$/.test(id)) throw new BadRequestError("ids of problems are numbers");
-  // Clients leave it to us by null.
+  // Clients send null to choose the default resolution.
   if (resolution === null) return { problemId: Number(id), resolution: "" };
   if (typeof resolution !== "string") throw new BadRequestError(`give problem ${id} the name of a resolution`);
   return { problemId: Number(id), resolution };
