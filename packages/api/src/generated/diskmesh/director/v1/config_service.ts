@@ -101,7 +101,7 @@ export interface UpdateConfigResponse {
   config:
     | Config
     | undefined;
-  /** A sentence for each availability zone and CPI that recorded objects use and no config defines any more. */
+  /** One warning for each availability zone or CPI that no config defines any more but that existing objects still use. */
   warnings: string[];
 }
 

@@ -551,8 +551,8 @@ export interface Host {
     | Date
     | undefined;
   /**
-   * Set in HOST_STATE_UNAVAILABLE: time when the registry stops waiting for the agent and treats the host's CLOSING
-   * devices as detached. In the past for HOST_STATE_DEAD.
+   * Time when the registry stops waiting for the agent and treats the host's CLOSING devices as detached. Set in
+   * HOST_STATE_UNAVAILABLE and HOST_STATE_DEAD; in DEAD it equals state_changed_at.
    */
   removalTimesOutAt:
     | Date
