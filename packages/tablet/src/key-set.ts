@@ -35,9 +35,9 @@ function isAscending(keys: readonly string[]): boolean {
 }
 
 /**
- * The keys that share one index value, in ascending order. Most indexes have very many values with one key or very few
- * values with many keys, and both must cost little more than the keys: one key is a string, some are a sorted array,
- * many are a tree.
+ * The keys that share one index value, in ascending order: a string for one key, a sorted array for a few, a tree for
+ * many. Keeps memory overhead low both for indexes with many values of one key and for indexes with a few values of
+ * many keys.
  */
 export type KeySet = string | string[] | OrderedMap<undefined>;
 

@@ -102,7 +102,10 @@ export interface TabletStorage {
   readonly commitSizeBytesMax?: number;
   /** Number of the last log entry, if the storage numbers them. Valid only after the claim. */
   readonly logNumber?: number;
-  /** Number of documents and log entries read between claim and serving, if that depends on following. */
+  /**
+   * Number of documents and log entries read between claim and serving; undefined when the storage cannot be followed
+   * in advance.
+   */
   readonly documentsRead?: number;
   /**
    * Durably takes the next generation; from then on no older claim can commit. A storage with a lease first waits until

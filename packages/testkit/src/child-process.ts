@@ -51,7 +51,7 @@ export class Child {
         this.#keep(`cannot run ${options.command}: ${error.message}\n`);
         end({ code: null, signal: null });
       });
-      // "close" rather than "exit": then everything that it wrote has been read.
+      // "close" fires after stdout and stderr have been read to the end; "exit" may fire earlier.
       this.#process.once("close", (code, signal) => end({ code, signal }));
     });
     this.#process.stdout?.setEncoding("utf8").on("data", (text: string) => this.#keep(text));

@@ -10,7 +10,7 @@ export interface FollowerOptions extends LoadOptions {
   readonly clock: TabletClock;
   /** Interval of reading the log; well below the time for which a leader keeps entries. */
   readonly intervalMs: number;
-  /** Interval of comparing the view with the state. */
+  /** Interval of comparing MongoDB's view with the state that this follower holds in memory. */
   readonly checkIntervalMs: number;
   /** Called each time the whole state has been read and is followed from there on. */
   readonly onFollowing: () => void;

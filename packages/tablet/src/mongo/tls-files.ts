@@ -13,7 +13,10 @@ type Options = MongoClient["options"];
 const NOTHING = Buffer.alloc(0);
 const NO_FILES = { tlsCAFile: NOTHING, tlsCRLFile: NOTHING, tlsCertificateKeyFile: NOTHING };
 
-/** Returns the paths of the TLS files; undefined for those that the address does not name. */
+/**
+ * Returns the paths of the TLS files in the connection string; undefined for each file that the connection string
+ * omits.
+ */
 export function tlsPathsOf(options: Options): { readonly [Each in TlsOption]: string | undefined } {
   const { tls, tlsCAFile, tlsCRLFile, tlsCertificateKeyFile } = options;
   if (!tls) return { tlsCAFile: undefined, tlsCRLFile: undefined, tlsCertificateKeyFile: undefined };

@@ -210,7 +210,8 @@ class Run {
     lines.write(bytes);
     this.#logBytes += bytes.length;
     const { maxStderrBytes } = this.call.limits;
-    // Output of other pipe holders is no failure of a CPI that has exited.
+    // A child that inherited the pipe may keep writing after the CPI exited; its output does not count against the
+    // limit.
     if (this.#logBytes <= maxStderrBytes || this.#hasExited) return;
     this.fail(invalid(`the CPI wrote more than ${maxStderrBytes} bytes to standard error and was killed`));
   }

@@ -40,7 +40,10 @@ const CLIENT_ADDRESS = "x-diskmesh-client-address";
 const CLIENT_LOGIN = "x-diskmesh-client-login";
 const ASK_AGAIN_MS = 100;
 
-/** The bosh-registry of the leader: the host of the leader's gRPC API and the port of this bosh-registry. */
+/**
+ * Forwards requests to the leader's bosh-registry, at the host of the leader's gRPC API and this director's own
+ * bosh-registry port.
+ */
 export class LeaderRegistry {
   readonly #options: LeaderRegistryOptions;
   readonly #authorization: string;

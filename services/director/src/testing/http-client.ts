@@ -33,7 +33,7 @@ export class HttpClient {
     this.#ca = readFileSync(certs.files("operator").caFile);
   }
 
-  /** One request; a redirect is an answer like any other. */
+  /** Sends one request. Does not follow redirects. */
   send(
     method: string,
     path: string,

@@ -42,8 +42,8 @@ export class EraseWorker {
     const { tablet, agents, limits, fleet } = this.context;
     const leader = fleet.leader();
     const host = await tablet.read((tables) => hostToErase(tables, deviceId));
-    // Runs before the erase gets its session, because a session that the agent remembers already must not pass for one
-    // given here.
+    // The registry must learn the session numbers that the agent remembers before it assigns one to the erase;
+    // otherwise it could reuse a number.
     if (host !== undefined) await agents.introduce(host, limits.agentTimeoutMs);
     const order = await tablet.transact((tx) => beginErase(tx, deviceId));
     if (order === undefined) {
