@@ -105,7 +105,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
 
   "the OTLP receiver": {
     file: "packages/service/src/telemetry/metrics-export.test.ts",
-    title: "say once that their receiver is away, and once that it is there again",
+    title: "log once that their receiver is unreachable, and once that it is back",
   },
 
   "a certificate's file, torn": async (scene) => {
