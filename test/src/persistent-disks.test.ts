@@ -58,9 +58,12 @@ describe("a persistent disk on hosts", () => {
     await mesh.process(hostId).kill();
     await mesh.process(hostId).start();
     await deploy("instances: 1, persistent_disk: 1, env: {anew: true}");
-    client = await eventually(() => open(diskCid));
-    expect((await client.read(0, CONTENT.length)).equals(CONTENT)).to.equal(true);
-    await client.disconnect();
+    // A restarted agent may get a new session, which ends connections of the one before.
+    await eventually(async () => {
+      client = await open(diskCid);
+      expect((await client.read(0, CONTENT.length)).equals(CONTENT)).to.equal(true);
+      await client.disconnect();
+    });
 
     await deploy("instances: 1, persistent_disk: 2, env: {anew: true}");
     client = await open(diskCid);
