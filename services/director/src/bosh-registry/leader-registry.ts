@@ -31,6 +31,7 @@ interface LeaderRegistryOptions {
   readonly config: BoshRegistryConfig;
   /** Throws UnavailableError while this process does not lead. */
   readonly current: () => unknown;
+  readonly limits: { readonly maxSettingsBytes: number };
   readonly leaderWaitMs: number;
   readonly requestTimeoutMs: number;
 }
@@ -39,6 +40,8 @@ interface LeaderRegistryOptions {
 const CLIENT_ADDRESS = "x-diskmesh-client-address";
 const CLIENT_LOGIN = "x-diskmesh-client-login";
 const ASK_AGAIN_MS = 100;
+/** JSON writes a character as six at most; the answer has other fields beside the settings. */
+const MAX_JSON_GROWTH = 7;
 
 /**
  * Forwards requests to the leader's bosh-registry, at the host of the leader's gRPC API and this director's own
@@ -89,7 +92,8 @@ export class LeaderRegistry {
     { method, url, settings, anonymousAt, address }: Asked & { readonly address: string },
     host: string,
   ): Promise<Answer> {
-    const { config, requestTimeoutMs } = this.#options;
+    const { config, limits, requestTimeoutMs } = this.#options;
+    const maxLength = MAX_JSON_GROWTH * limits.maxSettingsBytes;
     const headers = {
       authorization: this.#authorization,
       [CLIENT_ADDRESS]: address,
@@ -103,7 +107,10 @@ export class LeaderRegistry {
       });
       response.setEncoding("utf8");
       let text = "";
-      for await (const piece of response) text += piece;
+      for await (const piece of response) {
+        text += piece;
+        if (text.length > maxLength) throw new RangeError(`its answer has more than ${maxLength} characters`);
+      }
       const body = parseJson("the answer of the bosh-registry", text) as unknown as Answer["body"];
       return { code: response.statusCode ?? 502, isPassedOn: true, body };
     } catch (error) {
