@@ -121,7 +121,9 @@ export const SITUATIONS: readonly Situation[] = [
   {
     title: "full pool",
     async make(stuck) {
-      await stuck.mesh.clients.registry.createDisk({ diskId: "most", az: "z1", sizeBytes: FREE_MIB * MIB_BYTES });
+      const most = { diskId: "most", az: "z1", sizeBytes: FREE_MIB * MIB_BYTES };
+      // The devices of the disks that earlier situations deleted are erased first.
+      await eventually(() => stuck.mesh.clients.registry.createDisk(most));
       const provide = `provide last ${instanceOn(stuck, "host-1")} --size 1MiB --pool default`;
       const failed = await stuck.typed(provide);
       expect(failed.code, failed.out).to.equal(1);
