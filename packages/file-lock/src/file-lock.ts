@@ -1,5 +1,5 @@
-import { createRequire } from "node:module";
 import { messageOf } from "@diskmesh/domain";
+import { native } from "./native.js";
 
 /** Outcome of an attempt to lock an open file. */
 type LockAttempt =
@@ -46,18 +46,3 @@ export const lockFile: FileLocking = (fd) => {
     return { outcome: "impossible", reason: messageOf(error) };
   }
 };
-
-interface NativeLocks {
-  /**
-   * Takes an exclusive lock; length 0 reaches to the end of the file, also when it grows. Returns false when another
-   * lock overlaps.
-   */
-  tryLock(fd: number, offset: number, length: number): boolean;
-  unlock(fd: number, offset: number, length: number): void;
-}
-
-const require = createRequire(import.meta.url);
-
-// The addon is loaded on first use, because an import would fail without a readable reason on machines it was not built
-// for.
-const native = (): NativeLocks => require("fs-native-extensions") as NativeLocks;
