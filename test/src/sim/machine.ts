@@ -215,6 +215,8 @@ export class Machine {
           if (this.world.random.chance(faults.failedIo)) throw ioError();
         });
       },
+      // Like a file system without holes: a clear becomes a write of zeros.
+      punchHole: async () => false,
       close: async () => {
         check();
         await this.#later(process, 1, 0, () => this.#close(descriptor));

@@ -96,6 +96,22 @@ describe("a device of another host", () => {
     expect(bytes().subarray(10).equals(data)).to.equal(true);
   });
 
+  it("clears bytes of each kind", async () => {
+    const data = Buffer.alloc(SIZE, 7);
+    await remote.write(0, data, false);
+    await remote.clear(0, 4096, { kind: "discard", fua: false });
+    await remote.clear(8192, 4096, { kind: "zero", fua: true });
+    await remote.clear(16_384, 100, { kind: "write zeros", fua: false });
+    for (const [start, length] of [
+      [0, 4096],
+      [8192, 4096],
+      [16_384, 100],
+    ] as const)
+      data.fill(0, start, start + length);
+    expect(bytes().equals(data)).to.equal(true);
+    expect(await nameOf(remote.clear(0, SIZE + 1, { kind: "zero", fua: false }))).to.equal("InvalidArgumentError");
+  });
+
   it("is connected with the first operation, once, and again after a failure", async () => {
     expect(connections).to.equal(0);
     failures = 2;

@@ -16,8 +16,10 @@ import {
 } from "@diskmesh/domain";
 import type { Client, PartialOf } from "@diskmesh/rpc";
 import { type Clock, EitherSignal, Slots } from "@diskmesh/service";
+import { type ClearOptions, clearChunks } from "../devices/file-bytes.js";
 import type { DiskPart } from "../exports/disk-part.js";
 import { AsyncQueue } from "./async-queue.js";
+import { encodeClearKind } from "./clear-kind.js";
 import { errorOfErrno } from "./errno.js";
 
 interface RemotePartLimits {
@@ -106,6 +108,13 @@ export class RemotePart implements DiskPart {
     const results = await Promise.allSettled(writes);
     const failed = results.find((result) => result.status === "rejected");
     if (failed) throw failed.reason;
+    if (!fua) this.#acknowledgedWrites += 1;
+  }
+
+  async clear(offsetBytes: number, lengthBytes: number, { kind, fua }: ClearOptions): Promise<void> {
+    const value = { fua, kind: encodeClearKind(kind) };
+    for (const { startBytes, sizeBytes } of clearChunks(offsetBytes, lengthBytes))
+      await this.#submit({ $case: "clear", value: { ...value, offsetBytes: startBytes, lengthBytes: sizeBytes } });
     if (!fua) this.#acknowledgedWrites += 1;
   }
 

@@ -13,7 +13,9 @@ import { type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
+import { MAX_CLEAR_BYTES } from "../devices/file-bytes.js";
 import { AsyncQueue } from "./async-queue.js";
+import { decodeClearKind } from "./clear-kind.js";
 import { errnoOfError } from "./errno.js";
 
 interface BlockIoLimits {
@@ -153,11 +155,18 @@ async function runOperation(
         await device.write(sessionNumber, offsetBytes, data, { fua, signal });
         return answer;
       }
+      case "clear": {
+        const { offsetBytes: startBytes, lengthBytes: sizeBytes, fua, kind } = operation.value;
+        if (sizeBytes > MAX_CLEAR_BYTES)
+          throw new InvalidArgumentError(`a clear of ${sizeBytes} bytes is above the limit of ${MAX_CLEAR_BYTES}`);
+        await device.clear(sessionNumber, { startBytes, sizeBytes }, { kind: decodeClearKind(kind), fua, signal });
+        return answer;
+      }
       case "flush":
         await device.flush(sessionNumber);
         return answer;
       default:
-        throw new InvalidArgumentError(`operation ${request.operationId} is not a read, write or flush`);
+        throw new InvalidArgumentError(`operation ${request.operationId} is not a read, write, clear or flush`);
     }
   } catch (error) {
     if (error instanceof UnavailableError) throw error;

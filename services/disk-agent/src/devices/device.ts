@@ -13,6 +13,7 @@ import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./device-place.js";
 import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
 import { DriverWords } from "./driver-words.js";
+import { type ClearChunk, type ClearOptions, clearBytes, readBytes, writeBytes } from "./file-bytes.js";
 import type { HardwareErrors } from "./hardware-errors.js";
 import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
@@ -302,11 +303,8 @@ export class Device implements FileUser {
     const data = Buffer.allocUnsafe(lengthBytes);
     const start = this.config.offsetBytes + offsetBytes;
     await this.#io(sessionNumber, undefined, async (handle) => {
-      for (let done = 0; done < lengthBytes; ) {
-        const { bytesRead } = await handle.read(data, done, lengthBytes - done, start + done);
-        if (bytesRead === 0) throw this.#endsAt(start + done);
-        done += bytesRead;
-      }
+      const doneBytes = await readBytes(handle, start, data);
+      if (doneBytes < lengthBytes) throw this.#endsAt(start + doneBytes);
     });
     return data;
   }
@@ -324,10 +322,24 @@ export class Device implements FileUser {
     const start = this.config.offsetBytes + offsetBytes;
     await this.#io(sessionNumber, options.signal, async (handle) => {
       this.#lostWrites.noteWrite(sessionNumber);
-      for (let done = 0; done < data.length; ) {
-        const { bytesWritten } = await handle.write(data, done, data.length - done, start + done);
-        done += bytesWritten;
-      }
+      await writeBytes(handle, start, data);
+      if (options.fua) await this.#sync(sessionNumber, handle);
+    });
+  }
+
+  /**
+   * Clears bytes, at most MAX_CLEAR_BYTES. `signal` withdraws an operation that was not submitted yet.
+   */
+  async clear(
+    sessionNumber: number,
+    { startBytes, sizeBytes }: ClearChunk,
+    options: ClearOptions & { signal?: AbortSignal },
+  ): Promise<void> {
+    requireInside("clear", startBytes, sizeBytes, this);
+    const start = this.config.offsetBytes + startBytes;
+    await this.#io(sessionNumber, options.signal, async (handle) => {
+      this.#lostWrites.noteWrite(sessionNumber);
+      await clearBytes(handle, start, sizeBytes, options.kind);
       if (options.fua) await this.#sync(sessionNumber, handle);
     });
   }

@@ -66,6 +66,7 @@ export class HeldFiles implements FileOpener {
       read: handle.read.bind(handle) as OpenHandle["read"],
       write: handle.write.bind(handle) as OpenHandle["write"],
       datasync: handle.datasync.bind(handle),
+      punchHole: handle.punchHole.bind(handle),
       close,
     };
   }

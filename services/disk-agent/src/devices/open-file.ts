@@ -1,11 +1,21 @@
 import { type BigIntStats, constants, readFileSync } from "node:fs";
 import { type FileHandle, open, readFile, stat } from "node:fs/promises";
 import { DeviceIoError, messageOf } from "@diskmesh/domain";
-import { describeFlockHolder, describeHolder, deviceNumber, type FileLocking, lockFile } from "@diskmesh/file-lock";
+import {
+  describeFlockHolder,
+  describeHolder,
+  deviceNumber,
+  type FileLocking,
+  lockFile,
+  punchHole,
+} from "@diskmesh/file-lock";
 import { diskSequence, serialNumberOf } from "./sysfs.js";
 
 /** The part of an open file that I/O needs. */
-export type OpenHandle = Pick<FileHandle, "read" | "write" | "datasync" | "close">;
+export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasync" | "close"> {
+  /** Frees the space of bytes, which read as zeros then. Returns false when the file system or drive cannot. */
+  punchHole(offsetBytes: number, lengthBytes: number): Promise<boolean>;
+}
 
 /** Facts of a file, independent of its path later. */
 export interface FileFacts {
@@ -48,13 +58,19 @@ export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOpti
         const stats = await handle.stat({ bigint: true });
         const facts = await factsOf(path, stats);
         if (stats.isFile()) await lockRegularFile(path, handle.fd, stats, { requireLocks, lock });
-        return { ...facts, handle };
+        return { ...facts, handle: withHoles(handle) };
       } catch (error) {
         await handle.close();
         throw error;
       }
     },
   };
+}
+
+function withHoles(handle: FileHandle): OpenHandle {
+  return Object.assign(handle, {
+    punchHole: (offsetBytes: number, lengthBytes: number) => punchHole(handle.fd, offsetBytes, lengthBytes),
+  });
 }
 
 async function openHandle(path: string): Promise<FileHandle> {

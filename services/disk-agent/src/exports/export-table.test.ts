@@ -111,7 +111,7 @@ function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd?: Liste
     folder,
     ledger,
     devices,
-    openRemotePart: () => ({ read: unused, write: unused, flush: unused, close() {} }),
+    openRemotePart: () => ({ read: unused, write: unused, clear: unused, flush: unused, close() {} }),
     limits: {
       maxConnections: 3,
       maxInFlightRequests: 1,

@@ -1,3 +1,4 @@
+import type { ClearOptions } from "../devices/file-bytes.js";
 import type { DiskPart } from "./disk-part.js";
 
 interface Placed {
@@ -33,6 +34,14 @@ export class LinearDisk implements DiskPart {
     await settled(
       this.#pieces(offsetBytes, data.length).map(({ part, partOffset, from, length }) =>
         part.write(partOffset, data.subarray(from, from + length), fua),
+      ),
+    );
+  }
+
+  async clear(offsetBytes: number, lengthBytes: number, options: ClearOptions): Promise<void> {
+    await settled(
+      this.#pieces(offsetBytes, lengthBytes).map(({ part, partOffset, length }) =>
+        part.clear(partOffset, length, options),
       ),
     );
   }

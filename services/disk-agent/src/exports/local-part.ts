@@ -2,6 +2,7 @@ import { UnavailableError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
+import { type ClearOptions, clearChunks } from "../devices/file-bytes.js";
 import type { DiskPart } from "./disk-part.js";
 
 /** Limits of the wait for a device that cannot be used now. */
@@ -32,6 +33,11 @@ export class LocalPart implements DiskPart {
 
   write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
     return this.#tried(() => this.#device.write(this.#sessionNumber, offsetBytes, data, { fua }));
+  }
+
+  async clear(offsetBytes: number, lengthBytes: number, options: ClearOptions): Promise<void> {
+    for (const chunk of clearChunks(offsetBytes, lengthBytes))
+      await this.#tried(() => this.#device.clear(this.#sessionNumber, chunk, options));
   }
 
   flush(): Promise<void> {

@@ -97,7 +97,7 @@ export class NbdConnection {
       const hasPayload = request.command === COMMAND.WRITE;
       if (hasPayload && request.lengthBytes > MAX_REQUEST_BYTES)
         throw new Error(`a write of ${request.lengthBytes} bytes is above the limit of ${MAX_REQUEST_BYTES}`);
-      const sizeBytes = Math.min(request.lengthBytes, MAX_REQUEST_BYTES);
+      const sizeBytes = carriesData(request) ? Math.min(request.lengthBytes, MAX_REQUEST_BYTES) : 0;
       while (inFlightBytes > 0 && inFlightBytes + sizeBytes > this.#limits.maxInFlightBytes)
         await Promise.race(this.#running);
       inFlightBytes += sizeBytes;
@@ -124,30 +124,46 @@ export class NbdConnection {
         this.#log.warn({ diskId: this.#served.name, error: messageOf(thrown) }, "an NBD request failed");
       }
       const durationMs = performance.now() - startedMs;
-      countIo(this.#sums, operationOf(request), { sizeBytes: request.lengthBytes, durationMs, failed: error !== 0 });
+      countIo(this.#sums, OPERATIONS.get(request.command) ?? "flush", {
+        sizeBytes: request.lengthBytes,
+        durationMs,
+        failed: error !== 0,
+      });
     }
     await this.#send(encodeSimpleReply(request.cookie, error), data);
   }
 
   /** 0 when the request may be tried. */
   #refusal(request: NbdRequest): number {
+    const { command } = request;
+    const operation = OPERATIONS.get(command);
+    if (operation === undefined) return NBD_ERROR.EINVAL;
     // Clients may set FUA on any command once it is offered; it has no effect on commands that write nothing.
-    if ((request.flags & ~COMMAND_FLAG.FUA) !== 0) return NBD_ERROR.EINVAL;
-    if (request.command === COMMAND.FLUSH) return 0;
-    if (request.command !== COMMAND.READ && request.command !== COMMAND.WRITE) return NBD_ERROR.EINVAL;
-    if (request.lengthBytes > MAX_REQUEST_BYTES) return NBD_ERROR.EOVERFLOW;
+    const flags = command === COMMAND.WRITE_ZEROES ? COMMAND_FLAG.FUA | COMMAND_FLAG.NO_HOLE : COMMAND_FLAG.FUA;
+    if ((request.flags & ~flags) !== 0) return NBD_ERROR.EINVAL;
+    if (operation === "flush") return 0;
+    if (carriesData(request) && request.lengthBytes > MAX_REQUEST_BYTES) return NBD_ERROR.EOVERFLOW;
     const end = request.offsetBytes + BigInt(request.lengthBytes);
     if (end <= BigInt(this.#served.sizeBytes)) return 0;
-    return request.command === COMMAND.WRITE ? NBD_ERROR.ENOSPC : NBD_ERROR.EINVAL;
+    return command === COMMAND.WRITE || command === COMMAND.WRITE_ZEROES ? NBD_ERROR.ENOSPC : NBD_ERROR.EINVAL;
   }
 
   async #perform(request: NbdRequest, payload: Buffer | undefined): Promise<Uint8Array | undefined> {
     const offsetBytes = Number(request.offsetBytes);
+    const { lengthBytes } = request;
+    const fua = (request.flags & COMMAND_FLAG.FUA) !== 0;
+    const keepSpace = (request.flags & COMMAND_FLAG.NO_HOLE) !== 0;
     switch (request.command) {
       case COMMAND.READ:
-        return this.#disk.read(offsetBytes, request.lengthBytes);
+        return this.#disk.read(offsetBytes, lengthBytes);
       case COMMAND.WRITE:
-        await this.#disk.write(offsetBytes, payload ?? Buffer.alloc(0), (request.flags & COMMAND_FLAG.FUA) !== 0);
+        await this.#disk.write(offsetBytes, payload ?? Buffer.alloc(0), fua);
+        return undefined;
+      case COMMAND.TRIM:
+        await this.#disk.clear(offsetBytes, lengthBytes, { kind: "discard", fua });
+        return undefined;
+      case COMMAND.WRITE_ZEROES:
+        await this.#disk.clear(offsetBytes, lengthBytes, { kind: keepSpace ? "write zeros" : "zero", fua });
         return undefined;
       default:
         await this.#disk.flush();
@@ -169,9 +185,18 @@ export class NbdConnection {
   }
 }
 
-function operationOf({ command }: NbdRequest): IoOperation {
-  if (command === COMMAND.READ) return "read";
-  return command === COMMAND.WRITE ? "write" : "flush";
+/** Operations of requests by command; any other command is refused. */
+const OPERATIONS: ReadonlyMap<number, IoOperation> = new Map([
+  [COMMAND.READ, "read"],
+  [COMMAND.WRITE, "write"],
+  [COMMAND.FLUSH, "flush"],
+  [COMMAND.TRIM, "discard"],
+  [COMMAND.WRITE_ZEROES, "zero"],
+]);
+
+/** Returns whether the request or its reply has the bytes, which are limited then. */
+function carriesData({ command }: NbdRequest): boolean {
+  return command === COMMAND.READ || command === COMMAND.WRITE;
 }
 
 /** Maps an error to its NBD number. */

@@ -25,7 +25,12 @@ export interface NbdExport {
 
 // A flush on one connection covers writes answered on any other, because all share the same open files.
 const TRANSMISSION_FLAGS =
-  TRANSMISSION.HAS_FLAGS | TRANSMISSION.SEND_FLUSH | TRANSMISSION.SEND_FUA | TRANSMISSION.CAN_MULTI_CONN;
+  TRANSMISSION.HAS_FLAGS |
+  TRANSMISSION.SEND_FLUSH |
+  TRANSMISSION.SEND_FUA |
+  TRANSMISSION.SEND_TRIM |
+  TRANSMISSION.SEND_WRITE_ZEROES |
+  TRANSMISSION.CAN_MULTI_CONN;
 
 /**
  * Negotiates as the server. Returns true when transmission begins, false when the client left. Throws on malformed

@@ -1,6 +1,6 @@
 import { allEnded, DURATION_BUCKETS_SECONDS, histogramOf, metric, observe } from "@diskmesh/metrics";
 
-const OPERATIONS = ["read", "write", "flush"] as const;
+const OPERATIONS = ["read", "write", "flush", "discard", "zero"] as const;
 export type IoOperation = (typeof OPERATIONS)[number];
 
 /** Maximum disks in metrics by name, because a host serves hundreds over time. */
@@ -26,7 +26,7 @@ export const nbdMetrics = {
     kind: "observed counter",
     name: "diskmesh.nbd.io",
     unit: "By",
-    description: "Bytes that NBD clients read and wrote, by disk and operation.",
+    description: "Bytes that NBD clients read, wrote, discarded and zeroed, by disk and operation.",
     labels: LABELS,
   }),
   errors: metric({
@@ -63,7 +63,11 @@ interface Sums {
 type SumsByOperation = Readonly<Record<IoOperation, Sums>>;
 
 const noSums = (): Sums => ({ operations: 0, sizeBytes: 0, errors: 0, timeMs: 0 });
-const LATENCY_LABELS = { read: { operation: "read" }, write: { operation: "write" }, flush: { operation: "flush" } };
+const noneOfAny = (): SumsByOperation =>
+  Object.fromEntries(OPERATIONS.map((operation) => [operation, noSums()])) as SumsByOperation;
+const LATENCY_LABELS = Object.fromEntries(OPERATIONS.map((operation) => [operation, { operation }])) as Readonly<
+  Record<IoOperation, { readonly operation: IoOperation }>
+>;
 
 /** Counts the I/O of an agent's exports, by disk. */
 export class IoCounters {
@@ -74,7 +78,7 @@ export class IoCounters {
     const known = this.#disks.get(diskId);
     if (known !== undefined) return known;
     const name = this.#disks.size < MAX_NAMED_DISKS ? diskId : OTHERS;
-    const sums = this.#disks.get(name) ?? { read: noSums(), write: noSums(), flush: noSums() };
+    const sums = this.#disks.get(name) ?? noneOfAny();
     this.#disks.set(name, sums);
     return sums;
   }

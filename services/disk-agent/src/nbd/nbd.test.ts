@@ -111,6 +111,63 @@ describe("the NBD export", () => {
     await (await NbdClient.connect({ socketPath })).disconnect();
   });
 
+  /** Returns the space that the device files take. */
+  const usedBytes = () => {
+    const files = ["a", "b"].map((id) => statSync(join(fixture.folder, id)));
+    return files.reduce((sum, { blocks }) => sum + blocks * 512, 0);
+  };
+
+  it("frees the space of trimmed and zeroed bytes, across devices", async () => {
+    const client = await NbdClient.connect({ socketPath });
+    const data = randomBytes(DISK_BYTES);
+    for (const clear of [client.trim.bind(client), client.writeZeroes.bind(client)]) {
+      await client.write(0, data);
+      await client.flush();
+      const usedBefore = usedBytes();
+      await clear(DEVICE_BYTES - 65_536, 131_072);
+      const expected = Buffer.from(data);
+      expected.fill(0, DEVICE_BYTES - 65_536, DEVICE_BYTES + 65_536);
+      expect((await client.read(0, DISK_BYTES)).equals(expected)).to.equal(true);
+      expect(usedBefore - usedBytes()).to.equal(131_072);
+    }
+    await client.disconnect();
+  });
+
+  it("keeps the space of bytes that are zeroed with NO_HOLE", async () => {
+    const client = await NbdClient.connect({ socketPath });
+    await client.write(0, randomBytes(DISK_BYTES));
+    const usedBefore = usedBytes();
+    await client.writeZeroes(10, DISK_BYTES - 20, { noHole: true });
+    const read = await client.read(10, DISK_BYTES - 20);
+    expect(read.equals(Buffer.alloc(DISK_BYTES - 20))).to.equal(true);
+    expect(usedBytes()).to.equal(usedBefore);
+    await client.disconnect();
+  });
+
+  it("zeroes bytes, and leaves trimmed ones, where the file system cannot free space", async () => {
+    fixture.files.canPunchHoles = false;
+    const client = await NbdClient.connect({ socketPath });
+    const data = randomBytes(8192);
+    await client.write(0, data);
+    await client.trim(0, 4096);
+    await client.writeZeroes(4096, 2048);
+    data.fill(0, 4096, 6144);
+    expect((await client.read(0, 8192)).equals(data)).to.equal(true);
+    await client.disconnect();
+  });
+
+  it("keeps a higher session waiting for a trim that is in flight", async () => {
+    const client = await NbdClient.connect({ socketPath });
+    fixture.files.writes.shut();
+    const trimming = client.trim(0, 4096);
+    await eventually(() => expect(fixture.device("a").inFlight).to.equal(1));
+    expect(fixture.device("a").isQuietBelow(2)).to.equal(false);
+    fixture.files.writes.open();
+    await trimming;
+    expect(fixture.device("a").isQuietBelow(2)).to.equal(true);
+    await client.disconnect();
+  });
+
   it("returns the NBD error of each failure", async () => {
     const client = await NbdClient.connect({ socketPath });
     const codeOf = (promise: Promise<unknown>) =>
@@ -120,8 +177,12 @@ describe("the NBD export", () => {
       );
     expect(await codeOf(client.read(DISK_BYTES, 1))).to.equal("EINVAL");
     expect(await codeOf(client.write(DISK_BYTES - 1, Buffer.alloc(2)))).to.equal("ENOSPC");
+    expect(await codeOf(client.trim(DISK_BYTES, 1))).to.equal("EINVAL");
+    expect(await codeOf(client.writeZeroes(1, DISK_BYTES))).to.equal("ENOSPC");
     await fixture.openSession("b", 2);
     expect(await codeOf(client.write(DEVICE_BYTES, Buffer.alloc(1)))).to.equal("ESHUTDOWN");
+    expect(await codeOf(client.trim(DEVICE_BYTES, 1))).to.equal("ESHUTDOWN");
+    expect(await codeOf(client.writeZeroes(DEVICE_BYTES, 1))).to.equal("ESHUTDOWN");
     expect(await codeOf(client.write(DEVICE_BYTES - 1, Buffer.alloc(2)))).to.equal("ESHUTDOWN");
     expect(await codeOf(client.read(0, 1))).to.equal("none");
     await fixture.order("detach", "a", 3);
@@ -139,7 +200,7 @@ describe("the NBD export", () => {
     ] as const) {
       await server.close(500);
       const fail = () => Promise.reject(error);
-      server = await serve({ read: fail, write: fail, flush: fail, close: () => {} });
+      server = await serve({ read: fail, write: fail, clear: fail, flush: fail, close: () => {} });
       const client = await NbdClient.connect({ socketPath });
       expect(await client.flush().catch((thrown) => thrown.code)).to.equal(code);
       await client.disconnect();
@@ -256,7 +317,8 @@ describe("the NBD export", () => {
         reply = header.reply;
       }
       for (const [change, error] of [
-        [{ command: 4 }, nbd.NBD_ERROR.EINVAL],
+        [{ command: 5 }, nbd.NBD_ERROR.EINVAL],
+        [{ command: nbd.COMMAND.TRIM, flags: nbd.COMMAND_FLAG.NO_HOLE }, nbd.NBD_ERROR.EINVAL],
         [{ flags: 1 << 7 }, nbd.NBD_ERROR.EINVAL],
         [{ lengthBytes: 0xffff_ffff }, nbd.NBD_ERROR.EOVERFLOW],
         [{ offsetBytes: 2n ** 64n - 1n }, nbd.NBD_ERROR.EINVAL],
@@ -323,8 +385,8 @@ describe("the NBD export", () => {
       can_flush: true,
       can_fua: true,
       can_multi_conn: true,
-      can_trim: false,
-      can_zero: false,
+      can_trim: true,
+      can_zero: true,
       is_read_only: false,
     });
     const listed = JSON.parse(await tool(this, "nbdinfo", ["--json", "--list", uri()]));
@@ -353,13 +415,18 @@ describe("the NBD export", () => {
     const commands = [
       "write -P 0x5a 0 1M",
       "write -f -P 0x33 4190208 8192",
+      "write -P 0x77 2M 64k",
+      "write -z 2M 4k",
+      "discard 2101248 4k",
       "aio_flush",
       "read -P 0x5a 0 1M",
       "read -P 0x33 4190208 8192",
+      "read -P 0 2M 8k",
+      "read -P 0x77 2105344 56k",
     ];
     const output = await tool(this, "qemu-io", ["-f", "raw", ...commands.flatMap((command) => ["-c", command]), uri()]);
     expect(output).not.to.match(/fail|error/i);
-    expect(output.match(/read \d+\/\d+ bytes/g)).to.have.length(2);
+    expect(output.match(/read \d+\/\d+ bytes/g)).to.have.length(4);
     const wrong = await tool(this, "qemu-io", ["-f", "raw", "-c", "read -P 0x01 0 4096", uri()]).catch(
       (error) => error.stdout,
     );

@@ -24,10 +24,17 @@ export const REPLY = {
 
 export const INFO = { EXPORT: 0, NAME: 1, BLOCK_SIZE: 3 } as const;
 
-export const TRANSMISSION = { HAS_FLAGS: 1, SEND_FLUSH: 4, SEND_FUA: 8, CAN_MULTI_CONN: 256 } as const;
+export const TRANSMISSION = {
+  HAS_FLAGS: 1,
+  SEND_FLUSH: 4,
+  SEND_FUA: 8,
+  SEND_TRIM: 32,
+  SEND_WRITE_ZEROES: 64,
+  CAN_MULTI_CONN: 256,
+} as const;
 
-export const COMMAND = { READ: 0, WRITE: 1, DISC: 2, FLUSH: 3 } as const;
-export const COMMAND_FLAG = { FUA: 1 } as const;
+export const COMMAND = { READ: 0, WRITE: 1, DISC: 2, FLUSH: 3, TRIM: 4, WRITE_ZEROES: 6 } as const;
+export const COMMAND_FLAG = { FUA: 1, NO_HOLE: 2 } as const;
 
 export const NBD_ERROR = { EIO: 5, EINVAL: 22, ENOSPC: 28, EOVERFLOW: 75, ESHUTDOWN: 108 } as const;
 

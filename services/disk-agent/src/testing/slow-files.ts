@@ -53,6 +53,7 @@ export class SlowFiles implements FileOpener {
   openCount = 0;
   mostOpenCount = 0;
   syncCount = 0;
+  canPunchHoles = true;
   /** Maximum bytes that one system call transfers. */
   maxBytesPerCall = Number.POSITIVE_INFINITY;
 
@@ -106,6 +107,10 @@ export class SlowFiles implements FileOpener {
         if (failure) throw failure;
         await handle.datasync();
         this.syncCount += 1;
+      },
+      punchHole: async (offsetBytes, lengthBytes) => {
+        await this.writes.pass();
+        return this.canPunchHoles && handle.punchHole(offsetBytes, lengthBytes);
       },
       close: async () => {
         await handle.close();

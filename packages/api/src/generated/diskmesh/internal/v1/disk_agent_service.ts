@@ -119,6 +119,66 @@ export function orderOutcomeToNumber(object: OrderOutcome): number {
   }
 }
 
+/** Kind of a clear. */
+export const ClearKind = {
+  /** UNSPECIFIED - Unset. INVALID_ARGUMENT. */
+  UNSPECIFIED: "CLEAR_KIND_UNSPECIFIED",
+  /** DISCARD - The bytes are unused. They read as zeros where the file system can free their space, else unchanged. */
+  DISCARD: "CLEAR_KIND_DISCARD",
+  /** ZERO - The bytes read as zeros. Their space is freed where the file system can. */
+  ZERO: "CLEAR_KIND_ZERO",
+  /** WRITE_ZEROS - The bytes read as zeros and keep their space. */
+  WRITE_ZEROS: "CLEAR_KIND_WRITE_ZEROS",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type ClearKind = typeof ClearKind[keyof typeof ClearKind];
+
+export namespace ClearKind {
+  export type UNSPECIFIED = typeof ClearKind.UNSPECIFIED;
+  export type DISCARD = typeof ClearKind.DISCARD;
+  export type ZERO = typeof ClearKind.ZERO;
+  export type WRITE_ZEROS = typeof ClearKind.WRITE_ZEROS;
+  export type UNRECOGNIZED = typeof ClearKind.UNRECOGNIZED;
+}
+
+export function clearKindFromJSON(object: any): ClearKind {
+  switch (object) {
+    case 0:
+    case "CLEAR_KIND_UNSPECIFIED":
+      return ClearKind.UNSPECIFIED;
+    case 1:
+    case "CLEAR_KIND_DISCARD":
+      return ClearKind.DISCARD;
+    case 2:
+    case "CLEAR_KIND_ZERO":
+      return ClearKind.ZERO;
+    case 3:
+    case "CLEAR_KIND_WRITE_ZEROS":
+      return ClearKind.WRITE_ZEROS;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return ClearKind.UNRECOGNIZED;
+  }
+}
+
+export function clearKindToNumber(object: ClearKind): number {
+  switch (object) {
+    case ClearKind.UNSPECIFIED:
+      return 0;
+    case ClearKind.DISCARD:
+      return 1;
+    case ClearKind.ZERO:
+      return 2;
+    case ClearKind.WRITE_ZEROS:
+      return 3;
+    case ClearKind.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** Identity of a device as recorded by the registry. The agent compares it with the opened file. */
 export interface ExpectedDevice {
   /** Path of the device file at registration. Not compared, because drives can get other paths at a reboot. */
@@ -448,6 +508,18 @@ export interface BlockWrite {
   fua: boolean;
 }
 
+/** A clear: discards bytes or makes them zeros. */
+export interface BlockClear {
+  /** Offset from the start of the device, in bytes. */
+  offsetBytes: number;
+  /** Length in bytes, at most 64 MiB. */
+  lengthBytes: number;
+  /** What the bytes become. */
+  kind: ClearKind;
+  /** True (force unit access): the response is sent only once the change is durable on the device. */
+  fua: boolean;
+}
+
 /** A flush: makes all writes that were answered before durable on the device. */
 export interface BlockFlush {
 }
@@ -473,6 +545,9 @@ export interface BlockIoRequest {
     | //
     /** Flushes the device. */
     { $case: "flush"; value: BlockFlush }
+    | //
+    /** Discards bytes or makes them zeros. */
+    { $case: "clear"; value: BlockClear }
     | undefined;
 }
 
@@ -2833,6 +2908,97 @@ export const BlockWrite: MessageFns<BlockWrite> = {
   },
 };
 
+function createBaseBlockClear(): BlockClear {
+  return { offsetBytes: 0, lengthBytes: 0, kind: ClearKind.UNSPECIFIED, fua: false };
+}
+
+export const BlockClear: MessageFns<BlockClear> = {
+  encode(message: BlockClear, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.offsetBytes !== 0) {
+      writer.uint32(8).int64(message.offsetBytes);
+    }
+    if (message.lengthBytes !== 0) {
+      writer.uint32(16).int32(message.lengthBytes);
+    }
+    if (message.kind !== ClearKind.UNSPECIFIED) {
+      writer.uint32(24).int32(clearKindToNumber(message.kind));
+    }
+    if (message.fua !== false) {
+      writer.uint32(32).bool(message.fua);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BlockClear {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBlockClear();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.lengthBytes = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.kind = clearKindFromJSON(reader.int32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.fua = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<BlockClear>): BlockClear {
+    return BlockClear.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<BlockClear>): BlockClear {
+    const message = createBaseBlockClear();
+    message.offsetBytes = object.offsetBytes ?? 0;
+    message.lengthBytes = object.lengthBytes ?? 0;
+    message.kind = object.kind ?? ClearKind.UNSPECIFIED;
+    message.fua = object.fua ?? false;
+    return message;
+  },
+};
+
 function createBaseBlockFlush(): BlockFlush {
   return {};
 }
@@ -2898,6 +3064,9 @@ export const BlockIoRequest: MessageFns<BlockIoRequest> = {
       case "flush":
         BlockFlush.encode(message.operation.value, writer.uint32(42).fork()).join();
         break;
+      case "clear":
+        BlockClear.encode(message.operation.value, writer.uint32(50).fork()).join();
+        break;
     }
     return writer;
   },
@@ -2955,6 +3124,14 @@ export const BlockIoRequest: MessageFns<BlockIoRequest> = {
             message.operation = { $case: "flush", value: BlockFlush.decode(reader, reader.uint32()) };
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.operation = { $case: "clear", value: BlockClear.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2995,6 +3172,12 @@ export const BlockIoRequest: MessageFns<BlockIoRequest> = {
       case "flush": {
         if (object.operation?.value !== undefined && object.operation?.value !== null) {
           message.operation = { $case: "flush", value: BlockFlush.fromPartial(object.operation.value) };
+        }
+        break;
+      }
+      case "clear": {
+        if (object.operation?.value !== undefined && object.operation?.value !== null) {
+          message.operation = { $case: "clear", value: BlockClear.fromPartial(object.operation.value) };
         }
         break;
       }
