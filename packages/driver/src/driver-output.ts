@@ -20,7 +20,7 @@ export class DriverOutput {
   #secondBeganMs = Number.NEGATIVE_INFINITY;
   #bytes = 0;
   #lines = 0;
-  #notTold = 0;
+  #suppressedLines = 0;
   /** The last part of the output. */
   tail = "";
 
@@ -62,14 +62,15 @@ export class DriverOutput {
     this.#turn();
     this.#lines += 1;
     if (this.#lines > this.#options.limits.maxLogLinesPerSecond) {
-      this.#notTold += 1;
+      this.#suppressedLines += 1;
       return;
     }
     const redactor = this.#options.redactor();
     const shown =
       line.length < MAX_LINE_LENGTH ? redactor.text(line) : redactor.beginning(line.slice(0, MAX_LINE_LENGTH));
-    const said = shown.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
-    this.#options.log.info({ said, ...(this.#notTold > 0 && { notTold: this.#notTold }) }, "a driver says");
-    this.#notTold = 0;
+    const printed = shown.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
+    const suppressed = this.#suppressedLines > 0 && { suppressedLines: this.#suppressedLines };
+    this.#options.log.info({ line: printed, ...suppressed }, "driver printed a line");
+    this.#suppressedLines = 0;
   }
 }

@@ -207,7 +207,7 @@ describe("the host of drivers", () => {
             reason,
           );
         const failed = await eventually(() => {
-          const line = it_.lines.slice(told).find(({ message }) => message.startsWith("a driver failed"));
+          const line = it_.lines.slice(told).find(({ message }) => message.startsWith("driver failed"));
           if (line === undefined) throw new Error("the log has not said so yet");
           return line;
         });
@@ -222,12 +222,12 @@ describe("the host of drivers", () => {
       const printed = () => it_.lines.slice(told);
       await it_.call("misbehaving", "blab", { args: { password: "hunter2-\u00e9-secret", thrown: false } });
       await eventually(() =>
-        expect(printed().map(({ said }) => said)).to.include('{"password":"<redacted>"} was used'),
+        expect(printed().map(({ line }) => line)).to.include('{"password":"<redacted>"} was used'),
       );
-      expect(printed().map(({ said }) => said)).to.include("logging in with <redacted>");
+      expect(printed().map(({ line }) => line)).to.include("logging in with <redacted>");
       await it_.call("misbehaving", "blab", { args: { password: "hunter3-\u00e9-secret", thrown: true } });
       await eventually(() =>
-        expect(printed().map(({ message }) => message)).to.include("a driver failed, and is started again"),
+        expect(printed().map(({ message }) => message)).to.include("driver failed, restart scheduled"),
       );
       expect(JSON.stringify(printed()))
         .to.contain("no login with <redacted>")

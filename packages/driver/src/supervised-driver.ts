@@ -92,14 +92,14 @@ export class SupervisedDriver {
     this.problem = "";
     this.#loadedAtMs = performance.now();
     const { log, onChange } = this.#options;
-    log.info({ driver: listing.name, package: this.package }, "a driver runs");
+    log.info({ driver: listing.name, package: this.package }, "driver started");
     const { node, driver } = listing.catchAll;
     if ((node || driver) && !this.#toldOfCatchAll) {
       this.#toldOfCatchAll = true;
       const which = [...(node ? ["vendorPassthru"] : []), ...(driver ? ["driverVendorPassthru"] : [])].join(", ");
       log.warn(
         { driver: listing.name, functions: which },
-        "a driver has a catch-all, which is deprecated: declare methods",
+        "deprecated driver catch-all loaded; declare methods instead",
       );
     }
     onChange();
@@ -117,7 +117,7 @@ export class SupervisedDriver {
     this.#failures += 1;
     this.state = "failed";
     this.problem = reason;
-    log.error({ driver: this.#name, reason, retryInMs }, "a driver failed, and is started again");
+    log.error({ driver: this.#name, reason, retryInMs }, "driver failed, restart scheduled");
     this.#timer = setTimeout(() => this.#start(), retryInMs);
     onChange();
   }

@@ -132,8 +132,8 @@ function offersOf(device: Device | undefined, output: Output): DriverOffers {
 /** Returns a logger that prints the driver's output and failures. */
 function logOf(output: Output): Logger {
   const say = (fields: object, message: string): void => {
-    const { said, reason } = fields as { readonly said?: string; readonly reason?: string };
-    if (said !== undefined) output.say(`the driver says: ${said}`);
+    const { line, reason } = fields as { readonly line?: string; readonly reason?: string };
+    if (line !== undefined) output.say(`the driver says: ${line}`);
     else if (reason !== undefined) output.say(`${message}: ${reason}`);
   };
   return { debug: () => undefined, info: say, warn: say, error: say };
