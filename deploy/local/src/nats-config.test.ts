@@ -53,7 +53,7 @@ describe("the configuration of nats-server", () => {
       log: { debug: line, info: line, warn: line, error: line },
     });
     try {
-      const isDecided = () => nats.isConnected || lines.includes("cannot connect to NATS");
+      const isDecided = () => nats.isConnected || lines.includes("NATS connection failed");
       await eventually(isDecided);
       return nats.isConnected;
     } finally {

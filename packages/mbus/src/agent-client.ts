@@ -212,7 +212,7 @@ export class AgentClient {
     const args = [taskId];
     const call = { agentId, method: "cancel_task", args, limit, requestTimeoutMs, answerWithinMs: 0 };
     this.#request(call, call.method, args)
-      .catch((error: unknown) => this.#log.debug({ agentId, error }, "agent task not cancelled"))
+      .catch((error: unknown) => this.#log.debug({ agentId, error }, "agent task cancellation failed"))
       .finally(() => limit.release());
   }
 

@@ -207,7 +207,7 @@ export class NatsConnection {
         failures = 0;
       } catch (error) {
         const why = whyNotConnected(error, this.#options);
-        this.#log.warn({ server: server.address, error: why }, "cannot connect to NATS");
+        this.#log.warn({ server: server.address, error: why }, "NATS connection failed");
         this.#changed(`${server.address}: ${why}`);
       }
       failures++;
@@ -230,13 +230,13 @@ export class NatsConnection {
     this.#link = link;
     void this.#reportErrors(link);
     for (const entry of this.#entries) this.#activate(link, entry);
-    this.#log.info({ server: server.address }, "connected to NATS");
+    this.#log.info({ server: server.address }, "NATS connection opened");
     notify(this.#connectListeners);
     this.#changed(undefined);
     const reason = await link.closed();
     this.#link = undefined;
     if (!this.#closing.signal.aborted)
-      this.#log.warn({ server: server.address, error: reason && messageOf(reason) }, "lost the connection to NATS");
+      this.#log.warn({ server: server.address, error: reason && messageOf(reason) }, "NATS connection lost");
     notify(this.#disconnectListeners);
     this.#changed(`${server.address}: ${reason ? messageOf(reason) : "the connection was lost"}`);
   }
@@ -272,7 +272,7 @@ export class NatsConnection {
           // An exception thrown into the library would stop the connection's reader.
           this.#log.warn(
             { subject: quotedSubject(message.subject), error: messageOf(thrown) },
-            "message handler failed",
+            "NATS message handler failed",
           );
         }
       },
@@ -284,7 +284,8 @@ export class NatsConnection {
 
   async #reportErrors(link: Link): Promise<void> {
     for await (const status of link.status())
-      if (status.type === "error") this.#log.warn({ error: String(status.data), ...about(status) }, "NATS refused");
+      if (status.type === "error")
+        this.#log.warn({ error: String(status.data), ...about(status) }, "NATS server error received");
   }
 }
 

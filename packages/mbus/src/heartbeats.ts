@@ -46,11 +46,7 @@ function watch(
     const agentId = parseHealthSubject(kind, subject);
     if (agentId === undefined) return;
     const said = parse(data);
-    if (said instanceof Error)
-      log.warn(
-        { agentId, error: said.message },
-        `dropped ${kind === "alert" ? "an" : "a"} ${kind} that cannot be read`,
-      );
+    if (said instanceof Error) log.warn({ agentId, kind, error: said.message }, "malformed agent message dropped");
     else onSaid(agentId, said);
   });
 }

@@ -171,8 +171,8 @@ async function leadElsewhere(scene: AwayScene, service: string, machine: string)
 
 /** The server that a process is connected to, as it says. */
 function natsServerOf({ logs }: Unit): string | undefined {
-  const said = [...logs.matchAll(/"server":"([^"]+)"[^\n]*"(connected to NATS|lost the connection to NATS)"/g)].at(-1);
-  return said?.[2] === "connected to NATS" ? said[1] : undefined;
+  const said = [...logs.matchAll(/"server":"([^"]+)"[^\n]*"(NATS connection opened|NATS connection lost)"/g)].at(-1);
+  return said?.[2] === "NATS connection opened" ? said[1] : undefined;
 }
 
 /** When a process began to lead, as it says. */

@@ -47,8 +47,8 @@ describe("agents with certificates of their own, of which NATS asks the director
     const failures: string[] = [];
     const note = (fields: object, message: string) => {
       const { operation, subject } = fields as { operation?: string; subject?: string };
-      if (message === "NATS refused") refused.push(`${operation} ${subject?.replaceAll('"', "")}`);
-      if (message === "cannot connect to NATS") failures.push(message);
+      if (message === "NATS server error received") refused.push(`${operation} ${subject?.replaceAll('"', "")}`);
+      if (message === "NATS connection failed") failures.push(message);
     };
     const connection = await connectNats({
       servers: [director.nats.address],
@@ -160,7 +160,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     appendFileSync(revokedFile, `${former} # its holder was burgled\n`);
     // nats-server decides whether the client may come again, and knows of no revocations.
     await eventually(() => expect(cuts).to.be.above(0));
-    await eventually(() => expect(since()).to.contain("connected to NATS"));
+    await eventually(() => expect(since()).to.contain("NATS connection opened"));
     await thief.close();
     expect(losses).to.equal(0);
     expect(bystander.isConnected).to.equal(true);
