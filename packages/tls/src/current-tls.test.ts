@@ -64,13 +64,15 @@ describe("CurrentTls", () => {
     writeFileSync(join(folder, "tls.key"), second.keyPem);
     WatchedFiles.lookAtAll();
     await until(() => lines.length > 0);
-    expect(lines[0]).to.match(/^tls\.keyFile .*tls\.key is not the key .*; what was in use before stays so/);
+    expect(lines[0]).to.match(
+      /^TLS file change rejected, previous files stay in use: tls\.keyFile .*tls\.key is not the key /,
+    );
     expect(String(tls.material.key)).to.equal(first.keyPem);
     writeFileSync(join(folder, "tls.crt"), second.certPem);
     await until(() => changes === 1);
     expect(tls.material).to.include({ key: tls.material.key });
     expect(String(tls.material.cert) + tls.material.key).to.equal(second.certPem + second.keyPem);
-    expect(lines.at(-1)).to.match(/^the certificate in tls\.certFile .*: changed, and in use from now on$/);
+    expect(lines.at(-1)).to.match(/^TLS files reloaded: the certificate in tls\.certFile \S+$/);
     expect(lines).to.have.length(2);
   });
 

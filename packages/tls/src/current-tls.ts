@@ -114,7 +114,7 @@ class TlsReader {
     this.revoked = this.#parseRevoked();
     const { serialNumber, validTo } = new X509Certificate(material.cert);
     const endsAt = new Date(validTo).toISOString();
-    this.log?.warn({ serialNumber, endsAt }, `${changes.join(" and ")}: changed, and in use from now on`);
+    this.log?.warn({ serialNumber, endsAt }, `TLS files reloaded: ${changes.join(", ")}`);
     for (const listener of [...this.listeners]) listener();
   }
 }

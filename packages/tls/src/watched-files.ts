@@ -52,7 +52,7 @@ export class WatchedFiles<Name extends string> {
   /** Logs a problem of the files unless it was the last one logged. An empty text means no problem. */
   tell(log: Logger | undefined, problem: string): void {
     if (problem !== "" && problem !== this.#told)
-      log?.error({ alert: "tls_files" }, `${problem}; what was in use before stays so until that is mended`);
+      log?.error({ alert: "tls_files" }, `TLS file change rejected, previous files stay in use: ${problem}`);
     this.#told = problem;
   }
 

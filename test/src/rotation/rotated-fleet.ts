@@ -189,5 +189,5 @@ export class RotatedFleet implements AsyncDisposable {
 }
 
 function changesOf({ logs }: ServiceProcess): number {
-  return logs.split("changed, and in use from now on").length - 1;
+  return logs.split("TLS files reloaded").length - 1;
 }

@@ -102,7 +102,7 @@ class EmbeddedEventLog implements EventLog {
     await this.#useRecords(async (records) => {
       await records.remove(keys);
       await records.shrink().catch((error: unknown) => {
-        this.#options.log?.warn({ error: messageOf(error) }, "records of ended tasks not compacted");
+        this.#options.log?.warn({ error: messageOf(error) }, "task record compaction failed");
       });
     });
   }

@@ -173,7 +173,9 @@ describe("a disk of the embedded store", () => {
     for (let n = 0; n < 12; n++) await storage.commit([put(`h${n % 3}`, "x".repeat(300))]);
     await storage.renew();
     expect(troubles).to.have.length(1);
-    expect(troubles[0]).to.contain("no snapshot of the tablet in /state/registry").and.to.contain("make room there");
+    expect(troubles[0])
+      .to.contain("snapshot of the tablet in /state/registry failed")
+      .and.to.contain("make room there");
     expect([...files.contents().keys()].join()).not.to.contain("snapshot");
     files.capacityBytes = Number.POSITIVE_INFINITY;
     await storage.renew();

@@ -75,7 +75,7 @@ export class Snapshots {
       this.#hasFailed = true;
       this.#retryAtMs = clock.monotonicMs() + RETRY_MS;
       onTrouble(
-        `no snapshot of the tablet in ${folder.folder} could be made, so its journals grow: ${messageOf(error)}; tried again in ${RETRY_MS / 1_000} s`,
+        `snapshot of the tablet in ${folder.folder} failed, so its journals grow: ${messageOf(error)}; retried in ${RETRY_MS / 1_000} s`,
       );
     }
   }

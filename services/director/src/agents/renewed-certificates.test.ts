@@ -154,7 +154,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     writeFileSync(own.keyFile, keyPem);
     writeFileSync(own.certFile, certPem);
     const since = () => director.process.logs.slice(logs.length);
-    await eventually(() => expect(since()).to.contain("changed, and in use from now on"));
+    await eventually(() => expect(since()).to.contain("TLS files reloaded"));
     expect(cuts).to.equal(0);
     const former = new X509Certificate(readFileSync(formerFiles.certFile)).serialNumber;
     appendFileSync(revokedFile, `${former} # its holder was burgled\n`);
