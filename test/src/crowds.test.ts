@@ -87,7 +87,7 @@ describe("crowds before real services", () => {
     };
     await eventually(() => {
       come();
-      return registry.logs.includes("descriptors run out");
+      return registry.logs.includes("file descriptors exhausted");
     }, PATIENCE);
     // Their heartbeats may have been late: the machine is busy with the crowd, too.
     await eventually(async () => {
@@ -95,7 +95,7 @@ describe("crowds before real services", () => {
       expect(hosts.map(({ state }) => state)).to.deep.equal([HostState.ONLINE, HostState.ONLINE]);
     }, PATIENCE);
     for (const socket of crowd) socket.destroy();
-    await eventually(() => registry.logs.includes("there are descriptors again"), PATIENCE);
+    await eventually(() => registry.logs.includes("file descriptor shortage ended"), PATIENCE);
     expect(registry.exit).to.equal(undefined);
     await eventually(() => used() <= before + 2, PATIENCE);
   });

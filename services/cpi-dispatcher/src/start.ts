@@ -33,7 +33,7 @@ export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherCo
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);
   readiness.setServing(true);
-  log.info({ port, cpis: own.map(({ name }) => name) }, "the dispatcher serves");
+  log.info({ port, cpis: own.map(({ name }) => name) }, "CPI service started");
 }
 
 type OwnCpi = DispatcherConfig["cpis"][number];

@@ -42,7 +42,7 @@ describe("a director whose disk is full", () => {
       UnavailableError,
       `the disk that holds ${disk.folder}/director is full: make room there`,
     );
-    await eventually(() => expect(director.process.logs).to.contain("tries again"));
+    await eventually(() => expect(director.process.logs).to.contain("leader election failed"));
     expect(director.process.exit).to.equal(undefined);
 
     disk.makeRoom();

@@ -94,7 +94,7 @@ async function lead(ground: Ground, address: string, waiting: Waiting): Promise<
   const { cloud, cpi, resurrection } = context.configs;
   await Promise.all([cloud, cpi, resurrection].map((configs) => configs.load(state.tablet)));
   const { generation, documentsRead } = state.tablet;
-  log.info({ address, generation, documentsRead }, "the director serves");
+  log.info({ address, generation, documentsRead }, "leadership gained");
   times.start();
   context.stemcellFiles.sweep();
   const { dispatchers } = connections;

@@ -38,7 +38,7 @@ describe("an agent that registers", () => {
       [true, true],
       "it serves all the same",
     );
-    expect(scene.agent.process.logs).to.contain("not ready for want of registered: ");
+    expect(scene.agent.process.logs).to.contain("readiness condition lost: registered (");
   });
 
   it("closes devices that the registry does not want, logs the reason once, and opens them again when it does", async () => {

@@ -36,7 +36,7 @@ describe("a disk-registry whose disk is full", () => {
       UnavailableError,
       `the disk that holds ${folder}/registry is full: make room there`,
     );
-    await eventually(() => expect(process.logs).to.contain("tries again"));
+    await eventually(() => expect(process.logs).to.contain("leader election failed"));
     expect(process.exit).to.equal(undefined);
 
     (disk as SmallDisk).makeRoom();

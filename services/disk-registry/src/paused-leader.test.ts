@@ -64,10 +64,10 @@ describe("a registry paused between reading an order and sending it", () => {
     first.signal("SIGSTOP");
     // The commit completes, and its answer waits for the paused process.
     database.signal("SIGCONT");
-    await eventually(() => second.logs.includes("disk-registry serves"), PATIENCE);
+    await eventually(() => second.logs.includes("leadership gained"), PATIENCE);
     const received = agent.received.length;
     first.signal("SIGCONT");
-    await eventually(() => first.logs.includes("leads no more"), PATIENCE);
+    await eventually(() => first.logs.includes("leadership lost"), PATIENCE);
     await changing;
     // Two orders of the new leader leave enough time for one of the former leader's.
     const ofNew = () => agent.received.filter((order) => order.tabletGeneration > old).length;

@@ -48,7 +48,7 @@ async function lead(
   scope.use("metrics of the tablet", observeTablet(tablet));
   const { id: tabletId, incarnation, generation: tabletGeneration, documentsRead } = tablet;
   const stateLoaded = await counts(tablet);
-  log.info({ address, tabletId, incarnation, tabletGeneration, stateLoaded, documentsRead }, "disk-registry serves");
+  log.info({ address, tabletId, incarnation, tabletGeneration, stateLoaded, documentsRead }, "leadership gained");
   return { context, lost: tablet.lost, checkMayAct: () => tablet.checkMayAct() };
 }
 

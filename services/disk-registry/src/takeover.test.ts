@@ -69,7 +69,7 @@ describe("two disk-registries on one database", () => {
       waitForHealth({ ...standby, address: registries.addresses[0] ?? "", timeoutMs: 300 }),
       TimeoutError,
     );
-    expect(registries.second.logs).to.contain("stands by").and.not.to.contain("failed with");
+    expect(registries.second.logs).to.contain("standby mode entered").and.not.to.contain("gRPC call failed");
   });
 
   it("the standby leads after a SIGKILL of the leader, with higher stamps, and real agents refuse the former ones", async () => {
@@ -170,7 +170,7 @@ describe("two disk-registries on one database", () => {
     await eventually(() => (agent.received.at(-1)?.tabletGeneration ?? 0) > old);
     const ordersBefore = agent.received.length;
     registries.first.signal("SIGCONT");
-    await eventually(() => registries.first.logs.includes("leads no more"));
+    await eventually(() => registries.first.logs.includes("leadership lost"));
     await eventually(() => agent.received.length > ordersBefore + 20);
     const late = agent.received.slice(ordersBefore).filter((order) => order.tabletGeneration <= old);
     expect(late).to.deep.equal([]);
@@ -217,7 +217,9 @@ describe("two disk-registries on one database", () => {
     const killedMs = Date.now();
     const takenMs = await servedAfterMs(performance.now());
     // The process's output may be read after its answer.
-    await eventually(() => standby.logs.lastIndexOf("disk-registry serves") > standby.logs.lastIndexOf("stands by"));
+    await eventually(
+      () => standby.logs.lastIndexOf("leadership gained") > standby.logs.lastIndexOf("standby mode entered"),
+    );
     const serves = servesLine(standby.logs);
     print(`with ${3 * perHost} devices the standby served`, Date.parse(serves.time) - killedMs, leaseTimeMs);
     print(`with ${3 * perHost} devices a call right after SIGKILL was answered after`, takenMs, leaseTimeMs);
@@ -235,8 +237,8 @@ describe("two disk-registries on one database", () => {
         const { first, second } = registries;
         found = [[first, second] as const, [second, first] as const].find(
           ([leader, standby]) =>
-            says(leader, "disk-registry serves") > says(leader, "leads no more") &&
-            says(standby, "follows the leader") > says(standby, "stands by"),
+            says(leader, "leadership gained") > says(leader, "leadership lost") &&
+            says(standby, "standby caught up") > says(standby, "standby mode entered"),
         );
         return found !== undefined;
       },
@@ -261,6 +263,6 @@ interface ServesLine {
 
 /** Returns the log line of a registry that begins to serve. */
 function servesLine(logs: string): ServesLine {
-  const line = logs.split("\n").findLast((text) => text.includes("disk-registry serves")) ?? "{}";
+  const line = logs.split("\n").findLast((text) => text.includes("leadership gained")) ?? "{}";
   return JSON.parse(line);
 }

@@ -49,15 +49,15 @@ export async function benchTakeover(url: string, report: (line: string) => void)
       const deviceId = deviceIds.at(-1) as string;
       await eventually(async () => (await operator.getDevice({ deviceId })).device?.detachConfirmed === true, PATIENCE);
     }
-    await eventually(() => standby.process.logs.includes("follows the leader"), PATIENCE);
-    if (standby.process.logs.includes("disk-registry serves"))
+    await eventually(() => standby.process.logs.includes("standby caught up"), PATIENCE);
+    if (standby.process.logs.includes("leadership gained"))
       throw new Error("the machine is too busy: the leader lost its lease before it was killed");
     await leader.process.kill();
     const killedMs = performance.now();
     await operator.listHosts({ pageSize: 1 });
     const value = performance.now() - killedMs;
     const { documentsRead } = JSON.parse(
-      standby.process.logs.split("\n").findLast((line) => line.includes("disk-registry serves")) ?? "{}",
+      standby.process.logs.split("\n").findLast((line) => line.includes("leadership gained")) ?? "{}",
     );
     report(`the standby read ${documentsRead} documents and log entries after its claim`);
     const floor = LEASE_TIME_MS + (await bareReadMs(url, tabletName));

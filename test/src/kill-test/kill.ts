@@ -46,7 +46,7 @@ const WITH_ANSWER_SHARE = 0.5;
 /** How often the database takes the registries with it, as when a machine dies: nobody's memory makes up for what it lost. */
 const ALL_AT_ONCE_SHARE = 0.4;
 
-const LEADS_OR_STANDS_BY = /"(disk-registry serves|stands by)"/;
+const LEADS_OR_STANDS_BY = /"(leadership gained|standby mode entered)"/;
 
 /** Kills processes, alone and at once, again and again, at whatever they are at, and starts them again. */
 export async function kill(killing: Killing): Promise<void> {
@@ -82,7 +82,7 @@ export async function kill(killing: Killing): Promise<void> {
       const before = process.logs.length;
       await process.restart();
       kills.agents++;
-      return () => until(() => isOver() || process.logs.slice(before).includes('"registered"'));
+      return () => until(() => isOver() || process.logs.slice(before).includes('"agent registered"'));
     }),
   );
   const killDatabase = (process: DatabaseProcess) =>

@@ -177,7 +177,9 @@ function natsServerOf({ logs }: Unit): string | undefined {
 
 /** When a process began to lead, as it says. */
 function ledAtMsOf({ logs }: Unit): number {
-  const said = [...logs.matchAll(/"time":"([^"]+)"[^\n]*"(?:tabletG|g)eneration":\d+[^\n]* serves"/g)].at(-1);
+  const said = [...logs.matchAll(/"time":"([^"]+)"[^\n]*"(?:tabletG|g)eneration":\d+[^\n]*"leadership gained"/g)].at(
+    -1,
+  );
   return Date.parse(said?.[1] ?? "");
 }
 

@@ -5,7 +5,7 @@ const LOOK_EVERY_MS = 100;
 const RESTART_AFTER_MS = 500;
 const LAST_LINES = 12;
 
-const IS_UP = /"(?:the director serves|the dispatcher serves|disk-registry serves|stands by|registered)"/;
+const IS_UP = /"(?:leadership gained|standby mode entered|CPI service started|agent registered)"/;
 
 /** A process that ended though nobody ended it. */
 export interface OwnExit {

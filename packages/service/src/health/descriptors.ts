@@ -71,8 +71,8 @@ export class Descriptors {
     this.#short = short;
     const { log, onChange } = this.options;
     const fields = { used: this.#used, limit: this.#limit };
-    if (short) log.error(fields, "descriptors run out: no new connections; raise the limit (LimitNOFILE, ulimit -n)");
-    else log.info(fields, "there are descriptors again");
+    if (short) log.error(fields, "file descriptors exhausted, new connections refused; raise LimitNOFILE or ulimit -n");
+    else log.info(fields, "file descriptor shortage ended");
     onChange(short);
   }
 }

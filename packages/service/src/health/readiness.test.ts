@@ -42,7 +42,7 @@ describe("Readiness", () => {
     for (const why of ["refused", "refused", "timed out"]) readiness.missing("nats", why);
     readiness.met("nats");
     expect(told).to.deep.equal([false, false, false, true, false, false, true]);
-    expect(lines).to.deep.equal(["not ready for want of nats: refused", "nats: there again"]);
+    expect(lines).to.deep.equal(["readiness condition lost: nats (refused)", "readiness condition restored: nats"]);
   });
 });
 

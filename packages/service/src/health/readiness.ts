@@ -66,14 +66,14 @@ export class Readiness {
   /** Marks a need as met. */
   met(need: Need): void {
     this.#set(need, { met: true, why: "" });
-    if (this.#lost.delete(need)) this.#log.info({ need }, `${need}: there again`);
+    if (this.#lost.delete(need)) this.#log.info({ need }, `readiness condition restored: ${need}`);
   }
 
   /** Marks a need as missing; `why` points an operator to the cause. */
   missing(need: Need, why: string): void {
     if (!this.#set(need, { met: false, why })) return;
     this.#lost.add(need);
-    this.#log.warn({ need, why }, `not ready for want of ${need}: ${why}`);
+    this.#log.warn({ need, why }, `readiness condition lost: ${need} (${why})`);
   }
 
   /** Forgets a need that nothing checks any more. */

@@ -144,14 +144,14 @@ export class Leadership<Context> {
         if (!standsBy || reason instanceof DiskFullError) throw reason;
         failures = 0;
         this.#leaderAddress = addressIn(reason);
-        log.warn({ error: messageOf(reason) }, "leads no more, has dropped its state and stands by");
+        log.warn({ error: messageOf(reason) }, "leadership lost");
       } catch (error) {
         if (signal.aborted) return;
         if (!this.#mayTryAgain(error, started)) throw error;
         this.#trouble = error instanceof DiskFullError ? error : undefined;
         this.#options.health.endsLeading(`it can neither lead nor stand by: ${messageOf(error)}`);
         this.#options.health.databaseFails(messageOf(error));
-        log.warn({ error: messageOf(error), failures }, "cannot lead nor stand by now and tries again");
+        log.warn({ error: messageOf(error), failures }, "leader election failed, retrying");
         await clock.sleep(backoffMs(failures++, BACKOFF, random()), signal).catch(() => {});
       }
     }
@@ -172,13 +172,13 @@ export class Leadership<Context> {
     const onStandby = (leaderAddress: string): void => {
       this.#leaderAddress = leaderAddress;
       health.standsBy(leaderAddress);
-      log.info({ leaderAddress }, "stands by");
+      log.info({ leaderAddress }, "standby mode entered");
       onStarted();
     };
     let reason: unknown;
-    const onFollowing = (): void => log.info({}, "follows the leader: its state is in memory");
+    const onFollowing = (): void => log.info({}, "standby caught up with the leader");
     const onTrouble = (trouble: string | undefined): void => {
-      if (trouble === undefined) log.info({}, "the store takes all writes again");
+      if (trouble === undefined) log.info({}, "store writes recovered");
       else log.error({ alert: "store_refuses_writes" }, trouble);
     };
     const onWarning = (warning: string): void => log.warn({}, warning);

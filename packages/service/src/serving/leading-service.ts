@@ -70,7 +70,7 @@ export async function startLeadingService<Context>(
   lifecycle.use("gRPC server", () => server.drain());
   lifecycle.use("leadership", leadership);
   // Added last and therefore stopped first, so that running calls end while their dependencies still run.
-  lifecycle.use("calls under way", () => server.drain());
+  lifecycle.use("running calls", () => server.drain());
   await openFaces?.();
   await leadership.start();
 }

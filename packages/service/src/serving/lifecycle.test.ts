@@ -21,7 +21,7 @@ describe("Lifecycle", () => {
     await lifecycle.stopAll();
     await lifecycle.stopAll();
     expect(stopped).to.deep.equal(["dispose", "close", "function"]);
-    expect(lines.join()).to.contain("cannot stop broken cleanly").and.contain("stuck valve");
+    expect(lines.join()).to.contain("resource stop failed").and.contain("stuck valve");
   });
 
   it("aborts `stopping` when it fails, and keeps the first failure", () => {

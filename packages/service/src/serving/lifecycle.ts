@@ -19,7 +19,7 @@ export class Lifecycle {
 
   /** Resource that a stop waits for now, and its own cause for waiting if it has one. */
   get waitsFor(): string {
-    if (this.#waitsFor === undefined) return "what it was starting";
+    if (this.#waitsFor === undefined) return "a resource that is starting";
     const { name, resource } = this.#waitsFor;
     const inner = "waitsFor" in resource ? resource.waitsFor : "";
     return inner ? `${name} (${inner})` : name;
@@ -53,7 +53,7 @@ export class Lifecycle {
       try {
         await stopOne(last.resource);
       } catch (error) {
-        this.log.error({ error, resource: last.name }, `cannot stop ${last.name} cleanly`);
+        this.log.error({ error, resource: last.name }, "resource stop failed");
       }
       this.#waitsFor = undefined;
     }

@@ -29,7 +29,7 @@ export class Reload {
     try {
       ({ config, warnings } = this.load());
     } catch (error) {
-      this.log.error({ error: messageOf(error) }, "the config is not reloaded: it is wrong, and all stays as it was");
+      this.log.error({ error: messageOf(error) }, "config reload failed, previous config kept");
       return;
     }
     for (const warning of warnings) this.log.warn({}, warning);
@@ -37,8 +37,8 @@ export class Reload {
     this.log.setLevel(level);
     this.#config = { ...this.#config, log: { ...this.#config.log, level } };
     const needRestart = changedKeys(this.#config, config);
-    const rest = needRestart.length === 0 ? "" : `; a restart is needed for ${needRestart.join(", ")}`;
-    this.log.warn({ level, needRestart }, `the config is reloaded: the log's level is ${level}${rest}`);
+    const rest = needRestart.length === 0 ? "" : `; restart needed for ${needRestart.join(", ")}`;
+    this.log.warn({ level, needRestart }, `config reloaded: log level ${level}${rest}`);
   }
 }
 

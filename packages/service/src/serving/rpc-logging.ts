@@ -15,7 +15,7 @@ export function rpcLogging(
     onError: (failure) => logFailure(log, limit, failure),
     onRefused: refusalLogger(log),
     onBrokenStream: (error) => {
-      if (limit.admits("broken streams")) log.error({ error }, "a stream broke the server's code and was closed");
+      if (limit.admits("broken streams")) log.error({ error }, "broken gRPC stream closed");
     },
   };
 }
@@ -41,7 +41,7 @@ function logChange(log: Logger, { method, identity, requestId, durationMs, reque
     durationMs: rounded(durationMs),
     request: shownRequest(request),
   };
-  log.info(fields, "a call was answered that may change something");
+  log.info(fields, "gRPC call finished");
 }
 
 function fieldOf(message: unknown, name: string): unknown {
@@ -62,7 +62,7 @@ function logFailure(log: Logger, limit: LineLimit, failure: RpcFailure): void {
   if (!isOfStandby && !mayHaveChanged && !limit.admits(caller)) return;
   const ofChange = changes && { ...AUDIT, reason: reasonOf(error), request: shownRequest(request) };
   const fields = { ...aboutFields(error), ...rest, ...ofChange, caller, durationMs: rounded(durationMs) };
-  const text = `${failure.method} failed with ${failure.status}`;
+  const text = "gRPC call failed";
   if (unexpected) log.error({ ...fields, error }, text);
   // Thousands of callers that look for the leader cause these errors at a standby.
   else if (isOfStandby) log.debug(fields, text);
@@ -107,7 +107,7 @@ function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
       if (handshakes.size >= MAX_HANDSHAKES_REMEMBERED) handshakes.clear();
       handshakes.set(key, nowMs);
     }
-    log.warn({ remoteAddress, reason, refusedSinceLastLine: notLogged }, "a connection was refused");
+    log.warn({ remoteAddress, reason, refusedSinceLastLine: notLogged }, "gRPC connection refused");
     loggedAtMs = nowMs;
     notLogged = 0;
   };

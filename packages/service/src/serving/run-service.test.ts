@@ -142,8 +142,8 @@ describe("runService", () => {
     const twice = start({ behaviour: "stuck" });
     await until(twice.out, "started");
     twice.child.kill("SIGTERM");
-    await until(twice.err, "stops on SIGTERM");
-    await until(twice.err, "sample waits for stuck (its valve)");
+    await until(twice.err, "sample stop requested by SIGTERM");
+    await until(twice.err, "sample stop delayed by stuck (its valve)");
     twice.child.kill("SIGTERM");
     expect(await twice.ended).to.deep.equal([3, null]);
     expect(messages(twice.err).at(-1)).to.match(/a second time and exits at once; it waited for stuck \(its valve\)$/);
@@ -163,18 +163,18 @@ describe("runService", () => {
     child.kill("SIGHUP");
     await until(
       err,
-      "the config is reloaded: the log's level is warn; a restart is needed for behaviour, rpc.maxConnectionsPerAddress, telemetry.sampleRatio",
+      "config reloaded: log level warn; restart needed for behaviour, rpc.maxConnectionsPerAddress, telemetry.sampleRatio",
     );
     write({ behaviour: "run", log: { level: "loud" } });
     child.kill("SIGHUP");
-    await until(err, "the config is not reloaded");
+    await until(err, "config reload failed");
     expect(err.join("")).to.contain("log.level: ");
     write({ behaviour: "run", log: { level: "info" } });
     child.kill("SIGHUP");
-    await until(err, "the config is reloaded: the log's level is info\"");
+    await until(err, 'config reloaded: log level info"');
     child.kill("SIGTERM");
     expect(await ended).to.deep.equal([0, null]);
-    expect(messages(err).at(-1)).to.equal("sample has stopped");
+    expect(messages(err).at(-1)).to.equal("sample stopped");
   });
 
   it("redacts a secret from a file, and warns when the file is world-readable", async () => {
@@ -241,7 +241,7 @@ describe("runService", () => {
       truncateSync(file);
       await until(out, "logged 170\n");
       // The process may not have noticed the free space yet.
-      await eventually(() => expect(readFileSync(file, "utf8")).to.contain("lines of this log are lost"));
+      await eventually(() => expect(readFileSync(file, "utf8")).to.contain("log lines lost to a full disk"));
       child.kill("SIGTERM");
       expect(await ended).to.deep.equal([0, null]);
       const lines = (before + readFileSync(file, "utf8")).trimEnd().split("\n");
@@ -250,7 +250,7 @@ describe("runService", () => {
       expect(numbers.at(-1)).to.be.at.least(169);
       const missing = (numbers.at(-1) as number) + 1 - numbers.length;
       expect(missing).to.be.above(0);
-      const losses = written.filter(({ message }) => message.startsWith("lines of this log are lost"));
+      const losses = written.filter(({ message }) => message.startsWith("log lines lost to a full disk"));
       expect(losses.map(({ lines: count }) => count)).to.deep.equal([missing]);
     });
   });

@@ -102,11 +102,11 @@ async function runWith<Config extends ServiceConfig>(
   );
   const failure = await Promise.race([started, stopRequested.then(() => undefined)]);
   if (!failure && !lifecycle.stopping.aborted) {
-    log.info({ version: VERSION }, `${name} has started`);
+    log.info({ version: VERSION }, `${name} started`);
     await stopRequested;
   }
   lifecycle.beginStop();
-  const telling = setTimeout(() => log.info({}, `${name} waits for ${lifecycle.waitsFor}`), TELL_AFTER_MS);
+  const telling = setTimeout(() => log.info({}, `${name} stop delayed by ${lifecycle.waitsFor}`), TELL_AFTER_MS);
   const isClean = await withinMs(STOP_TIMEOUT_MS, stopEverything(lifecycle, started));
   clearTimeout(telling);
   const cause = failure ?? lifecycle.failure;
@@ -117,7 +117,7 @@ async function runWith<Config extends ServiceConfig>(
   }
   if (failure) return exitWith(name, log, "cannot start", failure.error);
   if (cause) return exitWith(name, log, "has failed", cause.error);
-  log.info({}, `${name} has stopped`);
+  log.info({}, `${name} stopped`);
   process.exit(EXIT_CODES.stopped);
 }
 
@@ -136,7 +136,7 @@ function watchProcess(name: string, lifecycle: Lifecycle, log: ServiceLogger, re
         log.last({}, text);
         process.exit(EXIT_CODES.cutShort);
       }
-      log.info({}, `${name} stops on ${signal}`);
+      log.info({}, `${name} stop requested by ${signal}`);
       lifecycle.beginStop();
     });
   process.on("SIGHUP", () => reload.run());

@@ -43,7 +43,7 @@ export function createLogger(options: LoggerOptions): ServiceLogger {
   if (options.destination !== undefined) return loggerTo(options.destination, options);
   const output = new StandardError(options.maxBacklogBytes ?? BACKLOG_SIZE_BYTES);
   const log = loggerTo(output, options);
-  output.onRoom = (lines) => log.warn({ lines }, "lines of this log are lost: its disk had no room");
+  output.onRoom = (lines) => log.warn({ lines }, "log lines lost to a full disk");
   return log;
 }
 

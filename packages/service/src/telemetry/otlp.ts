@@ -94,11 +94,11 @@ function telling<Exporter extends SpanExporter | PushMetricExporter>(
     const failed = code !== SUCCESS;
     if (failed === isAway) return;
     isAway = failed;
-    if (!failed) log.info({ endpoint }, `the receiver of ${signal} at ${endpoint} takes them again`);
+    if (!failed) log.info({ endpoint }, `OTLP export of ${signal} recovered`);
     else {
       const why = error === undefined ? "it did not take them" : messageOf(error);
-      const text = `the receiver of ${signal} at ${endpoint} cannot be reached, and they are lost until it can: ${why}`;
-      log.warn({ endpoint, error: why }, `${text}; look at telemetry.otlpEndpoint, or at the receiver`);
+      const text = `OTLP export of ${signal} failed, ${signal} are lost until it recovers`;
+      log.warn({ endpoint, error: why }, `${text}; check telemetry.otlpEndpoint and the receiver`);
     }
   };
   type Export = (items: unknown, done: (result: ExportResult) => void) => void;

@@ -19,7 +19,7 @@ describe("log lines of refused and failed calls", () => {
     const limit = new LineLimit(log, WINDOW_MS);
     expect(admitted(limit, "disk-agent host-1", 10_000)).to.equal(120);
     expect(admitted(limit, "disk-agent host-2", 5)).to.equal(5);
-    await eventually(() => expect(told).to.deep.equal([{ caller: "disk-agent host-1", leftOut: 9_880 }]));
+    await eventually(() => expect(told).to.deep.equal([{ caller: "disk-agent host-1", suppressedLines: 9_880 }]));
     expect(admitted(limit, "disk-agent host-1", 1)).to.equal(1);
   });
 
@@ -27,6 +27,6 @@ describe("log lines of refused and failed calls", () => {
     const limit = new LineLimit(log, WINDOW_MS);
     const lines = Array.from({ length: 5_000 }, (_, at) => admitted(limit, `address ${at}`, 1));
     expect(lines.reduce((sum, count) => sum + count)).to.equal(1_200);
-    await eventually(() => expect(told).to.deep.equal([{ caller: "others", leftOut: 3_800 }]));
+    await eventually(() => expect(told).to.deep.equal([{ caller: "others", suppressedLines: 3_800 }]));
   });
 });

@@ -49,6 +49,7 @@ export class LineLimit {
   }
 
   #tell(caller: string, leftOut: number): void {
-    if (leftOut > 0) this.log.warn({ caller, leftOut }, "log lines about refused and failed calls suppressed");
+    if (leftOut > 0)
+      this.log.warn({ caller, suppressedLines: leftOut }, "log lines of refused and failed calls suppressed");
   }
 }

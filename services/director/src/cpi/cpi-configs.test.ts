@@ -357,6 +357,6 @@ describe("cpi-configs", () => {
   });
 
   it("after all that -> no log of the director holds a secret", () => {
-    expect(director.process.logs).to.contain("the director serves").and.not.contain(CANARY);
+    expect(director.process.logs).to.contain("leadership gained").and.not.contain(CANARY);
   });
 });

@@ -196,8 +196,8 @@ describe("deployments", () => {
       await director.health(60_000);
       await eventually(() =>
         expect(director.process.logs)
-          .to.contain(`not ready for want of ${part}: `)
-          .and.to.contain(`${part}: there again`),
+          .to.contain(`readiness condition lost: ${part} (`)
+          .and.to.contain(`readiness condition restored: ${part}`),
       );
     }
     await director.process.waitFor("leading");

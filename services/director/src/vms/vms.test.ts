@@ -361,6 +361,6 @@ describe("VMs and disks of deployments", () => {
   });
 
   it("after all that -> no log of the director holds a secret", () => {
-    expect(director.process.logs).to.contain("the director serves").and.not.contain(CANARY);
+    expect(director.process.logs).to.contain("leadership gained").and.not.contain(CANARY);
   });
 });

@@ -91,10 +91,10 @@ async function applyAnswer(
   const outcomes = await Promise.all(decisions.map(({ order, verdict }) => attachOrders.run(order, verdict)));
   for (const { deviceId, outcome, message: text } of outcomes)
     if (outcome !== "done" && outcome !== "already")
-      log.warn({ deviceId, outcome, reason: text }, "device differs from the registration's answer");
-  const allowed = answer.allowedDevices.length;
-  const unknown = answer.unknownDevices.length;
-  log.info({ tabletGeneration, allowed, unknown }, "registered");
+      log.warn({ deviceId, outcome, reason: text }, "device order from registration failed");
+  const allowedDevices = answer.allowedDevices.length;
+  const unknownDevices = answer.unknownDevices.length;
+  log.info({ tabletGeneration, allowedDevices, unknownDevices }, "agent registered");
 }
 
 const MAX_REASONS = 16;
