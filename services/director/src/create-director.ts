@@ -240,7 +240,7 @@ function makeTasks(
     ...{ workers, queueLengths, clock, random, log },
   });
   lifecycle.use("task archive", new TaskArchive({ ...limits.tasks, tablet, endedTasks, taskLog, clock, random, log }));
-  lifecycle.use("task times", times);
+  lifecycle.use("task timeouts", times);
   lifecycle.use("task runner", runner);
   return { tasks, locks, times, runner };
 }
@@ -252,14 +252,14 @@ function makeAgentCare(
 ) {
   const { agents, agentCertificates: certificates } = connections;
   const common = { tablet, agents, tasks, clock, random, log };
-  const owedRemovals = lifecycle.use("owed removals", new OwedRemovals(common));
+  const owedRemovals = lifecycle.use("pending detach notifications", new OwedRemovals(common));
   const { certificateCheckIntervalMs: checkIntervalMs, unresponsiveAfterMs, healthRecordIntervalMs } = limits.agents;
   const renewals = certificates && new AgentRenewals({ ...common, certificates, checkIntervalMs });
-  if (renewals) lifecycle.use("renewals of agents' certificates", renewals);
+  if (renewals) lifecycle.use("agent certificate renewals", renewals);
   const backOf = (isResponsive: (agentId: string) => boolean) => new AgentsBack({ ...common, isResponsive });
   const health = { tablet, agents, backOf, unresponsiveAfterMs, healthRecordIntervalMs, clock, log };
-  const agentHealths = lifecycle.use("agent healths", new AgentHealths(health));
-  const agentNotices = lifecycle.use("agent notices", new AgentNotices({ tablet, agents, events, clock, log }));
+  const agentHealths = lifecycle.use("agent health recording", new AgentHealths(health));
+  const agentNotices = lifecycle.use("agent messages", new AgentNotices({ tablet, agents, events, clock, log }));
   const resurrecting = {
     ...common,
     limits: limits.resurrection,
@@ -279,7 +279,7 @@ function makeContext(
   const { configs, stemcellFiles, logFiles } = parts;
   const { taskLog, events, endedTasks, tasks, locks, callRecords, agentHealths } = parts;
   const { agents, agentCertificates, nodes, registries, report, dispatchers } = connections;
-  const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, LIST_LIMITS));
+  const lists = lifecycle.use("kept lists", new KeptLists<DirectorTables>(tablet, LIST_LIMITS));
   const passthru = new Passthru({
     ...{ host: parts.host, nodes, tablet, tasks, locks, events, memory: parts.callMemory },
     callTimeoutMs: limits.nodes.callTimeoutMs,

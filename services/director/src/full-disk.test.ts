@@ -71,7 +71,7 @@ describe("a director whose disk is full", () => {
     const tasks: Promise<Task>[] = [];
     await eventually(() => {
       tasks.push(director.provide(`disk-${tasks.length}`, instanceId as string, { wait: false }));
-      expect(director.process.logs).to.contain("cannot write a task's log");
+      expect(director.process.logs).to.contain("task log write failed");
     }, PATIENT);
     expect(director.process.logs).to.contain(`the disk that holds ${storage}/director-events is full`);
 

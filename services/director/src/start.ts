@@ -63,7 +63,7 @@ export async function startDirector(
     needs: ["nats", "dispatcher"],
     // Registered last and so stopped first, because requests under way need all other parts.
     openFaces: async () => {
-      for (const server of httpServers) await lifecycle.use("HTTPS face", server).listen();
+      for (const server of httpServers) await lifecycle.use("HTTPS server", server).listen();
       for (const server of boshRegistries) await lifecycle.use("bosh-registry", server).listen();
     },
     lead: (scope, waiting, address, readiness) => lead({ config, limits, scope, readiness, log }, address, waiting),
@@ -83,7 +83,7 @@ async function lead(ground: Ground, address: string, waiting: Waiting): Promise<
   const { config, limits, scope, readiness, log } = ground;
   const state = await openState(config, address, scope, waiting, log);
   const agentCertificates = await AgentCertificates.open(config, log);
-  if (agentCertificates) scope.use("authorities of NATS", agentCertificates);
+  if (agentCertificates) scope.use("NATS authorities", agentCertificates);
   const { nats, ...clients } = await connect(ground);
   const agentSettings = await agentSettingsOf(config);
   const own = { agentCertificates, agentSettings, logsUrl: logsUrlOf(config, address) };
@@ -102,7 +102,7 @@ async function lead(ground: Ground, address: string, waiting: Waiting): Promise<
   let tasksRun = false;
   const runTasks = async () => {
     tasksRun = true;
-    log.info({ generation: state.tablet.generation }, "a dispatcher obeys this director; tasks run");
+    log.info({ generation: state.tablet.generation }, "task execution started");
     teller.start();
     await runner.start();
     await owedRemovals.start();
@@ -111,7 +111,7 @@ async function lead(ground: Ground, address: string, waiting: Waiting): Promise<
     agentNotices.start();
     resurrector.start();
   };
-  scope.use("looks at dispatchers", dispatchers).start({
+  scope.use("dispatcher checks", dispatchers).start({
     fence: fencing(state.tablet, config, scope, log, () => tasksRun),
     obeys: (dispatcher) => {
       if (tasksRun) teller.tellSoon(dispatcher);
@@ -180,7 +180,7 @@ function connectFleet({ config, limits, scope: lifecycle }: Ground): { nodes: No
     limits: limits.nodes,
     clock: systemClock,
   });
-  return { nodes: lifecycle.use("clients of nodes", nodes), registries: new Registries(clients) };
+  return { nodes: lifecycle.use("node clients", nodes), registries: new Registries(clients) };
 }
 
 /**
@@ -201,10 +201,7 @@ function fencing(
       const above = generationToClaimAbove(error, tablet);
       if (above === undefined) throw error;
       claiming = tablet.claimAbove(above);
-      log.warn(
-        { above, generation: await claiming },
-        "was restored from a backup, and claims above what a dispatcher saw",
-      );
+      log.warn({ above, generation: await claiming }, "director generation raised after a restore from backup");
       // Dispatchers that already obey this director would treat its running calls as a former director's.
       if (tasksRun()) throw error;
     } else if (generation >= (await claiming)) throw error;

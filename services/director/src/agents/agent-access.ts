@@ -37,7 +37,7 @@ export async function keepAgentAccess(parts: Parts, certificates: AgentCertifica
   const tls = lifecycle.use("TLS files of NATS users", CurrentTls.open(config.tls, log));
   const ownTls = lifecycle.use("TLS files of the NATS connection", CurrentTls.open(config.nats.tls ?? config.tls, log));
   const issuer = await openCalloutIssuer(natsIssuerSeedFile, { makes: !isDatabaseUrl(config.tablet.storage) });
-  log.info({ issuer: issuer.getPublicKey() }, "answers nats-server whom to let in");
+  log.info({ issuer: issuer.getPublicKey() }, "NATS auth callout responder started");
   const checkMayAct = () => tablet.checkMayAct();
   lifecycle.use("NATS users", new CalloutUsers({ nats, issuer, tls, ownTls, users, checkMayAct, clock, log })).start();
 }

@@ -142,7 +142,7 @@ export class AgentHealths {
       await clock.sleep(healthRecordIntervalMs, signal).catch(() => {});
       if (signal.aborted) return;
       await this.#record().catch((error: unknown) =>
-        log.warn({ error: messageOf(error) }, "cannot record what agents say of themselves; tried again later"),
+        log.warn({ error: messageOf(error) }, "agent health recording failed, retrying"),
       );
     }
   }

@@ -50,7 +50,7 @@ export class AgentNotices {
       .catch(() => undefined);
     // The VM is unknown or already deleted.
     if (instance === undefined) return;
-    log.info({ agentId, kind }, "an agent told something by itself");
+    log.info({ agentId, kind }, `agent ${kind} message received`);
     const { deployment, vmCid } = instance;
     const origin = {
       user: `agent/${agentId}`,
@@ -71,10 +71,7 @@ export class AgentNotices {
     }
     told.count++;
     if (told.count === NOTICES_PER_WINDOW + 1)
-      this.#options.log.warn(
-        { agentId },
-        "an agent tells more than events may hold: the rest of this minute is left out",
-      );
+      this.#options.log.warn({ agentId, maxPerMinute: NOTICES_PER_WINDOW }, "agent message rate limit exceeded");
     return told.count <= NOTICES_PER_WINDOW;
   }
 }

@@ -101,7 +101,7 @@ export class CalloutUsers {
       const gate = { issuer, isTrusted, pinsOf };
       nats.publish(reply, Buffer.from(answerCallout(request, gate, clock.nowMs())));
     } catch (error) {
-      log.warn({ error: messageOf(error) }, "cannot answer nats-server, which asks whom to let in");
+      log.warn({ error: messageOf(error) }, "NATS auth callout failed");
     }
   }
 
@@ -120,7 +120,7 @@ export class CalloutUsers {
       nats.publish(CONNECTIONS_SUBJECT, Buffer.from(request), { reply: this.#replies });
     } catch (error) {
       // `onConnected` repeats the request after a reconnect.
-      log.debug({ error: messageOf(error) }, "cannot ask nats-server who is connected");
+      log.debug({ error: messageOf(error) }, "NATS connection list request failed");
     }
   }
 
@@ -128,7 +128,7 @@ export class CalloutUsers {
     const { nats, checkMayAct, log } = this.#options;
     const page = connectionsPage.safeParse(JSON.parse(Buffer.from(data).toString("utf8")));
     if (!page.success) {
-      log.warn({ error: page.error.message }, "nats-server does not say who is connected");
+      log.warn({ error: page.error.message }, "malformed NATS connection list dropped");
       return;
     }
     checkMayAct();
@@ -139,10 +139,7 @@ export class CalloutUsers {
         // nats-server ignores requests without a reply subject. Nobody reads the reply, because the next check lists
         // surviving connections again.
         nats.publish(`$SYS.REQ.SERVER.${server.id}.KICK`, request, { reply: `${this.#replies}.closed` });
-        log.info(
-          { user: connection.authorized_user },
-          "had nats-server close a connection whose certificate counts no more",
-        );
+        log.info({ user: connection.authorized_user }, "NATS client with an untrusted certificate disconnected");
       }
     if (found.offset + PAGE < found.total) this.#ask(found.offset + PAGE);
   }

@@ -191,7 +191,7 @@ export class Events {
   #push(told: Told): Told {
     const { log } = this.#options;
     if (this.#pending.length >= MAX_PENDING) {
-      log.error({ event: told.event }, "too many events wait to be written: this one is lost");
+      log.error({ event: told.event }, "audit event dropped, write queue full");
       settle(told, 0);
       return told;
     }
@@ -247,10 +247,7 @@ export class Events {
       for (const note of left) if (!told.has(note.noteId)) this.#tellNote(note);
       this.#forgetNotes(left.map(({ noteId }) => noteId).filter((noteId) => told.has(noteId)));
     } catch (error) {
-      log.error(
-        { error: messageOf(error) },
-        "what a former director noted could not be told; the next one tries again",
-      );
+      log.error({ error: messageOf(error) }, "audit event recovery failed, retried at the next start");
     }
   }
 
@@ -266,7 +263,7 @@ export class Events {
     };
     tablet
       .transact(forget)
-      .catch((error: unknown) => log.debug({ error: messageOf(error) }, "notes of events were not forgotten"));
+      .catch((error: unknown) => log.debug({ error: messageOf(error) }, "audit event note deletion failed"));
   }
 
   /** The event is written together with the task's first event, which stores it as parent. */
@@ -296,7 +293,7 @@ export class Events {
         this.#forgetNotes(batch.flatMap(({ noteId }) => noteId ?? []));
         await this.#forgetSurplus(next, batch.length);
       } catch (error) {
-        log.error({ error: messageOf(error), events: lines }, "events could not be written");
+        log.error({ error: messageOf(error), events: lines }, "audit event write failed");
         for (const told of batch) settle(told, 0);
       }
     }

@@ -90,8 +90,8 @@ export class BoshRegistryServer {
       server.listen(port, host, resolve);
     });
     // A failed connection must not end the process.
-    server.on("error", (error) => log.warn({ error: messageOf(error) }, "a connection to the bosh-registry failed"));
-    log.info({ address: `${host}:${(server.address() as AddressInfo).port}` }, "the bosh-registry serves");
+    server.on("error", (error) => log.warn({ error: messageOf(error) }, "bosh-registry connection failed"));
+    log.info({ address: `${host}:${(server.address() as AddressInfo).port}` }, "bosh-registry server started");
   }
 
   async close(): Promise<void> {
@@ -124,21 +124,21 @@ export class BoshRegistryServer {
     if (reason !== undefined && !mayBeDone && !this.#limit.admits(`address ${remoteAddress}`)) return;
     if (denial !== undefined) {
       const fields = { method, instance, remoteAddress, askedBy, code, error: denial.why, audit: "refused" };
-      log.warn(fields, "the bosh-registry refused a request");
+      log.warn(fields, "bosh-registry request refused");
       return;
     }
     const mayChange = (method === "PUT" || method === "DELETE") && instance !== undefined;
     const durationMs = Math.round(tookMs * 10) / 10;
     const about = { audit: isPassedOn ? "passed_on" : "call", method, instance, remoteAddress, askedBy, durationMs };
     const fields = { ...(mayChange && about), code };
-    if (reason !== undefined) log.warn({ ...fields, reason }, "the bosh-registry refused a request");
-    else if (mayChange) log.info(fields, "a request to the bosh-registry was answered that may change something");
+    if (reason !== undefined) log.warn({ ...fields, reason }, "bosh-registry request refused");
+    else if (mayChange) log.info(fields, "bosh-registry request finished");
   }
 
   #answerTo(error: unknown): Answer {
     if (error instanceof InvalidArgumentError) return refused(400, error.message);
     if (error instanceof UnavailableError) return refused(503, error.message);
-    this.#options.log.error({ error: messageOf(error) }, "a request to the bosh-registry failed");
+    this.#options.log.error({ error: messageOf(error) }, "bosh-registry request failed");
     return { code: 500, body: { status: "error" } };
   }
 

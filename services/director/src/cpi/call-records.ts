@@ -72,12 +72,11 @@ export class CallRecords {
     });
     for (const { dispatcher, method, taskId, things } of gone) {
       const what = { dispatcher, method, taskId, things };
-      log.warn(what, "the dispatcher of a call is not configured any more: the call is taken to have ended");
+      log.warn(what, "CPI call assumed ended, dispatcher removed from config");
     }
     for (const call of now) if (call.directorGeneration === tablet.generation) this.#awaited.set(call.callId, call);
     const unknown = now.filter((call) => this.isLeft(call));
-    for (const { dispatcher } of unknown)
-      log.warn({ dispatcher }, "an older director recorded no calls: others are used once this dispatcher obeys");
+    for (const { dispatcher } of unknown) log.warn({ dispatcher }, "CPI calls of an older release assumed running");
   }
 
   /**

@@ -73,7 +73,7 @@ export class CpiConfigTeller implements CpiConfigSource {
   tellSoon(dispatcher: Dispatcher): void {
     this.tell(dispatcher, this.#stopping.signal).catch((error: unknown) => {
       const what = { dispatcher: dispatcher.address, error: messageOf(error) };
-      if (!this.#stopping.signal.aborted) this.#options.log.warn(what, "cannot tell the dispatcher the cpi-config yet");
+      if (!this.#stopping.signal.aborted) this.#options.log.warn(what, "cpi-config delivery failed");
     });
   }
 

@@ -79,7 +79,7 @@ export class CpiLogs {
           failures = 0;
         });
       } catch (error) {
-        if (!signal.aborted) log.debug({ error: messageOf(error) }, "cannot read the CPIs' log");
+        if (!signal.aborted) log.debug({ error: messageOf(error) }, "CPI log stream failed");
       }
       await clock.sleep(backoffMs(failures, BACKOFF, random()), signal).catch(() => {});
     }

@@ -92,7 +92,9 @@ export class Dispatchers {
       if (why === undefined)
         await duties
           .settle(dispatcher)
-          .catch((error: unknown) => log.debug({ error: messageOf(error) }, "cannot end calls yet"));
+          .catch((error: unknown) =>
+            log.debug({ dispatcher: dispatcher.address, error: messageOf(error) }, "abandoned CPI call cleanup failed"),
+          );
       failures = why === undefined ? 0 : failures + 1;
       const pauseMs = why === undefined ? LOOK_INTERVAL_MS : backoffMs(failures, LOOK_AGAIN, random());
       await clock.sleep(pauseMs, signal).catch(() => {});
@@ -120,12 +122,12 @@ export class Dispatchers {
     if (why === undefined) this.#whyNot.delete(dispatcher);
     else this.#whyNot.set(dispatcher, why);
     if (why === undefined && !wasUsed) {
-      log.info({ dispatcher: address }, "the dispatcher obeys this director");
+      log.info({ dispatcher: address }, "dispatcher connected");
       duties.obeys(dispatcher);
     }
     // Readiness already reports the only dispatcher.
     if (why !== undefined && wasUsed && this.all.length > 1)
-      log.warn({ dispatcher: address, why }, `dispatcher ${address} is not used: ${why}`);
+      log.warn({ dispatcher: address, why }, "dispatcher disconnected");
     if (this.obeying.length > 0) readiness.met("dispatcher");
     else readiness.missing("dispatcher", this.#whyNone());
   }

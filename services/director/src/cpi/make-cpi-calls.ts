@@ -37,10 +37,10 @@ export function makeCpiCalls(options: {
   const { callTimeoutMs } = config.cpi;
   const { endTimeoutMs } = limits.cpi;
   const telling = { dispatchers, tablet, configs, callTimeoutMs, log };
-  const teller = lifecycle.use("CPI config teller", new CpiConfigTeller(telling));
+  const teller = lifecycle.use("cpi-config delivery", new CpiConfigTeller(telling));
   const addresses = dispatchers.all.map(({ address }) => address);
   const recording = { tablet, addresses, endTimeoutMs, clock, log };
-  const callRecords = lifecycle.use("records of calls", new CallRecords(recording));
+  const callRecords = lifecycle.use("CPI call records", new CallRecords(recording));
   const clients = dispatchers.all.map(({ client }) => client);
   const logs = new CpiLogs({ clients, directorId: tablet.id, clock, random, log });
   const cpi = new CpiCalls({

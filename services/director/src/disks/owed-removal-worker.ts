@@ -86,7 +86,7 @@ export class OwedRemovals {
     if (owing === undefined || clock.monotonicMs() < owing.nextAtMs) return;
     owing.nextAtMs = clock.monotonicMs() + backoffMs(owing.attempts++, BACKOFF, random());
     this.#begin(agentId, owing).catch((error: unknown) =>
-      log.warn({ agentId, error: messageOf(error) }, "cannot begin to settle what an agent owes; tried again later"),
+      log.warn({ agentId, error: messageOf(error) }, "pending detach notification failed, retrying"),
     );
   }
 

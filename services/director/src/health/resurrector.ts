@@ -73,7 +73,7 @@ export class Resurrector {
       await clock.sleep(limits.checkIntervalMs, signal).catch(() => {});
       if (signal.aborted) return;
       await this.#check().catch((error: unknown) =>
-        log.warn({ error: messageOf(error) }, "cannot look after VMs whose agents are silent; tried again later"),
+        log.warn({ error: messageOf(error) }, "resurrection check failed, retrying"),
       );
     }
   }
@@ -139,7 +139,7 @@ export class Resurrector {
       if (this.#held.get(name) !== because)
         this.#options.log.error(
           { alert: "not_resurrected", instance: name, because },
-          "an agent is silent, and its VM is not made anew",
+          "VM of a silent agent not recreated",
         );
     this.#held = held;
   }

@@ -104,7 +104,7 @@ export class HttpServer {
     await this.#fastify.listen({ host, port });
     const bound = this.#fastify.server.address() as AddressInfo;
     const address = formatHostPort({ host, port: bound.port });
-    this.#options.log.info({ address }, "the HTTPS face for the bosh CLI listens");
+    this.#options.log.info({ address }, "HTTPS server started");
   }
 
   /** Finishes requests under way and aborts those that exceed the drain timeout. */
@@ -146,7 +146,7 @@ export class HttpServer {
     this.#tls.onChange(() => app.server.setSecureContext(own()));
     limitConnections(app.server);
     app.server.on("tlsClientError", (error) =>
-      this.#options.log.debug({ error: messageOf(error) }, "a TLS handshake with the HTTPS face failed"),
+      this.#options.log.debug({ error: messageOf(error) }, "HTTPS handshake failed"),
     );
     app.decorateRequest("served", undefined);
     // Vendor methods accept every verb, with arguments in the body.

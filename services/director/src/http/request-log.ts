@@ -56,31 +56,25 @@ export class RequestLog {
     const fields = { method, route, status, requestId, remoteAddress, ...who, ...ofChange };
     const said = { ...fields, error: messageOf(error) };
     if (error instanceof UnauthenticatedError || error instanceof PermissionDeniedError || isBraked(error))
-      log.warn({ ...said, audit: "refused" }, "a request over HTTPS was refused");
-    else if (isKnown) log.info(said, "a request over HTTPS could not be read");
-    else if (!(error instanceof DomainError)) log.error({ ...fields, error }, "a request over HTTPS failed");
-    else if (isOfStandby) log.debug(said, "a request over HTTPS came to a standby");
-    else if (status >= 500) log.warn(said, "a request over HTTPS failed");
-    else log.info(said, "a request over HTTPS failed");
+      log.warn({ ...said, audit: "refused" }, "HTTPS request refused");
+    else if (isKnown) log.info(said, "malformed HTTPS request refused");
+    else if (!(error instanceof DomainError)) log.error({ ...fields, error }, "HTTPS request failed");
+    else if (isOfStandby) log.debug(said, "HTTPS request refused by a standby");
+    else if (status >= 500) log.warn(said, "HTTPS request failed");
+    else log.info(said, "HTTPS request failed");
   }
 
   /** Audits a request whose handler has returned, whether or not the client receives the response. */
   answered(request: FastifyRequest, answer: Answer): void {
     if (!changes(request)) return;
     this.#audited.add(request);
-    this.log.info(
-      { ...auditOf(request), ...fieldsOf(request, answer) },
-      "a request was answered that may change something",
-    );
+    this.log.info({ ...auditOf(request), ...fieldsOf(request, answer) }, "HTTPS request finished");
   }
 
   /** Logs a forwarded request with the client's address, which the leader does not see. */
   passedOn(request: FastifyRequest, answer: Answer): void {
     if (!changes(request)) return;
-    this.log.info(
-      { ...PASSED_ON, ...fieldsOf(request, answer) },
-      "a request that may change something was passed on to the leader",
-    );
+    this.log.info({ ...PASSED_ON, ...fieldsOf(request, answer) }, "HTTPS request forwarded to the leader");
   }
 }
 

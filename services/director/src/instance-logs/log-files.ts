@@ -174,7 +174,7 @@ export class LogFiles {
   /** Deletes expired files and the folders of a killed director. */
   sweep(): void {
     this.#sweeping = this.#turns(() => this.#sweep()).catch((error: unknown) =>
-      this.#options.log.warn({ error: messageOf(error) }, "cannot delete old logs"),
+      this.#options.log.warn({ error: messageOf(error) }, "expired instance log deletion failed"),
     );
   }
 

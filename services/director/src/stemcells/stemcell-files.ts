@@ -95,7 +95,7 @@ export class StemcellFiles {
     this.#sweeping = this.#sweeping
       .then(() => this.#sweep())
       .catch((error: unknown) =>
-        this.#options.log.warn({ error: messageOf(error) }, "cannot delete old stemcell images"),
+        this.#options.log.warn({ error: messageOf(error) }, "unused stemcell image deletion failed"),
       );
   }
 

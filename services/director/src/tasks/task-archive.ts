@@ -69,7 +69,7 @@ export class TaskArchive {
         await clock.sleep(GATHER_MS, signal);
       } catch (error) {
         if (signal.aborted) return;
-        log.warn({ error: messageOf(error), failures }, "cannot put away tasks that have ended");
+        log.warn({ error: messageOf(error), failures }, "task archiving failed, retrying");
         await clock.sleep(backoffMs(failures++, BACKOFF, random()), signal).catch(() => {});
       }
     }

@@ -162,7 +162,7 @@ export class TaskLog {
         failures = 0;
       } catch (error) {
         writer.next = undefined;
-        this.#options.log.error({ taskId, error: messageOf(error), failures }, "cannot write a task's log");
+        this.#options.log.error({ taskId, error: messageOf(error), failures }, "task log write failed");
         if (error instanceof DiskFullError && (await this.#waitForRoom(failures++))) {
           writer.pending.unshift(...lines);
           continue;

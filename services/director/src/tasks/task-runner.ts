@@ -128,7 +128,7 @@ export class TaskRunner {
         return "done";
       },
       onFailure: ({ key, error, retryInMs }) => {
-        log.error({ taskId: Number(key), error, retryInMs }, "cannot run a task");
+        log.error({ taskId: Number(key), error, retryInMs }, "task attempt failed, retrying");
       },
     });
   }
@@ -348,7 +348,7 @@ export class TaskRunner {
     });
     if (ended === undefined) return;
     const { type, user, state, createdAtMs } = ended;
-    log.info({ taskId, type, user, state, durationMs: clock.nowMs() - createdAtMs }, "a task has ended");
+    log.info({ taskId, type, user, state, durationMs: clock.nowMs() - createdAtMs }, "task ended");
   }
 
   #failed(taskId: number, error: unknown): TaskEnd {
@@ -358,7 +358,7 @@ export class TaskRunner {
   /** Returns the message of a domain error, which is meant for the user. Logs any other error, because it is a bug. */
   #textOf(taskId: number, error: unknown): string {
     if (error instanceof DomainError) return messageOf(error);
-    this.#options.log.error({ taskId, error }, "a task failed by a bug");
+    this.#options.log.error({ taskId, error }, "task failed with an internal error");
     return `an internal error; the director's log says more under taskId ${taskId}`;
   }
 }

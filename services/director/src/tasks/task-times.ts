@@ -57,7 +57,7 @@ export class TaskTimes {
       try {
         await this.#check();
       } catch (error) {
-        log.warn({ error: messageOf(error) }, "cannot check the times of tasks");
+        log.warn({ error: messageOf(error) }, "task timeout check failed, retrying");
       }
     }
   }

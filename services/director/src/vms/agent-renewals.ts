@@ -89,7 +89,7 @@ export class AgentRenewals {
       try {
         await this.#look();
       } catch (error) {
-        log.warn({ error: messageOf(error) }, "cannot look after the certificates of agents; tried again");
+        log.warn({ error: messageOf(error) }, "agent certificate check failed, retrying");
       }
       await clock.sleep(checkIntervalMs, signal).catch(() => {});
     }
@@ -162,7 +162,7 @@ export class AgentRenewals {
     this.#warnAtMs = clock.monotonicMs() + WARN_EVERY_MS;
     log.warn(
       { alert: "agent_certificates", count: agentIds.length, agentIds: agentIds.slice(0, 10) },
-      "certificates of agents end soon or have ended: see `diskmesh agents`",
+      "agent certificates expired or close to expiry; see `diskmesh agents`",
     );
   }
 }

@@ -98,7 +98,7 @@ export class AgentsBack {
     for (const [, due] of next) due.atMs = Number.POSITIVE_INFINITY;
     const wereTold = await this.#tell(next.map(([agentId]) => agentId).filter(isResponsive)).catch((error: unknown) => {
       if (!this.#closed.signal.aborted)
-        log.warn({ error: messageOf(error) }, "cannot tell agents of their disks; tried again later");
+        log.warn({ error: messageOf(error) }, "disk list delivery to agents failed, retrying");
       return false;
     });
     for (const [agentId, due] of next) {
