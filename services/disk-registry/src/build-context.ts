@@ -79,7 +79,7 @@ export async function buildContext(
     devices: lifecycle.use("changes of devices", new TableChanges(tablet, max, devicesSeenOtherwise, devicesOf)),
     disks: lifecycle.use("changes of disks", new TableChanges(tablet, max, disksSeenOtherwise, disksOf)),
   };
-  const lists = lifecycle.use("lists", new KeptLists<RegistryTables>(tablet, limits.lists));
+  const lists = lifecycle.use("kept lists", new KeptLists<RegistryTables>(tablet, limits.lists));
   const workers = lifecycle.use(
     "workers",
     new Workers(work, {

@@ -40,12 +40,12 @@ const REGISTRATIONS: readonly [string, Partial<RegisterAgentRequest>, string, st
 const FLOODS: readonly [string, string, (agent: TestAgent, n: number) => Promise<unknown>][] = [
   [
     "is refused for another reason each time",
-    "registration refused",
+    "agent registration refused",
     (agent, n) => refused(agent.register({ az: `z ${n}` }), "InvalidArgumentError", "az"),
   ],
   [
     "registers with a device that is refused, again and again",
-    "devices of a registration refused",
+    "devices of an agent registration refused",
     (agent) => agent.register({ devices: [reported({ deviceId: "bad", path: "" })] }),
   ],
   [

@@ -74,7 +74,7 @@ describe("a registry paused between reading an order and sending it", () => {
     await eventually(() => ofNew() >= 2, PATIENCE);
     expect(agent.received.slice(received).filter((order) => order.tabletGeneration <= old)).to.deep.equal([]);
     // The process may notice either the end of the lease or the awaited state first.
-    const keptBack = /the lease ran out.*(the attach order failed|orders: will be tried again)/;
+    const keptBack = /the lease ran out.*"attach order failed"|"queue":"orders".*the lease ran out.*"work item failed/;
     expect(first.logs, "the order was about to be sent").to.match(keptBack);
   });
 });

@@ -158,7 +158,7 @@ export class Fleet {
       const upTo = await this.tablet.read((tables) => this.#coveringNumbers(tables, seen));
       if (upTo === undefined) return;
       if (this.#raising !== undefined) continue;
-      this.log.warn({ ...seen }, "numbers raised by an operator");
+      this.log.warn({ ...seen }, "registry counters raised by an operator");
       this.#raising = this.#raiseTo(upTo.numbers, { above: upTo.above }, doing).finally(() => {
         this.#raising = undefined;
       });
@@ -194,7 +194,7 @@ export class Fleet {
         { about: { field: "incarnation" } },
       );
     await this.tablet.transact((tx) => adopt(tx, fleet, this.clock.nowMs()), doing);
-    this.log.warn({ ...fleet }, "an operator had the registry adopt the agents of another incarnation");
+    this.log.warn({ ...fleet }, "agents of another incarnation adopted by an operator");
     await this.#look();
   }
 
@@ -275,11 +275,7 @@ export class Fleet {
     }));
     const { tabletGeneration, deviceGeneration, sessionNumber } = remembered;
     const seen = { tabletGeneration, deviceGeneration, sessionNumber };
-    this.log.error(
-      { hostId, seen, own },
-      `the agent of host ${hostId} remembers what this registry never gave: its store is older than what was done since. ` +
-        "It goes on above, and every host registers anew",
-    );
+    this.log.error({ hostId, seen, own }, "outdated store detected, registry counters raised");
     await this.#raiseTo(raisedAbove(own, believedAhead), { above, reportedAtMs: this.clock.nowMs() });
   }
 

@@ -92,7 +92,7 @@ async function refuse({ tablet, config, clock, log }: Context, request: object, 
     await tablet.transact((tx) => noteWithoutChange(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);
   } catch (error) {
     const { user, action, answer, requestId } = doing;
-    log.warn({ user, action, answer, requestId, error: messageOf(error) }, "refusal could not be recorded as an event");
+    log.warn({ user, action, answer, requestId, error: messageOf(error) }, "audit event write failed");
   }
 }
 

@@ -70,9 +70,7 @@ export class HostMonitor {
       } catch (error) {
         // A lost tablet ends the whole process; any other error is retried in the next sweep.
         if (signal.aborted) continue;
-        const text =
-          "no host was looked at, so none is marked silent meanwhile: the state could not be read or written";
-        this.context.log.warn({ error: messageOf(error) }, text);
+        this.context.log.warn({ error: messageOf(error) }, "silent host check failed, retrying");
       }
     }
   }
@@ -140,7 +138,7 @@ export class HostMonitor {
     this.#alert(silence.massSilent);
     const { silent } = silence;
     if (silent.length > 0) {
-      this.context.log.warn({ hosts: silent.length, first: silent[0] }, "hosts fell silent and are UNAVAILABLE");
+      this.context.log.warn({ hosts: silent.length, first: silent[0] }, "silent hosts marked UNAVAILABLE");
       // Hosts of a mass silence may be healthy and only disconnected, so nothing is taken from them without an
       // operator.
       const fences = before === undefined;
@@ -152,7 +150,7 @@ export class HostMonitor {
         return fences ? fenceSilent(tx, marked, (hostId) => silenceWord(tx, hostId, nowMs)) : [];
       });
       if (fenced.length > 0)
-        this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks fenced off from silent hosts");
+        this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks of silent hosts fenced");
       this.on.fenced(fenced);
     }
     if (mass === undefined && before !== undefined) await tablet.transact((tx) => noteMassSilence(tx, false, nowMs));
@@ -191,10 +189,7 @@ export class HostMonitor {
     const time = { nowMs, listenedMs: liveness.totalListenedMs };
     const given = await tablet.transact((tx) => giveUpOnHost(tx, hostId, removalLimits(this.context), time));
     if (given > 0)
-      this.context.log.warn(
-        { hostId, devices: given },
-        "removal timed out: devices DETACHED without their agent's confirmation",
-      );
+      this.context.log.warn({ hostId, devices: given }, "detach confirmation timed out, devices marked DETACHED");
   }
 
   /** Logs once when it begins and once when it ends, not in every sweep. */
@@ -202,11 +197,11 @@ export class HostMonitor {
     const about = { alert: "mass_silence", hosts: massSilent.length };
     if (massSilent.length > 0 && this.#massSilentBefore === 0) {
       const text =
-        "more than half of the hosts fell silent at once: none is marked UNAVAILABLE, and none gets anything new; check the " +
-        "network and this process, and say by SetHostState which are dead";
+        "mass silence started: over half of the hosts are silent, none is marked UNAVAILABLE or gets new disks; " +
+        "check the network and this process, declare dead hosts with SetHostState";
       this.context.log.error({ ...about, first: massSilent[0] }, text);
     } else if (massSilent.length === 0 && this.#massSilentBefore > 0) {
-      this.context.log.warn(about, "the hosts that fell silent at once are heard again, or are believed to be dead");
+      this.context.log.warn(about, "mass silence ended");
     }
     this.#massSilentBefore = massSilent.length;
   }

@@ -131,7 +131,7 @@ export class OrderWorker {
       return { kind, ordered, outcomes: response.outcomes.map(outcomeOf), error: "" };
     } catch (error) {
       signal.throwIfAborted();
-      log.info({ hostId: host.hostId, devices: ordered.length, error: messageOf(error) }, `the ${kind} order failed`);
+      log.info({ hostId: host.hostId, devices: ordered.length, error: messageOf(error) }, `${kind} order failed`);
       return { kind, ordered, outcomes: undefined, error: messageOf(error) };
     }
   }

@@ -306,7 +306,7 @@ export class PublicationWorker {
       notePhase("unpublish", "export", this.context.clock.monotonicMs() - startedMs);
       return grantedOf(outcomes);
     } catch (error) {
-      log.info({ hostId: host.hostId, diskId: disk.diskId, error: messageOf(error) }, "the export could not be ended");
+      log.info({ hostId: host.hostId, diskId: disk.diskId, error: messageOf(error) }, "unexport order failed");
       return undefined;
     }
   }

@@ -67,7 +67,7 @@ export class Workers {
       random,
       process,
       onFailure: ({ queue, key, attempts, retryInMs, error }) =>
-        log.info({ queue, key, attempts, retryInMs, error: messageOf(error) }, `${queue}: will be tried again`),
+        log.info({ queue, key, attempts, retryInMs, error: messageOf(error) }, "work item failed, retrying"),
     });
   }
 

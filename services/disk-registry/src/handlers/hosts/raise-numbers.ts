@@ -9,7 +9,7 @@ export async function raiseNumbers(
   request: RaiseNumbersRequest,
 ): Promise<RaiseNumbersResponse> {
   const hostId = parseHostId(request.hostId);
-  log.warn({ hostId }, "numbers of the host's agent believed by an operator");
+  log.warn({ hostId }, "RaiseNumbers requested by an operator");
   const seen = {
     tabletGeneration: parseTrueNumber("tablet_generation", request.tabletGeneration),
     deviceGeneration: parseTrueNumber("device_generation", request.deviceGeneration),

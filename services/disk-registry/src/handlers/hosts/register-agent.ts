@@ -55,7 +55,7 @@ function noteRefusal(
   if (!isLasting || fleet.standsStill !== undefined) return;
   const about = { hostId, address: plainText(address, MAX_ADDRESS_LENGTH), error: error.message };
   const isNew = refusedAgents.registrationRefused(hostId, about.address, error.message);
-  if (isNew && refusalLines.admits(formatIdentity(identity))) log.warn(about, "registration refused");
+  if (isNew && refusalLines.admits(formatIdentity(identity))) log.warn(about, "agent registration refused");
 }
 
 async function takeIn(
@@ -73,7 +73,10 @@ async function takeIn(
   const registration = parseRegistration(request, hostId, { limits, serialNumbersOfMany }, heardAtMs);
   const { refusedDevices = [] } = registration;
   if (refusedDevices.length > 0 && refusalLines.admits(formatIdentity(call.identity)))
-    log.warn({ hostId, devices: refusedDevices.length, first: refusedDevices[0] }, "devices of a registration refused");
+    log.warn(
+      { hostId, devices: refusedDevices.length, first: refusedDevices[0] },
+      "devices of an agent registration refused",
+    );
   await fleet.hear(hostId, registration.bootId, registration.remembered);
   // The answer to a registration contains orders, so it is refused. Heartbeats are still accepted, because the hosts
   // are alive.
