@@ -88,15 +88,14 @@ async function clearLeftovers(
   const isExported = (diskId: DiskId): boolean => ledger.memory.exports.get(diskId)?.spec !== undefined;
   const cleared = await Promise.all(links.map((each) => each.clear(folders.exports, isExported)));
   const names = cleared.flat();
-  if (sockets.length + names.length > 0) log.info({ sockets, links: names }, "cleared what a killed agent had left");
+  if (sockets.length + names.length > 0) log.info({ sockets, links: names }, "stale sockets and links removed");
 }
 
 // Warns of a small thread pool. Node does all file I/O on these threads, and a hung device blocks some of them: with
 // the default of 4, one hung device can block all others. Only the process's environment can change the number.
 function warnOfSmallThreadPool(log: Logger): void {
   const threads = Number(process.env.UV_THREADPOOL_SIZE ?? 4);
-  if (threads < 32)
-    log.warn({ threads }, "start the agent with UV_THREADPOOL_SIZE=64, or a hung device may delay others");
+  if (threads < 32) log.warn({ threads }, "thread pool too small to isolate hung devices; set UV_THREADPOOL_SIZE=64");
 }
 
 /** External effects of an agent, beside the APIs that it serves. */
@@ -146,7 +145,7 @@ function tellOnce(log: Logger): (address: string, error: Error) => void {
     const reason = message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "");
     if (told.get(address) === reason) return;
     told.set(address, reason);
-    log.warn({ address, error: message }, "a registry cannot be reached");
+    log.warn({ address, error: message }, "registry connection failed");
   };
 }
 
@@ -299,7 +298,7 @@ async function serveRegistryFace(
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);
   readiness.setServing(true);
-  log.info({ host: config.listen.host, port, bootId: context.bootId }, "listening");
+  log.info({ host: config.listen.host, port, bootId: context.bootId }, "gRPC server started");
   return config.advertisedAddress ?? formatHostPort({ host: config.listen.host, port });
 }
 
@@ -335,22 +334,22 @@ export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: L
   const stop = new AbortController();
   const common = { clock, log, signal: stop.signal };
   const running = Promise.all([
-    repeat({ ...common, what: "a rescan", everyMs: limits.rescanIntervalMs, work: () => rescan.run() }),
+    repeat({ ...common, what: "device rescan", everyMs: limits.rescanIntervalMs, work: () => rescan.run() }),
     repeat({
       ...common,
-      what: "a check of the cache",
+      what: "cache check",
       everyMs: limits.cacheCheckIntervalMs,
       work: () => ledger.check(),
     }),
     repeat({
       ...common,
-      what: "a look at the sockets of exports",
+      what: "export socket check",
       everyMs: limits.rescanIntervalMs,
       work: () => exports.lookAtSockets(),
     }),
-    repeat({ ...common, what: "a health probe", everyMs: limits.probeIntervalMs, work: () => prober.look() }),
+    repeat({ ...common, what: "device health probe", everyMs: limits.probeIntervalMs, work: () => prober.look() }),
   ]);
-  lifecycle.use("looks at devices", async () => {
+  lifecycle.use("device checks", async () => {
     stop.abort(new Error("the agent is stopping"));
     await running;
   });

@@ -223,7 +223,7 @@ describe("an agent between incarnations", () => {
       await eventually(() => scene.registry.heartbeats.length >= before + 5);
     };
     const said = (reason: string) => {
-      const lines = scene.agent.process.logs.split("\n").filter((line) => line.includes('"a heartbeat failed"'));
+      const lines = scene.agent.process.logs.split("\n").filter((line) => line.includes('"registry heartbeat failed"'));
       return lines.filter((line) => line.includes(reason)).length;
     };
     await beats("session 99 is too high");

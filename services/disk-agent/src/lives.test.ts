@@ -92,7 +92,7 @@ describe("an agent's cache over restarts", () => {
       for (let starts = 0; starts < 2; starts += 1) {
         await scene.agent.process.start();
         expect(scene.bothHeld).to.deep.equal([0, 0]);
-        expect(scene.agent.process.logs).to.match(/the cache is lost/);
+        expect(scene.agent.process.logs).to.match(/"cache lost, /);
         if (starts === 0) await scene.agent.process.kill();
       }
       expect(setAside()).to.equal(reason ? 1 : 0);

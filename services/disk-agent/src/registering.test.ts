@@ -28,7 +28,7 @@ describe("an agent that registers", () => {
     expect(registration).to.include({ az: "z1", address: scene.agent.address, tabletId: "" });
     await scene.ready(30_000);
     const ofNobody = scene
-      .logged("a registry cannot be reached")
+      .logged("registry connection failed")
       .filter((line) => line.includes('"address":"127.0.0.1:1"'));
     expect(ofNobody, "each reason once, at once").to.have.length(1);
     expect(ofNobody[0]).to.contain("nobody listens there");

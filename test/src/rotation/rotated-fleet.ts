@@ -121,7 +121,7 @@ export class RotatedFleet implements AsyncDisposable {
       this.services.mesh
         .process(hostId)
         .logs.split("\n")
-        .filter((line) => line.includes("a heartbeat failed") || line.includes("not registered")),
+        .filter((line) => line.includes("heartbeat failed") || line.includes("registration failed")),
     );
     return [...ended, ...loads, ...lost, ...this.beats.failures];
   }

@@ -26,7 +26,7 @@ export async function openLedger(
     await files.rename(path, aside);
     log.error({ cacheFile: path, setAside: aside, reason: problem }, "unusable cache file renamed");
   }
-  if (cacheIsLost) log.error({ cacheFile: path }, "the cache is lost: no device is opened before a registration");
+  if (cacheIsLost) log.error({ cacheFile: path }, "cache lost, devices stay closed until registration");
   const now = memory ?? emptyMemory(hostId);
   const encode = (contents: AgentMemory) => seal(asAscii(encodeCache(contents)));
   // An empty cache in place of a lost one would look intact at the next start.

@@ -179,7 +179,7 @@ export class DeviceFile {
       }
     if (sameFacts(before.seen, this.#seen) && before.changed === this.#changed) return;
     if (this.#changed !== undefined)
-      this.#options.log.warn({ path: this.path, reason: this.#changed }, "a device file changed");
+      this.#options.log.warn({ path: this.path, reason: this.#changed }, "device file changed");
     this.#options.onChange();
   }
 
@@ -211,7 +211,7 @@ export class DeviceFile {
       const message = messageOf(error);
       for (const device of [...this.#holding]) device.fail({ outcome: "io_error", message });
       // The open is retried periodically, so a repeated error is logged once.
-      if (message !== this.#openError) log.error({ path: this.path, error: message }, "a device file cannot be opened");
+      if (message !== this.#openError) log.error({ path: this.path, error: message }, "device file open failed");
       this.#openError = message;
       this.#apply("open_failed");
       return;
@@ -262,7 +262,7 @@ export class DeviceFile {
       log.info({ path: this.path }, "device file closed");
     } catch (error) {
       // Linux has released the descriptor even when close reports an error of earlier writes.
-      log.error({ path: this.path, error: messageOf(error) }, "closing a device file reported an error");
+      log.error({ path: this.path, error: messageOf(error) }, "device file close failed");
     }
     this.#apply("closed");
   }

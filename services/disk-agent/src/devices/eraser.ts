@@ -89,14 +89,11 @@ export class Eraser {
       await this.#rate.limit((limited) => this.#erase(device, job, limited));
       refuseReopened(device, job);
       job.state = "done";
-      this.#log.info({ deviceId: device.id, sessionNumber: job.sessionNumber }, "erase done");
+      this.#log.info({ deviceId: device.id, sessionNumber: job.sessionNumber }, "erase finished");
     } catch (error) {
       job.state = error instanceof OutdatedError ? "outdated" : "failed";
       job.message = messageOf(error);
-      this.#log.warn(
-        { deviceId: device.id, sessionNumber: job.sessionNumber, error: job.message },
-        "erase ended early",
-      );
+      this.#log.warn({ deviceId: device.id, sessionNumber: job.sessionNumber, error: job.message }, "erase failed");
     }
     this.#devices.changes.touch();
   }

@@ -132,7 +132,8 @@ export class Rescan {
     const text = JSON.stringify(skipped);
     if (text === this.#skippedBefore) return;
     this.#skippedBefore = text;
-    for (const { path, reason } of skipped) this.#options.log.warn({ path, reason }, "a path makes no device");
+    for (const { path, reason } of skipped)
+      this.#options.log.warn({ path, reason }, "path skipped in device discovery");
   }
 }
 

@@ -68,7 +68,7 @@ export class ExportTable {
       try {
         await this.#apply(diskId);
       } catch (error) {
-        this.#log.error({ diskId, error: messageOf(error) }, "a disk cannot be served again");
+        this.#log.error({ diskId, error: messageOf(error) }, "export restart failed");
       }
   }
 
@@ -118,7 +118,7 @@ export class ExportTable {
         if (!(await server.hasSocket())) await this.#apply(diskId);
       } catch (error) {
         // A failure must not prevent the check of the other sockets.
-        this.#log.error({ diskId, error: messageOf(error) }, "the socket of an export cannot be made anew");
+        this.#log.error({ diskId, error: messageOf(error) }, "export socket recreation failed");
       }
   }
 
@@ -185,8 +185,7 @@ export class ExportTable {
       await running.server.close(this.#limits.drainTimeoutMs);
       running.disk.close();
       this.#log.info({ diskId, sessionNumber: running.sessionNumber }, "export ended");
-    } else if (running && (await running.server.restore()))
-      this.#log.warn({ diskId }, "removed export socket restored");
+    } else if (running && (await running.server.restore())) this.#log.warn({ diskId }, "export socket recreated");
     if (spec && !this.#running.has(diskId)) this.#running.set(diskId, await this.#listen(spec));
   }
 
@@ -198,7 +197,7 @@ export class ExportTable {
     const socketPath = this.#socketPath(spec.diskId);
     try {
       const server = await this.#listenNbd({ socketPath, served, disk, limits: this.#limits, log: this.#log });
-      this.#log.info({ diskId: spec.diskId, sessionNumber: spec.sessionNumber }, "export served");
+      this.#log.info({ diskId: spec.diskId, sessionNumber: spec.sessionNumber }, "export started");
       return { sessionNumber: spec.sessionNumber, disk, server };
     } catch (error) {
       disk.close();

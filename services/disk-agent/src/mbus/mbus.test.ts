@@ -178,7 +178,7 @@ describe("the agent on mbus", () => {
       await agent.process.start();
       expect(readdirSync(exports).sort()).to.deep.equal(["disk-1.sock", "disk-7.sock", "disk-8.sock"]);
       expect(readdirSync(links).sort()).to.deep.equal(["disk-1", "disk-8"]);
-      expect(agent.process.logs).to.contain("cleared what a killed agent had left");
+      expect(agent.process.logs).to.contain("stale sockets and links removed");
       await (await NbdClient.connect({ socketPath: link })).disconnect();
     } finally {
       living.close();

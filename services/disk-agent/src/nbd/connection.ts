@@ -65,7 +65,7 @@ export class NbdConnection {
       }
     } catch (error) {
       if (!(error instanceof ConnectionEndedError) && !this.#draining)
-        this.#log.warn({ diskId: this.#served.name, error: messageOf(error) }, "NBD connection closed");
+        this.#log.warn({ diskId: this.#served.name, error: messageOf(error) }, "NBD connection aborted");
     } finally {
       clearTimeout(tooLate);
       await Promise.all(this.#running);
@@ -121,7 +121,7 @@ export class NbdConnection {
         data = await this.#perform(request, payload);
       } catch (thrown) {
         error = nbdErrorOf(thrown);
-        this.#log.warn({ diskId: this.#served.name, error: messageOf(thrown) }, "an NBD request failed");
+        this.#log.warn({ diskId: this.#served.name, error: messageOf(thrown) }, "NBD request failed");
       }
       const durationMs = performance.now() - startedMs;
       countIo(this.#sums, OPERATIONS.get(request.command) ?? "flush", {

@@ -74,7 +74,7 @@ export class NbdServer {
           return bind();
         });
         // A failed accept must not end the server.
-        server.on("error", (error) => log.warn({ diskId: served.name, error: messageOf(error) }, "NBD client lost"));
+        server.on("error", (error) => log.warn({ diskId: served.name, error: messageOf(error) }, "NBD accept failed"));
         return server;
       } catch (error) {
         const text = `cannot serve disk ${served.name} at ${JSON.stringify(socketPath)}`;

@@ -193,7 +193,7 @@ class HeartbeatFailures {
     const reason = refused || !(error instanceof Error) ? text : error.name;
     if (this.#told.has(reason) || this.#told.size >= MAX_REASONS) return;
     this.#told.add(reason);
-    this.#log.warn({ error: text }, "a heartbeat failed");
+    this.#log.warn({ error: text }, "registry heartbeat failed");
   }
 
   ended(): void {

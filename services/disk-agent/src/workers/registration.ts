@@ -25,7 +25,7 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
       pauseMs = await heartbeats.sendUntilDue();
     } catch (error) {
       if (signal.aborted) return;
-      context.log.warn({ error: messageOf(error) }, "the agent is not registered and tries again");
+      context.log.warn({ error: messageOf(error) }, "agent registration failed, retrying");
       readiness.missing("registered", messageOf(error));
       pauseMs = retryDelayMs(error, attempts, backoff, random());
     }
@@ -82,7 +82,7 @@ async function applyAnswer(
   const { tabletId, incarnation, tabletGeneration } = memory;
   if (before.incarnation !== incarnation && before.tabletId !== "") {
     const former = { former_tablet_id: before.tabletId, former_incarnation: before.incarnation };
-    log.warn({ tabletId, incarnation, ...former }, "incarnation changed");
+    log.warn({ tabletId, incarnation, ...former }, "registry incarnation changed");
     // Sessions that the former registry gave while the answer was on its way are unknown to this one.
     if (before.devices !== reported.devices) registrationDue.declare();
   }
