@@ -26,7 +26,7 @@ export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherCo
     fence: new Fence(),
     log: new CpiLog(),
   };
-  lifecycle.use("calls of CPIs", () => context.fence.end());
+  lifecycle.use("CPI calls", () => context.fence.end());
   const readiness = new Readiness({ needs: ["certificate"], log });
   const server = await createRpcServer(lifecycle, config, log, readiness, { limits: RPC_LIMITS });
   addServices(server, () => context);
