@@ -7,7 +7,7 @@ export const mbusMetrics = {
     name: "diskmesh.mbus.request.duration",
     unit: "s",
     description:
-      "Requests that a director sent to agents over NATS, until their result was known, by method and outcome.",
+      "Duration of a director's requests to agents over NATS until the result is known, by method and outcome.",
     labels: { method: "the methods of the agent protocol", outcome: ["done", "failed"] },
     buckets: DURATION_BUCKETS_SECONDS,
   }),

@@ -7,55 +7,56 @@ export const tabletMetrics = {
     kind: "histogram",
     name: "diskmesh.tablet.commit.duration",
     unit: "s",
-    description: "Commits: how long each took until it was durable.",
+    description: "Duration of a tablet commit until it is durable.",
     buckets: DURATION_BUCKETS_SECONDS,
   }),
   transactions: metric({
     kind: "histogram",
     name: "diskmesh.tablet.commit.transactions",
     unit: "{transaction}",
-    description: "How many transactions shared each commit.",
+    description: "Number of transactions in a tablet commit.",
     buckets: [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000],
   }),
   size: metric({
     kind: "counter",
     name: "diskmesh.tablet.commit.size",
     unit: "By",
-    description: "Bytes of the documents that were committed.",
+    description: "Size of the documents written by tablet commits.",
   }),
   generation: metric({
     kind: "gauge",
     name: "diskmesh.tablet.generation",
     unit: "1",
-    description: "The tablet generation of this leader: each takeover takes a higher one.",
+    description: "Tablet generation of this leader. Each takeover increases it.",
   }),
   takeovers: metric({
     kind: "counter",
     name: "diskmesh.tablet.takeovers",
     unit: "{takeover}",
-    description: "How often this process has begun to lead.",
+    description: "Number of times that this process became the leader of its tablet.",
   }),
   documentsRead: metric({
     kind: "gauge",
     name: "diskmesh.tablet.takeover.documents",
     unit: "{document}",
     description:
-      "What a takeover had to read: documents and log entries that this process had not followed by then. Few, if it " +
-      "stood by long enough.",
+      "Documents and log entries that the last takeover read from the store. A standby that had caught up reads " +
+      "few.",
   }),
   edited: metric({
     kind: "counter",
     name: "diskmesh.tablet.edited",
     unit: "{document}",
     description:
-      "Documents of the readable collections on a database that a leader or a standby found edited by something else, " +
-      "or damaged files of a folder. The leader stores them anew.",
+      "Documents edited in MongoDB by another program, and damaged files of a tablet folder, as found by the leader " +
+      "or a standby. The leader rewrites them.",
   }),
   leaseLeft: metric({
     kind: "gauge",
     name: "diskmesh.tablet.lease.left",
     unit: "s",
-    description: "How long this leader may act without another renewal of its lease, on a database.",
+    description:
+      "Time until the leader's lease on the database expires unless it is renewed. Absent for a tablet in a folder.",
   }),
 };
 

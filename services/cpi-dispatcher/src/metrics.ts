@@ -10,8 +10,8 @@ export const dispatcherMetrics = {
     name: "diskmesh.cpi.call.duration",
     unit: "s",
     description:
-      "Calls of CPIs, by CPI, method and outcome: done; not_supported, the CPI has no such method; not_done, it failed and did " +
-      "nothing; unknown, nobody knows what it has done.",
+      "Duration of CPI calls, by CPI, method and outcome: done; not_supported (the CPI lacks the method); not_done " +
+      "(failed without effect); unknown (effect unknown).",
     labels: {
       cpi: "the CPIs of the cpi-configs and of the dispatcher's own config",
       method: "the methods of the CPI contract",

@@ -12,7 +12,8 @@ export const rpcMetrics = {
     kind: "histogram",
     name: "rpc.server.call.duration",
     unit: "s",
-    description: "gRPC calls that were served here, by method and status. A stream counts when it has ended.",
+    description:
+      "Duration of the gRPC calls served by this process, by method and status. A stream is recorded when it ends.",
     labels,
     buckets: DURATION_BUCKETS_SECONDS,
   }),
@@ -20,7 +21,8 @@ export const rpcMetrics = {
     kind: "histogram",
     name: "rpc.client.call.duration",
     unit: "s",
-    description: "gRPC calls that were made from here, by method and status. A stream counts when it has ended.",
+    description:
+      "Duration of the gRPC calls made by this process, by method and status. A stream is recorded when it ends.",
     labels,
     buckets: DURATION_BUCKETS_SECONDS,
   }),

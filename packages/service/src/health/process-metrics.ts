@@ -10,49 +10,52 @@ export const processMetrics = {
     kind: "observed counter",
     name: "process.cpu.time",
     unit: "s",
-    description: "Processor time that the process has used.",
+    description: "CPU time used by the process, by mode.",
     labels: { cpu_mode: ["user", "system"] },
   }),
   memoryUsage: metric({
     kind: "gauge",
     name: "process.memory.usage",
     unit: "By",
-    description: "Memory of the process that is resident.",
+    description: "Resident memory of the process.",
   }),
   eventLoopDelay: metric({
     kind: "gauge",
     name: "nodejs.eventloop.delay",
     unit: "s",
     description:
-      "How late the event loop was since it was asked last: the 99th percentile and the longest. Whatever the process " +
-      "does waits so long.",
+      "Delay of the event loop since the last scrape: 99th percentile and maximum. Every call in the process waits " +
+      "this long.",
     labels: { quantile: ["0.99", "1"] },
   }),
   ready: metric({
     kind: "gauge",
     name: "diskmesh.ready",
     unit: "1",
-    description: "1 while the process does all its work, 0 while it lacks something or stands by.",
+    description:
+      "1 while the process serves with all its dependencies; 0 while a dependency is missing or the process is a " +
+      "standby.",
   }),
   need: metric({
     kind: "gauge",
     name: "diskmesh.need",
     unit: "1",
     description:
-      "1 while the process has what it needs, 0 while it lacks it. A standby tells of none that nobody looks at.",
+      "1 while the dependency is available, 0 while it is missing. A standby omits dependencies that it does not " +
+      "check.",
     labels: { need: NEEDS },
   }),
   standsBy: metric({
     kind: "gauge",
     name: "diskmesh.standby",
     unit: "1",
-    description: "1 while the process stands by for another one that leads.",
+    description: "1 while the process is the standby of another leader, else 0.",
   }),
   certificateLeft: metric({
     kind: "gauge",
     name: "diskmesh.certificate.left",
     unit: "s",
-    description: "How long the process's certificate is still valid.",
+    description: "Time until the process's TLS certificate expires.",
   }),
 };
 

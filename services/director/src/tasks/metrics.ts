@@ -12,21 +12,21 @@ export const directorMetrics = {
     kind: "gauge",
     name: "diskmesh.tasks",
     unit: "{task}",
-    description: "Tasks that have not ended, by queue and state.",
+    description: "Number of unfinished tasks, by queue and state.",
     labels: { queue: TASK_QUEUES, state: LIVE_STATES },
   }),
   oldestTask: metric({
     kind: "gauge",
     name: "diskmesh.tasks.oldest",
     unit: "s",
-    description: "Age of the oldest task that has not ended, by queue; 0: there is none.",
+    description: "Age of the oldest unfinished task, by queue; 0 if there is none.",
     labels: { queue: TASK_QUEUES },
   }),
   taskDuration: metric({
     kind: "histogram",
     name: "diskmesh.task.duration",
     unit: "s",
-    description: "Tasks that have ended, from their request to their end, by queue and how they ended.",
+    description: "Duration of tasks from their request to their end, by queue and final state.",
     labels: { queue: TASK_QUEUES, state: ["done", "error", "cancelled", "timeout"] },
     buckets: TASK_BUCKETS_SECONDS,
   }),
@@ -35,8 +35,9 @@ export const directorMetrics = {
     name: "diskmesh.provide.phase.duration",
     unit: "s",
     description:
-      "How long each phase of providing a dynamic disk took: queue, until a worker and its locks were there; what CPI and " +
-      "agent were asked; total, the whole.",
+      "Duration of each phase of providing a dynamic disk: `queue` until a worker and the locks are available; " +
+      "`create`, `attach` and `set_metadata` in the CPI; `tell_agent` in the agent; `total` for the whole " +
+      "operation.",
     labels: { phase: PROVIDE_PHASES },
     buckets: TASK_BUCKETS_SECONDS,
   }),
@@ -44,19 +45,19 @@ export const directorMetrics = {
     kind: "gauge",
     name: "diskmesh.locks",
     unit: "{lock}",
-    description: "Locks that are held.",
+    description: "Number of held locks.",
   }),
   lockWaiters: metric({
     kind: "gauge",
     name: "diskmesh.locks.waiting",
     unit: "{task}",
-    description: "Tasks and calls that wait for a lock that another one holds.",
+    description: "Number of tasks and calls that wait for a held lock.",
   }),
   lockWait: metric({
     kind: "histogram",
     name: "diskmesh.lock.wait.duration",
     unit: "s",
-    description: "How long tasks waited for a lock, of those that had to wait, by queue.",
+    description: "Time that tasks waited for a lock, by queue. Locks taken without a wait are not recorded.",
     labels: { queue: TASK_QUEUES },
     buckets: TASK_BUCKETS_SECONDS,
   }),
@@ -64,29 +65,30 @@ export const directorMetrics = {
     kind: "gauge",
     name: "diskmesh.removals.owed",
     unit: "{removal}",
-    description: "Removals of disks that agents could not be told of yet: their VMs are given no other disk before.",
+    description:
+      "Pending detach notifications: detached disks whose removal the agent has not yet received. Its VM gets no " +
+      "other disk until then.",
   }),
   agentCertificatesEnding: metric({
     kind: "gauge",
     name: "diskmesh.agent_certificates.ending",
     unit: "{certificate}",
     description:
-      "Certificates of VMs' agents that were not renewed in time: no more than a ninth of their life is left, or they have " +
-      "ended. Each should have been renewed when a third was over.",
+      "Certificates of VM agents overdue for renewal: expired, or with at most a ninth of their lifetime left. " +
+      "Renewal is due after a third of the lifetime.",
   }),
   agentCertificatesLeft: metric({
     kind: "gauge",
     name: "diskmesh.agent_certificates.left",
     unit: "s",
     description:
-      "How long it is until the first certificate of a VM's agent ends, and below 0 since one has ended; absent where " +
-      "there is none.",
+      "Time until the first certificate of a VM agent expires; negative once expired, absent without certificates.",
   }),
   possibleOrphans: metric({
     kind: "gauge",
     name: "diskmesh.orphans.possible",
     unit: "{orphan}",
-    description: "Disks and VMs that a CPI may have made without anybody knowing.",
+    description: "Number of disks and VMs that a CPI may have created without diskmesh knowing their ids.",
   }),
 };
 

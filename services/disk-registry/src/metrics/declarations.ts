@@ -15,14 +15,14 @@ export const registryMetrics = {
     kind: "gauge",
     name: "diskmesh.hosts",
     unit: "{host}",
-    description: "Hosts, by state.",
+    description: "Number of hosts, by state.",
     labels: { state: HOST_STATES },
   }),
   devices: metric({
     kind: "gauge",
     name: "diskmesh.devices",
     unit: "{device}",
-    description: "Devices, by attach state and health.",
+    description: "Number of devices, by attach state and health.",
     labels: { state: ATTACH_STATES, health: HEALTHS },
   }),
   capacity: metric({
@@ -30,48 +30,49 @@ export const registryMetrics = {
     name: "diskmesh.devices.size",
     unit: "By",
     description:
-      "Bytes of devices that are in operation: free for new disks, of a disk, dirty and so to be erased first, or not usable " +
-      "for another reason.",
+      "Capacity of the devices in operation, by use: free for new disks, part of a disk, dirty (erased before " +
+      "reuse), or unusable for another reason.",
     labels: { use: USES },
   }),
   disks: metric({
     kind: "gauge",
     name: "diskmesh.disks",
     unit: "{disk}",
-    description: "Disks, by how far their publication is.",
+    description: "Number of disks, by publication state.",
     labels: { state: PUBLICATION_STATES },
   }),
   troubles: metric({
     kind: "gauge",
     name: "diskmesh.troubles",
     unit: "{thing}",
-    description: "Hosts, devices and disks in trouble, by its code: field `trouble` of Host, Device and Disk.",
+    description:
+      "Number of hosts, devices and disks in trouble, by code of the trouble (field `trouble` of Host, Device and " +
+      "Disk).",
     labels: { kind: ["HOST", "DEVICE", "DISK"], code: [...new Set(Object.values(REASONS).flat())] },
   }),
   pendingOrders: metric({
     kind: "gauge",
     name: "diskmesh.orders.pending",
     unit: "{device}",
-    description: "Devices whose agent has not confirmed their last order yet.",
+    description: "Number of devices whose agent has not yet confirmed the last attach or detach order.",
   }),
   oldestOrder: metric({
     kind: "gauge",
     name: "diskmesh.orders.oldest",
     unit: "s",
-    description:
-      "How long the device has waited that has waited longest for its agent to confirm its order; 0: none waits.",
+    description: "Age of the oldest order that an agent has not yet confirmed; 0 if there is none.",
   }),
   massSilence: metric({
     kind: "gauge",
     name: "diskmesh.mass_silence",
     unit: "1",
-    description: "1 while more than half of the hosts are silent, so that none is taken for UNAVAILABLE.",
+    description: "1 while more than half of the hosts are silent, so that no host is marked UNAVAILABLE; else 0.",
   }),
   work: metric({
     kind: "gauge",
     name: "diskmesh.work",
     unit: "{item}",
-    description: "What goes on behind the calls, by queue: ready to begin, running, or waiting to be tried again.",
+    description: "Items in the background queues, by queue and state: ready to start, running, or waiting for a retry.",
     labels: { queue: QUEUES, state: QUEUE_STATES },
   }),
   phase: metric({
@@ -79,9 +80,10 @@ export const registryMetrics = {
     name: "diskmesh.attach.phase.duration",
     unit: "s",
     description:
-      "How long each phase took. Of the attach or detach of a device: queue, until its first order was sent; order, until the " +
-      "agent answered. Of the publication or unpublication of a disk: session, until every device granted it; export, " +
-      "until the host had begun or ended its export; total, the whole.",
+      "Duration of each phase of an operation. Attach and detach of a device: `queue` until the first order is " +
+      "sent, `order` until the agent answers. Publish and unpublish of a disk: `session` until every device has " +
+      "granted the session, `export` until the host has started or ended the export, `total` for the whole " +
+      "operation.",
     labels: {
       operation: ["attach", "detach", "publish", "unpublish"],
       phase: ["queue", "order", "session", "export", "total"],
