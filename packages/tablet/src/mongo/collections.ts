@@ -25,5 +25,5 @@ export function collectionsOf(tabletName: string, schema: Schema | undefined): I
 export function strayWarning(tabletName: string, serverName: string, strays: readonly string[]): string {
   const shown = strays.slice(0, SHOWN_MAX).map((table) => JSON.stringify(`${tabletName}.${table}`));
   const more = strays.length > SHOWN_MAX ? ` and ${strays.length - SHOWN_MAX} more` : "";
-  return `MongoDB at ${serverName} has ${shown.join(", ")}${more} beside the tables of tablet ${tabletName}; nothing of that is read: move it to another database`;
+  return `MongoDB at ${serverName} has ${shown.join(", ")}${more}, which are no tables of tablet ${tabletName} and are ignored: move them to another database`;
 }

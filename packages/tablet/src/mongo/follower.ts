@@ -18,7 +18,7 @@ export interface FollowerOptions extends LoadOptions {
   readonly onEdited: (text: string, documents: number) => void;
 }
 
-const LEADER_MENDS = "the leader commits them anew when it next checks";
+const LEADER_MENDS = "the leader writes them again at its next check";
 
 /**
  * Keeps the state of another leader in memory by following its log, so that little is left to read after the own claim.
@@ -104,7 +104,7 @@ export class Follower {
     this.#toldAtMs = nowMs;
     const reason = problem.replace(`; ${CURE}`, "");
     onEdited(
-      `tablet ${tabletName} in MongoDB at ${server.name} was not whole when this standby read it: ${reason}; ${LEADER_MENDS}, keep it running until then`,
+      `tablet ${tabletName} in MongoDB at ${server.name} was read incomplete by this standby: ${reason}; ${LEADER_MENDS}, keep the leader running until then`,
       1,
     );
   }

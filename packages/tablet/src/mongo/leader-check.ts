@@ -18,7 +18,7 @@ export function formatChange(previous: Versioned | null): StoredChange {
   return { table: FORMAT_TABLE, key: FORMAT_KEY, document: FORMAT_DOCUMENT, version: 1, previous };
 }
 
-/** Returns a leader's check of the view: wrong documents are committed anew from memory. */
+/** Returns a leader's check of the view: wrong documents are written again from memory. */
 export function checkOfLeader(options: LeaderCheckOptions): Pick<ViewCheckOptions, "state" | "onWrong"> {
   const { leader, view, log, onEdited } = options;
   const asIs = (table: string, id: string): StoredChange =>
@@ -49,9 +49,12 @@ export function checkOfLeader(options: LeaderCheckOptions): Pick<ViewCheckOption
     const replaceable = wrong.filter(isReplaceable);
     const others = wrong.filter((each) => !isReplaceable(each));
     if (replaceable.length > 0)
-      onEdited(editedText(options, replaceable, "they are committed anew from memory"), replaceable.length);
+      onEdited(editedText(options, replaceable, "the leader writes them again from memory"), replaceable.length);
     if (others.length > 0)
-      onEdited(editedText(options, others, "their _id or _seq keeps the leader from that: delete them"), others.length);
+      onEdited(
+        editedText(options, others, "the leader cannot write them again because of their _id or _seq: delete them"),
+        others.length,
+      );
     await Promise.all(replaceable.map(({ table, id }) => leader.commit(asIs(table, id))));
   };
   return { state: () => state, onWrong };

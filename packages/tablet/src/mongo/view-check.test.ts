@@ -65,7 +65,7 @@ describe("a manually edited view", () => {
       const before = await openFilled(OFTEN_MS);
       const whole = await view();
       await edit();
-      await eventually(() => expect(reports.join()).to.contain(named).and.to.contain("committed anew from memory"));
+      await eventually(() => expect(reports.join()).to.contain(named).and.to.contain("again from memory"));
       await eventually(async () => expect(await view()).to.deep.equal(whole));
       await before.close();
       await using next = await open(NEVER_MS);
@@ -78,7 +78,7 @@ describe("a manually edited view", () => {
       const standby = open(OFTEN_MS, 4_000, stop.signal).catch((error) => error);
       await delay(1_000);
       await edit();
-      await eventually(() => expect(reports.join()).to.contain(named).and.to.contain("when it next checks"));
+      await eventually(() => expect(reports.join()).to.contain(named).and.to.contain("at its next check"));
       stop.abort(new UnavailableError("stopped"));
       await standby;
     });
@@ -91,7 +91,7 @@ describe("a manually edited view", () => {
       reports.splice(0);
       const stop = new AbortController();
       const standby = open(OFTEN_MS, 4_000, stop.signal).catch((error) => error);
-      await eventually(() => expect(reports.join()).to.contain("hosts").and.to.contain("keep it running"));
+      await eventually(() => expect(reports.join()).to.contain("hosts").and.to.contain("keep the leader running"));
       expect(reports.join()).not.to.contain("restore a backup");
       stop.abort(new UnavailableError("stopped"));
       await standby;

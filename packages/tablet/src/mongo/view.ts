@@ -271,7 +271,7 @@ export class View {
     if (this.#restMs === 0 || nowMs - this.#toldAtMs >= TROUBLE_EVERY_MS) {
       this.#toldAtMs = nowMs;
       onTrouble(
-        `MongoDB at ${server.name} refuses writes to the collections of tablet ${tabletName}: ${refused}; nothing is lost, but they are behind the log, which grows: let the server take them`,
+        `MongoDB at ${server.name} refuses writes to the collections of tablet ${tabletName}: ${refused}; no data is lost, the log grows until the server accepts the writes: remove the cause there`,
       );
     }
     this.#restMs = Math.min(LONGEST_REST_MS, Math.max(FIRST_REST_MS, this.#restMs * 2));
