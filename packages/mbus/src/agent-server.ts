@@ -104,18 +104,18 @@ export class AgentServer {
     try {
       request = decodeRequest(data);
     } catch (error) {
-      log.warn({ error: messageOf(error) }, "malformed agent request dropped");
+      log.warn({ error: messageOf(error) }, "malformed NATS request dropped");
       return;
     }
     // Replies go only to a director and only under this agent's id, so a request cannot make this agent impersonate
     // another.
     if (parseReplySubject(request.replyTo)?.agentId !== this.#options.agentId) {
-      log.warn({ replyTo: quotedSubject(request.replyTo) }, "agent request with an invalid reply_to dropped");
+      log.warn({ replyTo: quotedSubject(request.replyTo) }, "NATS request with an invalid reply_to dropped");
       return;
     }
     log.debug(
       { method: request.method, arguments: redactedArguments(request.method, request.args) },
-      "agent request received",
+      "director request received",
     );
     const answered = this.#answer(request, data.length).finally(() => this.#running.delete(answered));
     this.#running.add(answered);
@@ -125,11 +125,11 @@ export class AgentServer {
     const { agentId, log, nats } = this.#options;
     const reply = await this.#replyTo(request, sizeBytes);
     if ("exception" in reply)
-      log.info({ method: request.method, exception: quoted(reply.exception, 1_000) }, "agent request failed");
+      log.info({ method: request.method, exception: quoted(reply.exception, 1_000) }, "director request failed");
     try {
       nats.publish(request.replyTo, encodeReply(reply));
     } catch (error) {
-      log.warn({ agentId, method: request.method, error: messageOf(error) }, "agent reply dropped");
+      log.warn({ agentId, method: request.method, error: messageOf(error) }, "reply to director dropped");
     }
   }
 
@@ -221,7 +221,7 @@ export class AgentServer {
     const caller = `director ${parseReplySubject(replyTo)?.directorId}`;
     const durationMs = Math.round((performance.now() - startedAtMs) * 10) / 10;
     const fields = { audit: "call", method: `mbus ${method}`, ...outcome, caller, durationMs, request };
-    this.#options.log.info(fields, "agent request finished");
+    this.#options.log.info(fields, "director request finished");
   }
 
   #builtInMethods(): Record<string, AgentMethod> {

@@ -76,7 +76,8 @@ export class CallRecords {
     }
     for (const call of now) if (call.directorGeneration === tablet.generation) this.#awaited.set(call.callId, call);
     const unknown = now.filter((call) => this.isLeft(call));
-    for (const { dispatcher } of unknown) log.warn({ dispatcher }, "CPI calls of an older release assumed running");
+    for (const { dispatcher } of unknown)
+      log.warn({ dispatcher }, "CPI calls of an older director release assumed running");
   }
 
   /**
