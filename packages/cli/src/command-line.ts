@@ -79,8 +79,8 @@ function addAction(program: Command, action: Action, surroundings: Surroundings)
 }
 
 /**
- * Refuses empty values, which mostly come from unset script variables. The registry would treat an empty host as any
- * host.
+ * Refuses empty option values, which mostly come from unset shell variables. The registry would treat an empty host as
+ * any host.
  */
 function refuseEmpty(command: Command, options: Options): void {
   const argument = command.registeredArguments.find((_, at) => [command.processedArgs[at]].flat().includes(""));

@@ -2,7 +2,7 @@ import { type Cause, SubjectKind } from "@diskmesh/api/common";
 import { expect } from "chai";
 import { rootCause } from "./root-cause.js";
 
-/** "a>b,c": a cause of thing a, which waits for b and c. */
+/** Parses causes: "a>b,c" means that a waits for b and c. */
 function causesIn(text: string): Cause[] {
   return text
     .split(" ")

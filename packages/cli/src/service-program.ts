@@ -8,7 +8,7 @@ import { type Options, textOption } from "./action.js";
 import { EndedWith, EXIT_CODES, UsageError } from "./exit-codes.js";
 import type { Output } from "./output.js";
 
-/** Relative paths of a service's program: in a release, and in the repository. */
+/** Paths of a service's program relative to this package: in a release, and in the repository. */
 const PLACES = [
   (service: string, program: string) => `../${service}/${program}.js`,
   (service: string, program: string) => `../../../services/${service}/dist/${program}.js`,

@@ -7,7 +7,7 @@ export const EXPLAINED = ["disk-registry", "director"] as const satisfies readon
 
 const ASK_DEADLINE_MS = 2_000;
 
-/** Returns the missing dependencies of the service's processes, those of answering processes first. */
+/** Returns the missing dependencies of all processes of the service. Causes of processes that answered come first. */
 export async function explainService(mesh: Mesh, service: (typeof EXPLAINED)[number]): Promise<ExplainResponse> {
   const addresses = mesh.addresses(service);
   const told = await Promise.all(addresses.map((address) => askProcess(mesh, service, address)));

@@ -1,7 +1,7 @@
 import { quoted } from "@diskmesh/domain";
 import { UsageError } from "./exit-codes.js";
 
-/** The services with state to back up, by the names that users type. */
+/** Services with state to back up, keyed by the names that users may type. */
 const STATEFUL = { registry: "disk-registry", "disk-registry": "disk-registry", director: "director" } as const;
 
 export function statefulService(typed: string): "disk-registry" | "director" {

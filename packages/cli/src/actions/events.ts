@@ -103,7 +103,7 @@ async function* toldByRegistry(
   }
 }
 
-/** Merges lists sorted newest first. A failing service is reported; throws when every service fails. */
+/** Merges lists that are sorted newest first. A failing service is only reported, unless every service fails. */
 async function newestOf(
   sources: readonly AsyncGenerator<Told>[],
   limit: number,

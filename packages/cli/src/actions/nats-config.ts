@@ -6,7 +6,7 @@ import { type Action, type ActionCall, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
 import { folderOf, open } from "./pki.js";
 
-/** Located in the folder of `diskmesh pki`. */
+/** File name in the folder of `diskmesh pki`. */
 const SEED_FILE = "nats-issuer.seed";
 
 export const natsConfig: Action = {
@@ -37,7 +37,9 @@ export const natsConfig: Action = {
   },
 };
 
-/** Returns the target folder. It must differ from the key folder, because it is copied to NATS servers as a whole. */
+/**
+ * Returns the target folder. It must not be the key folder, because users copy the whole target folder to NATS servers.
+ */
 function targetOf({ args: [given = ""], options }: ActionCall): string {
   const folder = resolve(given);
   if (folder === folderOf(options))

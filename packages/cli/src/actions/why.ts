@@ -9,8 +9,8 @@ import { EXPLAINED, explainService } from "../service-state.js";
 import { taskIdOf } from "../values.js";
 
 /**
- * The kinds that users type, with the subject kind and the services to call. The second service is called for facts
- * that the first does not know.
+ * Kinds that users type, with the subject kind and the services to query. The second service adds facts that the first
+ * does not have.
  */
 const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: ServiceName[]]>> = {
   host: [SubjectKind.HOST, "director", "disk-registry"],
@@ -23,7 +23,7 @@ const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: S
 };
 
 const SERVICE = "service";
-/** Without a leader, the called process searches for a leader until this deadline. */
+/** A process without a leader searches for one until this deadline. */
 const ASK_DEADLINE_MS = 5_000;
 
 export const why: Action = {
@@ -67,7 +67,7 @@ async function firstAnswer(
   }
 }
 
-/** The first line states the fault, its subject and its start, for users who read no further. */
+/** The first line states the fault, its subject and its start, because many users read only that line. */
 function linesOf({ summary, causes }: ExplainResponse): string[] {
   const root = rootCause(causes);
   if (root === undefined) return [summary, "nothing keeps it from being what it should be"];

@@ -53,7 +53,7 @@ export const logs: Action = {
   },
 };
 
-/** Checked before the request, because packing logs takes an agent long. */
+/** Validates the folder before the request, because an agent takes long to pack logs. */
 function folderOf(path: string): string {
   try {
     if (statSync(path).isDirectory()) return path;
