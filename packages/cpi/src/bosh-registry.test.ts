@@ -2,7 +2,8 @@ import { expect } from "chai";
 import { stemcellVersionOf, usesBoshRegistry } from "./bosh-registry.js";
 
 describe("the bosh-registry", () => {
-  // The table of seed 000 for a director of version 2; without a stemcell the CPI alone decides.
+  // Version table of seed 000 for a director with version 2. Stemcell 0 means no stemcell, so the CPI's version
+  // decides.
   const ROWS: [cpi: number, stemcell: number, effect: boolean][] = [
     [1, 1, true],
     [1, 2, true],

@@ -1,4 +1,4 @@
-/** From this version of the contract on, agents get settings and disks without the bosh-registry. */
+/** First version of the CPI contract with which agents get settings and disks without the bosh-registry. */
 const WITHOUT_REGISTRY = 2;
 
 /**
@@ -10,8 +10,8 @@ export function usesBoshRegistry(cpiApiVersion: number, stemcellApiVersion: numb
 }
 
 /**
- * The version of a VM's stemcell. A VM without one (0) has no old agent; and stock directors, too, claim a new stemcell
- * for what they know nothing of, so that no CPI looks for a bosh-registry.
+ * Returns the API version of a VM's stemcell. 0 means a VM without a stemcell, which has no old agent and so counts as
+ * current.
  */
 export function stemcellVersionOf(stemcellApiVersion: number): number {
   return stemcellApiVersion === 0 ? WITHOUT_REGISTRY : stemcellApiVersion;

@@ -1,11 +1,11 @@
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
 
-/** The kind of object that a CPI's id names. */
+/** Kind of object that a CID identifies. */
 export type CidKind = "vm" | "disk" | "stemcell" | "snapshot";
 
 const MAX_CID_LENGTH = 255;
 const PRINTABLE = /^[\x21-\x7e]+$/;
-/** Agents make file names of these: one with a slash would escape their folder. */
+/** Agents use these CIDs as file names, so a slash would escape their folder. */
 const FILE_NAMES: ReadonlySet<CidKind> = new Set(["vm", "disk"]);
 
 /** Returns the rule for ids of that kind, for messages. */
@@ -14,16 +14,13 @@ export function cidRule(kind: CidKind): string {
   return FILE_NAMES.has(kind) ? `${text} that make a file name` : text;
 }
 
-/**
- * Returns true when the value can be an id of some CPI. Infrastructures choose ids, and a CPI may demand more of its
- * own.
- */
+/** Returns true when the value can be a CID. The infrastructure chooses CIDs, so a CPI may accept fewer of them. */
 export function isCid(kind: CidKind, value: unknown): value is string {
   if (typeof value !== "string" || value.length > MAX_CID_LENGTH || !PRINTABLE.test(value)) return false;
   return !FILE_NAMES.has(kind) || !(value.includes("/") || value === "." || value === "..");
 }
 
-/** Narrows an id from outside; `field` is its name in the request, for the error. */
+/** Validates a CID of a request; `field` names it in the error. */
 export function parseCid(kind: CidKind, value: string, field = `${kind}_cid`): string {
   if (isCid(kind, value)) return value;
   throw new InvalidArgumentError(
@@ -32,7 +29,7 @@ export function parseCid(kind: CidKind, value: string, field = `${kind}_cid`): s
   );
 }
 
-/** The same where the empty string of protobuf means none. */
+/** Like `parseCid`, but accepts protobuf's empty string, which means none. */
 export function parseOptionalCid(kind: CidKind, value: string): string {
   return value === "" ? "" : parseCid(kind, value);
 }

@@ -1,26 +1,26 @@
-/** A CPI of a cpi-config, as far as names go. */
+/** Names of a CPI in a cpi-config. */
 export interface NamedCpi {
   readonly name: string;
-  /** Former names, whose things are this CPI's now; an empty one adopts what the default CPI made. */
+  /** Former names. Objects recorded under them belong to this CPI; an empty name stands for the default CPI. */
   readonly migratedFrom: readonly string[];
 }
 
-/** Names, and types, of CPIs: narrower than other names, since CPIs carry theirs into paths. */
+/** Pattern of CPI names and types. Stricter than other names, because CPIs put them into paths. */
 export const CPI_NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/;
 
 export const CPI_NAME_RULE = "start with a letter or digit, then give letters, digits and '_.-', 255 at most";
 
-/** Which CPI a recorded name means: the one that has it, or else the one that had it. */
+/** Returns the CPI with a recorded name: the CPI that has the name now, or else the CPI that had it formerly. */
 export function cpiNamed<Cpi extends NamedCpi>(cpis: readonly Cpi[], name: string): Cpi | undefined {
   return cpis.find((cpi) => cpi.name === name) ?? cpis.find(({ migratedFrom }) => migratedFrom.includes(name));
 }
 
-/** A name, present or former, that stands for two CPIs, and which these are. */
+/** Returns a present or former name that two CPIs share, with these CPIs; undefined when names are unique. */
 export function nameOfTwo(
   cpis: readonly NamedCpi[],
 ): { readonly name: string; readonly users: readonly [string, string] } | undefined {
   const users = new Map<string, string>();
-  // Its own present name among the former ones leaves nothing open.
+  // A set, because a CPI may list its present name among its former ones.
   for (const cpi of cpis)
     for (const name of new Set([cpi.name, ...cpi.migratedFrom])) {
       const other = users.get(name);

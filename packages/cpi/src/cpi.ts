@@ -1,29 +1,32 @@
 import type { JsonObject } from "@diskmesh/domain";
 
-/** The context of a CPI call, beside its arguments. */
+/** Context of a CPI call besides its arguments. */
 export interface CpiCall {
-  /** Aborts when the caller gives up, the deadline comes, or a newer director leads. */
+  /** Aborts when the caller gives up, the deadline passes, or a newer director takes over. */
   readonly signal: AbortSignal;
-  /** When the call must have ended, in milliseconds since 1970. */
+  /** Deadline of the call, in milliseconds since 1970. */
   readonly deadlineAtMs: number;
   readonly requestId: string;
-  /** Empty when an operator calls. */
+  /** Empty for a call by an operator. */
   readonly directorId: string;
-  /** api_version of the VM's stemcell; 0 when it has none. */
+  /** `api_version` of the VM's stemcell; 0 for a VM without one. */
   readonly stemcellApiVersion: number;
-  /** The director's preferred version of the contract; 0 for the highest there is. */
+  /** Version of the CPI contract that the director prefers; 0 for the highest one available. */
   readonly preferredApiVersion: number;
-  /** Gets what the CPI says while it works, secrets redacted. */
+  /** Receives each line that the CPI logs during the call, with secrets redacted. */
   readonly onLogLine: (line: string) => void;
 }
 
 export interface CpiInfo {
   readonly apiVersion: number;
-  /** Empty when it takes any, or none. */
+  /** Accepted formats; empty when the CPI accepts all or uses no stemcells. */
   readonly stemcellFormats: readonly string[];
-  /** createVm and createDisk, called again with the same agentId or token, find what an earlier call made. */
+  /**
+   * True when a repeated createVm or createDisk with the same agentId or token returns the object made by the first
+   * call.
+   */
   readonly findsByToken: boolean;
-  /** createVm needs a stemcell, cloud properties and networks. */
+  /** True when createVm requires a stemcell, cloud properties and networks. */
   readonly needsVmSpec: boolean;
 }
 
@@ -34,35 +37,34 @@ export interface NewVm {
   readonly networks: JsonObject;
   readonly diskCids: readonly string[];
   readonly env: JsonObject;
-  /** Empty for any. */
+  /** Empty for any availability zone. */
   readonly az: string;
 }
 
 export interface Vm {
   readonly vmCid: string;
   readonly networks: JsonObject;
-  /** The id under which its agent is reached by mbus. */
+  /** Id under which the VM's agent is reached over mbus. */
   readonly agentId: string;
-  /** True when the agent reads its settings from the bosh-registry. */
+  /** True when the agent gets its settings from the bosh-registry. */
   readonly usesRegistry: boolean;
-  /** The version of the contract that was spoken. */
+  /** Version of the CPI contract that was used for the call. */
   readonly apiVersion: number;
 }
 
-/** One that a CPI has. */
 export interface ListedVm {
   readonly vmCid: string;
-  /** The agent id that create_vm got; empty where the CPI does not know it. */
+  /** Agent id passed to create_vm; empty when the CPI does not know it. */
   readonly agentId: string;
 }
 
 export interface NewDisk {
   readonly sizeMib: number;
   readonly cloudProperties: JsonObject;
-  /** VM near which to place it; empty when there is none. */
+  /** CID of a VM near which to place the disk; empty for none. */
   readonly vmCid: string;
   readonly az: string;
-  /** The same token again finds the same disk, where the CPI can; empty when there is none. */
+  /** A repeated call with this token returns the same disk if the CPI supports tokens. Empty for none. */
   readonly token: string;
 }
 
@@ -73,36 +75,37 @@ export interface NewStemcell {
 }
 
 /**
- * The BOSH CPI contract, one method per CPI method. Implementations throw the errors of errors.ts for the error types
- * that callers act on, stop when the call's signal aborts, and then have nothing under way any more.
+ * BOSH CPI contract, one method per CPI method. Implementations throw the errors of errors.ts. When the call's signal
+ * aborts, they end the work and only then reject, so that nothing runs on.
  */
 export interface Cpi {
   info(call: CpiCall): Promise<CpiInfo>;
-  /** Returns the stemcell's id. */
   createStemcell(stemcell: NewStemcell, call: CpiCall): Promise<string>;
   deleteStemcell(stemcellCid: string, call: CpiCall): Promise<void>;
   createVm(vm: NewVm, call: CpiCall): Promise<Vm>;
   deleteVm(vmCid: string, call: CpiCall): Promise<void>;
   hasVm(vmCid: string, call: CpiCall): Promise<boolean>;
-  /** All that there are, whoever had them made. No method of BOSH's contract: no executable has it. */
+  /**
+   * Returns all VMs, whoever created them. Executable CPIs do not have this method, because BOSH's contract lacks it.
+   */
   listVms(call: CpiCall): Promise<readonly ListedVm[]>;
   rebootVm(vmCid: string, call: CpiCall): Promise<void>;
-  /** Replaces all that was set before. */
+  /** Replaces the whole metadata. */
   setVmMetadata(vmCid: string, metadata: JsonObject, call: CpiCall): Promise<void>;
-  /** Returns the disk's id. */
   createDisk(disk: NewDisk, call: CpiCall): Promise<string>;
   deleteDisk(diskCid: string, call: CpiCall): Promise<void>;
   hasDisk(diskCid: string, call: CpiCall): Promise<boolean>;
-  /** Returns the hint by which the VM's agent finds the disk; undefined when the bosh-registry tells the agent. */
+  /**
+   * Returns the hint by which the VM's agent finds the disk; undefined when the agent gets it from the bosh-registry.
+   */
   attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown>;
   detachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<void>;
   getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]>;
-  /** Replaces all that was set before. */
+  /** Replaces the whole metadata. */
   setDiskMetadata(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<void>;
   resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void>;
-  /** Returns the disk's id from now on. */
+  /** Returns the disk's CID after the update, which may differ. */
   updateDisk(diskCid: string, sizeMib: number, cloudProperties: JsonObject, call: CpiCall): Promise<string>;
-  /** Returns the snapshot's id. */
   snapshotDisk(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<string>;
   deleteSnapshot(snapshotCid: string, call: CpiCall): Promise<void>;
   calculateVmCloudProperties(desired: JsonObject, call: CpiCall): Promise<JsonObject>;

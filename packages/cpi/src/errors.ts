@@ -8,7 +8,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 
-/** The error types of the CPI contract that callers act on, as they go over the wire: `reason` of an error. */
+/** CPI error types that callers act on; `reason` of the error on the wire. */
 export type CpiReason =
   | "VM_NOT_FOUND"
   | "DISK_NOT_FOUND"
@@ -23,7 +23,7 @@ export type CpiReason =
   | "CPI_CONFIG_UNKNOWN"
   | "CPI_CONFIG_INVALID";
 
-/** Returns true for an error of that reason, thrown here or received from a dispatcher. */
+/** Returns true for an error with this reason, thrown locally or received from a dispatcher. */
 export function isCpiError<Reason extends CpiReason>(
   error: unknown,
   ...reasons: readonly Reason[]
@@ -31,7 +31,6 @@ export function isCpiError<Reason extends CpiReason>(
   return error instanceof DomainError && reasons.some((reason) => reason === error.reason);
 }
 
-/** The CPI knows no such VM. */
 export class VmNotFoundError extends NotFoundError {
   override readonly reason = "VM_NOT_FOUND" satisfies CpiReason;
 
@@ -44,7 +43,6 @@ export class VmNotFoundError extends NotFoundError {
   }
 }
 
-/** The CPI knows no such disk. */
 export class DiskNotFoundError extends NotFoundError {
   override readonly reason = "DISK_NOT_FOUND" satisfies CpiReason;
 
@@ -57,12 +55,12 @@ export class DiskNotFoundError extends NotFoundError {
   }
 }
 
-/** A network that the VM is to have does not exist. */
+/** A network in the request for a VM does not exist. */
 export class NetworkNotFoundError extends NotFoundError {
   override readonly reason = "NETWORK_NOT_FOUND" satisfies CpiReason;
 }
 
-/** The disk is not attached to the VM it is to be detached from. */
+/** The disk is not attached to the VM from which it should be detached. */
 export class DiskNotAttachedError extends InvalidStateError {
   override readonly reason = "DISK_NOT_ATTACHED" satisfies CpiReason;
 
@@ -76,27 +74,26 @@ export class DiskNotAttachedError extends InvalidStateError {
   }
 }
 
-/** There is no room for the disk. */
 export class NoDiskSpaceError extends ResourceExhaustedError {
   override readonly reason = "NO_DISK_SPACE" satisfies CpiReason;
 }
 
-/** The infrastructure made no VM. `about.ok_to_retry` is "true" when the CPI says that another try may succeed. */
+/** The infrastructure created no VM. `about.ok_to_retry` is "true" when the CPI says that a retry may succeed. */
 export class VmCreationFailedError extends InvalidStateError {
   override readonly reason = "VM_CREATION_FAILED" satisfies CpiReason;
 }
 
-/** The CPI knows the method and refuses it on purpose. */
+/** The CPI knows the method but refuses it. */
 export class NotSupportedError extends NotImplementedError {
   override readonly reason = "NOT_SUPPORTED" satisfies CpiReason;
 }
 
-/** The CPI failed in a way that has no type of its own; `about.cpi_error_type` has what it called it. */
+/** The CPI failed with an error type that has no class here; `about.cpi_error_type` is the CPI's name of the type. */
 export class CpiFailedError extends InvalidStateError {
   override readonly reason = "CPI_FAILED" satisfies CpiReason;
 }
 
-/** The CPI ended without an answer that can be understood: whatever it was asked to do may be done. */
+/** The CPI ended without a valid response, so the effect of the call is unknown. */
 export class InvalidCpiResponseError extends UnavailableError {
   override readonly reason = "INVALID_CPI_RESPONSE" satisfies CpiReason;
 
@@ -106,19 +103,18 @@ export class InvalidCpiResponseError extends UnavailableError {
 }
 
 /**
- * The CPI was not asked: there is none of that name, or its description is wrong, or its executable is not there. That
- * says nothing of the thing that the call was about, nor of what became of earlier calls.
+ * The CPI was not called: no CPI has that name, its config is invalid, or its executable is missing. The error says
+ * nothing about the object in question or the outcome of earlier calls.
  */
 export class CpiUnusableError extends InvalidStateError {
   override readonly reason = "CPI_UNUSABLE" satisfies CpiReason;
 }
 
-/** The dispatcher does not have this version of the cpi-config (any more): the director must tell it again. */
+/** The dispatcher does not have this version of the cpi-config; the director must send it again. */
 export class CpiConfigUnknownError extends InvalidStateError {
   override readonly reason = "CPI_CONFIG_UNKNOWN" satisfies CpiReason;
 }
 
-/** A cpi-config that cannot be used. */
 export class CpiConfigInvalidError extends InvalidStateError {
   override readonly reason = "CPI_CONFIG_INVALID" satisfies CpiReason;
 }

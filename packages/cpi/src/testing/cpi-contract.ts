@@ -6,18 +6,18 @@ import { expect } from "chai";
 import type { Cpi, CpiCall, NewDisk } from "../cpi.js";
 import { type CpiReason, isCpiError } from "../errors.js";
 
-/** A CPI ready to be tried, with room for two VMs and four disks of 1 MiB in one availability zone. */
+/** A CPI to be tested, with room for two VMs and four disks of 1 MiB in one availability zone. */
 export interface CpiUnderTest {
   readonly cpi: Cpi;
   readonly az: string;
   readonly close: () => Promise<void>;
-  /** The stemcell of its VMs; empty when it needs none. */
+  /** Stemcell of the VMs; empty when the CPI needs none. */
   readonly stemcellCid?: string;
-  /** False when a repeated create_vm or create_disk makes another one. */
+  /** False when a repeated create_vm or create_disk makes another object. */
   readonly hasTokens?: boolean;
-  /** False when the bosh-registry, not a hint, tells agents where disks are. */
+  /** False when agents find disks through the bosh-registry instead of hints. */
   readonly hasHints?: boolean;
-  /** The optional methods that it has; what it lacks must say NOT_IMPLEMENTED. */
+  /** Optional methods that the CPI has. All others must fail with NOT_IMPLEMENTED. */
   readonly optional?: readonly OptionalMethod[];
 }
 
@@ -31,12 +31,12 @@ type OptionalMethod =
   | "snapshots"
   | "calculate_vm_cloud_properties";
 
-/** How a CPI says that something is in another's hands: executables have no error type of their own for it. */
+/** Errors for an object in use by another. Executable CPIs have no error type of their own for it. */
 const IN_USE = ["INVALID_STATE", "DISK_IN_USE", "CPI_FAILED"];
 
 const CALL_TIMEOUT_MS = 20_000;
 
-/** The calls of a patient caller. */
+/** Returns the context of a call that nobody cancels. */
 export function newCall(): CpiCall {
   return {
     signal: new AbortController().signal,
@@ -49,7 +49,7 @@ export function newCall(): CpiCall {
   };
 }
 
-/** Defines the tests that every CPI must pass. Each case leaves the CPI as empty as it found it. */
+/** Defines the tests that every CPI must pass. Each case deletes the objects that it made. */
 export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>): void {
   describe(`the CPI contract: ${name}`, function () {
     this.timeout(120_000);
@@ -237,7 +237,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       await cpi.setDiskMetadata(diskCid, {}, newCall());
     });
 
-    /** Runs a case of an optional method, or sees that the method says that it is not there. */
+    /** Runs `test` if the CPI has the optional method; otherwise checks that `use` fails with NOT_IMPLEMENTED. */
     async function ifThere(
       method: OptionalMethod,
       use: () => Promise<unknown>,
@@ -343,7 +343,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
   });
 }
 
-/** Why a call failed, as callers on the wire read it. */
+/** Returns the reason of a failed call, as callers on the wire get it. */
 export async function reasonOfFailed(failing: Promise<unknown>): Promise<string> {
   return (await rejection(failing, DomainError)).reason;
 }

@@ -5,7 +5,7 @@ import type { Cpi, NewVm } from "../cpi.js";
 export interface MemoryVm {
   readonly vmCid: string;
   readonly agentId: string;
-  /** The name of the CPI that made it. */
+  /** Name of the CPI that created the object. */
   readonly cpi: string;
   readonly request: NewVm;
   metadata: object;
@@ -16,80 +16,80 @@ export interface MemoryDisk {
   readonly cpi: string;
   sizeMib: number;
   cloudProperties: object;
-  /** The VM that it is attached to; empty when to none. */
+  /** CID of the VM that the disk is attached to; empty when detached. */
   vmCid: string;
   metadata: object;
 }
 
 type When = "before" | "after";
 
-/** How long a call waits for those that a test expects beside it, and how often it looks. */
+/** Time limit for calls that wait for each other (`awaitedAtOnce`), and interval of their checks. */
 const OTHERS_TIMEOUT_MS = 5_000;
 const LOOK_MS = 5;
 
-/** An infrastructure in memory, behind one CPI or several, whose calls tests can stop and make fail. */
+/** An infrastructure in memory behind one or more CPIs. Tests can hold its calls and make them fail. */
 export class MemoryCloud {
   readonly vms = new Map<string, MemoryVm>();
   readonly disks = new Map<string, MemoryDisk>();
-  /** The CPI and image of each stemcell, by its id. */
+  /** CPI and image of each stemcell by CID. */
   readonly stemcells = new Map<string, { readonly cpi: string; readonly image: string }>();
-  /** The disk and metadata of each snapshot, by its id. */
+  /** Disk and metadata of each snapshot by CID. */
   readonly snapshots = new Map<string, { readonly diskCid: string; readonly metadata: object }>();
-  /** Every call that had an effect or found it, e.g. "createDisk disk-1". */
+  /** Every call that succeeded, e.g. "createDisk disk-1". */
   readonly calls: string[] = [];
-  /** API versions by CPI; 2 for a CPI that is missing here. */
+  /** API versions by CPI name; 2 by default. */
   readonly apiVersions = new Map<string, number>();
-  /** Stemcell formats by CPI; any format for a CPI that is missing here. */
+  /** Stemcell formats by CPI name; any format by default. */
   readonly formats = new Map<string, readonly string[]>();
-  /** Methods that no CPI has. */
+  /** Methods that all CPIs refuse as not implemented. */
   readonly lacking = new Set<keyof Cpi>();
-  /** CPIs that need no stemcells, and CPIs that fail to make them. */
+  /** Names of CPIs that need no stemcells, and of CPIs that fail to make them. */
   readonly withoutStemcells = new Set<string>();
   readonly brokenCpis = new Set<string>();
-  /** createVm and createDisk find what they made before. */
+  /** True when a repeated createVm or createDisk finds the object of the first call. */
   findsByToken = true;
-  /** The VM near which each disk was to be made; empty for none. */
+  /** VM near which each created disk was to be placed, in order of creation; empty for none. */
   readonly nearVms: string[] = [];
-  /** CIDs that the next calls give, by method, also where another thing has them. */
+  /** CIDs that calls return, by method, even when another object has the same CID. */
   readonly cidsToGive = new Map<keyof Cpi, string>();
-  /** createVm takes nothing less than a stemcell, cloud properties and networks. */
+  /** True when createVm requires a stemcell, cloud properties and networks. */
   needsVmSpec = false;
-  /** Written to the log of each call. */
+  /** Lines that each call logs. */
   noise: readonly string[] = [];
   capacityMib = 10_000;
-  /** How long each call takes, as an infrastructure far away; with CPIs that are near, none. */
+  /** Duration of each call, except of the CPIs in `nearCpis`. */
   callMs = 0;
   readonly nearCpis = new Set<string>();
   /** Counts the calls of all methods and CPIs. */
   callCount = 0;
-  /** The most calls of each method that ran at the same time. */
+  /** Maximum number of concurrent calls so far, by method. */
   readonly mostAtOnce = new Map<keyof Cpi, number>();
-  /** Calls that must run at the same time, by method: each waits a while until so many have come. */
+  /** Number of concurrent calls that a method waits for, by method, up to a time limit. */
   readonly awaitedAtOnce = new Map<keyof Cpi, number>();
   readonly #running = new Map<keyof Cpi, number>();
-  /** True when calls that wait at a gate end once their caller has given up. */
+  /** False when a call held at a gate ignores that its caller gave up. */
   endsCalls = true;
   readonly #gates: { readonly method: keyof Cpi; readonly when: When; readonly gate: Gate }[] = [];
   readonly #failures: { readonly method: keyof Cpi; readonly when: When; readonly error: Error }[] = [];
 
   constructor(
-    /** Hosts whose agents its VMs have, one each; without any, an agent goes by the id that was asked for. */
+    /** Hosts whose agents run in the VMs, one for each VM. When empty, a VM's agent has the requested agent id. */
     readonly hostIds: readonly string[] = [],
   ) {}
 
-  /** The next call of the method stops before, or after, its effect. */
+  /** Holds the next call of the method before or after its effect. */
   gate(method: keyof Cpi, when: When): Gate {
     const gate = new Gate();
     this.#gates.push({ method, when, gate });
     return gate;
   }
 
-  /** The next call of the method fails before, or after, its effect. */
+  /** Makes the next call of the method fail before or after its effect. */
   failNext(method: keyof Cpi, error: Error, when: When = "before"): void {
     this.#failures.push({ method, when, error });
   }
 
-  /** Runs one call, in the time that it takes, beside the others. */
+  /** Counts a call, and delays it by `awaitedAtOnce` and `callMs`. */
   async timed<Result>(
     method: keyof Cpi,
     { cpi, signal }: { readonly cpi: string; readonly signal: AbortSignal },
@@ -110,7 +110,7 @@ export class MemoryCloud {
     }
   }
 
-  /** Where a call waits at its gate, and fails. */
+  /** Applies the next matching gate and failure to a call. */
   async pass(method: keyof Cpi, when: When, signal: AbortSignal): Promise<void> {
     const isMeant = (each: { readonly method: keyof Cpi; readonly when: When }) =>
       each.method === method && each.when === when;

@@ -14,7 +14,6 @@ import type { Cpi, CpiCall, CpiInfo, ListedVm, NewDisk, NewStemcell, NewVm, Vm }
 import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../errors.js";
 import { MemoryCloud, type MemoryDisk, type MemoryVm } from "./memory-cloud.js";
 
-/** The optional methods that it has. */
 export const OPTIONAL_IN_MEMORY = [
   "stemcells",
   "list_vms",
@@ -27,14 +26,14 @@ export const OPTIONAL_IN_MEMORY = [
 
 const MAX_SIZE_MIB = 2 ** 32;
 
-/** A CPI whose infrastructure is this process's memory, held to the contract as any other. */
+/** A CPI whose infrastructure is a MemoryCloud. It passes the contract tests. */
 export class MemoryCpi implements Cpi {
   readonly calls: CpiCall[] = [];
   readonly #names: readonly string[];
 
   constructor(
     readonly cloud = new MemoryCloud(),
-    /** It handles what was made under its name and its former ones alone. */
+    /** Present and former names limit the CPI to objects that were created under them. */
     readonly name = "",
     formerNames: readonly string[] = [],
   ) {
@@ -155,7 +154,7 @@ export class MemoryCpi implements Cpi {
     });
   }
 
-  /** The disk gets another id, as with CPIs that make a new disk and copy. */
+  /** Returns a new CID, as CPIs do that copy the content to a new disk. */
   updateDisk(diskCid: string, sizeMib: number, cloudProperties: JsonObject, call: CpiCall): Promise<string> {
     return this.#act("updateDisk", diskCid, call, () => {
       const disk = this.#detachedDisk(diskCid);
@@ -211,7 +210,7 @@ export class MemoryCpi implements Cpi {
     return usesBoshRegistry(this.#apiVersion, call.stemcellApiVersion);
   }
 
-  /** Returns a suffix that tells an object from an earlier one of the same token that is no longer found. */
+  /** Returns a suffix that keeps CIDs unique when a repeated call makes another object. */
   #another(): string {
     return this.cloud.findsByToken ? "" : `-${randomUUID().slice(0, 8)}`;
   }
@@ -229,7 +228,7 @@ export class MemoryCpi implements Cpi {
     if (usedMib + sizeMib > this.cloud.capacityMib) throw new NoDiskSpaceError("there is no space left");
   }
 
-  /** Does what has an effect; `about` is what the call is recorded with. */
+  /** Runs a call with an effect, and records it as "<method> <about>". */
   #act<Result>(method: keyof Cpi, about: string, call: CpiCall, effect: () => Result): Promise<Result> {
     return this.#run(method, call, () => {
       const result = effect();

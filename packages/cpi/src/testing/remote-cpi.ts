@@ -3,11 +3,11 @@ import { type JsonObject, NotImplementedError } from "@diskmesh/domain";
 import type { CallOptions, Client } from "@diskmesh/rpc";
 import type { Cpi, CpiCall, CpiInfo, ListedVm, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
 
-/** A CPI behind a dispatcher: the contract as a director sees it. */
+/** A CPI behind a dispatcher, called over gRPC as the director does. */
 export class RemoteCpi implements Cpi {
   constructor(
     private readonly client: Client<typeof CpiServiceDefinition>,
-    /** Laid over the context of every call. */
+    /** Overrides fields of every call's context. */
     private readonly context: Partial<CallContext> = {},
   ) {}
 
@@ -15,7 +15,7 @@ export class RemoteCpi implements Cpi {
     return this.client.info({ context: this.#context(call) }, optionsOf(call));
   }
 
-  /** With the CPI that the context names, or else with the only one there is. */
+  /** Uses the CPI that the context names, or else the only one. */
   async createStemcell(stemcell: NewStemcell, call: CpiCall): Promise<string> {
     const request = { ...stemcell, context: this.#context(call), stemcellFormats: [], exceptCpis: [] };
     const { stemcells } = await this.client.createStemcell(request, optionsOf(call));

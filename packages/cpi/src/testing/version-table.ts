@@ -1,6 +1,6 @@
 /**
- * Seed 000's reference table of API versions. `updatesRegistry`: the bosh-registry has the agent's settings; otherwise the
- * infrastructure has them.
+ * Reference table of API versions from seed 000. `updatesRegistry`: the agent's settings are in the bosh-registry, and
+ * otherwise in the infrastructure.
  */
 export const VERSION_TABLE: readonly (readonly [
   director: number,
