@@ -1,7 +1,7 @@
-/** An action and its command. The command is empty when the action is none, such as replacing a drive. */
+/** A repair action and its command. The command is empty when no command does it, e.g. for replacing a drive. */
 export type Cure = readonly [what: string, command: string];
 
-/** Reason why a thing is not, or not yet, in its wanted state. */
+/** Reason why a subject is not, or not yet, in its desired state. */
 export interface Cause<Subject, Reason extends string> {
   readonly subject: Subject;
   readonly reason: Reason;
@@ -9,8 +9,11 @@ export interface Cause<Subject, Reason extends string> {
   readonly sinceMs?: number | undefined;
   readonly nextTryAtMs?: number | undefined;
   readonly cures?: readonly Cure[];
-  /** Things that it waits for. */
+  /** Subjects that this one waits for. */
   readonly becauseOf?: readonly Subject[];
-  /** True when it adds nothing to the causes of the things that it waits for. Omitted where all of those are listed. */
+  /**
+   * True when this cause only repeats the causes of the subjects in `becauseOf`. It is omitted when all of those are
+   * listed.
+   */
   readonly isEcho?: true;
 }

@@ -1,13 +1,16 @@
 import type { Reason, ReasonOf, StatusCode } from "./reasons.js";
 
 /**
- * Errors that callers are told about. The table of reasons gives each its gRPC code; packages/rpc maps these classes to
- * statuses and back in one file each.
+ * Errors that callers receive. REASONS gives each its gRPC code; packages/rpc converts these classes to gRPC statuses
+ * and back.
  *
- * A message says what was wrong, which thing, and what to do.
+ * A message says what failed, which thing, and what to do.
  */
 
-/** Known result of a requested effect. Only `done` and `not_done` may leave an in-between state. */
+/**
+ * Effect of a requested change. An object may leave its transitional state, e.g. ATTACHING, only with `done` or
+ * `not_done`.
+ */
 export type Outcome = "done" | "not_done" | "unknown";
 
 export interface ErrorDetails {
@@ -18,14 +21,17 @@ export interface ErrorDetails {
   readonly cause?: unknown;
 }
 
-/** Details with a reason more specific than the class's own: one of the same gRPC code, by which callers tell the case apart. */
+/**
+ * Details with a reason that is more specific than the class's default. It has the same gRPC code, so that clients can
+ * tell the case apart.
+ */
 export interface ReasonedDetails<Code extends StatusCode> extends ErrorDetails {
   readonly reason?: ReasonOf<Code>;
 }
 
 /** Root of all errors that callers receive. Any other thrown error is a bug and is reported as INTERNAL. */
 export abstract class DomainError extends Error {
-  /** ErrorInfo.reason on the wire: what programs branch on, whatever the words of the message. */
+  /** ErrorInfo.reason on the wire. Programs branch on it; the message may change at any time. */
   abstract readonly reason: Reason;
   /** True when the same request may succeed later without anybody changing it. */
   readonly retryable: boolean = false;

@@ -1,6 +1,8 @@
 /** Identifies a drive or device file. An empty mark identifies nothing. */
 export interface FileMarks {
-  /** Serial number from the kernel; a placeholder identifies nothing. Text of a configuration is no mark. */
+  /**
+   * Serial number that the kernel reports. Placeholders identify nothing; neither does a number written in a config.
+   */
   readonly serialNumber: string;
   /**
    * Marks by which the operating system identifies files: the boot of the machine, the kind of file, and its marks. The

@@ -29,8 +29,9 @@ export function parseJson(what: string, text: string, maxDepth = MAX_ENVELOPE_DE
 }
 
 /**
- * Returns what of a value JSON would drop or change, and where: a Map, a typed array, a generator, NaN, an integer of 2^53
- * and more. Returns undefined for what stays as it is. A property that is undefined is left out, and `toJSON` is taken.
+ * Returns the first part of a value that JSON would drop or change, with its path: a Map, a typed array, a generator,
+ * NaN, an integer of 2^53 or more. Returns undefined when JSON keeps the value unchanged. Properties that are undefined
+ * are ignored; an object with `toJSON` is checked by the result of `toJSON`.
  */
 export function problemAsJson(value: unknown, path = "", depth = 0): string | undefined {
   const at = path === "" ? "it" : path.slice(0, MAX_PATH_LENGTH);

@@ -15,17 +15,16 @@ export type StatusCode =
   | "INTERNAL";
 
 interface ReasonEntry {
-  /** The gRPC code of every answer with this reason. */
+  /** gRPC code of every error with this reason. */
   readonly code: StatusCode;
-  /** When the reason is sent. */
   readonly meaning: string;
-  /** The action that ends the error. */
+  /** Action that resolves the error. */
   readonly cure: string;
 }
 
 /**
- * Every value of `google.rpc.ErrorInfo.reason` in the domain `diskmesh`. Clients branch on these names: one that was
- * published keeps its meaning and its code. `npm run reference` makes docs/reference/errors.md of them.
+ * Every value of `google.rpc.ErrorInfo.reason` in the domain `diskmesh`. Clients branch on these names, so a published
+ * name keeps its meaning and its code. `npm run reference` generates docs/reference/errors.md from this table.
  */
 export const REASONS = {
   INVALID_ARGUMENT: {
@@ -287,10 +286,8 @@ export const REASONS = {
   },
 } as const satisfies Readonly<Record<string, ReasonEntry>>;
 
-/** A published reason. */
 export type Reason = keyof typeof REASONS;
 
-/** The published reasons of one gRPC code. */
 export type ReasonOf<Code extends StatusCode> = {
   [Name in Reason]: (typeof REASONS)[Name]["code"] extends Code ? Name : never;
 }[Reason];

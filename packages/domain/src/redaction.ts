@@ -16,7 +16,7 @@ export const SECRET_NAMES: readonly string[] = [
   "properties",
 ];
 
-// Shorter texts are not redacted, because they occur in too many words.
+// Shorter texts are not redacted, because they occur in too many ordinary words.
 const MIN_SECRET_LENGTH = 4;
 
 /** Replaces secrets in texts from other programs: log lines, errors, results, traces. */

@@ -19,8 +19,8 @@ export const ROLES = [
 export type Role = (typeof ROLES)[number];
 
 /**
- * Roles of people and their scripts. The first may do everything, all may read, and each of the others may do what its
- * name says.
+ * Roles of people and their scripts. `operator` may call every method. All operator roles may read; each of the others
+ * may also make the changes that its name lists.
  */
 export const OPERATOR_ROLES: readonly Role[] = ROLES.filter((role) => /^operator(-|$)/.test(role));
 

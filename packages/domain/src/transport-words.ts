@@ -36,7 +36,10 @@ const MEANINGS: readonly (readonly [RegExp, string])[] = [
 
 const MAX_RAW_LENGTH = 120;
 
-/** Returns the meaning, with the library's text in brackets; returns other texts unchanged. */
+/**
+ * Replaces an error text of a library by its meaning, with the original text in brackets; returns unknown texts
+ * unchanged.
+ */
 export function transportWords(text: string): string {
   const raw = text
     .replace(/^No connection established\. Last error: /, "")
@@ -44,7 +47,7 @@ export function transportWords(text: string): string {
     .trim();
   const meaning = MEANINGS.find(([pattern]) => pattern.test(raw))?.[1];
   if (meaning === undefined) return raw;
-  // Removes the thread, file and line of OpenSSL's source.
+  // Drops the thread, file and line that OpenSSL puts before its message.
   const said = raw
     .replace(/[0-9A-F]+:error:[0-9A-F]+:SSL routines:[^:]*:([^:]*):.*$/s, "$1")
     .replace(/\s+/g, " ")

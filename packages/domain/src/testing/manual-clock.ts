@@ -56,7 +56,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Advances in steps of a millisecond, so that answers that take several turns of the event loop arrive in between.
+   * Advances in steps of one millisecond, so that replies that take several turns of the event loop arrive between the
+   * steps.
    */
   async passTo(atMs: number): Promise<void> {
     while (this.#elapsedMs < atMs) await this.advance(1);
