@@ -1,10 +1,10 @@
 import { Redactor } from "@diskmesh/domain";
 
-/** Ended calls whose secrets are still redacted, because a driver may print them late. */
+/** Number of ended calls whose secrets are still redacted, because a driver may print them late. */
 const MAX_ENDED_CALLS = 100;
 const MAX_ENDED_LENGTH = 65_536;
 
-/** The secret arguments passed to a driver's process: of calls under way and of the latest ended calls. */
+/** Secret arguments of calls under way and of the latest ended calls. */
 export class CallSecrets {
   readonly #byCall = new Map<number, { readonly values: readonly unknown[]; readonly length: number }>();
   /** In the order of their ends. */
@@ -32,7 +32,7 @@ export class CallSecrets {
     }
   }
 
-  /** Built when the driver prints something, since most calls are silent. */
+  /** Built on each read, because most calls print nothing. */
   get redactor(): Redactor {
     this.#redactor ??= new Redactor([...this.#byCall.values()].map(({ values }) => values));
     return this.#redactor;

@@ -88,7 +88,7 @@ export class DriverProcess {
   #hasEnded = false;
   /** Inherited by every process that the driver starts. */
   readonly #mark = randomUUID();
-  /** Processor time used by the process and its children beyond their share. */
+  /** Processor time that the process and its children used beyond their sustained share. */
   #burstMs = 0;
   #usedMs = 0;
   #lookedAtMs = performance.now();
@@ -237,7 +237,7 @@ export class DriverProcess {
       if (!isJsonObject(message)) throw new TypeError("no object");
       this.#hear(message as FromDriver);
     } catch (error) {
-      // V8's message quotes the line and may split a secret.
+      // The message of V8's SyntaxError is dropped, because it quotes the line and may split a secret.
       const why = error instanceof SyntaxError ? "it answered what is no JSON" : messageOf(error).slice(0, 200);
       this.kill(`it broke the protocol: ${why}`);
     }
@@ -292,7 +292,7 @@ export class DriverProcess {
     return `its process was ended by ${signal}`;
   }
 
-  /** Skipped after the exit, because the group was killed then and the process id may be reused. */
+  /** Does nothing after the exit: the group was killed then, and its process id may belong to another process. */
   #killGroup(): void {
     const { pid } = this.#child;
     if (pid !== undefined && !this.#hasExited) killGroup(pid, this.#mark);

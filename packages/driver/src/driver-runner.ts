@@ -11,7 +11,8 @@ import { killGroup, MARK } from "./process-group.js";
 import { ANSWERS_FD, type FromDriver, type ToDriver } from "./protocol.js";
 import { type LoadedDriver, loadedDriver } from "./published.js";
 
-// The program of a driver's process. The host enforces all limits; the service relies on nothing here.
+// This is the program of a driver's process. The host enforces all limits from outside; the service relies on nothing
+// here.
 
 const MAX_REASON_LENGTH = 2_000;
 const FATAL_EXIT_CODE = 70;

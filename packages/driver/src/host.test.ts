@@ -18,7 +18,7 @@ import { LEGACY_DRIVER, MISBEHAVING_DRIVER, SAMPLE_DRIVER } from "./testing/inde
 
 const LIMITS = { maxMemoryMib: 64, maxTurnProcessorMs: 300, cancelGraceMs: 300, maxOutputBytesPerSecond: 262_144 };
 
-/** A service whose driver has started a process, whose number it prints. */
+/** A service whose driver starts a child process and prints its pid. */
 const SERVICE = `
 import { DriverHost } from ${JSON.stringify(new URL("./host.js", import.meta.url))};
 const log = { debug() {}, info() {}, warn() {}, error() {} };
@@ -71,7 +71,7 @@ describe("the host of drivers", () => {
     let it_: Awaited<ReturnType<typeof startHost>>;
     before(async () => {
       const drivers = [{ package: SAMPLE_DRIVER }, { package: LEGACY_DRIVER }, { package: SAMPLE_DRIVER }];
-      // On a busy machine a driver that behaves may heed a cancellation late.
+      // Generous, because on a busy machine a well-behaved driver may react to a cancellation late.
       it_ = await startHost(drivers, { cancelGraceMs: 60_000 });
     });
     after(() => it_.host.close());

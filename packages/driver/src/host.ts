@@ -88,7 +88,7 @@ export class DriverHost {
     return driver.call(call);
   }
 
-  /** Returns a text about a call with the secret arguments redacted. */
+  /** Redacts secret arguments of the call in a text. */
   hide(name: string, call: CalledMethod, text: string): string {
     const listing = this.listings().find((each) => each.name === name);
     return new Redactor(secretsOf(listing, call)).text(text);
@@ -99,7 +99,7 @@ export class DriverHost {
     await Promise.all(this.#drivers.map((driver) => driver.close()));
   }
 
-  /** The first driver with a name wins. */
+  /** Returns true when an earlier driver in the config has the same name; the earlier one wins. */
   #isSecond(driver: SupervisedDriver): boolean {
     return (
       this.#drivers.find(({ listing }) => listing !== undefined && listing.name === driver.listing?.name) !== driver

@@ -20,7 +20,7 @@ export interface DriverLimits {
   /** Maximum concurrent method calls; more are refused. */
   readonly maxConcurrentCalls: number;
   readonly maxAnswerBytes: number;
-  /** On standard output and error. */
+  /** Maximum output to stdout and stderr. */
   readonly maxOutputBytesPerSecond: number;
   /** Maximum log lines of output; further lines are only counted. */
   readonly maxLogLinesPerSecond: number;
@@ -40,7 +40,7 @@ export const DRIVER_LIMITS: DriverLimits = {
   asyncTimeoutMs: 3_600_000,
   cancelGraceMs: 5_000,
   maxTurnProcessorMs: 5_000,
-  // Together these permit a whole CPU for a minute.
+  // A burst of 30 s beyond a share of 0.5 permits a whole CPU for a minute.
   maxProcessorShare: 0.5,
   maxProcessorBurstMs: 30_000,
   maxConcurrentCalls: 64,

@@ -3,7 +3,8 @@ import { killGroup, MARK } from "./process-group.js";
 
 const EVERY_MS = 500;
 
-// Kills a driver's process and its children after the service has gone, even if the driver blocks its event loop.
+// Kills a driver's process and its children when the service has ended. Runs in a worker thread, so it works while the
+// driver blocks its event loop.
 setInterval(() => {
   if (process.ppid === workerData) return;
   killGroup(process.pid, process.env[MARK] ?? "");

@@ -11,14 +11,14 @@ export const MARK = "DISKMESH_DRIVER_PROCESS";
 export interface GroupUse {
   readonly memoryBytes: number;
   readonly processorMs: number;
-  /** Without the children. */
+  /** Processor time of the driver's process without its children. */
   readonly ownProcessorMs: number;
 }
 
 // Constant on every Linux supported by Node, regardless of kernel settings.
 const TICK_MS = 10;
 const PAGE_BYTES = 4_096;
-/** Maximum child processes that are counted. */
+/** Maximum number of child processes that are measured. */
 const MAX_COUNTED = 1_000;
 /** Repeated, because a process may have started another while the others were killed. */
 const MAX_WALKS = 10;

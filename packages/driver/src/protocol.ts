@@ -36,5 +36,5 @@ export type FromDriver =
   | { readonly type: "answer"; readonly id: number; readonly value: unknown }
   | { readonly type: "failure"; readonly id: number; readonly kind: FailureKind; readonly message: string }
   | { readonly type: "pong" }
-  /** Requests a service of the host. */
+  /** Calls an offer of the host (see DriverOffers). */
   | { readonly type: "ask"; readonly id: number; readonly what: string; readonly args: unknown };

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@diskmesh/domain";
 
 /**
- * A driver of the former kind, before methods were declared.
+ * A LegacyDriver: one function handles all calls.
  *
  * @public loaded by its path
  */

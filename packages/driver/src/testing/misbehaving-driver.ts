@@ -5,7 +5,7 @@ import { Driver, nodeMethod, secret, z } from "../index.js";
 const post = (description: string) => ({ httpMethods: ["POST"], async: false, description });
 
 /**
- * Does everything that a driver should not.
+ * Breaks each rule that the host enforces.
  * @public loaded by its path
  */
 export default class MisbehavingDriver extends Driver<{ readonly name: string; readonly onLoad: string }> {
@@ -67,7 +67,7 @@ export default class MisbehavingDriver extends Driver<{ readonly name: string; r
       return "soon";
     },
   );
-  /** Starts a child in a session of its own, which holds the driver's pipes. */
+  /** Starts a child process in its own session that keeps the driver's pipes open. */
   leave_child = nodeMethod(
     {
       ...post("leaves a child behind, with its environment or without"),

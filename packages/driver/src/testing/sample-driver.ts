@@ -8,7 +8,7 @@ const at = z.strictObject({ at: z.int() });
 const noted = z.strictObject({ file: z.string(), password: secret(z.string()) });
 const bar = z.strictObject({ bar: z.string() });
 
-/** Declares a method of each kind, as the conformance tests need them. */
+/** Declares one method of each kind for the conformance tests. */
 class BaseDriver extends Driver {
   static override readonly driverName: string = "sample";
   static override readonly description = "for tests";
@@ -22,7 +22,7 @@ class BaseDriver extends Driver {
 
 /** @public loaded by its path */
 export default class SampleDriver extends BaseDriver {
-  /** Concurrent turns, and turns taken so far. */
+  /** Calls of the method that run now, and calls so far. */
   #atOnce = 0;
   #turns = 0;
 
