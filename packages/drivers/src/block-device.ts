@@ -1,15 +1,15 @@
 import { readFile, realpath, stat } from "node:fs/promises";
 import { MethodError } from "@diskmesh/driver";
 
-/** Where the kernel shows the drive under a device file, and what it has done. */
+/** A whole drive, found from the device file of the drive or of one of its partitions. */
 interface BlockDevice {
-  /** The file that programs such as smartctl are given. */
+  /** Device file of the whole drive, as smartctl expects it, e.g. `/dev/sda`. */
   readonly file: string;
-  /** The folder of the drive in sysfs, that of a partition's drive for a partition. */
+  /** Folder of the whole drive in sysfs. */
   readonly folder: string;
 }
 
-/** Throws MethodError for a file that is no block device, or where there is no sysfs. */
+/** Finds the drive of a device file. Throws MethodError when the file is no block device or sysfs does not list it. */
 export async function blockDeviceOf(path: string): Promise<BlockDevice> {
   const facts = await stat(path);
   if (!facts.isBlockDevice())
@@ -26,7 +26,7 @@ export async function blockDeviceOf(path: string): Promise<BlockDevice> {
   }
 }
 
-/** Undefined where there is no such file. */
+/** Returns the trimmed content of a file; undefined when it cannot be read. */
 export async function textOf(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, "utf8")).trim();

@@ -7,10 +7,10 @@ import { verdictOf } from "./verdict.js";
 
 const count = z.int().min(0);
 const settings = z.strictObject({
-  /** How often every device is looked at. */
+  /** Interval between checks of all attached devices. */
   everyMs: z.int().min(100).max(86_400_000).default(300_000),
   smartctl: z.string().min(1).default("smartctl"),
-  /** Beyond any of these a device is WARNING. */
+  /** A device with a value above any of these limits gets health WARNING. */
   thresholds: z
     .strictObject({
       reallocatedSectors: count.default(50),
@@ -18,7 +18,7 @@ const settings = z.strictObject({
       temperatureCelsius: count.default(65),
       percentageUsed: count.default(95),
       mediaErrors: count.default(0),
-      /** The median latency of the last probes. */
+      /** Limit of the median latency of the last probes. */
       probeLatencyMs: count.default(1_000),
     })
     .prefault({}),
@@ -36,7 +36,7 @@ const look = {
 } as const;
 
 /**
- * Reports the drives' own health, the kernel's counters, and the drives' latency.
+ * Reports a drive's SMART health, the kernel's I/O counters and the latency of test reads.
  *
  * @public loaded by its name
  */
@@ -73,7 +73,7 @@ export default class DiskHealth extends Driver<Settings> {
     },
   );
 
-  /** Looks at every device from time to time, and warns of those that are about to fail. */
+  /** Checks every attached device periodically, and sets a warning on drives that are about to fail. */
   override start(): void {
     const again = (): void => {
       setTimeout(() => void this.#lookAtAll().finally(again), this.environment.settings.everyMs);
@@ -87,7 +87,7 @@ export default class DiskHealth extends Driver<Settings> {
       try {
         await this.#probe(deviceId);
       } catch {
-        // The agent knows that the device does not answer.
+        // A failed probe is not reported here: the agent detects devices that do not answer.
       }
       const smart = await blockDeviceOf(path)
         .then(({ file }) => readSmart(file, this.environment.settings.smartctl))

@@ -5,17 +5,17 @@ import { blockDeviceOf, textOf } from "./block-device.js";
 import { foundDevice } from "./found-device.js";
 
 const settings = z.strictObject({
-  /** One turn of the activity light: so long it is on, and then off. */
+  /** Time for which the activity light blinks, and for which it then stays dark. */
   blinkMs: z.int().min(10).max(10_000).default(500),
 });
 const args = z.strictObject({
   device_id: z.string(),
-  /** How long. */
+  /** Time for which the light is on or blinks. */
   duration_ms: z.int().min(1).max(3_600_000).default(60_000),
 });
 
 /**
- * Lets somebody who stands before the rack find a drive.
+ * Makes a drive's light visible to a technician at the rack.
  * @public loaded by its name
  */
 export default class DiskIdentify extends Driver<z.output<typeof settings>> {
@@ -46,7 +46,7 @@ export default class DiskIdentify extends Driver<z.output<typeof settings>> {
     },
   );
 
-  /** Reads in bursts: whoever looks sees the activity light go on and off. */
+  /** Reads in bursts, so that the drive's activity light goes on and off. */
   async #blink(deviceId: string, durationMs: number, signal: AbortSignal): Promise<object> {
     const { blinkMs } = this.environment.settings;
     const endsAtMs = performance.now() + durationMs;
@@ -67,7 +67,7 @@ export default class DiskIdentify extends Driver<z.output<typeof settings>> {
 
 const READ_EVERY_MS = 5;
 
-/** The file that turns the light of the drive's slot on; undefined where the host shows none. */
+/** Like `locateLightIn`, for a device file. */
 async function locateLightOf(path: string): Promise<string | undefined> {
   const drive = await blockDeviceOf(path).catch(() => undefined);
   if (drive === undefined) return undefined;

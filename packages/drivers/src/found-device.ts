@@ -1,6 +1,6 @@
 import { type DriverDevice, type DriverEnvironment, MethodError } from "@diskmesh/driver";
 
-/** The device of that id. */
+/** Returns the device with this id. Throws MethodError when the node has none. */
 export async function foundDevice(environment: DriverEnvironment, deviceId: string): Promise<DriverDevice> {
   const devices = await environment.devices();
   const device = devices.find((each) => each.deviceId === deviceId);

@@ -1,4 +1,4 @@
-/** The kernel's counters of a drive since it appeared. */
+/** Kernel counters of a drive, counted since the drive appeared. */
 interface IoStatistics {
   readonly reads: number;
   readonly readBytes: number;
@@ -11,7 +11,7 @@ interface IoStatistics {
 
 const SECTOR_BYTES = 512;
 
-/** Parses a drive's `stat` file in sysfs; undefined for what is none. */
+/** Parses a drive's `stat` file in sysfs; returns undefined for other texts. */
 export function parseIoStatistics(text: string): IoStatistics | undefined {
   const numbers = text.trim().split(/\s+/).map(Number);
   const [reads, , readSectors, readMs, writes, , writtenSectors, writeMs, inFlight] = numbers;

@@ -1,16 +1,16 @@
 import { execFile } from "node:child_process";
 import { MethodError } from "@diskmesh/driver";
 
-/** A drive's own health, as far as smartctl reports it for its kind. */
+/** Health that a drive reports through smartctl. Which fields are set depends on the kind of drive. */
 export interface Smart {
   readonly model: string;
-  /** True when the drive calls itself healthy; undefined where it does not say. */
+  /** Overall result of the drive's self-assessment; undefined when it reports none. */
   readonly passed: boolean | undefined;
   readonly temperatureCelsius: number | undefined;
   readonly powerOnHours: number | undefined;
   readonly reallocatedSectors: number | undefined;
   readonly pendingSectors: number | undefined;
-  /** Only for an NVMe drive. */
+  /** Reported by NVMe drives only. */
   readonly percentageUsed: number | undefined;
   readonly mediaErrors: number | undefined;
 }
@@ -20,14 +20,14 @@ const MAX_OUTPUT_BYTES = 1024 * 1024;
 const REALLOCATED = 5;
 const PENDING = 197;
 
-/** Throws MethodError with what the host lacks. */
+/** Runs smartctl on a device file. Throws MethodError when smartctl is missing or fails. */
 export async function readSmart(file: string, smartctl = "smartctl"): Promise<Smart> {
   const output = await new Promise<string>((resolve, reject) => {
     const options = { timeout: TIMEOUT_MS, maxBuffer: MAX_OUTPUT_BYTES, killSignal: "SIGKILL" } as const;
     execFile(smartctl, ["--json", "--all", "--", file], options, (error, stdout) => {
       if (error?.code === "ENOENT")
         reject(new MethodError("unavailable", "the host has no smartctl: install smartmontools 7 or later"));
-      // Its exit code is a set of bits, most of which are about the drive.
+      // The exit code is not checked: it is a bit set in which most bits describe the drive, not a failure of smartctl.
       else if (error && stdout === "") reject(new MethodError("unavailable", `smartctl failed: ${error.message}`));
       else resolve(stdout);
     });
@@ -39,7 +39,7 @@ type Tree = { readonly [name: string]: unknown };
 const tree = (value: unknown): Tree => (typeof value === "object" && value !== null ? (value as Tree) : {});
 const numberOf = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
 
-/** Parses the JSON that smartctl 7 writes. */
+/** Parses the JSON output of smartctl 7. */
 export function parseSmart(output: string, file: string): Smart {
   let all: Tree;
   try {

@@ -1,6 +1,6 @@
 import type { Smart } from "./smart.js";
 
-/** Beyond any of these a drive is about to fail. */
+/** A drive with a value above any of these limits is about to fail. */
 interface Thresholds {
   readonly reallocatedSectors: number;
   readonly pendingSectors: number;
@@ -18,7 +18,10 @@ const NAMES: readonly (readonly [keyof Smart & keyof Thresholds, string])[] = [
   ["mediaErrors", "media errors"],
 ];
 
-/** Why a drive is not to be relied on much longer; undefined for no reason. `latenciesMs` are those of the last probes. */
+/**
+ * Returns the reasons to expect a drive's failure, as one text; undefined when there are none. `latenciesMs` are the
+ * latest probes.
+ */
 export function verdictOf(
   smart: Partial<Smart> | undefined,
   latenciesMs: readonly number[],
@@ -29,7 +32,7 @@ export function verdictOf(
     return value !== undefined && value > thresholds[name] ? [`${value} ${words}, more than ${thresholds[name]}`] : [];
   });
   if (smart?.passed === false) reasons.unshift("the drive itself says that it is failing");
-  // One slow read is no sign: something else may have been in its way.
+  // Uses the median, because a single slow read may have been delayed by other I/O.
   const middle = [...latenciesMs].sort((a, b) => a - b)[Math.floor(latenciesMs.length / 2)];
   if (middle !== undefined && middle > thresholds.probeLatencyMs)
     reasons.push(`half of the last ${latenciesMs.length} reads took more than ${thresholds.probeLatencyMs} ms`);
