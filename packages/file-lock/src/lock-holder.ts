@@ -55,7 +55,8 @@ let reading: Promise<string> = Promise.resolve("");
 let next: Promise<string> | undefined;
 
 /**
- * Callers that arrive during a reading share the next one, because there may be thousands of locks and as many callers.
+ * Reads /proc/locks. Callers that arrive during a read share the next one, because there may be thousands of locks and
+ * as many callers.
  */
 function kernelLocks(): Promise<string> {
   next ??= reading.then(() => {
@@ -104,7 +105,7 @@ function holdsLock(file: StatOfFile): Holds {
 
 const O_ACCMODE = 0o3;
 
-// The kernel does not report exclusive opens of block devices. Write access is the closest sign.
+// A block device's exclusive open is not visible to other processes. Write access is the closest evidence of it.
 function holdsDevice(file: StatOfFile): Holds {
   return (pid, fd) => {
     const flags = /^flags:\s*([0-7]+)/m.exec(textOf(`/proc/${pid}/fdinfo/${fd}`))?.[1] ?? "0";
@@ -118,7 +119,7 @@ function holdsDevice(file: StatOfFile): Holds {
   };
 }
 
-// A process or descriptor may have ended, or may belong to another user.
+// Returns an empty list when the process or descriptor has ended or belongs to another user.
 function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);

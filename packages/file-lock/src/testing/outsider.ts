@@ -21,11 +21,11 @@ except OSError as error:
 sys.stdin.read()
 `;
 
-/** Another program that holds a lock on a file, or failed to get it, until it is released. */
+/** A separate program that tries to lock a file and, if it succeeds, holds the lock until it is released. */
 export class Outsider implements AsyncDisposable {
   private constructor(
     private readonly process: ChildProcess,
-    /** Contains "locked", or the reason of the failure. */
+    /** "locked", or the reason why locking failed. */
     readonly said: string,
   ) {}
 
