@@ -27,7 +27,10 @@ import { currentTraceHeaders, inSpan } from "./tracing.js";
 
 export interface AgentClientOptions {
   readonly nats: NatsConnection;
-  /** Id that is unique to this process, so that replies to a former process are not taken for replies to this one. */
+  /**
+   * Id of this director process. Unique per process, so that replies to an earlier process are not taken for replies to
+   * this one.
+   */
   readonly directorId: string;
   /** Timeout of one reply. */
   readonly requestTimeoutMs: number;
@@ -195,7 +198,10 @@ export class AgentClient {
     }
   }
 
-  /** Returns undefined when the reply was lost. Polling again is harmless, so only the end of the call stops it. */
+  /**
+   * Polls once; returns undefined when the reply was lost. The caller then polls again, because a repeated poll is
+   * harmless.
+   */
   async #poll(call: Call, taskId: string): Promise<AgentReply | undefined> {
     try {
       return await this.#request(call, "get_task", [taskId]);
@@ -283,7 +289,7 @@ interface Call {
   readonly agentId: string;
   readonly method: string;
   readonly args: readonly unknown[];
-  /** Limit of the whole call; it also aborts when the caller gives up. */
+  /** Time limit of the whole call; also ends when the caller gives up. */
   readonly limit: TimeLimit;
   readonly requestTimeoutMs: number;
   readonly answerWithinMs: number;
@@ -316,7 +322,7 @@ function notSent(agentId: string, method: string): Error {
   );
 }
 
-/** NATS reports at once that the agent has no subscription, so the request reached nobody. */
+/** NATS reports immediately that no agent subscribes to the subject, so nothing was delivered. */
 function notThere(agentId: string): Error {
   return new UnavailableError(`agent ${agentId} is not connected to NATS: see that it runs`, {
     outcome: "not_done",

@@ -5,7 +5,7 @@ import { UNKNOWN_THING_TEXT } from "./running-task.js";
 export class AgentError extends InvalidStateError {
   override readonly reason = "AGENT";
   readonly agentMessage: string;
-  /** True when the agent does not know the thing that the request names, e.g. a disk. */
+  /** True when the agent does not know the object that the request names, e.g. a disk. */
   readonly isOfUnknownThing: boolean;
 
   constructor(agentId: string, method: string, agentMessage: string, details: ErrorDetails = {}) {

@@ -15,7 +15,7 @@ import { isRunningTask, unknownMethodText } from "./running-task.js";
 import { agentSubject, heartbeatSubject, parseReplySubject, quotedSubject } from "./subjects.js";
 import { inSpan } from "./tracing.js";
 
-/** Maximum length of the thing that a log line names. */
+/** Maximum length of a request's first argument in a log line. */
 const MAX_THING_LENGTH = 200;
 
 /** One method of the agent protocol. */
@@ -27,7 +27,7 @@ export interface AgentMethod {
   readonly mode: "sync" | "async";
   /** Requests with fewer arguments are refused; the method itself checks further ones. */
   readonly minArguments: number;
-  /** Set when the method may change something. Each of its requests is logged. */
+  /** Set for methods that may change something. Each request of such a method is logged. */
   readonly changes?: true;
   /** Errors become the text of the reply's exception. The signal aborts on cancel_task and when the agent stops. */
   run(args: readonly unknown[], signal: AbortSignal): Promise<unknown>;
@@ -175,7 +175,7 @@ export class AgentServer {
     return started;
   }
 
-  /** Returns a task, or its result when it ends within `withinMs`. */
+  /** Starts a task. Returns the task, or its result when it ends within `withinMs`. */
   #startTask(run: (signal: AbortSignal) => Promise<unknown>, onEnd: () => void, withinMs: number): unknown {
     let hasEnded = (): void => {};
     const started = this.#tasks.start(run, () => {
@@ -215,7 +215,10 @@ export class AgentServer {
     );
   }
 
-  /** Logs only the first argument, which names the thing: any other may be or contain a secret. */
+  /**
+   * Logs a changing request. Only the first argument is logged, because it names the object and others may contain
+   * secrets.
+   */
   #logChange({ method, args: [thing], replyTo }: AgentRequest, startedAtMs: number, outcome: object): void {
     const request = typeof thing === "string" ? { thing: thing.slice(0, MAX_THING_LENGTH) } : undefined;
     const caller = `director ${parseReplySubject(replyTo)?.directorId}`;

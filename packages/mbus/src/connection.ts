@@ -31,7 +31,7 @@ export interface NatsOptions {
   readonly random?: () => number;
 }
 
-/** The wait grows by one step with each failed attempt. */
+/** Limits of the wait between connection attempts, which grows by one step per failed attempt. */
 export interface ReconnectLimits {
   readonly stepMs: number;
   readonly maxMs: number;
@@ -262,7 +262,7 @@ export class NatsConnection {
 
   #activate(link: Link, entry: Entry): void {
     const subscription = link.subscribe(entry.subject, {
-      // The error is a refused subscription, which the status channel reports, too.
+      // The error is a refused subscription, which the status channel reports as well.
       callback: (error, message) => {
         if (error) return;
         try {
@@ -305,8 +305,8 @@ function connectionOptions(
     ca: String(ca),
     cert: String(cert),
     key: String(key),
-    // Neither library types this option: nats passes it to node:tls, whose default check does not know the host of a
-    // socket that was opened before.
+    // Neither library declares this option. `nats` passes it to node:tls, whose default check does not know the host of
+    // an already open socket.
     checkServerIdentity: (_host: string, certificate: PeerCertificate) =>
       checkServer(server.host, certificate) ?? checkRevoked(certificate),
   };

@@ -2,7 +2,7 @@ import { type JsonObject, type Logger, messageOf, parseJson, silentLogger } from
 import type { NatsConnection, Subscription } from "./connection.js";
 import { type HealthKind, healthSubject, parseHealthSubject } from "./subjects.js";
 
-/** Many times the size of a real heartbeat. Larger messages are dropped, because anybody may send them unrequested. */
+/** Many times the size of a real heartbeat. Larger messages are dropped, because agents may send them at any time. */
 const MAX_MESSAGE_BYTES = 64 * 1024;
 
 /** Calls back on each heartbeat of any agent. Drops messages that are no JSON object or too long. */
@@ -16,7 +16,7 @@ export function watchHeartbeats(
   });
 }
 
-/** Unrequested message of an agent beside heartbeats. A shutdown has no content. */
+/** A message that an agent sends on its own, besides heartbeats. A shutdown has no content. */
 export type Notice = { readonly kind: "alert" | "shutdown"; readonly said: JsonObject };
 
 /**

@@ -166,7 +166,7 @@ describe("mbus", () => {
       for (let timeoutMs = 150; ; timeoutMs *= 2) {
         const error = await rejection(scene.client.call("host-1", "endless", [], { timeoutMs }));
         if (error instanceof TimeoutError) break;
-        // A busy agent may not have reported by then that the method runs; nobody cancels such a call.
+        // On a busy machine the agent may not have reported the method as running. Such a call cannot be cancelled.
         expect(error).to.be.instanceOf(UnavailableError);
         expect(timeoutMs).to.be.below(timing.requestTimeoutMs);
         await scene.agentServer.close();
@@ -213,7 +213,7 @@ describe("mbus", () => {
       await scene.agentServer.close();
       scene.startAgent();
       const error = await failing;
-      // Either the last poll of the old agent or the first of the new one is answered.
+      // The last poll may reach the old agent or the new one.
       if (error instanceof AgentError) expect(error.agentMessage).to.include("the agent stops");
       else expect(error).to.be.instanceOf(UnavailableError).with.property("outcome", "unknown");
     });
@@ -298,7 +298,7 @@ describe("mbus", () => {
   });
 
   it("propagates the caller's trace to the agent's method", async () => {
-    // Does with one header what a telemetry SDK's W3C propagator does.
+    // Minimal replacement of a telemetry SDK's W3C propagator: one header.
     propagation.setGlobalPropagator({
       inject: (context, headers, setter) => setter.set(headers, "traceparent", String(context.getValue(TRACE))),
       extract: (context, headers, getter) => context.setValue(TRACE, getter.get(headers, "traceparent")),

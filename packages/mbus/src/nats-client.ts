@@ -1,2 +1,5 @@
-/** A separate module, so that a service's bundle contains the client and does not search for it in many files. */
+/**
+ * A separate module, so that connection.ts can import it on demand and bundles still contain the library. The bundler
+ * leaves a third-party package that is imported on demand outside of the bundle.
+ */
 export { connect } from "nats";

@@ -31,7 +31,7 @@ describe("an agent's permissions on mbus", () => {
     const watches = ["hm.agent.heartbeat.*", "director.process-9.>"].map((subject) =>
       scene.director.subscribe(subject, hear),
     );
-    // The director's subscriptions are in place once one of its requests was answered.
+    // A reply proves that the director's subscriptions are in place.
     await scene.client.call("host-1", "ping", []);
     for (const subject of ["agent.host-1", "hm.agent.heartbeat.host-1", "director.process-9.host-1.r1"])
       intruder.publish(subject, Buffer.from("forged"));
@@ -51,7 +51,7 @@ describe("an agent's permissions on mbus", () => {
     const traced = headers();
     traced.set("Nats-Trace-Dest", "hm.agent.heartbeat.host-3");
     link.publish("hm.agent.heartbeat.host-2", Buffer.from("{}"), { headers: traced });
-    // The server's trace of the first message, if it sends one, arrives before the second message.
+    // A trace of the first message, if the server sends one, arrives before the second message.
     link.publish("hm.agent.heartbeat.host-2", Buffer.from("last"));
     await until(() => heard.includes("hm.agent.heartbeat.host-2 last"));
     await link.close();
@@ -64,7 +64,7 @@ describe("an agent's permissions on mbus", () => {
     const spy = scene.agent.subscribe("agent.host-1", ({ data }) => {
       replyTo = JSON.parse(Buffer.from(data).toString()).reply_to;
     });
-    // The spy is in place once an answer came over the same connection.
+    // A reply over the same connection proves that the spy's subscription is in place.
     await scene.client.call("host-1", "ping", []);
     replyTo = "";
     const hanging = scene.client.call("host-1", "hang", []);

@@ -1,6 +1,6 @@
 import { isJsonObject, REDACTED, Redactor } from "@diskmesh/domain";
 
-/** Argument of a method that holds secrets or bulk data: the whole argument, or the listed keys of it. */
+/** An argument that holds secrets or bulk data: all of it, or only the listed keys. */
 interface SecretArgument {
   readonly index: number;
   readonly keys?: readonly string[];
@@ -13,12 +13,12 @@ const HINT: SecretArgument = { index: 1 };
 
 const SECRETS: ReadonlyMap<string, SecretArgument> = new Map([
   ["upload_blob", { index: 0, keys: ["checksum", "payload"] }],
-  // A holder of these could replace the uploaded logs.
+  // Whoever knows these values could replace the uploaded logs.
   ["fetch_logs_with_signed_url", { index: 0, keys: ["signed_url", "blobstore_headers"] }],
   ["update_settings", { index: 0, keys: ["mbus", "blobstores"] }],
   ["add_persistent_disk", HINT],
   ["add_dynamic_disk", HINT],
-  // Agents of seed 000 take the hint here.
+  // Agents of seed 000 get the hint in mount_disk.
   ["mount_disk", HINT],
 ]);
 

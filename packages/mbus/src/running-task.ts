@@ -16,7 +16,7 @@ export function isRunningTask(value: unknown): value is RunningTask {
   );
 }
 
-/** Error texts that both ends rely on, because the protocol has nothing else to tell errors apart. */
+/** Both ends parse these error texts, because the protocol has no error codes. */
 export const unknownMethodText = (method: string): string => `unknown message ${method}`;
 // BOSH's agents use this text for disks, too.
 export const UNKNOWN_THING_TEXT = "could not be found";

@@ -6,7 +6,7 @@ export const NATS_ACCOUNT = "MESH";
 
 const CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ";
 const KICK = "$SYS.REQ.SERVER.*.KICK";
-/** Placeholder for an empty list of keys, because nats-server treats an empty list as none and lets everybody in. */
+/** Placeholder pin for an empty list, because nats-server accepts every key when the list is empty. */
 const PIN_OF_NOBODY = "f".repeat(64);
 
 /**

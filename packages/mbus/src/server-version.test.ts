@@ -30,7 +30,8 @@ describe("versions of nats-server", () => {
     const links: NatsConnection[] = [];
     const sockets = new Set<Socket>();
 
-    // A proxy before a real server replaces the version that it reports, before TLS and, since 2.12, within.
+    // A proxy in front of a real server replaces the version in the INFO message, before TLS and, since 2.12, inside
+    // TLS.
     before(async () => {
       server = await TestServer.start(["host-1"]);
       proxy = createServer((near) => void stand(near));

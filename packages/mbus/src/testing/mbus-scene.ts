@@ -62,7 +62,7 @@ export class MbusScene {
     return until(() => this.#hangs > 0);
   }
 
-  /** Waits until the agent is polled for a long request; by then the client knows that it runs. */
+  /** Waits until the agent is polled for a long request. By then the client knows that the request runs as a task. */
   async polled(): Promise<void> {
     let polls = 0;
     const spy = this.agent.subscribe("agent.host-1", ({ data }) => {
@@ -94,7 +94,7 @@ export class MbusScene {
   }
 
   #methods(): Record<string, AgentMethod> {
-    // Repeats all arguments in its error.
+    // The error repeats all arguments.
     const refuse: AgentMethod["run"] = async (args) => {
       this.received.push(args);
       throw new Error(`cannot do it with ${JSON.stringify(args)}`);
