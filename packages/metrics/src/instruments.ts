@@ -2,7 +2,7 @@ import { type Counter, type MeterProvider, metrics, type Observable } from "@ope
 import type { MetricDeclaration } from "./declaration.js";
 import type { Labels } from "./histograms.js";
 
-/** Reports a value of an observed metric; a metric without labels has one value. */
+/** Reports a sample of an observed metric. A metric without labels takes no labels argument. */
 type Say<Label extends string> = [Label] extends [never]
   ? (value: number) => void
   : (value: number, labels: Labels<Label>) => void;
@@ -15,7 +15,7 @@ interface Made {
   readonly counters: Map<MetricDeclaration, Counter>;
 }
 
-// Counters are kept per provider: a counter that was made before the SDK started would never measure anything.
+// Cached per provider, because a counter made before the SDK started never records anything.
 let made: Made | undefined;
 
 const optionsOf = ({ unit, description }: MetricDeclaration) => ({ unit, description });
@@ -33,8 +33,8 @@ export function counterOf<Label extends string>(declaration: MetricDeclaration<L
 }
 
 /**
- * Calls `read` at each scrape; `read` must be cheap. Must be called after the telemetry of the process has started.
- * Returns a function that ends it.
+ * Calls `read` at each scrape; `read` must be cheap. Must be called after telemetry has started, because the meter is
+ * bound to the provider of that moment. Returns a function that ends the observation.
  */
 export function observe<Label extends string>(
   declaration: MetricDeclaration<Label>,
