@@ -6,7 +6,7 @@ interface Action {
   readonly label: string;
   readonly path: string;
   readonly body: Readonly<Record<string, string>>;
-  /** True when the action needs a typed reason. */
+  /** True when the user must type a reason. */
   readonly asksWhy: boolean;
 }
 
@@ -28,7 +28,7 @@ function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined): 
   return row.state === "held" ? [resume, cancel] : [cancel];
 }
 
-/** Returns the actions of a removal, which any user can repeat until it is done. */
+/** Returns the actions of a removal, which is repeated until it is complete. */
 function removals(path: string, row: Rows[RowKind]): Action[] {
   if (!("removal" in row)) return [];
   const action = (label: string, what: "remove" | "keep"): Action => {
@@ -97,7 +97,7 @@ function Confirmation({ name, action, onClose }: ConfirmationProps) {
   useEffect(() => {
     if (!action.asksWhy) void foresee();
   }, []);
-  // An action that is not complete is repeated while the dialog is open.
+  // Repeats an incomplete action while the dialog is open.
   useEffect(() => {
     if (done?.againAfterMs === undefined) return;
     const timer = setTimeout(() => void send(false, setDone), Math.max(MIN_AGAIN_MS, done.againAfterMs));

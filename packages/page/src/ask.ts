@@ -1,4 +1,4 @@
-/** Answer 401: the session has ended, or the user may not see this. */
+/** HTTP status 401: no session, or the user may not see the resource. */
 export class UnauthorizedError extends Error {}
 
 /** Throws an Error with the director's own message. */

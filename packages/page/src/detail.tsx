@@ -20,7 +20,7 @@ export function Detail({ selection, store }: { selection: Selection; store: Stor
   useTicks(ASK_AGAIN_MS);
   useEffect(() => heading.current?.focus({ preventScroll: false }), [kind, name]);
   const row = rowOf(store, selection);
-  // A new row has new reasons, and ages change too.
+  // A changed row may have new reasons. The time is part of the mark because ages change without a row.
   const mark = `${JSON.stringify(row)} ${Math.floor(Date.now() / ASK_AGAIN_MS)}`;
   return (
     <aside aria-labelledby="detail-title" id="detail">

@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ask } from "./ask.js";
 import { type Store, store } from "./store.js";
 
-/** The displayed thing, as in the page's address. */
+/** Kind and name of the displayed object, as in the page's URL. */
 export interface Selection {
   readonly kind: string;
   readonly name: string;

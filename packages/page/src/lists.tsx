@@ -24,7 +24,7 @@ export function labelOf(kind: string, name: string): string {
   return (kind === "disk" ? store.tables.label.get(name)?.text : undefined) ?? name;
 }
 
-/** Replaces the CPI's ids of disks in a service's text by the users' names. */
+/** Replaces disk CIDs in a service's text by the users' names. */
 export function withLabels(text: string): string {
   return text.replace(/[\w-]+(?:[.:][\w-]+)*/g, (word) => labelOf("disk", word));
 }
@@ -74,7 +74,7 @@ export function List<Row>({ id, title, rows, columns, none }: ListProps<Row>) {
       {rows.length === 0 ? (
         <p class="none">{none}</p>
       ) : (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: who has no mouse scrolls what is wider than the screen, too.
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users need focus to scroll a table wider than the screen.
         <section class="scroll" tabIndex={0} aria-labelledby={`${id}-title`}>
           <table>
             <thead>

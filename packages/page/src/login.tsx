@@ -14,7 +14,7 @@ export function useSession(): { readonly isOpen: boolean | undefined; readonly f
   useEffect(() => {
     ask<Session>("/page/session").then(
       () => setSession({ isOpen: true, failure: "" }),
-      // Without a session the director answers in plain text; a user who may not see the page gets a reason.
+      // "Not authorized" is the director's text for a missing session; other messages are reasons to show.
       ({ message }: Error) => setSession({ isOpen: false, failure: /^Not authorized/.test(message) ? "" : message }),
     );
   }, []);

@@ -36,7 +36,7 @@ export function paint(canvas: HTMLCanvasElement, layout: Layout, marked: Marked)
 type Colour = (name: string) => string;
 
 function coloursOf(canvas: HTMLCanvasElement): Colour {
-  // A custom property is returned unresolved; the element that uses it has the resolved one of the two colours.
+  // `light-dark()` in a custom property is not resolved, so the colour is read from an element that uses the property.
   const style = getComputedStyle(canvas);
   const known = new Map<string, string>();
   return (name) => {
@@ -111,7 +111,7 @@ function paintDevices(
     const letter = devices[index] ?? "u";
     context.fillStyle = colour(DEVICE_COLOURS[letter] ?? "--faint");
     const size = step - 2;
-    // Devices that are not open are hollow and those in error have a gap, so that colour is not the only sign.
+    // Devices that are not open are drawn hollow and those in error with a gap, so that states differ without colour.
     if (letter === "d" || letter === "u") {
       context.fillRect(x + index * step, y + size - 1, size, 1.5);
       continue;

@@ -1,6 +1,5 @@
 /** Rows of the page, in the form of the director's feed. Times are ms since 1970. */
 
-/** Fields of every row. */
 interface Shown {
   /** Problem that a user should check; absent when all is well. */
   readonly trouble?: string;
@@ -13,15 +12,15 @@ export interface HostRow extends Shown {
   readonly state: "online" | "warning" | "suspected" | "unavailable" | "dead";
   readonly az: string;
   readonly rack: string;
-  /** CPI's id of the VM that the host serves as; empty for none. */
+  /** CID of the VM that the host serves as; empty for none. */
   readonly vm: string;
   /** State of the host's removal. */
   readonly removal: "" | "wanted" | "done";
-  /** A letter for each of its devices in order of id: a key of DEVICE_LETTERS. */
+  /** One letter per device of the host, in order of device id: a key of DEVICE_LETTERS. */
   readonly devices: string;
 }
 
-/** A device with trouble. Other devices are only letters of their hosts. */
+/** A device with trouble. Devices without trouble appear only as letters of their host. */
 export interface DeviceRow extends Shown {
   readonly host: string;
   readonly state: string;
@@ -30,7 +29,7 @@ export interface DeviceRow extends Shown {
 
 export interface DiskRow extends Shown {
   readonly state: "free" | "publishing" | "published" | "unpublishing";
-  /** Host that the disk is published to; empty for none. */
+  /** Id of the host that the disk is published to; empty for none. */
   readonly host: string;
   readonly az: string;
   readonly pool: string;
@@ -38,24 +37,24 @@ export interface DiskRow extends Shown {
   readonly health: string;
 }
 
-/** User's name of a disk, by the CPI's id. */
+/** User's name of a disk, keyed by the disk's CID. */
 interface LabelRow extends Shown {
   readonly text: string;
 }
 
-/** An instance of a deployment, by DEPLOYMENT/GROUP/INDEX, with its VM. */
+/** An instance of a deployment, keyed by DEPLOYMENT/GROUP/INDEX, and its VM. */
 export interface VmRow extends Shown {
   readonly state: "none" | "creating" | "created" | "running" | "lost" | "deleting";
-  /** CPI's id of its VM; empty for none. */
+  /** CID of the instance's VM; empty for none. */
   readonly cid: string;
   /** Empty for the default CPI. */
   readonly cpi: string;
   readonly az: string;
   /** Jobs state that was last ordered from its agent. */
   readonly jobs: string;
-  /** CPI's ids of the instance's own disks. */
+  /** CIDs of the instance's persistent disks. */
   readonly disks: readonly string[];
-  /** Time at which its agent was last heard, to the minute; 0 for never. */
+  /** Minute of the agent's last message, in ms since 1970; 0 for never. */
   readonly heardMs: number;
 }
 
@@ -85,7 +84,7 @@ export interface CpiRow extends Shown {
   readonly lastError: string;
 }
 
-/** A source of the other rows. */
+/** State of a service from which the director gets rows. */
 export interface SourceRow extends Shown {
   readonly state: "reading" | "live" | "silent";
   /** Remedies; absent when none is known. */
@@ -94,7 +93,7 @@ export interface SourceRow extends Shown {
 
 export interface Cure {
   readonly what: string;
-  /** Empty when the remedy is no command. */
+  /** Shell command; empty when the remedy is no command. */
   readonly command: string;
 }
 
@@ -128,10 +127,10 @@ export const DEVICE_LETTERS = {
 
 export type DeviceLetter = keyof typeof DEVICE_LETTERS;
 
-/** Lines for people about what an action would do, or did. */
+/** Text lines that describe the effect of an action, planned or done. */
 export interface ActionAnswer {
   readonly lines: readonly string[];
-  /** The action is not complete, and is repeated after this time. */
+  /** Set when the action is incomplete: repeat it after this time. */
   readonly againAfterMs?: number;
 }
 

@@ -5,7 +5,10 @@ type Tables = { readonly [Kind in RowKind]: Map<string, Rows[Kind]> };
 
 /** Time without events after which the page says that it may be out of date; a heartbeat event comes every 5 s. */
 const STALE_MS = 12_000;
-/** The browser reconnects by itself, except after an answer that is no stream. */
+/**
+ * Delay before the stream is opened again after a response that is no event stream. After other failures the browser
+ * reconnects by itself.
+ */
 const REOPEN_MS = 2_000;
 const LOOK_MS = 1_000;
 
@@ -30,7 +33,10 @@ export class Store {
   heardAtMs = 0;
   isLive = false;
   readonly #listeners = new Set<() => void>();
-  /** Rows of a new connection until it has sent all; undefined when rows are shown as they arrive. */
+  /**
+   * Rows of a new connection, shown when the initial rows are complete; undefined when changes are shown as they
+   * arrive.
+   */
   #next: Tables | undefined;
   #wasComplete = false;
   #isTelling = false;
@@ -75,7 +81,7 @@ export class Store {
     });
   }
 
-  /** Without events, shows the director's description of its own state, until they return. */
+  /** Shows the director's description of its own state until events return. */
   async #askWhy(): Promise<void> {
     const nobody = {
       state: "silent",

@@ -13,7 +13,7 @@ export function ageText(sinceMs: number, nowMs = Date.now()): string {
   return `${Math.floor(ms / unitMs)} ${name}`;
 }
 
-/** Formats the time as precisely as the director reports it. */
+/** Formats the time of an agent's last message with the precision that the director reports. */
 export function heardText(heardMs: number, nowMs = Date.now()): string {
   if (heardMs === 0) return "never";
   return nowMs - heardMs < 120 * SECOND_MS ? "lately" : `${ageText(heardMs, nowMs)} ago`;

@@ -3,12 +3,12 @@ import type { RowKind, Rows } from "./rows.js";
 import type { Store } from "./store.js";
 import { countText, kindText } from "./text.js";
 
-/** Maximum lines, so that the fleet below stays visible; its lists contain the rest, sorted first. */
+/** Maximum number of lines, so that the fleet below stays visible. The lists show all trouble, sorted first. */
 const MAX_SHOWN = 10;
-/** Number of things of a kind with the same trouble from which they share one line that names the first ones. */
+/** Number of objects of one kind with the same trouble that are merged into one line with the first names. */
 const MANY = 4;
 const NAMED = 3;
-/** Sorted by severity: a kind comes before those that wait for it. */
+/** Kinds by severity: each kind comes before the kinds that depend on it. */
 const KINDS: readonly RowKind[] = ["source", "host", "task", "vm", "disk", "device", "cpi"];
 
 interface Troubled {
@@ -16,7 +16,7 @@ interface Troubled {
   readonly names: readonly string[];
   readonly trouble: string;
   readonly sinceMs: number | undefined;
-  /** Nothing waits for a failed task. */
+  /** True for a failed task, on which nothing waits. */
   readonly hasEnded: boolean;
 }
 
@@ -34,7 +34,7 @@ function troubled({ tables }: Store): Troubled[] {
   return [...all.filter(({ hasEnded }) => !hasEnded), ...all.filter(({ hasEnded }) => hasEnded)];
 }
 
-/** Merges equal troubles: the text of the first, and the age of the oldest. */
+/** Merges equal trouble: text of the first object, age of the oldest. */
 function together(same: readonly Troubled[]): Troubled {
   const [first] = same as [Troubled];
   const since = same.flatMap(({ sinceMs }) => (sinceMs === undefined ? [] : [sinceMs]));
