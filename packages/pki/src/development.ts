@@ -132,8 +132,8 @@ function isUsableCertificate(pair: KeyPair, issuer: X509Certificate, wanted: Wan
 }
 
 /**
- * Returns true when the certificate names this identity and has no name that another reader could take for a second
- * one.
+ * Returns true when the certificate contains this identity and no other name that a verifier could take for an
+ * identity.
  */
 function isOnly(certificate: X509Certificate, identity: Identity): boolean {
   return onlyUriOf(certificate) === identityUri(identity);

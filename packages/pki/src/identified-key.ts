@@ -9,8 +9,8 @@ export interface IdentifiedKey {
 }
 
 /**
- * Returns the identity and key of a certificate. Throws InvalidArgumentError unless it names one identity and no other:
- * a server that takes the first name it knows must never be given a choice.
+ * Returns the identity and key of a certificate. Throws InvalidArgumentError unless it names exactly one identity,
+ * because a server that reads several names would take the first one it knows.
  */
 export function identifiedKey(certificate: X509Certificate): IdentifiedKey {
   const identity = parseIdentityUri(onlyUriOf(certificate) ?? "");

@@ -132,7 +132,7 @@ export class MeshCertificates {
     const lines = serials.map((serial) => `${serial} # ${name}, ${new Date(nowMs).toISOString()}\n`).join("");
     await replaceFile(this.#file("revoked"), ((await readIfAny(this.#file("revoked"))) ?? "") + lines, { mode: 0o644 });
     if (held !== undefined) await this.#putAside(name, held);
-    // The certificate is deleted last: while it exists, a repeated call resumes an interrupted revocation.
+    // The certificate is deleted last: while it exists, a repeated call continues an interrupted revocation.
     await rm(keyFile, { force: true });
     await rm(certFile, { force: true });
     return serials;
