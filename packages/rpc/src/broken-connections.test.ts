@@ -18,7 +18,6 @@ import { NoteService } from "./testing/note-bench.js";
 /** A quarter of an hour in the past. */
 const ENDED_DAYS = -0.01;
 
-/** Each error of a connection that cannot be established names the real cause. */
 describe("a connection that cannot be established reports", () => {
   const folder = mkdtempSync(join(tmpdir(), "dm-broken-"));
   const closers: (() => unknown)[] = [];

@@ -33,7 +33,7 @@ describe("certificates that change while connections are open", () => {
   }
   const files = (name: string): TlsFiles => ({ ...bench.files(name), revokedFile });
   const serialOf = (name: string) => new X509Certificate(readFileSync(files(name).certFile)).serialNumber;
-  /** Resolves once all openers of the files have reloaded them. */
+  /** Resolves once all users of the files have reloaded them. */
   async function takenUp(name: string): Promise<void> {
     const tls = CurrentTls.open(files(name));
     WatchedFiles.lookAtAll();
@@ -90,7 +90,7 @@ describe("certificates that change while connections are open", () => {
     }
     begun[0]?.();
     expect(await first).to.deep.equal(slow);
-    // Runs on a connection that has seen the new certificate.
+    // Creates a connection whose server has seen the new certificate.
     await issue("operator", { role: "operator", name: "" });
     await takenUp("operator");
     const second = rejection(client.get(slow), UnavailableError, "is revoked");

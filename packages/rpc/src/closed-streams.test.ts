@@ -3,7 +3,8 @@ import { expect } from "chai";
 import { Bench } from "./testing/note-bench.js";
 
 /**
- * Requests that grpc-js answers before any handler; without the guard that throws on a stream that was reset meanwhile.
+ * Requests that grpc-js answers before any handler. Without guardStreams, the answer throws if the stream was reset
+ * meanwhile.
  */
 const REQUESTS: Readonly<Record<string, Record<string, string>>> = {
   "an unregistered method": { ":path": "/nowhere.v1.Nothing/Get", "content-type": "application/grpc" },
@@ -30,7 +31,7 @@ describe("streams that were reset before their answer", () => {
       await bench.serve();
       const peer = await Peer.connect(bench, "disk-agent-host-1");
       for (let round = 0; round < ROUNDS; round++) {
-        // Several pieces at a time, so that Node reads on while it writes the answers to the first.
+        // Sends several chunks at once, so that Node reads on while it writes the first answers.
         for (let piece = 0; piece < PIECES_PER_ROUND; piece++) peer.requestsAndResets(headers);
         await peer.pong();
       }
@@ -49,7 +50,7 @@ const [DATA, HEADERS, RST_STREAM, SETTINGS, PING] = [0, 1, 3, 4, 6];
 const [END_STREAM, END_HEADERS] = [1, 4];
 const CANCEL = 8;
 
-/** Writes HTTP/2 frames itself, so that a request and its reset arrive in one piece, as on a busy machine. */
+/** Writes HTTP/2 frames directly, so that a request and its reset arrive in one chunk, as on a busy machine. */
 class Peer {
   #nextStreamId = 1;
   #received = Buffer.alloc(0);
@@ -69,8 +70,8 @@ class Peer {
   }
 
   /**
-   * Sends calls that are refused at once, each followed by a request with these headers and its reset, all in one
-   * piece. Node reads on while it writes the refusals, and reports new streams only after it has read their resets.
+   * Sends calls that are refused at once, each followed by a request with these headers and its reset, in one chunk.
+   * Node reads on while it writes the refusals, and reports new streams only after their resets.
    */
   requestsAndResets(headers: Record<string, string>): void {
     const pieces = Array.from({ length: CALLS_PER_PIECE }, () =>

@@ -24,7 +24,7 @@ describe("a crowded server", () => {
     await bench.serve({}, { ...everybody, limits: { firstMessageTimeoutMs: 500, maxSilentStreamsPerPeer: 1000 } });
     const raw = rawStreams(bench, "disk-agent-host-1");
     const silent = ["Talk", "Add", "Get", "List"].flatMap((method) => raw.open(method, 20));
-    // An incomplete message does not count as a message.
+    // An incomplete message is no message for the idle time.
     const dribbling = raw.open("Get", 5, FRAMED_NOTE.subarray(0, 6));
     for (const stream of [...silent, ...dribbling]) expect(await raw.statusOf(stream)).to.equal("4");
     expect(await bench.client().get(ask)).to.deep.equal(ask);
@@ -92,7 +92,7 @@ describe("a crowded server", () => {
   it("closes hanging handshakes in time, also those that send a byte now and then, and those beyond the limit make room", async () => {
     await bench.serve({}, { limits: { handshakeTimeoutMs: 7_000, maxHandshakesPerAddress: 20 } });
     const hanging = await Promise.all(Array.from({ length: 20 }, () => openTcp(bench)));
-    // The header of a 16 KiB record: the error in it shows only once the record is complete.
+    // Header of a TLS record of 16 KiB. OpenSSL detects an error only in a complete record, so the handshake hangs.
     for (const socket of hanging) socket.write(Buffer.from([0x16, 3, 1, 0x40, 0]));
     const dribble = setInterval(() => {
       for (const socket of hanging) socket.write(Buffer.from([1]));
@@ -111,7 +111,7 @@ describe("a crowded server", () => {
   it("closes handshakes that send nothing in time", async () => {
     await bench.serve({}, { limits: { handshakeTimeoutMs: 500 } });
     const hanging = await Promise.all(Array.from({ length: 50 }, () => openTcp(bench)));
-    // On a busy machine the first are closed before the last have connected.
+    // On a busy machine the first connections are closed before the last are established.
     await Promise.all(hanging.map((socket) => socket.closed || once(socket, "close")));
     expect(bench.refused.map(({ reason }) => reason)).to.include("rpc.handshakeTimeoutMs");
     expect(await bench.client().get(ask)).to.deep.equal(ask);
@@ -121,7 +121,7 @@ describe("a crowded server", () => {
     await bench.serve({}, { limits: { maxConnectionsPerAddress: 2 } });
     const clients = [bench.client(), bench.client()];
     for (const client of clients) await client.get(ask);
-    // The client keeps trying, so it gets the place that becomes free.
+    // The client retries, so it gets the place that becomes free.
     const third = bench.client();
     await rejection(third.get(ask), UnavailableError);
     expect(bench.refused.map(({ reason }) => reason)).to.include("rpc.maxConnectionsPerAddress");
@@ -178,7 +178,7 @@ function rawStreams(bench: Bench, name: string) {
       stream.on("close", () => resolve("closed"));
     });
     statuses.set(stream, status);
-    // Listens from the beginning, because several streams may be answered in one turn.
+    // Registered at once, because several streams may be answered in one turn.
     const first = new Promise<string>((resolve) => {
       for (const event of ["data", "close"]) stream.once(event, () => resolve(event));
     });

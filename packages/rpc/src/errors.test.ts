@@ -46,7 +46,7 @@ describe("statusOfError and errorOfStatus", () => {
       const answer = statusOfError(thrown, "r-1");
       expect(answer.code).to.equal(CODES[name]);
       const error = errorOfStatus({ ...where, ...answer, sent: true });
-      // Fencing of the server is no reason for its client to step down, and the server's full disk is not the client's.
+      // The client must not step down because the server was fenced, and the server's full disk is not the client's.
       expect(error.name).to.equal(["FencedError", "DiskFullError"].includes(name) ? "UnavailableError" : name);
       expect(error).to.deep.include({ message: thrown.message, about, retryAfterMs: 61_250 });
       expect(error.outcome).to.equal(thrown.outcome);
@@ -180,7 +180,7 @@ describe("statusOfError and errorOfStatus", () => {
     });
   });
 
-  // Bytes as Python's googleapis-common-protos writes them.
+  // Bytes as written by Python's googleapis-common-protos.
   const ANY = (type: string) => Buffer.from(`type.googleapis.com/google.rpc.${type}`).toString("hex");
   const HEAD = "080912076275737920c3a4";
   const DEBUG_INFO = `1a2f0a28${ANY("DebugInfo")}1203120178`;

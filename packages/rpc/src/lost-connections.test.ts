@@ -13,7 +13,7 @@ describe("a connection with a call under way", () => {
   afterEach(() => bench.closeAll());
   after(() => bench.remove());
 
-  /** Answers quick notes at once, others when released. */
+  /** Makes handlers that answer "quick" at once and other notes when released. */
   function slowly() {
     const released = deferred();
     const begun: Note[] = [];
@@ -58,7 +58,7 @@ describe("a connection with a call under way", () => {
   });
 });
 
-/** A connection that a test can cut without notice, as the crash of a machine does. */
+/** A proxied connection that a test can cut without notice, as when a machine crashes. */
 class Wire {
   readonly #sockets = new Set<Socket>();
   readonly #listener;
@@ -82,7 +82,6 @@ class Wire {
     });
   }
 
-  /** Cuts the connection for good. */
   async cut(): Promise<void> {
     const closed = new Promise((resolve) => this.#listener.close(resolve));
     for (const socket of this.#sockets) socket.resetAndDestroy();

@@ -11,13 +11,13 @@ export interface CallContext {
   readonly deadlineAtMs: number;
   /** Identity in the caller's certificate. */
   readonly identity: Identity;
-  /** Id of this call in logs; the client's own when it sent a well-formed one. */
+  /** Id of this call in logs: the client's id if well-formed, otherwise a generated one. */
   readonly requestId: string;
-  /** Proof of the caller's identity; absent when it is the certificate. */
+  /** Set when something other than the certificate identified the caller. */
   readonly authentication?: "password" | "token" | "session" | undefined;
   /** Id of the trace that the call is part of; absent without tracing. */
   readonly traceId?: string | undefined;
-  /** Id by which the caller finds everything that a group of its calls started; absent for none. */
+  /** Id that the caller chose for a group of calls, by which it finds the tasks they started; absent for none. */
   readonly contextId?: string | undefined;
 }
 
@@ -31,7 +31,7 @@ export interface ActiveCallOptions extends Pick<Guest, "share" | "peer"> {
   readonly sendFailure: (error: unknown) => void;
 }
 
-/** A call from its admission until its handler has ended, which may be after the answer was sent. */
+/** A call between its admission and the end of its handler, which may be after the answer was sent. */
 export class ActiveCall implements CallContext, Guest {
   readonly identity: Identity;
   readonly requestId: string;
@@ -40,7 +40,7 @@ export class ActiveCall implements CallContext, Guest {
   readonly share: Share;
   readonly peer: string | undefined;
   idleSinceMs: number | undefined;
-  /** Decoded request. Undefined until then, and always for a stream of requests. */
+  /** Decoded request. Undefined before decoding, and always for a stream of requests. */
   request: unknown;
   readonly #sendFailure: (error: unknown) => void;
   /** True once an answer was sent or can no longer be sent. */
@@ -60,7 +60,7 @@ export class ActiveCall implements CallContext, Guest {
     this.#sendFailure = options.sendFailure;
   }
 
-  /** Marks a stream as active: a message was sent or received. */
+  /** Resets the idle time of a stream, after a message was sent or received. */
   touch(): void {
     if (this.idleSinceMs !== undefined) this.idleSinceMs = performance.now();
   }
@@ -100,7 +100,7 @@ export class ActiveCall implements CallContext, Guest {
     this.#sendFailure(error);
   }
 
-  /** Returns true when the caller may send the answer; false when an answer was sent before. */
+  /** Claims the right to send the answer; returns false when the call is already answered. */
   takeAnswer(): boolean {
     if (this.answered) return false;
     this.answered = true;

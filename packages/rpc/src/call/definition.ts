@@ -26,7 +26,7 @@ export interface ServiceDefinition {
   readonly methods: Readonly<Record<string, MethodType>>;
 }
 
-/** One method in the shape of grpc-js. A request may lack fields, a response may not. */
+/** One method in the shape of grpc-js. A request may lack fields; a response must be complete. */
 export interface MethodDefinition {
   readonly path: string;
   readonly requestStream: boolean;
@@ -37,7 +37,7 @@ export interface MethodDefinition {
   readonly responseDeserialize: (bytes: Buffer) => unknown;
 }
 
-/** Returns the methods of a service with the names that handlers and clients use. */
+/** Returns the methods of a service with the names that handlers and clients use for them. */
 export function methodsOf({ fullName, methods }: ServiceDefinition): [string, MethodDefinition][] {
   return Object.entries(methods).map(([key, { name, requestType, requestStream, responseType, responseStream }]) => [
     key,
@@ -62,7 +62,7 @@ type MessageOf<Type> = Type extends { decode(bytes: Uint8Array): infer Message }
 /** A message of a type, e.g. `PartialOf<typeof BlockIoRequest>`, with all fields optional. */
 export type PartialOf<Type> = Type extends { fromPartial(partial: infer Partial): unknown } ? Partial : never;
 
-/** Function of a method. Streams of messages are AsyncIterables. */
+/** Signature of a method. Streams of messages are AsyncIterables. */
 type Call<Method extends MethodType, Request, Response, More extends unknown[]> = (
   request: Method["requestStream"] extends true ? AsyncIterable<Request> : Request,
   ...more: More
@@ -80,7 +80,7 @@ export type Handlers<Definition extends Methods> = {
   >;
 };
 
-/** Handlers of some methods of a service, whose answers may lack fields; used for fakes. */
+/** Handlers of some methods of a service. Their answers may lack fields; used for fakes. */
 export type PartialHandlers<Definition extends Methods> = {
   readonly [Name in keyof Definition["methods"]]?: Call<
     Definition["methods"][Name],
@@ -95,7 +95,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** Time limit of the call, in milliseconds from now. Streams without one have no deadline. */
   readonly deadlineMs?: number;
-  /** Sent to the server to correlate its log lines. A malformed id is ignored. */
+  /** Id that correlates the server's log lines with this call. A malformed id is ignored. */
   readonly requestId?: string;
 }
 

@@ -46,8 +46,8 @@ export function guardStreams(server: Server, guard: StreamGuard): void {
 }
 
 /**
- * Tells a client that keeps sending after its answer to stop; grpc-js would keep the stream open for as long as the
- * client likes. The close waits for the trailers, because the end of the body does not imply that they were sent.
+ * Closes a stream after its answer, because grpc-js would keep it open for as long as the client keeps sending. The
+ * close waits for the trailers, which may be sent after the end of the body.
  */
 function closeWhenAnswered(stream: ServerHttp2Stream): void {
   const close = (): void => {
@@ -64,5 +64,5 @@ function closeWhenAnswered(stream: ServerHttp2Stream): void {
   };
 }
 
-// An error without a listener would end the process. The code that serves the stream learns of the end by "close".
+// Prevents an unhandled "error" event, which would end the process. The code that serves the stream handles "close".
 function ignore(): void {}

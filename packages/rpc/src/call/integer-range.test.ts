@@ -8,7 +8,7 @@ import { decodeRequest } from "./integer-range.js";
 const LENGTH_DELIMITED = 2;
 const TOO_LARGE = 2n ** 53n;
 
-/** Encodes a field of an integer, within the messages of these field numbers, the innermost last. */
+/** Encodes an integer field nested in messages; `within` lists the field numbers, the innermost last. */
 function encoded(within: readonly number[], ...values: readonly bigint[]): Uint8Array {
   const [number = 0, ...inner] = within;
   const writer = new BinaryWriter();

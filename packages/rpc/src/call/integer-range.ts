@@ -6,8 +6,8 @@ interface Decoder {
 }
 
 /**
- * Decodes a request. Throws InvalidArgumentError that names the field where an integer of 64 bits is beyond 2^53 - 1,
- * because generated code refuses such an integer without a name.
+ * Decodes a request. Throws InvalidArgumentError with the field's name for a 64-bit integer beyond 2^53 - 1. Generated
+ * code would throw without the name.
  */
 export function decodeRequest(type: Decoder, bytes: Uint8Array): unknown {
   try {
@@ -22,10 +22,10 @@ export function decodeRequest(type: Decoder, bytes: Uint8Array): unknown {
   }
 }
 
-/** Stands for a refused integer. As the seconds of a time it makes an invalid date. */
+/** Replaces an out-of-range integer while decoding. As the seconds of a timestamp it makes an invalid date. */
 const REFUSED = Number.MIN_SAFE_INTEGER;
 
-/** Reads integers beyond 2^53 - 1 as REFUSED. */
+/** Reads integers beyond 2^53 - 1 as REFUSED, and finds their field. */
 class MarkingReader extends BinaryReader {
   refused: string | undefined;
 
@@ -37,7 +37,7 @@ class MarkingReader extends BinaryReader {
     return this.#marked(super.uint64());
   }
 
-  /** Returns the path of the first field that holds such an integer, as the proto names it. */
+  /** Returns the proto path of the first field that holds REFUSED. */
   fieldOf(type: Decoder): string | undefined {
     try {
       const message = type.decode(this);
@@ -66,7 +66,7 @@ function pathOfRefused(value: unknown, path = ""): string | undefined {
 
 function childPath(parent: object, path: string, key: string, child: { readonly $case?: string } | null): string {
   if (Array.isArray(parent)) return `${path}[${key}]`;
-  // A oneof is the field that its case names.
+  // A oneof adds no path element of its own: the name of its set field stands for it.
   if ("$case" in parent) return path;
   const name = (child?.$case ?? key).replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   return path === "" ? name : `${path}.${name}`;

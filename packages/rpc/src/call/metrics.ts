@@ -30,7 +30,7 @@ export const rpcMetrics = {
 
 type Side = keyof typeof rpcMetrics;
 
-// Cells are cached; their number is bounded by methods times statuses.
+// Cached by method and status, which bounds the number of cells.
 const cells: { readonly [Name in Side]: Map<string, Cell[]> } = { server: new Map(), client: new Map() };
 
 /** Records an ended call of `/service/method`. */

@@ -12,15 +12,15 @@ export interface ListLimits extends PageLimits {
   /** Limit of unfinished lists of all callers. */
   readonly maxKeptLists: number;
   /**
-   * Document changes for which a snapshot is kept while its list is read. It bounds the former documents in memory,
-   * whatever the number of lists.
+   * Number of document changes for which a list's snapshot is kept. It bounds the old documents in memory, regardless
+   * of the number of lists.
    */
   readonly maxKeptChanges: number;
 }
 
 export const LIST_LIMITS: ListLimits = {
   defaultPageSize: 100,
-  // A page of the longest descriptions fits into a message.
+  // Sized so that a page of the longest items fits into one message.
   maxPageSize: 1_000,
   // A scan of this length takes tens of milliseconds. A page that reaches it may be short or empty and still have a
   // next page.
@@ -41,19 +41,19 @@ interface ListedTablet<Tables> {
   watch(listener: (changes: readonly unknown[]) => void): () => void;
 }
 
-/** A list request; every other field is a filter. */
+/** A list request; fields other than these are filters. */
 interface ListRequest {
   readonly pageSize: number;
   readonly pageToken: string;
 }
 
 export interface List<Tables, Item, Message> {
-  /** Plural noun such as "hosts", for messages and to tell lists apart. */
+  /** Plural noun such as "hosts". Used in messages, and to detect a page token of another list. */
   readonly what: string;
   readonly begin: (tables: Tables) => Snapshot<Item>;
   readonly keyOf: (item: Item) => string;
   readonly matches?: (item: Item) => boolean;
-  /** Describes an item from the current tables, so derived fields are as of the page. */
+  /** Converts an item to its message. Derived fields come from the current tables. */
   readonly describe: (tables: Tables, item: Item) => Message;
 }
 
@@ -62,30 +62,31 @@ export interface Page<Message> {
   readonly nextPageToken: string;
 }
 
-/** An unfinished list. */
+/** A list whose last page was not requested yet. */
 interface KeptList {
   readonly snapshot: Snapshot<unknown>;
   /** Kind of the list and its filters. */
   readonly asked: string;
   readonly caller: string;
-  /** Number of document changes when the list began. */
+  /** Value of the change counter when the list began. */
   readonly begunAt: number;
 }
 
 /**
- * Answers lists page by page from one snapshot, taken with the first page. Paging by ascending key alone shows each
- * unchanged item once, but tears items that change together: when a disk moves between hosts, one page shows the old
- * state of one host and a later page the new state of the other.
- * A list that needs a second page therefore keeps its snapshot, named by its page tokens. Copy-on-write makes a
- * snapshot cost memory only for changed documents. Snapshots are kept for a number of changes rather than a time: on an
- * idle fleet a person may take an hour between pages, and on a busy one the memory is bounded. The caller with the most
- * lists loses its oldest first. A page token of a dropped list, or of another leader, fails with ABORTED, and the
- * caller begins again; a list is never silently shortened.
+ * Answers lists page by page from one snapshot, taken with the first page. Paging by ascending key alone would show
+ * each unchanged item once, but tear items that change together: when a disk moves between hosts, one page would show
+ * the old state of one host and a later page the new state of the other.
+ *
+ * A list with a second page therefore keeps its snapshot, which its page tokens name. Tables are copied on write, so a
+ * snapshot costs memory only for changed documents. A snapshot is dropped after a number of changes, not after a time:
+ * a person may take an hour between pages on an idle fleet, and memory stays bounded on a busy one. The caller with the
+ * most lists loses its oldest first. A page token of a dropped list, or of another leader, fails with ABORTED; the
+ * caller then starts over.
  */
 export class KeptLists<Tables> {
   /** Lists in the order in which they began. */
   readonly #kept = new Map<string, KeptList>();
-  /** Random id of this leader, by which tokens of other leaders are recognized. */
+  /** Random id of this leader, to recognize page tokens of other leaders. */
   readonly #leader = randomBytes(6).toString("hex");
   readonly #unwatch: () => void;
   #begun = 0;
@@ -172,7 +173,7 @@ export function parsePageSize(
   return Math.min(value === 0 ? defaultPageSize : value, maxPageSize);
 }
 
-/** Encodes a token that is opaque to callers: the list and the last item of the previous page. */
+/** Encodes an opaque page token: the list, and the last item of the previous page. */
 function tokenOf(id: string, lastKey: string): string {
   return Buffer.from(`${id} ${lastKey}`, "utf8").toString("base64url");
 }
@@ -186,7 +187,7 @@ function parseToken(token: string): { readonly id: string; readonly after: strin
   throw malformed();
 }
 
-/** Does not quote the token, because the caller did not write it. */
+/** Does not quote the token, because a caller only passes it on and cannot correct it. */
 function malformed(): InvalidArgumentError {
   return new InvalidArgumentError("page_token is malformed: give the next_page_token of the previous page, unchanged", {
     about: { field: "page_token" },
@@ -194,8 +195,8 @@ function malformed(): InvalidArgumentError {
 }
 
 /**
- * Encodes the token of a list whose items never move: the place where the previous page ended, and a digest of the
- * filters.
+ * Encodes the page token of a list whose items never change their place: the end of the previous page, and a digest of
+ * the filters.
  */
 export function placeToken(place: string, filters: object): string {
   return tokenOf(digestOf(filters), place);
@@ -231,7 +232,7 @@ function takePage<Item>(
   let scanned = 0;
   let lastKey = "";
   for (const item of candidates) {
-    // The next candidate proves that there is more, so the check comes here.
+    // Checked only here, where a candidate exists that belongs to the next page.
     if (items.length === pageSize || scanned === maxScanned) return { items, lastKey };
     scanned++;
     lastKey = keyOf(item);

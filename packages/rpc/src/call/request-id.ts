@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 
 export const REQUEST_ID_HEADER = "x-request-id";
 
-// Request ids are logged, so a caller's own is accepted only when it has the form of a name.
+// A client's request id is accepted only in this form, because it is logged.
 export const REQUEST_ID_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
 
-/** Returns ids for calls: the caller's own, or a number of this process. */
+/** Chooses the id of a call: the client's, or a counter of this process. */
 export class RequestIds {
   readonly #prefix = randomBytes(4).toString("hex");
   #count = 0;

@@ -1,12 +1,12 @@
 /**
- * Shares of calls. All but "others" have reserved places, so that no flood keeps them out: orders of a registry to
- * agents, reports of agents to a registry, and reads by operators.
+ * Groups of calls. Each group but "others" has reserved places that a flood of other calls cannot take: orders of a
+ * registry to agents, reports of agents to a registry, and reads by operators.
  */
 export type Share = "orders" | "reports" | "operator reads" | "others";
 
 export interface RoomLimits {
   readonly capacity: number;
-  /** Places reserved for each share but "others". */
+  /** Places reserved for each group but "others". */
   readonly reserve: number;
   /** Maximum number of places for one peer. */
   readonly perPeer: number;
@@ -14,7 +14,7 @@ export interface RoomLimits {
 
 export interface Guest {
   readonly share: Share;
-  /** Calling peer; undefined for a peer without a limit, such as the one director. */
+  /** Calling peer; undefined for a service without a limit of its own, such as the director. */
   readonly peer: string | undefined;
   /**
    * Time of the last message, on a monotonic clock; undefined for a call that has a deadline and must not be evicted.
@@ -22,7 +22,9 @@ export interface Guest {
   readonly idleSinceMs: number | undefined;
 }
 
-/** The caller must end `evicted`, whose place was given to the new call. */
+/**
+ * Result of an admission. The caller must end `evicted`, whose place the new call took. `full` names the reached limit.
+ */
 export type Entry<Call extends Guest> = { readonly evicted: Call | undefined } | { readonly full: "peer" | "room" };
 
 const RESERVED = ["orders", "reports", "operator reads"] as const;

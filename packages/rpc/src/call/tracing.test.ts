@@ -207,7 +207,7 @@ describe("tracing", () => {
     await rejection(collect(bench.client().list({ text: "", count: 0 })));
     await rejection(bench.client({ tls: bench.files("disk-agent-host-1") }).get({ text: "", count: 0 }));
     expect(sdk.spans).to.have.length(6);
-    // A wrong request is no failure of the server.
+    // A request that is wrong does not mark the server's span as failed.
     for (const span of sdk.spans) expect(span).to.include({ ended: 1, failed: span.kind === SpanKind.CLIENT });
     expect(sdk.spans.map((span) => span.attributes["rpc.grpc.status_code"])).to.deep.equal([5, 5, 5, 5, 7, 7]);
   });

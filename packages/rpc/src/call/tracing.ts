@@ -33,7 +33,7 @@ export interface TracedCall {
   readonly startedMs: number;
 }
 
-/** Starts the span of a call served here, as a child of the caller's span when it sent one. */
+/** Starts the span of a served call, as a child of the client's span if the metadata has one. */
 export function startServerSpan(path: string, metadata: Metadata): TracedCall {
   const parent = propagation.extract(ROOT_CONTEXT, metadata, GETTER);
   const { name, attributes } = methodSpanOf(path);
@@ -41,7 +41,7 @@ export function startServerSpan(path: string, metadata: Metadata): TracedCall {
   return { span, context: trace.setSpan(parent, span), side: "server", path, startedMs: performance.now() };
 }
 
-/** Starts the span of a call made from here, and writes it into the metadata for the server. */
+/** Starts the span of an outgoing call, and writes its context into the metadata. */
 export function startClientSpan(path: string, metadata: Metadata): TracedCall {
   const parent = context.active();
   const { name, attributes } = methodSpanOf(path);
@@ -57,7 +57,7 @@ export function traceIdOf({ span }: TracedCall): string | undefined {
   return isSpanContextValid(spanContext) ? spanContext.traceId : undefined;
 }
 
-/** Limit of an error's text in a span, because ended spans wait in memory to be exported. */
+/** Maximum length of an error's text in a span, because ended spans wait in memory for export. */
 const MAX_STATUS_MESSAGE_LENGTH = 2_048;
 
 /** Statuses that mean a failure of the server rather than a wrong request. */
@@ -71,8 +71,8 @@ const SERVER_FAILURES: ReadonlySet<status> = new Set([
 ]);
 
 /**
- * Returns true for a failed call. A call that its caller cancelled, or that a standby answered with the leader's
- * address, is none.
+ * Returns true for a call that failed. A call cancelled by its caller, or redirected by a standby to the leader, did
+ * not fail.
  */
 function isFailure(side: TracedCall["side"], code: status, error: Error | undefined): boolean {
   if (code === status.OK || code === status.CANCELLED) return false;
@@ -90,7 +90,7 @@ export function endCall({ span, side, path, startedMs }: TracedCall, code: statu
   span.end();
 }
 
-/** Request fields that name the subject of a call, with their span attributes. */
+/** Request fields that identify the object of a call, with their span attributes. */
 const SUBJECTS = {
   taskId: "diskmesh.task_id",
   diskId: "diskmesh.disk_id",
@@ -102,7 +102,7 @@ const SUBJECTS = {
   deviceId: "diskmesh.device_id",
 } as const;
 
-/** Adds the subject of the call to its span. */
+/** Adds the object of the call, e.g. its disk id, to the span. */
 export function describeCall({ span }: TracedCall, request: unknown, requestId?: string): void {
   if (!span.isRecording()) return;
   if (requestId !== undefined) span.setAttribute("diskmesh.request_id", requestId);

@@ -1,7 +1,7 @@
 import { AbortedError } from "@diskmesh/domain";
 import type { Page } from "../call/paging.js";
 
-/** Limit of restarts. Beyond it the fleet changes faster than its pages can be read. */
+/** Maximum number of restarts. Beyond it, the list changes faster than its pages can be read. */
 const MAX_BEGINNINGS = 5;
 
 /**

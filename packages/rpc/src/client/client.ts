@@ -18,19 +18,19 @@ import { errorOfStatus, ServedElsewhereError } from "../errors/error-of-status.j
 import { Link, type LinkedCall } from "./link.js";
 
 export interface ClientOptions {
-  /** `host:port` of the server, or of several of which one leads; the client finds the leader and follows it. */
+  /** `host:port` of the server, or of several servers of which one leads; the client finds and follows the leader. */
   readonly address: string | readonly string[];
   readonly tls: TlsFiles;
   /** Role that the server's certificate must have; host names in the certificate are ignored. */
   readonly serverRole: Role;
   /** Name that must follow the role, e.g. the host id of an agent. */
   readonly serverName?: string;
-  /** Deadline of calls that set none, in milliseconds; streams that set none have none. */
+  /** Deadline of unary calls that set none, in milliseconds. Streams that set none have no deadline. */
   readonly defaultDeadlineMs: number;
   readonly maxMessageBytes?: number;
   /**
-   * Called with the error at each failed connection attempt. A call that goes on to look for another server may take
-   * until its deadline to fail.
+   * Called at each failed connection attempt. The call itself may fail much later, because it tries other servers until
+   * its deadline.
    */
   readonly onUnreached?: (address: string, error: Error) => void;
 }
@@ -73,13 +73,13 @@ export class ClientChannel {
   async connect(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     const untilMs = Date.now() + timeoutMs;
     for (;;) {
-      // A closed channel of grpc-js would reopen when asked to connect.
+      // Calling connect on a closed grpc-js channel would reopen it.
       if (this.#isClosed) throw closedError(this.options.address);
-      // The call itself then fails as cancelled.
+      // Aborted: the call fails with CANCELLED when it is sent.
       if (signal?.aborted) return;
       const channel = this.#current().client.getChannel();
       const state = channel.getConnectivityState(true);
-      // After a failed attempt the call on the connection fails with the reason.
+      // The last attempt failed; a call on the connection then fails with the reason.
       if (state !== connectivityState.IDLE && state !== connectivityState.CONNECTING) return;
       let unlisten: () => void = nothing;
       const changed = await new Promise<boolean>((resolve) => {
@@ -127,7 +127,7 @@ export class ClientChannel {
         return call;
       });
     } catch (error) {
-      // A failure of the caller's iterable cancelled the call, so that failure is the cause to throw.
+      // When the caller's iterable failed, that error is thrown, because it caused the cancellation.
       throw failure ?? error;
     }
   }
@@ -164,7 +164,7 @@ export class ClientChannel {
     }
   }
 
-  /** Returns the link with the current TLS files; calls under way on the former link end there. */
+  /** Returns a link with the current TLS files; calls on the former link are completed there. */
   #current(): Link {
     if (!this.#link.isCurrent && !this.#isClosed) {
       this.#link.retire();
@@ -233,15 +233,15 @@ export class ClientChannel {
       throw failure;
     } finally {
       unlisten();
-      // Also runs when the caller stops reading early; the cancel then stops the server.
+      // Also runs when the caller stops reading early; the cancellation then stops the server's handler.
       if (!ended) endCall(traced, status.CANCELLED);
       call.cancel();
     }
   }
 
   /**
-   * Sends the items of the caller's iterable, no faster than the server reads. A failure of the iterable cancels the
-   * call.
+   * Sends the items of the caller's iterable at the speed at which the server reads. When the iterable fails, the call
+   * is cancelled.
    */
   async #pump(method: MethodDefinition, requests: AsyncIterable<unknown>, call: RequestSink): Promise<void> {
     let over = false;
@@ -292,7 +292,7 @@ export class ClientChannel {
   #errorOf(method: MethodDefinition, error: ServiceError, call: LinkedCall, signal?: AbortSignal): DomainError {
     if (error.code === status.CANCELLED && signal?.aborted) return cancelled(method, signal);
     const { code = status.UNKNOWN, details = messageOf(error), metadata = new Metadata() } = error;
-    // grpc-js has no authentication context for a call that ended without ever having a connection.
+    // The authentication context is null only when the call never had a connection, so nothing was sent.
     const sent = code !== status.UNAVAILABLE || call.getAuthContext() !== null;
     return errorOfStatus({ ...this.#where(method), code, details, metadata, sent });
   }

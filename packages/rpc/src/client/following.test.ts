@@ -102,7 +102,7 @@ describe("a client of several servers", () => {
     const a = await serve("a", elsewhere());
     const client = bench.client({ address: [a.address, NOBODY] });
     let startMs = 0;
-    // On a busy machine the last try may not be answered in the time left, so its outcome is unknown.
+    // On a busy machine the last attempt may get no answer in the remaining time, and then its outcome is unknown.
     const error = await eventually(() => {
       startMs = performance.now();
       return rejection(client.get(note, { deadlineMs: 3_000 }), UnavailableError);
@@ -153,7 +153,7 @@ describe("a client of several servers", () => {
     const address = `127.0.0.1:${bench.port}`;
     const b = await serve("b");
     const client = bench.client({ address: [address, b.address] });
-    // Connecting first, because on a busy machine that takes longer than the call's deadline.
+    // Connects first, because on a busy machine connecting takes longer than the call's deadline.
     expect((await client.get({ text: "connect" })).text).to.equal("connect");
     await rejection(client.get(note, { deadlineMs: 200 }), TimeoutError);
     expect((await client.get(note)).text).to.equal("b");

@@ -11,8 +11,8 @@ import { ServedElsewhereError, StreamRefusedError } from "../errors/error-of-sta
 import { ClientChannel, type ClientOptions, closedError } from "./client.js";
 
 /**
- * Makes a client. It connects with the first call and reconnects by itself. Among several servers it finds the leader:
- * a call that certainly had no effect is sent to another server, until its deadline.
+ * Makes a client. It connects at the first call and reconnects automatically. With several servers it finds the leader:
+ * a call that certainly had no effect is repeated on another server until its deadline.
  */
 export function createClient<Definition extends ServiceDefinition>(
   definition: Definition,
@@ -24,22 +24,25 @@ export function createClient<Definition extends ServiceDefinition>(
   return methods as Client<Definition>;
 }
 
-/** Minimum time left for a further try. */
+/** Minimum remaining time for another attempt. */
 const SHORTEST_TRY_MS = 50;
-/** Time after which a server that has not accepted the connection is passed over for another one. */
+/** Timeout of a connection attempt, after which the next server is tried. */
 const CONNECT_TIMEOUT_MS = 2_000;
 
-/** Wait after all servers were tried and none leads. Short enough as a delay, long enough for thousands of callers. */
+/**
+ * Delay after a round in which no server led. Short for the caller, and long enough for the servers when thousands of
+ * callers retry.
+ */
 const ROUND_BACKOFF = { minDelayMs: 100, maxDelayMs: 500 };
 
-/** Limit of learned leader addresses beside the configured ones. */
+/** Maximum number of addresses learned from servers, besides the configured ones. */
 const TOLD_MAX = 8;
 
 class FollowingClient {
   readonly #options: ClientOptions;
   readonly #addresses: readonly string[];
   readonly #channels = new Map<string, ClientChannel>();
-  /** Address that served last. */
+  /** Address of the server that answered last. */
   #current: string;
   #isClosed = false;
 
@@ -47,11 +50,11 @@ class FollowingClient {
     this.#options = options;
     this.#addresses = typeof options.address === "string" ? [options.address] : [...new Set(options.address)];
     this.#current = this.#addresses[0] ?? "";
-    // Opened now rather than with the first call, so that unreadable TLS files are reported at the start.
+    // Opened now instead of at the first call, so that unreadable TLS files are reported at the start.
     this.#channelOf(this.#current);
   }
 
-  /** Ends calls that look for the leader; calls that were sent end with their connections. */
+  /** Ends calls that are searching for the leader. Calls that were sent end with their connections. */
   close(): void {
     this.#isClosed = true;
     for (const channel of this.#channels.values()) channel.close();
@@ -95,14 +98,14 @@ class FollowingClient {
         }
         return;
       } catch (error) {
-        // A retry would repeat items that were already read.
+        // A retry would yield items again that the caller has already read.
         if (begun) throw error;
         address = await this.#next(address, error, search, call.signal);
       }
     }
   }
 
-  /** A stream of requests can be read only once, so a failed call is not retried; the next call goes elsewhere. */
+  /** The request stream can be read only once, so a failed call is not retried; later calls use another server. */
   async #clientStream(method: MethodDefinition, requests: AsyncIterable<unknown>, call?: CallOptions) {
     const address = this.#current;
     try {
@@ -140,32 +143,33 @@ class FollowingClient {
     const leader = leaderIn(error);
     const next = [leader, ...this.#addresses].find((other) => other !== undefined && !search.tried.has(other));
     if (next !== undefined && search.leftMs() > 0) return next;
-    // A single server that is unreachable is an error for the caller.
+    // With a single unreachable server there is nothing to search, so the caller gets the error.
     if (this.#addresses.length === 1 && leader === undefined) throw error;
     const pauseMs = backoffMs(search.rounds++, ROUND_BACKOFF, Math.random());
-    // A try without enough time for an answer would leave its outcome unknown.
+    // With too little time for an answer, an attempt would only make the outcome unknown.
     if (pauseMs + SHORTEST_TRY_MS >= search.leftMs()) throw error;
     search.tried.clear();
     await delay(pauseMs, undefined, signal ? { signal } : {}).catch(() => {});
-    // After a cancellation the call itself reports it.
+    // After an abort, the next attempt fails with CANCELLED.
     return leader ?? (this.#addresses[0] as string);
   }
 
-  /** Moves later calls away from a failing server. */
+  /** Makes later calls use another server. */
   #leave(address: string, error: unknown): void {
     if (this.#current !== address) return;
     if (error instanceof ServedElsewhereError && leaderIn(error) !== undefined) {
       this.#current = leaderIn(error) as string;
     } else if (error instanceof ServedElsewhereError || (error instanceof DomainError && error.outcome === "unknown")) {
-      // A server that hangs names no leader, so the next address is used; if the server was only slow, another one
-      // redirects the caller to it.
+      // A server that hangs names no leader, so the next configured address is used. If the server was only slow,
+      // another server redirects to it.
       const index = this.#addresses.indexOf(address);
       this.#current = this.#addresses[(index + 1) % this.#addresses.length] as string;
     }
   }
 
   /**
-   * Connects to a server. `stream` is a call that may have no deadline of its own; the wait for its connection has one.
+   * Connects to a server. `stream` is the call's options when the call may lack a deadline; the connection attempt has
+   * one anyway.
    */
   async #connected(address: string, search: Search, stream?: CallOptions): Promise<ClientChannel> {
     const channel = this.#channelOf(address);
@@ -195,10 +199,13 @@ class FollowingClient {
   }
 }
 
-/** One refusal is normal at the end of a connection's maximum age; a server that keeps refusing is in trouble. */
+/**
+ * Number of refused streams after which a server counts as failing. One refusal is normal when a connection reaches its
+ * maximum age.
+ */
 const MAX_REFUSALS = 3;
 
-/** One call on its way to the leader. */
+/** State of one call while it searches for the leader. */
 class Search {
   /** Addresses tried in this round. */
   readonly tried = new Set<string>();
@@ -216,8 +223,8 @@ class Search {
 }
 
 /**
- * Returns the leader's address only in the form host:port, because it comes from outside and could otherwise name
- * another transport.
+ * Returns the leader's address if it has the form host:port. The address comes from the server and could otherwise
+ * select another transport of grpc-js.
  */
 function leaderIn(error: ServedElsewhereError): string | undefined {
   return hostPortOf(error.leaderAddress) && error.leaderAddress;

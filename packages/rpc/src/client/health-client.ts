@@ -8,9 +8,9 @@ import { createClient } from "./following.js";
 export interface WaitForHealthOptions extends Omit<ClientOptions, "address" | "defaultDeadlineMs"> {
   /** `host:port` of the server. */
   readonly address: string;
-  /** Name of one service; empty, the default, means the whole server. */
+  /** Name of one service; by default the whole server. */
   readonly service?: string;
-  /** "any" accepts every answer, as from a standby that listens but does not serve. */
+  /** "any" accepts every status, e.g. of a standby, which answers but does not serve. */
   readonly accept?: "serving" | "any";
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
@@ -44,12 +44,10 @@ export async function waitForHealth(options: WaitForHealthOptions): Promise<void
   });
 }
 
-/** Entries that describe the whole process rather than a dependency. */
+/** Health entries of the whole process rather than of a dependency. */
 const NO_NEEDS: ReadonlySet<string> = new Set(["", "ready", "standby"]);
 
-/**
- * Returns the missing dependencies of a server that does not serve, from its own report. Names with dots are services.
- */
+/** Returns the missing dependencies that a server reports in its health entries. Entries with dots are services. */
 async function missingParts(client: Client<typeof HealthDefinition>): Promise<string> {
   const { statuses } = await client.list({});
   const isMissing = ([part, health]: [string, { status: string }]) =>

@@ -43,15 +43,14 @@ export class Link {
       "grpc.max_receive_message_length": options.maxMessageBytes,
       "grpc.max_send_message_length": options.maxMessageBytes,
       "grpc.enable_channelz": 0,
-      // grpc-js must not retry: FollowingClient repeats calls that certainly never reached a handler, and all other
-      // retries are the caller's decision.
+      // grpc-js must not retry. FollowingClient repeats calls that certainly reached no handler; other retries are the
+      // caller's decision.
       "grpc.enable_retries": 0,
       "grpc.service_config_disable_resolution": 1,
-      // A pool shared by all clients of a process would share the check of the server's identity.
+      // With a pool shared by all clients of a process, the identity check of one client would apply to all.
       "grpc.use_local_subchannel_pool": 1,
       "grpc.enable_http_proxy": 0,
-      // Name sent in the handshake. It is not checked, but the default may be an IP address, which is not allowed
-      // there.
+      // Server name in the handshake. It is not checked, but the default may be an IP address, which TLS forbids there.
       "grpc.ssl_target_name_override": options.serverRole,
       ...KEEPALIVE_OPTIONS,
       ...RECONNECT_OPTIONS,
@@ -65,7 +64,7 @@ export class Link {
     return !this.#isRevoked && ca === made.ca && cert === made.cert && key === made.key;
   }
 
-  /** Tracks a call until it ends, and returns it. */
+  /** Registers a call until it ends, and returns it. */
   begun<Call extends LinkedCall>(call: Call): Call {
     this.#calls.add(call);
     call.once("status", () => {

@@ -25,7 +25,7 @@ import { type Metadata, status } from "@grpc/grpc-js";
 import { decodeStatusDetails, type StatusDetails } from "./google-rpc.js";
 import { ERROR_DOMAIN, OUTCOME_KEY } from "./status-of-error.js";
 
-/** A call that did not end with OK. */
+/** A call that ended with a status other than OK. */
 export interface FailedCall {
   readonly code: status;
   readonly details: string;
@@ -50,7 +50,7 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   PERMISSION_DENIED: PermissionDeniedError,
   UNAUTHENTICATED: UnauthenticatedError,
   RESOURCE_EXHAUSTED: ResourceExhaustedError,
-  // FENCED is missing on purpose: fencing of the server says nothing about this process, which must not step down.
+  // FENCED is not mapped: a server that was fenced must not make this process step down.
   ABORTED: AbortedError,
   TIMEOUT: TimeoutError,
   CANCELLED: CancelledError,
@@ -60,15 +60,18 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
 };
 
 /**
- * grpc-js refuses an oversized message with the same status on both sides; if it was the answer, the work was done.
- * Errors sent by diskmesh servers have a reason and are not of this class.
+ * grpc-js refuses a message above the size limit with the same status on both sides. If the answer was too large, the
+ * work is done. Errors of diskmesh servers have a reason, so they never become this class.
  */
 class MessageTooLongError extends ResourceExhaustedError {
   override readonly name = "ResourceExhaustedError";
   override readonly outcome = "unknown" as const;
 }
 
-/** Nothing was done, because the server is unreachable or another one leads. Another server may be called instead. */
+/**
+ * The call had no effect, because the server was unreachable or another server leads. The caller may use another
+ * server.
+ */
 export class ServedElsewhereError extends UnavailableError {
   override readonly name = "UnavailableError";
 
@@ -77,7 +80,7 @@ export class ServedElsewhereError extends UnavailableError {
     details: ErrorDetails,
     /** Address of the leader; empty when the server did not name one or was not reached. */
     readonly leaderAddress: string,
-    /** True when a server answered. */
+    /** True when the server answered the call. */
     readonly answered: boolean,
   ) {
     super(message, details);
@@ -85,20 +88,20 @@ export class ServedElsewhereError extends UnavailableError {
 }
 
 /**
- * grpc-js reports a stream that the server refused (e.g. because of the connection's age) in one of two ways. Since
- * Node 26 the pending write may fail before the stream closes.
+ * Texts with which grpc-js reports a stream that the server refused, e.g. because of the connection's age. Since Node
+ * 26 the pending write may fail before the stream closes, which changes the text.
  */
 const STREAM_REFUSED = [
   "Stream refused by server",
   "Write error: Stream closed with error code NGHTTP2_REFUSED_STREAM",
 ];
 
-/** HTTP/2 guarantees that nothing was done and that the same call may be repeated. */
+/** HTTP/2 guarantees that a refused stream had no effect, so the call may be repeated. */
 export class StreamRefusedError extends UnavailableError {
   override readonly name = "UnavailableError";
 }
 
-/** Classes for answers without a reason of ours: from grpc-js, a proxy, or another implementation. */
+/** Classes for statuses without a diskmesh reason: from grpc-js, a proxy, or another implementation. */
 const CLASSES_BY_CODE: Partial<Record<status, ErrorClass>> = {
   [status.INVALID_ARGUMENT]: InvalidArgumentError,
   [status.OUT_OF_RANGE]: InvalidArgumentError,
@@ -123,8 +126,8 @@ export function errorOfStatus(failed: FailedCall): DomainError {
   const text = `${failed.method} at ${failed.address}: ${said}`;
   const known = CLASSES_BY_CODE[failed.code];
   if (known) return new known(text, at);
-  // UNAVAILABLE: the connection was never established, or was lost with the request on it. INTERNAL, UNKNOWN and
-  // DATA_LOSS: a bug or a broken stream, after which anything may have happened.
+  // UNAVAILABLE: the connection was never established, or it broke during the call. INTERNAL, UNKNOWN and DATA_LOSS: a
+  // bug or a broken stream. The effect is then unknown.
   if (STREAM_REFUSED.includes(failed.details)) return new StreamRefusedError(text, at);
   if (!failed.sent) return new ServedElsewhereError(text, at, "", false);
   return new UnavailableError(text, { ...at, outcome: "unknown" });
@@ -136,7 +139,7 @@ function errorOfAnswer(
   reason: string,
   metadata: Readonly<Record<string, string>>,
 ): DomainError {
-  // The address of this server's leader is dropped, because it is meaningless to the callers of its caller.
+  // The leader's address is dropped, because callers of this process cannot use it.
   const { [OUTCOME_KEY]: outcome, [LEADER_ADDRESS]: leaderAddress, ...about } = metadata;
   const details: ErrorDetails = {
     about,
@@ -144,15 +147,15 @@ function errorOfAnswer(
   };
   const known = CLASSES[reason];
   if (known) return new known(failed.details, details);
-  // A special case of a general error, e.g. VM_NOT_FOUND of NOT_FOUND, keeps its reason and passes it on.
+  // A more specific reason, e.g. VM_NOT_FOUND with NOT_FOUND, is kept.
   const general = failed.code === status.RESOURCE_EXHAUSTED ? ResourceExhaustedError : CLASSES_BY_CODE[failed.code];
   if (general) {
     const error = new general(failed.details, details);
-    // A reason of a later version, which this table lacks, counts as the general one.
+    // A reason of a later version that this table lacks is treated like the class's default.
     const isKnown = isReason(reason) && status[REASONS[reason].code] === failed.code;
     return isKnown ? Object.defineProperty(error, "reason", { value: reason }) : error;
   }
-  // The server itself reported UNAVAILABLE or FENCED, and it states when its outcome is unknown.
+  // The server itself sent the error, and states explicitly when the outcome is unknown.
   const said = failed.code === status.UNAVAILABLE && outcome !== "unknown";
   if (said && (leaderAddress !== undefined || reason === FENCED))
     return new ServedElsewhereError(failed.details, details, leaderAddress ?? "", true);
@@ -166,7 +169,7 @@ function answerOf(metadata: Metadata): StatusDetails | undefined {
     const answer = decodeStatusDetails(bytes);
     return answer.errorInfo?.domain === ERROR_DOMAIN ? answer : undefined;
   } catch {
-    // Another implementation's details are ignored; the code and text suffice.
+    // Undecodable details of other implementations are ignored; code and text suffice.
     return undefined;
   }
 }

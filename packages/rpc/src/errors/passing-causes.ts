@@ -1,6 +1,9 @@
 import { CancelledError, DiskFullError, type DomainError, UnavailableError } from "@diskmesh/domain";
 
-/** System errors that pass by themselves or after an operator has acted, with the text for callers. */
+/**
+ * System errors that end without a change of the request, possibly after an operator has acted, with the text for
+ * callers.
+ */
 const OF_THE_SYSTEM: Readonly<Record<string, string>> = {
   EMFILE: "the process has no descriptors left",
   ENFILE: "the machine has no descriptors left",
@@ -24,7 +27,7 @@ const NO_ROOM: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 const DATABASE = "the database cannot be reached, or refuses for now";
 const NATS = "NATS cannot be reached, or does not answer";
 
-/** Errors of the MongoDB and NATS drivers that are no bugs, by name, with the text for callers. */
+/** Errors of the MongoDB and NATS drivers that are no bugs, by class name, with the text for callers. */
 const OF_DRIVERS: Readonly<Record<string, string>> = {
   MongoNetworkError: DATABASE,
   MongoNetworkTimeoutError: DATABASE,
@@ -47,10 +50,9 @@ const OF_DRIVERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the error to report for a thrown value that is neither of the domain nor a bug: a shortage, or an unreachable
- * dependency. Undefined for everything else. It is the fallback for errors that no code handled more precisely, and
- * keeps them from becoming INTERNAL, which would stop callers from retrying. The text is our own, because that of the
- * thrown error may hold anything.
+ * Returns the error to report for a thrown system or driver error: a shortage, or an unreachable dependency. Returns
+ * undefined for domain errors and bugs. A fallback for errors that no code handled more precisely: as INTERNAL they
+ * would stop callers from retrying. The text is a fixed one, because the original may contain secrets.
  */
 export function passingCause(thrown: unknown, requestId: string): DomainError | undefined {
   if (!(thrown instanceof Error)) return undefined;

@@ -14,7 +14,7 @@ const MAX_MESSAGE_LENGTH = 2048;
 const MAX_ABOUT_ENTRIES = 16;
 const MAX_ABOUT_LENGTH = 256;
 
-/** RetryInfo of an UNAVAILABLE whose delay nobody knows better: the least that a new leader or a new connection takes. */
+/** Retry delay of an UNAVAILABLE error that has none: the minimum time to elect a leader or reconnect. */
 const RETRY_UNAVAILABLE_MS = 200;
 
 export interface GrpcStatus {
@@ -24,9 +24,8 @@ export interface GrpcStatus {
 }
 
 /**
- * Returns the status to send for anything that was thrown. A value that is not of the domain is a shortage or a bug.
- * The text of a bug may hold anything, so the client gets only the request id, under which the log has the rest. Errors
- * that pass never become INTERNAL or UNKNOWN.
+ * Returns the status to send for a thrown value. For a bug the client gets only the request id, which finds the details
+ * in the log, because the message may contain secrets. Transient errors never become INTERNAL or UNKNOWN.
  */
 export function statusOfError(raised: unknown, requestId: string): GrpcStatus {
   const thrown = raised instanceof DomainError ? raised : passingCause(raised, requestId);
@@ -63,7 +62,7 @@ function aboutOf(error: DomainError): Record<string, string> {
   return about;
 }
 
-// grpc-js percent-encodes the message with encodeURI, which throws on half a surrogate pair.
+// grpc-js percent-encodes the message with encodeURI, which throws for an unpaired surrogate.
 function wellFormed(text: string, maxLength: number): string {
   return Buffer.from(text.slice(0, maxLength), "utf8").toString("utf8");
 }

@@ -11,7 +11,7 @@ import protobuf, { type ReflectionObject, type Root } from "protobufjs";
 
 const { Enum, Namespace, Service, Type } = protobuf;
 
-/** Returns the comments of all elements of .proto files that were parsed with comments, by full name. */
+/** Returns the comments of all elements of .proto files by full name. The files must have been parsed with comments. */
 export function commentsOf(root: Root): ReadonlyMap<string, string> {
   const comments = new Map<string, string>();
   const note = (name: string, comment: string | null | undefined): void => {
@@ -29,13 +29,13 @@ export function commentsOf(root: Root): ReadonlyMap<string, string> {
   return comments;
 }
 
-/** Paths of elements within their parent's descriptor: field numbers of descriptor.proto. */
+/** Field numbers of descriptor.proto, which form the paths of elements within their parent's descriptor. */
 const IN_FILE = { messageType: 4, enumType: 5, service: 6 };
 const IN_MESSAGE = { field: 2, nestedType: 3, enumType: 4, oneofDecl: 8 };
 const IN_ENUM = { value: 2 };
 const IN_SERVICE = { method: 2 };
 
-/** Returns the source info from which tools show the comments of a file, and its elements in source order. */
+/** Returns the source info of a file, from which tools print comments and the order of elements. */
 export function sourceCodeInfo(file: FileDescriptorProto, comments: ReadonlyMap<string, string>): SourceCodeInfo {
   const location: SourceCodeInfo["location"] = [];
   const say = (path: number[], name: string): void => {

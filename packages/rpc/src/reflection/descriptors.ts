@@ -9,8 +9,8 @@ import type { PackageDefinition } from "@grpc/proto-loader";
 import { sourceCodeInfo } from "./descriptor-comments.js";
 
 /**
- * Returns complete file descriptors of files loaded by proto-loader. It leaves type names relative and the import list
- * empty, which protoc's tools accept but others (grpcurl, buf) do not, and it has no comments.
+ * Returns complete file descriptors of files loaded by proto-loader. proto-loader leaves type names relative and
+ * imports empty, which protoc accepts but grpcurl and buf do not, and drops comments.
  */
 export function completeDescriptors(loaded: PackageDefinition, comments: ReadonlyMap<string, string>): Buffer[] {
   const files = new Map<string, FileDescriptorProto>();
@@ -29,7 +29,7 @@ export function completeDescriptors(loaded: PackageDefinition, comments: Readonl
   return [...files.values()].map((file) => Buffer.from(toBinary(FileDescriptorProtoSchema, file)));
 }
 
-/** Names the message of a map field after the field, as required: `labels_by_id` and `LabelsByIdEntry`. */
+/** Names the entry message of a map field after the field, as protoc requires: `labels_by_id` and `LabelsByIdEntry`. */
 function nameMapEntries(message: DescriptorProto): void {
   for (const nested of message.nestedType) {
     nameMapEntries(nested);
@@ -73,7 +73,7 @@ function complete(file: FileDescriptorProto, fileOfType: ReadonlyMap<string, str
   };
   const completeMessage = (scope: string, message: DescriptorProto): void => {
     const name = `${scope}.${message.name}`;
-    // An optional field has a synthetic oneof, which tools must not show.
+    // proto-loader adds a synthetic oneof for each optional field, which tools would print.
     const oneofs = new Set(message.oneofDecl.map((oneof) => oneof.name));
     for (const field of message.field) if (oneofs.has(`_${field.name}`)) field.proto3Optional = true;
     completeFields(name, message.field);

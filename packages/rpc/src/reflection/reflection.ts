@@ -20,12 +20,12 @@ const PATHS = [
 ];
 
 type RawCall = ServerDuplexStream<Buffer, Buffer>;
-/** Handlers of the reflection library by path; they take messages instead of bytes. */
+/** Handlers of the reflection library by path. They take decoded messages. */
 type Methods = ReadonlyMap<string, MethodDefinition<unknown, unknown> & { handle(call: EventEmitter): void }>;
 
 /**
- * Server reflection of some services, from the .proto files of a folder. The files are read at the first call, because
- * parsing and completing them takes as long as the rest of a service's start and most processes are never asked.
+ * Server reflection from the .proto files of a folder. The files are read at the first call: parsing takes as long as
+ * the rest of a service's start, and most processes never get such a call.
  */
 export class Reflection {
   #methods: Promise<Methods> | undefined;
@@ -36,7 +36,7 @@ export class Reflection {
     private readonly services: readonly string[],
   ) {}
 
-  /** Throws InvalidArgumentError when the folder holds no .proto files. */
+  /** Throws InvalidArgumentError when the folder contains no .proto files. */
   static async of(protoFolder: string, services: readonly string[]): Promise<Reflection> {
     const files = (await readdir(protoFolder, { recursive: true })).filter((file) => file.endsWith(".proto")).sort();
     if (files.length === 0) throw new InvalidArgumentError(`the proto folder ${protoFolder} holds no .proto files`);
@@ -69,7 +69,7 @@ export class Reflection {
         try {
           messages.emit("data", method.requestDeserialize(bytes));
         } catch (error) {
-          // The library itself never throws; it answers unknown names.
+          // The library never throws, also for unknown names, so a throw is a decoding error.
           const text = `the request of ${path} cannot be decoded: ${messageOf(error)}`;
           call.emit("error", statusOfError(new InvalidArgumentError(text, { about: { method: path } }), "none"));
         }
@@ -99,7 +99,7 @@ export class Reflection {
   }
 }
 
-/** Runs in a worker thread, because the half second of processor time would block all other calls. */
+/** Runs in a worker thread, because it takes half a second of processor time, which would block all calls. */
 async function loadDescriptors(work: DescriptorsWork): Promise<Buffer[]> {
   const thread = new Worker(new URL("./descriptors-thread.js", import.meta.url), { workerData: work });
   const [descriptors] = (await once(thread, "message")) as [Uint8Array[]];

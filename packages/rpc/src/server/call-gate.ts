@@ -50,13 +50,13 @@ export interface RpcFailure {
   readonly changes: boolean;
   /** Undefined for a stream of requests, or when the request was not decoded. */
   readonly request: unknown;
-  /** The thrown value. With INTERNAL the client got nothing of it. */
+  /** The thrown value. For INTERNAL, the client does not get it. */
   readonly error: unknown;
-  /** True for a bug, false for an error that the caller was told. */
+  /** True for a bug; false for an error that the client received. */
   readonly unexpected: boolean;
 }
 
-/** Facts about a method that admission needs. */
+/** Properties of a method that decide about admission. */
 export interface GatedMethod {
   readonly path: string;
   readonly roles: ReadonlySet<Role>;
@@ -82,23 +82,20 @@ export interface AdmittedCall {
 const RETRY_WHEN_FULL_MS = 200;
 
 /**
- * Turns of the event loop until an answer is sent: grpc-js ends an answer, with its trailers, in the turn after the one
- * in which it begins it.
+ * Turns of the event loop until an answer is sent. grpc-js ends an answer with its trailers one turn after it begins
+ * it.
  */
 const TURNS_UNTIL_ANSWERED = 2;
 
-/** Streams reserved for each share that must always be served. */
+/** Streams reserved for each group of calls except "others". */
 const RESERVED_STREAMS = 32;
 
-/** Roles with many peers. Each other role is one service without a limit of its own. */
+/** Roles with many peers, each of which has a limit. The other roles have one peer each, without a limit of its own. */
 const BOUNDED_ROLES: ReadonlySet<Role> = new Set([...OPERATOR_ROLES, "disk-agent", "vm-agent", "nats"]);
 
 const READS = /\/(?:Get|List|Watch|Explain)(?:[A-Z]\w*)?$/;
 
-/**
- * Returns the share of a call. Calls of a registry to agents are orders; calls of agents other than data streams are
- * reports.
- */
+/** Returns the group of a call. Calls of a registry to agents are orders; unary calls of agents are reports. */
 function shareOf({ role }: Identity, method: GatedMethod): Share {
   if (role === "disk-registry") return "orders";
   if (role === "disk-agent" && !method.streams) return "reports";
@@ -158,7 +155,7 @@ export class CallGate {
         error,
         unexpected: !(error instanceof DomainError) && passingCause(error, requestId) === undefined,
       };
-      // Runs in the call's context, so that the log line names the trace.
+      // Runs in the call's trace context, so that the log line contains the trace id.
       context.with(traced.context, () => report(() => this.onError(failure)));
       endCall(traced, answer.code, error instanceof Error ? error : new Error(messageOf(error)));
       fail(answer);
@@ -182,7 +179,7 @@ export class CallGate {
         sendFailure,
       });
       this.#enter(active, method);
-      // grpc-js itself enforces a deadline that the client sent.
+      // grpc-js enforces only deadlines that the client sent; other deadlines need a timer here.
       if (deadlineAtMs !== deadlineSentBy(call) && deadlineAtMs !== Number.POSITIVE_INFINITY)
         active.startTimer(deadlineAtMs - nowMs);
       this.#active.set(active, method);
@@ -207,11 +204,11 @@ export class CallGate {
     const stopping = new UnavailableError("the server is stopping; whether the call took effect is not known", {
       outcome: "unknown",
     });
-    // Streams such as watches never end by themselves, so waiting for them would only slow every stop.
+    // Streams are ended first, because watches never end by themselves.
     for (const [active, method] of this.#active) if (method.streams) active.abort(stopping);
     await this.#empty(this.limits.drainTimeoutMs);
     for (const active of this.#active.keys()) active.abort(stopping);
-    // All changes are logged by then.
+    // Changes are logged within these turns.
     for (let turn = 0; turn < TURNS_UNTIL_ANSWERED; turn++) await nextTurn();
   }
 
@@ -279,8 +276,7 @@ export class CallGate {
     const durationMs = performance.now() - traced.startedMs;
     const change = { method: path, identity, durationMs, requestId, request, response };
     const tell = (): void => context.with(traced.context, () => report(() => this.onChange(change)));
-    // Runs after the answer, because writing a log line takes a third as long as a minimal call and the caller need not
-    // wait for it.
+    // Logged after the answer, because a log line costs a third of a minimal call and the client need not wait for it.
     afterTurns(TURNS_UNTIL_ANSWERED, tell);
   }
 }

@@ -5,14 +5,14 @@ export type ConnectionLimits = Pick<
   "maxConnections" | "maxConnectionsPerAddress" | "maxHandshakes" | "maxHandshakesPerAddress"
 >;
 
-/** Quota of connections and concurrent TLS handshakes, in all and by address. */
+/** Limits of connections and concurrent TLS handshakes, in total and per address. */
 export class ConnectionRoom {
   readonly #connections = new CountByAddress();
   readonly #handshakes = new CountByAddress();
 
   constructor(private readonly limits: ConnectionLimits) {}
 
-  /** Counts a new connection. When a limit is reached, returns its name and counts nothing. */
+  /** Counts a new connection, or returns the reached limit without counting it. */
   enter(address: string): keyof ConnectionLimits | undefined {
     const { maxConnections, maxConnectionsPerAddress } = this.limits;
     if (this.#connections.all >= maxConnections) return "maxConnections";
@@ -21,7 +21,7 @@ export class ConnectionRoom {
     return undefined;
   }
 
-  /** Returns the limit that keeps a handshake with that address from beginning now. */
+  /** Returns the limit that delays a handshake with this address; undefined when it may begin. */
   handshakeLimit(address: string): keyof ConnectionLimits | undefined {
     const { maxHandshakes, maxHandshakesPerAddress } = this.limits;
     if (this.#handshakes.all >= maxHandshakes) return "maxHandshakes";

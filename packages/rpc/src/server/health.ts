@@ -21,7 +21,7 @@ type Watch = Call & {
 /** Undefined means unknown: not checked yet, or not checkable now. */
 export type Healthy = boolean | undefined;
 
-/** Trailer of a health answer with the reason why a part does not serve. */
+/** Trailer of a health answer with the reason why a part is not serving. */
 const WHY_TRAILER = "diskmesh-why";
 const MAX_WHY_LENGTH = 500;
 
@@ -70,7 +70,7 @@ function statusOf(healthy: Healthy): ServingStatus {
   return healthy ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
 }
 
-/** Replaces all but printable ASCII, which is all that a trailer may hold. */
+/** Replaces all characters but printable ASCII, because a trailer can hold no others. */
 function trailerOf(why: string | undefined): Metadata {
   const trailer = new Metadata();
   if (why) trailer.set(WHY_TRAILER, why.replace(/[^ -~]/g, "?").slice(0, MAX_WHY_LENGTH));

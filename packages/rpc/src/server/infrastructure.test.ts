@@ -21,7 +21,7 @@ const run = promisify(execFile);
 /** Generous, because the machine may be busy. */
 const PATIENCE_MS = 60_000;
 
-/** Every method refuses with its own name in the text, so that tests can tell methods apart. */
+/** Handlers that refuse every call with the method's name, so that tests can tell methods apart. */
 function refusingHandlers<Definition extends ServiceDefinition>(definition: Definition): Handlers<Definition> {
   const names = Object.keys(definition.methods);
   return Object.fromEntries(
@@ -43,7 +43,8 @@ describe("health and reflection", () => {
   function grpcurl(...args: string[]): Promise<{ stdout: string; stderr: string }> {
     const { caFile, certFile, keyFile } = files("operator");
     const tls = ["-cacert", caFile, "-cert", certFile, "-key", keyFile];
-    // The server's name is not a host name. grpcurl checks host names, so it is given one that the certificate has.
+    // grpcurl checks host names, and the certificate has none for this address, so it is given a name of the
+    // certificate.
     const options = args.filter((arg) => arg.startsWith("-") || arg.startsWith("{"));
     const words = args.filter((arg) => !options.includes(arg));
     return run("grpcurl", [...tls, "-authority", "localhost", ...options, address(), ...words], {

@@ -12,8 +12,8 @@ import { HEALTH_SERVICE, Health, type Healthy } from "./health.js";
 import type { OnHeard } from "./serve.js";
 
 /**
- * Health and reflection. Open to every caller and exempt from the limit of concurrent calls, so that a full server can
- * report that. A caller with one stream too many loses its oldest.
+ * Health and reflection services. Open to every caller and exempt from the limit of concurrent calls, so that a full
+ * server can report its state. A caller with too many streams loses its oldest.
  */
 export class Infrastructure {
   readonly #health = new Health();
@@ -42,7 +42,7 @@ export class Infrastructure {
     this.#health.set("", ready, why);
   }
 
-  /** Sets the health of one part of the process, which health checks request by name. */
+  /** Sets the health of a named part of the process. Health checks request it by that name. */
   setHealth(part: string, healthy: Healthy, why?: string): void {
     this.#health.set(part, healthy, why);
   }

@@ -2,7 +2,7 @@ import type { Role } from "@diskmesh/domain";
 import type { Handlers, ServiceDefinition } from "../call/definition.js";
 import type { RpcServer } from "./server.js";
 
-/** Handler of a method that also receives its service's context. */
+/** A handler with the service's context as an additional first parameter. */
 export type Serve<Context, Handler> = Handler extends (...args: infer Args) => infer Answer
   ? (context: Context, ...args: Args) => Answer
   : never;
@@ -26,8 +26,8 @@ export function allowChange<Serving>(roles: readonly Role[], serve: Serving): Of
 }
 
 /**
- * Adds a service from one list of its methods. `current` is called with each call and throws while this process does
- * not serve, because each term of leadership has another context.
+ * Registers a service from one table of its methods. `current` is called with each call, because each term of
+ * leadership has its own context; it throws while this process does not serve.
  */
 export function offer<Context, Definition extends ServiceDefinition>(
   server: Pick<RpcServer, "addService">,

@@ -53,7 +53,9 @@ describe("connections", () => {
   });
 });
 
-/** Returns the number of HTTP/2 bytes that a server sends to a silent client, up to the first ones or the end. */
+/**
+ * Returns the number of bytes that the server sends to a silent client before the client sends any, or before the end.
+ */
 async function firstBytes(bench: Bench, name: string): Promise<number> {
   const socket = bench.connectAs(name);
   const length = await new Promise<number>((resolve) => {

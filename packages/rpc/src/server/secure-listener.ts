@@ -16,7 +16,7 @@ export interface ListenAddress {
 export interface RefusedConnection {
   readonly remoteAddress: string;
   readonly reason: string;
-  /** Identity that the certificate names, whichever authority issued it; absent without a certificate or identity. */
+  /** Identity in the certificate, even if an unknown authority signed it; absent without a certificate or identity. */
   readonly claimed?: Identity;
   /** Set when the TLS handshake failed. A misconfigured client retries endlessly, so its failures are logged once. */
   readonly isHandshake?: true;
@@ -26,10 +26,10 @@ export interface SecureListenerOptions {
   /** TLS files of the server, read anew at each handshake. */
   readonly tls: CurrentTls;
   readonly limits: ConnectionLimits & Pick<RpcServerLimits, "handshakeTimeoutMs">;
-  /** Takes over a connection whose peer has an identity of ours. */
+  /** Takes over a connection whose peer was identified. */
   readonly onConnection: (socket: TLSSocket) => void;
   readonly onRefused: (refused: RefusedConnection) => void;
-  /** Returns the reason when no connection may be accepted now. */
+  /** Returns the reason when no connection may be accepted now, e.g. a shortage of descriptors. */
   readonly shortage: () => string | undefined;
 }
 
@@ -37,22 +37,23 @@ export interface SecureListenerOptions {
 interface Handshake {
   readonly address: string;
   readonly endpoints: string;
-  /** Value of `#looks` at the start. */
+  /** Value of `#looks` when the handshake began. */
   readonly look: number;
 }
 
 const LOOK_INTERVAL_MS = 500;
 /**
- * Age in looks after which a handshake may be closed for a waiting one; between willing peers it takes milliseconds.
+ * Age, in sweeps (`#looks`), from which a handshake may be closed to begin a waiting one. A handshake between
+ * cooperating peers takes milliseconds.
  */
 const MIN_HANGING_LOOKS = 10;
-/** Limit of handshakes closed per look for waiting ones, because all may be genuine and merely slow among thousands. */
+/** Maximum number of handshakes closed per sweep for waiting ones, because all may be genuine and merely slow. */
 const MAX_CUT_PER_LOOK = 50;
 
 /**
- * Accepts TLS connections and passes on only those whose certificate is of our authority and names an identity of
- * diskmesh, because HTTP/2 is much more code to expose. Handshakes beyond the limit are queued, round robin by address:
- * when thousands connect at once, the ones begun finish soon and none is wasted.
+ * Accepts TLS connections, and passes on only those with a certificate of our authority that names an identity. HTTP/2
+ * code is thus not exposed to others. Handshakes beyond the limit are queued, round robin by address: when thousands
+ * connect at once, the handshakes that have begun end quickly instead of all timing out.
  */
 export class SecureListener {
   readonly #acceptor: Server;
@@ -62,23 +63,26 @@ export class SecureListener {
   readonly #waiting = new Map<string, Set<Socket>>();
   /** Handshakes under way, oldest first. */
   readonly #handshakes = new Map<Socket, Handshake>();
-  /** Later connections by endpoints that were reused before the end of the earlier connection was reported. */
+  /** Connections whose remote endpoint was reused before the close of the earlier connection was reported. */
   readonly #byEndpoints = new Map<string, Socket>();
   readonly #admitted = new Map<TLSSocket, Caller>();
-  /** Time is counted in looks, so that stalls of a busy process do not count. */
+  /**
+   * Number of sweeps so far. Timeouts count sweeps instead of milliseconds, so that stalls of the event loop do not
+   * count.
+   */
   #looks = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: SecureListenerOptions) {
     const { ca, cert, key } = options.tls.material;
     this.#room = new ConnectionRoom(options.limits);
-    // A certificate of another authority is refused in `#admit`, where its name can be logged.
+    // `rejectUnauthorized` is false, because `#admit` refuses certificates of other authorities and logs their names.
     const asked = { requestCert: true, rejectUnauthorized: false, ALPNProtocols: ["h2"] };
     this.#tls = createTlsServer({ ca, cert, key, ...asked });
     this.#tls.on("secureConnection", (socket) => this.#admit(socket));
     this.#tls.on("tlsClientError", (error, socket) => this.#handshakeFailed(error, socket));
     options.tls.onChange(() => this.#takeUp());
-    // Waiting connections are not read; their data stays in the kernel.
+    // Waiting connections are paused; their data stays in the kernel.
     this.#acceptor = createServer({ pauseOnConnect: true }, (socket) => this.#accept(socket));
   }
 
@@ -89,7 +93,7 @@ export class SecureListener {
       this.#acceptor.once("error", (error) => reject(cannotListen(host, port, error)));
       this.#acceptor.listen({ host, port }, resolve);
     });
-    // Failing to accept a connection, e.g. for lack of kernel memory, must not end the process.
+    // A failed accept, e.g. for lack of kernel memory, must not end the process.
     this.#acceptor.on("error", (error) => this.options.onRefused({ remoteAddress: "", reason: messageOf(error) }));
     return (this.#acceptor.address() as AddressInfo).port;
   }
@@ -155,7 +159,7 @@ export class SecureListener {
     }
   }
 
-  /** Closes hanging handshakes, as many as others wait for places. */
+  /** Closes hanging handshakes, as many as there are waiting connections. */
   #cutForWaiting(): void {
     const inLine = [...this.#waiting.values()].reduce((sum, line) => sum + line.size, 0);
     let waiting = Math.min(MAX_CUT_PER_LOOK, inLine);
@@ -173,7 +177,7 @@ export class SecureListener {
     socket.destroy();
   }
 
-  /** Applies the new TLS files to further handshakes. Open connections stay unless their peer is revoked. */
+  /** Applies changed TLS files to later handshakes. Open connections stay unless their peer is revoked. */
   #takeUp(): void {
     const { ca, cert, key } = this.options.tls.material;
     this.#tls.setSecureContext({ ca, cert, key });
@@ -211,8 +215,7 @@ export class SecureListener {
   }
 
   #handshakeFailed(error: NodeJS.ErrnoException, socket: TLSSocket): void {
-    // Other errors are not logged: connections closed here were logged already, and clients that disconnect are
-    // harmless.
+    // Other errors are not logged: either this code closed the connection and logged that, or the client disconnected.
     if (!error.code?.startsWith("ERR_SSL_")) return;
     const reason = `the handshake failed: ${transportWords(messageOf(error))}`;
     this.options.onRefused({ remoteAddress: socket.remoteAddress ?? "", reason, isHandshake: true });
@@ -237,7 +240,7 @@ export class SecureListener {
     if (this.#waiting.size > 0) this.#beginWaiting();
   }
 
-  /** Closes handshakes that exceed the timeout, also those whose peer sends a byte now and then. */
+  /** Closes handshakes that exceed the timeout, even when their peers send a byte from time to time. */
   #look(): void {
     this.#looks += 1;
     const allowed = Math.ceil(this.options.limits.handshakeTimeoutMs / LOOK_INTERVAL_MS);

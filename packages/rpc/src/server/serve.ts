@@ -18,12 +18,15 @@ type ServerStreamHandler = (request: unknown, call: CallContext) => AsyncIterabl
 type ClientStreamHandler = (requests: AsyncIterable<unknown>, call: CallContext) => Promise<unknown>;
 type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
 
-/** Placeholder for an undecodable request until the caller is known to have permission to see the reason. */
+/**
+ * Stands for an undecodable request until the caller's permission is checked, because only a permitted caller gets the
+ * reason.
+ */
 class Undecodable {
   constructor(readonly error: unknown) {}
 }
 
-/** Wraps a generated decoder, whose exceptions grpc-js would report as INTERNAL. */
+/** Wraps a generated decoder, because grpc-js would report its exceptions as INTERNAL. */
 export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buffer) => unknown {
   return (bytes) => {
     try {
@@ -34,7 +37,7 @@ export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buf
   };
 }
 
-/** Returns the only request of a call, and adds its subject to the span. */
+/** Returns the decoded request of a call, and adds its object to the span. */
 function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: string): unknown {
   const only = decoded(request, path);
   active.request = only;
@@ -54,7 +57,7 @@ function decoded(request: unknown, path: string): unknown {
 interface ServedMethod extends GatedMethod {
   readonly requestStream: boolean;
   readonly responseStream: boolean;
-  /** Called here rather than by grpc-js, which would not log an answer that cannot be encoded. */
+  /** Encodes a response. Not left to grpc-js, which would not log a response that cannot be encoded. */
   readonly encode: (response: unknown) => Buffer;
 }
 
@@ -109,7 +112,9 @@ function serveClientStream(
   };
 }
 
-/** Runs the handler of an admitted call and calls back with the encoded answer, unless the call has failed before. */
+/**
+ * Runs the handler of an admitted call, and calls back with the encoded answer unless the call has failed meanwhile.
+ */
 async function answerOnce(
   admitted: AdmittedCall,
   method: ServedMethod,
@@ -199,7 +204,7 @@ async function answerStream(
   }
 }
 
-/** Resolves when the stream accepts further writes, or none are possible any more. */
+/** Resolves when the stream accepts further writes or has ended. */
 function writable(stream: ResponseStream): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
@@ -225,19 +230,18 @@ async function* requestsOf(
   onHeard: OnHeard,
 ): AsyncGenerator<unknown> {
   try {
-    // destroyOnReturn is false because destroying a bidirectional call would end its responses, too.
+    // With destroyOnReturn, an early return would destroy the stream and end its responses, too.
     for await (const request of stream.iterator({ destroyOnReturn: false })) {
       onHeard(stream);
       active.touch();
       yield decoded(request, method.path);
     }
-    // Node ends a stream before it resets it, so the requests of a cancelled call end first and the cancellation is
-    // known two turns of the event loop later. Without the wait a handler would take half of the requests for all of
-    // them.
+    // Node ends a stream before it resets it, so the requests of a cancelled call end two turns before the cancellation
+    // is reported. Without the wait, the handler would take a part of the requests for all of them.
     for (let turn = 0; turn < TURNS_UNTIL_CANCELLED; turn++) await nextTurn();
     if (active.aborted) throw active.aborted;
   } catch (error) {
-    // A cancelled call destroys its stream; the handler gets the abort reason instead of the error of an early close.
+    // The abort reason is thrown instead of the error of a destroyed stream.
     throw active.aborted ?? error;
   }
 }

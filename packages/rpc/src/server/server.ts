@@ -26,7 +26,7 @@ export interface RpcServerOptions {
   readonly onRefused?: (refused: RefusedConnection) => void;
   /** Returns the reason when no further connection may be accepted now, e.g. a shortage of descriptors. */
   readonly shortage?: () => string | undefined;
-  /** Called when a stream broke the code that serves streams, for the log; the process continues. */
+  /** Called when serving a stream threw an error, for the log; the process continues. */
   readonly onBrokenStream?: (error: unknown) => void;
 }
 
@@ -35,7 +35,7 @@ export type AllowedRoles<Definition extends ServiceDefinition> =
   | readonly Role[]
   | { readonly [Name in keyof Definition["methods"]]: readonly Role[] };
 
-// Time for the failures of calls that outlasted the drain to be sent before connections are closed.
+// Time for sending the errors of calls that outlasted the drain before connections are closed.
 const LAST_ANSWERS_MS = 200;
 
 /**
@@ -57,8 +57,8 @@ export class RpcServer {
     this.#server = new Server({
       "grpc.max_receive_message_length": limits.maxMessageBytes,
       "grpc.max_send_message_length": limits.maxMessageBytes,
-      // Above the limit of calls, so that the admission control answers, yet bounded, because a stream uses memory
-      // before its request is complete.
+      // Above the limit of calls, so that admission control refuses calls with a reason. Bounded, because a stream uses
+      // memory before its request is complete.
       "grpc.max_concurrent_streams": limits.maxConcurrentCalls * 2 + 100,
       "grpc.enable_channelz": 0,
       "grpc.max_connection_age_ms": limits.maxConnectionAgeMs,
@@ -69,7 +69,7 @@ export class RpcServer {
       onOpened: (stream) => this.#silent.opened(stream, callerOfStream(stream).name),
       onBroken: options.onBrokenStream ?? (() => {}),
     });
-    // TLS ends in the listener, before grpc-js gets a connection.
+    // The listener terminates TLS before grpc-js gets a connection.
     this.#connections = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
     this.#silent = new SilentStreams(limits);
     this.#gate = new CallGate(limits, options.onError ?? (() => {}), options.onChange ?? (() => {}));
@@ -138,7 +138,7 @@ export class RpcServer {
     if (this.#drained === undefined) this.#infrastructure.setServing(serving, ready, why);
   }
 
-  /** Sets the health of a named part of the process beside its services; undefined means unknown. */
+  /** Sets the health of a named part of the process besides its services; undefined means unknown. */
   setHealth(part: string, healthy: Healthy, why?: string): void {
     this.#infrastructure.setHealth(part, healthy, why);
   }

@@ -9,8 +9,8 @@ export interface SilenceLimits {
 }
 
 /**
- * Open streams whose first message has not arrived completely. Until then no handler and no limit on calls counts them,
- * yet each uses memory. Time is counted in looks, so that stalls of a busy process do not count against a stream.
+ * Open streams whose first message is incomplete. No call limit counts them yet, but each uses memory. Timeouts count
+ * sweeps (`#looks`), so that stalls of the event loop do not count.
  */
 export class SilentStreams {
   /** Streams in the order in which they were opened. */
@@ -43,8 +43,8 @@ export class SilentStreams {
   }
 
   /**
-   * Ends the peer's oldest silent stream, but none that was opened since the last look: many calls at once are normal,
-   * and their messages arrive within the turn.
+   * Ends the peer's oldest silent stream that was opened before the last sweep. Newer ones stay: many calls at once are
+   * normal, and their messages arrive within the turn.
    */
   #makeRoom(peer: string): void {
     for (const [stream, opened] of this.#streams) {
@@ -76,7 +76,10 @@ interface Opened {
   readonly look: number;
 }
 
-/** Answers a stream with a status. The message must need no percent-encoding. */
+/**
+ * Answers a stream with a status. grpc requires a percent-encoded message, so `message` must be plain ASCII without
+ * "%".
+ */
 function refuse(stream: ServerHttp2Stream, code: status, message: string): void {
   if (stream.destroyed || stream.closed) return;
   if (!stream.headersSent)

@@ -65,7 +65,7 @@ export const NoteService = {
 
 export type NoteHandlers = Handlers<typeof NoteService>;
 
-/** Echoes requests: once, `count` times, joined, and one by one. */
+/** Handlers that echo requests: unary, `count` times, all joined, and one by one. */
 const echoHandlers: NoteHandlers = {
   get: async (request) => request,
   async *list(request) {
@@ -87,7 +87,7 @@ const echoHandlers: NoteHandlers = {
 export class Bench {
   readonly folder = mkdtempSync(join(tmpdir(), "dm-rpc-"));
   readonly failures: RpcFailure[] = [];
-  /** Texts of requests that may have changed something, in the order in which they were reported. */
+  /** Texts of requests of changing methods, in the order in which onChange reported them. */
   readonly changes: string[] = [];
   readonly refused: RefusedConnection[] = [];
   readonly #closers: (() => unknown)[] = [];
@@ -197,7 +197,7 @@ export interface RawAnswer {
   readonly message: string;
 }
 
-/** A client without grpc-js, which can send data that grpc-js would not. */
+/** A raw HTTP/2 client for data that grpc-js would not send. */
 export function rawClient(bench: Bench, name: string) {
   const files = bench.files(name);
   const session = connectHttp2(`https://127.0.0.1:${bench.port}`, {
@@ -236,7 +236,7 @@ function framed(message: Buffer): Buffer {
   return Buffer.concat([head, message]);
 }
 
-/** Repeats the attempt until it does not throw, and returns its result. */
+/** Repeats an attempt until it does not throw; returns its result. */
 export async function eventually<Result>(attempt: () => Promise<Result>, withinMs = 120_000): Promise<Result> {
   const untilMs = performance.now() + withinMs;
   for (;;) {
