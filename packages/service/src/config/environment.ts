@@ -7,11 +7,13 @@ import { fileKeyOf, pathText, peel } from "./schema.js";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** An environment variable that sets a key. */
+/** An environment variable that sets a config key. */
 export interface Variable {
   readonly name: string;
   readonly key: ConfigKey;
-  /** Key that the value is stored under. The variable for a secret's file has another path than its key. */
+  /**
+   * Path of the config value that the variable sets. Differs from the key's path for the variable of a secret's file.
+   */
   readonly path: readonly string[];
 }
 
@@ -51,7 +53,7 @@ export function overridden(content: unknown, service: string, schema: z.core.$Zo
     if (text === undefined || !name.startsWith(prefix) || OF_KUBERNETES.test(name.slice(prefix.length))) continue;
     const variable = variables.get(name);
     if (variable === undefined) {
-      // The common prefix is removed, because it makes all names look similar.
+      // Only the part after the prefix is compared: the common prefix makes all names look similar.
       const known = [...variables.keys()].map((each) => each.slice(prefix.length));
       const nearest = nearestOf(name.slice(prefix.length, 200), known);
       problems.push(`${name}: no key has this variable; ${nearest ? `did you mean ${prefix}${nearest}?` : "unset it"}`);
@@ -77,11 +79,11 @@ function meantBy({ name, key, path }: Variable, text: string): unknown {
 }
 
 function put(content: unknown, [first = "", ...rest]: readonly string[], value: unknown): unknown {
-  // Any other value stays, and is reported by the schema.
+  // A value that is no mapping stays, so that the schema reports it.
   if (content !== undefined && content !== null && !isMapping(content)) return content;
   const within = { ...content };
   if (rest.length > 0) return { ...within, [first]: put(within[first], rest, value) };
-  // A secret's form in the environment replaces the other form in the file.
+  // A variable sets a secret as a value or as the path of its file. Either form replaces both in the config file.
   delete within[fileKeyOf(first)];
   if (first.endsWith("File")) delete within[first.slice(0, -"File".length)];
   return { ...within, [first]: value };

@@ -6,7 +6,7 @@ import { isSecretAt, schemasTo } from "./places.js";
 import { fileKeyOf, pathText, peel, shapeOf } from "./schema.js";
 import { UNREADABLE } from "./secret-files.js";
 
-/** Maximum problems reported. More mean that the file is no config, and suggestions for each would take time. */
+/** Maximum number of reported problems. A file with more is no config, and a suggestion for each would take long. */
 const MAX_PROBLEMS = 50;
 
 /** Describes each problem of a config; the texts contain no value that may be secret. */
@@ -53,7 +53,7 @@ class Described {
       return `this key is missing; it takes: ${type}${orFile}`;
     }
     if (issue.code === "custom") return issue.message;
-    // A text in place of a config may be a key file given by mistake.
+    // Not quoted: a plain text in place of a whole config may be a key file given by mistake.
     const isHidden = (path.length === 0 && typeof issue.input === "string") || isSecretAt(this.schema, path);
     const given = isHidden ? "this" : shown(issue.input);
     if (issue.code === "invalid_type" || issue.code === "invalid_union" || issue.code === "invalid_value")
@@ -72,7 +72,7 @@ class Described {
     return `${place.slice(0, 200)}: this key is not known; ${nearest ? `did you mean ${nearest}?` : "remove it"}`;
   }
 
-  /** The key may have been moved, or is one level too high or too low. */
+  /** Returns a hint when the key exists elsewhere in the config, e.g. one level higher or lower. */
   #elsewhere(name: string): string | undefined {
     const keys = new Map(keysOf(this.schema).map(({ path }) => [path.at(-1) ?? "", path]));
     const found = keys.get(nearestOf(name, keys.keys()) ?? "");

@@ -9,11 +9,11 @@ export interface ConfigKey {
   readonly type: string;
   /** Empty when there is none. */
   readonly unit: string;
-  /** The key is required wherever its parent is given. */
+  /** True when the key is required wherever its parent is given. */
   readonly isRequired: boolean;
   /** Undefined when there is none. */
   readonly defaultValue: unknown;
-  /** The key contains further keys, and has no value of its own. */
+  /** True for a key that contains further keys and has no value of its own. */
   readonly isGroup: boolean;
   readonly facts: KeyFacts;
   readonly schema: z.core.$ZodType;
@@ -80,7 +80,7 @@ export function typeOf(schema: z.core.$ZodType, facts: KeyFacts = {}): string {
 /** Returns the type as plain text without Markdown. */
 export const plainType = (type: string): string => type.replaceAll("`", "");
 
-/** Larger limits are the machine's, not the key's. */
+/** Limits from here on come from Node's timers, not from the key, and are not shown. */
 const LARGEST_TIMER_MS = 2_147_483_647;
 
 function numberType(schema: z.ZodNumber): string {

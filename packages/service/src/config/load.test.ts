@@ -22,7 +22,7 @@ listen: { host: 127.0.0.1, port: 7030 }
 tls: { caFile: certs/ca.pem, certFile: ../cert.pem, keyFile: /etc/key.pem }
 `;
 
-/** A list of ten lists of ten lists, and so on. */
+/** YAML aliases that expand to a list of lists of lists, ten entries each. */
 const BOMB = ["b", "c", "d", "e"].reduce((text, name, index) => {
   const former = "abcd"[index];
   return `${text}${name}: &${name} [${Array(10).fill(`*${former}`).join(", ")}]\n`;

@@ -19,7 +19,7 @@ export interface ConfigSource {
 
 export interface LoadedConfig<Config> {
   readonly config: Config;
-  /** Problems that somebody should fix, although nothing fails because of them. */
+  /** Problems that do not prevent the start, but that somebody should fix. */
   readonly warnings: readonly string[];
 }
 
@@ -82,7 +82,7 @@ function openSecrets(
   return warnings;
 }
 
-/** Checks the files of each valid part of the config, whatever is wrong elsewhere. */
+/** Checks the files that valid parts of the config name, even when other parts are wrong. */
 function wrongFiles(schema: z.ZodType, content: unknown): string[] {
   const problems: string[] = [];
   for (const { path, schema: given, value } of placesIn(schema, content)) {

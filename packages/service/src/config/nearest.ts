@@ -1,4 +1,4 @@
-/** Returns the name that was most likely meant: a typing error, or the same words in another order. */
+/** Returns the name that the user most likely meant: one with a typing error or with its words in another order. */
 export function nearestOf(name: string, names: Iterable<string>): string | undefined {
   let best: string | undefined;
   let bestScore = 0;
@@ -17,7 +17,7 @@ function likeness(one: string, other: string): number {
   const otherWords = new Set(wordsOf(other));
   const shared = [...words].filter((word) => otherWords.has(word)).length;
   const byWords = shared / Math.max(words.size, otherWords.size, 1);
-  // One common word of two is mostly chance, such as "size" or "timeout".
+  // With two words each, one common word such as "size" or "timeout" is mostly chance.
   return Math.max(byLetters >= 0.7 ? byLetters : 0, byWords > 0.5 ? byWords : 0);
 }
 
@@ -27,7 +27,7 @@ const wordsOf = (name: string): string[] =>
     .filter((word) => word !== "")
     .map((word) => word.toLowerCase());
 
-/** Returns the number of letters to insert, delete, change or swap with their neighbour. */
+/** Returns the number of letters to insert, delete, change or swap with a neighbour. */
 function distance(a: string, b: string): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, index) => index)];
   for (let i = 1; i <= a.length; i++) {

@@ -2,7 +2,8 @@ import { resolve } from "node:path";
 import * as z from "zod";
 import { withFacts } from "./schema.js";
 
-// Folder of the file being parsed. A module variable, because zod has no parse context; parsing is synchronous.
+// Folder of the config file that is being parsed. A module variable, because zod has no parse context; parsing is
+// synchronous.
 let configFolder: string | undefined;
 
 /**

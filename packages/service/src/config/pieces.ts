@@ -61,7 +61,7 @@ export const tlsConfig = withFacts(
   { checkFiles: (files: TlsFiles) => problemsOfTlsFiles(files, Date.now()) },
 );
 
-/** A certificate and its private key, for callers that need another one than that of `tls`. */
+/** A certificate and its private key, for an API that needs another certificate than that of `tls`. */
 export const keyPairConfig = withFacts(
   z.strictObject({
     certFile: pathConfig.describe("PEM: the certificate."),
@@ -116,7 +116,10 @@ export function leaseTimes({ leaseTimeMs }: { readonly leaseTimeMs: number }) {
   return { safeTimeMs: 0.8 * leaseTimeMs, renewIntervalMs: 0.2 * leaseTimeMs };
 }
 
-/** A default database name would be shared with every other service that names none. */
+/**
+ * Returns false for a database URL without a database name: its default database would be shared with every other
+ * service that names none.
+ */
 function namesDatabase(storage: string): boolean {
   if (!/^mongodb(\+srv)?:\/\//i.test(storage)) return true;
   const [beforeOptions = ""] = storage.split("?");
@@ -130,7 +133,7 @@ interface LeaderConfig {
   readonly tablet: { readonly storage: string };
 }
 
-/** Refuses a config whose standbys would redirect callers to an unreachable address such as 0.0.0.0. */
+/** Refuses a config whose standbys would refer callers to an unreachable address such as 0.0.0.0. */
 export function reachableLeader<Schema extends z.ZodType<LeaderConfig>>(schema: Schema): Schema {
   return schema.refine(
     ({ listen, advertisedAddress, tablet }) =>

@@ -45,7 +45,7 @@ export function withSecretFiles(
   return resolved;
 }
 
-/** Stands for a secret that could not be read; its problem is reported already. */
+/** Placeholder for a secret that could not be read; the problem is reported already. */
 export const UNREADABLE = Symbol("unreadable");
 
 function secretIn(given: unknown, schema: z.core.$ZodType, place: string, { problems, warnings }: Findings): unknown {

@@ -10,7 +10,10 @@ export interface HttpListen {
   readonly port: number;
 }
 
-/** Maximum connections; clients of health and metrics are near and brief, and any others are disconnected. */
+/**
+ * Maximum number of connections. Clients of health checks and metrics need few of them briefly; connections beyond the
+ * limit are closed.
+ */
 const MAX_CONNECTIONS = 64;
 const REQUEST_TIMEOUT_MS = 5_000;
 const LIMITS = {

@@ -9,7 +9,7 @@ const DAY_MS = 86_400_000;
 describe("CertificateWatch", () => {
   it("logs the end once a day from 30 days before, and reports the process not ready at the end", async () => {
     const nowMs = Date.now();
-    // Not a whole number of days, because a check may run exactly when 30 are left.
+    // Not a whole number of days: a check that runs exactly 30 days before the end could go either way.
     const tls = { endsAtMs: nowMs + 33 * DAY_MS - 1_000 };
     const lines: string[] = [];
     const note = (_fields: object, text: string) => lines.push(text);

@@ -28,7 +28,7 @@ export class CertificateWatch {
   readonly #stop = new AbortController();
   readonly #endObserving: () => void;
   #toldAtMs = Number.NEGATIVE_INFINITY;
-  /** The end that was reported. */
+  /** Expiry of the certificate for which onEnded was called. */
   #endedAtMs: number | undefined;
 
   constructor(options: CertificateWatchOptions) {
@@ -48,12 +48,12 @@ export class CertificateWatch {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       const leftMs = this.#look();
-      // An ended certificate may be renewed at any time.
+      // Checks an expired certificate often, because it may be renewed at any time.
       await clock.sleep(leftMs > 0 ? Math.min(LOOK_INTERVAL_MS, leftMs) : RENEWED_INTERVAL_MS, signal).catch(() => {});
     }
   }
 
-  /** Returns the remaining time in milliseconds. */
+  /** Logs the state of the certificate, and returns its remaining time in milliseconds. */
   #look(): number {
     const { tls, clock } = this.#options;
     const { endsAtMs } = tls;

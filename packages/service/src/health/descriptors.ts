@@ -3,8 +3,8 @@ import type { Logger } from "@diskmesh/domain";
 
 const LOOK_INTERVAL_MS = 1_000;
 /**
- * Minimum time between two counts, at any rate of connections, because a count reads a folder with an entry for each
- * descriptor.
+ * Minimum time between two counts of the open descriptors. A count reads a folder with one entry per descriptor, so it
+ * must not run for each connection.
  */
 const MIN_COUNT_INTERVAL_MS = 100;
 
@@ -39,7 +39,7 @@ export class Descriptors {
   /** Called before each new connection; returns why it must be refused. */
   shortage(): string | undefined {
     if (!Number.isFinite(this.#limit)) return undefined;
-    // An upper bound of connections since the last count avoids most counts.
+    // Each connection is counted as one descriptor. This upper bound makes a real count unnecessary most of the time.
     this.#used += 1;
     if (this.#used > this.#allowed && performance.now() - this.#countedAtMs >= MIN_COUNT_INTERVAL_MS) this.#look();
     return this.#used > this.#allowed

@@ -1,11 +1,11 @@
 import type { Logger } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/domain";
 
-/** A dependency of a process, by the name that health checks use. */
+/** A dependency of a process, by its name in health checks. */
 export type Need = "certificate" | "leader" | "database" | "nats" | "dispatcher" | "registered";
 
 interface NeedState {
-  /** Undefined when nothing checks it, as for a standby's connections. */
+  /** Undefined when nothing checks the dependency, e.g. connections of a standby. */
   readonly met: boolean | undefined;
   readonly why: string;
   /** Wall clock time of the last change. */
@@ -14,15 +14,15 @@ interface NeedState {
 
 /** State of a process as reported over gRPC and HTTP. */
 export interface ReadinessReport {
-  /** The process serves, and has all its needs. */
+  /** True when the process serves and all its dependencies are available. */
   readonly ready: boolean;
-  /** The process answers its own services, possibly without some of its needs. */
+  /** True when the process answers calls of its services, possibly without some dependencies. */
   readonly serving: boolean;
-  /** Missing needs with reasons; empty when ready. */
+  /** Missing dependencies with reasons; empty when ready. */
   readonly why: string;
   /** Address of the leader that this process stands by for; undefined when it does not stand by. */
   readonly standsByFor: string | undefined;
-  /** Time of the takeover, unless the leader's lease is renewed before. */
+  /** Time of the takeover, unless the leader renews its lease before. */
   readonly takesOverAtMs: number | undefined;
   readonly needs: ReadonlyMap<Need, NeedState>;
 }
@@ -35,12 +35,12 @@ export interface ReadinessOptions {
 const NOT_YET = { met: false, why: "not yet" } as const;
 const NOBODY_LOOKS = { met: undefined, why: "" } as const;
 
-/** Tracks whether a process has its needs. Each loss is one log line, and so is its end. */
+/** Tracks the dependencies of a process. Logs one line for each loss and one for each recovery. */
 export class Readiness {
   readonly #log: Logger;
   readonly #needs: Map<Need, NeedState>;
   readonly #listeners: ((report: ReadinessReport) => void)[] = [];
-  /** Losses in the log. A process that has just started lacks everything, which is not logged. */
+  /** Dependencies whose loss was logged. The missing dependencies of a process that has just started are not logged. */
   readonly #lost = new Set<Need>();
   #serving = false;
   #standsByFor: string | undefined;
@@ -76,7 +76,7 @@ export class Readiness {
     this.#log.warn({ need, why }, `readiness condition lost: ${need} (${why})`);
   }
 
-  /** Forgets a need that nothing checks any more. */
+  /** Stops tracking a dependency that nothing checks any more. */
   forget(need: Need): void {
     this.#set(need, NOBODY_LOOKS);
   }
@@ -109,7 +109,10 @@ export class Readiness {
     };
   }
 
-  /** Returns whether the need was met before and is no longer. Needs that the process does not have are ignored. */
+  /**
+   * Sets a state; returns true when the dependency was available before and is missing now. Ignores dependencies that
+   * the process does not have.
+   */
   #set(need: Need, state: Omit<NeedState, "sinceMs">): boolean {
     const before = this.#needs.get(need);
     if (before === undefined || (before.met === state.met && before.why === state.why)) return false;

@@ -5,13 +5,13 @@ import { LeaderHealth } from "../health/leader-health.js";
 import { Readiness } from "../health/readiness.js";
 import { Leadership, type Term } from "./leadership.js";
 
-/** A service on a folder, whose terms the test begins and ends. */
+/** A service with a folder; the test begins and ends its terms. */
 class Scene {
   readonly clock = new ManualClock();
   readonly aborted: string[] = [];
   readonly failures: unknown[] = [];
   readonly readiness = new Readiness({ needs: ["leader", "database"], log: silentLogger });
-  /** A term begins when this is undefined. */
+  /** Error that prevents a term; undefined lets it begin. */
   refusal: DomainError | undefined;
   endTerm: (reason: Error) => void = () => {};
   readonly leadership = new Leadership<string>({

@@ -18,7 +18,7 @@ export interface Term<Context> {
   readonly context: Context;
   /** Resolves with the reason when this process may no longer lead. */
   readonly lost: Promise<Error>;
-  /** Throws while another process may already lead, as far as this one knows. */
+  /** Throws unless this process still holds the lease, as far as its clock can tell. */
   readonly checkMayAct: () => void;
 }
 
@@ -66,8 +66,8 @@ export interface LeadershipOptions<Context> {
 const BACKOFF = { minDelayMs: 200, maxDelayMs: 5_000 };
 
 /**
- * Leads whenever this process may. At the end of a term, drops all its state and stands by again. Without space to
- * write it serves nothing, and leads again once there is some.
+ * Leads whenever this process may. At the end of a term it drops all its state and stands by again. When the disk is
+ * full it serves nothing until there is space again.
  */
 export class Leadership<Context> {
   readonly #options: LeadershipOptions<Context>;
@@ -75,7 +75,7 @@ export class Leadership<Context> {
   #context: Context | undefined;
   /** Undefined before another leader is known, and again while this process takes over. */
   #leaderAddress: string | undefined;
-  /** Reason why this process serves nothing while no other can; it retries. */
+  /** Reason why this process does not serve although no other process leads; it retries. */
   #trouble: DiskFullError | undefined;
   #running: Promise<void> | undefined;
   /** Scope of the running or ending term. */
@@ -110,14 +110,14 @@ export class Leadership<Context> {
         started = true;
         resolve();
       };
-      // A stop may come before either.
+      // A stop may come before this process leads or stands by; the promise then resolves, too.
       this.#running = this.#run(onStarted).then(resolve, (error: unknown) =>
         started ? this.#options.onFailure(error) : reject(error),
       );
     });
   }
 
-  /** Cause of `close`'s wait. */
+  /** Resource that `close` waits for. */
   get waitsFor(): string {
     return this.#scope?.waitsFor ?? "";
   }
@@ -157,7 +157,10 @@ export class Leadership<Context> {
     }
   }
 
-  /** Before the first term or standby an operator is present, so errors are reported instead of retried. */
+  /**
+   * Returns true when the error is worth a retry. Errors before the first term or standby are reported instead, because
+   * an operator is watching the start.
+   */
   #mayTryAgain(error: unknown, started: boolean): boolean {
     if (error instanceof DiskFullError) return started;
     const passes = error instanceof DomainError && error.retryable;
@@ -207,7 +210,7 @@ export class Leadership<Context> {
     this.#context = undefined;
     this.#leaderAddress = undefined;
     health.endsLeading(reason === undefined ? "the process stops" : `it leads no more: ${messageOf(reason)}`);
-    // The calls may have had an effect already, and will not complete.
+    // These calls may have had an effect, and nothing will complete them.
     const why = reason instanceof DiskFullError ? ` (${reason.message})` : "";
     server.abortCalls(
       new UnavailableError(`this ${service} leads no more${why}; whether the call took effect is not known`, {

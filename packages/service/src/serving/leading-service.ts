@@ -17,17 +17,19 @@ export interface LeadingServiceConfig extends RpcServerConfig {
 export interface LeadingService<Context> {
   /** Name in messages, e.g. "disk-registry". */
   readonly service: string;
-  /** Name of the state's database for messages, in which another process can lead meanwhile; undefined for a folder. */
+  /**
+   * Name of the state's database, for messages. Undefined for a folder, with which no other process can lead meanwhile.
+   */
   readonly databaseName: string | undefined;
   /** `current` throws UnavailableError while this process does not lead. */
   readonly addServices: (server: RpcServer, current: () => Context, readiness: Readiness) => void;
   /** Waits until this process may lead, then builds the context that serves at `address`. */
   readonly lead: (scope: Lifecycle, waiting: Waiting, address: string, readiness: Readiness) => Promise<Term<Context>>;
-  /** Opens further APIs beside gRPC, before this process leads or stands by. Resources added here are stopped first. */
+  /** Opens APIs besides gRPC before this process leads or stands by. Resources added here are stopped first. */
   readonly openFaces?: () => Promise<void>;
   /** Called for every refused connection, in addition to the log. */
   readonly onRefused?: (refused: RefusedConnection) => void;
-  /** Needs of a leader beside its lease and its database. */
+  /** Dependencies of a leader besides its lease and database. */
   readonly needs?: readonly Need[];
   /** Limits of its gRPC server; the defaults of all services when absent. */
   readonly rpcLimits?: RpcServerLimits;
@@ -41,8 +43,8 @@ export async function startLeadingService<Context>(
   { service, databaseName, addServices, lead, openFaces, onRefused, needs = [], rpcLimits }: LeadingService<Context>,
 ): Promise<void> {
   const readiness = new Readiness({ needs: ["certificate", "leader", "database", ...needs], log });
-  // A process whose clients reject its certificate must not lead: another process can take the lease as soon as it is
-  // released.
+  // A process whose clients reject its certificate must not lead. It fails, which releases the lease for another
+  // process.
   const onCertificateEnded = (error: Error): void => lifecycle.fail(error);
   const server = await createRpcServer(lifecycle, config, log, readiness, {
     onCertificateEnded,

@@ -17,7 +17,7 @@ export class Lifecycle {
     return this.#stopping.signal;
   }
 
-  /** Resource that a stop waits for now, and its own cause for waiting if it has one. */
+  /** Name of the resource that a stop waits for, and the reason that the resource itself gives. */
   get waitsFor(): string {
     if (this.#waitsFor === undefined) return "a resource that is starting";
     const { name, resource } = this.#waitsFor;
@@ -25,7 +25,7 @@ export class Lifecycle {
     return inner ? `${name} (${inner})` : name;
   }
 
-  /** First argument of `fail`. */
+  /** Set once `fail` was called, with its argument. */
   get failure(): { readonly error: unknown } | undefined {
     return this.#failure;
   }

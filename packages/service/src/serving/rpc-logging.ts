@@ -25,11 +25,11 @@ const AUDIT = { audit: "call" } as const;
 
 function logChange(log: Logger, { method, identity, requestId, durationMs, request, response }: RpcChange): void {
   const { result, task } = (response ?? {}) as { readonly result?: unknown; readonly task?: unknown };
-  // Result within a successful answer: the code of a CMS action, or the started task.
+  // Result code of a successful answer: the code of a CMS action, or the id of the started task.
   const code = fieldOf(result, "code");
   const taskId = fieldOf(task, "taskId");
-  // The fields are constant and undefined ones are not written, because building the object by spreads took as long as
-  // the rest of the line.
+  // All fields are listed, with undefined for absent ones, because spreading objects took as long as the rest of the
+  // line.
   const fields = {
     audit: AUDIT.audit,
     method,
@@ -64,7 +64,7 @@ function logFailure(log: Logger, limit: LineLimit, failure: RpcFailure): void {
   const fields = { ...aboutFields(error), ...rest, ...ofChange, caller, durationMs: rounded(durationMs) };
   const text = "gRPC call failed";
   if (unexpected) log.error({ ...fields, error }, text);
-  // Thousands of callers that look for the leader cause these errors at a standby.
+  // Logged at debug level: thousands of callers that search for the leader get this error from a standby.
   else if (isOfStandby) log.debug(fields, text);
   else if (failure.status === "UNAVAILABLE" || failure.status === "RESOURCE_EXHAUSTED")
     log.warn({ ...fields, error: (error as Error).message }, text);
@@ -75,14 +75,14 @@ function reasonOf(error: unknown): string {
   return error instanceof DomainError ? error.reason : "INTERNAL";
 }
 
-/** Returns the things that an error is about under their log field names: `disk_id` on the wire is `diskId` here. */
+/** Returns the error's affected objects with their log field names: `disk_id` on the wire is `diskId` in the log. */
 function aboutFields(error: unknown): Record<string, string> {
   if (!(error instanceof DomainError)) return {};
   const camelCase = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
   return Object.fromEntries(Object.entries(error.about).map(([name, value]) => [camelCase(name), value]));
 }
 
-/** A repeated failure of a handshake for the same reason is logged again after this time. */
+/** Time after which a handshake that fails again for the same reason is logged again. */
 const SAME_HANDSHAKE_MS = 600_000;
 const MAX_HANDSHAKES_REMEMBERED = 1_000;
 
@@ -103,7 +103,7 @@ function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
       return;
     }
     if (isHandshake) {
-      // Only logged handshakes are remembered; a suppressed one is logged when it comes again.
+      // Only logged handshakes are remembered, so a suppressed one is logged at its next attempt.
       if (handshakes.size >= MAX_HANDSHAKES_REMEMBERED) handshakes.clear();
       handshakes.set(key, nowMs);
     }

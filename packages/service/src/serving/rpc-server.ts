@@ -17,10 +17,7 @@ export interface RpcServerConfig {
   readonly health?: { readonly listen: HttpListen } | undefined;
 }
 
-/**
- * Descriptors that new connections must not use, so that stores, files and outgoing connections keep working under
- * thousands of connections.
- */
+/** Descriptors that new connections must not use. They are kept for stores, files and outgoing connections. */
 const RESERVED_DESCRIPTORS = 64;
 
 /** Name of the health check for free descriptors. */
@@ -85,7 +82,7 @@ export async function createRpcServer(
   return server;
 }
 
-/** The server as a whole has the same status as "ready"; a standby is healthy. */
+/** The whole server's status is that of "ready", but a standby counts as healthy. */
 function tellHealth(server: RpcServer, { ready, serving, why, standsByFor, needs }: ReadinessReport): void {
   server.setServing(serving, ready, why);
   server.setHealth("ready", ready, why);

@@ -48,7 +48,7 @@ describe("runService", () => {
     readonly message: string;
     readonly error?: { readonly stack: string };
   }
-  // Every line is a log line: nothing else is written to standard error.
+  // Parses every line of standard error as a log line.
   const linesOf = (err: string[]): Line[] =>
     err
       .join("")
@@ -198,7 +198,7 @@ describe("runService", () => {
   });
 
   describe("with its log on a full disk", () => {
-    // Every write to the log fails as on a full disk.
+    // Makes every write to the log fail as on a full disk.
     function startWithFullLog(config: object): ReturnType<typeof start> {
       const full = openSync("/dev/full", "w");
       try {
@@ -229,7 +229,7 @@ describe("runService", () => {
       const file = join(folder, "sample.log");
       const config = join(folder, "sample.yaml");
       writeFileSync(config, JSON.stringify({ behaviour: "log" }));
-      // The file is limited to 50 KiB; truncating it frees space again.
+      // `ulimit -f` limits the file to 50 KiB; truncating the file frees space again.
       const script = `trap '' XFSZ; ulimit -f 100; exec "$0" "$@" 2>> ${file}`;
       const child = spawn("/bin/sh", ["-c", script, process.execPath, SAMPLE, "--config", config]);
       children.add(child);

@@ -14,13 +14,13 @@ import { Reload } from "./reload.js";
 /** Builds and starts a service. Resources added to the lifecycle are stopped in reverse order, also when it throws. */
 export type StartService<Config> = (lifecycle: Lifecycle, config: Config, log: Logger) => Promise<void>;
 
-/** Exceeds the limits of all parts that stop in turn, and is below the 10 s after which Docker kills a container. */
+/** Longer than the stop limits of all resources together, and below the 10 s after which Docker kills a container. */
 const STOP_TIMEOUT_MS = 4_500;
-/** A longer stop logs its cause. */
+/** A stop that takes longer than this logs the resource that it waits for. */
 const TELL_AFTER_MS = 1_000;
 
 /**
- * Runs a service process until it is told to stop. SIGTERM or SIGINT stops it cleanly, a second signal at once; SIGHUP
+ * Runs a service process until a signal stops it. SIGTERM or SIGINT stops it cleanly, a second signal at once; SIGHUP
  * reloads its config. Never returns: it exits the process with one of EXIT_CODES.
  */
 export async function runService<Schema extends z.ZodType<ServiceConfig>>(
@@ -55,7 +55,7 @@ function load<Schema extends z.ZodType>(name: string, schema: Schema, file: stri
   return loadConfig(schema, { service: name, file, env: process.env });
 }
 
-/** Answers a query of the command line without starting the service. */
+/** Answers a command line such as `--help` without starting the service. */
 function answer(name: string, schema: z.ZodType, command: Exclude<Command, { readonly does: "run" }>): never {
   // The reader may close the pipe early.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
@@ -97,7 +97,7 @@ async function runWith<Config extends ServiceConfig>(
   });
   const started = start(lifecycle, config, log).then(
     () => undefined,
-    // An error of an interrupted start is no failure.
+    // An error of a start that a stop interrupted is no failure.
     (error: unknown) => (lifecycle.stopping.aborted ? undefined : { error }),
   );
   const failure = await Promise.race([started, stopRequested.then(() => undefined)]);
@@ -121,7 +121,7 @@ async function runWith<Config extends ServiceConfig>(
   process.exit(EXIT_CODES.stopped);
 }
 
-/** An interrupted start may add resources while it ends, which are stopped as well. */
+/** Waits for an interrupted start, because it may still add resources that must be stopped. */
 async function stopEverything(lifecycle: Lifecycle, started: Promise<unknown>): Promise<void> {
   await lifecycle.stopAll();
   await started;
@@ -157,7 +157,7 @@ async function withinMs(limitMs: number, work: Promise<void>): Promise<boolean> 
   }
 }
 
-/** An operator's problem is logged as a message, a bug with its stack. */
+/** Logs an error that an operator can resolve by its message, and a bug with its stack. */
 function exitWith(name: string, log: ServiceLogger, what: string, error: unknown): never {
   const isKnown = error instanceof DomainError;
   const code = error instanceof ConfigError ? EXIT_CODES.config : isKnown ? EXIT_CODES.failed : EXIT_CODES.bug;

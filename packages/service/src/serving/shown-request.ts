@@ -1,12 +1,15 @@
-/** Fields that name things, or one of a few choices. Any other text may be, or contain, a secret. */
+/** Fields whose texts are logged: names and ids of objects, and enumerations. Other texts may contain secrets. */
 const NAMES =
   /(?:Id|Ids|Cid|Name)$|^(?:name|type|deployment|group|instance|az|rack|pool|state|health|verdict|queue|method|httpMethod|driver|version|path|reason)$/;
-/** Messages that contain such fields. Callers choose the field names in other messages and in maps. */
+/**
+ * Message fields whose subfields are logged. In maps and free-form messages callers choose the field names, so those
+ * are left out.
+ */
 const PARTS = /^(?:selection|options|target|wanted|stamp)$/;
 const MAX_TEXT_LENGTH = 200;
 const MAX_ITEMS = 16;
 
-/** Returns the parts of a request for a log line: numbers, choices, and the named things, without contents. */
+/** Returns the loggable parts of a request: numbers, enumerations, and names of objects. */
 export function shownRequest(request: unknown): Readonly<Record<string, unknown>> | undefined {
   if (typeof request !== "object" || request === null) return undefined;
   const shown: Record<string, unknown> = {};
@@ -29,12 +32,12 @@ function shownValue(name: string, value: unknown): unknown {
   return PARTS.test(name) ? shownRequest(value) : undefined;
 }
 
-/** Detects a oneof in its generated form. */
+/** Returns true for a oneof as ts-proto generates it. */
 function isChoice(value: unknown): value is { readonly $case: string; readonly value: unknown } {
   return typeof value === "object" && value !== null && "$case" in value && typeof value.$case === "string";
 }
 
-/** Reduces messages to the fields that name things. */
+/** Reduces each message of a list to its id. */
 function shownItems(name: string, items: readonly unknown[]): unknown[] | undefined {
   const named = items.flatMap((item) => {
     const text = typeof item === "string" && NAMES.test(name) ? item : idOf(item);

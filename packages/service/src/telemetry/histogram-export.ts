@@ -3,7 +3,7 @@ import { ValueType } from "@opentelemetry/api";
 import { emptyResource } from "@opentelemetry/resources";
 import type { MetricData, MetricProducer } from "@opentelemetry/sdk-metrics";
 
-/** Exports the process's histograms to OpenTelemetry's readers, cumulated from now; `stop` ends the measuring. */
+/** Exports the process's histograms to OpenTelemetry readers, cumulated from now on. `stop` ends the measuring. */
 export function histogramProducer({
   AggregationTemporality,
   DataPointType,
@@ -17,7 +17,7 @@ export function histogramProducer({
       aggregationTemporality: AggregationTemporality.CUMULATIVE,
       dataPointType: DataPointType.HISTOGRAM,
       dataPoints: series.map(({ labels, bounds, counts, count, sum }) => {
-        // Copied, because a reader may use the numbers later.
+        // Copied, because a reader may use the arrays after the histogram has changed.
         const buckets = { boundaries: [...bounds], counts: [...counts] };
         return { startTime, endTime, attributes: labels, value: { buckets, count, sum } };
       }),

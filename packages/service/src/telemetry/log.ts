@@ -13,7 +13,8 @@ import type { LogLevel } from "../config/service-config.js";
 
 const BACKLOG_SIZE_BYTES = 1024 * 1024;
 
-// A second safeguard below the rule that no code logs secrets. In JSON, a quote and a colon follow only a name.
+// Redacts by field name in case code logs a secret by mistake. In JSON text a quote and a colon follow only a field
+// name.
 const SECRET_FIELD = new RegExp(`"(?:${SECRET_NAMES.join("|")})":`);
 
 export interface LoggerOptions {
@@ -31,7 +32,7 @@ export interface LoggerOptions {
 export interface ServiceLogger extends Logger {
   /** Suppresses lines below the level from now on. */
   setLevel(level: LogLevel): void;
-  /** Writes a line at any level: the last one before an unwanted exit. */
+  /** Writes a line regardless of the level. Used for the last line before an unplanned exit. */
   last(fields: object, message: string): void;
 }
 
@@ -49,7 +50,7 @@ export function createLogger(options: LoggerOptions): ServiceLogger {
 
 /** Destination of a log. A full disk must not end the service: lines wait for the next write. */
 class StandardError implements DestinationStream {
-  /** Called with the number of lost lines, once lines can be written again. */
+  /** Called with the number of lost lines once writing works again. */
   onRoom: (lines: number) => void = () => {};
   // Synchronous, so that the last lines before an exit are never lost.
   readonly #output = destination({ fd: 2, sync: true });
@@ -67,7 +68,7 @@ class StandardError implements DestinationStream {
     const fits = this.#waitingBytes === 0 || this.#waitingBytes + line.length <= this.maxBacklogBytes;
     if (!fits) this.#lost++;
     this.#failed = false;
-    // Every write first retries the waiting lines.
+    // sonic-boom retries its waiting lines with every write, even of an empty text.
     this.#output.write(fits ? line : "");
     if (!this.#failed) this.#waitingBytes = 0;
     else if (fits) this.#waitingBytes += line.length;

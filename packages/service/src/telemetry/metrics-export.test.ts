@@ -125,7 +125,7 @@ describe("metrics of a process", () => {
       const oracles = samples.filter((sample) => sample.startsWith("test_oracle"));
       expect(ours.sort()).to.deep.equal(oracles.map((sample) => sample.replace("oracle", "waited")).sort());
       await telemetry?.stop();
-      // Nobody reads the metrics yet.
+      // Recorded while metrics are stopped, so the next start must not export it.
       histogramOf(waited).record(1, { who: "c", how: "badly" });
       metrics.disable();
     }
@@ -176,7 +176,7 @@ describe("metrics of a process", () => {
       incoming.on("end", () => response.end());
     }).listen(port, "127.0.0.1");
     await eventually(() => /service\.name.*test\.ended/s.test(bodies.join("")));
-    // A busy machine may be late with a later export, which is repeated.
+    // On a busy machine an export may be late; exports are repeated.
     await eventually(() => told().length > 1);
     expect(lines[0]?.message).to.match(/^OTLP export of metrics failed/);
     expect(lines[0]?.endpoint).to.match(/^http:\/\/127.0.0.1:\d+/);

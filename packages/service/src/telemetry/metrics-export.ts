@@ -61,8 +61,8 @@ export async function startMetrics(options: TelemetryOptions): Promise<() => Pro
 }
 
 /**
- * Returns delta temporality for gauges, so that one that is no longer read is no longer exported. A cumulative one
- * would continue forever, e.g. that of a former leader.
+ * Returns delta temporality for gauges, so that a gauge that is no longer observed disappears. With cumulative
+ * temporality, e.g. the gauges of a former leader would be exported forever.
  */
 function temporalityIn({ AggregationTemporality, InstrumentType }: typeof import("@opentelemetry/sdk-metrics")) {
   return (type: InstrumentType): AggregationTemporality =>
@@ -101,7 +101,7 @@ async function serveMetrics(
     else
       collect().then(
         ({ resourceMetrics }) => say(200, serializer.serialize(withUnitsInNames(resourceMetrics))),
-        // The process is stopping.
+        // The read fails only while the process is stopping.
         () => say(503, "the metrics cannot be read now\n"),
       );
   };
@@ -110,7 +110,7 @@ async function serveMetrics(
   return server;
 }
 
-/** OpenTelemetry's names have no units; Prometheus's names end with them. */
+/** Appends units to metric names, which Prometheus requires and OpenTelemetry does not. */
 function withUnitsInNames(resourceMetrics: ResourceMetrics): ResourceMetrics {
   const renamed = (metric: MetricData): MetricData => ({
     ...metric,

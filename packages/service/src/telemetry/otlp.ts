@@ -6,7 +6,7 @@ import type { Environment } from "../config/telemetry-options.js";
 
 type Signal = "traces" | "metrics";
 
-/** Timeout of the last export at a stop: an unreachable receiver must not delay the stop. */
+/** Timeout of the last export, because an unreachable receiver must not delay the stop. */
 const LAST_EXPORT_MS = 1_000;
 
 type SpanExporter = tracing.SpanExporter;
@@ -112,7 +112,7 @@ function telling<Exporter extends SpanExporter | PushMetricExporter>(
   return exporter;
 }
 
-/** Waits for the last export for a short time. */
+/** Waits for the last export, at most LAST_EXPORT_MS. */
 export async function briefly(work: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((resolve) => {

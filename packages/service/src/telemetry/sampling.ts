@@ -6,7 +6,7 @@ import type { Environment, SamplingConfig } from "../config/telemetry-options.js
 
 type Sampler = tracing.Sampler;
 
-/** Frequent calls without information: heartbeats and health checks. */
+/** Frequent calls that are not worth a trace: heartbeats and health checks. */
 const HEARTBEATS = /(?:\/Heartbeat|Health\/(?:Check|Watch))$/;
 
 /**

@@ -16,7 +16,7 @@ const optionsOf = (given: Partial<TelemetryOptions>): TelemetryOptions => ({
 });
 
 describe("startTelemetry", () => {
-  // The SDK is large, and a busy machine loads it slowly. Other tests of this process have their own.
+  // The OpenTelemetry API is global, and other tests of this process register their own providers.
   afterEach(() => {
     for (const api of [trace, context, propagation, metrics]) api.disable();
   });

@@ -10,7 +10,7 @@ export interface Telemetry {
   stop(): Promise<void>;
 }
 
-/** Maximum ended spans that wait for a receiver: 8 MiB at 4 KiB each. More are dropped. */
+/** Maximum number of ended spans that wait for export: 8 MiB at 4 KiB each. Further spans are dropped. */
 const MAX_WAITING_SPANS = 2_048;
 const MAX_SPANS_PER_EXPORT = 512;
 
@@ -52,7 +52,7 @@ async function startTraces(options: TelemetryOptions): Promise<() => Promise<voi
   return () => sdk.shutdown();
 }
 
-/** Error texts are the only external text in spans. Must run before the processor that exports. */
+/** Redacts error texts, the only external text in spans. Must be registered before the exporting processor. */
 function redacting(redactor: Redactor): tracing.SpanProcessor {
   return {
     onStart: () => {},

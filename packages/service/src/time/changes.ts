@@ -3,7 +3,7 @@ import type { Clock } from "@diskmesh/domain";
 /** Reason of an abort, because abort() without one creates an error with a stack each time. */
 const FOUND = "there is nothing more to wait for";
 
-/** Remembers a change until it was waited for, so that no change between two checks is missed. */
+/** Records that something changed until `changed` returns, so that a change between two checks is not missed. */
 export class Watch implements Disposable {
   #dirty = false;
   #wake: (() => void) | undefined;
@@ -40,7 +40,7 @@ export class Watch implements Disposable {
   }
 }
 
-/** Wakes those who wait for a key, or watch it, to check it again. */
+/** Notifies waiters and watches of a key that they should check its state again. */
 export class Changes<Key> {
   readonly #watches = new Map<Key, Set<Watch>>();
 
@@ -62,8 +62,8 @@ export class Changes<Key> {
   }
 
   /**
-   * Calls `find` now, and again after each change, until it returns something. Returns undefined after the timeout;
-   * rejects with the signal's reason when it aborts, and with `find`'s error.
+   * Calls `find` now and after each change until it returns a value. Returns undefined after the timeout; rejects with
+   * the signal's reason when it aborts, and with `find`'s error.
    */
   async until<Found>(
     key: Key,
@@ -73,7 +73,7 @@ export class Changes<Key> {
     const { timeoutMs, clock, signal } = options;
     // The watch begins before the first check; otherwise a change in between would be missed.
     using watch = this.watch(key);
-    // The first check mostly succeeds, and then needs no timer.
+    // Mostly the first check succeeds, so no timer is started for it.
     const there = await find();
     if (there !== undefined) return there;
     let isOver = false;

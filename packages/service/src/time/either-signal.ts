@@ -1,7 +1,7 @@
 /**
- * A signal that aborts with the first of its sources, until it is disposed of. Sources that outlive it keep no
- * reference. AbortSignal.any does: while a source lives, Node keeps everything that a listener of the combined signal
- * reaches.
+ * Aborts with the first of its source signals until it is disposed of; then the sources hold no reference to it.
+ * AbortSignal.any would leak: while a source lives, Node keeps everything that listeners of the combined signal
+ * reference.
  */
 export class EitherSignal implements Disposable {
   readonly #controller = new AbortController();

@@ -24,7 +24,7 @@ export interface WorkQueueOptions {
   readonly clock: Clock;
   /** In [0, 1), for jitter. */
   readonly random: () => number;
-  /** Brings one key from its present state nearer to the wanted one. A throw causes a retry. */
+  /** Reconciles one key: changes the actual state toward the desired one. A throw causes a retry. */
   readonly process: (key: string, signal: AbortSignal) => Promise<WorkResult>;
   readonly onFailure?: (failure: WorkFailure) => void;
 }
@@ -32,9 +32,9 @@ export interface WorkQueueOptions {
 interface RunningEntry {
   readonly state: "running";
   attempts: number;
-  /** Enqueued since the run began. */
+  /** True when the key was enqueued again after the run began. */
   again: boolean;
-  /** Set when the run asks for another run after a time. */
+  /** Set when the run asks for another run after this time. */
   retryInMs: number | undefined;
 }
 
@@ -44,24 +44,24 @@ type Entry =
   | RunningEntry;
 
 /**
- * A level-triggered queue. It holds keys, not events: each run reads the key's state anew, and enqueueing a key twice
- * is enqueueing it once.
+ * A level-triggered queue of keys. Each run reads the key's current state, so enqueueing a key twice equals enqueueing
+ * it once.
  *
- * - One run per key at a time; a key that is enqueued while it runs is run once more after.
- * - A run that throws is repeated after a backoff that grows with each failure in a row, or later if the error says
- *   so.
- * - Enqueueing a waiting key runs it at once, because something changed. Its count of failures stays.
+ * - One run per key at a time; a key enqueued during its run runs once more afterwards.
+ * - A run that throws is retried after a backoff that grows with each consecutive failure, or later if the error says
+ * so.
+ * - Enqueueing a waiting key runs it at once, because its state changed. Its failure count stays.
  */
 export class WorkQueue {
   readonly #entries = new Map<string, Entry>();
   readonly #ready: string[] = [];
   readonly #runs = new Set<Promise<void>>();
-  /** Trace of the next run, by key: that of the last traced call that enqueued the key. */
+  /** Trace context of the next run, by key: that of the last traced call that enqueued the key. */
   readonly #traces = new Map<string, Context>();
   readonly #closing = new AbortController();
 
   constructor(private readonly options: WorkQueueOptions) {
-    // Every run listens to this signal, so a listener per run is no leak.
+    // Each run adds a listener to this signal, so many listeners are no leak.
     setMaxListeners(0, this.#closing.signal);
   }
 
@@ -132,7 +132,8 @@ export class WorkQueue {
       if (this.#closing.signal.aborted) return;
       // The run has read nothing yet, so it covers everything enqueued up to here.
       entry.again = false;
-      // Otherwise the run would belong to the trace of whichever run ended before it.
+      // The key's own trace is used, because otherwise the run would belong to the trace of the run that ended before
+      // it.
       const traced = this.#traces.get(key) ?? ROOT_CONTEXT;
       this.#traces.delete(key);
       const result = await context.with(traced, () => this.options.process(key, this.#closing.signal));
@@ -169,7 +170,7 @@ export class WorkQueue {
       if (wait.signal.aborted) return;
       throw error;
     }
-    // The key may have been enqueued, or the queue closed, since the sleep ended.
+    // The key may have been enqueued, or the queue closed, in the turn in which the sleep ended.
     if (!wait.signal.aborted) this.#makeReady(key, attempts);
   }
 
