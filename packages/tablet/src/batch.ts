@@ -1,12 +1,12 @@
 import type { StoredChange } from "./storage.js";
 
-/** Called on each durable commit with its changes and figures. */
+/** Called after each durable commit, with its changes, duration and size. */
 export type CommitListener = (
   changes: readonly StoredChange[],
   commit: { readonly transactions: number; readonly sizeBytes: number; readonly durationMs: number },
 ) => void;
 
-/** Transactions that become durable together. */
+/** Transactions that are committed together. */
 export interface Batch {
   readonly changes: Map<string, StoredChange>;
   sizeBytes: number;
@@ -18,9 +18,7 @@ export interface Batch {
   readonly reject: (reason: Error) => void;
 }
 
-/**
- * Adds changes. The later of two changes of one key wins, and keeps as its previous document that of the earlier one.
- */
+/** Merges changes. Of two changes of one key the later one wins, with the previous document of the earlier one. */
 export function addChanges(added: Map<string, StoredChange>, changes: readonly StoredChange[]): void {
   for (const change of changes) {
     const id = `${change.table}\0${change.key}`;

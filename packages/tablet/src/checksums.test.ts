@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { checksumInAnyOrder, checksumOf } from "./checksums.js";
 
 const sumOf = (document: object) => checksumInAnyOrder("t", "k", { document, version: 1 });
-/** Checksum of JSON.stringify's text; the test's documents have their fields in order of name. */
+/** Returns the checksum of JSON.stringify's text. The test's documents have their fields sorted by name. */
 const sumInOrder = (document: object) => checksumOf("t", "k", 1, JSON.stringify(document));
 
 describe("the checksum of a document in any order", () => {

@@ -1,7 +1,7 @@
 import xxhash from "xxhash-wasm";
 import { fieldNamesOf, isWrittenAsIs } from "./field-names.js";
 
-/** The hash does not protect against forgery. It detects lost, mixed up, damaged and manually edited documents. */
+/** xxHash64 detects lost, mixed up, damaged and manually edited documents; it does not protect against forgery. */
 const { h64 } = await xxhash();
 
 /** A document with its table's shape version. */
@@ -25,27 +25,27 @@ interface TableSum {
 export type StoredSums = Readonly<Record<string, TableSum>>;
 
 /**
- * Returns the checksum of a document. `json` must be JSON.stringify's text, which is the same before and after a
- * storage that keeps texts.
+ * Returns the checksum of a document. `json` must be JSON.stringify's text of the document, whether before storing or
+ * after loading.
  */
 export function checksumOf(table: string, key: string, version: number, json: string): bigint {
   return h64(`${table}\0${key}\0${version}\0${json}`);
 }
 
 /**
- * Returns the checksum independent of the order of the document's fields, because some servers keep fields in the order
- * of an earlier version.
+ * Returns a checksum that does not depend on the order of the document's fields, because some servers keep the field
+ * order of an earlier version of the document.
  */
 export function checksumInAnyOrder(table: string, key: string, { document, version }: Versioned): bigint {
   return checksumOf(table, key, version, textInOrder(document));
 }
 
 /**
- * Cache of order-independent checksums of recently committed documents: a replacement needs the former checksum, and
- * some documents are replaced often.
+ * Caches checksums of recently committed documents, because a replacement needs the former document's checksum and some
+ * documents are replaced often.
  */
 export class KnownChecksums {
-  // Maps are per table. A document needs no key here, because it keeps its key for life and is immutable.
+  // One map per table, keyed by the document object: a document is immutable and never changes its key.
   readonly #byTable = new Map<string, WeakMap<object, bigint>>();
 
   remember(table: string, document: object, checksum: bigint): void {
@@ -63,8 +63,8 @@ export class KnownChecksums {
 }
 
 /**
- * Writes JSON with fields in order of name. Concatenates pieces, because sorting a copy for JSON.stringify takes twice
- * the time.
+ * Writes JSON with sorted field names. Concatenates pieces, because JSON.stringify of a sorted copy takes twice the
+ * time.
  */
 function textInOrder(value: unknown): string {
   if (typeof value === "string") return isWrittenAsIs(value) ? `"${value}"` : JSON.stringify(value);
@@ -72,7 +72,7 @@ function textInOrder(value: unknown): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(textInOrder).join(",")}]`;
   const { sorted } = fieldNamesOf(value);
-  // Stored sums are of JSON.stringify's text.
+  // Stored checksums were computed from JSON.stringify's text, so names that it escapes must be written by it.
   if (sorted === undefined) return JSON.stringify(inOrder(value));
   const fields = value as Readonly<Record<string, unknown>>;
   let text = "";
@@ -87,7 +87,7 @@ function inOrder(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(inOrder);
   const fields = value as Readonly<Record<string, unknown>>;
-  // Without a prototype, "__proto__" is an ordinary name.
+  // An object without a prototype can have a field "__proto__".
   const ordered: Record<string, unknown> = Object.create(null);
   for (const name of Object.keys(fields).sort()) ordered[name] = inOrder(fields[name]);
   return ordered;

@@ -1,10 +1,12 @@
 import { sealDocument } from "./document.js";
 import type { StoredChange } from "./storage.js";
 
-/** Bytes of a change beside its document, with the longest key. */
+/** Size of a change without its document, with the longest possible key. */
 const CHANGE_OVERHEAD_BYTES = 2_048;
 
-/** Groups changes in order so that each group fits one commit. A document above the limit makes a group of its own. */
+/**
+ * Groups changes, in order, into groups that each fit one commit. A document above the limit gets a group of its own.
+ */
 export function* commitSized(
   changes: Iterable<StoredChange>,
   commitSizeBytes: number,

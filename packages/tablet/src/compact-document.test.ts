@@ -15,7 +15,7 @@ function thing(index: number): Thing {
   return { ...(JSON.parse(text) as object), generation: index };
 }
 
-/** Changes a frozen document by rest pattern, as models do. */
+/** Copies a frozen document with a rest pattern, as models do. */
 function changed(document: Thing): Thing {
   const { removed: _, ...rest } = document;
   return { ...rest, generation: document.generation + 1 };

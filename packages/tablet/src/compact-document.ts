@@ -3,9 +3,9 @@ import { fieldNamesOf } from "./field-names.js";
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Returns a frozen copy of plain JSON that takes as little memory as JSON.parse's result. V8 otherwise keeps one
- * description per object, twice the size of a small document, for objects made by a rest pattern from a frozen one or
- * decoded from BSON. Omits undefined properties.
+ * Returns a frozen copy of plain JSON that takes as little memory as JSON.parse's result. For objects made by a rest
+ * pattern or decoded from BSON, V8 keeps a hidden class per object, twice the size of a small document. Omits undefined
+ * properties.
  */
 export function compactDocument<Doc extends object>(document: Doc): Doc {
   return compactObject(document as Fields) as Doc;
@@ -18,7 +18,8 @@ function compact(value: unknown): unknown {
 
 function compactObject(object: Fields): object {
   const { names, template } = fieldNamesOf(object);
-  // Created with all its names, because V8 stores names added later apart, and many of them in a dictionary.
+  // The object is created with all its names, because V8 stores names that are added later separately, and many of them
+  // in a dictionary.
   const made = JSON.parse(template) as Record<string, unknown>;
   for (const name of names) {
     const value = object[name];

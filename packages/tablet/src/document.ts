@@ -1,12 +1,12 @@
 import { fieldNamesOf, textSizeBytes } from "./field-names.js";
 
 /**
- * Limit of a key in UTF-16 units. Some engines have short keys; 512 units take at most 1536 bytes of UTF-8, which fits
- * all of them.
+ * Maximum length of a key in UTF-16 units. 512 units take at most 1536 bytes in UTF-8, which the key limits of all
+ * supported engines permit.
  */
 const KEY_LENGTH_MAX = 512;
 
-/** Nesting limit, which ends the walk of a cyclic document. Stored documents are never nested nearly this deep. */
+/** Maximum nesting, which also ends the walk of a cyclic document. Real documents are far less nested. */
 const NESTING_MAX = 64;
 
 /** Refuses keys that a storage could not return unchanged. */
@@ -17,15 +17,15 @@ export function checkKey(table: string, key: unknown): asserts key is string {
   if (key.length > KEY_LENGTH_MAX) {
     throw new TypeError(`table ${table}: a key of ${key.length} characters; the limit is ${KEY_LENGTH_MAX}`);
   }
-  // UTF-8 maps all lone surrogates to the same bytes, so two such keys would be stored as one.
+  // UTF-8 encodes all unpaired surrogates as the same bytes, so two such keys would be stored as one.
   if (/\p{Surrogate}/u.test(key)) {
     throw new TypeError(`table ${table}: the key ${JSON.stringify(key)} is not well-formed Unicode`);
   }
 }
 
 /**
- * Freezes the document in depth and returns an upper bound of its size in bytes, as JSON, as BSON, or as JSON in BSON.
- * Throws a TypeError that names the place of the first value that a storage would return as something else. Undefined
+ * Freezes the document deeply, and returns an upper bound of its size in bytes in every stored form (JSON, BSON, JSON
+ * in BSON). Throws a TypeError with the place of the first value that a storage would not return unchanged. Undefined
  * properties count as absent.
  */
 export function sealDocument(document: unknown): number {
@@ -50,7 +50,7 @@ function seal(value: unknown, path: string, depthLeft: number): number {
       return textSizeBytes(value) + 5;
     case "number":
       if (!Number.isFinite(value)) throw new TypeError(`${path} is ${value}, which no storage holds`);
-      // The longest number in JSON has 24 characters. The bound avoids printing the number. BSON takes up to 8 bytes.
+      // A number in JSON has at most 24 characters. The bound avoids formatting it. BSON takes up to 8 bytes.
       return Number.isInteger(value) && Math.abs(value) < 1e6 ? 8 : 24;
     case "boolean":
       return 5;
@@ -65,7 +65,7 @@ function seal(value: unknown, path: string, depthLeft: number): number {
 
 function sealArray(array: readonly unknown[], path: string, depthLeft: number): number {
   let sizeBytes = 5;
-  // BSON stores the index of each item.
+  // BSON stores the index with each item.
   for (let i = 0; i < array.length; i++) sizeBytes += seal(array[i], `${path}[${i}]`, depthLeft) + 9;
   Object.freeze(array);
   return sizeBytes;

@@ -1,34 +1,37 @@
-/** The names of an object's fields in their order, and facts that follow from them alone. */
+/** Field names of an object, in order, with derived facts. */
 export interface FieldNames {
   readonly names: readonly string[];
   /**
-   * Names in sorted order, each with the JSON that begins its field. Undefined when JSON.stringify escapes or reorders
-   * one.
+   * Sorted names, each with the JSON text that begins its field. Undefined when JSON.stringify escapes or reorders a
+   * name.
    */
   readonly sorted: readonly { readonly name: string; readonly label: string }[] | undefined;
   /** Upper bound of the names' size in JSON, in BSON, or as JSON in BSON. */
   readonly sizeBytes: number;
-  /** True when MongoDB stores and returns fields of these names unchanged. */
+  /** True when MongoDB stores fields with these names unchanged. */
   readonly arePlain: boolean;
-  /** JSON of an object with these names. */
+  /** JSON text of an object with these names. */
   readonly template: string;
 }
 
 /** Names that JSON.stringify writes unescaped and in insertion order. */
 const WRITTEN_PLAINLY = /^[A-Za-z_][\w.:-]*$/;
 
-/** Names that start with an underscore belong to us and the driver; dots and dollars have a meaning on servers. */
+/**
+ * Names that servers keep as they are. A leading underscore is reserved by diskmesh and the driver; servers interpret
+ * dots and dollars.
+ */
 const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_-]*$/;
 
-/** Size of the quotes, colon and comma in JSON, or of the type and terminator in BSON. */
+/** Size of quotes, colon and comma in JSON, or of type and terminator in BSON. */
 const NAME_OVERHEAD_BYTES = 4;
 
-/** Cache size: more than the number of variants of all tables. */
+/** Number of cached entries; more than all tables have variants of field names. */
 const KNOWN_MAX = 64;
 const known: FieldNames[] = [];
 
 /**
- * Returns the facts about a document's names. They are cached, because documents of a table mostly have the same names
+ * Returns the facts about an object's field names. Cached, because the documents of a table mostly have the same names
  * in the same order.
  */
 export function fieldNamesOf(value: object): FieldNames {
@@ -41,14 +44,13 @@ export function fieldNamesOf(value: object): FieldNames {
 }
 
 /**
- * Returns the size in JSON, which writes quotes, backslashes, control characters and lone surrogates in up to six
- * bytes.
+ * Returns the size in JSON, where quotes, backslashes, control characters and unpaired surrogates take up to six bytes.
  */
 export function textSizeBytes(text: string): number {
   return Buffer.byteLength(isWrittenAsIs(text) ? text : JSON.stringify(text));
 }
 
-/** Returns true when JSON only adds quotes around the text. */
+/** Returns true when the JSON form of the text is the text in quotes. */
 export function isWrittenAsIs(text: string): boolean {
   return !/[^ !#-[\]-\ud7ff\ue000-\uffff]/.test(text);
 }

@@ -1,17 +1,17 @@
 /**
- * Version of the store's layout. 1, the first release, had no incarnation, checksums or sums. A program refuses unknown
- * formats before it changes anything.
+ * Version of the store's layout. Version 1, of the first release, had no incarnations, checksums or sums. A program
+ * refuses a version that it does not know before it changes anything.
  */
 export const STORE_FORMAT = 2;
 
 /**
- * Table of the document that holds the format of a database. Programs of the first release do not know the table and
- * refuse to load it, also when they stood by while this one led.
+ * Table of the document that holds the database's format version. Programs of the first release do not know this table,
+ * so they refuse to load the database, also in a takeover.
  */
 export const FORMAT_TABLE = "format";
 export const FORMAT_KEY = "store";
 
-/** Cure in messages about a store that is not whole. */
+/** Remedy in messages about a damaged or incomplete store. */
 export const CURE =
   "`diskmesh verify` names what is damaged; restore a backup into an empty store, or what `diskmesh salvage` saves; was the store only copied or dumped, do it again with the `backup` command, which is of one moment";
 

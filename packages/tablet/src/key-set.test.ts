@@ -8,7 +8,7 @@ describe("an ordered map made from a list", () => {
   for (const [order, keys] of Object.entries({
     "in order": ascending,
     "in reverse": ascending.toReversed(),
-    // U+E000 sorts before a surrogate pair in UTF-8, and after it in JavaScript's string comparison.
+    // In UTF-8, U+E000 sorts before the encoding of U+1F600; in JavaScript's string comparison it sorts after.
     "in the order of UTF-8": ["a", "\u{e000}", "\u{1f600}"],
     "without values": [],
   }))

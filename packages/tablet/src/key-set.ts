@@ -7,14 +7,14 @@ export type OrderedMap<Value> = BTreeModule.default<string, Value>;
 
 const NODE_SIZE_MAX = 64;
 
-/** Length from which inserting into the middle of an array costs more than descending a tree. */
+/** Length from which an insert into the middle of an array costs more than an insert into a tree. */
 const ARRAY_LENGTH_MAX = 256;
 
 function compareKeys(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Returns an empty map in ascending order of key, with cheap inserts and reads from any key on. */
+/** Returns an empty map sorted by key, with cheap inserts and cheap reads from any key on. */
 export function orderedMap<Value>(): OrderedMap<Value> {
   return new BTree<string, Value>(undefined, compareKeys, NODE_SIZE_MAX);
 }
@@ -35,13 +35,12 @@ function isAscending(keys: readonly string[]): boolean {
 }
 
 /**
- * The keys that share one index value, in ascending order: a string for one key, a sorted array for a few, a tree for
- * many. Keeps memory overhead low both for indexes with many values of one key and for indexes with a few values of
- * many keys.
+ * Keys that share one index value, ascending: a string for one key, a sorted array for a few, a tree for many. Keeps
+ * the memory overhead low for indexes of both kinds: many values with one key each, and few values with many keys each.
  */
 export type KeySet = string | string[] | OrderedMap<undefined>;
 
-/** Returns the set with the key added; may change and return the same set. */
+/** Returns the set with the key added. The given set may be modified and returned. */
 export function withKey(set: KeySet | undefined, key: string): KeySet {
   if (set === undefined) return key;
   if (typeof set === "string") return set === key ? set : set < key ? [set, key] : [key, set];
@@ -61,7 +60,7 @@ export function withKey(set: KeySet | undefined, key: string): KeySet {
   return set;
 }
 
-/** Returns the set without that key, or undefined when nothing is left. */
+/** Returns the set without the key; undefined when it is empty. The given set may be modified. */
 export function withoutKey(set: KeySet | undefined, key: string): KeySet | undefined {
   if (set === undefined || set === key) return undefined;
   if (typeof set === "string") return set;
@@ -74,7 +73,7 @@ export function withoutKey(set: KeySet | undefined, key: string): KeySet | undef
   return set.size === 0 ? undefined : set;
 }
 
-/** Returns a copy that later changes of the set do not affect; cheap. */
+/** Returns a cheap copy that later changes of the set do not affect. */
 export function copyOfKeySet(set: KeySet | undefined): KeySet | undefined {
   if (set === undefined || typeof set === "string") return set;
   return Array.isArray(set) ? [...set] : set.clone();

@@ -3,7 +3,7 @@ import { changeSizeBytes, type MemoryTables } from "./memory-tables.js";
 import type { Schema } from "./schema.js";
 import type { LeaderState, StoredChange } from "./storage.js";
 
-/** Returns the state to compare a storage with. `current` throws once the leader has ended. */
+/** Returns the leader's in-memory state for comparison with the storage. `current` throws once the leader has ended. */
 export function leaderState<S extends Schema>(
   current: () => MemoryTables<S>,
   durable: () => Promise<void>,

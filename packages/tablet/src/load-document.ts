@@ -4,7 +4,7 @@ import type { MemoryTables } from "./memory-tables.js";
 import type { Schema } from "./schema.js";
 import type { Snapshot, StoredChange, TabletStorage } from "./storage.js";
 
-/** Loads all documents into memory; resolves with the changes to store for documents that were upgraded. */
+/** Loads all documents into memory; resolves with changes that store the upgraded documents. */
 export async function loadAll<S extends Schema>(
   memory: MemoryTables<S>,
   tabletName: string,
@@ -20,7 +20,7 @@ export async function loadAll<S extends Schema>(
   return upgrades;
 }
 
-/** Puts a stored document into memory; returns the change to store when it was upgraded. */
+/** Loads a stored document into memory; returns a change to store if the document was upgraded. */
 function loadDocument<S extends Schema>(
   memory: MemoryTables<S>,
   tabletName: string,

@@ -18,10 +18,15 @@ interface Index<Doc> {
   readonly keysOf: Map<string, KeySet>;
 }
 
-/** Iteration prefetches pages that double from the first length to the largest, so short and long walks are cheap. */
+/**
+ * Length of the first page of an iteration. Pages double up to the maximum, so that short and long iterations are
+ * cheap.
+ */
 const FIRST_PAGE_LENGTH = 32;
 const LARGEST_PAGE_LENGTH = 512;
-/** Page length after the table changed during the walk; it likely changes again at the next step. */
+/**
+ * Page length after a change of the table during the iteration, because it will likely change again at the next step.
+ */
 const PAGE_LENGTH_AFTER_CHANGE = 2;
 
 /** One table in memory: documents in order of key, and their indexes. */
@@ -87,14 +92,14 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     return { entries: (options) => this.#walk(page, options) };
   }
 
-  /** Returns a snapshot of the documents by key that later changes do not affect; cheap. */
+  /** Returns a cheap snapshot of the documents by key, which later changes do not affect. */
   documents(): OrderedMap<Doc> {
     return this.#documents.clone();
   }
 
   /**
-   * Takes a document of a load, in any order, each key once. The table must not be read or changed from the first call
-   * until `endLoad`, which builds the tree at once in a fraction of the time of single inserts.
+   * Adds a document during the load, in any order, each key once. From the first call to `endLoad` the table must not
+   * be read or changed. `endLoad` builds the tree in a fraction of the time of single inserts.
    */
   load(key: string, document: Doc): void {
     this.#loading.push(document);
@@ -111,10 +116,10 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     this.#version++;
   }
 
-  /** Sets or (with undefined) removes the document of a key, and returns the former one. */
+  /** Sets a key's document, or removes it (undefined); returns the former document. */
   replace(key: string, next: Doc | undefined): Doc | undefined {
     const previous = this.#documents.get(key);
-    // All index functions run before any change, because they may throw.
+    // Index functions may throw, so all of them run before any change.
     const nextValues = next === undefined ? undefined : this.#indexes.map((index) => this.#indexValue(index, next));
     if (next === undefined) this.#documents.delete(key);
     else this.#documents.set(key, next);
@@ -153,7 +158,7 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
         after = this.#keyOf(document);
         left--;
         yield document;
-        // The rest of the page may be outdated, so it is fetched again.
+        // The table changed, so the rest of the page may be outdated and is read again.
         if (this.#version !== version) break;
       }
       if (this.#version !== version) pageLength = PAGE_LENGTH_AFTER_CHANGE;

@@ -9,7 +9,10 @@ describe("MemoryTables compared with a naive map", () => {
   });
 });
 
-/** Uses many keys per index value in some runs and few in others, so that all forms of a key set grow and shrink. */
+/**
+ * Compares the tables with a simple implementation. Some runs use many keys per index value and others few, so that key
+ * sets take all their forms.
+ */
 function runAgainstOracle(seed: number): void {
   const random = randomOf(seed);
   const pick = (count: number): number => Math.floor(random() * count);
@@ -19,7 +22,7 @@ function runAgainstOracle(seed: number): void {
   let oracle = new Map<string, Disk>();
   for (let step = 0; step < 400; step++) {
     const next = new Map(oracle);
-    // Runs grow, shrink and grow again.
+    // Within a run the table grows, shrinks and grows again.
     const deleting = step % 200 < 120 ? 0.2 : 0.9;
     const throwing = random() < 0.2;
     const act = () =>

@@ -17,7 +17,7 @@ import type {
 } from "./schema.js";
 import type { StoredChange } from "./storage.js";
 
-/** A document replaced by one transaction: the former one to undo, and the current one to store. */
+/** A key changed by the running transaction, with the former document (to undo) and the current one (to store). */
 interface Replaced {
   readonly table: MemoryTable<object>;
   readonly version: number;
@@ -29,20 +29,20 @@ interface Replaced {
 }
 
 /**
- * Bytes of a change beside its document and key: the table name, and additions of an engine such as checksum and
+ * Size of a change without its document and key: the table's name, and an engine's additions such as checksum and
  * version.
  */
 const CHANGE_OVERHEAD_BYTES = 192;
 
 export interface Transacted<T> {
   readonly result: T;
-  /** Changes, at most one per key, in the order in which the keys were first touched. */
+  /** At most one change per key, in the order in which the keys were first changed. */
   readonly changes: StoredChange[];
   /** Upper bound of the stored size of the changes. */
   readonly sizeBytes: number;
 }
 
-/** All tables of a tablet in memory. Synchronous and independent of any storage, so models can be tested on it. */
+/** All tables of a tablet in memory. Synchronous and independent of storages, so that models can be tested with it. */
 export class MemoryTables<S extends Schema> {
   readonly tables: Tables<S>;
   readonly #byName = new Map<string, { definition: Table<object>; memory: MemoryTable<object> }>();
@@ -72,8 +72,8 @@ export class MemoryTables<S extends Schema> {
   }
 
   /**
-   * Runs `fn`, which reads, writes and decides, and must not await. When it throws, or its changes exceed the limit,
-   * everything is undone.
+   * Runs `fn`, which may read and change tables and must not await. Undoes all changes when `fn` throws or the changes
+   * exceed the size limit.
    */
   transact<T>(
     fn: (tx: Transaction<S>) => T,
@@ -98,14 +98,14 @@ export class MemoryTables<S extends Schema> {
   }
 
   /**
-   * Loads a document read from storage, each key once. Returns the change to store when the document was upgraded.
-   * Nothing may be read or changed before `endLoad`.
+   * Adds a document read from the storage, each key once. Returns a change to store if the document was upgraded. The
+   * tables must not be read or changed before `endLoad`.
    */
   load(tableName: string, key: string, stored: Versioned): StoredChange | undefined {
     const table = this.#byName.get(tableName);
     const document = loadedDocument(tableName, key, table?.definition, stored);
     const { definition, memory } = table as NonNullable<typeof table>;
-    // The key inside the document is used, because keeping the other one would cost a second copy per document.
+    // The key from the document is used, so that the other string can be freed.
     memory.load(definition.key(document), document);
     const version = versionOf(definition);
     return version === stored.version ? undefined : { table: tableName, key, document, version, previous: stored };
@@ -121,19 +121,19 @@ export class MemoryTables<S extends Schema> {
     return size;
   }
 
-  /** Returns the keys of a table's documents; empty for a table that is not in the schema. */
+  /** Returns the keys of a table's documents; empty for a table that the schema lacks. */
   keys(tableName: string): readonly string[] {
     return [...(this.#byName.get(tableName)?.memory.documents().keys() ?? [])];
   }
 
-  /** Returns a change that keeps a document, or its absence, as it is. */
+  /** Returns a change that writes a document, or its absence, unchanged. */
   asIs(tableName: string, key: string): StoredChange {
     const table = this.#byName.get(tableName);
     const [document, version] = [table?.memory.get(key) ?? null, versionOf(table?.definition)];
     return { table: tableName, key, document, version, previous: document && { document, version } };
   }
 
-  /** Returns all documents as of this moment, unaffected by later changes. */
+  /** Returns all documents as of now, unaffected by later changes. */
   snapshot(): Iterable<BackupDocument> {
     const tables = [...this.#byName].map(([table, { definition, memory }]) => ({
       table,
@@ -151,7 +151,7 @@ export class MemoryTables<S extends Schema> {
     const documentSizeBytes = sealDocument(document);
     const key = definition.key(document);
     checkKey(tableName, key);
-    // A document that could not be loaded again must not be stored.
+    // A document that a later load would refuse must not be stored.
     const wrong = definition.check?.(document);
     if (wrong !== undefined) throw new TypeError(`table ${tableName}, document ${JSON.stringify(key)}: ${wrong}`);
     const kept = this.#keptOf(tableName, key, memory, document);
@@ -159,8 +159,8 @@ export class MemoryTables<S extends Schema> {
   }
 
   /**
-   * Returns a copy, or the same object when it is the current or the former document: putting it back then changes
-   * nothing.
+   * Returns the frozen object to keep: the given one if it is the table's current or former document, otherwise a copy.
+   * Putting the former document back then counts as no change, because both are the same object.
    */
   #keptOf(tableName: string, key: string, memory: MemoryTable<object>, document: object): object {
     if (memory.get(key) === document) return document;
@@ -212,7 +212,7 @@ export function versionOf(definition: Table<object> | undefined): number {
   return definition?.version ?? 1;
 }
 
-/** Returns a stored document in the table's current version. Throws when the table does not accept it. */
+/** Returns a stored document upgraded to the table's current version. Throws when the table refuses it. */
 export function loadedDocument(
   tableName: string,
   key: string,
@@ -269,7 +269,7 @@ function collect(
 
 function refusePromise(result: unknown): void {
   if (typeof (result as PromiseLike<unknown> | undefined)?.then !== "function") return;
-  // Handles the rejection of the promise, which nobody else awaits.
+  // Handles a rejection of the promise that a callback returned by mistake, because nothing else awaits it.
   Promise.resolve(result).catch(() => {});
   throw new TypeError("a transaction must not await: its function returned a promise");
 }

@@ -10,8 +10,8 @@ import type { Schema } from "./schema.js";
 import type { EventLog, TabletStorage } from "./storage.js";
 
 /**
- * Opens the storage of a tablet. `url` is the address of a MongoDB-compatible database, `mongodb://...`, or the path of
- * a folder; each can hold several tablets.
+ * Opens the storage of a tablet. `url` is `mongodb://...` for a MongoDB-compatible database, or the path of a folder.
+ * Both can hold several tablets.
  */
 export function openStorage(
   url: string,
@@ -23,7 +23,7 @@ export function openStorage(
   return openEmbeddedStorage({ folder: folderOf(url, tabletName) });
 }
 
-/** Opens the event log of a tablet, beside it in the same database or folder. */
+/** Opens a tablet's event log in the same database or folder. */
 export function openEventLog(url: string, tabletName: string, log?: Logger): EventLog {
   checkName(tabletName);
   if (isDatabaseUrl(url)) return openMongoEventLog({ url, tabletName });
@@ -31,8 +31,8 @@ export function openEventLog(url: string, tabletName: string, log?: Logger): Eve
 }
 
 /**
- * Reads the content of a storage, damaged or not, and changes nothing. Rejects with UnavailableError while a process
- * uses it; on a database, while a process renews its lease within `leaseTimeMs`.
+ * Reads the content of a storage, damaged or not, without changing it. Rejects with UnavailableError while a process
+ * uses it; on a database, when the lease is renewed within `leaseTimeMs`.
  */
 export async function examineStorage(
   url: string,
@@ -45,8 +45,8 @@ export async function examineStorage(
 }
 
 /**
- * Watches the TLS files named in the address of a database, and calls back once with the reason why the process must
- * end to use others; does nothing for a folder. Rejects with UnavailableError for an unusable file.
+ * Watches the TLS files named in a database URL, and calls back once with the reason when the process must restart to
+ * use changed ones. Does nothing for a folder. Rejects with UnavailableError for an unusable file.
  */
 export async function watchStorageTls(
   url: string,
@@ -59,14 +59,14 @@ export async function watchStorageTls(
 }
 
 /**
- * Returns true when several processes can share the storage, one leading and the others standing by. A folder belongs
- * to one process.
+ * Returns true for a database, which several processes can share: one leads, others stand by. A folder belongs to one
+ * process.
  */
 export function isDatabaseUrl(url: string): boolean {
   return /^mongodb(\+srv)?:\/\//.test(url);
 }
 
-/** Returns the display name of a database: its location and name, without user and password; undefined for a folder. */
+/** Returns a database's host and name for messages, without user and password; undefined for a folder. */
 export function databaseName(url: string): string | undefined {
   if (!isDatabaseUrl(url)) return undefined;
   const [address = ""] = url.split("?");
@@ -83,7 +83,7 @@ function checkName(tabletName: string): void {
 function folderOf(url: string, name: string): string {
   if (url === "") throw new InvalidArgumentError("the storage is empty; give the path of a folder or mongodb://...");
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1];
-  // The rest of the address may contain a password.
+  // Only the scheme is named, because the rest of the URL may contain a password.
   if (scheme !== undefined)
     throw new NotImplementedError(
       `storage ${scheme}://... is not supported; give the path of a folder or mongodb://...`,

@@ -8,9 +8,9 @@ interface Field {
 }
 
 /**
- * Returns a test that only tells whether the shape accepts a value. zod copies each value that it parses, which costs
- * several times as much, and every document of a load and a commit is tested. Shapes and checks unknown here are left
- * to zod.
+ * Compiles a zod shape to a function that only accepts or rejects a value. zod copies each value that it parses, which
+ * takes several times as long, and every loaded and committed document is checked. Unsupported shapes and checks are
+ * left to zod.
  */
 export function quickCheckOf(shape: z.ZodType): Test {
   return testOf(shape as unknown as z.core.$ZodTypes) ?? ((value) => shape.safeParse(value).success);
@@ -65,7 +65,7 @@ function arrayTest(element: Test): Test {
   };
 }
 
-/** Tests for finite or whole numbers, with a minimum if the shape has one. */
+/** Accepts finite or whole numbers not below the shape's minimum. */
 function numberTest({ checks, ...def }: z.core.$ZodNumberDef): Test | undefined {
   const format = "format" in def ? def.format : undefined;
   if (format !== undefined && format !== "safeint") return undefined;
@@ -79,7 +79,7 @@ function numberTest({ checks, ...def }: z.core.$ZodNumberDef): Test | undefined 
   return (value) => isOfKind(value) && (value as number) >= least;
 }
 
-/** Tests for the shape's fields; other fields are accepted only by a loose shape. */
+/** Accepts objects with the shape's fields; additional fields only for a loose shape. */
 function objectTest({ shape, catchall }: z.core.$ZodObjectDef): Test | undefined {
   const catchallType = catchall?._zod.def.type;
   if (catchallType !== "never" && catchallType !== "unknown") return undefined;

@@ -1,24 +1,24 @@
-/** Value under which an index finds a document: one, several, or undefined when the document is not in the index. */
+/** Values under which an index lists a document: one, several, or undefined to omit the document. */
 export type IndexedValue = string | readonly string[] | undefined;
 
-/** One typed map of documents: the key of a document, and the values by which it can be looked up. */
+/** A table: how to derive a document's key and its index values. */
 export interface Table<Doc, Index extends string = string> {
   readonly key: (doc: Doc) => string;
   readonly indexes: { readonly [Name in Index]: (doc: Doc) => IndexedValue };
-  /** Returns the problem of a document, or undefined. When absent, any object is valid. */
+  /** Returns the problem of a document; undefined when it is valid. When omitted, every object is valid. */
   readonly check?: ((document: object) => string | undefined) | undefined;
-  /** Fields by which people query the documents in a database, one list per query; each becomes an index there. */
+  /** Lists of fields by which people query the documents in a database. Each list becomes a database index. */
   readonly queries?: readonly (readonly string[])[] | undefined;
   /**
-   * Version of the documents' shape, 1 when absent. It must rise whenever older programs must not use the documents
-   * that this one writes. Stored documents of lower versions pass through `upgrade` before anything is served; those of
-   * higher versions are refused.
+   * Version of the documents' shape; 1 by default. It must increase when older programs must not use the documents of
+   * this version. Stored documents of lower versions are upgraded with `upgrade` before anything is served; higher
+   * versions are refused.
    */
   readonly version?: number | undefined;
   readonly upgrade?: ((document: object, version: number) => object) | undefined;
   /**
-   * Returns a document as it must be restored from a backup; absent when it is restored unchanged. A counter adds
-   * `counterStep`, which exceeds the number of values it can have issued since the backup.
+   * Returns the document to restore from a backup; by default unchanged. A counter adds `counterStep`, which exceeds
+   * the number of values that it can have issued since the backup.
    */
   readonly onRestore?: ((doc: Doc, counterStep: number) => Doc) | undefined;
 }
@@ -31,8 +31,8 @@ type DocumentOf<T> = T extends Table<infer Doc> ? Doc : never;
 type IndexOf<T> = T extends { readonly indexes: infer Indexes } ? keyof Indexes & string : never;
 
 /**
- * Declares a table: `table<Doc>()({ key, indexes })`, in two steps so that the names of the indexes become part of its
- * type. `key` and the indexes must depend only on the document.
+ * Declares a table: `table<Doc>()({ key, indexes })`. Two calls, so that TypeScript infers the index names. `key` and
+ * `indexes` must depend only on the document.
  */
 export function table<Doc extends object>() {
   return <Index extends string = never>({
@@ -44,41 +44,41 @@ export function table<Doc extends object>() {
   });
 }
 
-/** Start and length of a page. */
+/** Selects a page of keys. */
 export interface PageOptions {
-  /** Only keys above this one are returned; the key itself need not exist. */
+  /** Only keys above this one are returned; a document with this key need not exist. */
   readonly after?: string | undefined;
   readonly limit?: number | undefined;
 }
 
-/** Documents in ascending order of key (as JavaScript compares strings). */
+/** Documents in ascending order of key, as JavaScript compares strings. */
 export interface TableSnapshot<Doc> {
   entries(options?: PageOptions): Iterable<Doc>;
 }
 
 /**
- * A table as readers see it. Documents are frozen and come in ascending order of key (as JavaScript compares strings).
+ * Read access to a table. Documents are frozen, in ascending order of key (as JavaScript compares strings).
  *
  * Iterating while the same transaction changes the table is safe: no document is visited twice, a document deleted
- * before its turn is skipped, and a replaced one is returned in its current version.
+ * before its turn is skipped, and a replaced document is returned in its current version.
  */
 export interface ReadableTable<Doc, Index extends string = string> extends TableSnapshot<Doc> {
   readonly size: number;
   get(key: string): Doc | undefined;
   has(key: string): boolean;
-  /** Returns the present documents, or those whose index has that value, unaffected by later changes; cheap. */
+  /** Returns a cheap snapshot of all documents, or of those with that index value, unaffected by later changes. */
   snapshot(...of: [] | [index: Index, value: string]): TableSnapshot<Doc>;
-  /** Returns the documents whose index has that value. */
+  /** Returns the documents with that index value. */
   by(index: Index, value: string, options?: PageOptions): Iterable<Doc>;
   count(index: Index, value: string): number;
-  /** Returns the document with the highest key, of all or of those whose index has that value. */
+  /** Returns the document with the highest key, of all or of those with that index value. */
   last(...of: [] | [index: Index, value: string]): Doc | undefined;
 }
 
 export interface WritableTable<Doc, Index extends string = string> extends ReadableTable<Doc, Index> {
-  /** Inserts the document, or replaces the one with its key. Freezes it. */
+  /** Inserts or replaces a document, and freezes it. */
   put(doc: Doc): void;
-  /** Returns true when the document existed. */
+  /** Deletes a document; returns false when there was none. */
   delete(key: string): boolean;
 }
 
@@ -87,21 +87,21 @@ export type Transaction<S extends Schema> = {
   readonly [K in keyof S]: WritableTable<DocumentOf<S[K]>, IndexOf<S[K]>>;
 };
 
-/** A document as a transaction has changed it so far; undefined means that there is none. */
+/** A document as changed so far by a transaction; undefined means that it does not exist. */
 interface ChangedDocument {
   readonly tableName: string;
   readonly previous: object | undefined;
   readonly current: object | undefined;
 }
 
-/** Runs as the last part of each transaction that changed something. `note` is the argument of `transact`. */
+/** Runs at the end of each transaction with changes. `note` is the argument of `transact`. */
 export type Conclude<S extends Schema> = (
   tx: Transaction<S>,
   changed: readonly ChangedDocument[],
   note: unknown,
 ) => void;
 
-/** Final change of a transaction to one key. */
+/** Final result of a transaction for one key. */
 export interface Change {
   readonly table: string;
   readonly key: string;

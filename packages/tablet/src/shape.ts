@@ -3,21 +3,21 @@ import { quickCheckOf } from "./quick-check.js";
 
 type Fields = Readonly<Record<string, z.ZodType>>;
 
-/** Requires that every field of the documents is in the shape, and that the shape accepts every value of the type. */
+/** Requires that the shape has every field of the document type, and accepts every value of each field's type. */
 type TakesAll<Doc, F extends Fields> = {
   readonly [K in keyof Doc]-?: K extends keyof F ? (Doc[K] extends z.output<F[K]> ? unknown : never) : never;
 };
 
 /**
- * Returns the shape of documents or parts of them: the given fields, and any that a newer version has added, which are
- * kept, because during an upgrade the former version may have to take over. The compiler refuses a shape that lacks a
- * field of the type or refuses a value of it, so the program can load everything that it can store.
+ * Returns a zod shape for a document type. Unknown fields of a newer version are kept, because an older version may
+ * take over during an upgrade. The compiler rejects a shape that does not accept every document of the type, so a
+ * program can load everything that it stores.
  */
 export function shapeOf<Doc extends object>(): <F extends Fields>(fields: F & TakesAll<Doc, F>) => z.ZodType<Doc> {
   return (fields) => z.looseObject(fields) as unknown as z.ZodType<Doc>;
 }
 
-/** Returns the `check` of a table whose documents have that shape. */
+/** Returns the `check` of a table for documents of this shape. */
 export function checkOf(shape: z.ZodType): (document: object) => string | undefined {
   const isRight = quickCheckOf(shape);
   return (document) => {

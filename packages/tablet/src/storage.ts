@@ -2,203 +2,195 @@ import type { BackupDocument } from "./backup/backup-file.js";
 import type { Versioned } from "./checksums.js";
 import type { Change, Schema } from "./schema.js";
 
-/** A change with the data that a storage needs to maintain the checksums of the whole state. */
+/** A change with the data that a storage needs to update the checksum sums. */
 export interface StoredChange extends Change {
-  /** Version of its table's shape. */
+  /** Version of the table's shape. */
   readonly version: number;
-  /** Former document, null for none. Must equal the stored one. */
+  /** Document that the change replaces, as stored; null for none. */
   readonly previous: Versioned | null;
 }
 
-/** Called with each stored document. */
 export type OnDocument = (table: string, key: string, stored: Versioned) => void;
 
 /** Resolves with all documents as of the call, once they are durable. Rejects when the tablet was lost. */
 export type Snapshot = () => Promise<Iterable<BackupDocument>>;
 
-/** A process that wants to lead. Each attempt has a new writer id; standbys refer callers to the address. */
+/** A process that wants to lead. `writer` is unique per attempt. Standbys refer callers to `address`. */
 export interface Leader {
   readonly writer: string;
   readonly address: string;
 }
 
 export interface Claim {
-  /** Created at the tablet's first claim and never changed. */
+  /** Created with the first claim; never changes. */
   readonly tabletId: string;
   /**
-   * Random id of this life of the tablet, created at its first claim and anew by each restore of a backup. Two stores
-   * with one tablet id and different incarnations have diverged.
+   * Random id, created with the first claim, and anew by each restore of a backup. Two stores with the same tablet id
+   * and different incarnations have diverged.
    */
   readonly incarnation: string;
-  /** Incarnations from which this one was restored, nearest first; empty when it was never restored. */
+  /** Incarnations from which this one was restored, nearest first; empty without a restore. */
   readonly parentIncarnations: readonly string[];
   readonly generation: number;
 }
 
-/** The complete first claim of a tablet that is restored from a backup. */
+/** First claim of a tablet that is restored from a backup. */
 export interface RestoredClaim extends Claim {
-  /** Permits replacing the content of the storage; otherwise a storage that is not empty is refused. */
+  /** Permits replacing the content of the storage; otherwise only an empty storage is accepted. */
   readonly replace: boolean;
   /**
-   * Lowest log number of the restored incarnation, in a storage that numbers its log; the storage may choose a higher
+   * Lowest log number of the restored incarnation, for storages that number their log; the storage may choose a higher
    * one. It exceeds every number that a process of another incarnation may still write.
    */
   readonly firstNumber: number;
 }
 
 export interface ClaimOptions {
-  /** Schema of the tablet; everything else in the storage is foreign. When absent, everything counts as a table. */
+  /**
+   * Schema of the tablet. Collections or files that are no tables of it are ignored. When omitted, everything counts as
+   * a table.
+   */
   readonly schema?: Schema | undefined;
-  /** Begins a restore, which ends with `claimAbove`; until then every other claim is refused. */
+  /** Starts a restore, which ends with `claimAbove`. Until then all other claims are refused. */
   readonly restore?: RestoredClaim | undefined;
-  /** Aborts the wait for a live leader. */
+  /** Aborts the wait for the current leader. */
   readonly signal?: AbortSignal | undefined;
-  /** Called while another process leads, with its address: once at first, then on each change. */
+  /** Called with the leader's address while another process leads: at first, and on each change. */
   readonly onStandby?: ((leaderAddress: string) => void) | undefined;
-  /** Called on each answer of a database about its lease. */
+  /** Called on each answer of a database about the lease; see LeaseOptions.onAnswer. */
   readonly onAnswer?: ((takesOverInMs?: number) => void) | undefined;
   /**
-   * Called while another process leads, when its state was read and is followed; a takeover then reads only the rest.
+   * Called in a standby when the leader's whole state was read and is kept current. A takeover then reads only new log
+   * entries.
    */
   readonly onFollowing?: (() => void) | undefined;
-  /**
-   * Called while this process leads, with a problem for operators, at first and repeatedly; with undefined when it is
-   * over.
-   */
+  /** Called in a leader, repeatedly, with a problem for operators; called with undefined when it is over. */
   readonly onTrouble?: ((trouble: string | undefined) => void) | undefined;
   /**
-   * Called with a text for operators and the number of documents or files concerned when the stored state differs from
-   * the committed one.
+   * Called when the stored state differs from the committed one, with a text for operators and the number of affected
+   * documents or files.
    */
   readonly onEdited?: ((text: string, documents: number) => void) | undefined;
-  /** Called, at most a few times per load, with a harmless irregularity that an operator may want to fix. */
+  /** Called with a harmless irregularity that an operator may want to fix, at most a few times per load. */
   readonly onWarning?: ((warning: string) => void) | undefined;
 }
 
 /**
- * The leader's state, for a storage to compare with its stored data, which others can edit. All methods throw once the
+ * The leader's in-memory state, for comparison with the stored one, which others can edit. All methods throw once the
  * leader has ended.
  */
 export interface LeaderState {
   size(): number;
   keys(table: string): readonly string[];
   /**
-   * Returns a change that keeps a document, or its absence, as it is now; the document is the same object until it
+   * Returns a change that writes a document, or its absence, as it is now. The document is the same object until it
    * changes.
    */
   asIs(table: string, key: string): StoredChange;
-  /** Resolves when the present state is durable. */
+  /** Resolves when the present in-memory state is durable. */
   durable(): Promise<void>;
-  /** Commits a change of `asIs` made at this moment; resolves when it is durable. */
+  /** Commits a change that `asIs` returned in the same turn; resolves when it is durable. */
   commit(asIs: StoredChange): Promise<void>;
 }
 
 /**
- * Durable storage of a tablet's state. Calls come in this order: claim, load, then commits and claims above a number,
- * one at a time, renewals at any time, close. Every adapter must pass `storageContract`.
+ * Durable storage of a tablet. Call order: claim, load, then commits and claimAbove one at a time, renew at any time,
+ * close. Every adapter must pass `storageContract`.
  */
 export interface TabletStorage {
-  /** Limit of a commit, if there is one. */
+  /** Maximum size of a commit, if limited. */
   readonly commitSizeBytesMax?: number;
-  /** Number of the last log entry, if the storage numbers them. Valid only after the claim. */
+  /** Number of the last log entry, if the storage numbers entries. Valid only after the claim. */
   readonly logNumber?: number;
-  /**
-   * Number of documents and log entries read between claim and serving; undefined when the storage cannot be followed
-   * in advance.
-   */
+  /** Number of documents and log entries read between claim and serving; undefined for a storage without standbys. */
   readonly documentsRead?: number;
   /**
-   * Durably takes the next generation; from then on no older claim can commit. A storage with a lease first waits until
-   * the leader has handed it over or stops renewing it.
+   * Durably claims the next generation; from then on commits of older claims fail. A storage with a lease first waits
+   * until the current leader hands it over or stops renewing it.
    */
   claim(leader: Leader, options?: ClaimOptions): Promise<Claim>;
   /**
-   * Calls back once per stored document, in any order, with plain JSON values. Throws InvalidStateError, at the end at
-   * the latest, when the stored state is incomplete or damaged; the documents passed so far are then invalid.
-   * `snapshot` lends the storage the documents in the caller's memory, so that it need not keep them; it may be called
-   * from the first commit or renewal on.
+   * Calls back once per stored document, in any order, with plain JSON values. Throws InvalidStateError, possibly only
+   * at the end, when the stored state is incomplete or damaged; the documents passed so far are then invalid.
+   * `snapshot` gives the storage access to the caller's documents, so that it need not keep its own copy. It may be
+   * called from the first commit or renewal on.
    */
   load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void>;
   /**
-   * Resolves when all changes are durable. Throws FencedError when a newer claim exists; then none of them is visible.
+   * Resolves when all changes are durable. Throws FencedError when a newer claim exists; then none of the changes takes
+   * effect.
    */
   commit(changes: readonly StoredChange[]): Promise<void>;
   /**
-   * Proves that this claim still leads. Throws FencedError when it does not, InvalidStateError when the stored state
-   * was deleted or replaced meanwhile.
+   * Proves that this claim is still the newest. Throws FencedError when it is not, and InvalidStateError when the
+   * stored state was deleted or replaced.
    */
   renew(): Promise<void>;
   /**
-   * Proves durably that this claim still leads, and takes a generation above that number and above its own; resolves
-   * with it. Throws FencedError when a newer claim exists. Allowed only after the load.
+   * Claims a new generation above the given number and the present one, and resolves with it. Throws FencedError when a
+   * newer claim exists. Allowed only after the load.
    */
   claimAbove(generation: number): Promise<number>;
   /**
-   * Starts checking repeatedly that the stored state equals the committed one, and repairs differences. Allowed only
-   * after the load.
+   * Starts periodic comparisons of the stored state with the committed one, and repairs differences. Allowed only after
+   * the load.
    */
   keepChecked?(state: LeaderState): void;
   /**
-   * Throws UnavailableError when another process may already lead. Absent when two processes cannot open the storage at
-   * once.
+   * Throws UnavailableError when the lease may have expired, so that another process may lead. Absent in a storage that
+   * two processes cannot open at once.
    */
   checkLease?(): void;
-  /**
-   * Returns the time until `checkLease` throws unless the lease is renewed; negative once it throws. Absent together
-   * with `checkLease`.
-   */
+  /** Returns the time until `checkLease` throws unless the lease is renewed; negative once it throws. */
   leaseLeftMs?(): number;
-  /** `handOver` frees the lease, so that the next leader need not wait for it to expire. */
+  /** Closes the storage. With `handOver` it frees the lease, so that the next leader need not wait for it to expire. */
   close(options: { readonly handOver: boolean }): Promise<void>;
 }
 
-/** A record of history, found by its key and in key order. */
+/** A record of history, stored and listed by key. */
 export interface LogRecord {
   readonly key: string;
   readonly text: string;
 }
 
 export interface RecordRange {
-  /** Common prefix of the keys; records come in the order of the rest. */
+  /** Common prefix of the keys. Records are ordered by the rest of the key. */
   readonly prefix: string;
-  /** Only keys above this one are returned. */
+  /** Only records with a higher key are returned. */
   readonly after?: string | undefined;
   readonly limit: number;
-  /** Returns the highest keys first. */
+  /** True returns the highest keys first. */
   readonly descending?: boolean | undefined;
 }
 
 /**
- * An append-only log of lines in named streams, and of records by key, for history that must not occupy a tablet's
- * memory.
+ * An append-only log of lines in named streams, and of records by key. It holds history that must not occupy the
+ * tablet's memory.
  */
 export interface EventLog {
-  /** Resolves once the lines are durable, with the index that the next line will have. */
+  /** Appends lines; resolves once they are durable, with the index of the next line. */
   append(stream: string, lines: readonly string[]): Promise<number>;
   /**
-   * Returns lines from that index on, or from the first one kept. `next` is the index to continue from, one above the
-   * last line returned. An unknown stream is empty.
+   * Returns lines from an index on, or from the first kept line if that is higher. `next` is the index to continue
+   * from. An unknown stream is empty.
    */
   read(
     stream: string,
     options: { readonly from: number; readonly limit: number },
   ): Promise<{ lines: string[]; next: number }>;
-  /**
-   * Returns the index of the first line kept, and the index that the next line will have; both are equal when there is
-   * none.
-   */
+  /** Returns the index of the first kept line and that of the next line; they are equal when there are no lines. */
   bounds(stream: string): Promise<{ readonly first: number; readonly next: number }>;
   /**
-   * Removes lines below that index, but perhaps not the last few of them and never the last line; the others keep their
-   * indexes.
+   * Removes lines below an index, except possibly the last few of them. Never removes the last line. Remaining lines
+   * keep their indexes.
    */
   trim(stream: string, below: number): Promise<void>;
-  /** Removes the stream. A later append starts again at index 0. */
+  /** Removes the stream. A later append starts at index 0 again. */
   drop(stream: string): Promise<void>;
-  /** Resolves when all records are durable. A record whose key exists is not changed. */
+  /** Resolves when all records are durable. A record whose key exists is left unchanged. */
   addRecords(records: readonly LogRecord[]): Promise<void>;
   readRecords(range: RecordRange): Promise<LogRecord[]>;
-  /** Resolves when none of the records exists any more. */
+  /** Resolves when all these records are removed. */
   removeRecords(keys: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }

@@ -105,7 +105,7 @@ for (const [store, makeLocation] of Object.entries(stores)) {
       await tablet.transact(({ hosts }) => hosts.delete("h7"));
       await tablet.transact(({ hosts }) => hosts.put({ id: "h8", stateV2: "new" }));
       await tablet.close();
-      // Nothing is left to upgrade.
+      // The first load has upgraded and stored everything.
       const after = await contents(withoutUpgrade);
       expect(after.length).to.equal(299);
       expect(after.find(({ id }) => id === "h8")).to.deep.equal({ id: "h8", stateV2: "new" });

@@ -30,7 +30,7 @@ describe("leadership of a tablet", () => {
     let answerFirst = (): void => {};
     scene.storage.delayAnswerOfClaim(new Promise((resolve) => (answerFirst = resolve)));
     const claims = [scene.tablet.claimAbove(7), scene.tablet.claimAbove(3)];
-    // The second claim would be answered by then.
+    // The second claim would be answered before this commit.
     await scene.put("h1");
     await scene.put("h2");
     answerFirst();

@@ -157,7 +157,7 @@ describe("Tablet with a commit that reaches its timeout", () => {
   afterEach(() => tablet.close());
 
   it("continues when the answer arrived in time but the process was too busy to read it", async () => {
-    // The timer fires first; the answer that was waiting behind it arrives in the next turns of the event loop.
+    // The timer fires first. The answer, which was already waiting, arrives in the next turns of the event loop.
     const overdue = clock.passTo(COMMIT_TIMEOUT_MS + 1);
     setImmediate(() => setImmediate(commit));
     await overdue;

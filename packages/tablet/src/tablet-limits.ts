@@ -1,14 +1,14 @@
-/** Limits of one tablet: sizes of its queues, and timeouts. */
+/** Sizes of a tablet's queues, and timeouts. */
 export interface TabletLimits {
-  /** Limit of a commit, if the storage does not have a lower one. A larger transaction is refused. */
+  /** Maximum size of a commit, unless the storage has a lower one. A larger transaction is refused. */
   readonly commitSizeBytes: number;
   /**
-   * Size of the changes that may wait to become durable; beyond it transactions are refused until the storage has
+   * Maximum size of changes that wait to become durable. At the limit, transactions are refused until the storage has
    * caught up.
    */
   readonly pendingSizeBytes: number;
   readonly pendingTransactions: number;
-  /** Timeout of a commit. A slower commit counts as failed with an unknown outcome, and the tablet is lost. */
+  /** Timeout of a commit. A slower commit fails with an unknown outcome, and the tablet is lost. */
   readonly commitTimeoutMs: number;
   readonly renewIntervalMs: number;
 }

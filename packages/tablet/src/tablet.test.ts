@@ -21,7 +21,7 @@ describe("Tablet", () => {
 
     it("commits concurrent transactions of several callbacks of one turn together", async () => {
       const first = scene.put("h1");
-      // Waits like the next of several calls that arrived together: after everything that the first one started.
+      // Waits until everything started by the first of several concurrent calls has run.
       for (let tick = 0; tick < 5; tick++) await new Promise<void>((resolve) => process.nextTick(resolve));
       await Promise.all([first, scene.put("h2")]);
       expect(scene.storage.commits.map((changes) => changes.length)).to.deep.equal([2]);

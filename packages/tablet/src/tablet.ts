@@ -20,7 +20,7 @@ import type { Conclude, Schema, Tables, Transaction } from "./schema.js";
 import type { Claim, ClaimOptions, LeaderState, StoredChange, TabletStorage } from "./storage.js";
 import { DEFAULT_TABLET_LIMITS, type TabletLimits } from "./tablet-limits.js";
 
-/** The options of a claim control the wait until this process may lead. */
+/** Options of a tablet. Those of ClaimOptions control the wait until this process may lead. */
 export interface TabletOptions<S extends Schema> extends Omit<ClaimOptions, "schema" | "restore"> {
   /** Name for messages, e.g. "registry". */
   readonly name: string;
@@ -32,15 +32,15 @@ export interface TabletOptions<S extends Schema> extends Omit<ClaimOptions, "sch
   readonly clock?: TabletClock;
 }
 
-/** Far above the reach of claims and restores, and far below the numbers that lose their last digit. */
+/** Maximum generation: far above every real one, and far below the integers that doubles cannot represent exactly. */
 const GENERATION_MAX = 2 ** 52;
 
-/** The leader's state in memory. Every change is durable before any caller sees it. */
+/** The leader's state in memory. Callers see a change only once it is durable. */
 export class Tablet<S extends Schema> implements AsyncDisposable {
   readonly id: string;
-  /** Random id of this life of the tablet, created with it and anew by each restore of a backup. */
+  /** Random id, created with the tablet and anew by each restore of a backup. */
   readonly incarnation: string;
-  /** Incarnations from which this one was restored, nearest first; empty when it was never restored. */
+  /** Incarnations from which this one was restored, nearest first; empty without a restore. */
   readonly parentIncarnations: readonly string[];
   /** Resolves, never rejects, with the reason when this process may no longer lead. */
   readonly lost: Promise<Error>;
@@ -49,7 +49,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   readonly #limits: TabletLimits;
   readonly #clock: TabletClock;
   readonly #listeners = new Set<CommitListener>();
-  /** Batches in order; only the first may be sealed. */
+  /** Batches in order. Only the first one can be sealed. */
   readonly #batches: Batch[] = [];
   #memory: MemoryTables<S>;
   #conclude: Conclude<S> | undefined;
@@ -58,7 +58,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   #pendingSizeBytes = 0;
   #pendingTransactions = 0;
   #committing = false;
-  /** Reason for refusing new work: the tablet is lost or closed. */
+  /** Set when new work is refused: the tablet is lost or closed. */
   #ended: Error | undefined;
   #isLost = false;
   #closing: Promise<void> | undefined;
@@ -85,8 +85,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   /**
-   * Waits until this process may lead, claims the next generation durably, then loads everything. Closes the storage
-   * when that fails.
+   * Waits until this process may lead, claims the next generation durably, and loads all documents. Closes the storage
+   * if that fails.
    */
   static async open<S extends Schema>(options: TabletOptions<S>): Promise<Tablet<S>> {
     const { name, schema, storage, address, signal } = options;
@@ -94,7 +94,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     let tablet: Tablet<S> | undefined;
     try {
       const claim = await storage.claim({ writer: randomUUID(), address }, options);
-      // Created before the load, because the tablet renews the lease from here on and the load may outlast it.
+      // Created before the load, because the tablet renews the lease and the load may take longer than a lease.
       tablet = new Tablet(options, claim, memory);
       const opened = tablet;
       const upgrades = await loadAll(memory, name, storage, () => opened.#durableDocuments());
@@ -111,7 +111,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     }
   }
 
-  /** Each document has its own version, so an interruption does no harm. */
+  /** Stores upgraded documents. An interruption does no harm, because each document has its own version. */
   async #storeUpgrades(upgrades: readonly StoredChange[]): Promise<void> {
     for (const changes of commitSized(upgrades, this.#limits.commitSizeBytes)) {
       this.#refuseWhenEnded();
@@ -120,9 +120,9 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   /**
-   * Runs `fn` at once and to its end; resolves with its result when its changes are durable. When `fn` throws, nothing
-   * has changed, and the promise rejects with its error once everything that it may have seen is durable. `note` is
-   * passed to the function given to `concludeWith`.
+   * Runs `fn` synchronously; resolves with its result when its changes are durable. When `fn` throws, its changes are
+   * undone, and the promise rejects with the error once everything that `fn` may have read is durable. `note` is passed
+   * to the function of `concludeWith`.
    */
   async transact<T>(fn: (tx: Transaction<S>) => T, note?: unknown): Promise<T> {
     this.#refuseWhenEnded();
@@ -131,7 +131,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     try {
       const limits = { sizeBytesMax: this.#limits.commitSizeBytes };
       const transacted = this.#memory.transact(fn, limits, this.#conclude && { run: this.#conclude, note });
-      // A commit detects by itself whether this process still leads; a read needs the lease.
+      // A commit itself detects when this process no longer leads; a transaction without changes needs a check of the
+      // lease.
       if (transacted.changes.length > 0) this.#enqueue(transacted.changes, transacted.sizeBytes);
       else this.#storage.checkLease?.();
       result = transacted.result;
@@ -145,7 +146,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   /**
-   * Runs `fn` at once; its result or error is delivered when everything that it may have seen is durable. Rejects with
+   * Runs `fn` synchronously; resolves or rejects when everything that `fn` may have read is durable. Rejects with
    * UnavailableError when another process may already lead, because memory may then be outdated.
    */
   async read<T>(fn: (tables: Tables<S>) => T): Promise<T> {
@@ -158,46 +159,46 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       await this.#barrier();
       throw error;
     }
-    // Checked after `fn` ran, so that `fn` saw everything acknowledged up to this moment.
+    // Checked after `fn` has run: a lease that is valid now proves that no other process acknowledged a change before.
     this.#storage.checkLease?.();
     await this.#barrier();
     return result;
   }
 
   /**
-   * Returns a view of memory that may include changes not yet durable. The caller must not act on it before a later
-   * transaction or read has resolved. Throws the errors of `checkMayAct`.
+   * Reads memory, including changes that are not durable yet. The caller must not act on the result before a later
+   * transaction or read has resolved. Throws like `checkMayAct`.
    */
   ahead<T>(fn: (tables: Tables<S>) => T): T {
     this.checkMayAct();
     return fn(this.#memory.tables);
   }
 
-  /** Sets the function that ends each transaction with changes from now on. */
+  /** Sets the function that runs at the end of each transaction with changes. */
   concludeWith(conclude: Conclude<S>): void {
     this.#conclude = conclude;
   }
 
-  /** Throws UnavailableError when this process must send no order, because another one may already lead. */
+  /** Throws UnavailableError when another process may already lead, so that this process must send no order. */
   checkMayAct(): void {
     this.#refuseWhenEnded();
     this.#storage.checkLease?.();
   }
 
-  /** Tablet generation of this leader: claimed durably at its start, higher after `claimAbove`. */
+  /** Generation of this leader: claimed at its start, higher after `claimAbove`. */
   get generation(): number {
     return this.#generation;
   }
 
   /**
-   * Proves durably that this process still leads, and continues with a generation above that number and above its own;
-   * resolves with it. Rejects with FencedError when another process leads; the tablet is then lost. Calls are queued.
+   * Claims a generation above the given number and the present one, and resolves with it. Rejects with FencedError when
+   * another process leads; the tablet is then lost. Calls are queued.
    */
   async claimAbove(generation: number): Promise<number> {
     if (!Number.isSafeInteger(generation) || generation < 0 || generation > GENERATION_MAX) {
       throw new InvalidArgumentError(`generation ${generation}: it must be a whole number from 0 to ${GENERATION_MAX}`);
     }
-    // Answers of concurrent claims could arrive in another order than the claims, so the generation would go down.
+    // Serialized, because concurrent claims could be answered in another order, and the generation would decrease.
     return this.#claims.run(async () => {
       this.#refuseWhenEnded();
       try {
@@ -210,12 +211,12 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     });
   }
 
-  /** Yields the text of a backup of the present state in pieces, once that state is durable. */
+  /** Yields a backup of the present state in pieces of text, once that state is durable. */
   async *backup(nowMs: number): AsyncGenerator<string> {
     const { id: tabletId, incarnation, parentIncarnations, generation } = this;
     const { logNumber } = this.#storage;
     const documents = await this.#durableDocuments();
-    // Proves that no other process has led meanwhile.
+    // Proves that no other process has led since the claim.
     await this.#storage.renew();
     const header = {
       tabletName: this.#name,
@@ -237,25 +238,27 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     return documents;
   }
 
-  /** Time for which this leader may act without another renewal; undefined when no other process can lead. */
+  /**
+   * Remaining time for which this leader may act without renewing the lease; undefined when no other process can lead.
+   */
   get leaseLeftMs(): number | undefined {
     return this.#storage.leaseLeftMs?.();
   }
 
-  /** Number of documents read between claim and serving; undefined when the storage cannot be followed in advance. */
+  /** Number of documents read between claim and serving; undefined for a storage without standbys. */
   get documentsRead(): number | undefined {
     return this.#documentsRead;
   }
 
-  /** Calls back after each durable commit, in order, with its changes. Returns a function that ends that. */
+  /** Calls back after each durable commit, in order, with its changes. Returns a function that removes the listener. */
   watch(listener: CommitListener): () => void {
-    // The wrapper lets the same function watch twice, with each unsubscribe ending one of them.
+    // Wrapped, so that one function can be registered twice and each registration is removed separately.
     const entry: CommitListener = (changes, commit) => listener(changes, commit);
     this.#listeners.add(entry);
     return () => this.#listeners.delete(entry);
   }
 
-  /** Refuses new work, waits until all accepted transactions are durable, and hands the lease over. */
+  /** Refuses new work, waits until all accepted transactions are durable, and frees the lease. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -267,7 +270,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#stop(servedElsewhere(`tablet ${this.#name} is closed`));
-    // Errors of pending transactions are reported to their own callers.
+    // Callers of pending transactions get the errors themselves.
     await this.#barrier().catch(() => {});
     this.#listeners.clear();
     await this.#storage.close({ handOver: !this.#isLost });
@@ -303,7 +306,9 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     }
   }
 
-  /** Batches commit in order, so the last one covers all before it. */
+  /**
+   * Resolves when all accepted transactions are durable. Batches commit in order, so the last one covers all others.
+   */
   #barrier(): Promise<void> {
     return this.#batches.at(-1)?.durable ?? Promise.resolve();
   }
@@ -319,8 +324,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     this.#pendingTransactions++;
     if (this.#committing) return;
     this.#committing = true;
-    // Deferred, because calls that arrived together are served one by one: a commit begun with the first would leave
-    // out the others.
+    // Deferred to the end of the turn, so that one commit covers all calls that arrived together.
     this.#clock.afterTurn(() => void this.#commitAll());
   }
 
@@ -335,7 +339,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
         this.#lose(error, { ofCommit: true });
         return;
       }
-      // A renewal may have found meanwhile that another process leads; these transactions are then already rejected.
+      // A renewal may have found that another process leads. The transactions of this batch are then rejected already.
       if (this.#batches[0] !== batch) return;
       this.#batches.shift();
       this.#pendingSizeBytes -= batch.sizeBytes;
@@ -350,7 +354,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     const { commitTimeoutMs } = this.#limits;
     let cancel: () => void = () => {};
     const timeout = new Promise<never>((_, reject) => {
-      // A busy process runs the timer before it receives an answer that arrived long ago.
+      // A busy event loop runs the timer before it delivers an answer that has arrived. So late answers are delivered
+      // first.
       const onTimeout = (): Promise<void> =>
         lateAnswers().then(() => reject(new Error(`a commit took longer than ${commitTimeoutMs} ms`)));
       cancel = this.#clock.after(commitTimeoutMs, () => void onTimeout());
@@ -385,7 +390,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     }
   }
 
-  /** Drops everything: memory is ahead of the durable state, so nobody may read it any more. */
+  /** Ends the tablet. Its memory is ahead of the durable state and must not be read any more. */
   #lose(cause: unknown, { ofCommit }: { ofCommit: boolean }): void {
     if (this.#isLost) return;
     this.#isLost = true;
@@ -404,8 +409,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   /**
-   * Returns the error for transactions of the commit under way. Only the commit's own error can state that nothing was
-   * done.
+   * Returns the error for the transactions of the running commit. Only the commit's own error can say that nothing was
+   * stored.
    */
   #fateOfSealed(cause: unknown, ofCommit: boolean): Error {
     if (ofCommit && cause instanceof DomainError) return cause;

@@ -1,15 +1,15 @@
 import type { Schema } from "./schema.js";
 import type { Tablet } from "./tablet.js";
 
-/** Returns the keys of the tally to which a document adds, with the amounts. */
+/** Returns the keys of the tally to which a document contributes, with the amounts. */
 type Worth<Doc> = (document: Doc) => Iterable<readonly [key: string, amount: number]>;
 
-/** Data derived from a table: called for each existing document, and for each durable change. */
+/** Data derived from a table. Called for each existing document, and for each durable change. */
 export interface Follows<Doc> {
   changed(key: string, now: Doc | null, before: Doc | null): void;
 }
 
-/** Sums over a table, maintained so that reading one is cheap. */
+/** Sums over a table, updated with each change so that reading them is cheap. */
 export class Tally<Doc> implements Follows<Doc> {
   readonly #sums = new Map<string, number>();
 
@@ -33,7 +33,7 @@ export class Tally<Doc> implements Follows<Doc> {
   }
 }
 
-/** Documents of a table that wait for something, with the time since when. */
+/** Documents of a table that are waiting, with the start times of their waits. */
 export class Waits<Doc> implements Follows<Doc> {
   readonly #sinceMs = new Map<string, number>();
 
@@ -59,8 +59,8 @@ export class Waits<Doc> implements Follows<Doc> {
 }
 
 /**
- * Makes the followers follow their tables; returns a function that ends that. Must be called before the tablet's first
- * transaction, because a transaction whose commit is under way would count twice.
+ * Keeps followers up to date with their tables; returns a function that stops this. Must be called before the tablet's
+ * first transaction, because the changes of a commit under way would count twice.
  */
 export async function follow<S extends Schema>(
   tablet: Pick<Tablet<S>, "read" | "watch">,

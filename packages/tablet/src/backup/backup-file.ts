@@ -11,7 +11,7 @@ import { DocumentRules, problemOfHeader } from "./backup-rules.js";
  */
 const FORMAT = 1;
 const KIND = "diskmesh backup";
-/** Length of a piece of the text; a single larger document makes a larger piece. */
+/** Target length of the text's pieces. A document that is longer makes a longer piece. */
 const PIECE_LENGTH = 256 * 1024;
 const READ_SIZE_BYTES = 1024 * 1024;
 
@@ -100,7 +100,10 @@ export async function* documentsOf(path: string): AsyncGenerator<BackupDocument>
   }
 }
 
-/** Splits at the byte 0x0A only. JSON strings may hold U+2028 and U+2029, where readline of newer Node splits. */
+/**
+ * Splits at the byte 0x0A only. readline of newer Node versions also splits at U+2028 and U+2029, which JSON strings
+ * may contain.
+ */
 async function* linesOf(path: string): AsyncGenerator<string> {
   let rest = "";
   for await (const text of createReadStream(path, { encoding: "utf8", highWaterMark: READ_SIZE_BYTES })) {

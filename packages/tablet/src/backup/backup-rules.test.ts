@@ -30,7 +30,7 @@ const HEADER: BackupHeader = {
 const host = (id: string, n: string) =>
   `{"table":"hosts","key":"${id}","version":1,"document":{"id":"${id}","n":${n}}}`;
 
-/** Makes a backup with a valid checksum, as a forger would. */
+/** Makes a backup with a valid checksum, as an attacker could. */
 function backupOf(header: BackupHeader, lines: readonly string[]): string {
   const [first = ""] = [...backupPieces(header, [])].join("").split("\n");
   const text = [first, ...lines, ""].join("\n");

@@ -1,7 +1,7 @@
 import { quoted } from "@diskmesh/domain";
 import { checkKey } from "../document.js";
 
-/** The fields of a header that decide what is restored. */
+/** Header fields that determine the restored state. */
 interface Header {
   readonly tabletId: string;
   readonly incarnation: string;
@@ -17,7 +17,7 @@ const GENERATION_MAX = 2 ** 52;
 /** Largest time that a Date can hold. */
 const TIME_MAX_MS = 8.64e15;
 
-/** Returns a description of the header field that no diskmesh writes; undefined when all are valid. */
+/** Describes the header field whose value diskmesh never writes; undefined when all are valid. */
 export function problemOfHeader(header: Header): string | undefined {
   const { tabletId, incarnation, parentIncarnations, generation, createdAtMs } = header;
   if (!ID.test(tabletId)) return `its tabletId ${quoted(tabletId)} is malformed`;
@@ -34,7 +34,7 @@ interface Document {
   readonly document: object;
 }
 
-/** Finds content in the documents of one backup that is valid JSON but that no diskmesh writes. */
+/** Detects documents of a backup that are valid JSON but that diskmesh never writes. */
 export class DocumentRules {
   readonly #keys = new Set<string>();
 
@@ -52,15 +52,15 @@ export class DocumentRules {
     this.#keys.add(id);
     const number = impossibleNumber(document);
     if (number !== undefined) return `${which} has an impossible number: ${number}`;
-    // JSON.parse takes the last of two equal fields and rounds numbers, so the line must equal the document's own text.
+    // JSON.parse keeps the last of two equal fields and rounds large numbers. Writing the result again reveals both.
     if (JSON.stringify(json) !== line) return `${which} has a field twice, or a number that no program holds`;
     return undefined;
   }
 }
 
 /**
- * Returns the first number, with its place, that is infinite or an integer above 2^53 - 1, because arithmetic on such
- * numbers is wrong.
+ * Returns the first number that is infinite or an integer above 2^53 - 1, with its place. Arithmetic on such numbers is
+ * wrong.
  */
 export function impossibleNumber(value: unknown, place = ""): string | undefined {
   if (typeof value === "number")

@@ -23,10 +23,10 @@ export interface RestoreOptions {
 
 const LEADER_WAIT_MS = 20_000;
 
-/** Exceeds the number of values that any counter issued, and of log entries written, since the backup. */
+/** Step for counters, larger than the number of values that any counter can have issued since the backup. */
 const COUNTER_STEP = 2 ** 32;
 const NUMBER_STEP = 2 ** 32;
-/** Exceeds the average rate of any log. */
+/** Assumed log entries per millisecond since 1970; more than the average of any log. */
 const ENTRIES_PER_MS = 16;
 /** Number of parent incarnations kept, nearest first. */
 const PARENTS_MAX = 64;
@@ -35,7 +35,7 @@ const READ_AHEAD_DOCUMENTS = 10_000;
 
 /**
  * Restores a backup into a storage: the same tablet in a new incarnation, with counters above every value issued since
- * the backup. An interrupted restore leaves a storage that no leader accepts.
+ * the backup. After an interrupted restore no leader accepts the storage.
  */
 export async function restoreBackup(options: RestoreOptions): Promise<Claim & { readonly documents: number }> {
   const { file, storage, tabletName, replace, schema } = options;
@@ -45,7 +45,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
       `the backup ${file} is of the tablet ${header.tabletName}, and ${tabletName} is to be restored: give the config of that service`,
     );
   }
-  // All problems of the backup are found before the storage is touched.
+  // Validates the whole backup before the storage is changed.
   for await (const each of documentsOf(file)) restoredChange(schema, each);
   const restored = restoredClaim(header, randomUUID());
   const firstNumber = firstNumberAfter(header.logNumber);
@@ -69,7 +69,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
   }
 }
 
-/** Returns the first claim after a restore, in a new incarnation. */
+/** Returns the claim with which the restored tablet begins, in a new incarnation. */
 export function restoredClaim(backedUp: Claim, incarnation: string): Claim {
   return {
     tabletId: backedUp.tabletId,
@@ -81,15 +81,15 @@ export function restoredClaim(backedUp: Claim, incarnation: string): Claim {
 
 /**
  * Returns the number of the log's first entry after a restore. It exceeds every number that logs of the tablet may have
- * reached, also when the database was dropped after an earlier restore of the same backup. Time of day times the entry
- * rate exceeds any log unless the clock was set back; the number then lies far above the backup's.
+ * reached, even if the database was dropped after an earlier restore of the same backup. It is the time since 1970
+ * times ENTRIES_PER_MS, or, if the clock was set back below the backup's number, that number plus NUMBER_STEP.
  */
 export function firstNumberAfter(logNumber = 0, nowMs = Date.now()): number {
   const byClock = nowMs * ENTRIES_PER_MS;
   return logNumber < byClock ? byClock : logNumber + NUMBER_STEP;
 }
 
-/** Returns a document as it must be stored by a restore. */
+/** Returns the document to store on a restore, with counters advanced. */
 export function restoredDocument(definition: Table<object> | undefined, document: object): object {
   return definition?.onRestore?.(document, COUNTER_STEP) ?? document;
 }
@@ -109,7 +109,7 @@ async function commitAll(file: string, schema: Schema, storage: TabletStorage): 
 
 function restoredChange(schema: Schema, backedUp: BackupDocument): StoredChange {
   const { table, key } = backedUp;
-  // hasOwn, because every object inherits a "constructor".
+  // hasOwn, because `schema.constructor` is inherited from Object.
   const definition = (Object.hasOwn(schema, table) ? schema[table] : undefined) as Table<object> | undefined;
   try {
     const document = restoredDocument(definition, loadedDocument(table, key, definition, backedUp));

@@ -1,12 +1,12 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { RestoredClaim } from "../storage.js";
 
-/** Part of the latest claim that decides about the next one. */
+/** Fields of the latest claim that decide whether a new claim is allowed. */
 interface LatestClaim {
   readonly isRestore?: true | undefined;
 }
 
-/** Throws InvalidStateError when the storage holds state that a restore must not touch, or an unfinished restore. */
+/** Throws InvalidStateError when the storage is not empty at a restore, or contains an unfinished restore. */
 export function refuseRestore(last: LatestClaim | undefined, restore: RestoredClaim | undefined, where: string): void {
   if (last === undefined) return;
   if (restore !== undefined)
@@ -18,11 +18,11 @@ export function refuseRestore(last: LatestClaim | undefined, restore: RestoredCl
   }
 }
 
-/** Exceeds the number of generations that can have passed since a backup. */
+/** Step for the generation, larger than the number of generations since any backup. */
 export const GENERATION_STEP = 2 ** 20;
 
 /**
- * Returns the fields that only a restore's claim has. Its generation is above those of the backup and the storage;
+ * Returns the fields of a restore's claim. Its generation exceeds those of the backup and of the storage;
  * `lastGeneration` is 0 for an empty storage.
  */
 export function restoredFields({ replace, firstNumber, generation, ...claim }: RestoredClaim, lastGeneration: number) {

@@ -26,7 +26,7 @@ try {
       { table: "devices", key: "c", document: { n, text: "x".repeat((n * 997) % 20_000) } },
       { table: "hosts", key: "b", document: { n } },
     ]);
-    // Writes directly to the pipe, because the buffer of a stream is lost when the process is killed.
+    // writeSync, because the buffer of a stream would be lost when the process is killed.
     writeSync(1, `${n}\n`);
   }
 } catch (error) {

@@ -146,7 +146,7 @@ export function commitContract(clients: StorageClients): void {
       const again = await clients.openClaimed("reader");
       const contents = await contentsOf(again);
       await again.close({ handOver: true });
-      // A closed storage can be claimed again, so the test continues with the same storage.
+      // A closed storage can be claimed again.
       await claim(storage, "writer-again");
       await storage.load(() => {});
       return contents;

@@ -3,7 +3,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import type { EventLog, RecordRange } from "../storage.js";
 
-/** Location of an event log. `open` is called again only after the former log was closed. */
+/** Place of one event log. The contract calls `open` again only after it has closed the former log. */
 export interface EventLogLocation {
   open(): EventLog;
   remove(): Promise<void>;

@@ -5,7 +5,7 @@ import type { Claim } from "../storage.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import type { Contents, StorageLocation } from "./storage-location.js";
 
-/** One tablet's state per test, and the clients that the test opens. */
+/** The state of one tablet for a test, and the clients that the test opens. */
 export class StorageClients {
   location!: StorageLocation;
   readonly #makeLocation: () => Promise<StorageLocation>;
@@ -49,7 +49,7 @@ export class StorageClients {
   }
 }
 
-/** Appends a UUID to the writer's name, because each claim needs a unique writer; the name itself is for readers. */
+/** Claims as a unique writer: the writer's name with a UUID appended. */
 export function claim(storage: TrackedStorage, writer: string): Promise<Claim> {
   return storage.claim({ writer: `${writer}-${randomUUID()}`, address: "127.0.0.1:1" });
 }

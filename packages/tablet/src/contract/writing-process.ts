@@ -7,8 +7,8 @@ import type { Contents, StorageLocation } from "./storage-location.js";
 const CHILD = fileURLToPath(new URL("./commit-until-killed.js", import.meta.url));
 
 /**
- * Checks that all documents have the same number, as each commit of the child writes it, together with a document named
- * after the number.
+ * Checks that the documents are of one commit. Each commit of the child writes one number to all of them, and creates a
+ * document named after the number.
  */
 export function expectWholeCommit(contents: Contents, acknowledged: number): void {
   const { n } = contents.get("hosts/a") as { n: number };
@@ -24,7 +24,7 @@ export function expectWholeCommit(contents: Contents, acknowledged: number): voi
 }
 
 interface Child {
-  /** Resolves when that many commits were acknowledged. */
+  /** Resolves once `count` commits were acknowledged. */
   committed(count: number): Promise<void>;
   /** The last acknowledged number. */
   last(): number;

@@ -16,7 +16,7 @@ const CUTS = 100;
 type Contents = Record<string, { readonly n: number }>;
 
 describe("damage to an embedded store", () => {
-  /** Makes a store with a snapshot, journals after it, and documents that were changed and deleted in all of them. */
+  /** Makes a store with a snapshot and later journals. Each of these files contains changed and deleted documents. */
   async function makeStore({ close = true } = {}): Promise<PowerCutFiles> {
     const files = new PowerCutFiles();
     for (let life = 0; life < 3; life++) {
@@ -40,7 +40,7 @@ describe("damage to an embedded store", () => {
     new TrackedStorage(openEmbeddedStorage({ folder: FOLDER, files, exclusive: false, journalsBytesMin }));
   const names = (files: PowerCutFiles) => [...files.contents().keys()].join();
 
-  /** Returns the documents that a leader finds before and after a commit, or the text of its refusal. */
+  /** Returns the documents that a leader finds before and after a commit, or the message of its refusal. */
   async function outcome(files: PowerCutFiles): Promise<Contents | string> {
     try {
       const found = await contents(files, put("new", { n: -1 }));

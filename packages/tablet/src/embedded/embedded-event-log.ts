@@ -43,7 +43,7 @@ interface Opened {
   readonly records: EventRecords;
 }
 
-/** Opens an event log that is stored as files of lines in a folder of its own. */
+/** Opens an event log that is stored as files in a folder of its own, one record per line. */
 export function openEmbeddedEventLog(options: EventLogOptions): EventLog {
   return new EmbeddedEventLog(options);
 }
@@ -158,7 +158,7 @@ class EmbeddedEventLog implements EventLog {
 
   async #openRecords(names: readonly string[]): Promise<EventRecords> {
     const { folder } = this.#options;
-    // An interrupted first start leaves the records file without a mark.
+    // An interrupted first start leaves the records file without the mark file.
     if (!names.includes(MARK)) {
       if (!names.includes(RECORDS)) await EventRecords.create(this.#lines, folder);
       await markFolder(this.#lines, folder);

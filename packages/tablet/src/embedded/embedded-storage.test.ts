@@ -116,7 +116,7 @@ describe("the embedded storage", () => {
     expect(files()).not.to.include("journal.1");
     const found = await contents();
     for (let n = 191; n < 200; n++) expect(found[`hosts/h${n % 9}`]).to.deep.include({ n });
-    // Documents of an old journal must not reappear after a snapshot.
+    // After a snapshot, documents of older journals must not reappear.
     storage = await open(2_000);
     await storage.commit([{ table: "hosts", key: "h3", document: null }]);
     await storage.close({ handOver: true });

@@ -19,18 +19,17 @@ import { Snapshots } from "./snapshots.js";
 export interface EmbeddedOptions {
   /** Created when missing. The folder must hold nothing else. */
   readonly folder: string;
-  /** With false (for tests) the folder is not locked, so that claims compete as they do on a server. */
+  /** False in tests: the folder is not locked, so that several claims compete as on a database. */
   readonly exclusive?: boolean;
   readonly files?: Files;
   readonly clock?: TabletClock;
   /**
-   * Size of the journals from which a snapshot is due, provided they are also larger than the last snapshot. Set by
-   * tests.
+   * Size of the journals from which a snapshot is made, if they are also larger than the last snapshot. Set by tests.
    */
   readonly journalsBytesMin?: number;
 }
 
-/** Opens a tablet in a folder of one machine. A commit is a synced line of a journal. */
+/** Opens a tablet in a local folder. Each commit appends a line to a journal and syncs it. */
 export function openEmbeddedStorage(options: EmbeddedOptions): TabletStorage {
   return new EmbeddedStorage(options);
 }
@@ -38,7 +37,7 @@ export function openEmbeddedStorage(options: EmbeddedOptions): TabletStorage {
 class EmbeddedStorage implements TabletStorage {
   readonly #options: EmbeddedOptions;
   readonly #folder: JournalFolder;
-  /** Serializes commits and the beginning of journals. */
+  /** Serializes commits and the creation of journals. */
   readonly #turns = new OneAtATime();
   #lock: FolderLock | undefined;
   #journal: Journal | undefined;
@@ -46,7 +45,7 @@ class EmbeddedStorage implements TabletStorage {
   #check: AbortController | undefined;
   #onTrouble: (trouble: string | undefined) => void = () => {};
   #isLoaded = false;
-  /** Undefined during a restore, because no tablet then lends its documents. */
+  /** Undefined during a restore, because no tablet provides its documents then. */
   #snapshots: Snapshots | undefined;
 
   constructor(options: EmbeddedOptions) {
@@ -82,11 +81,11 @@ class EmbeddedStorage implements TabletStorage {
     return { tabletId, incarnation, parentIncarnations, generation };
   }
 
-  /** Renames the folder, and resolves with a number that is no lower than any of its generations. */
+  /** Renames the folder; resolves with a number that is at least as high as all generations in it. */
   async #setAside(): Promise<number> {
     const { folder } = this.#options;
     await this.#folder.lines.files.makeFolder(folder);
-    // The number of a journal is no lower than its claim's generation.
+    // A journal's number is at least the generation of its claim.
     const last = this.#folder.numbers("journal").at(-1) ?? 0;
     await setAside(folder);
     return last;
@@ -95,8 +94,8 @@ class EmbeddedStorage implements TabletStorage {
   async load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void> {
     const journal = this.#claimed();
     const sizes = await loadJournals(this.#folder, journal, onDocument).catch(async (error: unknown) => {
-      // Each start of a store that fails to load would leave a journal. Under the lock no other journal can refer to
-      // it.
+      // Without the removal, each start of a store that fails to load would leave a journal. This process holds the
+      // folder's lock, so no other journal can refer to this one.
       if (this.#lock !== undefined) await this.#folder.removeUnused(journal).catch(() => {});
       throw this.#openError(error);
     });
@@ -130,15 +129,15 @@ class EmbeddedStorage implements TabletStorage {
       if (rows.length === 0) return;
       const line = lineOf(rows);
       await journal.file.append(line);
-      // A concurrent claim may have read the journal before this line was in it.
+      // A concurrent claim may have read the journal before this line was written.
       await this.#folder.refuseFenced(journal);
       this.#snapshots?.onCommit(line.length);
     });
   }
 
   renew(): Promise<void> {
-    // Serialized, because a journal that this process is beginning looks like another process's claim until it is
-    // registered as its own.
+    // Serialized, because a journal that this process is creating looks like another process's claim until it is
+    // registered.
     return this.#turns.run(async () => {
       const journal = this.#claimed();
       await this.#folder.refuseFenced(journal);
@@ -171,14 +170,14 @@ class EmbeddedStorage implements TabletStorage {
       const journal = this.#journal;
       this.#journal = undefined;
       if (journal === undefined) return;
-      // A journal without an end file is taken for that of a crash, and is read completely all the same.
+      // Without an end file a journal is read like after a crash, also completely.
       if (this.#isLoaded) await this.#folder.noteEnd(journal).catch(() => {});
       await journal.file.close().catch(() => {});
     });
     this.#unlock();
   }
 
-  /** Begins the next journal of this claim; resolves with its number. */
+  /** Starts the next journal of this claim; resolves with its number. */
   #begin(atLeast: number, claimAfter: (claim: StoredClaim, number: number) => StoredClaim): Promise<number> {
     return this.#turns.run(async () => {
       const own = this.#loaded();
@@ -193,7 +192,7 @@ class EmbeddedStorage implements TabletStorage {
     });
   }
 
-  /** Throws InvalidStateError when the journal was deleted or replaced, because appends would be lost. */
+  /** Throws InvalidStateError when the journal was deleted or replaced, because appended lines would be lost. */
   async #refuseReplaced({ number, file }: Journal): Promise<void> {
     const path = this.#folder.path("journal", number);
     const [own, found] = await Promise.all([file.handle.stat(), this.#inodeAt(path)]);
@@ -231,7 +230,7 @@ class EmbeddedStorage implements TabletStorage {
     this.#lock = undefined;
   }
 
-  /** Describes an error of the operating system. */
+  /** Converts an error of the operating system to one with a remedy; returns other errors unchanged. */
   #openError(error: unknown): unknown {
     const { folder } = this.#options;
     if (!(error instanceof Error) || !("code" in error)) return error;

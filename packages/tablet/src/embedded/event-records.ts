@@ -5,14 +5,13 @@ import type { LogRecord, RecordRange } from "../storage.js";
 import type { OpenFile } from "./files.js";
 import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
 
-/** The name of the file. */
 export const RECORDS = "records";
 const FORMAT = "diskmesh event log 3";
-/** The file is rewritten when removed records take more than this and more than half of it. */
+/** Size of removed records from which the file is rewritten, if they are also more than half of it. */
 const REMOVED_BYTES_MIN = 4 * 2 ** 20;
 const PIECE_BYTES = 2 ** 18;
 
-/** A record; null marks its removal. */
+/** A record; null means removed. */
 type Row = readonly [key: string, text: string | null];
 
 /** Position of a record's line. */
@@ -28,7 +27,7 @@ interface Opened {
   removedBytes: number;
 }
 
-/** The records of an event log: a file with a line for each row. Keys are kept in memory; texts are read on demand. */
+/** The records of an event log in a file with one line per row. Keys are kept in memory; texts are read on demand. */
 export class EventRecords {
   #removedBytesMin = REMOVED_BYTES_MIN;
 
@@ -73,7 +72,7 @@ export class EventRecords {
     await this.opened.reader.close();
   }
 
-  /** Rewrites the file when enough of it is removed records; a failure leaves it unchanged. */
+  /** Rewrites the file when it contains enough removed records. A failure leaves it unchanged. */
   async shrink(): Promise<void> {
     const { file, removedBytes } = this.opened;
     if (removedBytes < Math.max(this.#removedBytesMin, file.sizeBytes / 2)) return;

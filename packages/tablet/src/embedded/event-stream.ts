@@ -1,20 +1,20 @@
 import { join } from "node:path";
 import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
 
-/** Size from which a file of a stream takes no more appends. */
+/** Size from which a stream starts a new file. */
 const FILE_BYTES = 2 ** 20;
-/** Maximum size of a line. A larger append becomes several lines, each durable before the next. */
+/** Maximum size of a line. A larger append is split into several lines, each durable before the next. */
 const APPEND_BYTES = 4 * 2 ** 20;
 const INDEX_DIGITS = 15;
 const FILE_NAME = /^stream\.(.+)\.([0-9]{15})$/;
 
-/** First entry of a stream's file; the file name contains the stream and the index of that entry. */
+/** A file of a stream. Its name contains the stream and the index of the file's first entry. */
 export interface StreamFile {
   readonly stream: string;
   readonly first: number;
 }
 
-/** Characters of stream names that are not allowed in file names are replaced one to one. */
+/** Returns the file's name. Characters of stream names that file names do not allow are replaced one to one. */
 function streamFileName({ stream, first }: StreamFile): string {
   const name = stream.replaceAll("/", "+").replaceAll(":", ",");
   return `stream.${name}.${String(first).padStart(INDEX_DIGITS, "0")}`;
@@ -28,15 +28,15 @@ export function streamFileOf(fileName: string): StreamFile | undefined {
 }
 
 /**
- * A stream of an event log: files of lines, each line a JSON array of the entries of one append, so that a crash can
- * tear only the last append. Calls must not overlap. Files have ascending indexes; an entry in two files counts in the
- * last one, because a crash during a trim leaves it in both.
+ * A stream of an event log in files of lines. Each line is a JSON array of the entries of one append, so a crash can
+ * tear only the last append. Calls must not overlap. Files are ordered by index. A crash during a trim leaves an entry
+ * in two files; the later file wins.
  */
 export class EventStream {
   readonly #lines: LineFiles;
   readonly #folder: string;
   readonly #name: string;
-  /** Indexes of the first entries of its files, ascending. */
+  /** Index of each file's first entry, ascending. */
   readonly #firsts: number[];
   #last: { readonly file: LineFile; next: number } | undefined;
 
@@ -87,8 +87,8 @@ export class EventStream {
   }
 
   /**
-   * Removes whole files, then rewrites the first remaining one without the entries below the index. Keeps the last
-   * entry.
+   * Removes whole files below the index, then rewrites the first remaining file without the entries below it. Never
+   * removes the last entry.
    */
   async trim(below: number): Promise<void> {
     const { next } = await this.bounds();
@@ -144,7 +144,7 @@ export class EventStream {
     return this.#last;
   }
 
-  /** Opens the last file, and counts its entries the first time. */
+  /** Opens the last file; counts its entries at the first call. */
   async #open(): Promise<{ readonly file: LineFile; next: number }> {
     if (this.#last !== undefined) return this.#last;
     const first = this.#firsts.at(-1) as number;
@@ -157,7 +157,7 @@ export class EventStream {
     return this.#last;
   }
 
-  /** Calls back with each entry until it returns false; resolves with the size of the whole lines. */
+  /** Calls back with each entry until the callback returns false; resolves with the size of the complete lines. */
   #readFile(first: number, onEntry: (entry: string, index: number) => boolean): Promise<number> {
     let index = first;
     return this.#lines.read(this.#path(first), (json) =>

@@ -2,7 +2,9 @@ import { OneAtATime } from "../one-at-a-time.js";
 import { EventStream, streamFileOf } from "./event-stream.js";
 import type { LineFiles } from "./line-file.js";
 
-/** Limit of streams kept open for the next append; of the others only the file names are kept. */
+/**
+ * Maximum number of streams that stay open for the next append. For other streams only the file names are in memory.
+ */
 const OPEN_MAX = 64;
 
 interface Opened {

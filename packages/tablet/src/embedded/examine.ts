@@ -16,9 +16,8 @@ const LEFT_OUT = "what is behind it is left out";
 type Documents = Map<string, Map<string, Versioned>>;
 
 /**
- * Reads a tablet's folder without changing it. Takes a damaged snapshot up to the damage, and journals up to the first
- * damage in any of them, so the result is an earlier whole commit. Rejects with UnavailableError while a process uses
- * the folder.
+ * Reads a tablet's folder without changing it. Reads a damaged snapshot, and the journals, up to the first damage, so
+ * the result is the state of an earlier commit. Rejects with UnavailableError while a process uses the folder.
  */
 export async function examineEmbedded(folder: string, schema: Schema): Promise<Examined> {
   if (!existsSync(folder)) throw new InvalidStateError(`${folder} holds no tablet: it does not exist`);
@@ -65,8 +64,8 @@ async function examine(folder: JournalFolder, found: Examination): Promise<Exami
 }
 
 /**
- * Returns the journals since the snapshot, with the number of valid bytes of each as named by the next journal or its
- * end file.
+ * Returns the journals since the snapshot. `end` is the number of valid bytes of each, from the next journal or the end
+ * file.
  */
 async function chainOf(folder: JournalFolder, snapshot = 0): Promise<{ number: number; end: number | undefined }[]> {
   const chain: { number: number; end: number | undefined }[] = [];
@@ -86,7 +85,7 @@ async function readJournal(
   documents: Documents,
 ): Promise<void> {
   const onLine = (json: Buffer, at: number): void => {
-    // The first line is the head.
+    // The first line is the journal's head.
     if (at > 0) for (const row of JSON.parse(json.toString()) as readonly Row[]) put(documents, row);
   };
   await folder.lines.read(folder.path("journal", number), onLine, end);

@@ -47,7 +47,7 @@ describe("the files of an embedded store in use", () => {
     (tablet as Tablet<typeof schema>).transact(({ hosts }) => {
       hosts.put({ id: `h${n % 7}`, n, text: "x".repeat(100) });
     });
-  /** Advances an hour and waits for the end of the check. */
+  /** Advances the clock by an hour and waits for the end of the check. */
   async function check(): Promise<void> {
     await clock.advance(HOUR_MS);
     await eventually(() => expect(clock.sleepers).to.equal(1));

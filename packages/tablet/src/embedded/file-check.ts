@@ -5,7 +5,7 @@ import { type Journal, JournalFolder } from "./journal-folder.js";
 import { LineFiles } from "./line-file.js";
 import { verifyJournals } from "./load-journals.js";
 
-/** Same interval as the check of a database's view. A check reads as much as a start, a mebibyte at a time. */
+/** Long, because a check reads as much as a start does. */
 const CHECK_INTERVAL_MS = 60 * 60_000;
 const CURE = "nothing is lost: a snapshot of what is in memory replaces the file; check the disk";
 
@@ -19,7 +19,7 @@ export interface FileCheckOptions {
   readonly onDamage: (text: string) => void;
 }
 
-/** Reads the files of an open tablet at an interval, as the next start would, until the signal aborts. */
+/** Reads the files of an open tablet periodically, like the next start would, until the signal aborts. */
 export async function keepFilesChecked({ folder, files, clock, signal, ...options }: FileCheckOptions): Promise<void> {
   const checked = new JournalFolder(new LineFiles(files, "tablet", CURE), folder);
   const snapshot = () => checked.numbers("snapshot").at(-1);
@@ -31,7 +31,7 @@ export async function keepFilesChecked({ folder, files, clock, signal, ...option
     try {
       await verifyJournals(checked, journal);
     } catch (error) {
-      // A snapshot made meanwhile has removed the files that it replaces, which is no damage.
+      // A snapshot that was made meanwhile has removed the files that it replaces, which is no damage.
       if (!signal.aborted && snapshot() === before) options.onDamage(messageOf(error));
     }
   }

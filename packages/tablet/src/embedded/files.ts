@@ -1,19 +1,20 @@
 import { readdirSync } from "node:fs";
 import * as nodeFiles from "node:fs/promises";
 
-/** File system calls of the embedded store. Tests pass a simulated file system that loses power. */
+/** File system calls of the embedded store. Tests replace them by a simulated file system that can lose power. */
 export interface Files {
   /** `ax` creates the file and fails with EEXIST when it exists; `a` creates it when missing; `w` also empties it. */
   open(path: string, flags: "r" | "a" | "ax" | "w"): Promise<OpenFile>;
   /**
-   * Returns the names in a folder. Synchronous, because each commit calls it twice and the kernel caches the answer.
+   * Returns the names in a folder. Synchronous, because it runs twice per commit and the kernel has the answer in its
+   * cache.
    */
   list(folder: string): string[];
   makeFolder(folder: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   /** Removes a file; a missing file is no error. */
   remove(path: string): Promise<void>;
-  /** Makes creations, renames and removals in a folder durable. */
+  /** Syncs a folder, which makes created, renamed and removed names in it durable. */
   syncFolder(folder: string): Promise<void>;
   freeBytes(folder: string): Promise<number>;
 }
@@ -23,7 +24,7 @@ export interface OpenFile {
   read(buffer: Buffer, offset: number, length: number, position: number): Promise<{ readonly bytesRead: number }>;
   appendFile(bytes: Buffer): Promise<void>;
   truncate(sizeBytes: number): Promise<void>;
-  /** Makes content and length durable. */
+  /** Syncs content and length to the disk. */
   datasync(): Promise<void>;
   close(): Promise<void>;
 }

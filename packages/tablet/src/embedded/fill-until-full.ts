@@ -1,6 +1,6 @@
 /**
- * A process for tests with a full disk or a file size limit: commits until that fails, deletes the file named by the
- * second argument, if any, and makes one more small commit.
+ * A child process for tests with a full disk or a file size limit: commits until a commit fails, deletes the file named
+ * by the second argument, if any, and makes one more small commit.
  */
 import { rmSync } from "node:fs";
 import { messageOf } from "@diskmesh/domain";
@@ -23,7 +23,7 @@ const commitMessage = await messageOfFirstFailure(async () => {
   ]);
   committed++;
 });
-// Larger than a file of a stream, so that a limit on file sizes is reached as well.
+// Larger than a stream file, so that the append also reaches a limit on file sizes.
 const appendMessage = await messageOfFirstFailure(() => log.append("task-1", Array(15).fill("x".repeat(200_000))));
 if (filler !== undefined) rmSync(filler);
 await storage.commit([{ table: "hosts", key: "small", document: { i: committed } }]);

@@ -92,7 +92,7 @@ async function checkFilling(child: ChildProcess, folder: string, reason = "is fu
   expect(contents.size).to.equal(2 + committed);
 }
 
-/** Returns the output of a process that opens the tablet in the folder. Throws when a signal ended it. */
+/** Returns the output of a child process that opens the tablet in the folder. Throws when a signal ended it. */
 async function open(folder: string): Promise<string> {
   const { code, output, errors } = await outputOf(spawn(process.execPath, [OPEN, folder]));
   if (code === null || code > 1) throw new Error(`ended with ${code}: ${errors}`);

@@ -5,7 +5,7 @@ import type { Claim, Leader } from "../storage.js";
 import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
 import { MARK, markFolder } from "./mark.js";
 
-/** Folders of the first release, written with LMDB, have format 1 or 2. */
+/** Formats 1 and 2 are LMDB folders of the first release. */
 const FORMAT = 3;
 const FORMAT_TEXT = /^diskmesh tablet ([0-9]{1,9})$/;
 const NUMBER_DIGITS = 16;
@@ -15,7 +15,7 @@ type Kind = "journal" | "snapshot" | "end";
 
 /** A claim as stored in the head of a journal. */
 export interface StoredClaim extends Claim, Leader {
-  /** Set while a restore that began with this claim is unfinished. */
+  /** Set in the claim of a restore that is not finished. */
   readonly isRestore?: true | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface StoredClaim extends Claim, Leader {
 interface Head {
   readonly format: string;
   readonly claim: StoredClaim;
-  /** Number of the previous journal, and its count of valid bytes. Absent in a tablet's first journal. */
+  /** Number and valid length of the previous journal. Absent in a tablet's first journal. */
   readonly previous?: number | undefined;
   readonly end?: number | undefined;
 }
@@ -36,8 +36,8 @@ export interface Journal {
 }
 
 /**
- * The files of a tablet in a folder. `journal.N` has a head and a line per commit. `snapshot.N` holds all documents
- * from before `journal.N`. `end.N` holds the length of a closed journal.
+ * Files of a tablet in a folder. `journal.N` has a head and one line per commit. `snapshot.N` contains all documents as
+ * of the start of `journal.N`. `end.N` contains the length of a closed journal.
  */
 export class JournalFolder {
   constructor(
@@ -59,7 +59,7 @@ export class JournalFolder {
     return numbers.sort((a, b) => a - b);
   }
 
-  /** Throws FencedError when a later journal exists, because its creator has claimed the tablet. */
+  /** Throws FencedError when a later journal exists, because the process that created it has claimed the tablet. */
   async refuseFenced({ number, claim }: Journal): Promise<void> {
     const own = nameOf("journal", number);
     if (!this.lines.files.list(this.folder).some((name) => name > own && name.startsWith("journal."))) return;
@@ -71,9 +71,9 @@ export class JournalFolder {
   }
 
   /**
-   * Creates the next journal. Its number is at least `atLeast` and at least its claim's generation. `claimAfter`
-   * receives the previous journal's claim and the new number. `own` is the journal that this process has appended to so
-   * far.
+   * Creates the next journal. Its number is at least `atLeast` and at least its claim's generation. `claimAfter` makes
+   * the new claim from the previous journal's claim and the new number. `own` is the journal that this process appended
+   * to so far.
    */
   async begin(
     atLeast: number,
@@ -82,7 +82,7 @@ export class JournalFolder {
   ): Promise<Journal> {
     const { number, file } = await this.#create(atLeast);
     try {
-      // Read after the creation, because from then on no earlier claim is acknowledged.
+      // Read after the creation of the new journal, because from then on no earlier claim is acknowledged.
       const last = own === undefined ? await this.#lastBefore(number) : await this.#ownBefore(number, own);
       const claim = claimAfter(last?.claim, number);
       const head: Head = { format: `diskmesh tablet ${FORMAT}`, claim, previous: last?.number, end: last?.end };
@@ -97,14 +97,14 @@ export class JournalFolder {
     }
   }
 
-  /** Removes a journal without commits, unless it is a tablet's first, which marks that a tablet exists. */
+  /** Removes a journal without commits, except a tablet's first, which proves that the tablet exists. */
   async removeUnused({ number }: Journal): Promise<void> {
     if ((await this.headOf(number))?.previous === undefined) return;
     await this.lines.files.remove(this.path("journal", number));
     await this.lines.files.syncFolder(this.folder);
   }
 
-  /** Returns the head of a journal; undefined when the journal has no whole line. */
+  /** Returns the head of a journal; undefined when its first line is incomplete. */
   async headOf(number: number, end?: number): Promise<Head | undefined> {
     const path = this.path("journal", number);
     let text: string | undefined;
@@ -121,7 +121,7 @@ export class JournalFolder {
     return head;
   }
 
-  /** Stores the final length of a journal, so that a later truncation differs from a crash. */
+  /** Stores the final length of a journal, so that a later truncation is distinguishable from a crash. */
   async noteEnd({ number, file }: Journal): Promise<void> {
     await this.lines.write(this.folder, nameOf("end", number), lineOf({ end: file.sizeBytes }));
   }
@@ -141,7 +141,7 @@ export class JournalFolder {
     return this.lines.replace(this.folder, nameOf("snapshot", number), pieces);
   }
 
-  /** Removes the files that `snapshot.N` replaces, and drafts of snapshots. */
+  /** Removes the files that `snapshot.N` replaces, and unfinished snapshots. */
   async removeBelow(number: number): Promise<void> {
     for (const name of this.lines.files.list(this.folder)) {
       const [, , of = Number.POSITIVE_INFINITY] = FILE_NAME.exec(name) ?? [];
@@ -160,8 +160,8 @@ export class JournalFolder {
   }
 
   /**
-   * Removes a journal that could not be begun. When the removal fails, a crash may bring its head back, which fixes the
-   * end of the own journal; the own journal then refuses appends.
+   * Removes a journal whose creation failed. If the removal fails, a crash may bring its head back, which fixes the
+   * length of this process's journal; so this process then refuses further appends.
    */
   async #undoBegin(path: string, own: Journal | undefined): Promise<void> {
     try {
@@ -177,7 +177,7 @@ export class JournalFolder {
     return { number: own.number, end: own.file.sizeBytes, claim: own.claim };
   }
 
-  /** Skips journals without a head, which are incomplete claims. */
+  /** Returns the last journal below a number. Skips journals without a head, which are incomplete claims. */
   async #lastBefore(below: number): Promise<{ number: number; end: number; claim: StoredClaim } | undefined> {
     const ends = this.numbers("end");
     for (const number of this.numbers("journal").reverse()) {
@@ -198,8 +198,8 @@ export class JournalFolder {
   }
 
   /**
-   * Returns the end of a journal after making it durable, because the crash of a process leaves lines that were written
-   * but never synced.
+   * Returns the length of a journal after syncing it, because a killed process leaves lines that were written but not
+   * synced.
    */
   async #endOf(number: number): Promise<number> {
     const noted = await this.notedEnd(number);

@@ -3,21 +3,20 @@ import { crc32 } from "node:zlib";
 import { type DomainError, diskFullError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { Files, OpenFile } from "./files.js";
 
-/** Each JSON text is preceded by 8 hexadecimal digits and a space. */
+/** Length of the checksum before each JSON text: 8 hexadecimal digits and a space. */
 const CHECKSUM_BYTES = 9;
 const NEWLINE = 10;
-/** Reading yields to the event loop after this many bytes. */
+/** Number of bytes after which reading yields to the event loop. */
 const PIECE_BYTES = 2 ** 20;
 
 /**
- * Called with the JSON text of a line, valid only during the call, the byte at which the line begins, and its size.
- * Returning false ends the reading.
+ * Called with each line's JSON text (valid only during the call), the position of the line, and its size. Returning
+ * false stops the reading.
  */
 export type OnLine = (json: Buffer, at: number, sizeBytes: number) => unknown;
 
 /**
- * Encodes a line: the CRC-32 of a JSON text, a space, the text, a newline. `cut -c10- FILE | jq .` reads a file of
- * lines.
+ * Encodes a line: CRC-32 of the JSON text, a space, the text, a newline. `cut -c10- FILE | jq .` prints such a file.
  */
 export function lineOf(value: unknown): Buffer {
   const text = JSON.stringify(value);
@@ -34,7 +33,7 @@ function checksumOf(json: Buffer): string {
 
 /** The files of lines in one folder. */
 export class LineFiles {
-  /** `what` (the folder's content) and `cure` (of damage) are used in messages. */
+  /** `what` describes the folder's content and `cure` the remedy for damage, for messages. */
   constructor(
     readonly files: Files,
     readonly what: "tablet" | "event log",
@@ -45,7 +44,7 @@ export class LineFiles {
     return this.files.open(path, flags).then((file) => new LineFile(this.what, path, file, 0));
   }
 
-  /** Opens a file for appending. Makes its whole lines durable and removes everything behind them. */
+  /** Opens a file for appending. Syncs its complete lines and truncates everything behind them. */
   async reopen(path: string, sizeBytes: number): Promise<LineFile> {
     const file = await this.files.open(path, "a");
     try {
@@ -59,7 +58,7 @@ export class LineFiles {
     }
   }
 
-  /** Writes a small file durably; removes it when that fails. */
+  /** Writes a small file durably; removes it when the write fails. */
   async write(folder: string, name: string, bytes: Buffer): Promise<void> {
     const file = await this.create(join(folder, name), "w");
     try {
@@ -73,10 +72,7 @@ export class LineFiles {
     }
   }
 
-  /**
-   * Creates or replaces a file from pieces, atomically: after a crash either the former file or the whole new one is
-   * there.
-   */
+  /** Creates or replaces a file atomically: after a crash either the former file or the complete new one exists. */
   async replace(folder: string, name: string, pieces: AsyncIterable<Buffer>): Promise<number> {
     const draft = await this.create(join(folder, `${name}.draft`), "w");
     try {
@@ -92,9 +88,9 @@ export class LineFiles {
   }
 
   /**
-   * Calls back with each line up to the byte `end`; resolves with the byte at which the whole lines end. Without `end`
-   * the last line may be torn by a crash: its newline is missing, or it contains NUL bytes, because unwritten sectors
-   * read as zeros and JSON contains none. Throws InvalidStateError for all other damage.
+   * Calls back with each line up to position `end`; resolves with the position after the last complete line. Without
+   * `end` a crash may have torn the last line: its newline is missing, or it contains NUL bytes, because unwritten
+   * sectors read as zeros and JSON contains none. Throws InvalidStateError for all other damage.
    */
   async read(path: string, onLine: OnLine, end?: number): Promise<number> {
     const file = await this.#openToRead(path);
@@ -160,7 +156,7 @@ export class LineFiles {
   }
 }
 
-/** A file that grows by lines. A failed append is removed. */
+/** A file to which lines are appended. A failed append is removed again. */
 export class LineFile {
   #broken: Error | undefined;
 
@@ -172,8 +168,7 @@ export class LineFile {
   ) {}
 
   /**
-   * Resolves with the byte at which the appended lines begin, once they are durable; with `sync: false`, without
-   * waiting for that.
+   * Appends lines; resolves with their position once they are durable, or, with `sync: false`, once they are written.
    */
   async append(lines: Buffer, { sync = true } = {}): Promise<number> {
     if (this.#broken !== undefined) throw this.#broken;
@@ -186,7 +181,7 @@ export class LineFile {
     try {
       if (sync) await this.handle.datasync();
     } catch (error) {
-      // The kernel drops pages that it failed to write, so only a new open can show the content of the disk.
+      // After a failed sync the kernel drops the dirty pages, so only reopening the file shows what is on the disk.
       this.#broken = this.#writeError(error, "unknown");
       await this.#cutBack();
       throw this.#broken;
@@ -196,7 +191,7 @@ export class LineFile {
     return at;
   }
 
-  /** Makes every later append fail with this cause. */
+  /** Makes all later appends fail with this cause. */
   refuseAppends(cause: unknown): void {
     this.#broken ??= this.#writeError(cause, "not_done");
   }
@@ -205,7 +200,7 @@ export class LineFile {
     return this.handle.close();
   }
 
-  /** Synced, so that a power cut leaves no rest of this append below the bytes of the next one. */
+  /** Truncates a failed append and syncs, so that after a power cut no part of it remains below the next append. */
   async #cutBack(): Promise<void> {
     try {
       await this.handle.truncate(this.sizeBytes);

@@ -5,7 +5,7 @@ import type { Journal, JournalFolder } from "./journal-folder.js";
 
 const OPENING_BRACE = 0x7b;
 
-/** A document of a snapshot or after a commit; null means deleted. */
+/** A document in a snapshot, or as changed by a commit; null means deleted. */
 export type Row = readonly [table: string, key: string, version: number, document: object | null];
 
 /** Amount of data that a start reads. */
@@ -21,8 +21,8 @@ interface Part {
 }
 
 /**
- * Calls back with each document of the snapshot and of the journals up to `last`. Holds documents that the journals
- * changed until the snapshot has been read, and passes on all others at once.
+ * Calls back with each current document of the snapshot and of the journals up to `last`. Reads the journals first and
+ * keeps the documents that they changed until the snapshot has been read; passes on all others at once.
  */
 export async function loadJournals(folder: JournalFolder, last: Journal, onDocument: OnDocument): Promise<StoredSizes> {
   const snapshot = folder.numbers("snapshot").at(-1);
@@ -56,7 +56,7 @@ export async function verifyJournals(folder: JournalFolder, last: Journal): Prom
   await readSnapshot(folder, snapshot, () => {});
 }
 
-/** Returns the journals since the snapshot up to `last`, oldest first, by following their heads. */
+/** Returns the journals since the snapshot up to `last`, oldest first, by following the links in their heads. */
 async function journalsSince(folder: JournalFolder, snapshot: number | undefined, last: Part): Promise<Part[]> {
   const parts = [last];
   for (let part = last; part.number !== snapshot; ) {
@@ -73,7 +73,8 @@ async function journalsSince(folder: JournalFolder, snapshot: number | undefined
 }
 
 /**
- * Calls back with the JSON text of each document; resolves with the size. The last line holds the number of documents.
+ * Calls back with the JSON text of each document; resolves with the size. The snapshot's last line holds the number of
+ * documents.
  */
 async function readSnapshot(
   folder: JournalFolder,

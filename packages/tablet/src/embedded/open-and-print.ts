@@ -1,6 +1,6 @@
 /**
- * A process for tests: leads the tablet in a folder and prints "serves" with the number of documents, or the error that
- * prevented it.
+ * A child process for tests: opens the tablet in a folder and prints "serves" with the number of documents, or the
+ * error.
  */
 import { openEmbeddedStorage } from "./embedded-storage.js";
 

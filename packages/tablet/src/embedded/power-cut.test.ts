@@ -202,7 +202,10 @@ function openTablet(files: PowerCutFiles): Promise<Tablet<typeof schema>> {
   return Tablet.open({ name: "registry", schema, storage, address: "" });
 }
 
-/** Writes the same number to two documents and to one named after it, and deletes the oldest of the latter. */
+/**
+ * Writes the same number to two documents and to one named after it, and deletes the oldest of the documents named
+ * after numbers.
+ */
 function countUp({ numbers }: Transaction<typeof schema>): number {
   const n = (numbers.get("first")?.n ?? 0) + 1;
   for (const id of ["first", `${n}`, "last"]) numbers.put({ id, n, text: "x".repeat(n % 300) });
@@ -210,7 +213,7 @@ function countUp({ numbers }: Transaction<typeof schema>): number {
   return n;
 }
 
-/** Checks that all documents belong to the same commit, and returns its number. */
+/** Checks that all documents are of the same commit, and returns its number. */
 function expectOneMoment(documents: readonly Counted[]): number {
   const n = documents.find(({ id }) => id === "first")?.n ?? 0;
   const expected = Array.from({ length: Math.min(n, KEPT) }, (_, back) => `${n - back}`);
@@ -226,10 +229,7 @@ async function loadedFrom(storage: TrackedStorage): Promise<Contents> {
   return contents;
 }
 
-/**
- * Returns a random commit and applies its result to the contents. Each commit changes host a, so that commits can be
- * told apart.
- */
+/** Makes a random commit and applies it to `contents`. Each commit changes host a, so no two commits are equal. */
 function randomCommit(random: () => number, contents: Contents, id: string) {
   const change = (table: string, key: string, document: object | null) => {
     if (document === null) delete contents[`${table}/${key}`];
@@ -242,7 +242,10 @@ function randomCommit(random: () => number, contents: Contents, id: string) {
   return changes;
 }
 
-/** Resolves with the first index. An append that was under way may be present; it counts from then on. */
+/**
+ * Checks the kept lines; resolves with the first index. An append that was interrupted may be present, and then counts
+ * as done.
+ */
 async function expectKept(
   log: EventLog,
   acknowledged: string[],

@@ -2,7 +2,8 @@ import { existsSync, readdirSync, renameSync } from "node:fs";
 import { FolderLock } from "@diskmesh/file-lock";
 
 /**
- * Renames a folder that is not empty, so that a mistake loses nothing. Throws UnavailableError while a process uses it.
+ * Renames a non-empty folder instead of deleting it, so that a mistake loses nothing. Throws UnavailableError while a
+ * process uses it.
  */
 export async function setAside(folder: string): Promise<void> {
   if (!existsSync(folder) || readdirSync(folder).length === 0) return;

@@ -6,9 +6,9 @@ import type { JournalFolder } from "./journal-folder.js";
 import { lineOf } from "./line-file.js";
 import type { StoredSizes } from "./load-journals.js";
 
-/** Minimum size of the journals for a snapshot. A start reads at most about twice the snapshot plus this. */
+/** Minimum size of the journals for a snapshot. A start reads at most about twice the snapshot's size plus this. */
 const JOURNALS_BYTES_MIN = 16 * 2 ** 20;
-/** Limit of journals, because each start creates one. */
+/** Number of journals that causes a snapshot, because each start creates a journal. */
 const JOURNALS_MAX = 50;
 const RETRY_MS = 60_000;
 const PIECE_BYTES = 2 ** 18;
@@ -17,14 +17,14 @@ export interface SnapshotOptions {
   readonly folder: JournalFolder;
   readonly clock: TabletClock;
   readonly snapshot: Snapshot;
-  /** Begins the next journal between two commits; resolves with its number. */
+  /** Starts the next journal between two commits; resolves with its number. */
   readonly beginJournal: () => Promise<number>;
   readonly onTrouble: (trouble: string | undefined) => void;
   /** Overrides JOURNALS_BYTES_MIN in tests. */
   readonly journalsBytesMin?: number | undefined;
 }
 
-/** Makes a snapshot, concurrently with commits, when the journals since the last one have grown larger than it. */
+/** Makes a snapshot, concurrently with commits, when the journals since the last snapshot are larger than it. */
 export class Snapshots {
   readonly #options: SnapshotOptions;
   #sizes: StoredSizes;
@@ -81,8 +81,8 @@ export class Snapshots {
   }
 
   /**
-   * The journal begins before the documents are lent, and documents are lent once durable, so every commit is in the
-   * snapshot or in the journals from its number on. Many are in both; a load then takes the journals' version.
+   * Writes a snapshot. The new journal begins before the documents are taken, and only durable documents are taken. So
+   * each commit is in the snapshot, in the journals from its number on, or in both; a load prefers the journals.
    */
   async #write(): Promise<void> {
     const { folder, snapshot, beginJournal } = this.#options;
@@ -99,7 +99,7 @@ export class Snapshots {
     await folder.removeBelow(number);
   }
 
-  /** Throws when a snapshot could fill the disk and leave commits without room. */
+  /** Throws when a snapshot could fill the disk and leave no space for commits. */
   async #refuseWithoutRoom(): Promise<void> {
     const { folder } = this.#options;
     const neededBytes = this.#sizes.journalsBytes + this.#sizes.snapshotBytes;
@@ -110,7 +110,7 @@ export class Snapshots {
     );
   }
 
-  /** Yields pieces, between which commits and callers run. The last line holds the number of documents. */
+  /** Yields pieces of the snapshot; commits run between them. The last line holds the number of documents. */
   async *#pieces(documents: Iterable<BackupDocument>): AsyncGenerator<Buffer> {
     let lines: Buffer[] = [];
     let sizeBytes = 0;

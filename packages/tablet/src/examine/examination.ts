@@ -5,17 +5,20 @@ import { loadedDocument } from "../memory-tables.js";
 import type { Schema, Table } from "../schema.js";
 import type { Claim } from "../storage.js";
 
-/** The contents of a store that no process uses. */
+/** Contents of a store that no process uses. */
 export interface Examined {
-  /** Latest claim. Fields that a damaged store has lost are made anew and listed in `problems`. */
+  /** Latest claim. Fields lost by damage are generated anew and listed in `problems`. */
   readonly claim: Claim;
-  /** Documents that are as they were committed, as far as the store can tell. */
+  /** Documents that match their checksums. */
   readonly documents: readonly BackupDocument[];
-  /** Damage, one line each, with the name of every omitted document. Empty when the store is whole. */
+  /**
+   * Descriptions of the damage, one line each, with the name of every omitted document. Empty when the store is
+   * undamaged.
+   */
   readonly problems: readonly string[];
 }
 
-/** Collects the trustworthy documents of a store that may be damaged. */
+/** Collects the undamaged documents of a store. */
 export class Examination {
   readonly documents: BackupDocument[] = [];
   readonly problems: string[] = [];
@@ -28,7 +31,7 @@ export class Examination {
     this.#schema = schema;
   }
 
-  /** Adds a document that matches its stored checksum. */
+  /** Adds a document whose checksum matched. */
   add(table: string, key: string, checked: Checked): void {
     this.count(table, checked);
     try {
@@ -39,7 +42,7 @@ export class Examination {
     }
   }
 
-  /** Counts a document that is not part of a backup. */
+  /** Includes a document in the sums that is not part of a backup. */
   count(table: string, { checksum }: Checked): void {
     this.#sums.add(table, checksum);
   }
@@ -49,7 +52,7 @@ export class Examination {
     this.#leftOut.set(table, (this.#leftOut.get(table) ?? 0) + 1);
   }
 
-  /** Returns true when a table matches its committed sums once these documents are included. */
+  /** Returns true when the table's sums with these additional documents equal the committed ones. */
   fitsWith(table: string, documents: readonly Checked[], expected: StoredSums): boolean {
     const sums = this.#sums.of([table]);
     for (const { checksum } of documents) sums.add(table, checksum);
@@ -57,7 +60,9 @@ export class Examination {
     return found?.count === wanted?.count && found?.sum === wanted?.sum;
   }
 
-  /** Adds a problem for each table whose sums differ by more than the omitted documents. */
+  /**
+   * Adds a problem for each table whose sums differ from the committed ones, if omitted documents do not explain it.
+   */
   compare(expected: StoredSums): void {
     const found = this.#sums.stored();
     for (const table of new Set([...Object.keys(expected), ...Object.keys(found)])) {

@@ -39,7 +39,7 @@ async function fill(tablet: Tablet<typeof schema>): Promise<void> {
   });
 }
 
-/** Salvages into a folder and resolves with the keys that a leader finds there. */
+/** Restores the salvaged documents into a folder; resolves with the keys that a leader finds there. */
 async function restoredKeys({ claim, documents }: Examined): Promise<string[]> {
   const folder = temporaryFolder();
   const file = join(folder, "backup");

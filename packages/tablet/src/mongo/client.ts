@@ -2,30 +2,30 @@ import { InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { type Db, MongoClient, ReadConcern } from "mongodb";
 import { CONNECTIONS_MAX } from "./document-server.js";
 
-/** Time per try in which the driver looks for a server that takes writes, unless the address sets it. */
+/** Time per attempt in which the driver searches for a writable server, unless the URL sets it. */
 const SELECTION_TIMEOUT_MS = 5_000;
 const CONNECT_TIMEOUT_MS = 10_000;
-/** A connection counts as broken when an answer is due and nothing arrives for this time. */
+/** Time without data after which a connection with a pending answer counts as broken. */
 const SOCKET_TIMEOUT_MS = 20_000;
 
-/** Parses the address without opening a connection. The driver reads TLS files named in it once, when it connects. */
+/** Parses the URL without connecting. When it connects, the driver reads the TLS files named in the URL once. */
 export function newClient(url: string): MongoClient {
   try {
     return new MongoClient(url, {
       ...(/[?&]appName=/i.test(url) ? {} : { appName: "diskmesh" }),
-      // The tablet's protocol, not the driver, decides how to handle a lost answer.
+      // The tablet's protocol decides how to handle a lost answer, so the driver must not retry.
       retryWrites: false,
       retryReads: false,
       ...(/[?&]serverSelectionTimeoutMS=/i.test(url) ? {} : { serverSelectionTimeoutMS: SELECTION_TIMEOUT_MS }),
       connectTimeoutMS: CONNECT_TIMEOUT_MS,
       socketTimeoutMS: SOCKET_TIMEOUT_MS,
       maxPoolSize: CONNECTIONS_MAX,
-      // Connections may open concurrently, because the probe needs its requests to arrive at the same time.
+      // Permits concurrent connecting, because the probe needs its requests to arrive at the same time.
       maxConnecting: CONNECTIONS_MAX,
       ignoreUndefined: true,
     });
   } catch (error) {
-    // The driver quotes parts of the address, which may contain a password.
+    // The driver's message quotes parts of the URL, which may contain a password.
     const reason = messageOf(error);
     const shown = /[@/]/.test(reason) ? "the driver cannot parse it" : reason;
     throw new InvalidArgumentError(
@@ -35,7 +35,8 @@ export function newClient(url: string): MongoClient {
 }
 
 /**
- * Returns a new object for each call, because the driver writes a session's progress into a database's read concern.
+ * Returns a new Db object for each call, because the driver writes a session's progress into the read concern of a
+ * shared one.
  */
 export function databaseOf(client: MongoClient, databaseName: string): Db {
   return client.db(databaseName, {

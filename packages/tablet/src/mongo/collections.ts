@@ -4,15 +4,15 @@ import type { Schema } from "../schema.js";
 /** Collection of leases, one document per tablet of the database. */
 export const LEASES = "tablets";
 
-/** Returns true when a tablet relies on the collection. */
+/** Returns true when the tablet uses the collection. */
 export type IsOurs = (collection: string) => boolean;
 
-/** Limit of names in a warning, because there may be thousands. */
+/** Maximum number of names in a warning, because there may be thousands. */
 const SHOWN_MAX = 10;
 
 /**
- * Returns the test for a tablet's collections. A collection with the tablet's prefix that is none of its tables is
- * foreign, e.g. a copy made by an operator.
+ * Returns the test for a tablet's collections. A collection with the tablet's prefix that is none of its tables, e.g. a
+ * copy made by an operator, is not used.
  */
 export function collectionsOf(tabletName: string, schema: Schema | undefined): IsOurs {
   const prefix = `${tabletName}.`;

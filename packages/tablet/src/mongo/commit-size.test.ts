@@ -13,7 +13,7 @@ interface Keyed {
   readonly value: unknown;
 }
 
-/** Returns the size counted against the limit of a commit, and the size of its changes in the log. */
+/** Returns the size that counts against the commit limit, and the size of the changes as stored in the log. */
 function sizesOf(documents: readonly Keyed[], version: number): { counted: number; stored: number } {
   const memory = new MemoryTables({ [TABLE]: table<Keyed>()({ key: ({ id }) => id, version }) });
   const { changes, sizeBytes } = memory.transact((tx) => {

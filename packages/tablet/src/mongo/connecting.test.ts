@@ -15,7 +15,7 @@ import { databaseUrl, withDatabase } from "./testing/test-location.js";
 
 const DATABASE = "test_collections";
 
-/** Collection in which mongos stores how collections are sharded. */
+/** Collection in which mongos stores the shard keys of collections. */
 const config = (database: Db) => database.client.db("config").collection<{ _id: string; key: object }>("collections");
 
 async function shard(database: Db, key: object): Promise<void> {
@@ -27,7 +27,7 @@ describe("connecting to MongoDB", () => {
   it("reports which server is unreachable, without the password", async () => {
     const port = await freePort();
     const address = `127.0.0.1:${port}/state`;
-    // Repeated, because the driver may learn of the refusal only after its time is up.
+    // Repeated, because the driver may notice the refusal only after its timeout.
     const error = await eventually(() =>
       rejection(
         connectToMongo(`mongodb://user:secret@${address}?serverSelectionTimeoutMS=200`),
@@ -87,7 +87,7 @@ describe("connecting to MongoDB", () => {
 
     it("as a replica set that it is not part of names the set", async () => {
       const url = `${server.url}/state?replicaSet=rs7&serverSelectionTimeoutMS=500`;
-      // Repeated, because the driver may hear from the server only after its time is up.
+      // Repeated, because the server may answer the driver only after its timeout.
       await eventually(() =>
         rejection(connectToMongo(url), UnavailableError, /no server of replica set rs7.*leave it out/),
       );
@@ -142,7 +142,7 @@ describe("connecting to MongoDB", () => {
     after(() => old?.process?.kill());
 
     it("reports that", async () => {
-      // Repeated, because the driver may hear from the server only after its time is up.
+      // Repeated, because the server may answer the driver only after its timeout.
       const error = await eventually(() =>
         rejection(connectToMongo(`${old.url}/state?serverSelectionTimeoutMS=2000`), InvalidStateError),
       );

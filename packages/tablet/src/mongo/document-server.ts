@@ -1,7 +1,7 @@
-/** Concurrent operations of one process on a server, each on a connection of its own; further ones wait. */
+/** Maximum number of concurrent operations of a process, each on its own connection; further ones wait. */
 export const CONNECTIONS_MAX = 32;
 
-/** Values as MongoDB holds them, by field name. */
+/** Fields of a MongoDB document by name. */
 export type Fields = Readonly<Record<string, unknown>>;
 
 export type StoredDocument = Fields & { readonly _id: string | number };
@@ -14,13 +14,10 @@ export interface Range {
   readonly kinds?: readonly string[] | undefined;
 }
 
-/**
- * Content of the readable view for one key. Ignored when the view already has a document of the same or a higher
- * number.
- */
+/** A write to the readable view. The server ignores it when the view's document has the same or a higher number. */
 export interface ViewWrite {
   readonly id: string;
-  /** Number of the originating log entry, stored as `_seq`. */
+  /** Number of the log entry with the change; stored as `_seq`. */
   readonly seq: number;
   /** null deletes the document. */
   readonly document: Fields | null;
@@ -28,7 +25,7 @@ export interface ViewWrite {
 
 /** Operations for reading. */
 export interface DocumentReader {
-  /** Host and database for messages, never credentials. */
+  /** Host and database, for messages; never contains credentials. */
   readonly name: string;
   collections(prefix: string): Promise<string[]>;
   get(collection: string, id: string | number): Promise<StoredDocument | undefined>;
@@ -39,38 +36,39 @@ export interface DocumentReader {
 }
 
 /**
- * The operations on a MongoDB-compatible server that a tablet needs. A write of one document is atomic, a write of
- * several is not. Acknowledged writes survive every failure that the server is configured to survive, and reads never
- * return data that it may still lose.
- * All operations reject with LostAnswerError when their outcome is unknown. Any other error means that the server
- * refused and will refuse again.
+ * Operations of a MongoDB-compatible server that a tablet needs. A write of one document is atomic, a write of several
+ * is not. Acknowledged writes survive every failure that the server is configured to survive, and reads never return
+ * data that may still be rolled back.
+ *
+ * Operations reject with LostAnswerError when their outcome is unknown. Any other error means that the server refused
+ * the operation and would refuse it again.
  */
 export interface DocumentServer extends DocumentReader {
   /**
-   * Runs reads in sequence: none returns older data than an earlier one, even when another member of the server answers
-   * it. On servers without sessions this is no stronger than single reads.
+   * Runs reads in sequence: none returns older data than an earlier one, even when another member of a replica set
+   * answers. On servers without sessions the reads are independent.
    */
   readInOrder<T>(read: (reader: DocumentReader) => Promise<T>): Promise<T>;
-  /** Inserts a document; false when the id already exists. */
+  /** Inserts a document; resolves with false when the id exists. */
   insert(collection: string, document: StoredDocument): Promise<boolean>;
-  /** Changes a document that has exactly the values of `where`; false when there is none. */
+  /** Changes a document whose fields equal `where`; resolves with false when there is none. */
   update(collection: string, id: string, where: Fields, change: DocumentChange): Promise<boolean>;
   /**
-   * Replaces and deletes documents, each only when its `_seq` is lower or missing, and inserts missing ones. Returns
-   * the writes that were not done; a refusal is no error, because the server may accept the write later.
+   * Inserts, replaces and deletes documents, each only when the stored `_seq` is lower or missing. Returns the writes
+   * that were not done. A refusal is no error, because the server may accept the write later.
    */
   write(collection: string, writes: readonly ViewWrite[]): Promise<WriteResult>;
-  /** Deletes all documents in the range, in any order. A failure may leave some of them. */
+  /** Deletes all documents in the range, in any order. On failure some of them may remain. */
   delete(collection: string, range: Range): Promise<void>;
-  /** Creates a non-unique index on the fields in this order, unless it exists. */
+  /** Creates a non-unique index on the fields in this order, if it does not exist. */
   index(collection: string, fields: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface WriteResult {
-  /** Inserts that failed because their id existed. */
+  /** Inserts that failed because the id exists. */
   readonly present: readonly ViewWrite[];
-  /** Reason why the server did not do some of the other writes. They are never done unless they are sent again. */
+  /** Reason why the server did not do some of the other writes. They happen only if they are sent again. */
   readonly refused?: string | undefined;
 }
 
@@ -80,7 +78,7 @@ export interface DocumentChange {
   readonly increment: string;
 }
 
-/** The outcome is unknown: the operation may be done, may still be done later, or may be done twice. */
+/** The outcome is unknown: the operation may have happened, may still happen, or may happen twice. */
 export class LostAnswerError extends Error {
   override readonly name = "LostAnswerError";
 }

@@ -33,16 +33,16 @@ import { checkUrlOptions } from "./url.js";
 const DEFAULT_DATABASE = "diskmesh";
 
 const DUPLICATE_KEY = 11_000;
-/** Codes of operations that are invalid or not permitted, so sending them again cannot help. */
+/** Error codes of operations that are invalid or not permitted, so that a retry cannot help. */
 const REFUSED_CODES: readonly unknown[] = [2, 9, 13, 14, 18, 20, 40, 59, 72, 73, 166, 10_334, 17_419, 17_420];
 
 /**
- * Codes of operations that were not done for a reason that may pass: a time limit, write conflict, validator, quota,
+ * Error codes of operations that had no effect for a temporary reason: a time limit, write conflict, validator, quota,
  * full disk, or too many requests (Cosmos DB's 16500, Atlas' 8000).
  */
 const NOT_DONE_CODES: readonly unknown[] = [50, 112, 121, 262, 8_000, 12_501, 14_031, 16_500];
 
-/** Connects, or rejects with the reason. No message contains a user name or password. */
+/** Connects, or rejects with the reason. Messages never contain a user name or password. */
 export async function connectToMongo(url: string, isOurs: IsOurs = () => false): Promise<DocumentServer> {
   checkUrlOptions(url);
   const client = newClient(url);
@@ -53,7 +53,7 @@ export async function connectToMongo(url: string, isOurs: IsOurs = () => false):
     await readTlsFiles(client.options);
     await client.connect();
     const server = new DriverServer(name, databaseOf(client, decodeURIComponent(path)));
-    // The driver connects without using the database, so this checks the permission.
+    // Checks the permission, because the driver connects without using the database.
     await server.collections("");
     await server.lookForSessions();
     await server.refuseUnfitEngine();
@@ -73,7 +73,7 @@ function whyNot(error: unknown, name: string, replicaSet: string | null): Error 
   }
   if (error instanceof InvalidStateError || error instanceof UnavailableError) return error;
   if (cause instanceof MongoServerError) return refusal(name, "to serve", cause);
-  // The driver skips servers of other replica sets and then only reports that it found none.
+  // When the replica set has another name, the driver ignores its servers and only reports that it found none.
   if (replicaSet !== null && cause instanceof MongoServerSelectionError && cause.reason?.servers.size === 0)
     return new UnavailableError(
       `MongoDB at ${name} has no server of replica set ${replicaSet}: check replicaSet in its address, or leave it out`,
@@ -94,13 +94,13 @@ function refusal(name: string, what: string, error: unknown): InvalidStateError 
   );
 }
 
-/** The operations, implemented with the official driver. */
+/** DocumentServer on the official driver. */
 class DriverServer implements DocumentServer {
   readonly #database: Db;
   readonly #inSession: { readonly session?: ClientSession };
   #hasSessions = false;
 
-  /** `session` is for reads in order. */
+  /** `session` is set for reads in order. */
   constructor(
     readonly name: string,
     database: Db,
@@ -110,7 +110,7 @@ class DriverServer implements DocumentServer {
     this.#inSession = session === undefined ? {} : { session };
   }
 
-  /** Determines whether the server supports reads in order. */
+  /** Determines whether the server supports sessions, which reads in order need. */
   async lookForSessions(): Promise<void> {
     const hello = await this.#askIfAllowed("telling whether it has sessions", {}, (database) =>
       database.command({ hello: 1 }),
@@ -126,9 +126,9 @@ class DriverServer implements DocumentServer {
     );
   }
 
-  /** Throws InvalidStateError when the server is known to be unable to hold a tablet. */
+  /** Throws InvalidStateError when the server's engine is known to be unable to store a tablet. */
   async refuseUnfitEngine(): Promise<void> {
-    // A server that does not report its version is tested by the probe.
+    // A server that does not report its version is checked by the probe alone.
     const buildInfo = await this.#askIfAllowed("telling its version", {}, (database) =>
       database.command({ buildInfo: 1 }),
     );
@@ -136,7 +136,7 @@ class DriverServer implements DocumentServer {
     if (unfit !== undefined) throw new InvalidStateError(`MongoDB at ${this.name} cannot hold a tablet: ${unfit}`);
   }
 
-  /** Throws InvalidStateError when a collection would not keep a tablet's writes. */
+  /** Throws InvalidStateError when a collection's options or indexes would lose a tablet's writes. */
   async refuseUnfitCollections(isOurs: IsOurs): Promise<void> {
     const listed = await this.#ask("listing collections", (database) =>
       database.listCollections<CollectionInfo>({}, { nameOnly: false }).toArray(),
@@ -160,7 +160,7 @@ class DriverServer implements DocumentServer {
       const range = { _id: { $gte: prefix, $lt: `${prefix}\uffff` } };
       const collections = client.db("config").collection<StoredDocument & { _id: string }>("collections");
       const sharded = await collections.find(range).toArray();
-      // Old servers keep entries of dropped collections.
+      // Old servers keep the entries of dropped collections.
       const live = sharded.filter(({ dropped }) => dropped !== true);
       return new Map(live.map(({ _id, key }) => [String(_id).slice(prefix.length), key as Fields]));
     });
@@ -242,8 +242,7 @@ class DriverServer implements DocumentServer {
   }
 
   /**
-   * Does the same as `#ask` for optional information; returns `otherwise` when the server or the user's permissions do
-   * not provide it.
+   * Like `#ask`, for optional information; returns `otherwise` when the server lacks it or the user may not read it.
    */
   async #askIfAllowed<T>(what: string, otherwise: T, operation: (database: Db) => Promise<T>): Promise<T> {
     try {
@@ -279,20 +278,20 @@ function filterOf({ after, below, kinds }: Range): Filter<StoredDocument> {
 }
 
 function operationOf({ id, seq, document }: ViewWrite): AnyBulkWriteOperation<StoredDocument> {
-  // A document whose number was removed by hand counts as lower.
+  // A document whose `_seq` was removed manually counts as older.
   const filter = { _id: id, _seq: { $not: { $gte: seq } } } as Filter<StoredDocument>;
   if (document === null) return { deleteOne: { filter } };
-  // When the stored number is not lower, the filter matches nothing and the insert fails because the id exists.
+  // When the stored `_seq` is not lower, the filter matches nothing and the upsert fails because the id exists.
   return { replaceOne: { filter, replacement: { _id: id, ...document, _seq: seq }, upsert: true } };
 }
 
-/** Returns the writes that were not done, all others being done; throws when the outcome is unknown. */
+/** Returns the writes that were not done; all others were done. Throws when the outcome is unknown. */
 function resultOf(error: unknown, writes: readonly ViewWrite[]): WriteResult {
   const isBulk = error instanceof MongoBulkWriteError;
   if (isBulk && error.result.getWriteConcernError() !== undefined) throw error;
   const failures = isBulk ? [error.writeErrors].flat() : [];
   if (failures.length === 0) {
-    // A failed command has one code for all of its writes; the driver wraps it in a MongoBulkWriteError.
+    // A failed command has one code for all its writes; the driver wraps it in a MongoBulkWriteError.
     if (!(error instanceof MongoServerError) || !isNotDone(error.code)) throw error;
     return { present: [], refused: `${messageOf(error)} (code ${error.code})` };
   }
@@ -302,7 +301,7 @@ function resultOf(error: unknown, writes: readonly ViewWrite[]): WriteResult {
   return { present, refused: refused && `${refused.errmsg} (code ${refused.code})` };
 }
 
-/** Returns true when the code means that the operation was not done and never will be. */
+/** Returns true when the code means that the operation had no effect and will have none. */
 function isNotDone(code: unknown): boolean {
   return REFUSED_CODES.includes(code) || NOT_DONE_CODES.includes(code);
 }

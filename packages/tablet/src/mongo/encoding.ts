@@ -3,7 +3,7 @@ import { compactDocument } from "../compact-document.js";
 import { fieldNamesOf } from "../field-names.js";
 import type { Fields } from "./document-server.js";
 
-/** Field that holds the document as JSON when MongoDB would refuse or change its names or strings. */
+/** Field that holds the whole document as JSON text when MongoDB would refuse or change its field names or strings. */
 const JSON_FIELD = "_json";
 
 export interface EncodedDocument {
@@ -14,13 +14,16 @@ export interface EncodedDocument {
 }
 
 export interface DecodedDocument extends Checked {
-  /** False when the document does not match its stored checksum. The first release stored none. */
+  /**
+   * False when the document does not match its stored checksum. Documents of the first release have none and count as
+   * intact.
+   */
   readonly isIntact: boolean;
 }
 
 /**
- * Encodes a document for the store: plainly, so that people can query it, or as JSON when it has odd names. Adds the
- * checksum, and the version unless it is 1.
+ * Encodes a document for the store: as plain fields, so that people can query it, or as JSON text (see JSON_FIELD).
+ * Adds the checksum, and the version unless it is 1.
  */
 export function encodeDocument(table: string, key: string, versioned: Versioned): EncodedDocument {
   const { document, version } = versioned;
@@ -32,7 +35,7 @@ export function encodeDocument(table: string, key: string, versioned: Versioned)
   return { fields: { [JSON_FIELD]: json, ...ours }, sizeBytes: Buffer.byteLength(json), checksum };
 }
 
-/** Decodes a stored document, with or without the fields that the view adds. */
+/** Decodes a stored document, of the log or of the view. */
 export function decodeDocument(table: string, key: string, fields: Fields): DecodedDocument {
   const { _id, _seq, _sum, _version, ...plain } = fields;
   const json = plain[JSON_FIELD];
@@ -42,7 +45,7 @@ export function decodeDocument(table: string, key: string, fields: Fields): Deco
   return { document, version, checksum, isIntact: _sum === undefined || _sum === hexOf(checksum) };
 }
 
-/** Returns NaN when the value cannot be stored plainly. */
+/** Returns the size in BSON; NaN when the value cannot be stored as plain fields. */
 function plainSizeBytes(value: unknown): number {
   if (typeof value === "string") return /\p{Surrogate}/u.test(value) ? Number.NaN : Buffer.byteLength(value) + 5;
   if (typeof value === "boolean") return 1;

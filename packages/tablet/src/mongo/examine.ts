@@ -18,14 +18,14 @@ export interface ExamineOptions {
   readonly tabletName: string;
   readonly schema: Schema;
   readonly clock: TabletClock;
-  /** A lease that is renewed within this time belongs to a live leader. */
+  /** Time within which a live leader renews its lease. */
   readonly leaseTimeMs: number;
 }
 
 const GIVE_UP_AFTER_MS = 20_000;
 const NEVER = new AbortController().signal;
 
-/** Reads a tablet without changing anything. Rejects with UnavailableError while a process leads it. */
+/** Reads a tablet without changing it. Rejects with UnavailableError while a process leads it. */
 export async function examineMongo(options: ExamineOptions): Promise<Examined> {
   const { server, clock } = options;
   const patience = new Patience({ clock, signal: NEVER, serverName: server.name, giveUpAfterMs: GIVE_UP_AFTER_MS });
@@ -33,7 +33,7 @@ export async function examineMongo(options: ExamineOptions): Promise<Examined> {
   return server.readInOrder((reader) => examine(reader, patience, options));
 }
 
-/** Throws when the lease is renewed while it is watched. A killed leader no longer renews its lease. */
+/** Throws when the lease is renewed while this function watches it, because then a leader is alive. */
 async function refuseLeader(
   patience: Patience,
   { server, tabletName, clock, leaseTimeMs }: ExamineOptions,
@@ -76,7 +76,7 @@ async function examine(
   const prefix = `${tabletName}.`;
   for (const collection of await patience.answerOf(() => server.collections(prefix))) {
     const table = collection.slice(prefix.length);
-    // Collections of other names are foreign unless the log's sums include them.
+    // Collections with unknown names are ignored unless the log's sums include them.
     if (table === "log" || !(table === FORMAT_TABLE || Object.hasOwn(schema, table) || log.sums?.[table])) continue;
     for await (const page of pagesOf({ server, patience }, collection)) {
       for (const stored of page) {
@@ -96,7 +96,7 @@ interface ReadLog {
   readonly checkpoint: number;
   /** Number of the last entry; undefined when there is no log. */
   readonly last: number | undefined;
-  /** Documents in the log that the view may lack, by table and id; null means deleted. */
+  /** Latest changes in the log that may be missing from the view, by table and id; null means deleted. */
   readonly told: ReadonlyMap<string, ReadonlyMap<string, Fields | null>>;
   /** Sums of the whole state; undefined when the log has none. */
   readonly sums: StoredSums | undefined;
@@ -121,10 +121,10 @@ function readLog(entries: readonly Entry[], found: Examination): ReadLog {
   return { checkpoint, last: entries.at(-1)?._id, told, sums };
 }
 
-/** Sorts documents by their checksums into intact and damaged ones. */
+/** Sorts documents by checksum into intact and damaged ones. */
 class Documents {
   readonly #found: Examination;
-  /** Documents without a checksum, by table: the first release stored none, and a manual edit may have removed it. */
+  /** Documents without a checksum, by table. The first release stored none, and a manual edit may have removed it. */
   readonly #unchecked = new Map<string, { readonly id: string; readonly decoded: Checked }[]>();
 
   constructor(found: Examination) {
@@ -143,7 +143,7 @@ class Documents {
     }
   }
 
-  /** Compares with `sums` of the whole state; undefined when they are unknown. */
+  /** Compares the documents with the sums of the whole state; undefined sums are unknown. */
   end(sums: StoredSums | undefined): void {
     for (const [table, unchecked] of this.#unchecked) {
       const decoded = unchecked.map((each) => each.decoded);
@@ -157,7 +157,7 @@ class Documents {
   }
 }
 
-/** Returns undefined when the document does not match its stored checksum. */
+/** Returns the document if it matches its stored checksum. */
 function intactDocument(table: string, id: string, stored: Fields): Checked | undefined {
   try {
     const decoded = decodeDocument(table, id, stored);

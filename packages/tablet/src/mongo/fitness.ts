@@ -2,9 +2,9 @@ import type { Fields } from "./document-server.js";
 
 const MAJOR_VERSION_MIN = 5;
 
-/** Returns the reason why a server with this `buildInfo` cannot hold a tablet, with the cure; undefined when it may. */
+/** Returns why a server with this `buildInfo` cannot store a tablet, with the remedy; undefined when it can. */
 export function unfitEngine({ version, ferretdbVersion }: Fields): string | undefined {
-  // FerretDB 2 has another design and reports itself differently.
+  // FerretDB 2 has a different architecture and another way to report its version.
   if (typeof ferretdbVersion === "string" && !/^v?[2-9]/.test(ferretdbVersion))
     return `it is FerretDB ${JSON.stringify(ferretdbVersion.slice(0, 40))}, which lets two conditional writes win; use FerretDB 2 or MongoDB`;
   const major = typeof version === "string" ? Number.parseInt(version, 10) : Number.NaN;
@@ -13,7 +13,7 @@ export function unfitEngine({ version, ferretdbVersion }: Fields): string | unde
     : undefined;
 }
 
-/** Facts about one collection: its entry of listCollections, its indexes, and on mongos its shard key. */
+/** Properties of a collection: its entry of listCollections, its indexes, and on mongos its shard key. */
 export interface CollectionFacts {
   readonly type?: unknown;
   readonly options?: Fields | undefined;
@@ -23,10 +23,7 @@ export interface CollectionFacts {
 
 const MAKE_PLAIN = "copy its documents into a plain collection, drop it, and give that its name";
 
-/**
- * Returns the reason why a collection would lose or hide documents of a tablet, with the cure; undefined when it is
- * fit.
- */
+/** Returns why a collection would lose or hide a tablet's documents, with the remedy; undefined when it would not. */
 export function unfitCollection({ type, options = {}, indexes, shardKey }: CollectionFacts): string | undefined {
   if (type === "view" || options.viewOn !== undefined) return "it is a view, which takes no writes: drop it";
   if (type === "timeseries" || options.timeseries !== undefined)

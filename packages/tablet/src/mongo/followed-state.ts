@@ -5,7 +5,7 @@ import type { Fields, StoredDocument } from "./document-server.js";
 import { type DecodedDocument, decodeDocument } from "./encoding.js";
 import type { ClaimEntry, CommitEntry, Entry, LoadEntry } from "./log.js";
 
-/** New content of documents, by table and id; null means deleted. */
+/** Latest content of changed documents by table and id; null means deleted. */
 export type Outcomes = Map<string, Map<string, Fields | null>>;
 
 /** Map by table and id. */
@@ -23,32 +23,32 @@ class Placed<T> {
 }
 
 /**
- * A tablet's state, computed from its view and its log: the view's documents in any order, while its leader goes on,
- * together with every log entry after a checkpoint, in order. For each document the log wins. Once the whole view was
- * added, this is the state as of the last entry, and further entries keep it current.
+ * A tablet's state, computed from the documents of its view, in any order, and all log entries after a checkpoint, in
+ * order. The leader may write meanwhile. Where view and log disagree about a document, the log wins. Once the whole
+ * view was added, this is the state as of the last entry; further entries keep it current.
  */
 export class FollowedState {
   readonly #documents = new Placed<DecodedDocument>();
   readonly #sums = new StateSums();
-  /** Expected sums as of the last entry; undefined as long as only the first release has written. */
+  /** Sums of the last entry, which the documents must match; undefined while only the first release has written. */
   #expected: StoredSums | undefined;
-  /** Documents that the log has mentioned so far; kept only while the view is being added. */
+  /** Documents that log entries have set so far, which the view must not override. Kept only while the view is read. */
   #told: Placed<true> | undefined = new Placed();
-  /** Documents that dead leaders left in the view and that no entry has replaced since. */
+  /** Documents of the view that late writes of dead leaders left and that no log entry has replaced since. */
   readonly #leftovers = new Placed<null>();
   /** Document of the view with the highest number. */
   #newest = { table: "", id: "", seq: 0 };
   readonly #isLeftover: (seq: number) => boolean;
   #checkpoint: number;
-  /** Commits after the checkpoint. */
+  /** Commit entries after the checkpoint, which may be missing from the view. */
   #unapplied: CommitEntry[] = [];
-  /** Collections in the view that are no tables of this version. */
+  /** Collections of the view that are no tables of this version. */
   readonly #strays: string[] = [];
   #last: Pick<Entry, "generation" | "writer"> | undefined;
   #lastNumber: number;
   readonly #where: string;
 
-  /** `loads` are all loads in the log from `firstNumber` on, where the incarnation begins. `where` is for messages. */
+  /** `loads` are all load entries since `firstNumber`, with which the incarnation begins. `where` is for messages. */
   constructor(
     checkpoint: number,
     loads: readonly Pick<LoadEntry, "from" | "claim">[],
@@ -58,12 +58,12 @@ export class FollowedState {
     this.#where = where;
     this.#checkpoint = checkpoint;
     this.#lastNumber = checkpoint;
-    // Documents covered by a later load are in the log entries to be added.
+    // Later loads cover documents whose outcome is in log entries that are still to be added.
     const covered = loads.filter(({ claim }) => claim <= checkpoint);
     this.#isLeftover = leftoverTest(covered, firstNumber);
   }
 
-  /** Number of the newest log entry such that the view contains it and all earlier entries. */
+  /** Number of a log entry: the view contains all entries up to it. */
   get checkpoint(): number {
     return this.#checkpoint;
   }
@@ -78,9 +78,9 @@ export class FollowedState {
   }
 
   /**
-   * Adds the next entry of the log. Returns false and adds nothing when the entry does not follow the last one. The
-   * entries in between were then applied and deleted; or the entry is the claim of a candidate that came too late, at a
-   * number that had been deleted; or it is the first of a restored incarnation.
+   * Adds the next entry of the log. Returns false without adding it when the entry does not follow the last one: the
+   * entries in between were applied and deleted, or the entry is a late claim at a deleted number, or it begins a
+   * restored incarnation.
    */
   append(entry: Entry): boolean {
     if (!this.#isNext(entry)) return false;
@@ -95,7 +95,7 @@ export class FollowedState {
     return true;
   }
 
-  /** Returns true when nothing is missing up to that claim and nothing has come after it. */
+  /** Returns true when the state includes all entries before the claim and no other claim came in between. */
   isUpTo(claim: ClaimEntry): boolean {
     const isLast = claim._id === this.#lastNumber && claim.writer === this.#last?.writer;
     return isLast || this.#isNext(claim);
@@ -108,7 +108,7 @@ export class FollowedState {
     else this.#put(table, id, stored);
   }
 
-  /** Notes a collection of the view that is not added, because no table has its name. */
+  /** Records a collection of the view that was not read, because no table has its name. */
   leaveOut(table: string): void {
     this.#strays.push(table);
   }
@@ -126,13 +126,11 @@ export class FollowedState {
   }
 
   /**
-   * Describes the error in a state to which the whole view was added, up to the own claim if given; undefined when
-   * there is none.
+   * Describes the error in a completely read state, up to this process's claim if given; undefined when there is none.
    */
   difference(claim: Pick<ClaimEntry, "_id"> = { _id: Number.POSITIVE_INFINITY }): string | undefined {
     const expected = this.#expected;
-    // A tablet without sums is new or of the first release; then nothing excludes that an unknown collection is one of
-    // its tables.
+    // Without sums, the tablet is new or of the first release; an unknown collection may then be one of its tables.
     const known = expected ?? this.#sums.stored();
     const isTold = expected !== undefined || Object.keys(known).length === 0;
     const unknown = this.#strays.find((table) => !isTold || Object.hasOwn(known, table));
@@ -141,11 +139,11 @@ export class FollowedState {
     const difference = expected && this.#sums.differenceFrom(expected);
     const { table, id, seq } = this.#newest;
     if (difference !== undefined || seq <= claim._id) return difference;
-    // A later commit would not replace such a document.
+    // A later commit of this process would have a lower number and so would not replace such a document.
     return `document ${JSON.stringify(id)} of table ${table} has number ${seq}, above that of the own claim, ${claim._id}: log and tables were copied at different moments`;
   }
 
-  /** Document that keeps programs of the first release out. */
+  /** Document whose table makes programs of the first release refuse the database. */
   get formatDocument(): Versioned | undefined {
     return this.#documents.of(FORMAT_TABLE).get(FORMAT_KEY);
   }
@@ -171,17 +169,17 @@ export class FollowedState {
     return [...(this.#documents.byTable.get(table)?.keys() ?? [])];
   }
 
-  /** Returns the same object until the document changes. */
+  /** Returns a document; the same object until the document changes. */
   get(table: string, id: string): DecodedDocument | undefined {
     return this.#documents.byTable.get(table)?.get(id);
   }
 
-  /** Number of the last commit that may not be in the view yet; 0 when all are. */
+  /** Number of the last commit that may be missing from the view; 0 for none. */
   get lastUnapplied(): number {
     return this.#unapplied.at(-1)?._id ?? 0;
   }
 
-  /** Returns the writes that bring the view up to date. Leftovers are deleted from it. */
+  /** Returns the writes that bring the view up to date, including deletes of leftovers. */
   outcomes(): Outcomes {
     const outcomes = new Placed<Fields | null>();
     for (const [table, byId] of this.#leftovers.byTable) for (const id of byId.keys()) outcomes.of(table).set(id, null);
@@ -223,7 +221,8 @@ export class FollowedState {
   #isNext(entry: Entry): boolean {
     const { _id, generation, writer } = entry;
     if (_id !== this.#lastNumber + 1) return false;
-    // The entry at the checkpoint may be gone. If the first entry is merely a late claim, the second one reveals that.
+    // The entry at the checkpoint may be deleted, so the first entry is accepted. If it is a late claim, the second
+    // entry does not follow it.
     if (this.#last === undefined) return true;
     if (entry.kind === "claim") return (entry.previousGeneration ?? generation - 1) === this.#last.generation;
     return generation === this.#last.generation && writer === this.#last.writer;
@@ -231,17 +230,18 @@ export class FollowedState {
 }
 
 /**
- * Returns a test that tells leftovers of dead leaders from documents that belong in the view. A leader that loaded
- * everything from a checkpoint up to its claim wrote the outcome of all entries in between anew, with the number of its
- * claim or higher. Once that is in the view, a number in between is a write that arrived late. `loads` are the loads
- * whose outcome is in the view.
+ * Returns a test for leftovers: documents in the view that came from late writes of dead leaders. A leader that loaded
+ * the state from a checkpoint up to its claim rewrites the outcome of all entries in between, with its claim's number
+ * or higher. Once that is in the view, a document with a number in between is a late write. `loads` are the loads whose
+ * outcome is in the view.
  */
 export function leftoverTest(
   loads: readonly { readonly from: number; readonly claim: number }[],
   firstNumber: number,
 ): (seq: number) => boolean {
   const earlierIncarnations = { from: 0, claim: firstNumber };
-  // Thousands of restarts times millions of documents would be slow, so loads are merged into few spans, in order.
+  // Overlapping loads are merged into a few spans, because testing millions of documents against thousands of restarts
+  // would be slow.
   const spans: { after: number; before: number }[] = [];
   for (const { from, claim } of [earlierIncarnations, ...loads].sort((a, b) => a.from - b.from)) {
     const last = spans.at(-1);

@@ -31,7 +31,7 @@ describe("a followed state", () => {
       entries: [commit(6, 2), { ...commit(7, 2), writer: "other" }],
       added: 1,
     },
-    // Entry 7 belonged to generation 2, was applied and deleted; then a candidate that had slept claimed there.
+    // Entry 7 of generation 2 was applied and deleted; then a suspended candidate claimed at number 7.
     "nothing of the former leader after a late claim": {
       entries: [commit(6, 2), claim(7, 3), commit(8, 2)],
       added: 2,

@@ -8,27 +8,28 @@ import { type CheckedState, editedText, keepViewChecked, type WrongDocument } fr
 
 export interface FollowerOptions extends LoadOptions {
   readonly clock: TabletClock;
-  /** Interval of reading the log; well below the time for which a leader keeps entries. */
+  /** Interval of reading the log, well below the time for which a leader keeps applied entries. */
   readonly intervalMs: number;
-  /** Interval of comparing MongoDB's view with the state that this follower holds in memory. */
+  /** Interval of comparing the view with the state in memory. */
   readonly checkIntervalMs: number;
-  /** Called each time the whole state has been read and is followed from there on. */
+  /** Called each time the whole state has been read and log entries keep it current. */
   readonly onFollowing: () => void;
-  /** Called with the differences between the view and the state, and the number of documents concerned. */
+  /** Called with a description of the differences between view and state, and the number of affected documents. */
   readonly onEdited: (text: string, documents: number) => void;
 }
 
 const LEADER_MENDS = "the leader writes them again at its next check";
 
 /**
- * Keeps the state of another leader in memory by following its log, so that little is left to read after the own claim.
+ * A standby's copy of the state in memory, kept current by following the log. A takeover then needs to read only the
+ * newest entries.
  */
 export class Follower {
   readonly #options: FollowerOptions;
   readonly #stop = new AbortController();
   #state: FollowedState | undefined;
   #running: Promise<void> | undefined;
-  /** Number of times that the log was read to its end. */
+  /** Number of completed reads of the log. */
   #looks = 0;
   #toldAtMs = Number.NEGATIVE_INFINITY;
 
@@ -45,8 +46,8 @@ export class Follower {
   }
 
   /**
-   * Returns the state right before the own claim; undefined when it could not be followed completely and must be read
-   * anew.
+   * Stops following, and returns the state as of this process's claim. Undefined when it is incomplete and must be
+   * loaded anew.
    */
   async takeOver(claim: ClaimEntry): Promise<FollowedState | undefined> {
     this.#stop.abort();
@@ -85,7 +86,7 @@ export class Follower {
         return until(() => state.checkpoint >= last);
       },
       caughtUp: () => {
-        // The read under way may have begun before the call, so two more must end.
+        // The read under way may have begun before this call, so a second one must end, too.
         const wanted = this.#looks + 2;
         return until(() => this.#looks >= wanted);
       },
@@ -96,7 +97,7 @@ export class Follower {
     this.#options.onEdited(editedText(this.#options, wrong, LEADER_MENDS), wrong.length);
   }
 
-  /** Reports at most once per check interval, because every read finds the same problem. */
+  /** Reports a problem at most once per check interval, because every read finds it again. */
   #tell(problem: string): void {
     const { clock, checkIntervalMs, server, tabletName, onEdited } = this.#options;
     const nowMs = clock.monotonicMs();
@@ -113,7 +114,7 @@ export class Follower {
     const { clock, intervalMs } = this.#options;
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      // A read error loses nothing of a complete state.
+      // A read error does not invalidate a complete state.
       const isWhole = await this.#readOn().catch((error) => {
         if (error instanceof InvalidStateError) this.#tell(error.message);
         return this.#state?.isComplete === true;
@@ -123,7 +124,7 @@ export class Follower {
     }
   }
 
-  /** Returns false when the state read so far is useless. */
+  /** Reads on; returns false when the state read so far must be discarded. */
   async #readOn(): Promise<boolean> {
     if (this.#state !== undefined) {
       const isRead = await readLog(this.#options, this.#state);

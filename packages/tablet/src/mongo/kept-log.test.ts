@@ -40,14 +40,14 @@ describe("commits in the log that are already in the view", () => {
     return storage;
   }
 
-  /** Makes one commit every `everyMs`, and returns the number of entries in the log after each. */
+  /** Makes a commit every `everyMs`, and returns the number of log entries after each. */
   async function commit(storage: TrackedStorage, count: number, everyMs: number): Promise<number[]> {
     const inLog: number[] = [];
     for (let n = 0; n < count; n++) {
       await storage.commit([{ table: "hosts", key: `h${n}`, document: { text: "x".repeat(COMMIT_BYTES) } }]);
       await clock.passTo(clock.monotonicMs() + everyMs);
       const commits = await server.find("registry.log", { kinds: ["commit"], limit: 1_000 });
-      // Excludes the commit of the format document.
+      // Counts only commits of hosts, not the commit of the format document.
       inLog.push(commits.filter(({ changes }) => (changes as { table: string }[])[0]?.table === "hosts").length);
     }
     return inLog;
@@ -56,7 +56,7 @@ describe("commits in the log that are already in the view", () => {
   it("stay for at least half of the time and at most all of it, and leave many at a time", async () => {
     const storage = await lead({ keptLogMs: KEPT_LOG_MS });
     const inLog = await commit(storage, 60, 50);
-    // After it has been filled once, the log covers 500 to 1,000 ms.
+    // Until the first deletion the log grows by one entry per commit.
     expect(inLog.slice(0, 19)).to.deep.equal(Array.from({ length: 19 }, (_, n) => n + 1));
     for (const count of inLog.slice(20)) expect(count).to.be.within(9, 22);
     expect(deletes).to.be.within(3, 6);

@@ -13,12 +13,12 @@ interface LeaderCheckOptions extends Pick<LoadOptions, "server" | "tabletName" |
 
 const FORMAT_DOCUMENT = { format: STORE_FORMAT };
 
-/** Returns the change that stores the format of the store. */
+/** Returns a change that stores the format version of the store. */
 export function formatChange(previous: Versioned | null): StoredChange {
   return { table: FORMAT_TABLE, key: FORMAT_KEY, document: FORMAT_DOCUMENT, version: 1, previous };
 }
 
-/** Returns a leader's check of the view: wrong documents are written again from memory. */
+/** Returns the leader's options for checking the view. Wrong documents are written again from memory. */
 export function checkOfLeader(options: LeaderCheckOptions): Pick<ViewCheckOptions, "state" | "onWrong"> {
   const { leader, view, log, onEdited } = options;
   const asIs = (table: string, id: string): StoredChange =>
@@ -40,7 +40,7 @@ export function checkOfLeader(options: LeaderCheckOptions): Pick<ViewCheckOption
       await leader.durable();
       await view.applied(upTo);
     },
-    // Memory is ahead of the view, unless a newer leader writes the view by now.
+    // The leader's memory is always ahead of the view, unless a newer leader writes the view.
     caughtUp: () => log.refuseFenced(),
   };
   const isReplaceable = ({ id, stored }: WrongDocument): boolean =>

@@ -38,7 +38,7 @@ describe("Lease", () => {
     return (await server.get("tablets", "registry"))?.writer;
   }
 
-  /** Wraps the server: these operations are done at once but answered only after the delay. */
+  /** Wraps the server: runs the given operation at once but delays its answer. */
   function slow(operation: "get" | "update", delayMs: number): DocumentServer {
     const wait = (): Promise<void> => new Promise((resolve) => clock.after(delayMs, resolve));
     return changed(server, {
@@ -62,7 +62,7 @@ describe("Lease", () => {
   it("is taken from a leader only when it was not renewed for the lease time since it was read", async () => {
     await take(leaseOn(server), "a");
     const taken = take(leaseOn(slow("get", 300)), "b");
-    // The first read ends at 300 ms, and its result may be as recent as that.
+    // The first read ends at 300 ms, and the server may have answered as late as that.
     await clock.passTo(300 + LEASE_TIME_MS);
     expect(await holder()).to.equal("a");
     await clock.passTo(300 + 2 * LEASE_TIME_MS);
@@ -76,7 +76,7 @@ describe("Lease", () => {
     const taken = take(leaseOn(slow("get", 300)), "b");
     await clock.passTo(500);
     await a.renew();
-    // The second read, from 400 to 700 ms, shows the renewal.
+    // The second read, from 400 to 700 ms, sees the renewal.
     await clock.passTo(700 + LEASE_TIME_MS);
     expect(await holder()).to.equal("a");
     await clock.passTo(700 + 2 * LEASE_TIME_MS);

@@ -5,7 +5,7 @@ import { LEASES } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
-/** A tablet's lease. A pair of writer and renewals never recurs. */
+/** Lease as stored. No two leases have the same pair of `writer` and `renewals`. */
 interface StoredLease {
   readonly _id: string;
   /** Id of the holder; empty when the lease is free. */
@@ -19,26 +19,32 @@ export interface LeaseOptions {
   readonly tabletName: string;
   readonly patience: Patience;
   readonly clock: TabletClock;
-  /** Time without renewal after which a candidate takes the lease. */
+  /** Time without a renewal after which another process may take the lease. */
   readonly leaseTimeMs: number;
-  /** Time for which a leader relies on a renewal. Shorter than the lease time, because no two clocks run alike. */
+  /**
+   * Time after a renewal for which the leader relies on its lease. Shorter than `leaseTimeMs`, because clocks run at
+   * different speeds.
+   */
   readonly safeLeaseTimeMs: number;
   /**
-   * Called on each answer of the server; while another process holds the lease, with the time until it may be taken.
+   * Called on each answer of the server. While another process holds the lease, with the time until it may be taken.
    */
   readonly onAnswer?: ((takesOverInMs?: number) => void) | undefined;
 }
 
-/** Number of reads by a candidate per lease time. */
+/** Number of times that a candidate reads the lease per lease time. */
 const LOOKS = 10;
 
-/** Time that a stop waits for an unreachable server; afterwards the next leader waits for the lease to expire. */
+/** Maximum time that a stop waits for the lease to be freed. Otherwise the next leader waits until it expires. */
 export const CLEAR_TIMEOUT_MS = 2_000;
 
-/** The lease only spares other candidates retries and keeps reads fresh; the log decides who may write. */
+/**
+ * A tablet's lease. It only keeps other candidates from trying and reads from being outdated; the log alone decides who
+ * may write.
+ */
 export class Lease {
   readonly #options: LeaseOptions;
-  /** Serializes renewals and changes of the own writer id. */
+  /** Serializes renewals and changes of this process's writer id. */
   readonly #turns = new OneAtATime();
   #writer: string | undefined;
   #safeUntilMs = Number.NEGATIVE_INFINITY;
@@ -47,7 +53,7 @@ export class Lease {
     this.#options = options;
   }
 
-  /** Waits until the lease is free or was not renewed for the lease time, and takes it. */
+  /** Waits until the lease is free or has expired, and takes it. */
   async take(
     writer: string,
     address: string,
@@ -59,7 +65,7 @@ export class Lease {
     let toldAddress: string | undefined;
     for (;;) {
       if (seen.writer === "" || clock.monotonicMs() >= seenAtMs + leaseTimeMs) {
-        // The validity counts from before the request was sent.
+        // The lease counts from before the request, because the server may have stored it at once.
         const sentAtMs = clock.monotonicMs();
         if (await this.#takeOver(seen, writer, address)) {
           this.#writer = writer;
@@ -69,7 +75,7 @@ export class Lease {
       } else {
         if (seen.address !== toldAddress) onStandby(seen.address);
         toldAddress = seen.address;
-        // The sleep ends with the lease time, because every moment after it is one without a leader.
+        // The sleep ends exactly when the lease expires, because there is no leader from then on.
         const leftMs = seenAtMs + leaseTimeMs - clock.monotonicMs();
         this.#options.onAnswer?.(leftMs);
         await sleep(clock, Math.max(0, Math.min(leaseTimeMs / LOOKS, leftMs)), signal);
@@ -81,9 +87,7 @@ export class Lease {
     }
   }
 
-  /**
-   * Renews the lease. Throws FencedError when another process holds it. Waits as long as the server does not answer.
-   */
+  /** Renews the lease. Throws FencedError when another process holds it. Retries until the server answers. */
   renew(): Promise<void> {
     return this.#turns.run(async () => {
       const { clock, server, patience, tabletName, safeLeaseTimeMs } = this.#options;
@@ -98,20 +102,20 @@ export class Lease {
     });
   }
 
-  /** Hands the lease to another writer id of the same process. */
+  /** Changes the lease's writer id to another one of this process. */
   hand(writer: string): Promise<void> {
     return this.#turns.run(async () => {
       const { server, patience, tabletName } = this.#options;
       const where = { writer: this.#writer };
       const change = { set: { writer }, increment: "renewals" };
       const handed = await patience.answerOf(() => server.update(LEASES, tabletName, where, change), FOREVER_MS);
-      // An earlier try whose answer was lost may have succeeded.
+      // An earlier attempt whose answer was lost may have succeeded.
       if (!handed && (await this.#read())?.writer !== writer) throw await this.#takenAway();
       this.#writer = writer;
     });
   }
 
-  /** Frees the lease if this process still holds it, so that the next leader need not wait. */
+  /** Frees the lease if this process holds it, so that the next leader need not wait. */
   clear(): Promise<void> {
     return this.#turns.run(async () => {
       if (this.#writer === undefined) return;
@@ -123,7 +127,7 @@ export class Lease {
     });
   }
 
-  /** Time during which no other process can hold the lease. */
+  /** Remaining time in which no other process can take the lease. */
   get leftMs(): number {
     return this.#safeUntilMs - this.#options.clock.monotonicMs();
   }
@@ -143,7 +147,7 @@ export class Lease {
     const where = { writer: seen.writer, renewals: seen.renewals };
     const change = { set: { writer, address }, increment: "renewals" };
     if (await patience.answerOf(() => server.update(LEASES, tabletName, where, change))) return true;
-    // An earlier try whose answer was lost may have succeeded.
+    // An earlier attempt whose answer was lost may have succeeded.
     return (await this.#read())?.writer === writer;
   }
 

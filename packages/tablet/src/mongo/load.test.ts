@@ -39,7 +39,7 @@ describe("leftovers", () => {
     const second = await lead(server);
     await eventually(async () => expect(await view(server)).to.deep.equal(["a"]));
     await eventually(async () => expect((await log(server)).at(-1)?.kind).to.equal("checkpoint"));
-    // Simulates a write of the first leader that arrives only now.
+    // Simulates a write of the first leader that arrives late.
     const seq = (await log(server)).find(({ kind, generation }) => kind === "claim" && generation === 2)?._id as number;
     await server.write("registry.hosts", [{ id: "late", seq: seq - 1, document: { n: 2 } }]);
     await second.close({ handOver: true });

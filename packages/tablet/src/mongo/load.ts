@@ -17,14 +17,15 @@ export interface ReadOptions {
   readonly patience: Patience;
   readonly log: TabletLog;
   readonly isOurs: IsOurs;
-  /** Called with the number of documents and log entries of each read. */
+  /** Called after each read with its number of documents and log entries. */
   readonly onRead: (documents: number) => void;
 }
 
 const PAGE_DOCUMENTS = 1_000;
 
 /**
- * Reads everything up to the own claim. While that claim is the newest, nobody deletes entries above the checkpoint.
+ * Reads the state up to this process's claim. While that claim is the newest, no process deletes entries above the
+ * checkpoint.
  */
 export function readTablet(options: LoadOptions, claim: OwnClaim): Promise<FollowedState> {
   return options.server.readInOrder((server) => readAll({ ...options, server }, claim));
@@ -33,7 +34,7 @@ export function readTablet(options: LoadOptions, claim: OwnClaim): Promise<Follo
 async function readAll(options: ReadOptions, claim: OwnClaim): Promise<FollowedState> {
   const state = await beginState(options, claim);
   if (!(await readLog(options, state, claim._id)) || !state.isUpTo(claim)) {
-    // A newer leader may have deleted the entries, which is no damage.
+    // A newer leader may have deleted the entries; that is no damage.
     await options.log.refuseFenced();
     throw new InvalidStateError(
       `${options.tabletName}.log in MongoDB at ${options.server.name} has a gap after number ${state.lastNumber}; ${CURE}`,
@@ -42,7 +43,7 @@ async function readAll(options: ReadOptions, claim: OwnClaim): Promise<FollowedS
   await readView(options, state);
   const difference = state.difference(claim);
   if (difference === undefined) return state;
-  // A newer leader may be changing the view, which is no damage.
+  // A newer leader may be changing the view; that is no damage.
   await options.log.refuseFenced();
   throw new InvalidStateError(`${whereOf(options)} is not whole: ${difference}; ${CURE}`);
 }
@@ -51,7 +52,7 @@ function whereOf({ tabletName, server }: ReadOptions): string {
   return `tablet ${tabletName} in MongoDB at ${server.name}`;
 }
 
-/** Returns the empty state with the checkpoint to start from and the loads that decide about leftovers. */
+/** Returns an empty state that starts at the current checkpoint and knows the loads, which identify leftovers. */
 export async function beginState(options: ReadOptions, claim?: OwnClaim): Promise<FollowedState> {
   const { server, log, onRead } = options;
   const firstNumber = claim?.firstNumber ?? (await log.firstNumber());
@@ -68,7 +69,7 @@ export async function beginState(options: ReadOptions, claim?: OwnClaim): Promis
   return new FollowedState(checkpoint, loads, whereOf(options), firstNumber);
 }
 
-/** Adds new entries of the log. Returns false when entries in between are gone. */
+/** Adds new log entries to the state. Returns false when entries in between were deleted. */
 export async function readLog(options: ReadOptions, state: FollowedState, below?: number): Promise<boolean> {
   const { server, log, onRead } = options;
   let entries = 0;
@@ -83,7 +84,7 @@ export async function readLog(options: ReadOptions, state: FollowedState, below?
   }
 }
 
-/** Adds the view. `betweenPages` may add new log entries; returning false from it ends the reading. */
+/** Adds all documents of the view. `betweenPages` may add new log entries; when it returns false, the reading ends. */
 export async function readView(
   options: ReadOptions,
   state: FollowedState,
@@ -111,7 +112,7 @@ export async function readView(
   return true;
 }
 
-/** Yields the documents of a collection in order of id, page by page. */
+/** Yields the documents of a collection, ordered by id, page by page. */
 export async function* pagesOf(
   { server, patience }: Pick<ReadOptions, "server" | "patience">,
   collection: string,

@@ -8,7 +8,7 @@ import { changed } from "./simulation/candidate.js";
 import { idealServer } from "./testing/ideal-server.js";
 
 const GIVE_UP_AFTER_MS = 500;
-/** More tries than the pauses allow in that time. */
+/** More attempts than the retry delays permit within the time limit. */
 const TRIES_MAX = 100;
 
 describe("TabletLog", () => {
@@ -23,7 +23,7 @@ describe("TabletLog", () => {
     return new TabletLog({ server, tabletName: "registry", patience, isOurs: () => true });
   }
 
-  /** The member that takes writes has the entry already; a majority shows it after that many reads. */
+  /** Wraps a server whose primary has stored the entry, but whose majority shows it only after this number of reads. */
   function lagging(looks: number): { server: DocumentServer; tries(): number } {
     const ideal = idealServer();
     let [tries, left] = [0, looks];
@@ -33,7 +33,8 @@ describe("TabletLog", () => {
         if (++tries > TRIES_MAX) throw new Error("it is asked without end");
         if (written !== undefined) return false;
         written = document;
-        // The answer was lost with the member that gave it.
+        // Simulates a primary that stored the entry and failed before its answer arrived. The repeated insert finds the
+        // id taken.
         return false;
       },
       get: async () => (left-- > 0 ? undefined : written),

@@ -17,8 +17,8 @@ import {
 import { FOREVER_MS, type Patience } from "./patience.js";
 
 /**
- * Fields of every log entry. Numbers have no gaps above the last checkpoint, with one exception: the claim that begins
- * a restore is followed by its `firstNumber`.
+ * Fields of every log entry. Above the last checkpoint numbers have no gaps, except that the claim that begins a
+ * restore is followed by its `firstNumber`.
  */
 interface EntryBase {
   readonly _id: number;
@@ -28,32 +28,34 @@ interface EntryBase {
 
 export interface ClaimEntry extends EntryBase {
   readonly kind: "claim";
-  /** Generation of the entry before it. Absent in claims of the first release, which are higher by one. */
+  /**
+   * Generation of the preceding entry. Absent in claims of the first release, where it is one lower than `generation`.
+   */
   readonly previousGeneration?: number;
   readonly tabletId: string;
-  /** Store format as the claimant knows it. This and the next two fields are absent in claims of the first release. */
+  /** Store format that the claimant writes. Like the next two fields absent in claims of the first release. */
   readonly format?: number;
   readonly incarnation?: string;
   readonly parentIncarnations?: readonly string[];
   /**
-   * Number of the claim with which the incarnation begins; lower numbers in the log and the view belong to an earlier
-   * incarnation. Absent in claims of the first release, meaning 1.
+   * Number of the first claim of the incarnation. Lower numbers in the log and the view belong to an earlier
+   * incarnation. Absent in claims of the first release, where it is 1.
    */
   readonly firstNumber?: number;
-  /** Set while a restore that began with this claim is unfinished. */
+  /** Set in the claim that begins a restore, until the restore is finished. */
   readonly isRestore?: true;
   readonly address: string;
 }
 
-/** A claim as this release makes it. */
+/** A claim as made by this release. */
 export type OwnClaim = Required<Omit<ClaimEntry, "isRestore">> & Pick<ClaimEntry, "isRestore">;
 
-/** A leader loaded everything committed before its claim, starting from the view as of a checkpoint. */
 /** Sums of the whole state as of the entry. Absent in entries of the first release. */
 interface WithSums {
   readonly sums?: StoredSums;
 }
 
+/** Marks the end of a leader's load: the view as of checkpoint `from`, and all entries up to its claim. */
 export interface LoadEntry extends EntryBase, WithSums {
   readonly kind: "load";
   readonly from: number;
@@ -65,7 +67,7 @@ export interface CommitEntry extends EntryBase, WithSums {
   readonly changes: readonly LoggedChange[];
 }
 
-/** Everything up to that number is in the view. */
+/** All entries up to `upTo` are in the view. */
 interface CheckpointEntry extends EntryBase, WithSums {
   readonly kind: "checkpoint";
   readonly upTo: number;
@@ -97,7 +99,7 @@ export interface LogOptions {
 
 const PAGE_ENTRIES = 1_000;
 
-/** The log of one tablet as one leader writes it. The log alone decides who may write. */
+/** The log of one tablet, as its leader writes it. Only the process with the newest claim in the log may write. */
 export class TabletLog {
   readonly #server: DocumentServer;
   readonly #tabletName: string;
@@ -108,10 +110,11 @@ export class TabletLog {
   #last = 0;
   #claim: OwnClaim | undefined;
   /**
-   * Reason why nothing more can be appended: the outcome of the last try is unknown, or another writer has the number.
+   * Set when nothing more can be appended: the outcome of the last attempt is unknown, or another process has used the
+   * number.
    */
   #failure: unknown;
-  /** The own claim as stored in the log. */
+  /** This process's claim as stored in the log. */
   #kept: OwnClaim | undefined;
   #sums: StoredSums = {};
 
@@ -134,7 +137,7 @@ export class TabletLog {
     return this.#claim;
   }
 
-  /** Takes the next generation. Returns undefined when another candidate intervened. */
+  /** Claims the next generation. Returns undefined when another candidate claimed concurrently. */
   async claim(writer: string, address: string, restore?: RestoredClaim): Promise<OwnClaim | undefined> {
     let claim: OwnClaim;
     do {
@@ -153,13 +156,14 @@ export class TabletLog {
         tabletId: lastClaim?.tabletId ?? randomUUID(),
         incarnation: lastClaim?.incarnation ?? randomUUID(),
         parentIncarnations: lastClaim?.parentIncarnations ?? [],
-        // Never the next number, because the gap reveals the restore to a follower.
+        // Leaves a gap of at least one number, by which followers notice the restore.
         firstNumber: restore ? Math.max(number + 2, restore.firstNumber) : (lastClaim?.firstNumber ?? 1),
         ...(restore && restoredFields(restore, previousGeneration)),
         address,
       };
     } while ((await this.#insert(claim)) !== undefined);
-    // The number may have been chosen long ago, from a part of the log that was applied and deleted since.
+    // The candidate may have been suspended since it chose the number, and the log up to there may have been applied
+    // and deleted.
     if (!(await this.#isLast(claim._id))) return undefined;
     this.#claim = claim;
     this.#kept = claim;
@@ -167,11 +171,11 @@ export class TabletLog {
     if (restore === undefined) return claim;
     this.#last = claim.firstNumber - 1;
     const first = await this.#claimNext({ writer, above: 0, isRestore: true });
-    // Late entries for a dropped log may have led another restore to a higher number.
+    // Late entries for a dropped log may have made a concurrent restore choose a higher number.
     return (await this.#isLast(first)) ? this.claimed : undefined;
   }
 
-  /** Throws InvalidStateError when the own claim is no longer in the log, because somebody deleted or replaced it. */
+  /** Throws InvalidStateError when this process's claim was deleted from the log or replaced. */
   async refuseDeleted(): Promise<void> {
     const claim = this.#kept as OwnClaim;
     const stored = await this.#get(claim._id, FOREVER_MS);
@@ -181,14 +185,17 @@ export class TabletLog {
     );
   }
 
-  /** Throws FencedError when a newer leader has claimed. */
+  /** Throws FencedError when the log has a newer claim. */
   async refuseFenced(): Promise<void> {
     const last = await this.#lastEntry();
     const { generation } = this.claimed;
     if (last !== undefined && last.generation > generation) throw fenced(this.#tabletName, last, generation);
   }
 
-  /** Appends directly after the own last entry. Throws FencedError when a newer leader has claimed that number. */
+  /**
+   * Appends an entry right after this process's last one. Throws FencedError when another process's entry has that
+   * number.
+   */
   async append(entry: NewEntry, giveUpAfterMs?: number): Promise<void> {
     await this.#turns.run(() => this.#append(entry, giveUpAfterMs));
   }
@@ -199,8 +206,8 @@ export class TabletLog {
   }
 
   /**
-   * Appends a commit that leads to a state with these sums. Calls `then` with the number before anything else is
-   * appended.
+   * Appends a commit; `sums` are those of the resulting state. Calls `then` with the entry's number before anything
+   * else is appended.
    */
   commit(changes: readonly LoggedChange[], sums: StoredSums, then: (number: number) => void): Promise<void> {
     return this.#turns.run(async () => {
@@ -210,8 +217,8 @@ export class TabletLog {
   }
 
   /**
-   * Claims again as another writer, directly after the own last entry, with a generation above the own one and `above`.
-   * Writes sent as the old writer that arrive later are then ignored. Nothing is appended while `handLease` runs.
+   * Claims again with a new writer id, right after this process's last entry, with a generation above the present one
+   * and `above`. Late writes with the old writer id are then ignored. Nothing is appended while `handLease` runs.
    */
   claimAgain(
     { writer, from, above }: { readonly writer: string; readonly from: number; readonly above: number },
@@ -220,7 +227,7 @@ export class TabletLog {
   ): Promise<void> {
     return this.#turns.run(async () => {
       await handLease();
-      // A restore ends with the claim that its own code requests, not with one that a lost answer made necessary.
+      // A restore is finished only by its own claim (`above` > 0), not by one that a lost answer made necessary.
       const isRestore = this.claimed.isRestore === true && above === 0;
       const claim = await this.#claimNext({ writer, above, isRestore }, FOREVER_MS);
       await this.#append({ kind: "load", from, claim }, FOREVER_MS);
@@ -228,14 +235,14 @@ export class TabletLog {
     });
   }
 
-  /** Returns the first number of the latest leader's incarnation; 1 when there is none. */
+  /** Returns the first number of the current incarnation; 1 when there is no claim. */
   async firstNumber(): Promise<number> {
     const last = await this.#lastEntry();
     const claim = last && (await this.#claimOf(last));
     return claim?.firstNumber ?? 1;
   }
 
-  /** Yields entries of these kinds with numbers in between, in order. */
+  /** Yields the entries of these kinds in a range of numbers, in order. */
   async *entries<Kind extends Entry["kind"]>(
     kinds: readonly Kind[],
     { after, below }: { readonly after: number; readonly below?: number | undefined },
@@ -251,14 +258,14 @@ export class TabletLog {
   }
 
   /**
-   * Deletes entries that are in the view. Claims and loads stay forever, because they are what an old leader collides
-   * with.
+   * Deletes entries that are in the view. Claims and loads stay forever, so that an old leader's insert at such a
+   * number fails.
    */
   async deleteApplied(upTo: number): Promise<void> {
     await this.#server.delete(this.#collection, { below: upTo + 1, kinds: ["commit", "checkpoint"] });
   }
 
-  /** Claims directly after the own last entry; returns the claim's number. */
+  /** Claims right after this process's last entry; returns the claim's number. */
   async #claimNext(
     { writer, above, isRestore }: { readonly writer: string; readonly above: number; readonly isRestore: boolean },
     giveUpAfterMs?: number,
@@ -288,13 +295,13 @@ export class TabletLog {
     return entry._id;
   }
 
-  /** Inserts an entry. Returns another writer's entry that has the number, if any. */
+  /** Inserts an entry. If another writer's entry has the number, returns that entry. */
   #insert(entry: Entry, giveUpAfterMs?: number): Promise<Entry | undefined> {
     return this.#patience.answerOf(async () => {
       if (await this.#server.insert(this.#collection, entry as unknown as StoredDocument)) return undefined;
       const stored = (await this.#server.get(this.#collection, entry._id)) as unknown as Entry | undefined;
-      // The entry with the number was deleted since, or a majority of the members lacks it, so it may still vanish or
-      // persist.
+      // The insert found the number taken, but a majority read finds no entry: it was deleted since, or is not
+      // replicated yet and may still be rolled back.
       if (stored === undefined)
         throw new LostAnswerError(
           `number ${entry._id} of ${this.#collection} is taken, by what no majority of the members shows`,
@@ -307,7 +314,7 @@ export class TabletLog {
     return `tablet ${this.#tabletName} in MongoDB at ${this.#server.name}`;
   }
 
-  /** Throws InvalidStateError when the existing state must not be claimed. */
+  /** Throws InvalidStateError when the existing log must not be claimed. */
   async #refuseClaim(last?: Entry, lastClaim?: ClaimEntry, restore?: RestoredClaim): Promise<void> {
     if (last === undefined) return this.#refuseLost();
     if ((lastClaim?.format ?? 1) > STORE_FORMAT)
@@ -321,12 +328,12 @@ export class TabletLog {
     );
   }
 
-  /** Throws InvalidStateError when there are tables but no log. */
+  /** Throws InvalidStateError when tables exist without a log. */
   async #refuseLost(): Promise<void> {
     for (const collection of await this.#collections()) {
       const page = await this.#patience.answerOf(() => this.#server.find(collection, { limit: 1 }));
       if (collection === this.#collection || page.length === 0) continue;
-      // Another candidate may have begun this tablet since; then there is a log.
+      // If another candidate has begun the tablet since, the log exists now.
       if ((await this.#lastEntry()) !== undefined) return;
       throw new InvalidStateError(
         `${this.#where} is not whole: its log, ${this.#collection}, is missing, and ${collection} shows that there was one; ${CURE}; if it must not come back, drop ${this.#tabletName}.*`,
@@ -345,8 +352,8 @@ export class TabletLog {
   }
 
   /**
-   * Returns the claim of the leader that wrote the entry, if it exists. Skips claims of candidates that came too late,
-   * at numbers that had been deleted.
+   * Returns the claim of the leader that wrote the entry, if it exists. Skips late claims of other candidates at
+   * deleted numbers.
    */
   async #claimOf(entry: Entry): Promise<ClaimEntry | undefined> {
     let claim: Entry | undefined = entry;
@@ -367,7 +374,8 @@ export class TabletLog {
 }
 
 /**
- * An interrupted restore may still continue at the first number of its incarnation, so claiming that number fences it.
+ * Returns the number for the next claim. After an interrupted restore it is the first number of the new incarnation,
+ * because the restoring process may still claim there and is fenced by an entry with that number.
  */
 function nextNumber(last: Entry): number {
   return Math.max(last._id + 1, last.kind === "claim" ? (last.firstNumber ?? 1) : 1);

@@ -20,7 +20,7 @@ interface Chunk {
   /** Stream and padded index of the first line, so that ids sort by stream and number. */
   readonly _id: string;
   readonly lines: readonly string[];
-  /** Id of the append, which distinguishes a repeated append from another writer's. */
+  /** Id of the append, which tells a repeated append from another writer's. */
   readonly append: string;
 }
 
@@ -35,13 +35,13 @@ interface Opened {
 }
 
 const CHUNK_SIZE_BYTES = 8 * 1024 * 1024;
-/** Chunks per read; most hold few lines. */
+/** Number of chunks per read; most chunks hold few lines. */
 const PAGE_CHUNKS = 100;
 const GIVE_UP_AFTER_MS = 20_000;
 const INDEX_DIGITS = 16;
-/** Prefix of records; no stream's name begins with it. */
+/** Prefix of the ids of records. Stream names never begin with it. */
 const RECORD_PREFIX = "/";
-/** Numbers that order writes on a server: an added record has the first, its removal the higher one. */
+/** `_seq` of an added record and, higher, of its removal, so that a late addition does not undo a removal. */
 const ADDED = 1;
 const REMOVED = 2;
 
@@ -81,7 +81,7 @@ export class MongoEventLog implements EventLog {
     while (lines.length < wanted) {
       const page = await this.#find(opened, { after, below: endOf(stream), limit: PAGE_CHUNKS });
       for (const chunk of page) {
-        // An interrupted drop leaves a log that begins at a later line.
+        // An interrupted drop leaves a stream that begins at a later line.
         const first = Math.max(indexOf(chunk._id), next);
         const taken = chunk.lines.slice(first - indexOf(chunk._id)).slice(0, wanted - lines.length);
         lines.push(...taken);
@@ -105,7 +105,7 @@ export class MongoEventLog implements EventLog {
     const { next } = await this.bounds(stream);
     const opened = await this.#open();
     const { server, patience } = opened;
-    // The chunk that contains the first kept line must stay.
+    // The chunk with the first kept line must stay.
     const end = await this.#chunkOf(opened, stream, Math.min(below, Math.max(0, next - 1)));
     const range = { after: startOf(stream), below: end };
     await this.#turns.run(() => patience.answerOf(() => server.delete(this.#options.collection, range)));
@@ -148,7 +148,7 @@ export class MongoEventLog implements EventLog {
   async #open(): Promise<Opened> {
     const { signal } = this.#closed;
     signal.throwIfAborted();
-    // After a failed connect the next call tries again.
+    // After a failed connection attempt the next call tries again.
     this.#opened ??= this.#options.connect().then(
       (server) => {
         const [serverName, clock] = [server.name, systemClock];
@@ -199,7 +199,7 @@ export class MongoEventLog implements EventLog {
     return chunk?._id ?? startOf(stream);
   }
 
-  /** Returns an id below that of the chunk that contains the line. */
+  /** Returns an id just below that of the chunk with the line. */
   async #before(opened: Opened, stream: string, line: number): Promise<string> {
     const range = { after: startOf(stream), below: chunkId(stream, line + 1), limit: 2, descending: true };
     const [, previous] = await this.#find(opened, range);
@@ -228,7 +228,10 @@ function* chunksOf(lines: readonly string[]): Generator<readonly string[]> {
   if (chunk.length > 0) yield chunk;
 }
 
-/** A space occurs in no stream name and sorts below all characters that do. */
+/**
+ * Returns an id below all chunks of the stream: a space occurs in no stream name and sorts below all characters that
+ * do.
+ */
 function startOf(stream: string): string {
   return `${stream} `;
 }

@@ -17,16 +17,16 @@ import { View, type ViewLimits } from "./view.js";
 import { keepViewChecked } from "./view-check.js";
 
 export interface MongoStorageLimits extends ViewLimits {
-  /** Time without renewal of the leader's lease after which a standby takes over. */
+  /** Time without a renewal of the leader's lease after which a standby takes over. */
   readonly leaseTimeMs: number;
   /**
-   * Time after a renewal during which a leader answers reads. Well below the lease time, because no two clocks run
-   * alike.
+   * Time after a renewal for which the leader answers reads. Well below `leaseTimeMs`, because clocks run at different
+   * speeds.
    */
   readonly safeLeaseTimeMs: number;
-  /** Time without an answer of the server after which a claim, load or commit fails. */
+  /** Time without an answer after which a claim, load or commit fails. */
   readonly giveUpAfterMs: number;
-  /** Interval at which leader and standby compare the view with their state. */
+  /** Interval at which leader and standby compare the view with their memory. */
   readonly checkIntervalMs: number;
 }
 
@@ -50,13 +50,13 @@ export interface MongoStorageOptions {
   readonly clock?: TabletClock | undefined;
 }
 
-/** Limit of a commit, which is one document; MongoDB limits documents to 16 MiB. */
+/** Maximum size of a commit. A commit is one document, and MongoDB limits documents to 16 MiB. */
 const COMMIT_SIZE_BYTES_MAX = 15 * 1024 * 1024;
 
-/** A load yields to other work, such as renewing the lease, after this many documents. */
+/** Number of documents after which a load yields, e.g. for a renewal of the lease. */
 const LOAD_TURN_DOCUMENTS = 1_000;
 
-/** Number of reads of the log by a standby per lease time. */
+/** Number of times that a standby reads the log per lease time. */
 const LOOKS_AT_LOG = 10;
 
 /** One attempt to lead, from connecting to closing. */
@@ -66,7 +66,7 @@ interface Attempt {
   readonly lease: Lease;
   readonly log: TabletLog;
   readonly nextWriter: () => string;
-  /** Aborted with the reason why nothing more may be done. */
+  /** Aborted when this attempt must do nothing more; the reason says why. */
   readonly ended: AbortController;
   readonly viewEnded: AbortController;
   readonly onTrouble: (trouble: string | undefined) => void;
@@ -83,8 +83,8 @@ interface Attempt {
 }
 
 /**
- * A tablet on a MongoDB-compatible server: the log decides who may write, the lease saves waiting, the view is for
- * reading.
+ * A tablet on a MongoDB-compatible server. The log decides who may write, the lease saves useless attempts, and the
+ * view is for readers.
  */
 export class MongoStorage implements TabletStorage {
   readonly commitSizeBytesMax = COMMIT_SIZE_BYTES_MAX;
@@ -148,8 +148,8 @@ export class MongoStorage implements TabletStorage {
     attempt.sums = state.sums;
     log.begin(state.sums.stored());
     await log.append({ kind: "load", from: checkpoint, claim: claim._id });
-    // The claim may have come so late that another process holds the lease by now and had claimed earlier; it would
-    // answer reads without the commits made here. The renewal detects that.
+    // The claim may have come so late that another process holds the lease and claimed before. That process would
+    // answer reads without the commits made here. The renewal detects this case.
     await lease.renew();
     const { signal } = viewEnded;
     const { onTrouble } = attempt;
@@ -232,8 +232,8 @@ export class MongoStorage implements TabletStorage {
     const closed = new UnavailableError(`tablet ${this.#tabletName} is closed`);
     attempt.viewEnded.abort(closed);
     attempt.follower?.close();
-    // When clearing fails, the next leader waits for the lease to expire. Writes still being applied may arrive at any
-    // time. The wait is limited, because a renewal on an unreachable server would hold the queue forever.
+    // If clearing fails, the next leader waits for the lease to expire; writes under way may arrive at any time. The
+    // wait is limited, because a renewal on an unreachable server would block the queue forever.
     const giveUp = sleep(this.#clock, CLEAR_TIMEOUT_MS, attempt.ended.signal).catch(() => {});
     if (handOver) await Promise.race([attempt.lease.clear().catch(() => {}), giveUp]);
     end(attempt, closed);
@@ -282,7 +282,10 @@ export class MongoStorage implements TabletStorage {
     return attempt;
   }
 
-  /** Creates indexes for people's queries. The leader needs none, so it does not wait for them and ignores failures. */
+  /**
+   * Creates the indexes for people's queries. The leader does not need them, so it neither waits for them nor fails
+   * with them.
+   */
   async #makeIndexes({ server, schema = {}, ended, onWarning }: Attempt): Promise<void> {
     for (const [table, { queries = [] }] of Object.entries(schema)) {
       for (const fields of queries) {
@@ -306,7 +309,7 @@ export class MongoStorage implements TabletStorage {
   }
 }
 
-/** Aborts with the reason; the first reason stays. */
+/** Aborts the attempt with the reason; an earlier reason stays. */
 function end({ ended, viewEnded }: Attempt, reason: unknown): void {
   ended.abort(reason);
   viewEnded.abort(reason);

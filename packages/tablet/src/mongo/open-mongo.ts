@@ -10,13 +10,13 @@ import { MongoStorage, type MongoStorageLimits } from "./mongo-storage.js";
 import { probe } from "./probe.js";
 
 export interface MongoOptions {
-  /** Address in the official driver's format; the default database is `diskmesh`. */
+  /** URL in the official driver's format; the default database is `diskmesh`. */
   readonly url: string;
   readonly tabletName: string;
   readonly limits?: Partial<MongoStorageLimits> | undefined;
 }
 
-/** Opens a tablet in collections of a MongoDB-compatible database, for several processes of which one leads. */
+/** Opens a tablet in a MongoDB-compatible database, which several processes may share; one of them leads. */
 export function openMongoStorage({ url, tabletName, limits }: MongoOptions): TabletStorage {
   return new MongoStorage({ tabletName, limits, connect: (isOurs) => connectAndProbe(url, isOurs) });
 }
@@ -40,7 +40,7 @@ export async function examineMongoStorage(
   }
 }
 
-/** The driver is imported on demand: it is large, and a tablet on one machine starts without it. */
+/** The driver is imported on demand, because it is large and a tablet in a folder does not need it. */
 async function connect(url: string, isOurs?: IsOurs): Promise<DocumentServer> {
   const { connectToMongo } = await import("./driver-server.js");
   return connectToMongo(url, isOurs);

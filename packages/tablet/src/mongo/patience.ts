@@ -7,17 +7,18 @@ const LONGEST_PAUSE_MS = 200;
 
 export interface PatienceOptions {
   readonly clock: TabletClock;
-  /** Aborts all waiting with its reason. */
+  /** Aborts all waiting, with its reason. */
   readonly signal: AbortSignal;
   readonly serverName: string;
-  /** Time for which an operation may go without an answer. */
+  /** Time without an answer after which an operation fails. */
   readonly giveUpAfterMs: number;
 }
 
-/** Waits for an answer without a limit. */
 export const FOREVER_MS = Number.POSITIVE_INFINITY;
 
-/** Retry policy: repeats operations whose answers were lost. Only for operations that may be done twice, also late. */
+/**
+ * Retry policy: repeats an operation whose answer was lost. Only for operations that may take effect twice, or late.
+ */
 export class Patience {
   readonly #options: PatienceOptions;
 
@@ -25,7 +26,9 @@ export class Patience {
     this.#options = options;
   }
 
-  /** Rejects with UnavailableError, outcome unknown, when there is no answer in time. */
+  /**
+   * Repeats the operation until it is answered. Rejects with UnavailableError (outcome unknown) when the time is over.
+   */
   async answerOf<T>(operation: () => Promise<T>, giveUpAfterMs = this.#options.giveUpAfterMs): Promise<T> {
     const { clock, signal, serverName } = this.#options;
     const giveUpAtMs = clock.monotonicMs() + giveUpAfterMs;

@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import { InvalidStateError } from "@diskmesh/domain";
 import { CONNECTIONS_MAX, type DocumentServer, LostAnswerError, type ViewWrite } from "./document-server.js";
 
-/** Collection of the scratch documents of running probes; several processes may start at once. */
+/** Collection of the probe's scratch documents. Several processes may probe at the same time. */
 const COLLECTION = "tablets.probe";
 
 /**
- * Tries conditional writes on scratch documents, and refuses a server that lets two of them win: on such a server two
- * leaders could both believe that they lead.
+ * Tests conditional writes on scratch documents. Rejects a server where two of them succeed, because there two leaders
+ * could both believe that they lead.
  */
 export async function probe(server: DocumentServer): Promise<void> {
   const id = `probe-${randomUUID()}`;
@@ -22,7 +22,7 @@ export async function probe(server: DocumentServer): Promise<void> {
   }
 }
 
-/** Returns the condition that a sequence of writes violates; undefined when all hold. */
+/** Returns the condition that a sequence of writes violated; undefined when all held. */
 async function wrongAlone(server: DocumentServer, id: string): Promise<string | undefined> {
   await replace(server, { id, seq: 2, document: { round: 2 } });
   if (await server.insert(COLLECTION, { _id: id })) return "two documents with one _id were inserted";
@@ -35,10 +35,10 @@ async function wrongAlone(server: DocumentServer, id: string): Promise<string | 
   return undefined;
 }
 
-/** Returns the error of concurrent conditional updates of one document, each on a connection of its own. */
+/** Returns the violation found by concurrent conditional updates of one document, each on its own connection. */
 async function wrongInRace(server: DocumentServer, id: string): Promise<string | undefined> {
   await server.insert(COLLECTION, { _id: id, round: 0 });
-  // Opens the connections first, because an update that waits for a connection comes too late for a race.
+  // Opens the connections first, because an update that waits for its connection would miss the race.
   await Promise.all(racers().map(() => server.get(COLLECTION, id)));
   const won = await Promise.all(racers().map((racer) => update(server, id, 0, racer)));
   const winners = won.filter(Boolean).length;

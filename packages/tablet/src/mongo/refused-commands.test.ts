@@ -11,7 +11,7 @@ import { databaseUrl, newTabletName, removeTablet, withDatabase } from "./testin
 const schema = { counters: table<{ id: string; n: number }>()({ key: ({ id }) => id }) };
 const DEFINITE_CODES = [16_500, 8_000, 121, 14_031, 50, 112, 262];
 const UNKNOWN_CODE = 96;
-/** Long enough for 18 claims without pauses. */
+/** Long enough for 18 claims if there were no pauses between them. */
 const OBSERVED_MS = 2_000;
 
 describe("a view on a server that fails whole write commands", () => {
@@ -26,7 +26,7 @@ describe("a view on a server that fails whole write commands", () => {
 
   afterEach(() => removeTablet(databaseUrl(serverUrl), tabletName));
 
-  /** Resolves with the number of claims made while the server answered with each code in turn. */
+  /** Resolves with the number of claims made while the server answered with each of the codes in turn. */
   async function claimsDuring(codes: readonly number[], observedMs: number): Promise<number> {
     let code: number | undefined;
     await using proxy = await CommandProxy.start(serverUrl, ({ update }) =>

@@ -58,7 +58,7 @@ describe("a restore on MongoDB", () => {
     return storage;
   }
 
-  /** Restores a backup of two hosts, taken under that claim. */
+  /** Restores a backup of two hosts that was made under the given claim. */
   async function restore(backedUp: Claim, replace = true): Promise<number> {
     const storage = await beginRestore(backedUp, replace);
     const generation = await storage.claimAbove(1);
@@ -146,7 +146,7 @@ describe("a restore on MongoDB", () => {
     await storage.close({ handOver: true });
     const entries = await server.find(LOG, { limit: 100 });
     const [first] = entries.filter(({ kind }) => kind === "claim") as [StoredDocument];
-    // The database was dropped, a restore was interrupted after its claim, and an entry of the dropped log arrived
+    // The database was dropped, a restore was interrupted after its claim, and an entry for the dropped log arrived
     // late.
     server = idealServer();
     await server.insert(LOG, { ...first, _id: 24, generation: claim.generation + 1 });

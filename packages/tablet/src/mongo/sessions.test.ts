@@ -5,11 +5,11 @@ import { connectToMongo } from "./driver-server.js";
 
 const HEADER_BYTES = 16;
 const OP_MSG = 2_013;
-/** Opcodes of a client's first request, which it sends before it knows the server's version, and of the reply. */
+/** Opcodes of a client's first request, sent before it knows the server's version, and of the reply. */
 const [OP_QUERY, OP_REPLY] = [2_004, 1];
 const DOCUMENTS = [{ _id: "a" }];
 
-/** A server that records its requests. Each answer carries a later time than the one before. */
+/** A server that records its requests. Each answer has a later operation time than the one before. */
 class AskedServer implements AsyncDisposable {
   readonly asked: Document[] = [];
   readonly #sockets = new Set<Socket>();
@@ -50,8 +50,8 @@ class AskedServer implements AsyncDisposable {
 
   #answer(message: Buffer): Buffer {
     const isFirst = message.readInt32LE(12) === OP_QUERY;
-    // The header is followed by flags, the collection's name and two numbers, or by flags and the kind of the only
-    // section.
+    // In OP_QUERY the header is followed by flags, the collection's name and two numbers; in OP_MSG by flags and the
+    // kind of the only section.
     const bodyAt = isFirst ? message.indexOf(0, HEADER_BYTES + 4) + 9 : HEADER_BYTES + 5;
     const command = BSON.deserialize(message.subarray(bodyAt));
     if (!isFirst) this.asked.push(command);

@@ -86,7 +86,7 @@ describe("a tablet on MongoDB", () => {
     return tablet.read(({ counters }) => counters.get(id)?.n);
   }
 
-  /** Starts a leader in a process of its own. */
+  /** Starts a leader in its own process. */
   function startLeader(): { acknowledged(): number; kill(): Promise<void> } {
     const argument = JSON.stringify({ url, tabletName, leaseTimeMs: LEASE_TIME_MS, address: "127.0.0.1:99" });
     const child = spawn(process.execPath, [CHILD, argument], { stdio: ["ignore", "pipe", "inherit"] });
@@ -118,7 +118,7 @@ describe("a tablet on MongoDB", () => {
         const entries = await log.find().sort({ _id: 1 }).toArray();
         const kinds = entries.map(({ kind }) => kind);
         expect(kinds.slice(0, 2)).to.deep.equal(["claim", "load"]);
-        // A checkpoint made while the last commits arrived stays behind them.
+        // Checkpoints made while the last commits arrived may lag behind them.
         expect(new Set(kinds.slice(2))).to.deep.equal(new Set(["checkpoint"]));
         const upTo = entries.at(-1)?.upTo ?? 0;
         expect(entries.slice(2).filter(({ _id }) => _id <= upTo)).to.deep.equal([]);
@@ -215,7 +215,7 @@ describe("a tablet on MongoDB", () => {
     const standby = await opening;
     await eventually(async () => expect(await numberOf(standby, "a")).to.be.at.least(leader.acknowledged()));
     expect(standby.generation).to.equal(2);
-    // The view alone has more documents.
+    // Few documents, compared with the whole view.
     expect(standby.documentsRead).to.be.below(20);
   });
 
@@ -271,8 +271,7 @@ describe("a tablet on MongoDB", () => {
 
     it("is killed and restarted, continues, and loses no acknowledged change", async function () {
       leaveToVerify(this);
-      // Generous, because a busy machine takes long to start the server. The first limit to expire determines the
-      // error.
+      // Generous, because a busy machine starts the server slowly. The limit that expires first determines the error.
       const patience = { leaseTimeMs: LONG_LEASE_TIME_MS, giveUpAfterMs: 100_000, commitTimeoutMs: 150_000 };
       const tablet = await open(undefined, {}, patience);
       const acknowledged = new Map<string, number>();
@@ -290,7 +289,7 @@ describe("a tablet on MongoDB", () => {
       for (let kill = 0; kill < 3; kill++) {
         const before = count;
         const isWriting = eventually(() => count > before + 100 + 50 * kill, { timeoutMs: 100_000 });
-        // A failing writer ends the test.
+        // Fails the test if the writer fails.
         await Promise.race([written, isWriting]);
         await database.kill();
         await database.start();

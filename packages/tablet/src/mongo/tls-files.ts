@@ -4,19 +4,16 @@ import { messageOf, UnavailableError } from "@diskmesh/domain";
 import { type Contents, type Found, readFiles } from "@diskmesh/tls";
 import type { MongoClient } from "mongodb";
 
-/** Options of an address that name TLS files. The certificate's file contains its key, too. */
+/** URL options that name TLS files. The certificate's file also contains its key. */
 export type TlsOption = "tlsCAFile" | "tlsCRLFile" | "tlsCertificateKeyFile";
 
-/** The driver's parsed options, which include those of the address. */
+/** The driver's parsed options, including those of the URL. */
 type Options = MongoClient["options"];
 
 const NOTHING = Buffer.alloc(0);
 const NO_FILES = { tlsCAFile: NOTHING, tlsCRLFile: NOTHING, tlsCertificateKeyFile: NOTHING };
 
-/**
- * Returns the paths of the TLS files in the connection string; undefined for each file that the connection string
- * omits.
- */
+/** Returns the path of each TLS file in the connection string; undefined where the connection string has none. */
 export function tlsPathsOf(options: Options): { readonly [Each in TlsOption]: string | undefined } {
   const { tls, tlsCAFile, tlsCRLFile, tlsCertificateKeyFile } = options;
   if (!tls) return { tlsCAFile: undefined, tlsCRLFile: undefined, tlsCertificateKeyFile: undefined };
@@ -24,14 +21,14 @@ export function tlsPathsOf(options: Options): { readonly [Each in TlsOption]: st
 }
 
 /**
- * Reads the TLS files. Rejects with UnavailableError, naming the file, when one is unusable: the driver would only
- * report that it found no server.
+ * Reads the TLS files. Rejects with UnavailableError, which names the file, when a file is unusable. The driver would
+ * only report that it found no server.
  */
 export async function readTlsFiles(options: Options): Promise<Contents<TlsOption>> {
   return checkTlsFiles(await readFiles(tlsPathsOf(options), NO_FILES), options);
 }
 
-/** Checks the contents; throws the errors with which `readTlsFiles` rejects. */
+/** Checks the contents; throws the errors that `readTlsFiles` rejects with. */
 export function checkTlsFiles(found: Found<TlsOption>, options: Options): Contents<TlsOption> {
   const { passphrase } = options;
   const checked = (option: TlsOption, what: string, parse: (content: Buffer) => unknown): Buffer => {

@@ -5,9 +5,9 @@ import { connectToMongo } from "./driver-server.js";
 import { checkTlsFiles, readTlsFiles, type TlsOption, tlsPathsOf } from "./tls-files.js";
 
 /**
- * Calls `onChanged` once, with the reason why the process must end: the TLS files of the address have changed, the
- * database accepts a connection with them, and existing connections keep the former ones. Files that are damaged or
- * that the database refuses are logged as an error, and tried again each second.
+ * Calls `onChanged` once, with the reason why the process must restart: the URL's TLS files have changed, the database
+ * accepts a connection with them, and existing connections keep using the former ones. Files that are damaged, or that
+ * the database refuses, are logged as an error and checked again each second.
  */
 export async function watchTlsFiles(
   url: string,

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 
-/** Options that the tablet's protocol fixes, by lower-case name; the address may set the same values. */
+/** Options whose values the tablet's protocol requires, by lower-case name. The URL may set only these values. */
 const FIXED: Readonly<Record<string, string>> = {
   retrywrites: "false",
   retryreads: "false",
@@ -11,7 +11,10 @@ const FIXED: Readonly<Record<string, string>> = {
   readpreference: "primary",
 };
 
-/** Options that would give up on operations, read elsewhere, or change documents behind the protocol's back. */
+/**
+ * Options that a URL must not set, because they would give up on operations, read from other members, or change
+ * documents.
+ */
 const REFUSED: Readonly<Record<string, string>> = {
   connecttimeoutms: "diskmesh has its own",
   sockettimeoutms: "diskmesh has its own",
@@ -39,7 +42,7 @@ const REFUSED: Readonly<Record<string, string>> = {
   ),
 };
 
-/** Refuses options of the address that diskmesh would have to override, and names them. No message shows a value. */
+/** Refuses URL options that diskmesh would have to override, and names them. Messages never contain a value. */
 export function checkUrlOptions(url: string): void {
   for (const [name, value] of new URLSearchParams(url.split("?")[1] ?? "")) {
     const [fixed, reason] = [FIXED[name.toLowerCase()], REFUSED[name.toLowerCase()]];

@@ -6,21 +6,21 @@ import { leftoverTest } from "./followed-state.js";
 import { type LoadOptions, pagesOf } from "./load.js";
 import { FOREVER_MS } from "./patience.js";
 
-/** State that a view must show, as known to the process that checks the view. */
+/** Expected state of a view, as known to the process that checks it. */
 export interface CheckedState {
-  /** Returns the log number at which its incarnation begins. */
+  /** Returns the first log number of the incarnation. */
   firstNumber(): number;
   size(): number;
   tables(): readonly string[];
   keys(table: string): readonly string[];
-  /** Returns the same object until the document changes; undefined when there is none. */
+  /** Returns a document, the same object until it changes; undefined when there is none. */
   get(table: string, id: string): object | undefined;
   checksum(table: string, id: string): bigint | undefined;
-  /** Returns the highest log number that the view can have by now. */
+  /** Returns the highest log number that a document of the view can have now. */
   lastNumber(): number;
-  /** Resolves once the view shows everything up to that log number and everything in the present state. */
+  /** Resolves when the view contains all entries up to this log number and the whole present state. */
   applied(upTo: number): Promise<void>;
-  /** Resolves once the state has everything that the view shows now. */
+  /** Resolves when the state contains everything that the view contains now. */
   caughtUp(): Promise<void>;
 }
 
@@ -28,7 +28,7 @@ export interface CheckedState {
 export interface WrongDocument {
   readonly table: string;
   readonly id: string;
-  /** Document in the view; undefined when there is none. */
+  /** Document as stored in the view; undefined when there is none. */
   readonly stored: StoredDocument | undefined;
 }
 
@@ -36,17 +36,17 @@ export interface ViewCheckOptions extends Pick<LoadOptions, "tabletName" | "pati
   readonly server: DocumentServer;
   readonly clock: TabletClock;
   /**
-   * Pause between two checks. A check takes at most eleven times as long: with an hour, everything is checked every 12
-   * h.
+   * Pause between two checks. A check takes at most eleven times as long: with a pause of 1 h, everything is checked
+   * every 12 h.
    */
   readonly intervalMs: number;
   readonly signal: AbortSignal;
-  /** Returns undefined while there is no state to compare with. */
+  /** Returns undefined while there is no complete state to compare with. */
   readonly state: () => CheckedState | undefined;
   readonly onWrong: (wrong: readonly WrongDocument[]) => Promise<void>;
 }
 
-/** Limit of documents that a message names. */
+/** Maximum number of documents named in a message. */
 const SHOWN_MAX = 10;
 const PAGE_DOCUMENTS = 100;
 const PAGE_PAUSE_MS = 1_000;
@@ -54,7 +54,7 @@ const CHECK_INTERVALS_MAX = 11;
 
 type LeftoverTest = (seq: number) => boolean;
 
-/** Returns a message about wrong documents of one table. `outcome` states what happens to them. */
+/** Describes wrong documents of one table. `outcome` says how they are repaired. */
 export function editedText(
   { server, tabletName }: { readonly server: { readonly name: string }; readonly tabletName: string },
   wrong: readonly WrongDocument[],
@@ -65,13 +65,14 @@ export function editedText(
   return `${tabletName}.${wrong[0]?.table} in MongoDB at ${server.name} was changed by something else than diskmesh, documents ${shown.join(", ")}${more}; ${outcome}`;
 }
 
-/** Compares the view with the state at an interval until the signal aborts. */
+/** Compares the view with the state periodically until the signal aborts. */
 export async function keepViewChecked(options: ViewCheckOptions): Promise<void> {
   const { clock, intervalMs, signal } = options;
   while (!signal.aborted) {
     await sleep(clock, intervalMs, signal).catch(() => {});
     const state = signal.aborted ? undefined : options.state();
-    // A failed check is repeated later; an error that ends the leader or follower is reported by their own work.
+    // Ignores errors: the check is repeated, and an error that ends the leader or follower is reported by its own
+    // operations.
     if (state !== undefined) await checkView(options, state).catch(() => {});
   }
 }
@@ -108,7 +109,7 @@ async function checkView(options: ViewCheckOptions, state: CheckedState): Promis
 }
 
 /**
- * Reads the documents again once the view must show the state, because a document may have changed since it was read.
+ * Reads suspicious documents again once the view must match the state, because they may have changed between the reads.
  */
 async function confirm(
   options: ViewCheckOptions,
@@ -119,28 +120,30 @@ async function confirm(
   if (ids.length === 0) return;
   const { server, tabletName, patience, onWrong } = options;
   const [before, numberBefore] = [ids.map((id) => state.get(table, id)), state.lastNumber()];
-  // Documents covered by a load have the number of its claim once the claim is applied.
+  // When the last claim is applied, the documents that its load covers have its number.
   const earlier = await loads(options, state);
   await state.applied(earlier.lastClaim);
   const stored: (StoredDocument | undefined)[] = [];
   for (const id of ids)
     stored.push(await patience.answerOf(() => server.get(`${tabletName}.${table}`, id), FOREVER_MS));
   await state.caughtUp();
-  // A late write may be covered by a load that came after it was sent.
+  // A load that came after a late write was sent may cover it.
   const later = await loads(options, state);
   const wrong = ids
     .map((id, index) => ({ table, id, stored: stored[index] }))
     .filter(({ id, stored }, index) => {
       if (state.get(table, id) !== before[index]) return false;
       if (before[index] !== undefined) return !isRight(state, table, id, stored, earlier.isLeftover);
-      // The document may have been created and deleted since.
+      // The document may have been created and deleted in between.
       const [seq, now] = [stored?._seq as number, state.lastNumber()];
       return !(seq > numberBefore && seq <= now) && !isRight(state, table, id, stored, later.isLeftover);
     });
   if (wrong.length > 0) await onWrong(wrong);
 }
 
-/** Throws UnavailableError when the log is by now of another incarnation than the state. */
+/**
+ * Returns the leftover test and the last claim. Throws UnavailableError when a restore has begun another incarnation.
+ */
 async function loads(
   { log }: ViewCheckOptions,
   state: CheckedState,
@@ -153,8 +156,8 @@ async function loads(
 }
 
 /**
- * Returns true when a load would take the stored document for that of the state, or for a leftover when the state has
- * none.
+ * Returns true when a load would accept the stored document as the expected one, or, when none is expected, drop it as
+ * a leftover.
  */
 function isRight(
   state: CheckedState,

@@ -6,19 +6,18 @@ import type { LoggedChange, TabletLog } from "./log.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
 export interface ViewLimits {
-  /** Interval of applying commits to the view; shorter when many have accumulated. */
+  /** Interval at which commits are applied to the view; shorter when many are waiting. */
   readonly applyIntervalMs: number;
-  /** Changes in the log that may be missing from the view; beyond this limit commits wait. */
+  /** Maximum number of changes in the log that may be missing from the view. At the limit commits wait. */
   readonly unappliedChanges: number;
   readonly unappliedSizeBytes: number;
   /** Changes applied per round. */
   readonly batchChanges: number;
   /**
-   * Time for which commits stay in the log after they were applied, for standbys to follow: at most this, and at least
-   * half of it.
+   * Time for which applied commits stay in the log, for standbys to follow: between half of this value and this value.
    */
   readonly keptLogMs: number;
-  /** Size of the applied commits from which half of them are deleted early. */
+  /** Size of applied commits at which half of them are deleted early. */
   readonly keptLogSizeBytes: number;
 }
 
@@ -31,9 +30,9 @@ export interface ViewOptions {
   readonly lease: Lease;
   readonly limits: ViewLimits;
   readonly nextWriter: () => string;
-  /** Ends the work after the current round. */
+  /** Stops the work after the current round. */
   readonly signal: AbortSignal;
-  /** Called with the reason why the view lags, at first and repeatedly; with undefined when it has caught up. */
+  /** Called with the reason why the view lags, repeatedly; called with undefined when it has caught up. */
   readonly onTrouble: (trouble: string | undefined) => void;
 }
 
@@ -48,13 +47,13 @@ interface Unapplied {
   readonly changes: readonly LoggedChange[];
   readonly sizeBytes: number;
   /**
-   * True when more changes of the same number follow. No checkpoint may come in between, because a later claim would
-   * drop the applied part.
+   * True when more changes with the same number follow. No checkpoint may come in between, because a later claim would
+   * drop the part already applied.
    */
   readonly isPart?: boolean;
 }
 
-/** A commit that is in the view and still in the log. */
+/** A commit that is in the view and not yet deleted from the log. */
 interface Kept {
   readonly upTo: number;
   readonly sizeBytes: number;
@@ -66,19 +65,20 @@ interface Placed extends LoggedChange {
   readonly seq: number;
 }
 
-/** Pauses between two tries of a batch that the server refuses. */
+/** Delay before a refused batch is sent again, at first. */
 const FIRST_REST_MS = 100;
 const LONGEST_REST_MS = 5_000;
-/** Longest delay of a claim that is requested during a pause. */
+/** Longest time that a claim requested during a pause has to wait. */
 const REST_STEP_MS = 50;
 const TROUBLE_EVERY_MS = 60_000;
 
 /**
- * Limit of rounds for an insert that finds its id taken and then free: older writes may still arrive and be deleted.
+ * Maximum number of rounds for an insert whose id is taken at first and free afterwards. Late writes and deletes may
+ * cause a few.
  */
 const INSERT_ROUNDS_MAX = 10;
 
-/** Writes per request. More would keep a small server from commits and renewals for long. */
+/** Writes per request. Larger requests would block commits and renewals on a small server. */
 const REQUEST_WRITES = 100;
 
 /** The readable view of one tablet: one collection per table, updated after the commits. */
@@ -86,26 +86,26 @@ export class View {
   readonly #options: ViewOptions;
   #checkpoint: number;
   #unapplied: Unapplied[] = [];
-  /** Number of these entries that are applied and wait for their last part. */
+  /** Number of entries in `#unapplied` that are applied but whose last part is not. */
   #applied = 0;
   #changes = 0;
   #sizeBytes = 0;
   #wake: () => void = () => {};
   #waitingForRoom: (() => void)[] = [];
-  /** Requested claims above a generation; they are made between two rounds. */
+  /** Requested claims above a generation; made between two rounds. */
   #claimsWanted: ClaimWanted[] = [];
-  /** Applied commits in the order of the log. Those of a former leader are deleted with the first. */
+  /** Applied commits in log order. Those of a former leader are deleted together with the first. */
   #kept: Kept[] = [];
   #keptSizeBytes = 0;
-  /** Length of the last pause; 0 while the server accepts writes. */
+  /** Duration of the last pause; 0 while the server accepts writes. */
   #restMs = 0;
   #toldAtMs = 0;
-  /** True while the last batch ended with a lost answer. */
+  /** True when the answer to the last batch was lost. */
   #wasLost = false;
 
   /**
-   * `outcomes` are the changes in the log after the checkpoint; they are applied first, with the number of the own
-   * claim.
+   * `outcomes` are the changes in the log after the checkpoint. They are applied first, with the number of this
+   * process's claim.
    */
   constructor(options: ViewOptions, checkpoint: number, outcomes: Outcomes) {
     this.#options = options;
@@ -116,7 +116,7 @@ export class View {
     for (const part of this.#partsOf({ seq: options.log.claimed._id, changes, sizeBytes: 0 })) this.add(part);
   }
 
-  /** Must be called in the order of the log. */
+  /** Queues a commit. Must be called in log order. */
   add(entry: Unapplied): void {
     this.#unapplied.push(entry);
     this.#changes += entry.changes.length;
@@ -124,7 +124,7 @@ export class View {
     this.#wake();
   }
 
-  /** Resolves when another commit may be added. */
+  /** Resolves when the limits permit another commit. */
   async room(): Promise<void> {
     const { unappliedChanges, unappliedSizeBytes } = this.#options.limits;
     while (this.#changes >= unappliedChanges || this.#sizeBytes >= unappliedSizeBytes) {
@@ -134,7 +134,7 @@ export class View {
   }
 
   /**
-   * Resolves when the view shows everything up to that log number and everything added so far; rejects when the work
+   * Resolves when the view contains all entries up to the number and everything queued so far; rejects when the work
    * ends.
    */
   async applied(upTo: number): Promise<void> {
@@ -143,7 +143,7 @@ export class View {
     while (this.#checkpoint < last) await sleep(clock, limits.applyIntervalMs, signal);
   }
 
-  /** Claims again with a generation above that one, which proves durably that this process leads. */
+  /** Claims again with a generation above `above`, which durably proves that this process leads. */
   claimAbove(above: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#claimsWanted.push({ above, resolve, reject });
@@ -152,7 +152,7 @@ export class View {
     });
   }
 
-  /** Works until the signal aborts, or rejects with the reason why this process may no longer write. */
+  /** Applies commits until the signal aborts. Rejects with the reason when this process may no longer write. */
   async keepUpToDate(): Promise<void> {
     const { signal } = this.#options;
     signal.addEventListener("abort", () => {
@@ -174,7 +174,7 @@ export class View {
     }
   }
 
-  /** Waits for changes to accumulate, so that one round covers many commits. */
+  /** Waits for commits to accumulate, so that one round applies many. */
   async #gather(): Promise<void> {
     const { clock, signal, limits } = this.#options;
     if (this.#changes >= limits.unappliedChanges / 2 || this.#sizeBytes >= limits.unappliedSizeBytes / 2) return;
@@ -187,8 +187,7 @@ export class View {
     const { seq: upTo, isPart } = batch.at(-1) as Unapplied;
     const { lost, refused } = await this.#apply(batch);
     if (lost !== undefined) {
-      // A server may answer every try with an error that leaves the outcome unknown, and each claim stays in the log
-      // forever.
+      // A server may lose every answer, and each claim stays in the log forever, so claims are delayed.
       if (this.#wasLost) await this.#rest(lost);
       this.#wasLost = true;
       if (!this.#options.signal.aborted) await this.#claimAgain();
@@ -219,7 +218,7 @@ export class View {
     this.#keptSizeBytes += kept.sizeBytes;
   }
 
-  /** Deletes rarely and much at a time, because on some servers a delete scans the whole log. */
+  /** Deletes rarely and many entries at once, because on some servers a delete scans the whole log. */
   async #deleteKept(): Promise<void> {
     const { clock, limits, log } = this.#options;
     const { keptLogMs, keptLogSizeBytes } = limits;
@@ -236,7 +235,7 @@ export class View {
       this.#keptSizeBytes -= oldest.sizeBytes;
       upTo = oldest.upTo;
     }
-    // Entries left by a failure are deleted later; they do no harm.
+    // Ignores failures: remaining entries do no harm and are deleted later.
     await log.deleteApplied(upTo).catch(ignoreLostAnswer);
   }
 
@@ -251,7 +250,7 @@ export class View {
     return rest.slice(0, length < 0 ? undefined : length + 1);
   }
 
-  /** Splits the changes of one number into batches. */
+  /** Splits the changes of one log entry into batches. */
   #partsOf({ seq, changes, sizeBytes }: Unapplied): Unapplied[] {
     const { batchChanges } = this.#options.limits;
     const parts: Unapplied[] = [];
@@ -262,8 +261,8 @@ export class View {
   }
 
   /**
-   * Pauses before a refused batch is sent again. A refused write cannot arrive later, unlike one whose answer was lost.
-   * Meanwhile the log grows up to its limits.
+   * Pauses before a refused batch is sent again. Unlike a write whose answer was lost, a refused write cannot arrive
+   * later. Meanwhile the log grows up to its limits.
    */
   async #rest(refused: string): Promise<void> {
     const { clock, signal, server, tabletName, onTrouble } = this.#options;
@@ -287,8 +286,8 @@ export class View {
   }
 
   /**
-   * Applies a batch. `lost` describes the lost answer of a write: it must not be sent again, because it may still
-   * arrive, later than a delete. `refused` is the server's reason for not doing a write.
+   * Applies a batch. `lost` describes a write whose answer was lost: it must not be sent again, because the first one
+   * may still arrive after a later delete. `refused` is the server's reason for refusing a write.
    */
   async #apply(batch: readonly Unapplied[]): Promise<{ lost?: string; refused?: string }> {
     const writesByTable = new Map<string, ViewWrite[]>();
@@ -321,8 +320,8 @@ export class View {
       if (refused !== undefined) return refused;
       rest = [];
       for (const write of present) {
-        // Usually a newer document was there. It may also be the late write of an older one, which appeared between the
-        // search for a document and the insert.
+        // Usually the stored document is newer. It may also be an older one, written late between the server's search
+        // and its insert.
         const stored = await patience.answerOf(() => server.get(collection, write.id), FOREVER_MS);
         if (stored === undefined || !((stored._seq as number) >= write.seq)) rest = [...rest, write];
       }
@@ -332,7 +331,10 @@ export class View {
     return undefined;
   }
 
-  /** Claims anew with memory as the load: the outcome of all changes that may be missing from the view. */
+  /**
+   * Claims again, with a load entry that covers all changes that may be missing from the view; they are applied anew
+   * with the claim's number.
+   */
   async #claimAgain(): Promise<void> {
     const { log, lease, nextWriter } = this.#options;
     const writer = nextWriter();
@@ -366,7 +368,7 @@ export class View {
   }
 }
 
-/** Reduces changes to the last one per document. */
+/** Keeps only the last change of each document. */
 function lastWords(entries: readonly Unapplied[]): Placed[] {
   const placed = new Map<string, Placed>();
   for (const { seq, changes } of entries) {

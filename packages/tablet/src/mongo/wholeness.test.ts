@@ -53,7 +53,7 @@ describe("a copied or damaged database", () => {
     }
   }
 
-  /** Waits until everything is in the view, then stops its leader. */
+  /** Waits until the view contains everything, then stops the leader. */
   async function isApplied(storage: TrackedStorage): Promise<void> {
     await eventually(async () => {
       expect((await server.find(LOG, { kinds: ["commit"], limit: 10 })).length).to.equal(0);
@@ -100,7 +100,7 @@ describe("a copied or damaged database", () => {
     const keys: string[] = [];
     const storage = await lead(await restored({ ...copy, [VIEW]: turned }), (_, key) => keys.push(key));
     expect(keys.length).to.equal(DEVICES + 1);
-    // The replaced document's checksum, which is subtracted, must not depend on the order either.
+    // The replaced document's checksum is subtracted and must not depend on the order of its fields.
     await storage.commit(Array.from({ length: DEVICES }, (_, i) => device(i, 1)));
     await storage.close({ handOver: true });
   });
@@ -156,7 +156,7 @@ describe("a copied or damaged database", () => {
   it("is refused with a document that is newer than its log", async () => {
     const before = await dump(...everything);
     const storage = await lead(server);
-    // The state ends as it was; only the number differs.
+    // The final state is the same; only the log number differs.
     for (const n of [1, 0]) await storage.commit([device(3, n)]);
     await isApplied(storage);
     const copy = await restored({ ...before, [VIEW]: (await dump(VIEW))[VIEW] as readonly StoredDocument[] });
@@ -229,7 +229,7 @@ describe("a copied or damaged database", () => {
       const [document] = await server.find("registry.format", { limit: 10 });
       expect(document).to.include({ _id: "store", format: 2 });
       const fresh = idealServer();
-      // Recorded on insertion, because the entry leaves the log as soon as it is in the view.
+      // Recorded on insertion, because an entry is deleted from the log once it is in the view.
       const entries: StoredDocument[] = [];
       const noting = changed(fresh, {
         insert: (collection, entry) => {

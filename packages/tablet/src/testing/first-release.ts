@@ -3,8 +3,8 @@ import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { StoredDocument } from "../mongo/document-server.js";
 
-// Data written by the first release, from a mesh that ran for some seconds, with a document of each table of the
-// director.
+// Data written by the first release in a mesh that ran for some seconds, with a document of each of the director's
+// tables.
 const FIXTURES = fileURLToPath(new URL("../../fixtures/release-1/", import.meta.url));
 
 /** Tablets written by the first release. */
@@ -16,22 +16,19 @@ interface FixtureDocument {
   readonly document: object;
 }
 
-/** Returns the documents that each of the stores below holds. */
+/** Returns the documents that each store of the fixtures holds. */
 export function firstReleaseDocuments(name: FirstReleaseTablet): FixtureDocument[] {
   return linesOf(`${name}.documents.jsonl`) as FixtureDocument[];
 }
 
-/** Returns all documents of its database, by collection, as they were after the second claim. */
+/** Returns all documents of the tablet's database by collection, as of the second claim. */
 export function firstReleaseDatabase(
   name: FirstReleaseTablet,
 ): { readonly collection: string; readonly document: StoredDocument }[] {
   return linesOf(`${name}.mongo.jsonl`) as ReturnType<typeof firstReleaseDatabase>;
 }
 
-/**
- * Returns a backup of the tablet from a folder of LMDB, made by the last version that supported LMDB, and its
- * documents.
- */
+/** Returns a backup of an LMDB folder, made by the last version that supported LMDB, and the expected documents. */
 export function lmdbBackup(name: FirstReleaseTablet): { readonly file: string; readonly documents: FixtureDocument[] } {
   const file = fileURLToPath(new URL(`../../fixtures/lmdb-backups/${name}.backup`, import.meta.url));
   return { file, documents: linesOf(file).slice(1, -1) as FixtureDocument[] };

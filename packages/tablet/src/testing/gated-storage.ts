@@ -1,13 +1,13 @@
 import type { Change } from "../schema.js";
 import type { Claim, Leader, OnDocument, Snapshot, StoredChange, TabletStorage } from "../storage.js";
 
-/** A storage with a gate: commits wait while it is closed, and can be made to fail. */
+/** A storage whose commits wait while the gate is closed. Tests can also make commits fail. */
 export class GatedStorage implements TabletStorage {
   readonly commits: (readonly Change[])[] = [];
   readonly closed: { handOver: boolean }[] = [];
   failWith: Error | undefined;
   renewError: Error | undefined;
-  /** Snapshot that the tablet lent to the load. */
+  /** Snapshot function that the tablet passed to `load`. */
   snapshot: Snapshot = () => Promise.reject(new Error("nothing was loaded"));
   readonly #inner: TabletStorage;
   #gate: Promise<void> = Promise.resolve();
@@ -28,7 +28,7 @@ export class GatedStorage implements TabletStorage {
     this.#openGate();
   }
 
-  /** Makes the next claim above a number run at once and be answered when the promise resolves. */
+  /** Makes the next claimAbove take effect at once, but delays its answer until the promise resolves. */
   delayAnswerOfClaim(until: Promise<void>): void {
     this.#answersOfClaims.push(until);
   }

@@ -1,4 +1,7 @@
-/** Test support for packages that use a tablet: a real MongoDB-compatible server, and a tablet's own place in it. */
+/**
+ * Test support for packages that use a tablet: a MongoDB-compatible server, and a separate database or folder per
+ * tablet.
+ */
 export { randomOf } from "../contract/random.js";
 export {
   type DatabasePlace,

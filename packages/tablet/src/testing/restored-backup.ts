@@ -10,7 +10,7 @@ interface TableDocument {
   readonly document: object;
 }
 
-/** Restores a backup of a tablet that LMDB held; resolves with the restored and the expected documents. */
+/** Restores the backup of an LMDB tablet; resolves with the restored and the expected documents. */
 export async function restoredLmdbBackup(
   name: FirstReleaseTablet,
   schema: Schema,

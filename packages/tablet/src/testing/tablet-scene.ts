@@ -15,7 +15,7 @@ interface Host {
 
 const schema = { hosts: table<Host>()({ key: (host) => host.hostId, indexes: { byAz: (host) => host.az } }) };
 
-/** A tablet of hosts in the embedded store behind a gate, for one test. */
+/** A tablet of hosts in the embedded store behind a GatedStorage, for one test. */
 export class TabletScene {
   readonly folder: string;
   storage!: GatedStorage;

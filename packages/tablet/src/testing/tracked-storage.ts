@@ -3,8 +3,8 @@ import type { Change } from "../schema.js";
 import type { Claim, ClaimOptions, Leader, StoredChange, TabletStorage } from "../storage.js";
 
 /**
- * A storage for tests and benchmarks without a tablet. It remembers the stored documents to state what a change
- * replaces.
+ * Drives a storage without a tablet, for tests and benchmarks. It remembers the stored documents, because each change
+ * must name the document that it replaces.
  */
 export class TrackedStorage {
   readonly inner: TabletStorage;

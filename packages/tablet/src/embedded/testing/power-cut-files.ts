@@ -3,14 +3,14 @@ import type { Files, OpenFile } from "../files.js";
 
 const SECTOR_BYTES = 512;
 
-/** A file in memory: the content that programs see, and the content that is certainly on the disk. */
+/** A file in memory: the content that programs see, and the content that is synced. */
 interface Inode {
   readonly number: number;
   content: Buffer;
   durable: Buffer;
 }
 
-/** State that outlives a process. */
+/** State that survives the end of a process. */
 interface Disk {
   readonly names: Map<string, Inode>;
   readonly durableNames: Map<string, Inode>;
@@ -22,17 +22,18 @@ interface Disk {
 type FolderChange = (names: Map<string, Inode>) => void;
 
 /**
- * A file system in memory that loses power. Synced data survives. Of other appends any part survives: the length and
- * each sector independently, and unwritten sectors read as zeros. Changes of folders survive up to one of them.
+ * A file system in memory that can lose power. Synced data survives. Of unsynced appends any part survives: the length
+ * and each sector independently; unwritten sectors read as zeros. Of the unsynced changes of a folder, the first ones
+ * up to a random point survive.
  */
 export class PowerCutFiles implements Files {
-  /** Number of calls until the power fails; each later call never returns to the program. */
+  /** Number of calls until the power fails. Later calls never settle. */
   callsLeft = Number.POSITIVE_INFINITY;
-  /** Capacity beyond which appends fail with ENOSPC, after the part that still fits. */
+  /** Capacity; an append beyond it writes the part that fits and fails with ENOSPC. */
   capacityBytes = Number.POSITIVE_INFINITY;
   /** Makes the next sync fail with EIO. */
   failNextSync = false;
-  /** Number of syncs of folders to fail with EIO. */
+  /** Number of folder syncs that fail with EIO. */
   folderSyncsToFail = 0;
   readonly #disk: Disk;
 
@@ -40,7 +41,7 @@ export class PowerCutFiles implements Files {
     this.#disk = disk;
   }
 
-  /** Returns a copy in which a file has this content. */
+  /** Returns a copy in which the file at `path` has this content. */
   changed(path: string, content: Buffer): PowerCutFiles {
     const names = new Map(this.#disk.names);
     for (const [name, { number, content: before }] of names) {
@@ -50,12 +51,12 @@ export class PowerCutFiles implements Files {
     return new PowerCutFiles({ names, durableNames: new Map(names), unsynced: [], inodes: this.#disk.inodes });
   }
 
-  /** Returns the file system of the next process after this one was killed without a power cut. */
+  /** Returns the file system after the process was killed without a power cut. */
   afterKill(): PowerCutFiles {
     return new PowerCutFiles(this.#disk);
   }
 
-  /** Returns the file system after power is restored. */
+  /** Returns the file system after a power cut. */
   afterCut(random: () => number): PowerCutFiles {
     const { durableNames, unsynced, inodes } = this.#disk;
     const names = new Map(durableNames);
@@ -162,7 +163,7 @@ export class PowerCutFiles implements Files {
     this.#disk.unsynced.push({ folder: dirname(path), change });
   }
 
-  /** Yields, as a call that waits for a disk does. */
+  /** Yields to the event loop, like a call that waits for a disk. */
   async #call(): Promise<void> {
     if (this.callsLeft-- <= 0) throw new PowerFailure();
     await Promise.resolve();
@@ -177,7 +178,7 @@ function errnoError(code: string, path: string): Error {
   return Object.assign(new Error(`${code}: ${path}`), { code });
 }
 
-/** Truncated content that was not synced survives either as before or as after the truncation. */
+/** Returns the content that survives. An unsynced truncation survives completely or not at all. */
 function survivingContent(content: Buffer, durable: Buffer, random: () => number): Buffer {
   const isAppended = content.length >= durable.length && content.subarray(0, durable.length).equals(durable);
   if (!isAppended) return random() < 0.5 ? durable : content;

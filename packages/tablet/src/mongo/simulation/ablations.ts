@@ -9,13 +9,13 @@ import type { Climate, SimulatedProcess } from "./world.js";
 const answeredAtMs = new WeakMap<SimulatedProcess, number>();
 
 /**
- * Ablations by rule of the protocol: a change at the edges of the real code that removes the rule's effect, and the
- * climate that reveals the absence soonest.
+ * Ablations by protocol rule: each replaces a server or client operation so that the rule has no effect. `climate` is
+ * the set of fault rates that reveals the missing rule soonest.
  */
 export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: Climate }>> = {
   "claims and loads are never deleted": {
     climate: "sleepy",
-    // Keeps the first entry, without which every claim fails at once.
+    // Keeps the first entry, because every claim fails without it.
     server: (server) =>
       changed(server, { delete: (collection, { below }) => server.delete(collection, { after: 1, below }) }),
   },
@@ -25,7 +25,7 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
       changed(server, {
         find: async (collection, range) => {
           const found = await server.find(collection, range);
-          // Reads of all kinds still return loads like any other entry.
+          // Reads of all kinds still return load entries.
           const isOfLoads = collection === LOG && range.kinds?.includes("load") && !range.kinds.includes("commit");
           return isOfLoads ? found.filter(({ kind }) => kind !== "load") : found;
         },
@@ -100,7 +100,7 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
   "a follower notices entries that were deleted before it read them": {
     climate: "usual",
     onLeases: true,
-    // The sums are removed as well, because they alone would reveal the gap.
+    // Removes the sums, too, because they alone would reveal the gap.
     server: (server) =>
       withLogRead(withoutSums(server), (entries, last, range) => filled(entries, last, range.after as number)),
   },
@@ -109,10 +109,10 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
   "reads are answered under the lease only": { climate: "crowded", onLeases: true, checkLease: () => {} },
 };
 
-/** Removes the refusal of incomplete states. */
+/** Removes the check that refuses incomplete states. */
 export const WITHOUT_SUMS: Ablation = { server: withoutSums };
 
-/** Returns entries as if only the first release had written. */
+/** Removes the sums from entries, as if only the first release had written. */
 function withoutSums(server: DocumentServer): DocumentServer {
   return changed(server, {
     find: async (collection, range) => {
@@ -122,7 +122,7 @@ function withoutSums(server: DocumentServer): DocumentServer {
   });
 }
 
-/** Makes the read after the claim return the claim. */
+/** Makes the read after the claim return the claim itself as the last entry. */
 function withoutLastEntryCheck(server: DocumentServer): DocumentServer {
   let tried: StoredDocument | undefined;
   let claimed: StoredDocument | undefined;
@@ -150,7 +150,7 @@ function withoutLastEntryCheck(server: DocumentServer): DocumentServer {
 
 type LogRead = (entries: readonly Entry[], last: Entry | undefined, range: Range) => readonly Entry[];
 
-/** Changes the result of reads of all kinds of entries. `last` is the last entry returned. */
+/** Changes the results of unrestricted reads of the log. `last` is the last entry returned so far. */
 function withLogRead(server: DocumentServer, read: LogRead): DocumentServer {
   let last: Entry | undefined;
   return changed(server, {
@@ -164,7 +164,7 @@ function withLogRead(server: DocumentServer, read: LogRead): DocumentServer {
   });
 }
 
-/** Fills gaps with entries without content. */
+/** Fills gaps between entries with checkpoints that have no effect. */
 function filled(entries: readonly Entry[], last: Entry | undefined, after: number): Entry[] {
   const whole: Entry[] = [];
   for (const entry of entries) {
@@ -177,7 +177,7 @@ function filled(entries: readonly Entry[], last: Entry | undefined, after: numbe
   return whole;
 }
 
-/** Empties the entries between the last read of a follower and its claim. */
+/** Removes the changes from commits between a follower's last read and its claim. */
 function withoutLastRead(server: DocumentServer): DocumentServer {
   let isFollowing = false;
   return withLogRead(server, (entries, _last, { below }) => {
@@ -187,7 +187,7 @@ function withoutLastRead(server: DocumentServer): DocumentServer {
   });
 }
 
-/** Pretends to do the renewal after the load entry. */
+/** Answers the renewal after the load entry without doing it. */
 function withoutFirstRenewal(server: DocumentServer): DocumentServer {
   let isFirst = false;
   return changed(server, {

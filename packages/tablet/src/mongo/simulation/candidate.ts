@@ -22,14 +22,14 @@ export const SAFE_LEASE_TIME_MS = 250;
 const CHECK_INTERVAL_MS = 15;
 const LINGER_MS_MAX = 500;
 const KEYS = 6;
-/** Probability per call of a leader. */
+/** Probability of a `claimAbove`, per call of a leader. */
 const CLAIM_ABOVE_RATE = 0.04;
 
 interface Head {
   readonly id: "head";
-  /** Number of transactions up to this one. */
+  /** Number of the transaction. */
   readonly n: number;
-  /** Unacknowledged transactions of this process, which include all that share this commit. */
+  /** Unacknowledged transactions of this process; they include all that share this commit. */
   readonly pending: readonly string[];
 }
 
@@ -41,9 +41,9 @@ interface Item {
 const schema = { head: table<Head>()({ key: ({ id }) => id }), items: table<Item>()({ key: ({ id }) => id }) };
 type Schema = typeof schema;
 
-/** Replacement of a rule, to verify that something breaks without the rule. */
+/** A changed part of the protocol, to verify that the simulation detects the missing rule. */
 export interface Ablation {
-  /** Set when the effect shows only where candidates wait for leases. */
+  /** True when the effect shows only where candidates wait for leases. */
   readonly onLeases?: boolean;
   readonly server?: (server: DocumentServer, process: SimulatedProcess) => DocumentServer;
   readonly checkLease?: (process: SimulatedProcess) => void;
@@ -51,20 +51,19 @@ export interface Ablation {
   readonly restore?: (restore: RestoredClaim) => RestoredClaim;
 }
 
-/** Knowledge of the tablet's callers in one simulated world. */
+/** Results that the tablet's callers have seen in one simulated world. */
 export class Callers {
   readonly world: World;
   /**
-   * True when candidates do not wait for leases: reads may then be outdated, and the log alone must keep the state
-   * right.
+   * True when candidates do not wait for leases. Reads may then be outdated, and only the log keeps the state correct.
    */
   readonly impatient: boolean;
   transactions = 0;
   readonly backups: string[] = [];
-  /** Incarnation that was acknowledged or shown last; earlier ones were replaced by a restore. */
+  /** Incarnation of the result seen last. A restore has replaced earlier ones. */
   #incarnation: string | undefined;
   readonly #former = new Set<string>();
-  /** Highest number of an acknowledged or shown transaction of that incarnation. */
+  /** Highest number of a transaction of that incarnation that callers have seen. */
   #latest = 0;
 
   constructor(world: World, impatient: boolean) {
@@ -72,7 +71,7 @@ export class Callers {
     this.impatient = impatient;
   }
 
-  /** Returns the lowest number that a read beginning now may show. */
+  /** Returns the lowest number that a read starting now may return. */
   latestOf(incarnation: string): number {
     return incarnation === this.#incarnation ? this.#latest : 0;
   }
@@ -92,7 +91,7 @@ export class Callers {
   }
 }
 
-/** The life of one process: waits to lead, leads with the real code, and serves callers until it loses. */
+/** Runs one process: waits to lead, leads with the real code, and serves callers until it loses. */
 export async function candidate(process: SimulatedProcess, callers: Callers, ablation: Ablation): Promise<void> {
   const { world } = process;
   const storage = new ObservedStorage(process, callers, ablation);
@@ -114,7 +113,7 @@ export async function candidate(process: SimulatedProcess, callers: Callers, abl
   world.count("leaders");
   const pending = new Set<string>();
   const pauseMs = world.happens(0.5) ? 5 : 60;
-  // A change detects that another process leads; a read does not.
+  // Changes detect that another process leads; reads do not. So some worlds have few changes.
   const changeRate = callers.impatient || world.happens(0.5) ? 0.5 : 0.05;
   let lost = false;
   void tablet.lost.then(() => {
@@ -133,7 +132,7 @@ export async function candidate(process: SimulatedProcess, callers: Callers, abl
     }
   }
   world.count("lost");
-  // Services take a while to stop, and nothing may go wrong meanwhile.
+  // Services take time to stop. Other processes run meanwhile.
   await new Promise<void>((resolve) => process.clock.after(world.below(LINGER_MS_MAX), resolve));
   await tablet.close();
 }
@@ -149,7 +148,7 @@ async function call(tablet: Tablet<Schema>, callers: Callers, pending: Set<strin
   }
 }
 
-/** Claims above a random number, as a registry does when it learns of numbers higher than its own. */
+/** Claims above a random number, as a registry does when it learns of a generation above its own. */
 async function claimAbove(tablet: Tablet<Schema>, world: World): Promise<void> {
   const above = tablet.generation + world.below(100);
   try {
@@ -213,12 +212,12 @@ export function isLoss(error: unknown): boolean {
   return error instanceof FencedError || error instanceof UnavailableError;
 }
 
-/** Returns true when a restore runs or was interrupted, perhaps with late entries of a dropped log. */
+/** Returns true when a restore is running or was interrupted, possibly with late entries of a dropped log. */
 function isHalfRestored(error: unknown): boolean {
   return error instanceof InvalidStateError && /a part of a backup|claim of its incarnation/.test(error.message);
 }
 
-/** The real storage on the simulated server; each load is compared with the expected state. */
+/** The real storage on the simulated server. Compares each loaded state with the expected one. */
 export class ObservedStorage implements TabletStorage {
   readonly checkLease: () => void;
   readonly #inner: MongoStorage;
@@ -244,9 +243,9 @@ export class ObservedStorage implements TabletStorage {
         applyIntervalMs: 10,
         unappliedChanges: 30,
         batchChanges: 3,
-        // Little more than a standby needs until its next read.
+        // Little more than the time between two reads of a standby.
         keptLogMs: 150,
-        // Disabled with an ablation, because a check would repair the damage.
+        // Disabled with an ablation, because the check would repair the damage that it causes.
         checkIntervalMs: Object.keys(ablation).length > 0 ? Number.POSITIVE_INFINITY : CHECK_INTERVAL_MS,
       },
     });
@@ -319,7 +318,7 @@ export class ObservedStorage implements TabletStorage {
   }
 }
 
-/** Returns the same server with some operations replaced. */
+/** Returns a server with some operations replaced. */
 export function changed(server: DocumentServer, operations: Partial<DocumentServer>): DocumentServer {
   const other: DocumentServer = {
     name: server.name,

@@ -8,8 +8,8 @@ export class Violation extends Error {
 }
 
 /**
- * All entries that a log ever accepted, including deleted ones. Throws when two different entries were accepted at one
- * number, or a leader's commit after the claim of another one.
+ * All entries that a log ever accepted, including deleted ones. Throws when two different entries had the same number,
+ * or when a leader's commit follows another process's claim.
  */
 export class LogHistory {
   #entries = new Map<number, { readonly json: string; readonly entry: Entry }>();
@@ -19,10 +19,10 @@ export class LogHistory {
   #life: string | undefined;
   #firstNumber = 1;
   #awaitsRestore = false;
-  /** Process whose restore is unfinished. */
+  /** Process with an unfinished restore. */
   #restoring: string | undefined;
 
-  /** True from a drop of the database until a restore has claimed; services do not run meanwhile. */
+  /** True from a drop of the database until a restore has claimed; services do not run in between. */
   get awaitsRestore(): boolean {
     return this.#awaitsRestore;
   }
@@ -36,10 +36,10 @@ export class LogHistory {
     this.#awaitsRestore = true;
   }
 
-  /** Adds an entry. `isLast` is true when the log has none with a higher number. */
+  /** Adds an entry. `isLast` is false when the log already has a higher number. */
   add(entry: Entry, isLast: boolean): void {
-    // A claimant that slept since it chose its number may land in a deleted part of the log; it then finds later
-    // entries.
+    // A claimant that was suspended after it chose its number may claim at a deleted number. It then finds later
+    // entries and gives up.
     if (entry.kind === "claim" && !isLast) return;
     const json = JSON.stringify(entry);
     const before = this.#entries.get(entry._id);
@@ -61,7 +61,7 @@ export class LogHistory {
       throw new Violation(`number ${entry._id} of a dropped log is one of the restored log, from ${this.#firstNumber}`);
   }
 
-  /** Returns the state after all commits before a claim, of its incarnation. */
+  /** Returns the state of a claim's incarnation after all commits before the claim. */
   foldBefore(claim: number): Map<string, unknown> {
     const state = new Map<string, unknown>();
     let incarnation: string | undefined;
@@ -93,13 +93,13 @@ export class LogHistory {
     return latest;
   }
 
-  /** Checks a claim that was accepted at a new number. Agents tell leaders apart by generations. */
+  /** Checks a claim at a new number: agents identify leaders by generation, so generations must be unique. */
   #checkClaim({ generation, writer, incarnation, tabletId, firstNumber, isRestore }: ClaimEntry): void {
     const life = `${tabletId} ${incarnation}`;
-    // Further writer ids of a process differ in the part after the dot.
+    // Writer ids of one process differ in the part after the dot.
     const [process] = writer.split(".");
-    // Two concurrent restores claim for their own incarnations, with the generations of their backups, while entries of
-    // a dropped log arrive in between.
+    // Two concurrent restores claim in their own incarnations, with generations based on their backups, while entries
+    // of a dropped log arrive in between.
     const isBesideAnother = isRestore && this.#restoring !== undefined && this.#restoring !== process;
     const lowest = isBesideAnother ? 0 : isRestore ? this.#generation : this.#generation + 1;
     if (generation < lowest) throw new Violation(`generation ${generation} after ${this.#generation}`);

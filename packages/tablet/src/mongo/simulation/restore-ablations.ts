@@ -3,7 +3,7 @@ import { type Ablation, changed } from "./candidate.js";
 import { LOG } from "./shared-documents.js";
 import type { Climate, SimulatedProcess } from "./world.js";
 
-/** Ablations by rule of restores, as in `ABLATIONS`. */
+/** Ablations by rule of restores (see `ABLATIONS`). */
 export const RESTORE_ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: Climate }>> = {
   "a restore keeps the log": {
     climate: "restored",
@@ -70,7 +70,7 @@ function ofRestores(ablate: (server: DocumentServer) => DocumentServer) {
   return (server: DocumentServer, process: SimulatedProcess) => (process.isRestore ? ablate(server) : server);
 }
 
-/** Pretends that the first claim is in the log. */
+/** Answers the insert of a restore's first claim without doing it, and once returns it as the last entry. */
 function withoutFence(server: DocumentServer): DocumentServer {
   let claim: StoredDocument | undefined;
   let isShown = false;
@@ -88,7 +88,7 @@ function withoutFence(server: DocumentServer): DocumentServer {
   });
 }
 
-/** Makes the read after the second claim return that claim. */
+/** Makes the read after the second claim return that claim as the last entry. */
 function withoutSecondCheck(server: DocumentServer): DocumentServer {
   const claims: StoredDocument[] = [];
   return changed(server, {
@@ -105,7 +105,7 @@ function withoutSecondCheck(server: DocumentServer): DocumentServer {
   });
 }
 
-/** Shows documents of the view with numbers below the incarnation's first as having that number. */
+/** Returns documents of the view that belong to earlier incarnations with the incarnation's first number. */
 function withEarlierIncarnations(server: DocumentServer): DocumentServer {
   let first = 1;
   return changed(server, {

@@ -3,12 +3,12 @@ import type { StoredChange } from "../../storage.js";
 import { type Ablation, type Callers, isLoss, ObservedStorage } from "./candidate.js";
 import type { SimulatedProcess } from "./world.js";
 
-/** Time of day at which a world begins. */
+/** Clock time at which a world begins. */
 const BEGIN_MS = 2 ** 40;
 
 let incarnations = 0;
 
-/** The life of a process that restores a backup over the content of the database. */
+/** Runs a process that restores a backup over the content of the database. */
 export async function restoring(process: SimulatedProcess, callers: Callers, ablation: Ablation): Promise<void> {
   const { world } = process;
   process.isRestore = true;

@@ -9,7 +9,7 @@ export interface WorldOptions {
 
 const STEPS = 4_000;
 
-/** Runs one world from its seed and returns counts of its events. Throws the violation of an invariant, if any. */
+/** Runs the world of a seed and returns counts of its events. Throws when an invariant was violated. */
 export async function runWorld(seed: number, options: WorldOptions = {}): Promise<Record<string, number>> {
   const { climate = "usual", ablation = {} } = options;
   const world = new World(seed, CLIMATES[climate]);

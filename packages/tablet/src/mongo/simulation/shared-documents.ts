@@ -6,13 +6,13 @@ export const TABLET = "registry";
 export const LOG = `${TABLET}.log`;
 
 /**
- * Content of the simulated server. Every method changes one document atomically or reads a part of a collection. Each
- * log entry is added to the history of the log, which throws violations.
+ * Content of the simulated server. Each method atomically changes one document or reads a part of a collection. Log
+ * entries are also added to the log's history, which throws when an invariant is violated.
  */
 export class SharedDocuments {
   readonly #collections = new Map<string, Map<string | number, StoredDocument>>();
   readonly log = new LogHistory();
-  /** Documents that writes to the view have replaced. */
+  /** Documents that writes to the view have replaced; `tamper` puts them back. */
   readonly #replaced: { readonly collection: string; readonly stored: StoredDocument }[] = [];
   #isFormer = false;
 
@@ -50,7 +50,7 @@ export class SharedDocuments {
     return true;
   }
 
-  /** Returns false when the id of an insert already existed. */
+  /** Writes a document; returns false when the id of an insert exists. */
   write(collection: string, { id, seq, document }: ViewWrite): boolean {
     const documents = this.#of(collection);
     const stored = documents.get(id);
@@ -69,7 +69,10 @@ export class SharedDocuments {
     this.#of(collection).delete(id);
   }
 
-  /** Deletes a document of the view or puts an earlier version in its place, as copies from different moments do. */
+  /**
+   * Deletes a document of the view or restores an earlier version, like a copy whose parts were made at different
+   * moments.
+   */
   tamper(below: (limit: number) => number): void {
     const collections = [...this.#collections.keys()].filter((name) => name.startsWith(`${TABLET}.`) && name !== LOG);
     const collection = collections[below(collections.length)];

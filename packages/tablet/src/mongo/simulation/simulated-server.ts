@@ -11,17 +11,17 @@ import {
 } from "../document-server.js";
 import type { LateWrite, SimulatedProcess } from "./world.js";
 
-/** An operation under way. The server runs its parts in sequence, and other operations may run in between. */
+/** An operation under way. The server runs its parts in sequence; other operations may run in between. */
 interface Operation<T> {
   readonly parts: (() => void)[];
-  /** Writes that may arrive late or twice. */
+  /** Writes that may still arrive late or twice. */
   readonly writes: readonly LateWrite[];
   readonly result: () => T;
 }
 
 /**
- * The server as seen by one process: answers get lost, writes arrive late or twice, and no operation on several
- * documents is atomic.
+ * The server as one process sees it: answers get lost, writes arrive late or twice, and operations on several documents
+ * are not atomic.
  */
 export class SimulatedServer implements DocumentServer {
   readonly name = "simulation";
@@ -43,7 +43,7 @@ export class SimulatedServer implements DocumentServer {
     return this.#read(() => this.#documents.get(collection, id));
   }
 
-  /** Reads in two parts, as a cursor does: the first half, then the documents behind it at that time. */
+  /** Reads in two parts, like a cursor: the first half now, the documents behind it later. */
   find(
     collection: string,
     { limit, descending = false, ...range }: Range & { readonly limit: number; readonly descending?: boolean },
@@ -81,7 +81,8 @@ export class SimulatedServer implements DocumentServer {
     });
     const parts = taken.map((write) => () => {
       const isAbsent = this.#documents.get(collection, write.id) === undefined;
-      // On a real server, looking for a document to replace and inserting a missing one are two steps.
+      // A real server first searches for the document to replace and then inserts a missing one, so a late write may
+      // come in between.
       if (isAbsent && write.document !== null && world.happens(0.5) && world.overtake(collection, write.id)) {
         if (this.#documents.get(collection, write.id) !== undefined) {
           world.count("overtaken");
@@ -167,7 +168,7 @@ export class SimulatedServer implements DocumentServer {
   }
 }
 
-/** Joins many parts into two, because more would only take longer. */
+/** Joins many parts into two, because more parts only make the simulation slower. */
 function halves(parts: readonly (() => void)[]): (() => void)[] {
   const middle = Math.ceil(parts.length / 2);
   return [parts.slice(0, middle), parts.slice(middle)].map((half) => () => {

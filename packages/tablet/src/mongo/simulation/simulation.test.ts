@@ -7,7 +7,7 @@ import { runWorld } from "./run-world.js";
 import { CLIMATES, type Climate } from "./world.js";
 
 const WORLDS_PER_CLIMATE = isQuickRun ? 25 : 100;
-/** Worlds per removed rule. At least one world in two hundred goes wrong without the rule. */
+/** Number of worlds per removed rule. Without a rule at least one world in two hundred violates an invariant. */
 const WORLDS_PER_ABLATION = 2_000;
 
 describe("the tablet on a server that loses answers and delays and doubles writes", () => {
@@ -20,7 +20,7 @@ describe("the tablet on a server that loses answers and delays and doubles write
         });
         for (const [name, count] of Object.entries(counts)) total[name] = (total[name] ?? 0) + count;
       }
-      // Verifies that the worlds exercised each of these events.
+      // Verifies that each of these events occurred in some world.
       for (const name of [
         "leaders",
         "claimsAbove",
@@ -64,7 +64,7 @@ describe("the tablet on a server that loses answers and delays and doubles write
           try {
             await runWorld(seed, { ablation, climate: ablation.climate });
           } catch (error) {
-            // A process that takes its log for damaged counts as going wrong, too.
+            // A process that finds its log damaged counts as a detected violation, too.
             if (!(error instanceof InvalidStateError)) expect(error).to.be.instanceOf(Violation);
             return;
           }

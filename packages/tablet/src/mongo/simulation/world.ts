@@ -2,30 +2,30 @@ import type { TabletClock } from "../../clock.js";
 import { randomOf } from "../../contract/random.js";
 import { SharedDocuments } from "./shared-documents.js";
 
-/** Probability of each fault, per step or per operation. */
+/** Probability of each fault, per step or operation. */
 export interface Faults {
   readonly crash: number;
   readonly pause: number;
-  /** Loss of the answer of an operation; the operation ran, never arrives, or arrives later, perhaps a second time. */
+  /** Lost answer of an operation. The operation ran, never arrives, or arrives later, possibly twice. */
   readonly loss: number;
   /** Pause of a process between deciding on an operation and sending it. */
   readonly lateSend: number;
   /** Pause of a process while its answer is on the way. */
   readonly lateAnswer: number;
   readonly start: number;
-  /** Clean stop of a leader, per call that it receives. */
+  /** Clean stop of a leader, per received call. */
   readonly stop: number;
   /** Long period in which no process gets an answer. */
   readonly outage: number;
   /** Manual deletion or replacement of a document of the view. */
   readonly tamper: number;
-  /** Refusal by the server to do one of several writes to the view. */
+  /** The server refuses one of several writes to the view. */
   readonly refusal: number;
-  /** Request for a backup, per call that a leader receives. */
+  /** Request for a backup, per call received by a leader. */
   readonly backup: number;
-  /** Restore of a backup by a process that starts. */
+  /** Restore of a backup by a starting process. */
   readonly restore: number;
-  /** Stop of all other processes and drop of the database before a restore. */
+  /** Before a restore all other processes are stopped and the database is dropped. */
   readonly drop: number;
 }
 
@@ -45,7 +45,7 @@ const USUAL: Faults = {
   drop: 0,
 };
 
-/** Fault rates that exercise different rules. */
+/** Sets of fault rates, each of which exercises other rules. */
 export const CLIMATES = {
   usual: USUAL,
   lossy: { ...USUAL, crash: 0.001, pause: 0.001, loss: 0.1, start: 0.02 },
@@ -61,17 +61,17 @@ export const CLIMATES = {
 
 export type Climate = keyof typeof CLIMATES;
 
-/** A write that the server may still receive, or receive again. */
+/** A write that the server may still receive, possibly again. */
 export interface LateWrite {
   readonly collection: string;
   readonly id: string | number;
   run(): void;
 }
 
-/** An operation or timer that a process waits for; a step of the world advances it. */
+/** An operation or timer that a process waits for. A step of the world advances one of them. */
 interface Pending {
   readonly isDue: () => boolean;
-  /** Writes that were sent and may still arrive when the process is gone. */
+  /** Writes that were sent and may still arrive after the process has ended. */
   readonly unsent: () => readonly LateWrite[];
   step(): void;
 }
@@ -82,8 +82,8 @@ const PAUSE_STEPS_SPREAD = 400;
 const OUTAGE_STEPS_MAX = 1_500;
 
 /**
- * Processes on one simulated server. Everything happens in steps, each of which is a tick of all clocks; the seed
- * decides the order. A step advances one operation or timer of one process.
+ * Processes on one simulated server. In each step all clocks tick and one operation or timer of one process advances;
+ * the seed decides which.
  */
 export class World {
   readonly documents = new SharedDocuments();
@@ -109,7 +109,6 @@ export class World {
     return this.#random() < probability;
   }
 
-  /** Returns true when an answer is lost. */
   loses(): boolean {
     return this.#now < this.#outageUntil || this.happens(this.faults.loss);
   }
@@ -130,7 +129,7 @@ export class World {
     this.#late.push(...writes);
   }
 
-  /** Lets a late write of that document arrive now; false when there is none. */
+  /** Delivers a late write of that document now; returns false when there is none. */
   overtake(collection: string, id: string | number): boolean {
     const index = this.#late.findIndex((late) => late.collection === collection && late.id === id);
     if (index < 0) return false;
@@ -138,7 +137,7 @@ export class World {
     return true;
   }
 
-  /** Runs this number of steps; throws the violation, if any. */
+  /** Runs the given number of steps. Throws when an invariant is violated. */
   async run(steps: number, program: (process: SimulatedProcess) => Promise<void>): Promise<void> {
     for (; this.#now < steps && this.#violation === undefined; this.#now++) {
       if (this.#processes.length === 0 || (this.#processes.length < PROCESSES_MAX && this.happens(this.faults.start))) {
@@ -159,7 +158,7 @@ export class World {
     if (this.#violation !== undefined) throw this.#violation;
   }
 
-  /** Returns true when the process's code got an event. */
+  /** Returns true when an event was delivered to the process. */
   #stepOf(process: SimulatedProcess): boolean {
     if (process.pausedSteps > 0) {
       process.pausedSteps--;
@@ -184,7 +183,7 @@ export class World {
     process.pausedSteps = PAUSE_STEPS_MIN + this.below(PAUSE_STEPS_SPREAD);
   }
 
-  /** Ends all other processes and drops the database; writes that they had sent may still arrive. */
+  /** Ends all other processes and drops the database. Writes that they sent may still arrive. */
   dropDatabase(by: SimulatedProcess): void {
     this.count("drops");
     for (const process of this.#processes) if (process !== by) this.end(process);
@@ -193,7 +192,7 @@ export class World {
       this.#late[index] = { ...late, run: () => this.documents.runFormer(run) };
   }
 
-  /** Removes a process; most writes that it had sent may still arrive. */
+  /** Ends a process. Most of the writes that it sent may still arrive. */
   end(process: SimulatedProcess): void {
     this.#processes = this.#processes.filter((other) => other !== process);
     for (const pending of process.pending.splice(0)) {
@@ -218,7 +217,7 @@ export class World {
   }
 }
 
-/** One process of the world as its code sees it: a clock, and pending operations. */
+/** One process of the world: its clock, and its pending operations. */
 export class SimulatedProcess {
   readonly world: World;
   readonly pending: Pending[] = [];
@@ -260,7 +259,7 @@ export class SimulatedProcess {
   }
 }
 
-/** Resolves once all consequences of the last event have run. */
+/** Resolves when all code triggered by the last event has run. */
 function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -3,13 +3,13 @@ import { BSON } from "mongodb";
 
 const HEADER_SIZE_BYTES = 16;
 const OP_MSG = 2013;
-/** Size of the header, the flags, and the kind of the first section. */
+/** Offset of the command: behind the header, the flags, and the kind of the first section. */
 const COMMAND_AT = HEADER_SIZE_BYTES + 4 + 1;
 
-/** Returns the answer to a command, or undefined to pass the command on. */
+/** Returns the proxy's answer to a command; undefined forwards the command. */
 type Answer = (command: BSON.Document) => BSON.Document | undefined;
 
-/** A proxy before a MongoDB-compatible server that answers some commands itself. */
+/** A proxy in front of a MongoDB-compatible server that answers some commands itself. */
 export class CommandProxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -44,7 +44,7 @@ export class CommandProxy implements AsyncDisposable {
   }
 
   /**
-   * Address without a database name. directConnection keeps the driver from bypassing the proxy to a replica set behind
+   * URL without a database name. With directConnection, the driver does not bypass the proxy to a replica set behind
    * it.
    */
   get url(): string {

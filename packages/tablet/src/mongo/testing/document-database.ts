@@ -15,13 +15,13 @@ import { MongoClient } from "mongodb";
 /** A MongoDB-compatible server for tests. */
 export interface DocumentDatabase {
   readonly title: string;
-  /** Address without a database name. */
+  /** URL without a database name. */
   readonly url: string;
-  /** Absent for a server that the tests did not start. */
+  /** Undefined for a server that the tests did not start. */
   readonly process?: DatabaseProcess;
 }
 
-/** Host on which the tests' server listens, and a command that becomes the server, e.g. `nsenter` with its options. */
+/** Address on which the test server listens, and a command that execs the server, e.g. `nsenter` with its options. */
 export interface DatabasePlace {
   readonly host: string;
   readonly launcher: readonly string[];
@@ -38,8 +38,8 @@ const START_TIMEOUT_MS = 60_000;
 let found: Promise<DocumentDatabase | string> | undefined;
 
 /**
- * Returns the server that all tests of this process share, or the reason why there is none. Restarts it when a test
- * killed it.
+ * Returns the server shared by all tests of this process, or the reason why there is none. Restarts it if a test killed
+ * it.
  */
 export async function documentDatabase(): Promise<DocumentDatabase | string> {
   found ??= newDocumentDatabase(LOCAL);
@@ -48,7 +48,7 @@ export async function documentDatabase(): Promise<DocumentDatabase | string> {
   return database;
 }
 
-/** Returns a new server for the caller, or the one named in the environment, or the reason why there is none. */
+/** Returns a new server, or the one named in the environment, or the reason why there is none. */
 export async function newDocumentDatabase(place: DatabasePlace): Promise<DocumentDatabase | string> {
   try {
     return await find(place);
@@ -57,12 +57,12 @@ export async function newDocumentDatabase(place: DatabasePlace): Promise<Documen
   }
 }
 
-/** `javac` indicates the compiler's module, which a mere Java runtime lacks. */
+/** Required programs. `javac` proves that the compiler is installed, which a mere Java runtime lacks. */
 const JAVA_PROGRAMS = ["java", "javac", "mvn"];
 
 /**
- * Downloads the files needed to start a server, while there is a network. Reports nothing when no server is possible;
- * starting one does.
+ * Downloads the files that a server needs while the network is available. Reports no problems; starting the server
+ * does.
  */
 export async function fetchDocumentDatabase(): Promise<void> {
   if (!process.env.DISKMESH_TEST_MONGODB_URL && !isOnPath("mongod") && hasJavaServer()) await javaClasses();
@@ -79,7 +79,7 @@ async function find(place: DatabasePlace): Promise<DocumentDatabase | string> {
 
 async function startMongod({ host, launcher }: DatabasePlace): Promise<DocumentDatabase> {
   const [folder, port] = [temporaryFolder(), await freePort()];
-  // A replica set of one, because read and write concerns have no effect without a replica set.
+  // A replica set with one member, because read and write concerns have no effect without one.
   const args = ["--dbpath", folder, "--port", `${port}`, "--bind_ip", host, "--replSet", "test"];
   const process = new DatabaseProcess([...launcher, "mongod", ...args], "Waiting for connections");
   await process.start();
@@ -96,13 +96,13 @@ async function startMongod({ host, launcher }: DatabasePlace): Promise<DocumentD
   return { title: "mongod", url: `mongodb://${address}`, process };
 }
 
-/** `version` "old" starts a version that today's driver refuses. */
+/** Starts the Java server. Version "old" starts a version that the current driver refuses. */
 export async function startJavaServer(
   version?: "old",
   { host, launcher }: DatabasePlace = LOCAL,
 ): Promise<DocumentDatabase> {
   const [folder, port, classes] = [temporaryFolder(), await freePort(), await javaClasses()];
-  // Optimizing compilation takes longer than it gains in the life of a test.
+  // The optimizing compiler costs more time than it saves in a short test.
   const options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", `${classes}${delimiter}${join(classes, "*")}`];
   const args = [...options, "DocumentDatabase", join(folder, "data"), host, `${port}`];
   const process = new DatabaseProcess([...launcher, "java", ...args, ...(version ? [version] : [])], "ready");
@@ -112,7 +112,7 @@ export async function startJavaServer(
   return { title: "mongo-java-server", url, process };
 }
 
-/** Waits for the first answer, which takes longest; on a busy machine longer than services wait. */
+/** Waits for the first answer, which on a busy machine takes longer than the timeouts of services. */
 async function answered(url: string): Promise<void> {
   const client = new MongoClient(url, { serverSelectionTimeoutMS: START_TIMEOUT_MS });
   try {
@@ -126,7 +126,7 @@ export function hasJavaServer(): boolean {
   return JAVA_PROGRAMS.every(isOnPath);
 }
 
-/** Returns a folder with the libraries and our compiled source, made once for each content of the source. */
+/** Returns a folder with the libraries and the compiled source, created once per content of the source. */
 async function javaClasses(): Promise<string> {
   const source = join(SOURCE, "DocumentDatabase.java");
   const hash = createHash("sha256")
@@ -136,15 +136,15 @@ async function javaClasses(): Promise<string> {
   if (existsSync(classes)) return classes;
   const repository = join(CACHE, "maven");
   await mkdir(repository, { recursive: true });
-  // Maven's repository does not support concurrent processes, and tests start concurrently.
+  // Maven's repository does not support concurrent processes, so concurrent tests take turns.
   using _lock = await eventually(() => FolderLock.take(repository), { timeoutMs: 2 * FETCH_TIMEOUT_MS });
   if (existsSync(classes)) return classes;
-  // Made in another folder and moved at the end, so that the folder is complete whenever it exists.
+  // Renamed into place at the end, so that an existing folder is always complete.
   const folder = await mkdtemp(join(CACHE, "fetching-"));
   try {
     const made = join(folder, "classes");
     await fetchLibraries(repository, made).catch(async () => {
-      // A network failure may be temporary.
+      // Waits before another attempt, because a network failure may be temporary.
       await delay(PAUSE_AFTER_FAILED_FETCH_MS);
       await fetchLibraries(repository, made);
     });
@@ -159,7 +159,7 @@ async function javaClasses(): Promise<string> {
 }
 
 async function fetchLibraries(repository: string, folder: string): Promise<void> {
-  // -U retries artifacts that a registry lacked a moment ago.
+  // With -U Maven asks again for artifacts that were missing before.
   const options = ["-q", "-B", "-U", "-f", join(SOURCE, "pom.xml"), `-Dmaven.repo.local=${repository}`];
   const goal = ["dependency:copy-dependencies", `-DoutputDirectory=${folder}`];
   await promisify(execFile)("mvn", [...options, ...goal], { timeout: FETCH_TIMEOUT_MS }).catch((error) => {

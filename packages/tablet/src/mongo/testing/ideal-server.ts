@@ -2,7 +2,7 @@ import type { DocumentServer } from "../document-server.js";
 import { SimulatedServer } from "../simulation/simulated-server.js";
 import { type Faults, SimulatedProcess, World } from "../simulation/world.js";
 
-/** Returns the simulated server in a world of its own without faults or delays. */
+/** Returns the simulated server without faults or delays. */
 export function idealServer(): DocumentServer {
   const kinds = [
     "crash",

@@ -1,11 +1,11 @@
-/** A process for tests: leads a tablet, prints each acknowledged number, and waits to be killed. */
+/** A child process for tests: leads a tablet, prints each acknowledged number, and waits to be killed. */
 import { writeSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { table } from "../../schema.js";
 import { Tablet } from "../../tablet.js";
 import { openMongoStorage } from "../open-mongo.js";
 
-/** Pause between two commits, which leaves the processor to others most of the time. */
+/** Pause between two commits, so that other processes get most of the processor time. */
 const PAUSE_MS = 5;
 
 const { url, tabletName, leaseTimeMs, address } = JSON.parse(process.argv[2] as string);

@@ -7,8 +7,8 @@ import { openMongoStorage } from "../open-mongo.js";
 const DATABASE = "diskmesh_test";
 
 /**
- * Opens a location for the contract suite and its child processes, which import it by the location's `moduleUrl`.
- * Candidates do not wait, so that leaders can compete.
+ * Opens a location for the contract suite and its child processes, which import this module by `moduleUrl`. Candidates
+ * do not wait for leases, so that several leaders compete.
  * @public
  */
 export function openLocation(argument: string): TabletStorage {
@@ -36,7 +36,7 @@ export function newTabletName(): string {
   return `test-${randomUUID().slice(0, 13)}`;
 }
 
-/** Inserts a database name into the address, before its options. */
+/** Inserts a database name into the URL, before its options. */
 export function databaseUrl(serverUrl: string, database = DATABASE): string {
   const [address = "", options] = serverUrl.split("?");
   return `${address.replace(/^([^/]*\/\/[^/]*)(\/.*)?$/, `$1/${database}`)}${options === undefined ? "" : `?${options}`}`;

@@ -6,15 +6,13 @@ import { createServer, type Server, type TLSSocket } from "node:tls";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { temporaryFolder } from "@diskmesh/testkit";
 
-/**
- * A proxy before a MongoDB-compatible server that accepts only connections with a client certificate of its authority.
- */
+/** A proxy in front of a MongoDB-compatible server that requires a client certificate of its authority. */
 export class TlsProxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #target: URL;
   readonly #open = new Map<TLSSocket, string>();
   readonly #folder = mkdtempSync(join(temporaryFolder(), "tls-"));
-  /** Files named in its address: the authority, and a client certificate with its key. */
+  /** Files for a client: the authority, and a certificate with its key. */
   readonly files = { ca: join(this.#folder, "ca.pem"), pair: join(this.#folder, "pair.pem") };
 
   private constructor(
@@ -37,14 +35,14 @@ export class TlsProxy implements AsyncDisposable {
     return proxy;
   }
 
-  /** Address without a database name. */
+  /** URL without a database name. */
   get url(): string {
     const { port } = this.#server.address() as { port: number };
     const [ca, pair] = [encodeURIComponent(this.files.ca), encodeURIComponent(this.files.pair)];
     return `mongodb://127.0.0.1:${port}?directConnection=true&tls=true&tlsCAFile=${ca}&tlsCertificateKeyFile=${pair}`;
   }
 
-  /** Replaces the client certificate. Resolves with its serial number. */
+  /** Replaces the client certificate; resolves with its serial number. */
   async renew(by = this.authority): Promise<string> {
     const { certPem, keyPem } = await issue(by, "client");
     this.put("pair", keyPem + certPem);
