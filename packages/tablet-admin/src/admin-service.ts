@@ -17,7 +17,7 @@ export interface AdminOptions<Context> {
   readonly noteBackup: (context: Context, call: CallContext) => Promise<unknown>;
   /** Returns the health of this process; absent in a process that keeps no health report. */
   readonly report?: (() => ProcessReport) | undefined;
-  /** Roles beside operators that may call `explain`, to merge its answer into their own. */
+  /** Roles besides operators that may call `explain`; their services merge the answer into their own. */
   readonly others?: readonly Role[];
 }
 
@@ -38,7 +38,7 @@ export function addAdminService<S extends Schema, Context extends { readonly tab
       await noteBackup(context, call);
       yield* createBackup(context);
     }),
-    // A process that does not lead answers, too: it has the most to explain about itself.
+    // Works in a standby, too, because a process that does not lead has the most to explain about itself.
     explain: allow([...OPERATOR_ROLES, ...others], async (now, request, call) =>
       request.subject?.kind === SubjectKind.SERVICE
         ? explainItself(request.subject.name, itself)

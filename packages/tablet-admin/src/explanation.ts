@@ -10,8 +10,8 @@ interface Named {
 const MAX_CAUSES = 50;
 
 /**
- * Returns the causes of each subject, then breadth first the causes of everything that these wait for, each subject
- * once.
+ * Returns the causes of each subject, and then, breadth first, the causes of all subjects that these wait for. Each
+ * subject occurs once.
  */
 export function explanation<Subject extends Named, Reason extends string>(
   summary: string,

@@ -1,7 +1,7 @@
 import { allEnded, counterOf, DURATION_BUCKETS_SECONDS, histogramOf, metric, observe } from "@diskmesh/metrics";
 import type { Schema, Tablet } from "@diskmesh/tablet";
 
-/** Metrics of a tablet. The leader exports all of them; a standby counts edits. */
+/** Metrics of a tablet. The leader exports all of them; a standby exports only the edit counter. */
 export const tabletMetrics = {
   commits: metric({
     kind: "histogram",
