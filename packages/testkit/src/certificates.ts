@@ -4,7 +4,7 @@ import { certificateFiles, createDevelopmentCertificates, issueCertificate } fro
 import type { TlsFiles } from "@diskmesh/rpc";
 import { temporaryFolder } from "./folders.js";
 
-/** The certificates of one authority, as `npm start` makes them. */
+/** Certificates signed by one authority, like those that `npm start` makes. */
 export interface TestCertificates {
   readonly folder: string;
   /** Files of `operator`, `director`, `cpi-dispatcher`, `disk-registry`, `nats` or `disk-agent-<hostId>`. */
@@ -14,13 +14,13 @@ export interface TestCertificates {
 let folder: string | undefined;
 let making: Promise<void> = Promise.resolve();
 
-/** Certificates for all roles and the hosts named; one authority for the whole test process. */
+/** Makes certificates for all roles and the named hosts. All tests in one process share the authority. */
 export async function testCertificates(
   options: { readonly hostIds?: readonly string[] } = {},
 ): Promise<TestCertificates> {
   folder ??= temporaryFolder();
   const into = folder;
-  // One after the other: two at once would both make an authority.
+  // Runs serially, because two concurrent calls would each create an authority.
   const made = making.then(() => createDevelopmentCertificates(into, { hostIds: options.hostIds ?? [] }));
   making = made.catch(() => {});
   await made;
@@ -31,7 +31,7 @@ type Holder = Omit<Parameters<typeof issueCertificate>[1], "dnsNames" | "ipAddre
   readonly ipAddresses?: readonly string[];
 };
 
-/** One more certificate of the authority whose certificates are in that folder, in files of that name beside them. */
+/** Issues another certificate with the authority in `folder`. The files are `<name>.pem` and `<name>-key.pem` there. */
 export async function anotherCertificate(folder: string, name: string, holder: Holder): Promise<TlsFiles> {
   const read = (file: string) => readFileSync(join(folder, file), "utf8");
   const authority = { certPem: read("ca.pem"), keyPem: read("ca-key.pem") };

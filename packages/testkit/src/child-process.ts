@@ -7,10 +7,10 @@ export interface ChildOptions {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** Runs the command and becomes it, e.g. `nsenter` with its options. */
+  /** Command that execs the program after its own options, e.g. `nsenter`. */
   readonly launcher?: readonly string[] | undefined;
   readonly env?: Readonly<Record<string, string>>;
-  /** The file that the output is appended to, to be read after a failure. */
+  /** File to which stdout and stderr are appended, for reading after a failure. */
   readonly logFile: string;
 }
 
@@ -19,10 +19,10 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-// At least so much is enough for what a test looks for; the file has everything.
+// Number of latest characters of output kept in memory; the log file has all of them.
 const MAX_LOG_LENGTH = 4 * 1024 * 1024;
 
-/** A process of the operating system that does not outlive this one. */
+/** A child process that ends with the test process. */
 export class Child {
   readonly exited: Promise<Exit>;
   #exit: Exit | undefined;
@@ -63,12 +63,12 @@ export class Child {
     return this.#process.pid;
   }
 
-  /** Undefined while it runs. */
+  /** Undefined while the process runs. */
   get exit(): Exit | undefined {
     return this.#exit;
   }
 
-  /** Everything written to standard output and standard error. */
+  /** Output to stdout and stderr; a long output is cut at the front. */
   get output(): string {
     return this.#output;
   }
@@ -79,7 +79,8 @@ export class Child {
 
   #keep(text: string): void {
     this.#output += text;
-    // Seldom, because it copies all that is kept: at each line it took a talkative service's test more than the service.
+    // Cuts only at twice the limit, because a cut copies the whole text. Cutting at each line took more time than the
+    // test.
     if (this.#output.length > 2 * MAX_LOG_LENGTH) this.#output = this.#output.slice(-MAX_LOG_LENGTH);
     appendFileSync(this.options.logFile, text);
   }

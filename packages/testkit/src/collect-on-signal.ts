@@ -1,11 +1,12 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { collectGarbage, HELD_FOLDER, type Held, heldFile } from "./garbage.js";
 
-// Run before a process's own program, so that what it holds can be told from what it has not cleared away yet.
+// This module is loaded before the main program (see COLLECTS_ON_SIGUSR2). A test that measures memory after a
+// collection sees leaked memory and not uncollected garbage.
 let times = 0;
 process.on("SIGUSR2", () => {
   collectGarbage();
-  // Objects that waited only for a turn of the event loop are released by then.
+  // Objects held only for the current turn of the event loop are unreachable in the next one.
   setImmediate(() => {
     collectGarbage();
     times += 1;
@@ -18,7 +19,7 @@ function tell(folder: string): void {
   const { heapUsed, external } = process.memoryUsage();
   const held: Held = { times, heapBytes: heapUsed + external, resources: process.getActiveResourcesInfo().length };
   const path = heldFile(folder, process.pid);
-  // Renamed into place, so that a reader finds a whole file.
+  // Written by rename, so that a reader never sees a partial file.
   writeFileSync(`${path}.new`, JSON.stringify(held));
   renameSync(`${path}.new`, path);
 }

@@ -4,8 +4,8 @@ const LAUNCHER = ["setpriv", "--pdeathsig", "KILL", "--"];
 let launcher: readonly string[] | undefined;
 
 /**
- * Runs a command and becomes it; the system kills that when this process ends, even by SIGKILL. Empty where there is no
- * setpriv of util-linux: there, what was started outlives a parent that was killed so.
+ * Returns a command prefix that execs the rest of the command line. The kernel kills that process when this process
+ * ends, even by SIGKILL. Empty without `setpriv` of util-linux; then the process outlives a parent killed by SIGKILL.
  */
 export function endsWithParent(): readonly string[] {
   launcher ??= spawnSync(LAUNCHER[0] ?? "", [...LAUNCHER.slice(1), "true"]).status === 0 ? LAUNCHER : [];

@@ -2,13 +2,13 @@ import { setTimeout as delay } from "node:timers/promises";
 
 export interface EventuallyOptions {
   readonly timeoutMs?: number;
-  /** A tenth of what was waited by then when it is left out, from 5 to 50 ms. */
+  /** Delay between attempts; by default a tenth of the time waited so far, within 5 to 50 ms. */
   readonly everyMs?: number;
 }
 
 /**
- * Calls `check` until it neither throws nor returns false, and returns what it returned. When the time is over it throws
- * what the last try threw.
+ * Calls `check` until it neither throws nor returns false, and returns its result. After the timeout it throws the
+ * error of the last attempt.
  */
 export async function eventually<Result>(
   check: () => Result | Promise<Result>,

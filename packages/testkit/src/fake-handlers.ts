@@ -2,8 +2,8 @@ import { NotImplementedError } from "@diskmesh/domain";
 import type { Handlers, PartialHandlers, ServiceDefinition } from "@diskmesh/rpc";
 
 /**
- * The handlers of a fake. Answers may leave fields out, and a method without a handler is refused: neither a new field
- * nor a new method of the service breaks a fake that has no use for it.
+ * Completes the handlers of a fake service. Fields left out of an answer get their defaults, and a method without a
+ * handler is refused. A new field or method of the service thus does not break fakes that do not use it.
  */
 export function fakeHandlers<Definition extends ServiceDefinition>(
   definition: Definition,

@@ -1,4 +1,4 @@
-/** Stops whoever passes it until it is released. */
+/** Holds each caller of `pass` until `release` is called. */
 export class Gate {
   readonly reached: Promise<void>;
   readonly #released: Promise<void>;
@@ -14,7 +14,7 @@ export class Gate {
     });
   }
 
-  /** Rejects with the signal's reason when it aborts first. */
+  /** Resolves after `release`. Rejects with the signal's reason when the signal aborts first. */
   async pass(signal = new AbortController().signal): Promise<void> {
     this.#reach();
     signal.throwIfAborted();

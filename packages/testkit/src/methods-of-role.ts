@@ -1,7 +1,7 @@
 import type { Role } from "@diskmesh/domain";
 import type { RpcServer } from "@diskmesh/rpc";
 
-/** Which methods a service lets each role call, as it registers its handlers. */
+/** Returns a function that lists the methods a role may call, as declared when the services are added. */
 export function methodsOfRole(addServices: (server: Pick<RpcServer, "addService">) => void): (role: Role) => string[] {
   const rolesOf = new Map<string, readonly Role[]>();
   const addService = (_definition: unknown, { roles }: { roles: Readonly<Record<string, readonly Role[]>> }) => {
@@ -11,7 +11,7 @@ export function methodsOfRole(addServices: (server: Pick<RpcServer, "addService"
   return (role) => [...rolesOf].filter(([, roles]) => roles.includes(role)).map(([method]) => method);
 }
 
-/** The methods that a service offers without saying that they may change something, in the order of their names. */
+/** Returns the names of the methods that are not declared as changing, sorted. */
 export function methodsThatLook(addServices: (server: Pick<RpcServer, "addService">) => void): string[] {
   const looking: string[] = [];
   const addService = (

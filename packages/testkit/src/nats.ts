@@ -6,37 +6,37 @@ import { Child, type Exit } from "./child-process.js";
 import { eventually } from "./eventually.js";
 import { freePort } from "./ports.js";
 
-/** The permissions of one certificate. `user` is its identity URI, by which nats-server finds the user. */
+/** Permissions of one certificate. `user` is its identity URI, by which nats-server finds the user. */
 interface NatsUser {
   readonly user: string;
   readonly publish: readonly string[];
   readonly subscribe: readonly string[];
-  /** Lets it answer requests whose reply subject it may not publish to otherwise. */
+  /** Permits replies to requests, also on subjects that the user may not publish to otherwise. */
   readonly allowResponses?: boolean;
 }
 
 export interface NatsOptions {
-  /** Where the config and log files go. */
+  /** Folder of the config and log files. */
   readonly folder: string;
   readonly certs: TestCertificates;
   readonly users: readonly NatsUser[];
-  /** Below `folder`: what its configuration includes in place of `users`. */
+  /** Path below `folder` of a file that the config includes instead of `users`. */
   readonly authFile?: string | undefined;
-  /** The CA of the accepted client certificates; by default that of the server's certificate. */
+  /** CA of accepted client certificates; by default the CA of the server's certificate. */
   readonly caFile?: string | undefined;
-  /** SHA-256 of the public keys that are let in, in hex; any that the authority signed by default. */
+  /** SHA-256 of the accepted public keys, in hex; by default every key with a certificate of the CA. */
   readonly pinnedKeys?: readonly string[];
-  /** A free port is chosen when it is left out; restarts keep it. */
+  /** Port; by default a free one. Restarts keep it. */
   readonly port?: number;
-  /** Where it listens; 127.0.0.1 when it is left out. */
+  /** Address to listen on; 127.0.0.1 by default. */
   readonly host?: string | undefined;
-  /** Another program than the one on PATH. */
+  /** Path of the program; by default nats-server on PATH. */
   readonly command?: string;
-  /** Runs it and becomes it, e.g. `nsenter` with its options. */
+  /** Command that execs the program after its own options, e.g. `nsenter`. */
   readonly launcher?: readonly string[] | undefined;
 }
 
-/** Starts a real nats-server with TLS, which lets in only the certificates of the users given. */
+/** Starts a real nats-server with TLS that accepts only certificates of the given users. */
 export async function startNats(options: NatsOptions): Promise<NatsServer> {
   const server = new NatsServer(options, options.port ?? (await freePort()));
   await server.start();
@@ -51,7 +51,7 @@ export class NatsServer {
     readonly port: number,
   ) {}
 
-  /** The address for a client's `servers`. */
+  /** Address for a client's `servers` option. */
   get address(): string {
     return `${this.#host}:${this.port}`;
   }
@@ -86,12 +86,12 @@ export class NatsServer {
     if (child.exit) throw new Error(`nats-server did not start:\n${child.output}`);
   }
 
-  /** Sends a signal and does not wait, e.g. SIGSTOP and SIGCONT. */
+  /** Sends a signal, e.g. SIGSTOP or SIGCONT, without waiting for its effect. */
   signal(signal: NodeJS.Signals): void {
     if (this.#child?.exit === undefined) this.#child?.signal(signal);
   }
 
-  /** Ends it at once, as a crash would; clients see their connections break. */
+  /** Kills it with SIGKILL; clients see broken connections. */
   async kill(): Promise<void> {
     await this.#end("SIGKILL");
   }
@@ -100,13 +100,12 @@ export class NatsServer {
     await this.#end("SIGTERM");
   }
 
-  /** Kills it, if it still runs, and starts it again on the same port. */
+  /** Kills it if it runs, and starts it again on the same port. */
   async restart(): Promise<void> {
     await this.kill();
     await this.start();
   }
 
-  /** Kills it; for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.kill();
   }
@@ -129,7 +128,7 @@ function natsConfig(options: NatsOptions, address: string): string {
     ...(options.pinnedKeys ? { pinned_certs: options.pinnedKeys } : {}),
   };
   if (options.authFile !== undefined) {
-    // Paths of files to include are relative to the file that does.
+    // nats-server resolves include paths relative to the including file.
     const included = relative(options.folder, options.authFile);
     return `listen: "${address}"\ntls ${JSON.stringify(tls)}\ninclude "${included}"\n`;
   }
@@ -141,8 +140,8 @@ function natsConfig(options: NatsOptions, address: string): string {
       ...(one.allowResponses ? { allow_responses: true } : {}),
     },
   }));
-  // nats-server reads JSON as its own format. Certificates are mapped to users by e-mail, DNS name, URI and at last the
-  // subject, in this order; our DNS names and subjects are no users, so it is the URI that counts.
+  // nats-server reads JSON as its config format. It maps a certificate to a user by e-mail, DNS name, URI and subject,
+  // in this order. The users listed here are identity URIs, so DNS names and subjects never match.
   return JSON.stringify({
     listen: address,
     tls,

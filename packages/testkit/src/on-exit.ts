@@ -3,18 +3,18 @@ type Cleanup = () => void;
 const cleanups = new Set<Cleanup>();
 
 process.once("exit", () => {
-  // Last registered first: processes end before the folders that they use are removed.
+  // Runs cleanups in reverse order of registration, so that processes end before their folders are removed.
   for (const cleanup of [...cleanups].reverse()) cleanup();
 });
 
-// Without a handler these end the process with no "exit" event, and what it started would stay.
+// Without a handler, these signals end the process without an "exit" event, and child processes would stay.
 for (const [signal, code] of [
   ["SIGTERM", 143],
   ["SIGHUP", 129],
 ] as const)
   process.once(signal, () => process.exit(code));
 
-/** Has something undone when this process exits, however that comes about short of SIGKILL. Returns how to forget it. */
+/** Runs `cleanup` when this process exits for any reason but SIGKILL. Returns a function that cancels it. */
 export function onExit(cleanup: Cleanup): () => void {
   cleanups.add(cleanup);
   return () => cleanups.delete(cleanup);

@@ -1,20 +1,25 @@
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 
-/** Above 10080, the last port to which `fetch` and browsers refuse to connect. */
+/** First port that `fetch` and browsers connect to; 10080 is the last one on their list of blocked ports. */
 const FIRST_PORT = 10_081;
-/** Linux's default; used where the setting cannot be read, and where it leaves hardly any ports below it. */
+/**
+ * Linux's default start of the ephemeral ports. Used when the setting is unreadable or leaves too few ports below it.
+ */
 const DEFAULT_EPHEMERAL_FROM = 32_768;
 const FEWEST_PORTS = 1_000;
 const ATTEMPTS = 1_000;
 
-/** Linux answers on all of 127.0.0.0/8. Whoever asks for a port takes it here first. */
+/**
+ * Address on which a test process listens to reserve a port from other test processes. Linux accepts all of
+ * 127.0.0.0/8.
+ */
 const RESERVED_ON = "127.68.77.1";
 
 /**
- * The first of `count` TCP ports in a row of the loopback interface that nobody listens on, and that no other process of
- * the tests is given before this one ends: a service that is killed must find its port free when it starts again. They
- * lie below those that the kernel gives to outgoing connections, for the same reason.
+ * Returns the first of `count` consecutive free TCP ports on the loopback interface. They stay reserved from other test
+ * processes until this process ends, and lie below the ephemeral ports, so a killed service finds its port free when it
+ * restarts.
  */
 export async function freePort(count = 1, random: () => number = Math.random): Promise<number> {
   const end = ephemeralFrom() - count;
@@ -35,7 +40,10 @@ function ephemeralFrom(): number {
   }
 }
 
-/** Reserved before it is looked at: a look takes the port for a moment, and another process may just be starting on its own. */
+/**
+ * Reserves each port before testing it, because the test itself occupies the port for a moment, in which another
+ * process may start on it.
+ */
 async function areReserved(ports: readonly number[]): Promise<boolean> {
   const reservations: Server[] = [];
   for (const port of ports) {

@@ -18,7 +18,7 @@ import {
 } from "@diskmesh/rpc";
 import { testCertificates } from "./certificates.js";
 
-/** An error as drivers and Node make them: known by its name or code alone. */
+/** Makes an error as Node and drivers throw them: recognizable only by its name or code. */
 function foreign(name: string, code = ""): Error {
   return Object.assign(new Error("password=x"), { name }, code === "" ? {} : { code });
 }
@@ -26,13 +26,13 @@ function foreign(name: string, code = ""): Error {
 interface Cause {
   readonly what: string;
   readonly thrown: () => unknown;
-  /** The name of the gRPC status. */
+  /** Name of the gRPC status that the caller must get. */
   readonly status: string;
 }
 
 /**
- * Faults that pass by themselves or once an operator has made room: the error thrown in a handler, and the caller's
- * answer.
+ * Faults that pass without a change of the request: the error thrown in a handler, and the status that the caller must
+ * get.
  */
 const RETRIABLE_CAUSES: readonly Cause[] = [
   { what: "another process leads", thrown: () => servedElsewhere("it leads"), status: "UNAVAILABLE" },
@@ -70,15 +70,15 @@ type Offer = (server: Pick<RpcServer, "addService">, current: () => never) => vo
 
 export interface Offered {
   readonly role: "director" | "cpi-dispatcher" | "disk-registry" | "disk-agent";
-  /** Adds the services; their methods begin with a call of `current`, which throws. */
+  /** Adds the services. Each method must begin with a call of `current`, which throws. */
   readonly offer: Offer;
-  /** The certificates of which one may call each method. */
+  /** Names of certificates; each method must accept at least one of them. */
   readonly callers: readonly string[];
-  /** Requests by method, where an empty one would be refused first. */
+  /** Requests of methods that would refuse an empty one before calling `current`. */
   readonly requests?: Requests;
 }
 
-/** Calls every method under every cause, and names those that tell another status than is right: none, if all is well. */
+/** Calls every method under every cause. Returns descriptions of wrong statuses; empty when all are right. */
 export async function wrongAnswers(offered: Offered): Promise<string[]> {
   await using all = await AllMethods.serve(offered);
   const wrong: string[] = [];
@@ -92,7 +92,6 @@ export async function wrongAnswers(offered: Offered): Promise<string[]> {
   return wrong;
 }
 
-/** Serves what a service offers, and calls all of it. */
 class AllMethods implements AsyncDisposable {
   #thrown: unknown;
   #statusOfLast = "";
@@ -133,7 +132,7 @@ class AllMethods implements AsyncDisposable {
     return all;
   }
 
-  /** The status that each method answers with when that is thrown where it begins to work. */
+  /** Returns each method's status when `current` throws `thrown`. */
   async statusesWhen(thrown: unknown): Promise<ReadonlyMap<string, string>> {
     this.#thrown = thrown;
     const statuses = new Map<string, string>();

@@ -5,18 +5,18 @@ import { type TlsFiles, waitForHealth } from "@diskmesh/rpc";
 import { Child, type Exit } from "./child-process.js";
 
 export interface ServiceProcessOptions {
-  /** Names the config and log files. */
+  /** Base name of the config and log files. */
   readonly name: string;
-  /** The built entry point, e.g. `services/disk-registry/dist/main.js`, absolute. */
+  /** Absolute path of the compiled entry point, e.g. of `services/disk-registry/dist/main.js`. */
   readonly mainFile: string;
-  /** Written as the config file of the process. */
+  /** Content of the process's config file. */
   readonly config: object;
-  /** Where the config and log files go. */
+  /** Folder of the config and log files. */
   readonly folder: string;
-  /** How its gRPC health is asked. */
+  /** Parameters of the gRPC health check. */
   readonly health: {
     readonly address: string;
-    /** The certificate of the caller; any role will do. */
+    /** Certificate of the caller, of any role. */
     readonly tls: TlsFiles;
     readonly serverRole: Role;
     readonly serverName?: string;
@@ -24,33 +24,33 @@ export interface ServiceProcessOptions {
   readonly waitFor?: WaitFor;
   readonly startTimeoutMs?: number;
   readonly env?: Readonly<Record<string, string>>;
-  /** Runs it and becomes it, e.g. `nsenter` with its options. */
+  /** Command that execs the program after its own options, e.g. `nsenter`. */
   readonly launcher?: readonly string[] | undefined;
 }
 
 /**
- * The condition that a start waits for: serving with all dependencies, leading whatever else is away, listening (a
- * standby, an agent without a registry), or nothing.
+ * Condition that a start waits for. `serving`: all dependencies are available. `leading`: leads, even if dependencies
+ * are unavailable. `listening`: answers health checks, e.g. as a standby or an agent without a registry.
  */
 export type WaitFor = "serving" | "leading" | "listening" | "nothing";
 
-/** On a machine that gives it a hundredth of a processor. */
+/** Sized for a machine that gives the service 1 % of a CPU. */
 const START_TIMEOUT_MS = 180_000;
 
-/** Starts a real service process and waits for it as `waitFor` says. */
+/** Starts a real service process and waits for the condition `waitFor`. */
 export async function spawnService(options: ServiceProcessOptions): Promise<ServiceProcess> {
   const service = new ServiceProcess(options);
   await service.start();
   return service;
 }
 
-/** A service as its own process, which can be killed and started again. */
+/** A service in its own process, which can be killed and restarted. */
 export class ServiceProcess {
   #child: Child | undefined;
   #logs = "";
-  /** The config of its next start. */
+  /** Config used at the next start. */
   config: object;
-  /** The program of the next start, such as that of another version. */
+  /** Entry point used at the next start; a test may set that of another version. */
   mainFile: string;
 
   constructor(private readonly options: ServiceProcessOptions) {
@@ -62,12 +62,12 @@ export class ServiceProcess {
     return this.#running().pid;
   }
 
-  /** Everything all its runs have written. */
+  /** Output of all its runs. */
   get logs(): string {
     return this.#logs + (this.#child?.output ?? "");
   }
 
-  /** How the current run ended; undefined while it runs. */
+  /** Result of the current run; undefined while it runs. */
   get exit(): Exit | undefined {
     return this.#child?.exit;
   }
@@ -109,33 +109,32 @@ export class ServiceProcess {
     }
   }
 
-  /** Sends a signal and does not wait, e.g. SIGSTOP and SIGCONT. */
+  /** Sends a signal, e.g. SIGSTOP or SIGCONT, without waiting for its effect. */
   signal(signal: NodeJS.Signals): void {
     this.#running().signal(signal);
   }
 
-  /** Ends it at once, as a crash would. */
+  /** Kills it with SIGKILL, as a crash would. */
   async kill(): Promise<void> {
     if (!this.#child || this.#child.exit) return;
     this.#child.signal("SIGKILL");
     await this.#child.exited;
   }
 
-  /** Ends it cleanly with SIGTERM, and returns how it ended. */
+  /** Stops it with SIGTERM. */
   async stop(): Promise<Exit> {
     const child = this.#running();
     child.signal("SIGTERM");
     return child.exited;
   }
 
-  /** Kills it, if it still runs, and starts it again, with another config if one is given. */
+  /** Kills it if it runs, and starts it again. */
   async restart(config: object = this.config, waitFor?: WaitFor): Promise<void> {
     await this.kill();
     this.config = config;
     await this.start(waitFor);
   }
 
-  /** Kills it; for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.kill();
   }
@@ -146,7 +145,7 @@ export class ServiceProcess {
   }
 }
 
-/** The bundle that users start, where `npm test` made one; by hand a test starts what was compiled last. */
+/** Returns the path of the bundle that users run, if `npm test` built one; otherwise the compiled file. */
 function asStarted(mainFile: string): string {
   return process.env.DISKMESH_BUNDLED === undefined
     ? mainFile

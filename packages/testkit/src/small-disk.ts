@@ -6,14 +6,14 @@ import { onExit } from "./on-exit.js";
 
 const PIECE_SIZE_BYTES = 4_096;
 
-/** A file system of a fixed size, for tests of what happens when a disk is full. */
+/** A file system of a fixed size, for tests of a full disk. */
 export class SmallDisk {
   readonly #forget: () => void;
 
   readonly #filler: string;
 
   private constructor(
-    /** Where it is mounted. */
+    /** Mount point. */
     readonly folder: string,
     fillerFolder: string,
   ) {
@@ -21,7 +21,7 @@ export class SmallDisk {
     this.#filler = join(folder, fillerFolder, "filler");
   }
 
-  /** One in memory; undefined where this process may not mount anything. */
+  /** Mounts a tmpfs; returns undefined when this process may not mount. */
   static mount(sizeBytes: number): SmallDisk | undefined {
     const folder = temporaryFolder();
     if (!isMounted(folder, "-t", "tmpfs", "-o", `size=${sizeBytes},mode=0700`, "tmpfs")) return undefined;
@@ -29,8 +29,8 @@ export class SmallDisk {
   }
 
   /**
-   * ext4 in a file, over a folder that is empty, with nothing set aside for root; undefined where there are no programs or
-   * loop devices for it. What fills it lies where nobody looks who owns the folder.
+   * Mounts an ext4 image over an empty folder, without blocks reserved for root. Returns undefined without mke2fs or
+   * loop devices. `fill` writes below `lost+found`, which the service under test does not read.
    */
   static mountExt4(sizeBytes: number, folder = temporaryFolder()): SmallDisk | undefined {
     const image = join(temporaryFolder(), "ext4");
@@ -41,7 +41,7 @@ export class SmallDisk {
     return new SmallDisk(folder, "lost+found");
   }
 
-  /** Leaves no room but so much. */
+  /** Fills the file system except for `freeBytes`. */
   fill(freeBytes = 0): void {
     const file = openSync(this.#filler, "a");
     try {
@@ -68,7 +68,7 @@ function isMounted(folder: string, ...args: readonly string[]): boolean {
   return spawnSync("mount", [...args, folder]).status === 0;
 }
 
-/** Lazily, so that what still has files open there cannot keep the folder from being removed. */
+/** Unmounts lazily, because open files would otherwise keep the folder from being removed. */
 function unmount(folder: string): void {
   spawnSync("umount", ["-l", folder]);
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 
-/** A stemcell in BOSH's format. */
+/** Makes a stemcell in BOSH's format. */
 export function stemcellFile(
   manifest: object = {},
   {
@@ -29,7 +29,9 @@ export function stemcellFile(
 
 const TAR_BLOCK_BYTES = 512;
 
-/** A gzipped tar file (ustar) of short names. Tests of the reader read those of the system's own tar, too. */
+/**
+ * Makes a gzipped tar file (ustar) with short names. Tests of the reader also use archives made by the system's tar.
+ */
 function tgzOf(files: readonly (readonly [name: string, content: string])[]): Buffer {
   const blocks = files.flatMap(([name, content]) => {
     const bytes = Buffer.from(content);
@@ -44,7 +46,7 @@ function tarHeader(name: string, sizeBytes: number): Buffer {
   const octal = (value: number, length: number): string => `${value.toString(8).padStart(length - 1, "0")}\0`;
   header.write(name, 0);
   header.write(`${octal(0o644, 8)}${octal(0, 8)}${octal(0, 8)}${octal(sizeBytes, 12)}${octal(0, 12)}`, 100);
-  // The sum counts its own field as spaces.
+  // The checksum counts its own field as spaces.
   header.write(`${" ".repeat(8)}0`, 148);
   header.write("ustar\0" + "00", 257);
   header.write(

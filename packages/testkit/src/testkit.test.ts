@@ -54,7 +54,7 @@ describe("spawnService", () => {
     await spawn({ ...given, waitFor: "listening" });
     const other = await options("stand-by", { startTimeoutMs: 1500 });
     const error = await rejection(spawn(other));
-    // On a busy machine it may not even listen by then.
+    // On a busy machine the process may not listen before the timeout.
     expect(error.message).to.match(/^sample did not start: .*(NOT_SERVING|does not serve)/);
   });
 
@@ -123,7 +123,7 @@ describe("spawnService", () => {
     const folder = temporaryFolder();
     const script = join(folder, "test.mjs");
     const index = fileURLToPath(new URL("./index.js", import.meta.url));
-    // One that writes nothing, and so does not see that nobody reads.
+    // A program that writes nothing gets no SIGPIPE when its parent has ended.
     const silent = { name: "silent", command: "sleep", args: ["600"], logFile: join(folder, "log") };
     writeFileSync(
       script,
