@@ -6,7 +6,7 @@ import { checkAuthorities, checkNotEnded, checkPair, type TlsFiles, type TlsMate
 import type { Found } from "./watched-files.js";
 
 export interface TakenUp {
-  /** Content in use from now on. */
+  /** Content to use from now on. */
   readonly material: TlsMaterial;
   /** Descriptions of the parts that changed. */
   readonly changes: readonly string[];

@@ -4,7 +4,10 @@ import { cannotRead } from "./tls-files.js";
 
 /** Files are polled, because a file system watch misses changes behind mounts and links. */
 const LOOK_INTERVAL_MS = 1_000;
-/** Delay of the second read. Content that reads the same twice is taken to be completely written. */
+/**
+ * Delay of the second read. A file may be half written at the first read; equal content in two reads is taken as
+ * complete.
+ */
 const LOOK_AGAIN_MS = 200;
 
 /** Contents of files. */
@@ -68,7 +71,7 @@ export class WatchedFiles<Name extends string> {
   }
 
   async #look(): Promise<void> {
-    // A read that hangs in the file system must not pile up others.
+    // Skips this read while the previous one still waits for the file system.
     if (this.#isLooking) return;
     this.#isLooking = true;
     const { files, inUse, onOther } = this.watch;
