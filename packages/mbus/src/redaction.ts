@@ -13,7 +13,7 @@ const HINT: SecretArgument = { index: 1 };
 
 const SECRETS: ReadonlyMap<string, SecretArgument> = new Map([
   ["upload_blob", { index: 0, keys: ["checksum", "payload"] }],
-  // Whoever knows these values could replace the uploaded logs.
+  // A holder of these values could replace the uploaded logs.
   ["fetch_logs_with_signed_url", { index: 0, keys: ["signed_url", "blobstore_headers"] }],
   ["update_settings", { index: 0, keys: ["mbus", "blobstores"] }],
   ["add_persistent_disk", HINT],

@@ -56,7 +56,7 @@ describe("commits in the log that are already in the view", () => {
   it("stay for at least half of the time and at most all of it, and leave many at a time", async () => {
     const storage = await lead({ keptLogMs: KEPT_LOG_MS });
     const inLog = await commit(storage, 60, 50);
-    // Until the first deletion the log grows by one entry per commit.
+    // The log grows by one entry per commit before the first deletion.
     expect(inLog.slice(0, 19)).to.deep.equal(Array.from({ length: 19 }, (_, n) => n + 1));
     for (const count of inLog.slice(20)) expect(count).to.be.within(9, 22);
     expect(deletes).to.be.within(3, 6);
