@@ -45,7 +45,7 @@ interface ActionButtonsProps {
   readonly row: Rows[RowKind] | undefined;
 }
 
-/** Shows the actions of a thing, each behind a confirmation with its consequences. */
+/** Shows the actions of an object, each behind a confirmation with its consequences. */
 export function ActionButtons({ kind, name, row }: ActionButtonsProps) {
   const [chosen, setChosen] = useState<Action>();
   const actions = actionsOf(kind, name, row);

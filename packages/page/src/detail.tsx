@@ -13,7 +13,7 @@ const WITH_EVENTS = ["host", "device", "disk"];
 /** Interval of repeated queries, even when no displayed row has changed. */
 const ASK_AGAIN_MS = 5_000;
 
-/** Shows one thing: its state, the reasons, its history and its actions. */
+/** Shows one object: its state, the reasons, its history and its actions. */
 export function Detail({ selection, store }: { selection: Selection; store: Store }) {
   const { kind, name } = selection;
   const heading = useRef<HTMLHeadingElement>(null);
@@ -53,7 +53,7 @@ interface FactsProps {
   readonly store: Store;
 }
 
-/** Shows a thing's facts, including those that lists omit. The trouble of a host, device or disk is under "Why". */
+/** Shows an object's facts, including those that lists omit. The trouble of a host, device or disk is under "Why". */
 function Facts({ kind, name, row, store }: FactsProps) {
   if (row === undefined)
     return (

@@ -8,7 +8,7 @@ import { ageText } from "./text.js";
 /** Rows shown before the user asks for more; other rows are not in the document. */
 const SHOWN = 40;
 
-/** A link to a thing by its name. */
+/** A link to the object with this name. */
 export function Thing({ kind, name, children }: { kind: string; name: string; children?: ComponentChildren }) {
   const selected = useSelection();
   const isCurrent = selected?.kind === kind && selected.name === name;
@@ -19,7 +19,7 @@ export function Thing({ kind, name, children }: { kind: string; name: string; ch
   );
 }
 
-/** Returns the name that users gave the thing. */
+/** Returns the name that users gave the object. */
 export function labelOf(kind: string, name: string): string {
   return (kind === "disk" ? store.tables.label.get(name)?.text : undefined) ?? name;
 }
@@ -63,7 +63,7 @@ interface ListProps<Row> {
   readonly none: string;
 }
 
-/** Shows a table of the first things. */
+/** Shows a table of the first rows. */
 export function List<Row>({ id, title, rows, columns, none }: ListProps<Row>) {
   const [shown, setShown] = useState(SHOWN);
   return (
@@ -111,7 +111,7 @@ export function List<Row>({ id, title, rows, columns, none }: ListProps<Row>) {
 
 type Named<Kind extends keyof Rows> = readonly (readonly [string, Rows[Kind]])[];
 
-/** Sorts things with trouble first, then by name. */
+/** Sorts rows with trouble first, then by name. */
 export function inOrder<Kind extends keyof Rows>(
   table: ReadonlyMap<string, Rows[Kind]>,
   matches: (name: string, row: Rows[Kind]) => boolean = () => true,

@@ -134,7 +134,7 @@ export interface ActionAnswer {
   readonly againAfterMs?: number;
 }
 
-/** Reasons for a thing's state. */
+/** Reasons for an object's state. */
 export interface WhyAnswer {
   readonly summary: string;
   readonly causes: readonly {
@@ -148,7 +148,7 @@ export interface WhyAnswer {
   }[];
 }
 
-/** An event in a thing's history. */
+/** An event in an object's history. */
 export interface TimelineEntry {
   readonly timeMs: number;
   readonly who: string;
