@@ -1,5 +1,5 @@
 import { type Identity, TimeoutError } from "@diskmesh/domain";
-import type { Guest, Share } from "./room.js";
+import type { CallGroup, CountedCall } from "./admission.js";
 
 /** Facts about a call for its handler. */
 export interface CallContext {
@@ -21,7 +21,7 @@ export interface CallContext {
   readonly contextId?: string | undefined;
 }
 
-export interface ActiveCallOptions extends Pick<Guest, "share" | "peer"> {
+export interface ActiveCallOptions extends Pick<CountedCall, "group" | "peer"> {
   readonly identity: Identity;
   readonly requestId: string;
   readonly traceId: string | undefined;
@@ -32,12 +32,12 @@ export interface ActiveCallOptions extends Pick<Guest, "share" | "peer"> {
 }
 
 /** A call between its admission and the end of its handler, which may be after the answer was sent. */
-export class ActiveCall implements CallContext, Guest {
+export class ActiveCall implements CallContext, CountedCall {
   readonly identity: Identity;
   readonly requestId: string;
   readonly traceId: string | undefined;
   readonly deadlineAtMs: number;
-  readonly share: Share;
+  readonly group: CallGroup;
   readonly peer: string | undefined;
   idleSinceMs: number | undefined;
   /** Decoded request. Undefined before decoding, and always for a stream of requests. */
@@ -54,7 +54,7 @@ export class ActiveCall implements CallContext, Guest {
     this.requestId = options.requestId;
     this.traceId = options.traceId;
     this.deadlineAtMs = options.deadlineAtMs;
-    this.share = options.share;
+    this.group = options.group;
     this.peer = options.peer;
     this.idleSinceMs = options.streams ? performance.now() : undefined;
     this.#sendFailure = options.sendFailure;

@@ -15,12 +15,12 @@ import {
 } from "@diskmesh/domain";
 import { type Metadata, status } from "@grpc/grpc-js";
 import { context } from "@opentelemetry/api";
+import { Admission, type CallGroup } from "../call/admission.js";
 import { ActiveCall } from "../call/call-context.js";
 import { streamOfCall } from "../call/grpc-js-internals.js";
 import type { RpcServerLimits } from "../call/limits.js";
 import { type Caller, callerOfStream } from "../call/peer-identity.js";
 import { REQUEST_ID_HEADER, RequestIds } from "../call/request-id.js";
-import { Room, type Share } from "../call/room.js";
 import { endCall, startServerSpan, type TracedCall, traceIdOf } from "../call/tracing.js";
 import { passingCause } from "../errors/passing-causes.js";
 import { type GrpcStatus, statusOfError } from "../errors/status-of-error.js";
@@ -96,13 +96,13 @@ const BOUNDED_ROLES: ReadonlySet<Role> = new Set([...OPERATOR_ROLES, "disk-agent
 const READS = /\/(?:Get|List|Watch|Explain)(?:[A-Z]\w*)?$/;
 
 /** Returns the group of a call. Calls of a registry to agents are orders; unary calls of agents are reports. */
-function shareOf({ role }: Identity, method: GatedMethod): Share {
+function groupOf({ role }: Identity, method: GatedMethod): CallGroup {
   if (role === "disk-registry") return "orders";
   if (role === "disk-agent" && !method.streams) return "reports";
   return isOperator(role) && READS.test(method.path) ? "operator reads" : "others";
 }
 
-function limitName(method: GatedMethod, full: "peer" | "room") {
+function limitName(method: GatedMethod, full: "peer" | "server") {
   if (method.streams) return full === "peer" ? "maxStreamsPerPeer" : "maxConcurrentStreams";
   return full === "peer" ? "maxCallsPerPeer" : "maxConcurrentCalls";
 }
@@ -111,8 +111,8 @@ function limitName(method: GatedMethod, full: "peer" | "room") {
 export class CallGate {
   #draining = false;
   readonly #active = new Map<ActiveCall, GatedMethod>();
-  readonly #calls: Room<ActiveCall>;
-  readonly #streams: Room<ActiveCall>;
+  readonly #calls: Admission<ActiveCall>;
+  readonly #streams: Admission<ActiveCall>;
   readonly #requestIds = new RequestIds();
   #onEmpty: (() => void) | undefined;
 
@@ -123,12 +123,12 @@ export class CallGate {
   ) {
     const { maxConcurrentCalls, maxCallsPerPeer, maxConcurrentStreams, maxStreamsPerPeer } = limits;
     const tenthOf = (capacity: number) => Math.floor(capacity / 10);
-    this.#calls = new Room({
+    this.#calls = new Admission({
       capacity: maxConcurrentCalls,
       reserve: tenthOf(maxConcurrentCalls),
       perPeer: maxCallsPerPeer,
     });
-    this.#streams = new Room({
+    this.#streams = new Admission({
       capacity: maxConcurrentStreams,
       reserve: Math.min(RESERVED_STREAMS, tenthOf(maxConcurrentStreams)),
       perPeer: maxStreamsPerPeer,
@@ -174,7 +174,7 @@ export class CallGate {
         traceId: traceIdOf(traced),
         deadlineAtMs,
         streams: method.streams,
-        share: shareOf(caller.identity, method),
+        group: groupOf(caller.identity, method),
         peer: BOUNDED_ROLES.has(caller.identity.role) ? caller.name : undefined,
         sendFailure,
       });

@@ -4,7 +4,7 @@ import { formatIdentity, type Identity, InvalidStateError, messageOf, transportW
 import { type CurrentTls, identityOfAlternativeNames } from "@diskmesh/tls";
 import type { RpcServerLimits } from "../call/limits.js";
 import { type Caller, identify } from "../call/peer-identity.js";
-import { type ConnectionLimits, ConnectionRoom } from "./connection-room.js";
+import { type ConnectionLimits, ConnectionQuota } from "./connection-quota.js";
 
 export interface ListenAddress {
   readonly host: string;
@@ -37,18 +37,18 @@ export interface SecureListenerOptions {
 interface Handshake {
   readonly address: string;
   readonly endpoints: string;
-  /** Value of `#looks` when the handshake began. */
-  readonly look: number;
+  /** Value of `#sweeps` when the handshake began. */
+  readonly sweep: number;
 }
 
-const LOOK_INTERVAL_MS = 500;
+const SWEEP_INTERVAL_MS = 500;
 /**
- * Age, in sweeps (`#looks`), from which a handshake may be closed to begin a waiting one. A handshake between
+ * Age, in sweeps (`#sweeps`), from which a handshake may be closed to begin a waiting one. A handshake between
  * cooperating peers takes milliseconds.
  */
-const MIN_HANGING_LOOKS = 10;
+const MIN_HANGING_SWEEPS = 10;
 /** Maximum number of handshakes closed per sweep for waiting ones, because all may be genuine and merely slow. */
-const MAX_CUT_PER_LOOK = 50;
+const MAX_CLOSED_PER_SWEEP = 50;
 
 /**
  * Accepts TLS connections, and passes on only those with a certificate of our authority that names an identity. HTTP/2
@@ -58,7 +58,7 @@ const MAX_CUT_PER_LOOK = 50;
 export class SecureListener {
   readonly #acceptor: Server;
   readonly #tls: TlsServer;
-  readonly #room: ConnectionRoom;
+  readonly #quota: ConnectionQuota;
   /** Waiting sockets by address; the next address is first. */
   readonly #waiting = new Map<string, Set<Socket>>();
   /** Handshakes under way, oldest first. */
@@ -70,18 +70,18 @@ export class SecureListener {
    * Number of sweeps so far. Timeouts count sweeps instead of milliseconds, so that stalls of the event loop do not
    * count.
    */
-  #looks = 0;
+  #sweeps = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: SecureListenerOptions) {
     const { ca, cert, key } = options.tls.material;
-    this.#room = new ConnectionRoom(options.limits);
+    this.#quota = new ConnectionQuota(options.limits);
     // `rejectUnauthorized` is false, because `#admit` refuses certificates of other authorities and logs their names.
     const asked = { requestCert: true, rejectUnauthorized: false, ALPNProtocols: ["h2"] };
     this.#tls = createTlsServer({ ca, cert, key, ...asked });
     this.#tls.on("secureConnection", (socket) => this.#admit(socket));
     this.#tls.on("tlsClientError", (error, socket) => this.#handshakeFailed(error, socket));
-    options.tls.onChange(() => this.#takeUp());
+    options.tls.onChange(() => this.#reloadTls());
     // Waiting connections are paused; their data stays in the kernel.
     this.#acceptor = createServer({ pauseOnConnect: true }, (socket) => this.#accept(socket));
   }
@@ -114,7 +114,7 @@ export class SecureListener {
       return;
     }
     const shortage = this.options.shortage();
-    const limit = shortage === undefined ? this.#room.enter(address) : undefined;
+    const limit = shortage === undefined ? this.#quota.enter(address) : undefined;
     const why = shortage ?? (limit && `rpc.${limit}`);
     if (why !== undefined) {
       this.#refuse(socket, address, why);
@@ -122,20 +122,20 @@ export class SecureListener {
     }
     socket.once("close", () => {
       this.#leaveLine(address, socket);
-      this.#room.leave(address);
+      this.#quota.leave(address);
       this.#handshakeEnded(socket);
     });
-    if (this.#waiting.has(address) || this.#room.handshakeLimit(address) !== undefined) {
+    if (this.#waiting.has(address) || this.#quota.handshakeLimit(address) !== undefined) {
       const line = this.#waiting.get(address) ?? new Set();
       this.#waiting.set(address, line.add(socket));
     } else this.#begin(address, socket);
-    this.#timer ??= setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
+    this.#timer ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
   }
 
   #begin(address: string, socket: Socket): void {
     const endpoints = endpointsOf(socket);
-    this.#room.handshakeBegins(address);
-    this.#handshakes.set(socket, { address, endpoints, look: this.#looks });
+    this.#quota.handshakeBegins(address);
+    this.#handshakes.set(socket, { address, endpoints, sweep: this.#sweeps });
     this.#byEndpoints.set(endpoints, socket);
     this.#tls.emit("connection", socket);
   }
@@ -147,7 +147,7 @@ export class SecureListener {
 
   #beginWaiting(): void {
     for (const [address, line] of this.#waiting) {
-      const limit = this.#room.handshakeLimit(address);
+      const limit = this.#quota.handshakeLimit(address);
       if (limit === "maxHandshakes") return;
       const [socket] = line;
       if (limit !== undefined || socket === undefined) continue;
@@ -162,10 +162,10 @@ export class SecureListener {
   /** Closes hanging handshakes, as many as there are waiting connections. */
   #cutForWaiting(): void {
     const inLine = [...this.#waiting.values()].reduce((sum, line) => sum + line.size, 0);
-    let waiting = Math.min(MAX_CUT_PER_LOOK, inLine);
-    for (const [socket, { address, look }] of this.#handshakes) {
-      if (waiting === 0 || this.#looks - look < MIN_HANGING_LOOKS) return;
-      const limit = this.#room.handshakeLimit(address);
+    let waiting = Math.min(MAX_CLOSED_PER_SWEEP, inLine);
+    for (const [socket, { address, sweep }] of this.#handshakes) {
+      if (waiting === 0 || this.#sweeps - sweep < MIN_HANGING_SWEEPS) return;
+      const limit = this.#quota.handshakeLimit(address);
       if (limit === undefined || (limit === "maxHandshakesPerAddress" && !this.#waiting.has(address))) continue;
       waiting -= 1;
       this.#refuse(socket, address, `rpc.${limit}`);
@@ -178,7 +178,7 @@ export class SecureListener {
   }
 
   /** Applies changed TLS files to later handshakes. Open connections stay unless their peer is revoked. */
-  #takeUp(): void {
+  #reloadTls(): void {
     const { ca, cert, key } = this.options.tls.material;
     this.#tls.setSecureContext({ ca, cert, key });
     for (const [socket, caller] of this.#admitted) this.#refuseRevoked(socket, caller);
@@ -236,16 +236,16 @@ export class SecureListener {
     if (!handshake) return;
     this.#handshakes.delete(socket);
     if (this.#byEndpoints.get(handshake.endpoints) === socket) this.#byEndpoints.delete(handshake.endpoints);
-    this.#room.handshakeEnded(handshake.address);
+    this.#quota.handshakeEnded(handshake.address);
     if (this.#waiting.size > 0) this.#beginWaiting();
   }
 
   /** Closes handshakes that exceed the timeout, even when their peers send a byte from time to time. */
-  #look(): void {
-    this.#looks += 1;
-    const allowed = Math.ceil(this.options.limits.handshakeTimeoutMs / LOOK_INTERVAL_MS);
-    for (const [socket, { address, look }] of this.#handshakes) {
-      if (this.#looks - look <= allowed) break;
+  #sweep(): void {
+    this.#sweeps += 1;
+    const allowed = Math.ceil(this.options.limits.handshakeTimeoutMs / SWEEP_INTERVAL_MS);
+    for (const [socket, { address, sweep }] of this.#handshakes) {
+      if (this.#sweeps - sweep <= allowed) break;
       this.#refuse(socket, address, "rpc.handshakeTimeoutMs");
     }
     this.#cutForWaiting();

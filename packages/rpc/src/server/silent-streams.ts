@@ -1,7 +1,7 @@
 import { constants, type ServerHttp2Stream } from "node:http2";
 import { status } from "@grpc/grpc-js";
 
-const LOOK_INTERVAL_MS = 500;
+const SWEEP_INTERVAL_MS = 500;
 
 export interface SilenceLimits {
   readonly firstMessageTimeoutMs: number;
@@ -10,26 +10,26 @@ export interface SilenceLimits {
 
 /**
  * Open streams whose first message is incomplete. No call limit counts them yet, but each uses memory. Timeouts count
- * sweeps (`#looks`), so that stalls of the event loop do not count.
+ * sweeps (`#sweeps`), so that stalls of the event loop do not count.
  */
 export class SilentStreams {
   /** Streams in the order in which they were opened. */
   readonly #streams = new Map<ServerHttp2Stream, Opened>();
   readonly #countByPeer = new Map<string, number>();
-  readonly #looksAllowed: number;
-  #looks = 0;
+  readonly #sweepsAllowed: number;
+  #sweeps = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly limits: SilenceLimits) {
-    this.#looksAllowed = Math.ceil(limits.firstMessageTimeoutMs / LOOK_INTERVAL_MS) + 1;
+    this.#sweepsAllowed = Math.ceil(limits.firstMessageTimeoutMs / SWEEP_INTERVAL_MS) + 1;
   }
 
   opened(stream: ServerHttp2Stream, peer: string): void {
     const count = this.#countByPeer.get(peer) ?? 0;
     this.#countByPeer.set(peer, count + 1);
     if (count >= this.limits.maxSilentStreamsPerPeer) this.#makeRoom(peer);
-    this.#streams.set(stream, { peer, look: this.#looks });
-    this.#timer ??= setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
+    this.#streams.set(stream, { peer, sweep: this.#sweeps });
+    this.#timer ??= setInterval(() => this.#sweep(), SWEEP_INTERVAL_MS).unref();
   }
 
   /** Forgets a stream whose first message has arrived. */
@@ -48,7 +48,7 @@ export class SilentStreams {
    */
   #makeRoom(peer: string): void {
     for (const [stream, opened] of this.#streams) {
-      if (opened.look === this.#looks) return;
+      if (opened.sweep === this.#sweeps) return;
       if (opened.peer !== peer) continue;
       this.heard(stream);
       refuse(stream, status.RESOURCE_EXHAUSTED, "too many calls without a message: rpc.maxSilentStreamsPerPeer");
@@ -56,10 +56,10 @@ export class SilentStreams {
     }
   }
 
-  #look(): void {
-    this.#looks += 1;
-    for (const [stream, { look }] of this.#streams) {
-      const overdue = this.#looks - look > this.#looksAllowed;
+  #sweep(): void {
+    this.#sweeps += 1;
+    for (const [stream, { sweep }] of this.#streams) {
+      const overdue = this.#sweeps - sweep > this.#sweepsAllowed;
       if (!overdue && !stream.destroyed) continue;
       this.heard(stream);
       if (overdue) refuse(stream, status.DEADLINE_EXCEEDED, "no whole message came in time: rpc.firstMessageTimeoutMs");
@@ -72,8 +72,8 @@ export class SilentStreams {
 
 interface Opened {
   readonly peer: string;
-  /** Value of `#looks` when the stream was opened. */
-  readonly look: number;
+  /** Value of `#sweeps` when the stream was opened. */
+  readonly sweep: number;
 }
 
 /**

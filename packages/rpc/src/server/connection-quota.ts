@@ -6,7 +6,7 @@ export type ConnectionLimits = Pick<
 >;
 
 /** Limits of connections and concurrent TLS handshakes, in total and per address. */
-export class ConnectionRoom {
+export class ConnectionQuota {
   readonly #connections = new CountByAddress();
   readonly #handshakes = new CountByAddress();
 

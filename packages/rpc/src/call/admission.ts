@@ -2,9 +2,9 @@
  * Groups of calls. Each group but "others" has reserved places that a flood of other calls cannot take: orders of a
  * registry to agents, reports of agents to a registry, and reads by operators.
  */
-export type Share = "orders" | "reports" | "operator reads" | "others";
+export type CallGroup = "orders" | "reports" | "operator reads" | "others";
 
-export interface RoomLimits {
+export interface AdmissionLimits {
   readonly capacity: number;
   /** Places reserved for each group but "others". */
   readonly reserve: number;
@@ -12,8 +12,8 @@ export interface RoomLimits {
   readonly perPeer: number;
 }
 
-export interface Guest {
-  readonly share: Share;
+export interface CountedCall {
+  readonly group: CallGroup;
   /** Calling peer; undefined for a service without a limit of its own, such as the director. */
   readonly peer: string | undefined;
   /**
@@ -25,74 +25,76 @@ export interface Guest {
 /**
  * Result of an admission. The caller must end `evicted`, whose place the new call took. `full` names the reached limit.
  */
-export type Entry<Call extends Guest> = { readonly evicted: Call | undefined } | { readonly full: "peer" | "room" };
+export type Entry<Call extends CountedCall> =
+  | { readonly evicted: Call | undefined }
+  | { readonly full: "peer" | "server" };
 
 const RESERVED = ["orders", "reports", "operator reads"] as const;
 
 /** Admission control: decides which calls are served concurrently. */
-export class Room<Call extends Guest> {
-  readonly #guests = new Set<Call>();
-  readonly #byShare: Record<Share, number> = { orders: 0, reports: 0, "operator reads": 0, others: 0 };
+export class Admission<Call extends CountedCall> {
+  readonly #admitted = new Set<Call>();
+  readonly #byGroup: Record<CallGroup, number> = { orders: 0, reports: 0, "operator reads": 0, others: 0 };
   readonly #byPeer = new Map<string, number>();
 
-  constructor(private readonly limits: RoomLimits) {}
+  constructor(private readonly limits: AdmissionLimits) {}
 
   get size(): number {
-    return this.#guests.size;
+    return this.#admitted.size;
   }
 
   /** Admits a call, if necessary by evicting the longest idle stream that has been idle since before `idleBeforeMs`. */
   enter(call: Call, idleBeforeMs: number): Entry<Call> {
-    const { share, peer } = call;
+    const { group, peer } = call;
     let evicted: Call | undefined;
     if (peer !== undefined && (this.#byPeer.get(peer) ?? 0) >= this.limits.perPeer) {
-      evicted = this.#longestIdle(idleBeforeMs, (guest) => guest.peer === peer);
+      evicted = this.#longestIdle(idleBeforeMs, (admitted) => admitted.peer === peer);
       if (!evicted) return { full: "peer" };
-    } else if (!this.#hasPlaceFor(share)) {
-      evicted = this.#longestIdle(idleBeforeMs, (guest) => this.#isInCommonPlace(guest));
-      if (!evicted) return { full: "room" };
+    } else if (!this.#hasPlaceFor(group)) {
+      evicted = this.#longestIdle(idleBeforeMs, (admitted) => this.#isInCommonPlace(admitted));
+      if (!evicted) return { full: "server" };
     }
     if (evicted) this.leave(evicted);
-    this.#guests.add(call);
-    this.#byShare[share] += 1;
+    this.#admitted.add(call);
+    this.#byGroup[group] += 1;
     if (peer !== undefined) this.#byPeer.set(peer, (this.#byPeer.get(peer) ?? 0) + 1);
     return { evicted };
   }
 
   leave(call: Call): void {
-    if (!this.#guests.delete(call)) return;
-    this.#byShare[call.share] -= 1;
+    if (!this.#admitted.delete(call)) return;
+    this.#byGroup[call.group] -= 1;
     if (call.peer === undefined) return;
     const left = (this.#byPeer.get(call.peer) ?? 1) - 1;
     if (left > 0) this.#byPeer.set(call.peer, left);
     else this.#byPeer.delete(call.peer);
   }
 
-  #hasPlaceFor(share: Share): boolean {
+  #hasPlaceFor(group: CallGroup): boolean {
     const { capacity, reserve } = this.limits;
-    if (this.#byShare[share] < reserveOf(share, reserve)) return true;
-    let inCommon = this.#byShare.others;
-    for (const each of RESERVED) inCommon += Math.max(0, this.#byShare[each] - reserve);
+    if (this.#byGroup[group] < reserveOf(group, reserve)) return true;
+    let inCommon = this.#byGroup.others;
+    for (const each of RESERVED) inCommon += Math.max(0, this.#byGroup[each] - reserve);
     return inCommon < capacity - RESERVED.length * reserve;
   }
 
-  #isInCommonPlace({ share }: Call): boolean {
-    return this.#byShare[share] > reserveOf(share, this.limits.reserve);
+  #isInCommonPlace({ group }: Call): boolean {
+    return this.#byGroup[group] > reserveOf(group, this.limits.reserve);
   }
 
-  #longestIdle(idleBeforeMs: number, among: (guest: Call) => boolean): Call | undefined {
+  #longestIdle(idleBeforeMs: number, among: (admitted: Call) => boolean): Call | undefined {
     if (idleBeforeMs === Number.NEGATIVE_INFINITY) return undefined;
     let longest: Call | undefined;
     let sinceMs = idleBeforeMs;
-    for (const guest of this.#guests)
-      if (guest.idleSinceMs !== undefined && guest.idleSinceMs <= sinceMs && among(guest)) {
-        longest = guest;
-        sinceMs = guest.idleSinceMs;
+    for (const admitted of this.#admitted)
+      if (admitted.idleSinceMs !== undefined && admitted.idleSinceMs <= sinceMs && among(admitted)) {
+        longest = admitted;
+        sinceMs = admitted.idleSinceMs;
       }
     return longest;
   }
 }
 
-function reserveOf(share: Share, reserve: number): number {
-  return share === "others" ? 0 : reserve;
+function reserveOf(group: CallGroup, reserve: number): number {
+  return group === "others" ? 0 : reserve;
 }
