@@ -62,7 +62,7 @@ export async function startDirector(
     },
     needs: ["nats", "dispatcher"],
     // Registered last and so stopped first, because requests under way need all other parts.
-    openFaces: async () => {
+    openApis: async () => {
       for (const server of httpServers) await lifecycle.use("HTTPS server", server).listen();
       for (const server of boshRegistries) await lifecycle.use("bosh-registry", server).listen();
     },

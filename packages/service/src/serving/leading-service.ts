@@ -26,7 +26,7 @@ export interface LeadingService<Context> {
   /** Waits until this process may lead, then builds the context that serves at `address`. */
   readonly lead: (scope: Lifecycle, waiting: Waiting, address: string, readiness: Readiness) => Promise<Term<Context>>;
   /** Opens APIs besides gRPC before this process leads or stands by. Resources added here are stopped first. */
-  readonly openFaces?: () => Promise<void>;
+  readonly openApis?: () => Promise<void>;
   /** Called for every refused connection, in addition to the log. */
   readonly onRefused?: (refused: RefusedConnection) => void;
   /** Dependencies of a leader besides its lease and database. */
@@ -40,7 +40,7 @@ export async function startLeadingService<Context>(
   lifecycle: Lifecycle,
   config: LeadingServiceConfig,
   log: Logger,
-  { service, databaseName, addServices, lead, openFaces, onRefused, needs = [], rpcLimits }: LeadingService<Context>,
+  { service, databaseName, addServices, lead, openApis, onRefused, needs = [], rpcLimits }: LeadingService<Context>,
 ): Promise<void> {
   const readiness = new Readiness({ needs: ["certificate", "leader", "database", ...needs], log });
   // A process whose clients reject its certificate must not lead. It fails, which releases the lease for another
@@ -73,6 +73,6 @@ export async function startLeadingService<Context>(
   lifecycle.use("leadership", leadership);
   // Added last and therefore stopped first, so that running calls end while their dependencies still run.
   lifecycle.use("running calls", () => server.drain());
-  await openFaces?.();
+  await openApis?.();
   await leadership.start();
 }
