@@ -36,7 +36,7 @@ describe("certificates that change while connections are open", () => {
   /** Resolves once all users of the files have reloaded them. */
   async function takenUp(name: string): Promise<void> {
     const tls = CurrentTls.open(files(name));
-    WatchedFiles.lookAtAll();
+    WatchedFiles.readAll();
     const said = () =>
       [files(name).certFile, files(name).caFile, revokedFile].map((file) => readFileSync(file, "utf8"));
     await eventually(async () => {

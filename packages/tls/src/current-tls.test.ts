@@ -62,7 +62,7 @@ describe("CurrentTls", () => {
     let changes = 0;
     tls.onChange(() => changes++);
     writeFileSync(join(folder, "tls.key"), second.keyPem);
-    WatchedFiles.lookAtAll();
+    WatchedFiles.readAll();
     await until(() => lines.length > 0);
     expect(lines[0]).to.match(
       /^TLS file change rejected, previous files stay in use: tls\.keyFile .*tls\.key is not the key /,
@@ -133,7 +133,7 @@ describe("CurrentTls", () => {
     other.onChange(() => heard.push("other"));
     one.close();
     writeFileSync(join(folder, "revoked"), `${serialNumber}\n`);
-    WatchedFiles.lookAtAll();
+    WatchedFiles.readAll();
     await until(() => other.isRevoked(serialNumber.toLowerCase()));
     expect(heard).to.deep.equal(["other"]);
     expect(other.isTrusted(new X509Certificate(made.certPem))).to.equal(false);

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
+import { reloadTls } from "./reload-tls.js";
 import { normalSerial, parseRevoked } from "./revoked.js";
-import { takeUp } from "./take-up.js";
 import { certificatesIn, readTlsFiles, type TlsFiles, type TlsMaterial } from "./tls-files.js";
 import { type Found, WatchedFiles } from "./watched-files.js";
 
@@ -92,7 +92,7 @@ class TlsReader {
     this.#watched = new WatchedFiles({
       files: { ca: caFile, cert: certFile, key: keyFile, revoked: revokedFile },
       inUse: () => this.material,
-      onOther: (found) => this.#takeUp(found),
+      onChanged: (found) => this.#reload(found),
     });
   }
 
@@ -106,9 +106,9 @@ class TlsReader {
     return revokedFile === undefined ? new Set() : parseRevoked(this.material.revoked, revokedFile);
   }
 
-  #takeUp(found: Found<keyof TlsMaterial>): void {
-    const { material, changes, problems } = takeUp(this.material, found, this.files, Date.now(), this.section);
-    this.#watched.tell(this.log, problems.join("; "));
+  #reload(found: Found<keyof TlsMaterial>): void {
+    const { material, changes, problems } = reloadTls(this.material, found, this.files, Date.now(), this.section);
+    this.#watched.logProblem(this.log, problems.join("; "));
     if (changes.length === 0) return;
     this.material = material;
     this.revoked = this.#parseRevoked();

@@ -3,12 +3,12 @@ import type { Logger } from "@diskmesh/domain";
 import { cannotRead } from "./tls-files.js";
 
 /** Files are polled, because a file system watch misses changes behind mounts and links. */
-const LOOK_INTERVAL_MS = 1_000;
+const READ_INTERVAL_MS = 1_000;
 /**
  * Delay of the second read. A file may be half written at the first read; equal content in two reads is taken as
  * complete.
  */
-const LOOK_AGAIN_MS = 200;
+const CONFIRM_DELAY_MS = 200;
 
 /** Contents of files. */
 export type Contents<Name extends string> = { readonly [Each in Name]: Buffer };
@@ -24,65 +24,65 @@ export interface FileWatch<Name extends string> {
    * Called when the files twice read the same and differ from the content in use. The files are not read again before
    * the promise resolves.
    */
-  readonly onOther: (found: Found<Name>) => void | Promise<void>;
+  readonly onChanged: (found: Found<Name>) => void | Promise<void>;
 }
 
 /** Functions that make each open watch read its files now. */
-const looks = new Set<() => void>();
+const watches = new Set<() => void>();
 
 /** A set of files that belong together, read every second. */
 export class WatchedFiles<Name extends string> {
   #pending: Found<Name> | undefined;
-  #told = "";
-  #isLooking = false;
+  #lastProblem = "";
+  #isReading = false;
   #isClosed = false;
   #timer: NodeJS.Timeout | undefined;
-  readonly #lookNow = (): void => {
-    this.#told = "";
-    this.#lookIn(0);
+  readonly #readNow = (): void => {
+    this.#lastProblem = "";
+    this.#readIn(0);
   };
 
   constructor(private readonly watch: FileWatch<Name>) {
-    looks.add(this.#lookNow);
-    this.#lookIn(LOOK_INTERVAL_MS);
+    watches.add(this.#readNow);
+    this.#readIn(READ_INTERVAL_MS);
   }
 
   /** Reads all watched files now, and logs their problems again. */
-  static lookAtAll(): void {
-    for (const look of looks) look();
+  static readAll(): void {
+    for (const readNow of watches) readNow();
   }
 
   /** Logs a problem of the files unless it was the last one logged. An empty text means no problem. */
-  tell(log: Logger | undefined, problem: string): void {
-    if (problem !== "" && problem !== this.#told)
+  logProblem(log: Logger | undefined, problem: string): void {
+    if (problem !== "" && problem !== this.#lastProblem)
       log?.error({ alert: "tls_files" }, `TLS file change rejected, previous files stay in use: ${problem}`);
-    this.#told = problem;
+    this.#lastProblem = problem;
   }
 
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#timer);
-    looks.delete(this.#lookNow);
+    watches.delete(this.#readNow);
   }
 
-  #lookIn(delayMs: number): void {
+  #readIn(delayMs: number): void {
     clearTimeout(this.#timer);
-    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#look(), delayMs).unref();
+    if (!this.#isClosed) this.#timer = setTimeout(() => void this.#read(), delayMs).unref();
   }
 
-  async #look(): Promise<void> {
+  async #read(): Promise<void> {
     // Skips this read while the previous one still waits for the file system.
-    if (this.#isLooking) return;
-    this.#isLooking = true;
-    const { files, inUse, onOther } = this.watch;
+    if (this.#isReading) return;
+    this.#isReading = true;
+    const { files, inUse, onChanged } = this.watch;
     const found = await readFiles(files, inUse());
     const isSettled = this.#pending !== undefined && isSame(this.#pending, found);
-    const isNews = !isSame(inUse(), found);
-    this.#pending = isNews ? found : undefined;
-    if (!isNews) this.#told = "";
-    else if (isSettled && !this.#isClosed) await onOther(found);
-    this.#isLooking = false;
-    this.#lookIn(isNews && !isSettled ? LOOK_AGAIN_MS : LOOK_INTERVAL_MS);
+    const isChanged = !isSame(inUse(), found);
+    this.#pending = isChanged ? found : undefined;
+    if (!isChanged) this.#lastProblem = "";
+    else if (isSettled && !this.#isClosed) await onChanged(found);
+    this.#isReading = false;
+    this.#readIn(isChanged && !isSettled ? CONFIRM_DELAY_MS : READ_INTERVAL_MS);
   }
 }
 

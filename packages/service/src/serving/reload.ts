@@ -23,7 +23,7 @@ export class Reload {
 
   /** A wrong config changes nothing. Changed keys that need a restart are logged. */
   run(): void {
-    WatchedFiles.lookAtAll();
+    WatchedFiles.readAll();
     let config: ServiceConfig;
     let warnings: readonly string[];
     try {

@@ -49,7 +49,7 @@ describe("TLS files named in an address of MongoDB", function () {
       .and.contain("its next start uses the new files")
       .and.not.contain(proxy.files.ca);
     await proxy.renew();
-    WatchedFiles.lookAtAll();
+    WatchedFiles.readAll();
     await new Promise(setImmediate);
     expect([reasons.length, errors]).to.deep.equal([1, []]);
     watched.close();

@@ -20,7 +20,7 @@ export async function watchTlsFiles(
   const watched = new WatchedFiles<TlsOption>({
     files,
     inUse: () => inUse,
-    onOther: async (found) => {
+    onChanged: async (found) => {
       try {
         const changed = changedOptions(inUse, checkTlsFiles(found, options));
         const server = await connectToMongo(url);
@@ -28,7 +28,7 @@ export async function watchTlsFiles(
         watched.close();
         onChanged(mustEnd(changed.map((option) => `${option} ${files[option]}`)));
       } catch (error) {
-        watched.tell(log, `the TLS files that the address of MongoDB names have changed: ${messageOf(error)}`);
+        watched.logProblem(log, `the TLS files that the address of MongoDB names have changed: ${messageOf(error)}`);
       }
     },
   });

@@ -5,7 +5,7 @@ import { parseRevoked } from "./revoked.js";
 import { checkAuthorities, checkNotEnded, checkPair, type TlsFiles, type TlsMaterial } from "./tls-files.js";
 import type { Found } from "./watched-files.js";
 
-export interface TakenUp {
+export interface ReloadedTls {
   /** Content to use from now on. */
   readonly material: TlsMaterial;
   /** Descriptions of the parts that changed. */
@@ -19,24 +19,28 @@ export interface TakenUp {
  * an invalid part keeps its former content and does not hold up the others. `section` is the config section to name in
  * errors.
  */
-export function takeUp(
+export function reloadTls(
   current: TlsMaterial,
   found: Found<keyof TlsMaterial>,
   files: TlsFiles,
   nowMs: number,
   section = "tls",
-): TakenUp {
+): ReloadedTls {
   const changes: string[] = [];
   const problems: string[] = [];
   let material = current;
-  const part = (names: readonly (keyof TlsMaterial)[], said: string, check: (next: TlsMaterial) => void): void => {
+  const part = (
+    names: readonly (keyof TlsMaterial)[],
+    description: string,
+    check: (next: TlsMaterial) => void,
+  ): void => {
     try {
       const read = names.map((name) => [name, readOf(found[name])] as const);
       if (read.every(([name, content]) => content.equals(current[name]))) return;
       const next = { ...material, ...Object.fromEntries(read) };
       check(next);
       material = next;
-      changes.push(said);
+      changes.push(description);
     } catch (error) {
       problems.push(messageOf(error));
     }

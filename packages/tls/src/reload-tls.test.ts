@@ -1,8 +1,8 @@
 import { InvalidArgumentError, type Role } from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { expect } from "chai";
+import { reloadTls } from "./reload-tls.js";
 import { normalSerial, parseRevoked } from "./revoked.js";
-import { takeUp } from "./take-up.js";
 import type { TlsMaterial } from "./tls-files.js";
 import type { Found } from "./watched-files.js";
 
@@ -31,7 +31,7 @@ describe("reloading TLS files", () => {
   });
 
   const take = (found: Partial<Found<keyof TlsMaterial>>, nowMs = Date.now()) =>
-    takeUp(current, { ...current, ...found }, FILES, nowMs);
+    reloadTls(current, { ...current, ...found }, FILES, nowMs);
 
   it("takes a certificate together with its key, and neither without the other", () => {
     const both = take(renewed);
