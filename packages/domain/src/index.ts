@@ -15,6 +15,6 @@ export * from "./redaction.js";
 export * from "./role.js";
 export * from "./sizes.js";
 export * from "./stamp.js";
-export * from "./transport-words.js";
+export * from "./transport-message.js";
 export * from "./version.js";
 export * from "./visible.js";

@@ -8,7 +8,7 @@ import {
   messageOf,
   quoted,
   silentLogger,
-  transportWords,
+  transportMessage,
   UnavailableError,
 } from "@diskmesh/domain";
 import { CurrentTls, type TlsFiles } from "@diskmesh/tls";
@@ -342,7 +342,7 @@ function parseServer(text: string): Server {
 
 /** Describes an error of the server or the library for people. */
 function whyNotConnected(error: unknown, { name, tls }: NatsOptions): string {
-  const text = transportWords(messageOf(error));
+  const text = transportMessage(messageOf(error));
   if (!/authorization violation/i.test(text)) return text;
   return `the server has no user for ${name}'s certificate ${quoted(tls.certFile)}: give a user the name that stands in it as URI:spiffe://diskmesh/<role>, and reload the server (${text})`;
 }

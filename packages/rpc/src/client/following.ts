@@ -36,7 +36,7 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const ROUND_BACKOFF = { minDelayMs: 100, maxDelayMs: 500 };
 
 /** Maximum number of addresses learned from servers, besides the configured ones. */
-const TOLD_MAX = 8;
+const LEARNED_MAX = 8;
 
 class FollowingClient {
   readonly #options: ClientOptions;
@@ -191,9 +191,9 @@ class FollowingClient {
   }
 
   #forgetTold(): void {
-    const told = [...this.#channels.keys()].filter((known) => !this.#addresses.includes(known));
-    if (told.length < TOLD_MAX) return;
-    const oldest = told.find((known) => known !== this.#current) as string;
+    const learned = [...this.#channels.keys()].filter((known) => !this.#addresses.includes(known));
+    if (learned.length < LEARNED_MAX) return;
+    const oldest = learned.find((known) => known !== this.#current) as string;
     this.#channels.get(oldest)?.close();
     this.#channels.delete(oldest);
   }

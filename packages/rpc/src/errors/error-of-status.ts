@@ -17,7 +17,7 @@ import {
   REASONS,
   ResourceExhaustedError,
   TimeoutError,
-  transportWords,
+  transportMessage,
   UnauthenticatedError,
   UnavailableError,
 } from "@diskmesh/domain";
@@ -122,8 +122,9 @@ export function errorOfStatus(failed: FailedCall): DomainError {
   const answer = answerOf(failed.metadata);
   if (answer?.errorInfo) return errorOfAnswer(failed, answer, answer.errorInfo.reason, answer.errorInfo.metadata);
   const at = { about: { method: failed.method, address: failed.address } };
-  const said = failed.code === status.UNAVAILABLE && !failed.sent ? transportWords(failed.details) : failed.details;
-  const text = `${failed.method} at ${failed.address}: ${said}`;
+  const details =
+    failed.code === status.UNAVAILABLE && !failed.sent ? transportMessage(failed.details) : failed.details;
+  const text = `${failed.method} at ${failed.address}: ${details}`;
   const known = CLASSES_BY_CODE[failed.code];
   if (known) return new known(text, at);
   // UNAVAILABLE: the connection was never established, or it broke during the call. INTERNAL, UNKNOWN and DATA_LOSS: a
@@ -156,10 +157,10 @@ function errorOfAnswer(
     return isKnown ? Object.defineProperty(error, "reason", { value: reason }) : error;
   }
   // The server itself sent the error, and states explicitly when the outcome is unknown.
-  const said = failed.code === status.UNAVAILABLE && outcome !== "unknown";
-  if (said && (leaderAddress !== undefined || reason === FENCED))
+  const isNotDone = failed.code === status.UNAVAILABLE && outcome !== "unknown";
+  if (isNotDone && (leaderAddress !== undefined || reason === FENCED))
     return new ServedElsewhereError(failed.details, details, leaderAddress ?? "", true);
-  return new UnavailableError(failed.details, { ...details, outcome: said ? "not_done" : "unknown" });
+  return new UnavailableError(failed.details, { ...details, outcome: isNotDone ? "not_done" : "unknown" });
 }
 
 function answerOf(metadata: Metadata): StatusDetails | undefined {

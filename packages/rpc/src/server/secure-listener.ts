@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from "node:tls";
-import { formatIdentity, type Identity, InvalidStateError, messageOf, transportWords } from "@diskmesh/domain";
+import { formatIdentity, type Identity, InvalidStateError, messageOf, transportMessage } from "@diskmesh/domain";
 import { type CurrentTls, identityOfAlternativeNames } from "@diskmesh/tls";
 import type { RpcServerLimits } from "../call/limits.js";
 import { type Caller, identify } from "../call/peer-identity.js";
@@ -217,14 +217,14 @@ export class SecureListener {
   #handshakeFailed(error: NodeJS.ErrnoException, socket: TLSSocket): void {
     // Other errors are not logged: either this code closed the connection and logged that, or the client disconnected.
     if (!error.code?.startsWith("ERR_SSL_")) return;
-    const reason = `the handshake failed: ${transportWords(messageOf(error))}`;
+    const reason = `the handshake failed: ${transportMessage(messageOf(error))}`;
     this.options.onRefused({ remoteAddress: socket.remoteAddress ?? "", reason, isHandshake: true });
   }
 
   #refuseCertificate(socket: TLSSocket): void {
     const claimed = identityOfAlternativeNames(socket.getPeerX509Certificate()?.subjectAltName);
     const who = claimed ? formatIdentity(claimed) : "";
-    const why = transportWords(String(socket.authorizationError));
+    const why = transportMessage(String(socket.authorizationError));
     const reason = `the certificate${who && ` of ${who}`} is refused: ${why}`;
     const remoteAddress = socket.remoteAddress ?? "";
     this.options.onRefused({ remoteAddress, reason, ...(claimed && { claimed }), isHandshake: true });

@@ -1,11 +1,11 @@
 import { expect } from "chai";
-import { transportWords } from "./transport-words.js";
+import { transportMessage } from "./transport-message.js";
 
 /** Formats an error like OpenSSL 3 in Node. */
 const openssl = (code: string, reason: string, alert: number) =>
   `801CECA6167F0000:error:${code}:SSL routines:ssl3_read_bytes:${reason}:../deps/openssl/openssl/ssl/record/rec_layer_s3.c:1605:SSL alert number ${alert}\n`;
 
-describe("transportWords", () => {
+describe("transportMessage", () => {
   for (const [said, words] of [
     [
       openssl("0A000412", "sslv3 alert bad certificate", 42),
@@ -40,11 +40,11 @@ describe("transportWords", () => {
     ],
   ] as const)
     it(`${said.trim().slice(0, 60)} has a meaning`, () => {
-      if (typeof words === "string") expect(transportWords(said)).to.equal(words);
-      else expect(transportWords(said)).to.match(words);
+      if (typeof words === "string") expect(transportMessage(said)).to.equal(words);
+      else expect(transportMessage(said)).to.match(words);
     });
 
   it("returns one line for a text of any length", () => {
-    expect(transportWords(`ECONNREFUSED ${"x\n".repeat(10_000)}`)).to.match(/^.{1,300}$/);
+    expect(transportMessage(`ECONNREFUSED ${"x\n".repeat(10_000)}`)).to.match(/^.{1,300}$/);
   });
 });

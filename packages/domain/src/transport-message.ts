@@ -40,7 +40,7 @@ const MAX_RAW_LENGTH = 120;
  * Replaces an error text of a library by its meaning, with the original text in brackets; returns unknown texts
  * unchanged.
  */
-export function transportWords(text: string): string {
+export function transportMessage(text: string): string {
   const raw = text
     .replace(/^No connection established\. Last error: /, "")
     .replace(/\.? ?Resolution note: ?.*$/s, "")
@@ -48,9 +48,9 @@ export function transportWords(text: string): string {
   const meaning = MEANINGS.find(([pattern]) => pattern.test(raw))?.[1];
   if (meaning === undefined) return raw;
   // Drops the thread, file and line that OpenSSL puts before its message.
-  const said = raw
+  const original = raw
     .replace(/[0-9A-F]+:error:[0-9A-F]+:SSL routines:[^:]*:([^:]*):.*$/s, "$1")
     .replace(/\s+/g, " ")
     .slice(0, MAX_RAW_LENGTH);
-  return `${meaning} (${said})`;
+  return `${meaning} (${original})`;
 }
