@@ -22,8 +22,12 @@ export function collectionsOf(tabletName: string, schema: Schema | undefined): I
   return (collection) => ours.has(collection);
 }
 
-export function strayWarning(tabletName: string, serverName: string, strays: readonly string[]): string {
-  const shown = strays.slice(0, SHOWN_MAX).map((table) => JSON.stringify(`${tabletName}.${table}`));
-  const more = strays.length > SHOWN_MAX ? ` and ${strays.length - SHOWN_MAX} more` : "";
+export function unknownCollectionsWarning(
+  tabletName: string,
+  serverName: string,
+  collections: readonly string[],
+): string {
+  const shown = collections.slice(0, SHOWN_MAX).map((table) => JSON.stringify(`${tabletName}.${table}`));
+  const more = collections.length > SHOWN_MAX ? ` and ${collections.length - SHOWN_MAX} more` : "";
   return `MongoDB at ${serverName} has ${shown.join(", ")}${more}, which are no tables of tablet ${tabletName} and are ignored: move them to another database`;
 }

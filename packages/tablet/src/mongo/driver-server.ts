@@ -15,6 +15,7 @@ import {
 } from "mongodb";
 import { databaseOf, newClient } from "./client.js";
 import type { IsOurs } from "./collections.js";
+import { collectionProblem, engineProblem } from "./compatibility.js";
 import {
   type DocumentChange,
   type DocumentReader,
@@ -26,7 +27,6 @@ import {
   type ViewWrite,
   type WriteResult,
 } from "./document-server.js";
-import { unfitCollection, unfitEngine } from "./fitness.js";
 import { readTlsFiles } from "./tls-files.js";
 import { checkUrlOptions } from "./url.js";
 
@@ -56,8 +56,8 @@ export async function connectToMongo(url: string, isOurs: IsOurs = () => false):
     // Checks the permission, because the driver connects without using the database.
     await server.collections("");
     await server.lookForSessions();
-    await server.refuseUnfitEngine();
-    await server.refuseUnfitCollections(isOurs);
+    await server.refuseIncompatibleEngine();
+    await server.refuseIncompatibleCollections(isOurs);
     return server;
   } catch (error) {
     await client.close().catch(() => {});
@@ -127,17 +127,17 @@ class DriverServer implements DocumentServer {
   }
 
   /** Throws InvalidStateError when the server's engine is known to be unable to store a tablet. */
-  async refuseUnfitEngine(): Promise<void> {
+  async refuseIncompatibleEngine(): Promise<void> {
     // A server that does not report its version is checked by the probe alone.
     const buildInfo = await this.#askIfAllowed("telling its version", {}, (database) =>
       database.command({ buildInfo: 1 }),
     );
-    const unfit = unfitEngine(buildInfo);
+    const unfit = engineProblem(buildInfo);
     if (unfit !== undefined) throw new InvalidStateError(`MongoDB at ${this.name} cannot hold a tablet: ${unfit}`);
   }
 
   /** Throws InvalidStateError when a collection's options or indexes would lose a tablet's writes. */
-  async refuseUnfitCollections(isOurs: IsOurs): Promise<void> {
+  async refuseIncompatibleCollections(isOurs: IsOurs): Promise<void> {
     const listed = await this.#ask("listing collections", (database) =>
       database.listCollections<CollectionInfo>({}, { nameOnly: false }).toArray(),
     );
@@ -147,7 +147,7 @@ class DriverServer implements DocumentServer {
       const indexes = await this.#askIfAllowed(`listing the indexes of ${name}`, [], (database) =>
         type === "view" || type === "timeseries" ? Promise.resolve([]) : database.collection(name).indexes(),
       );
-      const unfit = unfitCollection({ type, options: options as Fields, indexes, shardKey: shardKeys.get(name) });
+      const unfit = collectionProblem({ type, options: options as Fields, indexes, shardKey: shardKeys.get(name) });
       if (unfit === undefined) continue;
       throw new InvalidStateError(`${name} in MongoDB at ${this.name} cannot belong to a tablet: ${unfit}`);
     }

@@ -11,7 +11,7 @@ import { decodeDocument } from "./encoding.js";
 import { leftoverTest } from "./followed-state.js";
 import { pagesOf } from "./load.js";
 import type { ClaimEntry, CommitEntry, Entry, LoadEntry } from "./log.js";
-import { Patience } from "./patience.js";
+import { RetryPolicy } from "./retry-policy.js";
 
 export interface ExamineOptions {
   readonly server: DocumentServer;
@@ -28,17 +28,22 @@ const NEVER = new AbortController().signal;
 /** Reads a tablet without changing it. Rejects with UnavailableError while a process leads it. */
 export async function examineMongo(options: ExamineOptions): Promise<Examined> {
   const { server, clock } = options;
-  const patience = new Patience({ clock, signal: NEVER, serverName: server.name, giveUpAfterMs: GIVE_UP_AFTER_MS });
-  await refuseLeader(patience, options);
-  return server.readInOrder((reader) => examine(reader, patience, options));
+  const retryPolicy = new RetryPolicy({
+    clock,
+    signal: NEVER,
+    serverName: server.name,
+    giveUpAfterMs: GIVE_UP_AFTER_MS,
+  });
+  await refuseLeader(retryPolicy, options);
+  return server.readInOrder((reader) => examine(reader, retryPolicy, options));
 }
 
 /** Throws when the lease is renewed while this function watches it, because then a leader is alive. */
 async function refuseLeader(
-  patience: Patience,
+  retryPolicy: RetryPolicy,
   { server, tabletName, clock, leaseTimeMs }: ExamineOptions,
 ): Promise<void> {
-  const lease = () => patience.answerOf(() => server.get(LEASES, tabletName));
+  const lease = () => retryPolicy.answerOf(() => server.get(LEASES, tabletName));
   const before = await lease();
   if (before === undefined || before.writer === "") return;
   await sleep(clock, leaseTimeMs, NEVER);
@@ -51,12 +56,12 @@ async function refuseLeader(
 
 async function examine(
   server: DocumentReader,
-  patience: Patience,
+  retryPolicy: RetryPolicy,
   { tabletName, schema }: ExamineOptions,
 ): Promise<Examined> {
   const found = new Examination(schema);
   const entries: Entry[] = [];
-  for await (const page of pagesOf({ server, patience }, `${tabletName}.log`))
+  for await (const page of pagesOf({ server, retryPolicy }, `${tabletName}.log`))
     entries.push(...(page as unknown as Entry[]));
   const claim = entries.findLast((entry): entry is ClaimEntry => entry.kind === "claim");
   if ((claim?.format ?? 1) > STORE_FORMAT)
@@ -71,17 +76,17 @@ async function examine(
     entries.filter((each): each is LoadEntry => each.kind === "load" && each.claim <= log.checkpoint),
     firstNumber,
   );
-  for (const [table, byId] of log.told)
+  for (const [table, byId] of log.changed)
     for (const [id, document] of byId) if (document !== null) documents.add(table, id, document);
   const prefix = `${tabletName}.`;
-  for (const collection of await patience.answerOf(() => server.collections(prefix))) {
+  for (const collection of await retryPolicy.answerOf(() => server.collections(prefix))) {
     const table = collection.slice(prefix.length);
     // Collections with unknown names are ignored unless the log's sums include them.
     if (table === "log" || !(table === FORMAT_TABLE || Object.hasOwn(schema, table) || log.sums?.[table])) continue;
-    for await (const page of pagesOf({ server, patience }, collection)) {
+    for await (const page of pagesOf({ server, retryPolicy }, collection)) {
       for (const stored of page) {
         const { _id: id, _seq: seq } = stored;
-        if (log.told.get(table)?.has(id as string) || isLeftover(seq as number)) continue;
+        if (log.changed.get(table)?.has(id as string) || isLeftover(seq as number)) continue;
         const wrong = wrongNumber(stored, log.last);
         if (wrong === undefined) documents.add(table, id as string, stored);
         else found.leaveOut(table, id, wrong);
@@ -97,7 +102,7 @@ interface ReadLog {
   /** Number of the last entry; undefined when there is no log. */
   readonly last: number | undefined;
   /** Latest changes in the log that may be missing from the view, by table and id; null means deleted. */
-  readonly told: ReadonlyMap<string, ReadonlyMap<string, Fields | null>>;
+  readonly changed: ReadonlyMap<string, ReadonlyMap<string, Fields | null>>;
   /** Sums of the whole state; undefined when the log has none. */
   readonly sums: StoredSums | undefined;
 }
@@ -105,7 +110,7 @@ interface ReadLog {
 function readLog(entries: readonly Entry[], found: Examination): ReadLog {
   let checkpoint = 0;
   for (const entry of entries) if (entry.kind === "checkpoint") checkpoint = Math.max(checkpoint, entry.upTo);
-  const told = new Map<string, Map<string, Fields | null>>();
+  const changed = new Map<string, Map<string, Fields | null>>();
   let [number, sums]: [number, StoredSums | undefined] = [Math.max(checkpoint, (entries[0]?._id ?? 1) - 1), undefined];
   for (const entry of entries.filter(({ _id }) => _id > checkpoint)) {
     if (entry._id !== number + 1)
@@ -114,11 +119,11 @@ function readLog(entries: readonly Entry[], found: Examination): ReadLog {
     if (entry.kind !== "claim") sums = entry.sums;
     if (entry.kind !== "commit") continue;
     for (const { table, id, document } of (entry as CommitEntry).changes) {
-      if (!told.has(table)) told.set(table, new Map());
-      told.get(table)?.set(id, document);
+      if (!changed.has(table)) changed.set(table, new Map());
+      changed.get(table)?.set(id, document);
     }
   }
-  return { checkpoint, last: entries.at(-1)?._id, told, sums };
+  return { checkpoint, last: entries.at(-1)?._id, changed, sums };
 }
 
 /** Sorts documents by checksum into intact and damaged ones. */

@@ -33,7 +33,7 @@ export class FollowedState {
   /** Sums of the last entry, which the documents must match; undefined while only the first release has written. */
   #expected: StoredSums | undefined;
   /** Documents that log entries have set so far, which the view must not override. Kept only while the view is read. */
-  #told: Placed<true> | undefined = new Placed();
+  #inLog: Placed<true> | undefined = new Placed();
   /** Documents of the view that late writes of dead leaders left and that no log entry has replaced since. */
   readonly #leftovers = new Placed<null>();
   /** Document of the view with the highest number. */
@@ -43,7 +43,7 @@ export class FollowedState {
   /** Commit entries after the checkpoint, which may be missing from the view. */
   #unapplied: CommitEntry[] = [];
   /** Collections of the view that are no tables of this version. */
-  readonly #strays: string[] = [];
+  readonly #unknownCollections: string[] = [];
   #last: Pick<Entry, "generation" | "writer"> | undefined;
   #lastNumber: number;
   readonly #where: string;
@@ -74,7 +74,7 @@ export class FollowedState {
   }
 
   get isComplete(): boolean {
-    return this.#told === undefined;
+    return this.#inLog === undefined;
   }
 
   /**
@@ -103,22 +103,22 @@ export class FollowedState {
 
   addFromView(table: string, id: string, seq: number, stored: StoredDocument): void {
     if (seq > this.#newest.seq) this.#newest = { table, id, seq };
-    if (this.#told?.of(table).has(id)) return;
+    if (this.#inLog?.of(table).has(id)) return;
     if (this.#isLeftover(seq)) this.#leftovers.of(table).set(id, null);
     else this.#put(table, id, stored);
   }
 
   /** Records a collection of the view that was not read, because no table has its name. */
   leaveOut(table: string): void {
-    this.#strays.push(table);
+    this.#unknownCollections.push(table);
   }
 
-  get strays(): readonly string[] {
-    return this.#strays;
+  get unknownCollections(): readonly string[] {
+    return this.#unknownCollections;
   }
 
   endView(): void {
-    this.#told = undefined;
+    this.#inLog = undefined;
   }
 
   get sums(): StateSums {
@@ -132,8 +132,8 @@ export class FollowedState {
     const expected = this.#expected;
     // Without sums, the tablet is new or of the first release; an unknown collection may then be one of its tables.
     const known = expected ?? this.#sums.stored();
-    const isTold = expected !== undefined || Object.keys(known).length === 0;
-    const unknown = this.#strays.find((table) => !isTold || Object.hasOwn(known, table));
+    const areSumsKnown = expected !== undefined || Object.keys(known).length === 0;
+    const unknown = this.#unknownCollections.find((table) => !areSumsKnown || Object.hasOwn(known, table));
     if (unknown !== undefined)
       return `table ${JSON.stringify(unknown)} is none that this version knows; run the version that wrote it`;
     const difference = expected && this.#sums.differenceFrom(expected);
@@ -192,7 +192,7 @@ export class FollowedState {
   #commit(entry: CommitEntry): void {
     this.#unapplied.push(entry);
     for (const { table, id, document } of entry.changes) {
-      this.#told?.of(table).set(id, true);
+      this.#inLog?.of(table).set(id, true);
       this.#leftovers.of(table).delete(id);
       if (document === null) this.#remove(table, id);
       else this.#put(table, id, document);

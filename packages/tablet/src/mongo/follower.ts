@@ -30,8 +30,8 @@ export class Follower {
   #state: FollowedState | undefined;
   #running: Promise<void> | undefined;
   /** Number of completed reads of the log. */
-  #looks = 0;
-  #toldAtMs = Number.NEGATIVE_INFINITY;
+  #reads = 0;
+  #reportedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
@@ -87,8 +87,8 @@ export class Follower {
       },
       caughtUp: () => {
         // The read under way may have begun before this call, so a second one must end, too.
-        const wanted = this.#looks + 2;
-        return until(() => this.#looks >= wanted);
+        const wanted = this.#reads + 2;
+        return until(() => this.#reads >= wanted);
       },
     };
   }
@@ -98,11 +98,11 @@ export class Follower {
   }
 
   /** Reports a problem at most once per check interval, because every read finds it again. */
-  #tell(problem: string): void {
+  #reportProblem(problem: string): void {
     const { clock, checkIntervalMs, server, tabletName, onEdited } = this.#options;
     const nowMs = clock.monotonicMs();
-    if (nowMs < this.#toldAtMs + checkIntervalMs) return;
-    this.#toldAtMs = nowMs;
+    if (nowMs < this.#reportedAtMs + checkIntervalMs) return;
+    this.#reportedAtMs = nowMs;
     const reason = problem.replace(`; ${CURE}`, "");
     onEdited(
       `tablet ${tabletName} in MongoDB at ${server.name} was read incomplete by this standby: ${reason}; ${LEADER_MENDS}, keep the leader running until then`,
@@ -116,7 +116,7 @@ export class Follower {
     while (!signal.aborted) {
       // A read error does not invalidate a complete state.
       const isWhole = await this.#readOn().catch((error) => {
-        if (error instanceof InvalidStateError) this.#tell(error.message);
+        if (error instanceof InvalidStateError) this.#reportProblem(error.message);
         return this.#state?.isComplete === true;
       });
       if (!isWhole && !signal.aborted) this.#state = undefined;
@@ -128,9 +128,9 @@ export class Follower {
   async #readOn(): Promise<boolean> {
     if (this.#state !== undefined) {
       const isRead = await readLog(this.#options, this.#state);
-      this.#looks++;
+      this.#reads++;
       const difference = isRead ? this.#state.difference() : undefined;
-      if (difference !== undefined) this.#tell(difference);
+      if (difference !== undefined) this.#reportProblem(difference);
       return isRead;
     }
     return this.#options.server.readInOrder((server) => this.#readAll({ ...this.#options, server }));

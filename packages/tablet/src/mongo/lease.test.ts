@@ -3,7 +3,7 @@ import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
 import { Lease } from "./lease.js";
-import { Patience } from "./patience.js";
+import { RetryPolicy } from "./retry-policy.js";
 import { changed } from "./simulation/candidate.js";
 import { idealServer } from "./testing/ideal-server.js";
 
@@ -20,14 +20,14 @@ describe("Lease", () => {
   });
 
   function leaseOn(on: DocumentServer): Lease {
-    const patience = new Patience({
+    const retryPolicy = new RetryPolicy({
       clock,
       signal: new AbortController().signal,
       serverName: "test",
       giveUpAfterMs: 10_000,
     });
     const times = { leaseTimeMs: LEASE_TIME_MS, safeLeaseTimeMs: SAFE_LEASE_TIME_MS };
-    return new Lease({ server: on, tabletName: "registry", patience, clock, ...times });
+    return new Lease({ server: on, tabletName: "registry", retryPolicy, clock, ...times });
   }
 
   function take(lease: Lease, writer: string): Promise<void> {

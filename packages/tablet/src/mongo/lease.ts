@@ -3,7 +3,7 @@ import { sleep, type TabletClock } from "../clock.js";
 import { OneAtATime } from "../one-at-a-time.js";
 import { LEASES } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
-import { FOREVER_MS, type Patience } from "./patience.js";
+import { FOREVER_MS, type RetryPolicy } from "./retry-policy.js";
 
 /** Lease as stored. No two leases have the same pair of `writer` and `renewals`. */
 interface StoredLease {
@@ -17,7 +17,7 @@ interface StoredLease {
 export interface LeaseOptions {
   readonly server: DocumentServer;
   readonly tabletName: string;
-  readonly patience: Patience;
+  readonly retryPolicy: RetryPolicy;
   readonly clock: TabletClock;
   /** Time without a renewal after which another process may take the lease. */
   readonly leaseTimeMs: number;
@@ -33,7 +33,7 @@ export interface LeaseOptions {
 }
 
 /** Number of times that a candidate reads the lease per lease time. */
-const LOOKS = 10;
+const READS_PER_LEASE = 10;
 
 /** Maximum time that a stop waits for the lease to be freed. Otherwise the next leader waits until it expires. */
 export const CLEAR_TIMEOUT_MS = 2_000;
@@ -78,7 +78,7 @@ export class Lease {
         // The sleep ends exactly when the lease expires, because there is no leader from then on.
         const leftMs = seenAtMs + leaseTimeMs - clock.monotonicMs();
         this.#options.onAnswer?.(leftMs);
-        await sleep(clock, Math.max(0, Math.min(leaseTimeMs / LOOKS, leftMs)), signal);
+        await sleep(clock, Math.max(0, Math.min(leaseTimeMs / READS_PER_LEASE, leftMs)), signal);
       }
       const looked = await this.#readOrMake();
       if (looked.writer === seen.writer && looked.renewals === seen.renewals) continue;
@@ -90,9 +90,9 @@ export class Lease {
   /** Renews the lease. Throws FencedError when another process holds it. Retries until the server answers. */
   renew(): Promise<void> {
     return this.#turns.run(async () => {
-      const { clock, server, patience, tabletName, safeLeaseTimeMs } = this.#options;
+      const { clock, server, retryPolicy, tabletName, safeLeaseTimeMs } = this.#options;
       let sentAtMs = 0;
-      const renewed = await patience.answerOf(() => {
+      const renewed = await retryPolicy.answerOf(() => {
         sentAtMs = clock.monotonicMs();
         return server.update(LEASES, tabletName, { writer: this.#writer }, { set: {}, increment: "renewals" });
       }, FOREVER_MS);
@@ -105,10 +105,10 @@ export class Lease {
   /** Changes the lease's writer id to another one of this process. */
   hand(writer: string): Promise<void> {
     return this.#turns.run(async () => {
-      const { server, patience, tabletName } = this.#options;
+      const { server, retryPolicy, tabletName } = this.#options;
       const where = { writer: this.#writer };
       const change = { set: { writer }, increment: "renewals" };
-      const handed = await patience.answerOf(() => server.update(LEASES, tabletName, where, change), FOREVER_MS);
+      const handed = await retryPolicy.answerOf(() => server.update(LEASES, tabletName, where, change), FOREVER_MS);
       // An earlier attempt whose answer was lost may have succeeded.
       if (!handed && (await this.#read())?.writer !== writer) throw await this.#takenAway();
       this.#writer = writer;
@@ -119,11 +119,11 @@ export class Lease {
   clear(): Promise<void> {
     return this.#turns.run(async () => {
       if (this.#writer === undefined) return;
-      const { server, patience, tabletName } = this.#options;
+      const { server, retryPolicy, tabletName } = this.#options;
       this.#safeUntilMs = Number.NEGATIVE_INFINITY;
       const change = { set: { writer: "", address: "" }, increment: "renewals" };
       const where = { writer: this.#writer };
-      await patience.answerOf(() => server.update(LEASES, tabletName, where, change), CLEAR_TIMEOUT_MS);
+      await retryPolicy.answerOf(() => server.update(LEASES, tabletName, where, change), CLEAR_TIMEOUT_MS);
     });
   }
 
@@ -143,10 +143,10 @@ export class Lease {
   }
 
   async #takeOver(seen: StoredLease, writer: string, address: string): Promise<boolean> {
-    const { server, patience, tabletName } = this.#options;
+    const { server, retryPolicy, tabletName } = this.#options;
     const where = { writer: seen.writer, renewals: seen.renewals };
     const change = { set: { writer, address }, increment: "renewals" };
-    if (await patience.answerOf(() => server.update(LEASES, tabletName, where, change))) return true;
+    if (await retryPolicy.answerOf(() => server.update(LEASES, tabletName, where, change))) return true;
     // An earlier attempt whose answer was lost may have succeeded.
     return (await this.#read())?.writer === writer;
   }
@@ -161,18 +161,18 @@ export class Lease {
   }
 
   async #readOrMake(): Promise<StoredLease> {
-    const { server, patience, tabletName } = this.#options;
+    const { server, retryPolicy, tabletName } = this.#options;
     for (;;) {
       const stored = await this.#read();
       if (stored !== undefined) return stored;
       const fresh: StoredLease = { _id: tabletName, writer: "", renewals: 0, address: "" };
-      await patience.answerOf(() => server.insert(LEASES, { ...fresh }));
+      await retryPolicy.answerOf(() => server.insert(LEASES, { ...fresh }));
     }
   }
 
   async #read(): Promise<StoredLease | undefined> {
-    const { server, patience, tabletName } = this.#options;
-    const stored = await patience.answerOf(() => server.get(LEASES, tabletName), FOREVER_MS);
+    const { server, retryPolicy, tabletName } = this.#options;
+    const stored = await retryPolicy.answerOf(() => server.get(LEASES, tabletName), FOREVER_MS);
     this.#options.onAnswer?.();
     return stored as StoredLease | undefined;
   }

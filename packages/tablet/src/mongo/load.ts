@@ -4,7 +4,7 @@ import type { IsOurs } from "./collections.js";
 import type { DocumentReader, DocumentServer, StoredDocument } from "./document-server.js";
 import { FollowedState } from "./followed-state.js";
 import { type Entry, EVERY_KIND, type LoadEntry, type OwnClaim, type TabletLog } from "./log.js";
-import type { Patience } from "./patience.js";
+import type { RetryPolicy } from "./retry-policy.js";
 
 export interface LoadOptions extends ReadOptions {
   readonly server: DocumentServer;
@@ -14,7 +14,7 @@ export interface LoadOptions extends ReadOptions {
 export interface ReadOptions {
   readonly server: DocumentReader;
   readonly tabletName: string;
-  readonly patience: Patience;
+  readonly retryPolicy: RetryPolicy;
   readonly log: TabletLog;
   readonly isOurs: IsOurs;
   /** Called after each read with its number of documents and log entries. */
@@ -90,9 +90,9 @@ export async function readView(
   state: FollowedState,
   betweenPages: () => Promise<boolean> = async () => true,
 ): Promise<boolean> {
-  const { server, tabletName, patience, isOurs, onRead } = options;
+  const { server, tabletName, retryPolicy, isOurs, onRead } = options;
   const prefix = `${tabletName}.`;
-  for (const collection of await patience.answerOf(() => server.collections(prefix))) {
+  for (const collection of await retryPolicy.answerOf(() => server.collections(prefix))) {
     const table = collection.slice(prefix.length);
     if (table === "log") continue;
     if (!isOurs(collection)) {
@@ -114,12 +114,12 @@ export async function readView(
 
 /** Yields the documents of a collection, ordered by id, page by page. */
 export async function* pagesOf(
-  { server, patience }: Pick<ReadOptions, "server" | "patience">,
+  { server, retryPolicy }: Pick<ReadOptions, "server" | "retryPolicy">,
   collection: string,
   limit = PAGE_DOCUMENTS,
 ): AsyncGenerator<StoredDocument[]> {
   for (let after: string | number | undefined; ; ) {
-    const page = await patience.answerOf(() => server.find(collection, { after, limit }));
+    const page = await retryPolicy.answerOf(() => server.find(collection, { after, limit }));
     yield page;
     if (page.length < limit) return;
     after = page.at(-1)?._id;

@@ -3,7 +3,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
 import { TabletLog } from "./log.js";
-import { Patience } from "./patience.js";
+import { RetryPolicy } from "./retry-policy.js";
 import { changed } from "./simulation/candidate.js";
 import { idealServer } from "./testing/ideal-server.js";
 
@@ -14,13 +14,13 @@ const TRIES_MAX = 100;
 describe("TabletLog", () => {
   function logOn(server: DocumentServer): TabletLog {
     const { signal } = new AbortController();
-    const patience = new Patience({
+    const retryPolicy = new RetryPolicy({
       clock: systemClock,
       signal,
       serverName: "db-1",
       giveUpAfterMs: GIVE_UP_AFTER_MS,
     });
-    return new TabletLog({ server, tabletName: "registry", patience, isOurs: () => true });
+    return new TabletLog({ server, tabletName: "registry", retryPolicy, isOurs: () => true });
   }
 
   /** Wraps a server whose primary has stored the entry, but whose majority shows it only after this number of reads. */

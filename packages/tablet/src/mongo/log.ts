@@ -14,7 +14,7 @@ import {
   type Range,
   type StoredDocument,
 } from "./document-server.js";
-import { FOREVER_MS, type Patience } from "./patience.js";
+import { FOREVER_MS, type RetryPolicy } from "./retry-policy.js";
 
 /**
  * Fields of every log entry. Above the last checkpoint numbers have no gaps, except that the claim that begins a
@@ -93,7 +93,7 @@ type NewEntry =
 export interface LogOptions {
   readonly server: DocumentServer;
   readonly tabletName: string;
-  readonly patience: Patience;
+  readonly retryPolicy: RetryPolicy;
   readonly isOurs: IsOurs;
 }
 
@@ -104,7 +104,7 @@ export class TabletLog {
   readonly #server: DocumentServer;
   readonly #tabletName: string;
   readonly #collection: string;
-  readonly #patience: Patience;
+  readonly #retryPolicy: RetryPolicy;
   readonly #isOurs: IsOurs;
   readonly #turns = new OneAtATime();
   #last = 0;
@@ -118,11 +118,11 @@ export class TabletLog {
   #kept: OwnClaim | undefined;
   #sums: StoredSums = {};
 
-  constructor({ server, tabletName, patience, isOurs }: LogOptions) {
+  constructor({ server, tabletName, retryPolicy, isOurs }: LogOptions) {
     this.#server = server;
     this.#tabletName = tabletName;
     this.#collection = `${tabletName}.log`;
-    this.#patience = patience;
+    this.#retryPolicy = retryPolicy;
     this.#isOurs = isOurs;
   }
 
@@ -250,7 +250,7 @@ export class TabletLog {
   ): AsyncGenerator<Extract<Entry, { kind: Kind }>> {
     for (let last = after; ; ) {
       const range = { after: last, below, kinds, limit: PAGE_ENTRIES };
-      const page = await this.#patience.answerOf(() => reader.find(this.#collection, range));
+      const page = await this.#retryPolicy.answerOf(() => reader.find(this.#collection, range));
       for (const entry of page) yield entry as unknown as Extract<Entry, { kind: Kind }>;
       if (page.length < PAGE_ENTRIES) return;
       last = page.at(-1)?._id as number;
@@ -297,7 +297,7 @@ export class TabletLog {
 
   /** Inserts an entry. If another writer's entry has the number, returns that entry. */
   #insert(entry: Entry, giveUpAfterMs?: number): Promise<Entry | undefined> {
-    return this.#patience.answerOf(async () => {
+    return this.#retryPolicy.answerOf(async () => {
       if (await this.#server.insert(this.#collection, entry as unknown as StoredDocument)) return undefined;
       const stored = (await this.#server.get(this.#collection, entry._id)) as unknown as Entry | undefined;
       // The insert found the number taken, but a majority read finds no entry: it was deleted since, or is not
@@ -331,7 +331,7 @@ export class TabletLog {
   /** Throws InvalidStateError when tables exist without a log. */
   async #refuseLost(): Promise<void> {
     for (const collection of await this.#collections()) {
-      const page = await this.#patience.answerOf(() => this.#server.find(collection, { limit: 1 }));
+      const page = await this.#retryPolicy.answerOf(() => this.#server.find(collection, { limit: 1 }));
       if (collection === this.#collection || page.length === 0) continue;
       // If another candidate has begun the tablet since, the log exists now.
       if ((await this.#lastEntry()) !== undefined) return;
@@ -342,12 +342,12 @@ export class TabletLog {
   }
 
   async #collections(): Promise<string[]> {
-    const found = await this.#patience.answerOf(() => this.#server.collections(`${this.#tabletName}.`));
+    const found = await this.#retryPolicy.answerOf(() => this.#server.collections(`${this.#tabletName}.`));
     return found.filter(this.#isOurs);
   }
 
   async #get(number: number, giveUpAfterMs?: number): Promise<Entry | undefined> {
-    const stored = await this.#patience.answerOf(() => this.#server.get(this.#collection, number), giveUpAfterMs);
+    const stored = await this.#retryPolicy.answerOf(() => this.#server.get(this.#collection, number), giveUpAfterMs);
     return stored as unknown as Entry | undefined;
   }
 
@@ -368,7 +368,7 @@ export class TabletLog {
 
   async #lastEntry(among: Pick<Range, "kinds" | "below"> = {}): Promise<Entry | undefined> {
     const range = { ...among, limit: 1, descending: true };
-    const [last] = await this.#patience.answerOf(() => this.#server.find(this.#collection, range));
+    const [last] = await this.#retryPolicy.answerOf(() => this.#server.find(this.#collection, range));
     return last as unknown as Entry | undefined;
   }
 }

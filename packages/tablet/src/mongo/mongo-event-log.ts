@@ -13,7 +13,7 @@ import {
 import { OneAtATime } from "../one-at-a-time.js";
 import type { EventLog, LogRecord, RecordRange } from "../storage.js";
 import type { DocumentServer, StoredDocument, ViewWrite } from "./document-server.js";
-import { Patience } from "./patience.js";
+import { RetryPolicy } from "./retry-policy.js";
 
 /** Lines that were appended together. */
 interface Chunk {
@@ -31,7 +31,7 @@ export interface MongoEventLogOptions {
 
 interface Opened {
   readonly server: DocumentServer;
-  readonly patience: Patience;
+  readonly retryPolicy: RetryPolicy;
 }
 
 const CHUNK_SIZE_BYTES = 8 * 1024 * 1024;
@@ -104,18 +104,18 @@ export class MongoEventLog implements EventLog {
   async trim(stream: string, below: number): Promise<void> {
     const { next } = await this.bounds(stream);
     const opened = await this.#open();
-    const { server, patience } = opened;
+    const { server, retryPolicy } = opened;
     // The chunk with the first kept line must stay.
     const end = await this.#chunkOf(opened, stream, Math.min(below, Math.max(0, next - 1)));
     const range = { after: startOf(stream), below: end };
-    await this.#turns.run(() => patience.answerOf(() => server.delete(this.#options.collection, range)));
+    await this.#turns.run(() => retryPolicy.answerOf(() => server.delete(this.#options.collection, range)));
   }
 
   async drop(stream: string): Promise<void> {
     checkStream(stream);
-    const { server, patience } = await this.#open();
+    const { server, retryPolicy } = await this.#open();
     const range = { after: startOf(stream), below: endOf(stream) };
-    await this.#turns.run(() => patience.answerOf(() => server.delete(this.#options.collection, range)));
+    await this.#turns.run(() => retryPolicy.answerOf(() => server.delete(this.#options.collection, range)));
   }
 
   async addRecords(records: readonly LogRecord[]): Promise<void> {
@@ -126,9 +126,9 @@ export class MongoEventLog implements EventLog {
   async readRecords({ prefix, after, limit, descending = false }: RecordRange): Promise<LogRecord[]> {
     checkRange({ prefix, after, limit });
     if (limit === 0) return [];
-    const { server, patience } = await this.#open();
+    const { server, retryPolicy } = await this.#open();
     const range = { after: recordId(after ?? prefix), below: recordId(`${prefix}~`), descending };
-    const found = await patience.answerOf(() =>
+    const found = await retryPolicy.answerOf(() =>
       server.find(this.#options.collection, { ...range, limit: Math.min(limit, RECORDS_MAX) }),
     );
     return found.map(({ _id, text }) => ({ key: String(_id).slice(RECORD_PREFIX.length), text: String(text) }));
@@ -152,7 +152,7 @@ export class MongoEventLog implements EventLog {
     this.#opened ??= this.#options.connect().then(
       (server) => {
         const [serverName, clock] = [server.name, systemClock];
-        return { server, patience: new Patience({ clock, signal, serverName, giveUpAfterMs: GIVE_UP_AFTER_MS }) };
+        return { server, retryPolicy: new RetryPolicy({ clock, signal, serverName, giveUpAfterMs: GIVE_UP_AFTER_MS }) };
       },
       (error) => {
         this.#opened = undefined;
@@ -164,8 +164,8 @@ export class MongoEventLog implements EventLog {
 
   async #writeRecords(writes: readonly ViewWrite[]): Promise<void> {
     if (writes.length === 0) return;
-    const { server, patience } = await this.#open();
-    const { refused } = await patience.answerOf(() => server.write(this.#options.collection, writes));
+    const { server, retryPolicy } = await this.#open();
+    const { refused } = await retryPolicy.answerOf(() => server.write(this.#options.collection, writes));
     if (refused !== undefined)
       throw new UnavailableError(`MongoDB at ${server.name} refused to write history: ${refused}`, {
         outcome: "unknown",
@@ -173,14 +173,14 @@ export class MongoEventLog implements EventLog {
   }
 
   async #appendChunk(opened: Opened, stream: string, index: number, lines: readonly string[]): Promise<number> {
-    const { server, patience } = opened;
+    const { server, retryPolicy } = opened;
     const { collection } = this.#options;
     const append = randomUUID();
     for (let first = index; ; ) {
       const chunk: Chunk = { _id: chunkId(stream, first), lines, append };
-      const inserted = await patience.answerOf(() => server.insert(collection, chunk as unknown as StoredDocument));
+      const inserted = await retryPolicy.answerOf(() => server.insert(collection, chunk as unknown as StoredDocument));
       if (inserted) return first + lines.length;
-      const stored = await patience.answerOf(() => server.get(collection, chunk._id));
+      const stored = await retryPolicy.answerOf(() => server.get(collection, chunk._id));
       if (stored?.append === append) return first + lines.length;
       first = await this.#nextIndex(opened, stream);
     }
@@ -207,7 +207,7 @@ export class MongoEventLog implements EventLog {
   }
 
   async #find(opened: Opened, range: Parameters<DocumentServer["find"]>[1]): Promise<Chunk[]> {
-    const found = await opened.patience.answerOf(() => opened.server.find(this.#options.collection, range));
+    const found = await opened.retryPolicy.answerOf(() => opened.server.find(this.#options.collection, range));
     return found as unknown as Chunk[];
   }
 }

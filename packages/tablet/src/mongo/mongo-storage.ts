@@ -4,7 +4,7 @@ import { sleep, type TabletClock } from "../clock.js";
 import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
 import type { Schema } from "../schema.js";
 import type { Claim, ClaimOptions, Leader, LeaderState, OnDocument, StoredChange, TabletStorage } from "../storage.js";
-import { collectionsOf, type IsOurs, strayWarning } from "./collections.js";
+import { collectionsOf, type IsOurs, unknownCollectionsWarning } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
 import { encodeDocument } from "./encoding.js";
 import { Follower } from "./follower.js";
@@ -12,7 +12,7 @@ import { checkOfLeader, formatChange } from "./leader-check.js";
 import { CLEAR_TIMEOUT_MS, Lease } from "./lease.js";
 import { type LoadOptions, readTablet } from "./load.js";
 import { type LoggedChange, TabletLog } from "./log.js";
-import { Patience } from "./patience.js";
+import { RetryPolicy } from "./retry-policy.js";
 import { View, type ViewLimits } from "./view.js";
 import { keepViewChecked } from "./view-check.js";
 
@@ -57,12 +57,12 @@ const COMMIT_SIZE_BYTES_MAX = 15 * 1024 * 1024;
 const LOAD_TURN_DOCUMENTS = 1_000;
 
 /** Number of times that a standby reads the log per lease time. */
-const LOOKS_AT_LOG = 10;
+const LOG_READS_PER_LEASE = 10;
 
 /** One attempt to lead, from connecting to closing. */
 interface Attempt {
   readonly server: DocumentServer;
-  readonly patience: Patience;
+  readonly retryPolicy: RetryPolicy;
   readonly lease: Lease;
   readonly log: TabletLog;
   readonly nextWriter: () => string;
@@ -133,7 +133,7 @@ export class MongoStorage implements TabletStorage {
   async load(onDocument: OnDocument): Promise<void> {
     const attempt = this.#claimed();
     if (attempt.view !== undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is loaded twice`);
-    const { server, patience, log, lease, nextWriter, viewEnded, ended, loadOptions } = attempt;
+    const { server, retryPolicy, log, lease, nextWriter, viewEnded, ended, loadOptions } = attempt;
     const [tabletName, clock, limits] = [this.#tabletName, this.#clock, this.#limits];
     attempt.documentsRead = 0;
     const claim = log.claimed;
@@ -143,7 +143,8 @@ export class MongoStorage implements TabletStorage {
       onDocument(table, key, stored);
       if (++loaded % LOAD_TURN_DOCUMENTS === 0) await sleep(clock, 0, ended.signal);
     }
-    if (state.strays.length > 0) attempt.onWarning(strayWarning(tabletName, server.name, state.strays));
+    if (state.unknownCollections.length > 0)
+      attempt.onWarning(unknownCollectionsWarning(tabletName, server.name, state.unknownCollections));
     const { checkpoint } = state;
     attempt.sums = state.sums;
     log.begin(state.sums.stored());
@@ -153,7 +154,7 @@ export class MongoStorage implements TabletStorage {
     await lease.renew();
     const { signal } = viewEnded;
     const { onTrouble } = attempt;
-    const options = { server, tabletName, patience, clock, log, lease, limits, nextWriter, signal, onTrouble };
+    const options = { server, tabletName, retryPolicy, clock, log, lease, limits, nextWriter, signal, onTrouble };
     attempt.view = new View(options, checkpoint, state.outcomes());
     void attempt.view.keepUpToDate().catch((error) => end(attempt, error));
     void this.#makeIndexes(attempt);
@@ -242,7 +243,7 @@ export class MongoStorage implements TabletStorage {
 
   #follow(attempt: Attempt, onFollowing: () => void = () => {}): void {
     const { loadOptions, onEdited } = attempt;
-    const [clock, intervalMs] = [this.#clock, this.#limits.leaseTimeMs / LOOKS_AT_LOG];
+    const [clock, intervalMs] = [this.#clock, this.#limits.leaseTimeMs / LOG_READS_PER_LEASE];
     const { checkIntervalMs } = this.#limits;
     attempt.follower ??= new Follower({ ...loadOptions, clock, intervalMs, checkIntervalMs, onFollowing, onEdited });
     attempt.follower.start();
@@ -256,16 +257,16 @@ export class MongoStorage implements TabletStorage {
   ): Attempt {
     const { giveUpAfterMs, leaseTimeMs, safeLeaseTimeMs } = this.#limits;
     const [tabletName, clock, ended] = [this.#tabletName, this.#clock, new AbortController()];
-    const patience = new Patience({ clock, signal: ended.signal, serverName: server.name, giveUpAfterMs });
-    const log = new TabletLog({ server, tabletName, patience, isOurs });
+    const retryPolicy = new RetryPolicy({ clock, signal: ended.signal, serverName: server.name, giveUpAfterMs });
+    const log = new TabletLog({ server, tabletName, retryPolicy, isOurs });
     const onRead = (documents: number): void => {
       attempt.documentsRead += documents;
     };
     let writers = 0;
     const attempt: Attempt = {
       server,
-      patience,
-      lease: new Lease({ server, tabletName, patience, clock, leaseTimeMs, safeLeaseTimeMs, onAnswer }),
+      retryPolicy,
+      lease: new Lease({ server, tabletName, retryPolicy, clock, leaseTimeMs, safeLeaseTimeMs, onAnswer }),
       log,
       nextWriter: () => (writers++ === 0 ? writer : `${writer}.${writers}`),
       ended,
@@ -274,7 +275,7 @@ export class MongoStorage implements TabletStorage {
       onWarning,
       onEdited,
       schema,
-      loadOptions: { server, tabletName, patience, log, isOurs, onRead },
+      loadOptions: { server, tabletName, retryPolicy, log, isOurs, onRead },
       documentsRead: 0,
       sums: new StateSums(),
       checksums: new KnownChecksums(),

@@ -4,7 +4,7 @@ import type { DocumentServer, StoredDocument } from "./document-server.js";
 import { decodeDocument } from "./encoding.js";
 import { leftoverTest } from "./followed-state.js";
 import { type LoadOptions, pagesOf } from "./load.js";
-import { FOREVER_MS } from "./patience.js";
+import { FOREVER_MS } from "./retry-policy.js";
 
 /** Expected state of a view, as known to the process that checks it. */
 export interface CheckedState {
@@ -32,7 +32,7 @@ export interface WrongDocument {
   readonly stored: StoredDocument | undefined;
 }
 
-export interface ViewCheckOptions extends Pick<LoadOptions, "tabletName" | "patience" | "log" | "isOurs"> {
+export interface ViewCheckOptions extends Pick<LoadOptions, "tabletName" | "retryPolicy" | "log" | "isOurs"> {
   readonly server: DocumentServer;
   readonly clock: TabletClock;
   /**
@@ -78,9 +78,9 @@ export async function keepViewChecked(options: ViewCheckOptions): Promise<void> 
 }
 
 async function checkView(options: ViewCheckOptions, state: CheckedState): Promise<void> {
-  const { server, tabletName, patience, isOurs, clock, intervalMs, signal } = options;
+  const { server, tabletName, retryPolicy, isOurs, clock, intervalMs, signal } = options;
   const prefix = `${tabletName}.`;
-  const collections = await patience.answerOf(() => server.collections(prefix), FOREVER_MS);
+  const collections = await retryPolicy.answerOf(() => server.collections(prefix), FOREVER_MS);
   const found = collections.filter(isOurs).map((collection) => collection.slice(prefix.length));
   const tables = new Set([...state.tables(), ...found]);
   tables.delete("log");
@@ -118,14 +118,14 @@ async function confirm(
   ids: readonly string[],
 ): Promise<void> {
   if (ids.length === 0) return;
-  const { server, tabletName, patience, onWrong } = options;
+  const { server, tabletName, retryPolicy, onWrong } = options;
   const [before, numberBefore] = [ids.map((id) => state.get(table, id)), state.lastNumber()];
   // When the last claim is applied, the documents that its load covers have its number.
   const earlier = await loads(options, state);
   await state.applied(earlier.lastClaim);
   const stored: (StoredDocument | undefined)[] = [];
   for (const id of ids)
-    stored.push(await patience.answerOf(() => server.get(`${tabletName}.${table}`, id), FOREVER_MS));
+    stored.push(await retryPolicy.answerOf(() => server.get(`${tabletName}.${table}`, id), FOREVER_MS));
   await state.caughtUp();
   // A load that came after a late write was sent may cover it.
   const later = await loads(options, state);

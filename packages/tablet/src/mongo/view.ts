@@ -3,7 +3,7 @@ import { type DocumentServer, LostAnswerError, type ViewWrite } from "./document
 import type { Outcomes } from "./followed-state.js";
 import type { Lease } from "./lease.js";
 import type { LoggedChange, TabletLog } from "./log.js";
-import { FOREVER_MS, type Patience } from "./patience.js";
+import { FOREVER_MS, type RetryPolicy } from "./retry-policy.js";
 
 export interface ViewLimits {
   /** Interval at which commits are applied to the view; shorter when many are waiting. */
@@ -24,7 +24,7 @@ export interface ViewLimits {
 export interface ViewOptions {
   readonly server: DocumentServer;
   readonly tabletName: string;
-  readonly patience: Patience;
+  readonly retryPolicy: RetryPolicy;
   readonly clock: TabletClock;
   readonly log: TabletLog;
   readonly lease: Lease;
@@ -99,7 +99,7 @@ export class View {
   #keptSizeBytes = 0;
   /** Duration of the last pause; 0 while the server accepts writes. */
   #restMs = 0;
-  #toldAtMs = 0;
+  #reportedAtMs = 0;
   /** True when the answer to the last batch was lost. */
   #wasLost = false;
 
@@ -267,8 +267,8 @@ export class View {
   async #rest(refused: string): Promise<void> {
     const { clock, signal, server, tabletName, onTrouble } = this.#options;
     const nowMs = clock.monotonicMs();
-    if (this.#restMs === 0 || nowMs - this.#toldAtMs >= TROUBLE_EVERY_MS) {
-      this.#toldAtMs = nowMs;
+    if (this.#restMs === 0 || nowMs - this.#reportedAtMs >= TROUBLE_EVERY_MS) {
+      this.#reportedAtMs = nowMs;
       onTrouble(
         `MongoDB at ${server.name} refuses writes to the collections of tablet ${tabletName}: ${refused}; no data is lost, the log grows until the server accepts the writes: remove the cause there`,
       );
@@ -291,7 +291,7 @@ export class View {
    */
   async #apply(batch: readonly Unapplied[]): Promise<{ lost?: string; refused?: string }> {
     const writesByTable = new Map<string, ViewWrite[]>();
-    for (const { table, id, seq, document } of lastWords(batch)) {
+    for (const { table, id, seq, document } of lastChanges(batch)) {
       const writes = writesByTable.get(table);
       if (writes === undefined) writesByTable.set(table, [{ id, seq, document }]);
       else writes.push({ id, seq, document });
@@ -313,7 +313,7 @@ export class View {
 
   /** Returns the reason why some writes were not done; undefined when all were. */
   async #write(collection: string, writes: readonly ViewWrite[]): Promise<string | undefined> {
-    const { server, patience } = this.#options;
+    const { server, retryPolicy } = this.#options;
     let rest = writes;
     for (let rounds = 1; rest.length > 0; rounds++) {
       const { present, refused } = await server.write(collection, rest);
@@ -322,7 +322,7 @@ export class View {
       for (const write of present) {
         // Usually the stored document is newer. It may also be an older one, written late between the server's search
         // and its insert.
-        const stored = await patience.answerOf(() => server.get(collection, write.id), FOREVER_MS);
+        const stored = await retryPolicy.answerOf(() => server.get(collection, write.id), FOREVER_MS);
         if (stored === undefined || !((stored._seq as number) >= write.seq)) rest = [...rest, write];
       }
       if (rest.length > 0 && rounds >= INSERT_ROUNDS_MAX)
@@ -344,7 +344,7 @@ export class View {
       { writer, from: this.#checkpoint, above },
       () => lease.hand(writer),
       (claim) => {
-        const changes: LoggedChange[] = lastWords(this.#unapplied).map(({ table, id, document }) => ({
+        const changes: LoggedChange[] = lastChanges(this.#unapplied).map(({ table, id, document }) => ({
           table,
           id,
           document,
@@ -369,7 +369,7 @@ export class View {
 }
 
 /** Keeps only the last change of each document. */
-function lastWords(entries: readonly Unapplied[]): Placed[] {
+function lastChanges(entries: readonly Unapplied[]): Placed[] {
   const placed = new Map<string, Placed>();
   for (const { seq, changes } of entries) {
     for (const { table, id, document } of changes) {

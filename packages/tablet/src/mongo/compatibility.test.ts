@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { type CollectionFacts, unfitCollection, unfitEngine } from "./fitness.js";
+import { type CollectionFacts, collectionProblem, engineProblem } from "./compatibility.js";
 
 describe("compatibility check of a server", () => {
   const engines: readonly [string, Record<string, unknown>, boolean][] = [
@@ -16,7 +16,7 @@ describe("compatibility check of a server", () => {
   ];
   for (const [title, buildInfo, isFit] of engines) {
     it(`of ${title}: ${isFit ? "probed" : "refused by name"}`, () => {
-      const unfit = unfitEngine(buildInfo);
+      const unfit = engineProblem(buildInfo);
       if (isFit) expect(unfit).to.equal(undefined);
       else
         expect(unfit)
@@ -49,7 +49,7 @@ describe("compatibility check of a server", () => {
   ];
   for (const [title, facts, refused] of collections) {
     it(`of a collection ${title}: ${refused === undefined ? "accepted" : "refused"}`, () => {
-      const unfit = unfitCollection(facts);
+      const unfit = collectionProblem(facts);
       if (refused === undefined) expect(unfit).to.equal(undefined);
       else
         expect(unfit)

@@ -3,7 +3,7 @@ import type { Fields } from "./document-server.js";
 const MAJOR_VERSION_MIN = 5;
 
 /** Returns why a server with this `buildInfo` cannot store a tablet, with the remedy; undefined when it can. */
-export function unfitEngine({ version, ferretdbVersion }: Fields): string | undefined {
+export function engineProblem({ version, ferretdbVersion }: Fields): string | undefined {
   // FerretDB 2 has a different architecture and another way to report its version.
   if (typeof ferretdbVersion === "string" && !/^v?[2-9]/.test(ferretdbVersion))
     return `it is FerretDB ${JSON.stringify(ferretdbVersion.slice(0, 40))}, which lets two conditional writes win; use FerretDB 2 or MongoDB`;
@@ -24,7 +24,7 @@ export interface CollectionFacts {
 const MAKE_PLAIN = "copy its documents into a plain collection, drop it, and give that its name";
 
 /** Returns why a collection would lose or hide a tablet's documents, with the remedy; undefined when it would not. */
-export function unfitCollection({ type, options = {}, indexes, shardKey }: CollectionFacts): string | undefined {
+export function collectionProblem({ type, options = {}, indexes, shardKey }: CollectionFacts): string | undefined {
   if (type === "view" || options.viewOn !== undefined) return "it is a view, which takes no writes: drop it";
   if (type === "timeseries" || options.timeseries !== undefined)
     return `it is a time series, whose documents cannot be replaced: ${MAKE_PLAIN}`;

@@ -5,7 +5,7 @@ import { LostAnswerError } from "./document-server.js";
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
 
-export interface PatienceOptions {
+export interface RetryPolicyOptions {
   readonly clock: TabletClock;
   /** Aborts all waiting, with its reason. */
   readonly signal: AbortSignal;
@@ -19,10 +19,10 @@ export const FOREVER_MS = Number.POSITIVE_INFINITY;
 /**
  * Retry policy: repeats an operation whose answer was lost. Only for operations that may take effect twice, or late.
  */
-export class Patience {
-  readonly #options: PatienceOptions;
+export class RetryPolicy {
+  readonly #options: RetryPolicyOptions;
 
-  constructor(options: PatienceOptions) {
+  constructor(options: RetryPolicyOptions) {
     this.#options = options;
   }
 
