@@ -91,7 +91,7 @@ export class DriverProcess {
   /** Processor time that the process and its children used beyond their sustained share. */
   #burstMs = 0;
   #usedMs = 0;
-  #lookedAtMs = performance.now();
+  #checkedAtMs = performance.now();
   /** Processor time at the last unanswered ping; undefined when no ping is pending. */
   #pingedAtProcessorMs: number | undefined;
 
@@ -122,12 +122,12 @@ export class DriverProcess {
     this.#offers = new Offers({
       offers: options.offers,
       from: options.package,
-      tell: (message) => this.#tell(message),
+      send: (message) => this.#send(message),
       hide: (text) => this.#secrets.redactor.text(text),
       onFlood: (reason) => this.kill(reason),
     });
     this.#listen();
-    this.#tell({ type: "load", package: options.package, settings, nodeId, maxAnswerBytes: limits.maxAnswerBytes });
+    this.#send({ type: "load", package: options.package, settings, nodeId, maxAnswerBytes: limits.maxAnswerBytes });
     this.#after(limits.loadTimeoutMs, () => this.kill(`it did not load within ${limits.loadTimeoutMs} ms`));
   }
 
@@ -149,7 +149,7 @@ export class DriverProcess {
     let why: unknown;
     const cancel = (error: Error): void => {
       why ??= error;
-      this.#tell({ type: "cancel", id, why: error.message });
+      this.#send({ type: "cancel", id, why: error.message });
       timers.push(
         setTimeout(() => this.kill(`${late}, nor when it was cancelled`), this.#options.limits.cancelGraceMs),
       );
@@ -160,7 +160,7 @@ export class DriverProcess {
     try {
       return await new Promise<unknown>((resolve, reject) => {
         this.#running.set(id, { resolve, reject });
-        this.#tell({ type: "call", id, kind, method, httpMethod, args, nodeId, validateOnly });
+        this.#send({ type: "call", id, kind, method, httpMethod, args, nodeId, validateOnly });
       });
     } catch (error) {
       // The caller gets the reason of the cancellation rather than the driver's error. A driver that ignores the
@@ -177,7 +177,7 @@ export class DriverProcess {
   }
 
   /** Checks memory, processor time and liveness. Called periodically. */
-  async look(): Promise<void> {
+  async checkLimits(): Promise<void> {
     const { pid } = this.#child;
     const use = pid === undefined ? undefined : await groupUse(pid);
     if (use === undefined || this.#reason !== undefined) return;
@@ -191,7 +191,7 @@ export class DriverProcess {
     this.#countProcessor(use);
     if (this.#pingedAtProcessorMs === undefined) {
       this.#pingedAtProcessorMs = use.ownProcessorMs;
-      this.#tell({ type: "ping" });
+      this.#send({ type: "ping" });
     } else if (use.ownProcessorMs - this.#pingedAtProcessorMs > maxTurnProcessorMs)
       this.kill(`it kept its event loop busy for more than ${maxTurnProcessorMs} ms of a processor`);
   }
@@ -199,10 +199,10 @@ export class DriverProcess {
   #countProcessor({ processorMs }: GroupUse): void {
     const { maxProcessorShare, maxProcessorBurstMs } = this.#options.limits;
     const nowMs = performance.now();
-    const allowedMs = (nowMs - this.#lookedAtMs) * maxProcessorShare;
+    const allowedMs = (nowMs - this.#checkedAtMs) * maxProcessorShare;
     this.#burstMs = Math.max(0, this.#burstMs + processorMs - this.#usedMs - allowedMs);
     this.#usedMs = processorMs;
-    this.#lookedAtMs = nowMs;
+    this.#checkedAtMs = nowMs;
     if (this.#burstMs > maxProcessorBurstMs)
       this.kill(
         `it and what it started used ${maxProcessorBurstMs} ms of processors more than ${maxProcessorShare} of one`,
@@ -270,7 +270,7 @@ export class DriverProcess {
     this.#options.onLoaded(this.#listing);
   }
 
-  #tell(message: ToDriver): void {
+  #send(message: ToDriver): void {
     const stdin = this.#child.stdin as Writable | null;
     if (stdin?.writable) stdin.write(`${JSON.stringify(message)}\n`);
   }

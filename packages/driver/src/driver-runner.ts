@@ -33,26 +33,26 @@ let lastAsked = 0;
 let maxAnswerBytes = 0;
 let driver: LoadedDriver | undefined;
 
-function tell(message: FromDriver, then?: () => void): void {
+function send(message: FromDriver, then?: () => void): void {
   answers.write(`${JSON.stringify(message)}\n`, then);
 }
 
 /** `value` is JSON text, so that a long result is not serialized twice. */
-function tellAnswer(id: number, value: string): void {
+function sendAnswer(id: number, value: string): void {
   answers.write(`{"type":"answer","id":${id},"value":${value}}\n`);
 }
 
 function fail(reason: string): void {
   const end = (): never => process.exit(FATAL_EXIT_CODE);
   setTimeout(end, 1_000);
-  tell({ type: "fatal", reason: reason.slice(0, MAX_REASON_LENGTH) }, end);
+  send({ type: "fatal", reason: reason.slice(0, MAX_REASON_LENGTH) }, end);
 }
 
 function ask(what: string, args: unknown): Promise<unknown> {
   const id = ++lastAsked;
   return new Promise((resolve, reject) => {
     asked.set(id, { resolve, reject });
-    tell({ type: "ask", id, what, args });
+    send({ type: "ask", id, what, args });
   });
 }
 
@@ -81,7 +81,7 @@ async function load(message: Extract<ToDriver, { type: "load" }>): Promise<void>
     );
     await loaded.start();
     driver = loaded;
-    tell({ type: "loaded", listing: loaded.listing });
+    send({ type: "loaded", listing: loaded.listing });
   } catch (error) {
     fail(`it cannot be loaded: ${messageOf(error)}`);
   }
@@ -94,9 +94,9 @@ async function call(message: Extract<ToDriver, { type: "call" }>): Promise<void>
   try {
     if (driver === undefined) throw new MethodError("unavailable", "the driver is not loaded yet");
     const value = await driver.call(message, { httpMethod, nodeId, signal: abort.signal });
-    tellAnswer(id, checkedText(value));
+    sendAnswer(id, checkedText(value));
   } catch (error) {
-    tell({
+    send({
       type: "failure",
       id,
       kind: failureKindOf(error),
@@ -124,7 +124,7 @@ function heed(message: ToDriver): void {
   if (message.type === "load") void load(message);
   else if (message.type === "call") void call(message);
   else if (message.type === "cancel") running.get(message.id)?.abort(new Error(message.why));
-  else if (message.type === "ping") tell({ type: "pong" });
+  else if (message.type === "ping") send({ type: "pong" });
   else {
     const { resolve, reject } = asked.get(message.id) ?? {};
     asked.delete(message.id);

@@ -35,7 +35,7 @@ export interface ShownDriver {
   readonly problem: string;
 }
 
-const LOOK_EVERY_MS = 1_000;
+const CHECK_INTERVAL_MS = 1_000;
 
 /** Runs the configured drivers, each in its own process. */
 export class DriverHost {
@@ -49,7 +49,7 @@ export class DriverHost {
     this.#drivers = drivers.map(
       (driver) => new SupervisedDriver({ ...driver, nodeId, limits, offers, random, log, onChange }),
     );
-    this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS).unref();
+    this.#timer = setInterval(() => void this.#checkLimits(), CHECK_INTERVAL_MS).unref();
   }
 
   /** Resolves when each driver has loaded or failed. */
@@ -113,7 +113,7 @@ export class DriverHost {
     for (const wake of waiting) wake();
   }
 
-  async #look(): Promise<void> {
-    await Promise.all(this.#drivers.map((driver) => driver.look()));
+  async #checkLimits(): Promise<void> {
+    await Promise.all(this.#drivers.map((driver) => driver.checkLimits()));
   }
 }

@@ -11,7 +11,7 @@ export interface DriverOffers extends Pick<DriverEnvironment, "devices" | "probe
 export interface OffersOptions {
   readonly offers: DriverOffers;
   readonly from: string;
-  readonly tell: (message: ToDriver) => void;
+  readonly send: (message: ToDriver) => void;
   /** Redacts secret arguments of calls. */
   readonly hide: (text: string) => string;
   readonly onFlood: (reason: string) => void;
@@ -33,7 +33,7 @@ export class Offers {
   }
 
   ask(id: number, what: string, args: unknown): void {
-    const { tell, onFlood } = this.#options;
+    const { send, onFlood } = this.#options;
     const nowMs = performance.now();
     if (nowMs - this.#secondBeganMs >= 1_000) {
       this.#secondBeganMs = nowMs;
@@ -47,8 +47,8 @@ export class Offers {
     this.#underWay += 1;
     void this.#answer(what, args)
       .then(
-        (value) => tell({ type: "told", id, value }),
-        (error) => tell({ type: "told", id, error: messageOf(error) }),
+        (value) => send({ type: "told", id, value }),
+        (error) => send({ type: "told", id, error: messageOf(error) }),
       )
       .finally(() => {
         this.#underWay -= 1;

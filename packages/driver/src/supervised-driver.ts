@@ -53,8 +53,8 @@ export class SupervisedDriver {
     return this.#process.call(call);
   }
 
-  async look(): Promise<void> {
-    await this.#process?.look();
+  async checkLimits(): Promise<void> {
+    await this.#process?.checkLimits();
   }
 
   async close(): Promise<void> {
