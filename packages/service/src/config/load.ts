@@ -31,7 +31,7 @@ export function loadConfig<Schema extends z.ZodType>(
   schema: Schema,
   source: ConfigSource,
 ): LoadedConfig<z.output<Schema>> {
-  const { config, problems, warnings } = examined(schema, source, { looksAtFiles: false });
+  const { config, problems, warnings } = examined(schema, source, { checksFiles: false });
   if (problems.length > 0) throw new ConfigError(`config ${source.file}: ${problems.join("; ")}`, { problems });
   return { config: config as z.output<Schema>, warnings };
 }
@@ -39,7 +39,7 @@ export function loadConfig<Schema extends z.ZodType>(
 /** Returns all problems of a config, including the files that it names. */
 export function checkConfig(schema: z.ZodType, source: ConfigSource): Findings {
   try {
-    return examined(schema, source, { looksAtFiles: true });
+    return examined(schema, source, { checksFiles: true });
   } catch (error) {
     if (error instanceof ConfigError) return { problems: [...error.problems], warnings: [] };
     throw error;
@@ -49,7 +49,7 @@ export function checkConfig(schema: z.ZodType, source: ConfigSource): Findings {
 function examined(
   schema: z.ZodType,
   { service, file, env }: ConfigSource,
-  { looksAtFiles }: { readonly looksAtFiles: boolean },
+  { checksFiles }: { readonly checksFiles: boolean },
 ): Findings & { readonly config: unknown } {
   const written = readConfigFile(file);
   return withConfigFolder(dirname(file), () => {
@@ -59,7 +59,7 @@ function examined(
     const parsed = schema.safeParse(resolved, { reportInput: true });
     if (!parsed.success) findings.problems.push(...problemsOf(parsed.error.issues, schema, origins));
     findings.warnings.push(...openSecrets(file, schema, content, origins));
-    if (looksAtFiles) findings.problems.push(...wrongFiles(schema, resolved));
+    if (checksFiles) findings.problems.push(...wrongFiles(schema, resolved));
     return { ...findings, config: parsed.data };
   });
 }

@@ -7,8 +7,8 @@ import type { Readiness } from "./readiness.js";
 
 const DAY_MS = 86_400_000;
 /** Remaining time from which the certificate's end is logged once a day. */
-const TELL_BEFORE_MS = 30 * DAY_MS;
-const LOOK_INTERVAL_MS = 30_000;
+const WARN_BEFORE_MS = 30 * DAY_MS;
+const CHECK_INTERVAL_MS = 30_000;
 const RENEWED_INTERVAL_MS = 1_000;
 
 export interface CertificateWatchOptions {
@@ -47,14 +47,14 @@ export class CertificateWatch {
     const { clock } = this.#options;
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      const leftMs = this.#look();
+      const leftMs = this.#check();
       // Checks an expired certificate often, because it may be renewed at any time.
-      await clock.sleep(leftMs > 0 ? Math.min(LOOK_INTERVAL_MS, leftMs) : RENEWED_INTERVAL_MS, signal).catch(() => {});
+      await clock.sleep(leftMs > 0 ? Math.min(CHECK_INTERVAL_MS, leftMs) : RENEWED_INTERVAL_MS, signal).catch(() => {});
     }
   }
 
   /** Logs the state of the certificate, and returns its remaining time in milliseconds. */
-  #look(): number {
+  #check(): number {
     const { tls, clock } = this.#options;
     const { endsAtMs } = tls;
     const leftMs = endsAtMs - clock.nowMs();
@@ -77,7 +77,7 @@ export class CertificateWatch {
   #tellEnding(endsAtMs: number, leftMs: number): void {
     const { certFile, readiness, clock, log } = this.#options;
     readiness.met("certificate");
-    if (leftMs > TELL_BEFORE_MS || clock.nowMs() - this.#toldAtMs < DAY_MS) return;
+    if (leftMs > WARN_BEFORE_MS || clock.nowMs() - this.#toldAtMs < DAY_MS) return;
     this.#toldAtMs = clock.nowMs();
     const endsAt = new Date(endsAtMs).toISOString();
     const days = Math.floor(leftMs / DAY_MS);

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { Logger } from "@diskmesh/domain";
 
-const LOOK_INTERVAL_MS = 1_000;
+const COUNT_INTERVAL_MS = 1_000;
 /**
  * Minimum time between two counts of the open descriptors. A count reads a folder with one entry per descriptor, so it
  * must not run for each connection.
@@ -32,8 +32,8 @@ export class Descriptors {
   readonly #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: DescriptorsOptions) {
-    this.#look();
-    if (Number.isFinite(this.#limit)) this.#timer = setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
+    this.#count();
+    if (Number.isFinite(this.#limit)) this.#timer = setInterval(() => this.#count(), COUNT_INTERVAL_MS).unref();
   }
 
   /** Called before each new connection; returns why it must be refused. */
@@ -41,7 +41,7 @@ export class Descriptors {
     if (!Number.isFinite(this.#limit)) return undefined;
     // Each connection is counted as one descriptor. This upper bound makes a real count unnecessary most of the time.
     this.#used += 1;
-    if (this.#used > this.#allowed && performance.now() - this.#countedAtMs >= MIN_COUNT_INTERVAL_MS) this.#look();
+    if (this.#used > this.#allowed && performance.now() - this.#countedAtMs >= MIN_COUNT_INTERVAL_MS) this.#count();
     return this.#used > this.#allowed
       ? `${this.#allowed} of ${this.#limit} descriptors are in use, the rest is kept (rpc.reservedDescriptors)`
       : undefined;
@@ -51,7 +51,7 @@ export class Descriptors {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
+  #count(): void {
     this.#countedAtMs = performance.now();
     try {
       // Read each time, because an operator can raise the limit while the process runs.

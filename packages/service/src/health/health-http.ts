@@ -32,9 +32,9 @@ function answerTo(url: string, report: ReadinessReport): { status: number; body:
 
 /** Returns the body of /readyz. */
 function readinessBody({ ready, standsByFor, needs }: ReadinessReport): object {
-  const told = [...needs].map(([need, { met, why }]) => [
+  const states = [...needs].map(([need, { met, why }]) => [
     need,
     { status: met === undefined ? "UNKNOWN" : met ? "SERVING" : "NOT_SERVING", ...(why ? { why } : {}) },
   ]);
-  return { ready, ...(standsByFor === undefined ? {} : { standsByFor }), needs: Object.fromEntries(told) };
+  return { ready, ...(standsByFor === undefined ? {} : { standsByFor }), needs: Object.fromEntries(states) };
 }

@@ -12,7 +12,7 @@ export interface LeaderHealthOptions {
   readonly database: { readonly name: string; readonly silentMs: number } | undefined;
 }
 
-const LOOK_INTERVAL_MS = 250;
+const CHECK_INTERVAL_MS = 250;
 
 /**
  * Reports to health checks whether the process leads, with its lease, or which leader it stands by for, and the state
@@ -49,7 +49,7 @@ export class LeaderHealth {
     this.#checkMayAct = checkMayAct;
     this.answered();
     readiness.standsBy(undefined);
-    this.#look();
+    this.#check();
   }
 
   /** Ends the term, or notes that none began. */
@@ -70,12 +70,12 @@ export class LeaderHealth {
   /** Checks the lease and the database periodically until the signal aborts. */
   async watch(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      this.#look();
-      await this.#options.clock.sleep(LOOK_INTERVAL_MS, signal).catch(() => {});
+      this.#check();
+      await this.#options.clock.sleep(CHECK_INTERVAL_MS, signal).catch(() => {});
     }
   }
 
-  #look(): void {
+  #check(): void {
     const { clock, readiness, database } = this.#options;
     const silentMs = clock.monotonicMs() - this.#answeredAtMs;
     if (database !== undefined && Number.isFinite(silentMs) && silentMs >= database.silentMs)

@@ -59,13 +59,13 @@ export const processMetrics = {
   }),
 };
 
-const LOOK_MS = 20;
+const SAMPLE_INTERVAL_MS = 20;
 const NANOSECONDS = 1e9;
 const MICROSECONDS = 1e6;
 
 /** Reports CPU, memory and event loop; returns a function that stops this. */
 export function observeProcess(): () => void {
-  const delay = monitorEventLoopDelay({ resolution: LOOK_MS });
+  const delay = monitorEventLoopDelay({ resolution: SAMPLE_INTERVAL_MS });
   delay.enable();
   return allEnded([
     () => delay.disable(),
@@ -76,8 +76,8 @@ export function observeProcess(): () => void {
     }),
     observe(processMetrics.memoryUsage, (say) => say(process.memoryUsage.rss())),
     observe(processMetrics.eventLoopDelay, (say) => {
-      // Node measures the time between two samples, so a loop without delay reports LOOK_MS.
-      const late = (nanoseconds: number): number => Math.max(0, nanoseconds / NANOSECONDS - LOOK_MS / 1_000);
+      // Node measures the time between two samples, so a loop without delay reports SAMPLE_INTERVAL_MS.
+      const late = (nanoseconds: number): number => Math.max(0, nanoseconds / NANOSECONDS - SAMPLE_INTERVAL_MS / 1_000);
       say(late(delay.percentile(99)), { quantile: "0.99" });
       say(late(delay.max), { quantile: "1" });
       delay.reset();

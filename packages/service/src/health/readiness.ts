@@ -33,7 +33,7 @@ export interface ReadinessOptions {
 }
 
 const NOT_YET = { met: false, why: "not yet" } as const;
-const NOBODY_LOOKS = { met: undefined, why: "" } as const;
+const UNCHECKED = { met: undefined, why: "" } as const;
 
 /** Tracks the dependencies of a process. Logs one line for each loss and one for each recovery. */
 export class Readiness {
@@ -78,7 +78,7 @@ export class Readiness {
 
   /** Stops tracking a dependency that nothing checks any more. */
   forget(need: Need): void {
-    this.#set(need, NOBODY_LOOKS);
+    this.#set(need, UNCHECKED);
   }
 
   /** Sets the leader that the process stands by for; undefined ends standing by. */

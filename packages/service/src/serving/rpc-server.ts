@@ -65,7 +65,7 @@ export async function createRpcServer(
       onChange: (short) => server.setHealth(DESCRIPTORS_HEALTH, !short),
     }),
   );
-  readiness.onChange((report) => tellHealth(server, report));
+  readiness.onChange((report) => publishHealth(server, report));
   lifecycle.use("metrics of readiness", observeReadiness(readiness));
   readServerTlsFiles(config.tls, systemClock.nowMs());
   const tls = lifecycle.use("TLS files", CurrentTls.open(config.tls, log));
@@ -83,7 +83,7 @@ export async function createRpcServer(
 }
 
 /** The whole server's status is that of "ready", but a standby counts as healthy. */
-function tellHealth(server: RpcServer, { ready, serving, why, standsByFor, needs }: ReadinessReport): void {
+function publishHealth(server: RpcServer, { ready, serving, why, standsByFor, needs }: ReadinessReport): void {
   server.setServing(serving, ready, why);
   server.setHealth("ready", ready, why);
   for (const [need, state] of needs) server.setHealth(need, state.met, state.why);

@@ -17,7 +17,7 @@ export type StartService<Config> = (lifecycle: Lifecycle, config: Config, log: L
 /** Longer than the stop limits of all resources together, and below the 10 s after which Docker kills a container. */
 const STOP_TIMEOUT_MS = 4_500;
 /** A stop that takes longer than this logs the resource that it waits for. */
-const TELL_AFTER_MS = 1_000;
+const REPORT_AFTER_MS = 1_000;
 
 /**
  * Runs a service process until a signal stops it. SIGTERM or SIGINT stops it cleanly, a second signal at once; SIGHUP
@@ -106,7 +106,7 @@ async function runWith<Config extends ServiceConfig>(
     await stopRequested;
   }
   lifecycle.beginStop();
-  const telling = setTimeout(() => log.info({}, `${name} stop delayed by ${lifecycle.waitsFor}`), TELL_AFTER_MS);
+  const telling = setTimeout(() => log.info({}, `${name} stop delayed by ${lifecycle.waitsFor}`), REPORT_AFTER_MS);
   const isClean = await withinMs(STOP_TIMEOUT_MS, stopEverything(lifecycle, started));
   clearTimeout(telling);
   const cause = failure ?? lifecycle.failure;
