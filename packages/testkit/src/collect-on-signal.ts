@@ -1,5 +1,5 @@
 import { renameSync, writeFileSync } from "node:fs";
-import { collectGarbage, HELD_FOLDER, type Held, heldFile } from "./garbage.js";
+import { collectGarbage, MEMORY_USE_FOLDER, type MemoryUse, memoryUseFile } from "./memory-use.js";
 
 // This module is loaded before the main program (see COLLECTS_ON_SIGUSR2). A test that measures memory after a
 // collection sees leaked memory and not uncollected garbage.
@@ -10,16 +10,16 @@ process.on("SIGUSR2", () => {
   setImmediate(() => {
     collectGarbage();
     times += 1;
-    const folder = process.env[HELD_FOLDER];
-    if (folder !== undefined) tell(folder);
+    const folder = process.env[MEMORY_USE_FOLDER];
+    if (folder !== undefined) report(folder);
   });
 });
 
-function tell(folder: string): void {
+function report(folder: string): void {
   const { heapUsed, external } = process.memoryUsage();
-  const held: Held = { times, heapBytes: heapUsed + external, resources: process.getActiveResourcesInfo().length };
-  const path = heldFile(folder, process.pid);
+  const use: MemoryUse = { times, heapBytes: heapUsed + external, resources: process.getActiveResourcesInfo().length };
+  const path = memoryUseFile(folder, process.pid);
   // Written by rename, so that a reader never sees a partial file.
-  writeFileSync(`${path}.new`, JSON.stringify(held));
+  writeFileSync(`${path}.new`, JSON.stringify(use));
   renameSync(`${path}.new`, path);
 }

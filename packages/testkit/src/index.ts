@@ -5,9 +5,15 @@ export { endsWithParent } from "./ends-with-parent.js";
 export { eventually } from "./eventually.js";
 export { fakeHandlers } from "./fake-handlers.js";
 export { runFolder, temporaryFolder } from "./folders.js";
-export { COLLECTS_ON_SIGUSR2, collectGarbage, type Held, heldFile, tellsHeldIn } from "./garbage.js";
 export { Gate } from "./gate.js";
-export { methodsOfRole, methodsThatLook } from "./methods-of-role.js";
+export {
+  COLLECTS_ON_SIGUSR2,
+  collectGarbage,
+  type MemoryUse,
+  memoryUseFile,
+  reportsMemoryUseIn,
+} from "./memory-use.js";
+export { methodsOfRole, readingMethods } from "./methods-of-role.js";
 export { type NatsOptions, NatsServer, startNats } from "./nats.js";
 export { onExit } from "./on-exit.js";
 export { freePort } from "./ports.js";

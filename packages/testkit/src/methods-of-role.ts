@@ -12,14 +12,14 @@ export function methodsOfRole(addServices: (server: Pick<RpcServer, "addService"
 }
 
 /** Returns the names of the methods that are not declared as changing, sorted. */
-export function methodsThatLook(addServices: (server: Pick<RpcServer, "addService">) => void): string[] {
-  const looking: string[] = [];
+export function readingMethods(addServices: (server: Pick<RpcServer, "addService">) => void): string[] {
+  const reading: string[] = [];
   const addService = (
     definition: { readonly methods: object },
     { changing }: { readonly changing?: ReadonlySet<string> },
   ) => {
-    looking.push(...Object.keys(definition.methods).filter((method) => !changing?.has(method)));
+    reading.push(...Object.keys(definition.methods).filter((method) => !changing?.has(method)));
   };
   addServices({ addService } as Pick<RpcServer, "addService">);
-  return looking.sort();
+  return reading.sort();
 }

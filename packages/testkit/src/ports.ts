@@ -50,9 +50,9 @@ async function areReserved(ports: readonly number[]): Promise<boolean> {
     const reservation = await listen(port, RESERVED_ON);
     if (reservation === undefined) break;
     reservations.push(reservation.unref());
-    const look = await listen(port, "127.0.0.1");
-    if (look === undefined) break;
-    await closed(look);
+    const probe = await listen(port, "127.0.0.1");
+    if (probe === undefined) break;
+    await closed(probe);
     if (reservations.length === ports.length) return true;
   }
   await Promise.all(reservations.map(closed));

@@ -19,7 +19,7 @@ import {
 import { testCertificates } from "./certificates.js";
 
 /** Makes an error as Node and drivers throw them: recognizable only by its name or code. */
-function foreign(name: string, code = ""): Error {
+function plainError(name: string, code = ""): Error {
   return Object.assign(new Error("password=x"), { name }, code === "" ? {} : { code });
 }
 
@@ -43,24 +43,24 @@ const RETRIABLE_CAUSES: readonly Cause[] = [
     thrown: () => new UnavailableError("commit", { outcome: "unknown" }),
     status: "UNAVAILABLE",
   },
-  { what: "the database cannot be reached", thrown: () => foreign("MongoNetworkError"), status: "UNAVAILABLE" },
-  { what: "the database has no primary", thrown: () => foreign("MongoServerSelectionError"), status: "UNAVAILABLE" },
-  { what: "the database throttles", thrown: () => foreign("MongoServerError"), status: "UNAVAILABLE" },
+  { what: "the database cannot be reached", thrown: () => plainError("MongoNetworkError"), status: "UNAVAILABLE" },
+  { what: "the database has no primary", thrown: () => plainError("MongoServerSelectionError"), status: "UNAVAILABLE" },
+  { what: "the database throttles", thrown: () => plainError("MongoServerError"), status: "UNAVAILABLE" },
   {
     what: "too much waits for the database",
     thrown: () => new ResourceExhaustedError("full"),
     status: "RESOURCE_EXHAUSTED",
   },
   { what: "the disk of the tablet is full", thrown: () => new DiskFullError("full"), status: "UNAVAILABLE" },
-  { what: "another disk is full", thrown: () => foreign("Error", "ENOSPC"), status: "UNAVAILABLE" },
-  { what: "descriptors run out", thrown: () => foreign("Error", "EMFILE"), status: "UNAVAILABLE" },
-  { what: "no process can be started", thrown: () => foreign("Error", "EAGAIN"), status: "UNAVAILABLE" },
-  { what: "NATS has nobody who answers", thrown: () => foreign("NoRespondersError"), status: "UNAVAILABLE" },
-  { what: "NATS is away", thrown: () => foreign("ClosedConnectionError"), status: "UNAVAILABLE" },
-  { what: "a service or agent is away", thrown: () => foreign("Error", "ECONNREFUSED"), status: "UNAVAILABLE" },
-  { what: "a connection was lost", thrown: () => foreign("Error", "ECONNRESET"), status: "UNAVAILABLE" },
+  { what: "another disk is full", thrown: () => plainError("Error", "ENOSPC"), status: "UNAVAILABLE" },
+  { what: "descriptors run out", thrown: () => plainError("Error", "EMFILE"), status: "UNAVAILABLE" },
+  { what: "no process can be started", thrown: () => plainError("Error", "EAGAIN"), status: "UNAVAILABLE" },
+  { what: "NATS has nobody who answers", thrown: () => plainError("NoRespondersError"), status: "UNAVAILABLE" },
+  { what: "NATS is away", thrown: () => plainError("ClosedConnectionError"), status: "UNAVAILABLE" },
+  { what: "a service or agent is away", thrown: () => plainError("Error", "ECONNREFUSED"), status: "UNAVAILABLE" },
+  { what: "a connection was lost", thrown: () => plainError("Error", "ECONNRESET"), status: "UNAVAILABLE" },
   { what: "the caller went away", thrown: () => new CancelledError("gone"), status: "CANCELLED" },
-  { what: "the work was cut off", thrown: () => foreign("AbortError", "ABORT_ERR"), status: "CANCELLED" },
+  { what: "the work was cut off", thrown: () => plainError("AbortError", "ABORT_ERR"), status: "CANCELLED" },
   { what: "time ran out", thrown: () => new TimeoutError("late"), status: "DEADLINE_EXCEEDED" },
   { what: "somebody else was first", thrown: () => new AbortedError("first"), status: "ABORTED" },
 ];
@@ -86,8 +86,8 @@ export async function wrongAnswers(offered: Offered): Promise<string[]> {
   for (const { what, thrown, status } of causes) {
     const statuses = await all.statusesWhen(thrown());
     if (statuses.size === 0) wrong.push("nothing is offered");
-    for (const [method, told] of statuses)
-      if (told !== status) wrong.push(`${method}, ${what}: ${told} instead of ${status}`);
+    for (const [method, actual] of statuses)
+      if (actual !== status) wrong.push(`${method}, ${what}: ${actual} instead of ${status}`);
   }
   return wrong;
 }

@@ -1,4 +1,4 @@
-import { methodsThatLook, wrongAnswers } from "@diskmesh/testkit";
+import { readingMethods, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addServices } from "./services.js";
 
@@ -7,7 +7,7 @@ it("every method of the director -> INTERNAL for a bug alone, and for each cause
 });
 
 it("what only looks is named here -> whatever else is offered may change something, and its calls are told of", () => {
-  const looking = methodsThatLook((server) => addServices(server, () => expect.fail()));
+  const looking = readingMethods((server) => addServices(server, () => expect.fail()));
   expect(looking).to.deep.equal([
     "diffConfig",
     "downloadLogs",

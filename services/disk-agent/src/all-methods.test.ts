@@ -1,4 +1,4 @@
-import { methodsThatLook, wrongAnswers } from "@diskmesh/testkit";
+import { readingMethods, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addServices } from "./services.js";
 
@@ -13,6 +13,6 @@ it("every method of the disk-agent answers a bug with INTERNAL, and other causes
 });
 
 it("every method outside this list of reads may change something, and is audited", () => {
-  const looking = methodsThatLook((server) => addServices(server, () => expect.fail()));
+  const looking = readingMethods((server) => addServices(server, () => expect.fail()));
   expect(looking).to.deep.equal(["blockIo", "joinMethod", "listDevices", "listMethods"]);
 });

@@ -2,7 +2,7 @@ import type { AdminServiceDefinition } from "@diskmesh/api/common";
 import type { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import type { DiskRegistryServiceDefinition, FleetServiceDefinition } from "@diskmesh/api/registry";
 import { KeptLists } from "@diskmesh/rpc";
-import { methodsThatLook, wrongAnswers } from "@diskmesh/testkit";
+import { readingMethods, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { Context } from "./calls/context.js";
 import type { RegistryTables } from "./model/store/schema.js";
@@ -87,7 +87,7 @@ it("every method of the disk-registry answers a bug with INTERNAL, at its start 
 });
 
 it("every method outside this list of reads may change something, and is audited", () => {
-  const looking = methodsThatLook((server) => addServices(server, () => expect.fail()));
+  const looking = readingMethods((server) => addServices(server, () => expect.fail()));
   expect(looking).to.deep.equal([
     "explain",
     "getDevice",

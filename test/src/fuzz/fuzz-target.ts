@@ -5,7 +5,7 @@ import { httpUsers } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { certificateFiles, createDevelopmentCertificates } from "@diskmesh/pki";
 import { createClient, type TlsFiles } from "@diskmesh/rpc";
-import { anotherCertificate, stemcellFile, tellsHeldIn, temporaryFolder } from "@diskmesh/testkit";
+import { anotherCertificate, reportsMemoryUseIn, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
 import { makeDeviceFile } from "../mesh/device-files.js";
 import type { PlacedMesh, ProcessPlan } from "../mesh/plan.js";
 import { TestMesh } from "../mesh/test-mesh.js";
@@ -188,7 +188,11 @@ const PROCESSES: readonly (Omit<ProcessPlan, "config"> & { readonly config: Conf
 
 /** So that what the processes hold can be told from what they have not cleared away yet. */
 function collecting({ config, ...plan }: (typeof PROCESSES)[number], access: Access): ProcessPlan {
-  return { ...plan, config: (mesh) => ({ ...LOG, ...config(mesh, access) }), env: ({ folder }) => tellsHeldIn(folder) };
+  return {
+    ...plan,
+    config: (mesh) => ({ ...LOG, ...config(mesh, access) }),
+    env: ({ folder }) => reportsMemoryUseIn(folder),
+  };
 }
 
 function directorOf(mesh: PlacedMesh, { uaa, users }: Access): object {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { eventually, type Held, heldFile, type ServiceProcess } from "@diskmesh/testkit";
+import { eventually, type MemoryUse, memoryUseFile, type ServiceProcess } from "@diskmesh/testkit";
 
 const PAGE_BYTES = 4_096;
 const SAMPLES = 5;
@@ -9,7 +9,7 @@ const SAMPLE_EVERY_MS = 400;
 export interface Usage {
   readonly residentBytes: number;
   readonly descriptors: number;
-  /** Bytes that JavaScript reaches; undefined where the process does not report them (`tellsHeldIn`). */
+  /** Bytes that JavaScript reaches; undefined where the process does not report them (`reportsMemoryUseIn`). */
   readonly heapBytes?: number;
   /** Handles and requests under way. */
   readonly resources?: number;
@@ -56,7 +56,7 @@ export function usageOf(pid: number): Usage | undefined {
 /**
  * Returns the memory that some processes hold: the least of a few looks, each after a garbage collection
  * (COLLECTS_ON_SIGUSR2). Without the collection the looks would compare the machine's load, because V8 collects late
- * when idle. Waits for the reports of processes that write them to a folder (`tellsHeldIn`).
+ * when idle. Waits for the reports of processes that write them to a folder (`reportsMemoryUseIn`).
  */
 export async function usages(
   processes: ReadonlyMap<string, Pick<ServiceProcess, "pid" | "signal">>,
@@ -86,9 +86,9 @@ export async function usages(
   return least;
 }
 
-function heldOf(folder: string, pid: number): Held | undefined {
+function heldOf(folder: string, pid: number): MemoryUse | undefined {
   try {
-    return JSON.parse(readFileSync(heldFile(folder, pid), "utf8")) as Held;
+    return JSON.parse(readFileSync(memoryUseFile(folder, pid), "utf8")) as MemoryUse;
   } catch {
     return undefined;
   }

@@ -2,10 +2,10 @@ import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-export const HELD_FOLDER = "DISKMESH_HELD_FOLDER";
+export const MEMORY_USE_FOLDER = "DISKMESH_HELD_FOLDER";
 
 /** Memory of a process after a garbage collection. */
-export interface Held {
+export interface MemoryUse {
   /** Number of collections so far, so that a reader can tell a new result from an old one. */
   readonly times: number;
   /** Bytes in JavaScript's heap and in buffers outside of it. */
@@ -19,12 +19,12 @@ export const COLLECTS_ON_SIGUSR2 = {
   NODE_OPTIONS: `--import=${new URL("./collect-on-signal.js", import.meta.url).href}`,
 };
 
-/** Like COLLECTS_ON_SIGUSR2; after each collection the process also writes a `Held` to `heldFile`. */
-export function tellsHeldIn(folder: string): Readonly<Record<string, string>> {
-  return { ...COLLECTS_ON_SIGUSR2, [HELD_FOLDER]: folder };
+/** Like COLLECTS_ON_SIGUSR2; after each collection the process also writes a `MemoryUse` to `memoryUseFile`. */
+export function reportsMemoryUseIn(folder: string): Readonly<Record<string, string>> {
+  return { ...COLLECTS_ON_SIGUSR2, [MEMORY_USE_FOLDER]: folder };
 }
 
-export function heldFile(folder: string, pid: number): string {
+export function memoryUseFile(folder: string, pid: number): string {
   return join(folder, `held-${pid}.json`);
 }
 
