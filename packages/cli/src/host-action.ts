@@ -16,7 +16,7 @@ export async function repeatAction(
   done: readonly ActionCode[],
   ask: (dryRun: boolean) => Promise<{ readonly result?: ActionResult | undefined }>,
 ): Promise<void> {
-  let told = "";
+  let printed = "";
   for (;;) {
     const { result } = await ask(options.dryRun === true);
     if (result === undefined) throw new TypeError("the answer has no result");
@@ -27,8 +27,8 @@ export async function repeatAction(
       if (isDone) return;
       throw new EndedWith(result.code === ActionCode.E_TRY_AGAIN ? EXIT_CODES.notYet : EXIT_CODES.failed);
     }
-    if (text !== told) output.say(text);
-    told = text;
+    if (text !== printed) output.say(text);
+    printed = text;
     const pauseMs = Math.min(Math.max(result.retryAfterMs, MIN_PAUSE_MS), MAX_PAUSE_MS);
     await delay(pauseMs, undefined, { signal });
   }

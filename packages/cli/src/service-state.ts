@@ -10,13 +10,13 @@ const ASK_DEADLINE_MS = 2_000;
 /** Returns the missing dependencies of all processes of the service. Causes of processes that answered come first. */
 export async function explainService(mesh: Mesh, service: (typeof EXPLAINED)[number]): Promise<ExplainResponse> {
   const addresses = mesh.addresses(service);
-  const told = await Promise.all(addresses.map((address) => askProcess(mesh, service, address)));
-  const isServed = told.some((causes) => causes.length === 0);
+  const causesByProcess = await Promise.all(addresses.map((address) => askProcess(mesh, service, address)));
+  const isServed = causesByProcess.some((causes) => causes.length === 0);
   const summary = isServed
     ? `${service} is served`
     : `none of the processes of ${service} (${addresses.join(", ")}) does all its work`;
   const isSilent = ({ reason }: Cause) => reason === NO_ANSWER;
-  const causes = told.flat();
+  const causes = causesByProcess.flat();
   return {
     summary,
     causes: [...causes.filter((cause) => !isSilent(cause)), ...causes.filter(isSilent)],

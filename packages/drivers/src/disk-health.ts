@@ -27,7 +27,7 @@ type Settings = z.output<typeof settings>;
 
 const ofDevice = z.strictObject({ device_id: z.string() });
 const PROBES_KEPT = 9;
-const look = {
+const readMethod = {
   httpMethods: ["GET", "POST"],
   async: false,
   scope: "read",
@@ -47,7 +47,7 @@ export default class DiskHealth extends Driver<Settings> {
   readonly #latenciesMs = new Map<string, number[]>();
 
   smart = nodeMethod(
-    { ...look, description: "What the drive of a device says of itself, by smartctl" },
+    { ...readMethod, description: "What the drive of a device says of itself, by smartctl" },
     async (args) => {
       const { path } = await foundDevice(this.environment, args.device_id);
       return readSmart((await blockDeviceOf(path)).file, this.environment.settings.smartctl);
@@ -55,7 +55,7 @@ export default class DiskHealth extends Driver<Settings> {
   );
 
   io_statistics = nodeMethod(
-    { ...look, description: "What the kernel has counted of the drive of a device" },
+    { ...readMethod, description: "What the kernel has counted of the drive of a device" },
     async (args) => {
       const { path } = await foundDevice(this.environment, args.device_id);
       const file = `${(await blockDeviceOf(path)).folder}/stat`;
@@ -66,7 +66,7 @@ export default class DiskHealth extends Driver<Settings> {
   );
 
   probe = nodeMethod(
-    { ...look, description: "How long a read of a device takes, through the descriptor that its agent holds" },
+    { ...readMethod, description: "How long a read of a device takes, through the descriptor that its agent holds" },
     async (args) => {
       const { deviceId } = await foundDevice(this.environment, args.device_id);
       return { latency_ms: await this.#probe(deviceId), recent_ms: this.#latenciesMs.get(deviceId) };
@@ -76,12 +76,12 @@ export default class DiskHealth extends Driver<Settings> {
   /** Checks every attached device periodically, and sets a warning on drives that are about to fail. */
   override start(): void {
     const again = (): void => {
-      setTimeout(() => void this.#lookAtAll().finally(again), this.environment.settings.everyMs);
+      setTimeout(() => void this.#checkAll().finally(again), this.environment.settings.everyMs);
     };
     again();
   }
 
-  async #lookAtAll(): Promise<void> {
+  async #checkAll(): Promise<void> {
     for (const { deviceId, path, attached } of await this.environment.devices()) {
       if (!attached) continue;
       try {

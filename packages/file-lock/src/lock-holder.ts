@@ -9,7 +9,7 @@ export type StatOfFile = Pick<BigIntStats, "dev" | "ino" | "rdev" | "isBlockDevi
 /** Time limit of the search through the descriptors of all processes. The result is only text for people. */
 const SEARCH_LIMIT_MS = 2_000;
 /** Descriptors inspected per turn of the event loop. Inspecting a descriptor takes about 15 us and does no disk I/O. */
-const LOOKS_IN_A_TURN = 64;
+const DESCRIPTORS_PER_TURN = 64;
 
 /**
  * Describes the holder of a file for people: "process 17 (qemu-nbd)". The kernel does not report owners of open file
@@ -78,15 +78,15 @@ let lastFoundPid = process.pid;
 async function openingPid(file: StatOfFile, likelyPid: number): Promise<number | undefined> {
   const untilMs = performance.now() + SEARCH_LIMIT_MS;
   const holds = file.isBlockDevice() ? holdsDevice(file) : holdsLock(file);
-  let looks = 0;
+  let inspected = 0;
   for (const pid of [`${likelyPid}`, `${lastFoundPid}`, ...namesIn("/proc").filter((name) => /^\d+$/.test(name))])
     for (const fd of namesIn(`/proc/${pid}/fdinfo`)) {
       if (holds(pid, fd)) {
         lastFoundPid = Number(pid);
         return lastFoundPid;
       }
-      looks += 1;
-      if (looks % LOOKS_IN_A_TURN > 0) continue;
+      inspected += 1;
+      if (inspected % DESCRIPTORS_PER_TURN > 0) continue;
       if (performance.now() > untilMs) return undefined;
       await nextTurn();
     }

@@ -3,7 +3,7 @@ import type { MetricDeclaration } from "./declaration.js";
 import type { Labels } from "./histograms.js";
 
 /** Reports a sample of an observed metric. A metric without labels takes no labels argument. */
-type Say<Label extends string> = [Label] extends [never]
+type Report<Label extends string> = [Label] extends [never]
   ? (value: number) => void
   : (value: number, labels: Labels<Label>) => void;
 
@@ -38,7 +38,7 @@ export function counterOf<Label extends string>(declaration: MetricDeclaration<L
  */
 export function observe<Label extends string>(
   declaration: MetricDeclaration<Label>,
-  read: (say: Say<Label>) => void | Promise<void>,
+  read: (say: Report<Label>) => void | Promise<void>,
 ): () => void {
   const meter = metrics.getMeter(METER);
   const instrument: Observable =
@@ -46,7 +46,7 @@ export function observe<Label extends string>(
       ? meter.createObservableGauge(declaration.name, optionsOf(declaration))
       : meter.createObservableCounter(declaration.name, optionsOf(declaration));
   const callback: Parameters<Observable["addCallback"]>[0] = (result) =>
-    read(((value: number, labels = {}) => result.observe(value, labels)) as Say<Label>);
+    read(((value: number, labels = {}) => result.observe(value, labels)) as Report<Label>);
   instrument.addCallback(callback);
   return () => instrument.removeCallback(callback);
 }

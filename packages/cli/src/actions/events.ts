@@ -8,11 +8,11 @@ import { type Columns, timeText } from "../output.js";
 import { countOf, timeOf } from "../values.js";
 
 /** An event with its service, in the form for scripts. */
-type Told =
+type ListedEvent =
   | ({ readonly service: "director" } & DirectorEvent)
   | ({ readonly service: "disk-registry" } & RegistryEvent);
 
-const COLUMNS: Columns<Told> = {
+const COLUMNS: Columns<ListedEvent> = {
   time: ({ time }) => timeText(time),
   user: ({ user }) => user,
   action: ({ action }) => action,
@@ -73,15 +73,18 @@ export const events: Action = {
     if (ofRegistry && ofDirector)
       throw new UsageError("--host, --device and --disk are of the registry: not with --director or --deployment");
     const sources = [
-      ...(ofRegistry ? [] : [toldByDirector(mesh, { ...common, deployment })]),
-      ...(ofDirector ? [] : [toldByRegistry(mesh, { ...common, ...about })]),
+      ...(ofRegistry ? [] : [directorEvents(mesh, { ...common, deployment })]),
+      ...(ofDirector ? [] : [registryEvents(mesh, { ...common, ...about })]),
     ];
     output.list(COLUMNS, await newestOf(sources, limit, call), "no such events");
   },
 };
 
 /** Yields the director's events, newest first. */
-async function* toldByDirector(mesh: Mesh, request: Parameters<Mesh["events"]["listEvents"]>[0]): AsyncGenerator<Told> {
+async function* directorEvents(
+  mesh: Mesh,
+  request: Parameters<Mesh["events"]["listEvents"]>[0],
+): AsyncGenerator<ListedEvent> {
   for (let pageToken = ""; ; ) {
     const page = await mesh.events.listEvents({ ...request, pageToken });
     for (const event of page.events) yield { service: "director", ...event };
@@ -91,10 +94,10 @@ async function* toldByDirector(mesh: Mesh, request: Parameters<Mesh["events"]["l
 }
 
 /** Yields the registry's events, newest first. */
-async function* toldByRegistry(
+async function* registryEvents(
   mesh: Mesh,
   request: Parameters<Mesh["registry"]["listEvents"]>[0],
-): AsyncGenerator<Told> {
+): AsyncGenerator<ListedEvent> {
   for (let pageToken = ""; ; ) {
     const page = await mesh.registry.listEvents({ ...request, pageToken });
     for (const event of page.events) yield { service: "disk-registry", ...event };
@@ -105,33 +108,33 @@ async function* toldByRegistry(
 
 /** Merges lists that are sorted newest first. A failing service is only reported, unless every service fails. */
 async function newestOf(
-  sources: readonly AsyncGenerator<Told>[],
+  sources: readonly AsyncGenerator<ListedEvent>[],
   limit: number,
   { output }: Pick<ActionCall, "output">,
-): Promise<Told[]> {
+): Promise<ListedEvent[]> {
   const failures: unknown[] = [];
-  const next = (source: AsyncGenerator<Told>): Promise<Told | undefined> =>
+  const next = (source: AsyncGenerator<ListedEvent>): Promise<ListedEvent | undefined> =>
     source.next().then(
-      ({ value }) => value as Told | undefined,
+      ({ value }) => value as ListedEvent | undefined,
       (error: unknown) => {
         failures.push(error);
         return undefined;
       },
     );
   const heads = await Promise.all(sources.map(next));
-  const newest: Told[] = [];
+  const newest: ListedEvent[] = [];
   while (newest.length < limit) {
     const at = indexOfNewest(heads);
     if (at === undefined) break;
-    newest.push(heads[at] as Told);
-    heads[at] = await next(sources[at] as AsyncGenerator<Told>);
+    newest.push(heads[at] as ListedEvent);
+    heads[at] = await next(sources[at] as AsyncGenerator<ListedEvent>);
   }
   if (failures.length > 0 && newest.length === 0) throw failures[0];
   for (const error of failures) output.say(`these are not all: ${messageOf(error)}`);
   return newest;
 }
 
-function indexOfNewest(heads: readonly (Told | undefined)[]): number | undefined {
+function indexOfNewest(heads: readonly (ListedEvent | undefined)[]): number | undefined {
   const times = heads.map((head) => head?.time?.getTime() ?? Number.NEGATIVE_INFINITY);
   const latest = Math.max(...times);
   const at = times.indexOf(latest);

@@ -25,7 +25,7 @@ type When = "before" | "after";
 
 /** Time limit for calls that wait for each other (`awaitedAtOnce`), and interval of their checks. */
 const OTHERS_TIMEOUT_MS = 5_000;
-const LOOK_MS = 5;
+const CHECK_INTERVAL_MS = 5;
 
 /** An infrastructure in memory behind one or more CPIs. Tests can hold its calls and make them fail. */
 export class MemoryCloud {
@@ -102,7 +102,7 @@ export class MemoryCloud {
     try {
       const untilMs = performance.now() + OTHERS_TIMEOUT_MS;
       const areMissing = () => (this.mostAtOnce.get(method) ?? 0) < (this.awaitedAtOnce.get(method) ?? 0);
-      while (areMissing() && performance.now() < untilMs) await sleep(LOOK_MS, undefined, { signal });
+      while (areMissing() && performance.now() < untilMs) await sleep(CHECK_INTERVAL_MS, undefined, { signal });
       if (this.callMs > 0 && !this.nearCpis.has(cpi)) await sleep(this.callMs, undefined, { signal });
       return await call();
     } finally {
