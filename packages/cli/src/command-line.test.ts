@@ -31,7 +31,7 @@ describe("the diskmesh command", () => {
     return { code, out: printed as string, err: said as string };
   }
 
-  it("--help names every action, and help of each shows how it is typed", async () => {
+  it("--help lists every action, and the help of an action shows its usage", async () => {
     const { code, out } = await typed("--help");
     expect(code).to.equal(0);
     for (const { usage, example } of ALL) {
@@ -45,11 +45,11 @@ describe("the diskmesh command", () => {
     }
   });
 
-  it("--version says that of all parts", async () => {
+  it("--version prints the common version of all parts", async () => {
     expect(await typed("--version")).to.deep.equal({ code: 0, out: `diskmesh ${VERSION}\n`, err: "" });
   });
 
-  it("loads of the actions the one that is typed, whatever stands before it", async () => {
+  it("loads only the typed action, also behind global options", async () => {
     for (const { usage } of ALL) {
       const name = usage.split(" ")[0] as string;
       for (const before of [[], ["--json"], ["--state", "hosts"], ["--state=status", "--json"]])
@@ -126,7 +126,7 @@ describe("the diskmesh command", () => {
     ["hosts --state odd", {}, /endpoints\.json has no address of the disk-registry: set DISKMESH_REGISTRY/],
   ];
   for (const [line, environment, said] of WRONG)
-    it(`${line} -> ${said.source}, and nobody is asked`, async () => {
+    it(`${line} is refused with ${said.source} before any service is called`, async () => {
       mkdirSync(join(folder, "odd"), { recursive: true });
       writeFileSync(join(folder, "odd/endpoints.json"), '{"disk-registry":{}}');
       const { code, out, err } = await typed(line, environment);
@@ -134,7 +134,7 @@ describe("the diskmesh command", () => {
       expect([code, out]).to.deep.equal([2, ""]);
     });
 
-  it("what is empty, as of a variable that is not set, is refused, and nobody is asked", async () => {
+  it("refuses empty values, e.g. of unset shell variables, before any service is called", async () => {
     const EMPTY: [args: string[], said: RegExp][] = [
       [["remove-device", "", "device-1"], /^diskmesh: <host-id> is empty$/m],
       [["set-host-state", "dead", "host-1", "", "--reason", "x"], /^diskmesh: <host-ids> is empty$/m],
@@ -149,7 +149,7 @@ describe("the diskmesh command", () => {
     }
   });
 
-  it("an answer that cannot be written ends neither well nor without a word, and a reader may stop early", () => {
+  it("fails with a message when the answer cannot be written, and succeeds when the reader closes the pipe early", () => {
     const main = fileURLToPath(new URL("../bin/diskmesh.mjs", import.meta.url));
     const full = openSync("/dev/full", "w");
     const { status, stderr } = spawnSync(process.execPath, [main, "--version"], { stdio: ["ignore", full, "pipe"] });
@@ -163,7 +163,7 @@ describe("the diskmesh command", () => {
     expect([piped.stdout, piped.stderr]).to.deep.equal(["0\n", ""]);
   });
 
-  it("sizes and times as people type them", () => {
+  it("parses sizes and times with units", () => {
     expect(["64MiB", "10GiB", "4096"].map(sizeBytesOf)).to.deep.equal([2 ** 26, 10 * 2 ** 30, 4096]);
     expect(() => sizeBytesOf("9007199254740993")).to.throw("is none");
     expect(["90s", "15m", "2h", "7d"].map((text) => 0 - timeOf(text, 0).getTime())).to.deep.equal([
@@ -172,7 +172,7 @@ describe("the diskmesh command", () => {
     expect(timeOf("2026-01-31T12:00:00Z", 0).toISOString()).to.equal("2026-01-31T12:00:00.000Z");
   });
 
-  it("a table has colours on a terminal alone, and nothing in it moves the cursor", () => {
+  it("prints tables in colour only on a terminal, with control characters escaped", () => {
     const shown = (isTTY: boolean, environment: Record<string, string>) => {
       const out = Object.assign(new PassThrough(), { isTTY });
       const rows = [{ name: "a\u001b[2Jb\nc\u202e", state: "ONLINE" }];

@@ -23,7 +23,7 @@ function causesIn(text: string): Cause[] {
     });
 }
 
-describe("what it all comes to", () => {
+describe("the root cause of a list of causes", () => {
   const ROWS: readonly [causes: string, root: string | undefined][] = [
     ["", undefined],
     ["a", "a"],

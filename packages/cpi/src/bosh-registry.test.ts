@@ -14,7 +14,7 @@ describe("the bosh-registry", () => {
     [1, 0, true],
   ];
   for (const [cpi, stemcell, effect] of ROWS)
-    it(`CPI ${cpi}, stemcell ${stemcell || "none"} -> ${effect ? "used" : "not used"}, also by what a CPI is told`, () => {
+    it(`CPI ${cpi}, stemcell ${stemcell || "none"} -> ${effect ? "used" : "not used"}`, () => {
       expect(usesBoshRegistry(cpi, stemcell)).to.equal(effect);
       expect(cpi < 2 || stemcellVersionOf(stemcell) < 2).to.equal(effect);
     });

@@ -5,7 +5,7 @@ import { type CidKind, isCid, parseCid } from "./cid.js";
 const ALL: readonly CidKind[] = ["vm", "disk", "stemcell", "snapshot"];
 const NO_FILE_NAMES: readonly CidKind[] = ["stemcell", "snapshot"];
 
-describe("an id in a CPI", () => {
+describe("a CID", () => {
   const cases: readonly [value: string, of: readonly CidKind[]][] = [
     ["i-0abc", ALL],
     ["name:x;group:y", ALL],
@@ -33,7 +33,7 @@ describe("an id in a CPI", () => {
       }
     });
 
-  it("is a text", () => {
+  it("must be a string", () => {
     expect([1, null, undefined, ["a"], {}].filter((value) => isCid("disk", value))).to.deep.equal([]);
   });
 });

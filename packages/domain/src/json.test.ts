@@ -30,14 +30,14 @@ describe("external JSON", () => {
     });
 });
 
-describe("what JSON would change", () => {
+describe("problemAsJson", () => {
   const deep = (depth: number): unknown => JSON.parse(`${"[".repeat(depth)}${"]".repeat(depth)}`);
   class Shelf {
     readonly slots = 24;
     readonly model = undefined;
   }
   for (const value of [null, "", 0, 0.1, [], {}, new Shelf(), new Date(0), process.env, deep(MAX_JSON_DEPTH)])
-    it(`${JSON.stringify(value).slice(0, 20)} -> stays`, () => {
+    it(`${JSON.stringify(value).slice(0, 20)} has no problem`, () => {
       expect(problemAsJson(value)).to.equal(undefined);
     });
 
@@ -49,7 +49,7 @@ describe("what JSON would change", () => {
     [new Error("x"), "it is of type Error"],
     [deep(MAX_JSON_DEPTH + 2), `is nested more than ${MAX_JSON_DEPTH} deep`],
   ] as const)
-    it(`${problem} -> told`, () => {
+    it(`reports ${problem}`, () => {
       expect(problemAsJson(value)).to.contain(problem);
     });
 });

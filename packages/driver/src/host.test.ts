@@ -67,7 +67,7 @@ async function startHost(drivers: readonly object[], limits: object = {}) {
 }
 
 describe("the host of drivers", () => {
-  describe("a driver that behaves", () => {
+  describe("a well-behaved driver", () => {
     let it_: Awaited<ReturnType<typeof startHost>>;
     before(async () => {
       const drivers = [{ package: SAMPLE_DRIVER }, { package: LEGACY_DRIVER }, { package: SAMPLE_DRIVER }];
@@ -76,7 +76,7 @@ describe("the host of drivers", () => {
     });
     after(() => it_.host.close());
 
-    it("is listed with what it inherits, what it overrides, verbs in capitals and schemas", () => {
+    it("is listed with inherited and overriding methods, verbs in upper case, and schemas", () => {
       const [sample] = it_.host.listings();
       const methods = Object.fromEntries(sample?.nodeMethods.map((method) => [method.name, method]) ?? []);
       expect(methods.inherited?.description).to.equal("as it was");
@@ -89,7 +89,7 @@ describe("the host of drivers", () => {
       expect(sample?.driverMethods.map(({ name }) => name)).to.include("d_echo");
     });
 
-    it("a second one of that name -> is told, and not listed", () => {
+    it("with the name of an earlier driver is reported and not listed", () => {
       expect(it_.host.drivers().map(({ problem }) => problem)).to.deep.equal([
         "",
         "",
@@ -98,7 +98,7 @@ describe("the host of drivers", () => {
       expect(it_.host.listings().map(({ name }) => name)).to.deep.equal(["sample", "legacy"]);
     });
 
-    it("runs what was called, an override in the place of what it overrides", async () => {
+    it("runs the called method, and an override instead of the overridden method", async () => {
       expect(await it_.call("sample", "third_method_sync", { args: { bar: "meow" } })).to.equal(true);
       expect(await it_.call("sample", "overridden")).to.equal("sample");
       expect(await it_.call("sample", "none")).to.equal(null);
@@ -108,7 +108,7 @@ describe("the host of drivers", () => {
       });
     });
 
-    it("wrong arguments -> named and not run, also when they are only looked at", async () => {
+    it("refuses wrong arguments by name without running the method, also when they are only validated", async () => {
       const wrong = (args: Record<string, unknown>, validateOnly = false) =>
         rejection(it_.call("sample", "third_method_sync", { args, validateOnly }), InvalidArgumentError);
       expect((await wrong({})).message).to.equal("Parameter 'bar' not passed to method 'third_method_sync'.");
@@ -118,12 +118,12 @@ describe("the host of drivers", () => {
       );
     });
 
-    it("anything that a method throws -> its words", async () => {
+    it("fails with the text of whatever a method throws", async () => {
       await rejection(it_.call("sample", "plain"), DriverError, "plain boom");
       await rejection(it_.call("nobody", "plain"), NotFoundError, "unknown");
     });
 
-    it("a call that is cancelled, or late -> ends at the driver, which goes on", async () => {
+    it("ends a cancelled or late call and keeps running", async () => {
       const abort = new AbortController();
       const call = it_.call("sample", "sleep", { args: { ms: 3_600_000 }, signal: abort.signal });
       abort.abort(new TimeoutError("nobody waits"));
@@ -133,7 +133,7 @@ describe("the host of drivers", () => {
       expect(await it_.call("sample", "none")).to.equal(null);
     });
 
-    it("a call that is kept -> is begun once, and told without its secrets as often as it is asked for", async () => {
+    it("starts a kept call once, and returns its outcome without secrets to each request", async () => {
       const kept = new KeptCalls();
       const file = join(temporaryFolder(), "noted");
       const of = { nodeId: "host-1", httpMethod: "POST", timeoutMs: 60_000 };
@@ -148,7 +148,7 @@ describe("the host of drivers", () => {
       expect(kept.get("a-1")).to.equal(undefined);
     });
 
-    it("a call that is kept and cancelled -> nobody knows what it did", async () => {
+    it("reports a cancelled kept call as having an unknown effect", async () => {
       const kept = new KeptCalls();
       const of = { nodeId: "host-1", httpMethod: "POST", timeoutMs: 60_000 };
       const sleep = { ...of, kind: "node", method: "sleep", args: { ms: 3_600_000 } } as const;
@@ -162,13 +162,13 @@ describe("the host of drivers", () => {
       });
     });
 
-    it("its process -> has no environment, arguments or folder of the service", async () => {
+    it("runs without the environment, arguments and working folder of the service", async () => {
       const seen = (await it_.call("sample", "surroundings")) as { env: object; argv: string[]; cwd: string };
       expect(Object.keys(seen.env)).to.have.members(["PATH", "LANG", "DISKMESH_DRIVER_PROCESS"]);
       expect({ argv: seen.argv, cwd: seen.cwd }).to.deep.equal({ argv: [], cwd: "/" });
     });
 
-    it("a catch-all of former times -> takes every method, with one warning", async () => {
+    it("handles every method with a LegacyDriver, and logs one warning", async () => {
       expect(await it_.call("legacy", "anything", { args: { a: 1 } })).to.deep.equal({
         method: "anything",
         args: { a: 1 },
@@ -178,7 +178,7 @@ describe("the host of drivers", () => {
     });
   });
 
-  describe("a driver that misbehaves", () => {
+  describe("a misbehaving driver", () => {
     let it_: Awaited<ReturnType<typeof startHost>>;
     before(async () => {
       it_ = await startHost([{ package: MISBEHAVING_DRIVER }, { package: SAMPLE_DRIVER }]);
@@ -197,7 +197,7 @@ describe("the host of drivers", () => {
       ["deaf", /did not return within 50 ms/, 50],
     ];
     for (const [method, reason, timeoutMs = 60_000] of rows)
-      it(`${method} -> is told, harms nobody else, and is started again`, async function () {
+      it(`${method}: is reported, affects no other driver, and is restarted`, async function () {
         if (!OFTENEST.includes(method)) leaveToVerify(this);
         const told = it_.lines.length;
         const call = it_.call("misbehaving", method, { timeoutMs });
@@ -217,7 +217,7 @@ describe("the host of drivers", () => {
         await eventually(async () => (await it_.call("misbehaving", "fine")) === "fine");
       });
 
-    it("secret arguments that it prints, also late, or throws -> are hidden in the log and in its problem", async () => {
+    it("has secret arguments that it prints, also late, or throws redacted in the log and in its problem", async () => {
       const told = it_.lines.length;
       const printed = () => it_.lines.slice(told);
       await it_.call("misbehaving", "blab", { args: { password: "hunter2-\u00e9-secret", thrown: false } });
@@ -235,7 +235,7 @@ describe("the host of drivers", () => {
       await eventually(async () => (await it_.call("misbehaving", "fine")) === "fine");
     });
 
-    it("an answer that JSON would change -> is refused, and named", async () => {
+    it("has an answer that JSON would change refused, with the place of the value", async () => {
       const odd = (what: string): Promise<unknown> => it_.call("misbehaving", "odd", { args: { what } });
       for (const [what, says] of [
         ["Map", "list.0 is of type Map"],
@@ -251,12 +251,12 @@ describe("the host of drivers", () => {
       expect(await odd("date")).to.deep.equal({ list: ["1970-01-01T00:00:00.000Z"] });
     });
 
-    it("an answer that is too long -> is refused", async () => {
+    it("has a too long answer refused", async () => {
       await rejection(it_.call("misbehaving", "huge"), DriverError, "the limit is 1048576 bytes");
     });
   });
 
-  it("more calls at once than it may have -> refused, with when to try again", async () => {
+  it("has calls beyond its concurrency limit refused, with a retry time", async () => {
     const { host, call } = await startHost([{ package: SAMPLE_DRIVER }], { maxConcurrentCalls: 1 });
     const first = call("sample", "sleep", { args: { ms: 60_000 } });
     const { retryAfterMs } = await rejection(
@@ -269,7 +269,7 @@ describe("the host of drivers", () => {
     await rejection(first, DriverError);
   });
 
-  describe("what a driver started", () => {
+  describe("a child process of a driver", () => {
     const isThere = (pid: number): boolean => {
       try {
         return readFileSync(`/proc/${pid}/stat`, "latin1").split(") ")[1]?.[0] !== "Z";
@@ -279,7 +279,7 @@ describe("the host of drivers", () => {
     };
     const childOf = async (call: Promise<unknown>): Promise<number> => Number(((await call) as { pid: number }).pid);
 
-    it("ends with it, in a session of its own too", async () => {
+    it("ends with the driver, also in its own session", async () => {
       const { host, call } = await startHost([{ package: MISBEHAVING_DRIVER }]);
       const pid = await childOf(call("misbehaving", "leave_child", { args: { hidden: false, exits: false } }));
       expect(isThere(pid)).to.equal(true);
@@ -287,7 +287,7 @@ describe("the host of drivers", () => {
       await eventually(() => expect(isThere(pid)).to.equal(false));
     });
 
-    it("holds its pipes, and cannot be found -> the driver ends, calls fail, and it is started again", async () => {
+    it("that escaped with the driver's pipes does not keep the driver from ending, failing its calls and restarting", async () => {
       const { host, call } = await startHost([{ package: MISBEHAVING_DRIVER }], { drainMs: 50 });
       const under = call("misbehaving", "deaf");
       const pid = await childOf(call("misbehaving", "leave_child", { args: { hidden: true, exits: true } }));
@@ -301,7 +301,7 @@ describe("the host of drivers", () => {
       }
     });
 
-    it("ends with a service that is killed", async () => {
+    it("ends when the service is killed", async () => {
       const service = spawn(process.execPath, ["--input-type=module", "-e", SERVICE], {
         stdio: ["ignore", "pipe", "inherit"],
       });
@@ -318,7 +318,7 @@ describe("the host of drivers", () => {
       ["busy_child", /used 2000 ms of processors more than 0 of one/],
       ["memory_child", /it and what it started took \d+ MiB of memory/],
     ] as const)
-      it(`${method} -> counts as the driver's own`, async function () {
+      it(`counts toward the driver's limits: ${method}`, async function () {
         this.timeout(60_000);
         if (method === "busy_thread") leaveToVerify(this);
         const { host, call } = await startHost([{ package: MISBEHAVING_DRIVER }], counted);
@@ -327,7 +327,7 @@ describe("the host of drivers", () => {
       });
   });
 
-  it("one that cannot be loaded -> its reason, while others serve", async () => {
+  it("reports why a driver cannot be loaded, while other drivers serve", async () => {
     const { host, call } = await startHost([
       { package: MISBEHAVING_DRIVER, settings: { onLoad: "throw" } },
       { package: "@diskmesh/no-such-driver" },
@@ -343,7 +343,7 @@ describe("the host of drivers", () => {
     await host.close();
   });
 
-  it("the example, copied to a folder elsewhere -> finds what it imports, and runs", async () => {
+  it("runs the example driver from another folder, with its imports resolved", async () => {
     const copied = temporaryFolder();
     cpSync(new URL("../../../deploy/example-driver", import.meta.url), copied, { recursive: true });
     const { host, call } = await startHost([{ package: copied, settings: { slots: 60 } }]);
@@ -352,7 +352,7 @@ describe("the host of drivers", () => {
     await host.close();
   });
 
-  it("one that does not load in time -> is ended", async () => {
+  it("ends a driver that does not load in time", async () => {
     const { host } = await startHost([{ package: MISBEHAVING_DRIVER, settings: { onLoad: "hang" } }], {
       loadTimeoutMs: 2_000,
     });
@@ -360,7 +360,7 @@ describe("the host of drivers", () => {
     await host.close();
   });
 
-  it("after a close -> no process of a driver is left", async () => {
+  it("leaves no driver process after close", async () => {
     const { host, call } = await startHost([{ package: SAMPLE_DRIVER }]);
     const pid = Number(((await call("sample", "surroundings")) as { pid: number }).pid);
     await host.close();

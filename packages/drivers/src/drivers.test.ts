@@ -20,7 +20,7 @@ const NOTHING = {
   mediaErrors: undefined,
 };
 
-describe("what smartctl says", () => {
+describe("parsing smartctl's output", () => {
   const rows: readonly (readonly [string, unknown, object])[] = [
     [
       "of a drive with SATA",
@@ -49,7 +49,7 @@ describe("what smartctl says", () => {
       expect(parseSmart(JSON.stringify(said), "/dev/sda")).to.deep.equal({ ...NOTHING, ...smart });
     });
 
-  it("nothing, or no JSON -> what is lacking", () => {
+  it("reports what is missing for an empty output or text that is no JSON", () => {
     const said = { smartctl: { messages: [{ string: "Unable to detect device type" }] } };
     expect(() => parseSmart(JSON.stringify(said), "/dev/vda")).to.throw(
       "smartctl tells nothing of /dev/vda: Unable to detect device type",
@@ -57,7 +57,7 @@ describe("what smartctl says", () => {
     expect(() => parseSmart("usage: smartctl", "/dev/vda")).to.throw("smartmontools 7 or later");
   });
 
-  it("no smartctl -> what to install; one that ends with bits of the drive -> what it wrote", async () => {
+  it("reports a missing smartctl with the package to install, and accepts output with a nonzero exit code", async () => {
     await rejection(
       readSmart("/dev/sda", "/nowhere/smartctl"),
       Error,
@@ -99,7 +99,7 @@ describe("the verdict on a drive", () => {
     });
 });
 
-it("the kernel's statistics of a drive -> in bytes and ms", () => {
+it("parses the kernel's statistics of a drive into bytes and ms", () => {
   expect(parseIoStatistics("  10 0 16 5 20 0 32 7 1 9 12 0 0 0 0 0 0\n")).to.deep.equal({
     reads: 10,
     readBytes: 8_192,
@@ -112,7 +112,7 @@ it("the kernel's statistics of a drive -> in bytes and ms", () => {
   expect(parseIoStatistics("none")).to.equal(undefined);
 });
 
-it("the locate light -> where the slot shows one", async () => {
+it("finds the locate light of a slot that has one", async () => {
   const folder = temporaryFolder();
   expect(await locateLightIn(folder)).to.equal(undefined);
   const slot = join(folder, "device", "enclosure_device:Slot 3");
@@ -121,7 +121,7 @@ it("the locate light -> where the slot shows one", async () => {
   expect(await locateLightIn(folder)).to.equal(join(slot, "locate"));
 });
 
-it("a device that is a regular file -> has no drive", async () => {
+it("refuses a regular file, because it has no drive", async () => {
   const file = join(temporaryFolder(), "disk");
   writeFileSync(file, "");
   await rejection(blockDeviceOf(file), Error, "only a block device has a drive of its own");

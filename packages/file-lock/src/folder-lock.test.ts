@@ -24,7 +24,7 @@ describe("a folder's lock", () => {
       },
     );
 
-  it("excludes everybody, also this process, until it is released", async () => {
+  it("excludes every process, also this one, until it is released", async () => {
     const lock = await FolderLock.take(folder);
     expect(await refusal()).to.match(new RegExp(`${folder}" is in use by process ${process.pid} `));
     lock.release();

@@ -80,7 +80,7 @@ describe("a connection that cannot be established reports", () => {
     return `127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  it("that nobody listens", async () => {
+  it("an address on which no process listens", async () => {
     // Port 1 rather than a recently freed port, which another process may have taken.
     const told = await call("127.0.0.1:1", await certificate("operator"));
     expect(told).to.contain(": nobody listens there: check the address");

@@ -85,7 +85,7 @@ describe("calls", () => {
   });
 
   describe("callers", () => {
-    it("of a role that is not allowed are refused, and told which roles are", async () => {
+    it("of a role that is not allowed are refused, with the allowed roles", async () => {
       await bench.serve();
       const error = await rejection(
         bench.client({ tls: bench.files("disk-agent-host-1") }).get({ text: "", count: 0 }),

@@ -94,7 +94,7 @@ describe("statusOfError and errorOfStatus", () => {
     }
   });
 
-  it("a field that is wrong -> google.rpc.BadRequest, for an InvalidArgumentError alone", () => {
+  it("send google.rpc.BadRequest with the field of an InvalidArgumentError, and of no other error", () => {
     const about = { field: "host_id" };
     const violationsOf = (error: DomainError) => {
       const [bytes] = statusOfError(error, "r-1").metadata.get("grpc-status-details-bin");
@@ -222,7 +222,7 @@ describe("identityOfAlternativeNames", () => {
     ["a broken quote", 'DNS:"a, URI:spiffe://diskmesh/director', undefined],
   ];
   for (const [what, names, identity] of cases)
-    it(`${what} -> ${identity ? JSON.stringify(identity) : "nobody"}`, () => {
+    it(`${what} -> ${identity ? JSON.stringify(identity) : "no identity"}`, () => {
       expect(identityOfAlternativeNames(names)).to.deep.equal(identity);
     });
 });

@@ -33,7 +33,7 @@ describe("openStorage", () => {
     expect(databaseName("/var/lib/diskmesh")).to.equal(undefined);
   });
 
-  it("refuses names that would lead elsewhere", () => {
+  it("refuses tablet names that would lead to another folder or database", () => {
     for (const name of ["", "..", "../director", "a/b", "A", "-a"]) {
       expect(() => openStorage("/nowhere", name), name).to.throw(InvalidArgumentError);
     }

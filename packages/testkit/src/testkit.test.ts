@@ -49,7 +49,7 @@ describe("spawnService", () => {
     return service;
   }
 
-  it("takes a standby for started when it listens", async () => {
+  it("regards a standby as started when it listens", async () => {
     const given = await options("stand-by");
     await spawn({ ...given, waitFor: "listening" });
     const other = await options("stand-by", { startTimeoutMs: 1500 });
@@ -58,7 +58,7 @@ describe("spawnService", () => {
     expect(error.message).to.match(/^sample did not start: .*(NOT_SERVING|does not serve)/);
   });
 
-  it("says how a process ended that did not start, and what it wrote last", async () => {
+  it("reports the exit and the last output of a process that did not start", async () => {
     const error = await rejection(spawn(await options("refuse")));
     expect(error.message).to.contain("exit code 1").and.contain("there is no such thing");
   });
@@ -81,7 +81,7 @@ describe("spawnService", () => {
     }
   });
 
-  it("gives no port twice before who asked has ended, whatever listens on it meanwhile", async () => {
+  it("gives no port twice while the process that got it runs, whatever listens on it", async () => {
     const draws = () => {
       const rest = [0.25, 0.25, 0.5];
       return () => rest.shift() ?? Math.random();
@@ -96,7 +96,7 @@ describe("spawnService", () => {
     expect(Number(stdout)).to.be.above(0).and.not.to.equal(port);
   });
 
-  it("leaves neither process nor folder behind when the test process ends, however", async () => {
+  it("leaves neither process nor folder behind, however the test process ends", async () => {
     const given = await options("run", { waitFor: "nothing" });
     const script = join(given.folder, "test.mjs");
     const index = fileURLToPath(new URL("./index.js", import.meta.url));

@@ -103,13 +103,13 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       ...disk,
     });
 
-    it("info says which version it speaks", async () => {
+    it("info reports the contract version", async () => {
       const info = await cpi.info(newCall());
       expect(info.apiVersion).to.be.at.least(1);
       expect(info.stemcellFormats).to.be.an("array");
     });
 
-    it("create_vm makes a VM, has_vm finds it, delete_vm ends it", async () => {
+    it("create_vm makes a VM, has_vm finds it, delete_vm deletes it", async () => {
       const made = await cpi.createVm(newVm(randomUUID()), newCall());
       vmCids.add(made.vmCid);
       expect(made.agentId).to.be.a("string").that.is.not.equal("");
@@ -120,7 +120,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       expect(await reasonOfFailed(cpi.deleteVm(made.vmCid, newCall()))).to.equal("VM_NOT_FOUND");
     });
 
-    it("create_vm with another agent_id makes another VM, with the same finds it, where the CPI can", async () => {
+    it("create_vm makes another VM for another agent_id, and with tokens returns the same VM for the same agent_id", async () => {
       const agentId = randomUUID();
       const first = await cpi.createVm(newVm(agentId), newCall());
       vmCids.add(first.vmCid);
@@ -128,12 +128,12 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       expect(await createVm()).to.not.equal(first.vmCid);
     });
 
-    it("has_vm and has_disk know nothing of what never was", async () => {
+    it("has_vm and has_disk return false for unknown ids", async () => {
       expect(await cpi.hasVm("vm-never", newCall())).to.equal(false);
       expect(await cpi.hasDisk("disk-never", newCall())).to.equal(false);
     });
 
-    it("create_disk makes a disk, has_disk finds it, delete_disk ends it", async () => {
+    it("create_disk makes a disk, has_disk finds it, delete_disk deletes it", async () => {
       const diskCid = await createDisk();
       expect(await cpi.hasDisk(diskCid, newCall())).to.equal(true);
       await cpi.deleteDisk(diskCid, newCall());
@@ -141,7 +141,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       expect(await reasonOfFailed(cpi.deleteDisk(diskCid, newCall()))).to.equal("DISK_NOT_FOUND");
     });
 
-    it("create_disk with another token or none makes another disk, with the same finds it, where it can", async () => {
+    it("create_disk makes another disk for another token or none, and with tokens returns the same disk for the same token", async () => {
       const token = randomUUID();
       const first = await createDisk({ token });
       if (tried.hasTokens ?? true) expect(await createDisk({ token })).to.equal(first);
@@ -155,7 +155,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       expect(await cpi.hasDisk(diskCid, newCall())).to.equal(true);
     });
 
-    it("create_disk beyond all space fails and leaves nothing", async () => {
+    it("create_disk without enough space fails and leaves no disk", async () => {
       const token = randomUUID();
       const creating = createDisk({ token, sizeMib: 2 ** 30 });
       expect(await reasonOfFailed(creating)).to.equal("NO_DISK_SPACE");
@@ -167,11 +167,11 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
         expect(await reasonOfFailed(createDisk({ sizeMib }))).to.equal("INVALID_ARGUMENT");
       });
 
-    it("create_disk near a VM that never was fails", async () => {
+    it("create_disk near an unknown VM fails", async () => {
       expect(await reasonOfFailed(createDisk({ vmCid: "vm-never" }))).to.equal("VM_NOT_FOUND");
     });
 
-    it("attach_disk gives a hint, get_disks shows it, detach_disk ends it", async () => {
+    it("attach_disk returns a hint, get_disks lists the disk, detach_disk removes it from the list", async () => {
       const [vmCid, diskCid] = [await createVm(), await createDisk()];
       expect(await cpi.getDisks(vmCid, newCall())).to.deep.equal([]);
       const hint = await cpi.attachDisk(vmCid, diskCid, newCall());
@@ -204,7 +204,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       expect(await cpi.getDisks(vmCid, newCall())).to.deep.equal([diskCid]);
     });
 
-    it("delete_vm detaches its disks, which stay", async () => {
+    it("delete_vm detaches the disks and keeps them", async () => {
       const [vmCid, other] = [await createVm(), await createVm()];
       const disks = [await createDisk(), await createDisk()];
       for (const diskCid of disks) await cpi.attachDisk(vmCid, diskCid, newCall());
@@ -213,7 +213,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       expect([...(await cpi.getDisks(other, newCall()))].sort()).to.deep.equal(disks.sort());
     });
 
-    it("a VM or a disk that never was is named by the error's reason", async () => {
+    it("calls for an unknown VM or disk fail with VM_NOT_FOUND or DISK_NOT_FOUND", async () => {
       const [vmCid, diskCid] = [await createVm(), await createDisk()];
       const failures: Record<string, () => Promise<unknown>> = {
         "attach_disk to it": () => cpi.attachDisk("vm-never", diskCid, newCall()),
@@ -231,7 +231,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
         expect(await reasonOfFailed(failing()), what).to.equal("DISK_NOT_FOUND");
     });
 
-    it("set_disk_metadata takes values of any kind, again and again", async () => {
+    it("set_disk_metadata accepts values of any type, repeatedly", async () => {
       const diskCid = await createDisk();
       await cpi.setDiskMetadata(diskCid, { deployment: "d", index: 1, tags: { a: null } }, newCall());
       await cpi.setDiskMetadata(diskCid, {}, newCall());
@@ -247,7 +247,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       expect(await reasonOfFailed(use())).to.equal("NOT_IMPLEMENTED");
     }
 
-    it("create_stemcell makes a stemcell that VMs are made of, delete_stemcell ends it", async () => {
+    it("create_stemcell makes a stemcell for create_vm, delete_stemcell deletes it", async () => {
       const stemcell = { imagePath: fileURLToPath(import.meta.url), cloudProperties: {}, tags: { a: "b" } };
       const create = () => cpi.createStemcell(stemcell, newCall());
       await ifThere("stemcells", create, async () => {
@@ -258,7 +258,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       });
     });
 
-    it("list_vms tells every VM, with what its agent was to be called, and none that was deleted", async () => {
+    it("list_vms lists every VM with its agent_id, and no deleted VM", async () => {
       const agentId = randomUUID();
       const vm = await cpi.createVm(newVm(agentId), newCall());
       vmCids.add(vm.vmCid);
@@ -270,7 +270,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       });
     });
 
-    it("reboot_vm leaves the VM there", async () => {
+    it("reboot_vm keeps the VM", async () => {
       const vmCid = await createVm();
       const reboot = () => cpi.rebootVm(vmCid, newCall());
       await ifThere("reboot_vm", reboot, async () => {
@@ -280,7 +280,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       expect(await reasonOfFailed(cpi.rebootVm("vm-never", newCall()))).to.equal("VM_NOT_FOUND");
     });
 
-    it("set_vm_metadata takes values of any kind, again and again", async () => {
+    it("set_vm_metadata accepts values of any type, repeatedly", async () => {
       const vmCid = await createVm();
       const set = () => cpi.setVmMetadata(vmCid, { deployment: "d", index: 1, tags: { a: null } }, newCall());
       await ifThere("set_vm_metadata", set, async () => {
@@ -290,7 +290,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       expect(await reasonOfFailed(cpi.setVmMetadata("vm-never", {}, newCall()))).to.equal("VM_NOT_FOUND");
     });
 
-    it("resize_disk makes a disk larger, which can be attached then", async () => {
+    it("resize_disk enlarges a disk, which can then be attached", async () => {
       const [vmCid, diskCid] = [await createVm(), await createDisk()];
       const resize = (sizeMib: number) => cpi.resizeDisk(diskCid, sizeMib, newCall());
       await ifThere(
@@ -307,7 +307,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       );
     });
 
-    it("update_disk makes a disk larger; it may get another id", async () => {
+    it("update_disk enlarges a disk and may change its id", async () => {
       const diskCid = await createDisk();
       const update = () => cpi.updateDisk(diskCid, 2, { type: "fast" }, newCall());
       await ifThere("update_disk", update, async () => {
@@ -317,7 +317,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       });
     });
 
-    it("snapshot_disk takes a snapshot, delete_snapshot ends it", async () => {
+    it("snapshot_disk makes a snapshot, delete_snapshot deletes it", async () => {
       const diskCid = await createDisk();
       const snapshot = () => cpi.snapshotDisk(diskCid, { deployment: "d" }, newCall());
       await ifThere("snapshots", snapshot, async () => {
@@ -327,14 +327,14 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       });
     });
 
-    it("calculate_vm_cloud_properties translates wishes", async () => {
+    it("calculate_vm_cloud_properties converts VM requirements to cloud properties", async () => {
       const calculate = () => cpi.calculateVmCloudProperties({ ram: 1024, cpu: 2, ephemeral_disk_size: 10 }, newCall());
       await ifThere("calculate_vm_cloud_properties", calculate, async () => {
         expect(await calculate()).to.be.an("object").that.is.not.empty;
       });
     });
 
-    it("a call that was given up does nothing", async () => {
+    it("a call with an aborted signal has no effect", async () => {
       const token = randomUUID();
       const call = { ...newCall(), signal: AbortSignal.abort(new Error("given up")) };
       expect(await reasonOfFailed(cpi.createDisk(newDisk({ token }), call))).to.equal("CANCELLED");

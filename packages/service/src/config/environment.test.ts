@@ -68,7 +68,7 @@ describe("the environment, beside a config", () => {
     );
   });
 
-  it("is ignored where it is another program's, or Kubernetes's about a Service of the same name", () => {
+  it("ignores variables of other programs, and those that Kubernetes sets for a Service of the same name", () => {
     load({
       DISKMESH_DIRECTOR_NONSENSE: "1",
       DISKMESH_DISK: "x",

@@ -65,7 +65,7 @@ describe("Leadership of a service on a folder", () => {
     await scene.leadership.close();
   });
 
-  it("fails when its term ends otherwise, because nobody else can lead", async () => {
+  it("fails when its term ends for another reason, because no other process can lead", async () => {
     const scene = new Scene();
     const gone = new UnavailableError("the storage is gone");
     await scene.leadership.start();

@@ -92,7 +92,7 @@ describe("backup and restore", () => {
     ["a database", "a database"],
   ];
   for (const [from, to] of ways) {
-    it(`reads one moment while the tablet goes on, from ${from} into ${to}`, async function () {
+    it(`backs up the state of one moment during commits, from ${from} into ${to}`, async function () {
       if (from !== to || from === "a database") if (database === undefined) return skipBecause(this, "no database");
       const urlOf = (which: string, name: string) => (which === "a folder" ? join(folder, name) : (database as string));
       const tablet = await make(urlOf(from, "from"));

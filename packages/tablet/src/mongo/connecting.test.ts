@@ -141,7 +141,7 @@ describe("connecting to MongoDB", () => {
 
     after(() => old?.process?.kill());
 
-    it("reports that", async () => {
+    it("is refused as too old, with its address", async () => {
       // Repeated, because the server may answer the driver only after its timeout.
       const error = await eventually(() =>
         rejection(connectToMongo(`${old.url}/state?serverSelectionTimeoutMS=2000`), InvalidStateError),

@@ -83,7 +83,7 @@ describe("a followed state", () => {
     expect(contentsOf(state)).to.deep.equal({ before: { n: 6 }, after: { n: 6 }, kept: { n: 2 } });
   });
 
-  it("is incomplete with a document of the view that is newer than the own claim", () => {
+  it("is incomplete with a document of the view that is newer than this process's claim", () => {
     for (const [seq, isWhole] of [
       [11, true],
       [12, false],
@@ -204,7 +204,7 @@ describe("a following standby", () => {
     await storage.close({ handOver: true });
   });
 
-  it("reads everything anew when the log went on without it", async () => {
+  it("reads everything again when log entries were deleted before it read them", async () => {
     let ends = false;
     let isCutOff = false;
     await lead(0, () => ends);

@@ -50,7 +50,7 @@ describe("leftovers", () => {
     await Promise.all([first, third].map((storage) => storage.close({ handOver: true })));
   });
 
-  it("are told from documents that somebody else put into the view", async () => {
+  it("are distinguished from documents that another program put into the view", async () => {
     const server = idealServer();
     await (await lead(server)).close({ handOver: true });
     await server.insert("registry.hosts", { _id: "foreign" });

@@ -49,7 +49,7 @@ describe("TabletLog", () => {
     expect(tries()).to.equal(4);
   });
 
-  it("gives up with the reason when no majority ever does", async () => {
+  it("gives up with the reason when no majority ever shows it", async () => {
     const { server, tries } = lagging(Number.POSITIVE_INFINITY);
     const error = await rejection(logOn(server).claim("w", "127.0.0.1:1"));
     expect(error).to.be.instanceOf(UnavailableError).and.to.include({ outcome: "unknown" });
