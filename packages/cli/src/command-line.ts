@@ -29,7 +29,6 @@ Ends with 0 when it is done, 1 when it was refused or has failed, 2 for a wrong 
 answers now, 4 when it is noted and not done yet, 5 when it may have been done. A command that follows nothing (--wait,
 watch) and moves no data gives up after 2 minutes.`;
 
-/** Runs a command line and returns the exit code. */
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
   const { err } = surroundings;
   try {

@@ -59,7 +59,6 @@ export class Output {
     this.#options.out.write(this.#options.out.isTTY ? visible(lines) : lines);
   }
 
-  /** Prints a message to `err`. */
   say(text: string): void {
     this.#options.err.write(`${printable(text)}\n`);
   }

@@ -2,7 +2,7 @@ import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/com
 import { messageOf } from "@diskmesh/domain";
 import type { Mesh, ServiceName } from "./mesh.js";
 
-/** Services whose processes support explain. */
+/** Services whose processes answer the `explain` method. */
 export const EXPLAINED = ["disk-registry", "director"] as const satisfies readonly ServiceName[];
 
 const ASK_DEADLINE_MS = 2_000;

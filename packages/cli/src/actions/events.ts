@@ -80,7 +80,6 @@ export const events: Action = {
   },
 };
 
-/** Yields the director's events, newest first. */
 async function* directorEvents(
   mesh: Mesh,
   request: Parameters<Mesh["events"]["listEvents"]>[0],
@@ -93,7 +92,6 @@ async function* directorEvents(
   }
 }
 
-/** Yields the registry's events, newest first. */
 async function* registryEvents(
   mesh: Mesh,
   request: Parameters<Mesh["registry"]["listEvents"]>[0],
