@@ -52,6 +52,7 @@ export interface Vm {
   readonly apiVersion: number;
 }
 
+/** A VM as `listVms` returns it. */
 export interface ListedVm {
   readonly vmCid: string;
   /** Agent id passed to create_vm; empty when the CPI does not know it. */

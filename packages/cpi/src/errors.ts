@@ -31,6 +31,7 @@ export function isCpiError<Reason extends CpiReason>(
   return error instanceof DomainError && reasons.some((reason) => reason === error.reason);
 }
 
+/** The CPI knows no VM with this CID. */
 export class VmNotFoundError extends NotFoundError {
   override readonly reason = "VM_NOT_FOUND" satisfies CpiReason;
 
@@ -43,6 +44,7 @@ export class VmNotFoundError extends NotFoundError {
   }
 }
 
+/** The CPI knows no disk with this CID. */
 export class DiskNotFoundError extends NotFoundError {
   override readonly reason = "DISK_NOT_FOUND" satisfies CpiReason;
 
@@ -74,6 +76,7 @@ export class DiskNotAttachedError extends InvalidStateError {
   }
 }
 
+/** The infrastructure has no space for the disk. */
 export class NoDiskSpaceError extends ResourceExhaustedError {
   override readonly reason = "NO_DISK_SPACE" satisfies CpiReason;
 }
@@ -83,7 +86,7 @@ export class VmCreationFailedError extends InvalidStateError {
   override readonly reason = "VM_CREATION_FAILED" satisfies CpiReason;
 }
 
-/** The CPI knows the method but refuses it. */
+/** The CPI has the method but refuses it for this request. */
 export class NotSupportedError extends NotImplementedError {
   override readonly reason = "NOT_SUPPORTED" satisfies CpiReason;
 }
@@ -115,6 +118,7 @@ export class CpiConfigUnknownError extends InvalidStateError {
   override readonly reason = "CPI_CONFIG_UNKNOWN" satisfies CpiReason;
 }
 
+/** The dispatcher cannot use the cpi-config; the message names the fault. */
 export class CpiConfigInvalidError extends InvalidStateError {
   override readonly reason = "CPI_CONFIG_INVALID" satisfies CpiReason;
 }

@@ -60,7 +60,6 @@ export class MemoryCloud {
   /** Duration of each call, except of the CPIs in `nearCpis`. */
   callMs = 0;
   readonly nearCpis = new Set<string>();
-  /** Counts the calls of all methods and CPIs. */
   callCount = 0;
   /** Maximum number of concurrent calls so far, by method. */
   readonly mostAtOnce = new Map<keyof Cpi, number>();

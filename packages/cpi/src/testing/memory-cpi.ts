@@ -14,6 +14,7 @@ import type { Cpi, CpiCall, CpiInfo, ListedVm, NewDisk, NewStemcell, NewVm, Vm }
 import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../errors.js";
 import { MemoryCloud, type MemoryDisk, type MemoryVm } from "./memory-cloud.js";
 
+/** Optional methods that MemoryCpi has, for the contract tests. */
 export const OPTIONAL_IN_MEMORY = [
   "stemcells",
   "list_vms",
