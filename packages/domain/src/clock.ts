@@ -1,4 +1,4 @@
-/** Time as an argument, so that tests need not wait. */
+/** Source of time, passed as an argument so that tests can advance it instead of waiting. */
 export interface Clock {
   /** Milliseconds since 1970; may jump. */
   nowMs(): number;
@@ -15,7 +15,7 @@ export interface Clock {
   afterTurn(action: () => void): void;
 }
 
-/** The process's own clock. */
+/** Clock of the operating system, for production. */
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),

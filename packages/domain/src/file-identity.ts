@@ -54,7 +54,7 @@ export function isDistinctive(serialNumber: string): boolean {
   return serialNumber !== "" && !PLACEHOLDER.test(serialNumber.replace(/-part\d+$/, ""));
 }
 
-/** Returns undefined when the marks prove neither. */
+/** Returns true or false when the marks prove that both are the same file or different ones; otherwise undefined. */
 function isSame(known: FileMarks, found: FileMarks): boolean | undefined {
   if (isDistinctive(known.serialNumber) && isDistinctive(found.serialNumber))
     return known.serialNumber === found.serialNumber;

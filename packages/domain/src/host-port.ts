@@ -3,7 +3,7 @@ import { quoted } from "./identifiers.js";
 
 const HOST_PORT = /^(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?)):(\d{1,5})$/;
 
-/** Address of a server. */
+/** Address of a server, parsed from "host:port". */
 export interface HostPort {
   /** A name or an address, without the brackets of IPv6. */
   readonly host: string;

@@ -1,7 +1,7 @@
 /** `message` is constant for all lines of a kind; ids and details are fields: `diskId`, `taskId`, `error`. */
 type LogLine = (fields: object, message: string) => void;
 
-/** Destination of log lines. */
+/** Receives log lines, one method per level. */
 export interface Logger {
   readonly debug: LogLine;
   readonly info: LogLine;

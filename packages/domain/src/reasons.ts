@@ -286,8 +286,10 @@ export const REASONS = {
   },
 } as const satisfies Readonly<Record<string, ReasonEntry>>;
 
+/** Name of a reason in REASONS. */
 export type Reason = keyof typeof REASONS;
 
+/** Names of the reasons with one gRPC code. */
 export type ReasonOf<Code extends StatusCode> = {
   [Name in Reason]: (typeof REASONS)[Name]["code"] extends Code ? Name : never;
 }[Reason];

@@ -1,4 +1,4 @@
-/** Replaces a secret. */
+/** Text that replaces a secret. */
 export const REDACTED = "<redacted>";
 
 /** Names of fields whose values are secret. */
@@ -22,8 +22,8 @@ const MIN_SECRET_LENGTH = 4;
 /** Replaces secrets in texts from other programs: log lines, errors, results, traces. */
 export class Redactor {
   /**
-   * Forms by their first characters. One regular expression of all forms is too large with the certificates of several
-   * authorities.
+   * Forms of secrets by their first characters. A single regular expression of all forms would be too large with
+   * certificates.
    */
   readonly #formsByStart = new Map<string, Form[]>();
   /** Pairs of characters with which any form begins, so that most of a text is skipped quickly. */
@@ -55,7 +55,7 @@ export class Redactor {
     return from === 0 ? text : shown + text.slice(from);
   }
 
-  /** Redacts a truncated text, including the beginning of a secret at its end. */
+  /** Redacts a truncated text. A secret that the truncation cut at the end of the text is redacted as well. */
   beginning(text: string): string {
     const seen = this.text(text);
     for (let at = 0; at + MIN_SECRET_LENGTH <= seen.length; at++) {
@@ -138,7 +138,7 @@ function isSecret(text: string): boolean {
 function formsOf(text: string): string[] {
   const json = inJson(text);
   const jsons = [json, withCodes(json, /[<>&]/g), withCodes(json, /[\u0080-\uffff]/g), json.replaceAll("/", "\\/")];
-  // Half of a surrogate pair has no form in a URL.
+  // Replaces unpaired surrogates first, because encodeURIComponent throws for them.
   const inPath = encodeURIComponent(Buffer.from(text, "utf8").toString("utf8"));
   const inForm = new URLSearchParams([["", text]]).toString().slice(1);
   const inUrls = [inPath, inForm].flatMap((url) => [url, url.replace(/%../g, (code) => code.toLowerCase())]);

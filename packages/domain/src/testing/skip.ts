@@ -22,7 +22,7 @@ export function skipWithout(context: Mocha.Context, ...programs: readonly string
     skipBecause(context, `${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} not on PATH`);
 }
 
-/** True when all tests run by a plain `npm test`, whose duration matters to everybody. */
+/** True in a plain `npm test`, which leaves out slow tests (see `leaveToVerify`). */
 export const isQuickRun = process.env.DISKMESH_QUICK_RUN === "true";
 
 /**
