@@ -7,7 +7,7 @@ const MAX_ENDED_LENGTH = 65_536;
 /** Secret arguments of calls under way and of the latest ended calls. */
 export class CallSecrets {
   readonly #byCall = new Map<number, { readonly values: readonly unknown[]; readonly length: number }>();
-  /** In the order of their ends. */
+  /** Ids of ended calls, oldest first. */
   readonly #ended = new Set<number>();
   #endedLength = 0;
   #redactor: Redactor | undefined;

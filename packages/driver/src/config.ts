@@ -8,7 +8,7 @@ const folder = z
   .regex(/^(\/|\.\.?\/)/)
   .pipe(pathConfig);
 
-/** The vendors' drivers to load. */
+/** Config section that lists the drivers to load. */
 export const driversConfig = z
   .array(
     z.strictObject({

@@ -21,7 +21,7 @@ export class DriverOutput {
   #bytes = 0;
   #lines = 0;
   #suppressedLines = 0;
-  /** The last part of the output. */
+  /** End of the output, in which the host looks for V8's out-of-memory message. */
   tail = "";
 
   constructor(options: DriverOutputOptions) {

@@ -45,7 +45,7 @@ export interface DriverProcessOptions {
   readonly onEnd: (reason: string) => void;
 }
 
-/** A call of a method. */
+/** A method call with its timeout and cancellation signal. */
 export interface DriverCall extends CalledMethod {
   readonly httpMethod: string;
   readonly nodeId: string;
@@ -86,7 +86,7 @@ export class DriverProcess {
   #reason: string | undefined;
   #hasExited = false;
   #hasEnded = false;
-  /** Inherited by every process that the driver starts. */
+  /** Environment variable value that all child processes inherit, so that they can be found and killed. */
   readonly #mark = randomUUID();
   /** Processor time that the process and its children used beyond their sustained share. */
   #burstMs = 0;
@@ -209,7 +209,7 @@ export class DriverProcess {
       );
   }
 
-  /** Kills the process group. The first reason wins. */
+  /** Kills the process group. Pending calls fail with the first reason given. */
   kill(reason: string): void {
     this.#reason ??= reason;
     this.#killGroup();

@@ -142,7 +142,8 @@ process.on("uncaughtException", (error, origin) => {
   const how = origin === "unhandledRejection" ? "a promise was rejected and nobody heard" : "nobody caught";
   fail(`${how}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
 });
-// Standard input ends when the service has gone. The orphan watch covers a blocked event loop.
+// Standard input ends when the service has ended. While the event loop is blocked, the orphan watch detects that
+// instead.
 process.stdin.on("end", endAll);
 answers.on("error", endAll);
 new Worker(new URL("./orphan-watch.js", import.meta.url), { workerData: process.ppid, execArgv: [] }).unref();

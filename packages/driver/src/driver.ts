@@ -2,7 +2,7 @@ import type { JsonObject } from "@diskmesh/domain";
 import type * as z from "zod";
 import type { MethodCall } from "./method.js";
 
-/** A device of the driver's node. */
+/** A device of the driver's node, as `devices` returns it. */
 export interface DriverDevice {
   readonly deviceId: string;
   readonly path: string;
@@ -17,7 +17,7 @@ export interface DriverDevice {
 export interface DriverEnvironment<Settings = unknown> {
   /** The configured settings, parsed by the driver's schema. */
   readonly settings: Settings;
-  /** The node id; empty in the director. */
+  /** Id of the node that the driver runs on; empty in the director. */
   readonly nodeId: string;
   /** Returns the node's present devices; none in the director. */
   devices(): Promise<readonly DriverDevice[]>;

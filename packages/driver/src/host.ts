@@ -31,7 +31,7 @@ export interface ShownDriver {
   readonly name: string;
   readonly package: string;
   readonly state: DriverState;
-  /** The last failure; empty while running. */
+  /** Description of the last failure; empty while the driver runs. */
   readonly problem: string;
 }
 

@@ -16,7 +16,7 @@ interface CalledHost {
 /** A call that continues independently of its callers. */
 export interface KeptCall {
   readonly ended: Promise<KeptOutcome>;
-  /** Undefined until the call has ended. */
+  /** Undefined while the call runs. */
   readonly outcome: KeptOutcome | undefined;
 }
 

@@ -9,13 +9,13 @@ export interface DriverLimits {
   readonly syncTimeoutMs: number;
   /** Time limit of an asynchronous method. */
   readonly asyncTimeoutMs: number;
-  /** Time for a cancelled method to end. */
+  /** Time that a cancelled method gets to end; then the process is killed. */
   readonly cancelGraceMs: number;
   /** Maximum processor time of an event loop turn. */
   readonly maxTurnProcessorMs: number;
   /** Sustained share of a CPU that the process and its children may use. */
   readonly maxProcessorShare: number;
-  /** Processor time beyond that share. */
+  /** Processor time that the process may use in addition to its share, as a burst. */
   readonly maxProcessorBurstMs: number;
   /** Maximum concurrent method calls; more are refused. */
   readonly maxConcurrentCalls: number;

@@ -35,9 +35,9 @@ const listing = z.strictObject({
   catchAll: z.strictObject({ node: z.boolean(), driver: z.boolean() }),
 });
 
-/** A method as listed and called. */
+/** A method in a listing, as the process of the driver reports it. */
 export type ListedMethod = z.output<typeof method>;
-/** A driver's listing of its methods. */
+/** Name, description and methods of a driver, as its process reports them. */
 export type DriverListing = z.output<typeof listing>;
 
 /** Parses a listing received from a driver's process. Throws an error that names the fault. */
@@ -79,13 +79,13 @@ export function shownArguments(schema: JsonObject, args: JsonObject): JsonObject
   );
 }
 
-/** Returns the names of the secret arguments, which the audit does not show unchanged. */
+/** Returns the names of the arguments that are secret, or contain secrets, and so are redacted in the audit. */
 export function secretArguments(schema: JsonObject, args: JsonObject): string[] {
   const shown = shownArguments(schema, args);
   return Object.keys(args).filter((name) => shown[name] !== args[name]);
 }
 
-/** A method with its arguments. */
+/** Name, kind and arguments of a called method. */
 export interface CalledMethod {
   readonly kind: MethodKind;
   readonly method: string;

@@ -8,7 +8,7 @@ type MethodScope = (typeof METHOD_SCOPES)[number];
 /** A node method runs on a host in its agent; a driver method runs in the director. */
 export type MethodKind = "node" | "driver";
 
-/** The inputs of a method besides its arguments. */
+/** Inputs of a method call besides the method's arguments. */
 export interface MethodCall {
   /** The verb of the call in upper case. */
   readonly httpMethod: string;
@@ -18,7 +18,7 @@ export interface MethodCall {
   readonly signal: AbortSignal;
 }
 
-/** The declaration of a method. */
+/** Argument of `nodeMethod` and `driverMethod`. */
 export interface Declaration<Arguments extends z.ZodObject> {
   /** The accepted verbs: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS. */
   readonly httpMethods: readonly string[];
@@ -28,7 +28,10 @@ export interface Declaration<Arguments extends z.ZodObject> {
   readonly description: string;
   /** The name in paths; the field name by default. */
   readonly name?: string;
-  /** The schema of the arguments; none by default. Undeclared arguments are refused except with `z.looseObject`. */
+  /**
+   * Schema of the arguments; by default none are accepted. Arguments that the schema lacks are refused unless it is a
+   * `z.looseObject`.
+   */
   readonly args?: Arguments;
   /** "admin" by default. */
   readonly scope?: MethodScope;
@@ -119,7 +122,7 @@ export class MethodError extends Error {
   }
 }
 
-/** Returns the kind of a thrown value, thrown by any copy of this package. */
+/** Returns the failure kind of a thrown value, also of a MethodError from another copy of this package. */
 export function failureKindOf(thrown: unknown): FailureKind {
   if (typeof thrown !== "object" || thrown === null || !(METHOD_ERROR in thrown)) return "failed";
   const { kind } = thrown as { readonly kind?: unknown };

@@ -71,7 +71,7 @@ export class Offers {
   }
 }
 
-/** The offers of a service without devices. */
+/** Offers of a service without devices: every request fails, except that `devices` is empty. */
 export const noOffers: DriverOffers = {
   devices: async () => [],
   probe: () => Promise.reject(new Error("there are no devices here: drivers see those of a node in its agent")),

@@ -97,6 +97,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // The process has ended already.
+    // The process has already ended.
   }
 }

@@ -3,7 +3,6 @@ import type { Driver, DriverEnvironment, LegacyDriver } from "./driver.js";
 import { type DriverListing, findMethod, type ListedMethod, parseListing } from "./listing.js";
 import { DECLARED, type DeclaredMethod, type MethodCall, MethodError, type MethodKind } from "./method.js";
 
-/** A driver loaded into its process. */
 export interface LoadedDriver {
   readonly listing: DriverListing;
   start(): Promise<void>;

@@ -21,7 +21,7 @@ export type DriverState = "starting" | "running" | "failed";
 /** Run time after which the failure count restarts. */
 const STABLE_MS = 60_000;
 
-/** Restarts a driver whenever its process ends. */
+/** Keeps a driver running: starts its process again, after a backoff, whenever it ends. */
 export class SupervisedDriver {
   readonly #options: SupervisedDriverOptions;
   #process: DriverProcess | undefined;
@@ -33,7 +33,7 @@ export class SupervisedDriver {
   /** The latest listing; undefined until the driver was loaded for the first time. */
   listing: DriverListing | undefined;
   state: DriverState = "starting";
-  /** The last failure; empty while running. */
+  /** Description of the last failure; empty while the driver runs. */
   problem = "";
 
   constructor(options: SupervisedDriverOptions) {
