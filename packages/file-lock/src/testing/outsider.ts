@@ -25,7 +25,7 @@ sys.stdin.read()
 export class Outsider implements AsyncDisposable {
   private constructor(
     private readonly process: ChildProcess,
-    /** "locked", or the reason why locking failed. */
+    /** Output of the program: "locked", or the reason why locking failed. */
     readonly said: string,
   ) {}
 
