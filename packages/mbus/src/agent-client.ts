@@ -161,7 +161,7 @@ export class AgentClient {
     return this.#options.nats.onConnected(listener);
   }
 
-  /** State of the NATS connection. While false, the silence of an agent says nothing about the agent. */
+  /** True while connected to NATS. Without the connection, missing heartbeats do not mean that an agent is down. */
   get isConnected(): boolean {
     return this.#options.nats.isConnected;
   }

@@ -18,7 +18,7 @@ import { inSpan } from "./tracing.js";
 /** Maximum length of a request's first argument in a log line. */
 const MAX_THING_LENGTH = 200;
 
-/** One method of the agent protocol. */
+/** A method of the agent protocol: how it is called and what it runs. */
 export interface AgentMethod {
   /**
    * A sync method is answered when done. An async method is answered at once with a task, which is polled; tasks run

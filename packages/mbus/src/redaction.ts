@@ -18,7 +18,7 @@ const SECRETS: ReadonlyMap<string, SecretArgument> = new Map([
   ["update_settings", { index: 0, keys: ["mbus", "blobstores"] }],
   ["add_persistent_disk", HINT],
   ["add_dynamic_disk", HINT],
-  // Agents of seed 000 get the hint in mount_disk.
+  // In BOSH's agent protocol of seed 000, mount_disk has the disk hint as an argument.
   ["mount_disk", HINT],
 ]);
 

@@ -2,8 +2,8 @@
 const [TIME_IS_UP, PARENT_ENDED, RELEASED] = ["the time is up", "the parent ended", "all is done"];
 
 /**
- * Ends after a time, with its parent, or when it is released. The signal is created on demand, because most requests
- * are answered without one.
+ * A time limit that ends after its time, with its parent, or when released. The AbortSignal is created on demand,
+ * because most requests are answered without it.
  */
 export class TimeLimit {
   readonly #timer: NodeJS.Timeout;
