@@ -13,7 +13,7 @@ export interface MetricDeclaration<Label extends string = string> {
   /** OpenTelemetry name, without a unit. */
   readonly name: string;
   readonly unit: Unit;
-  /** Sentence for operators. */
+  /** Sentence that explains the metric to operators. */
   readonly description: string;
   readonly labels?: { readonly [Name in Label]: LabelBound };
   /** Upper bounds of the histogram's buckets, in the metric's unit. */

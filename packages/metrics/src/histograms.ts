@@ -53,13 +53,12 @@ export class Cell implements Series {
 }
 
 /**
- * Histogram that avoids the cost of OpenTelemetry's own, which sorts and prints the labels of each recorded value: 4 %
- * of the processor time of a small call.
+ * A histogram with cheap recording. OpenTelemetry's own sorts and formats the labels of each value, which takes 4 % of
+ * the processor time of a small call.
  */
 export class Histogram<Label extends string = string> {
   readonly #bounds: readonly number[];
   readonly #names: readonly Label[];
-  /** Cells by their label values. */
   readonly #cells = new Map<string, Cell>();
 
   constructor(readonly declaration: MetricDeclaration<Label>) {
