@@ -16,7 +16,6 @@ const COLUMNS: readonly Column<HostRow>[] = [
   { title: "devices", cell: (_name, { devices }) => devices.length, isNumber: true },
 ];
 
-/** Shows all hosts and devices by state. */
 export function Fleet({ store, filter }: { store: Store; filter: string }) {
   const { host, vm: vms } = store.tables;
   const selection = useSelection();

@@ -59,7 +59,6 @@ interface ListProps<Row> {
   readonly title: string;
   readonly rows: readonly (readonly [name: string, row: Row])[];
   readonly columns: readonly Column<Row>[];
-  /** Text of an empty list. */
   readonly none: string;
 }
 

@@ -1,6 +1,5 @@
 import type { HostRow } from "./rows.js";
 
-/** A host's place on the map. */
 export interface Cell {
   readonly name: string;
   readonly row: HostRow;
@@ -50,7 +49,7 @@ export function arrange(hosts: readonly (readonly [string, HostRow])[], width: n
   return { cells, labels, cellWidth, cellHeight, columns, height: y };
 }
 
-/** Returns the host at that place. */
+/** Returns the host whose cell contains the point. */
 export function hostAt({ cells, cellWidth, cellHeight }: Layout, x: number, y: number): Cell | undefined {
   return cells.find((cell) => x >= cell.x && x < cell.x + cellWidth && y >= cell.y && y < cell.y + cellHeight);
 }

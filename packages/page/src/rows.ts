@@ -14,7 +14,7 @@ export interface HostRow extends Shown {
   readonly rack: string;
   /** CID of the VM that the host serves as; empty for none. */
   readonly vm: string;
-  /** State of the host's removal. */
+  /** State of the removal requested for the host; empty for none. */
   readonly removal: "" | "wanted" | "done";
   /** One letter per device of the host, in order of device id: a key of DEVICE_LETTERS. */
   readonly devices: string;
@@ -68,7 +68,6 @@ export interface TaskRow extends Shown {
 }
 
 export interface LockRow extends Shown {
-  /** Holder of the lock. */
   readonly owner: string;
   /** 0 for no task. */
   readonly taskId: number;
@@ -134,7 +133,6 @@ export interface ActionAnswer {
   readonly againAfterMs?: number;
 }
 
-/** Reasons for an object's state. */
 export interface WhyAnswer {
   readonly summary: string;
   readonly causes: readonly {
@@ -148,7 +146,6 @@ export interface WhyAnswer {
   }[];
 }
 
-/** An event in an object's history. */
 export interface TimelineEntry {
   readonly timeMs: number;
   readonly who: string;
@@ -164,7 +161,6 @@ export interface TimelineAnswer {
   readonly missing: readonly string[];
 }
 
-/** A device of one host. */
 export interface DeviceItem {
   readonly id: string;
   readonly state: string;

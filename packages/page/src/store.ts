@@ -27,7 +27,7 @@ const emptyTables = (): Tables => ({
 /** All data of the page, updated by the director's events. */
 export class Store {
   tables = emptyTables();
-  /** Increases with each change. */
+  /** Increases with each change, so that components know when to render. */
   version = 0;
   /** Time of the director's last event; 0 for never. */
   heardAtMs = 0;

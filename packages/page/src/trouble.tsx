@@ -16,7 +16,7 @@ interface Troubled {
   readonly names: readonly string[];
   readonly trouble: string;
   readonly sinceMs: number | undefined;
-  /** True for a failed task, on which nothing waits. */
+  /** True for a failed task: no other object waits for it, so it is listed last. */
   readonly hasEnded: boolean;
 }
 
@@ -34,7 +34,7 @@ function troubled({ tables }: Store): Troubled[] {
   return [...all.filter(({ hasEnded }) => !hasEnded), ...all.filter(({ hasEnded }) => hasEnded)];
 }
 
-/** Merges equal trouble: text of the first object, age of the oldest. */
+/** Merges rows with equal trouble into one, with the text of the first and the age of the oldest. */
 function together(same: readonly Troubled[]): Troubled {
   const [first] = same as [Troubled];
   const since = same.flatMap(({ sinceMs }) => (sinceMs === undefined ? [] : [sinceMs]));
