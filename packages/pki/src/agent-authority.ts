@@ -10,7 +10,6 @@ const AUTHORITY_DAYS = 3650;
 const CURVE = "prime256v1";
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Paths of a pair of PEM files. */
 export interface KeyPairFiles {
   readonly certFile: string;
   readonly keyFile: string;

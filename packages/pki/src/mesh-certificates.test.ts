@@ -76,7 +76,7 @@ describe("certificates of a mesh", () => {
     }
     await make({ all: true, newKeys: true });
     for (const [index, name] of NAMES.entries()) expect(read(`${name}-key.pem`)).not.to.equal(former[index]?.[1]);
-    // NATS servers of a cluster accept both certificates until the former ones end.
+    // During a renewal, the NATS servers of a cluster accept each other's old and new certificates.
     const servers = await (await open()).natsServers(Date.now());
     expect(servers.map(({ identity: { role }, pins }) => [role, pins.length])).to.deep.equal([["nats", 2]]);
     writeFileSync(join(folder, "director-key.pem"), read("nats-key.pem"));
