@@ -15,7 +15,6 @@ import type { RefusedConnection } from "./server/secure-listener.js";
 import { RpcServer } from "./server/server.js";
 import { NoteService } from "./testing/note-bench.js";
 
-/** A quarter of an hour in the past. */
 const ENDED_DAYS = -0.01;
 
 describe("a connection that cannot be established reports", () => {

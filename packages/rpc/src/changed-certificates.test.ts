@@ -126,7 +126,7 @@ describe("certificates that change while connections are open", () => {
     expect(ended.message).to.contain(`serial number ${serialOf("disk-registry")} is revoked`);
     const refused = await rejection(() => client.get(NOTE), UnavailableError);
     expect(refused.message).to.contain("is revoked");
-    // A new certificate restores service.
+    // With a certificate that is not revoked, calls succeed again.
     await issue("disk-registry", { role: "disk-registry", name: "" });
     await takenUp("disk-registry");
     await eventually(async () => expect(await client.get(NOTE)).to.deep.equal(NOTE));

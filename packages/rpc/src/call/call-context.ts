@@ -1,7 +1,7 @@
 import { type Identity, TimeoutError } from "@diskmesh/domain";
 import type { CallGroup, CountedCall } from "./admission.js";
 
-/** Facts about a call for its handler. */
+/** Data about a call for its handler. */
 export interface CallContext {
   /**
    * Aborts when the client cancels, when the deadline passes, and when the server stops. The reason is a DomainError.

@@ -70,7 +70,7 @@ type Call<Method extends MethodType, Request, Response, More extends unknown[]> 
 
 type Methods = Pick<ServiceDefinition, "methods">;
 
-/** Handlers for every method of a service. */
+/** Handlers of all methods of a service, by method name. */
 export type Handlers<Definition extends Methods> = {
   readonly [Name in keyof Definition["methods"]]: Call<
     Definition["methods"][Name],

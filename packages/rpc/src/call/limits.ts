@@ -1,4 +1,4 @@
-/** Limits of one gRPC server. */
+/** Limits of a gRPC server that protect it from too many or too slow callers. */
 export interface RpcServerLimits {
   /** Maximum size of a message sent or received, in bytes. */
   readonly maxMessageBytes: number;

@@ -26,7 +26,7 @@ export const LIST_LIMITS: ListLimits = {
   // next page.
   maxScannedPerPage: 100_000,
   maxKeptLists: 1_000,
-  // About 200 MiB of documents of 1 KiB.
+  // Takes about 200 MiB at 1 KiB per document.
   maxKeptChanges: 200_000,
 };
 
@@ -35,7 +35,6 @@ interface Snapshot<Item> {
   entries(options: { readonly after?: string | undefined }): Iterable<Item>;
 }
 
-/** Part of a tablet that lists use. */
 interface ListedTablet<Tables> {
   read<T>(fn: (tables: Tables) => T): Promise<T>;
   watch(listener: (changes: readonly unknown[]) => void): () => void;
@@ -65,7 +64,7 @@ export interface Page<Message> {
 /** A list whose last page was not requested yet. */
 interface KeptList {
   readonly snapshot: Snapshot<unknown>;
-  /** Kind of the list and its filters. */
+  /** Kind of the list and its filters, which a page token's request must repeat. */
   readonly asked: string;
   readonly caller: string;
   /** Value of the change counter when the list began. */

@@ -3,7 +3,6 @@ import type { TLSSocket } from "node:tls";
 import { formatIdentity, type Identity, UnavailableError } from "@diskmesh/domain";
 import { identityOfAlternativeNames } from "@diskmesh/tls";
 
-/** Identity at the other end of a connection. */
 export interface Caller {
   readonly identity: Identity;
   /** The identity as one text, e.g. `disk-agent host-1`. */

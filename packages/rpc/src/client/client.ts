@@ -35,7 +35,6 @@ export interface ClientOptions {
   readonly onUnreached?: (address: string, error: Error) => void;
 }
 
-/** Options for one server. */
 export interface ChannelOptions extends ClientOptions {
   readonly address: string;
 }

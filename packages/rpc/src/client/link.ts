@@ -12,7 +12,6 @@ export interface LinkOptions {
   readonly maxMessageBytes: number;
 }
 
-/** A call of grpc-js. */
 export interface LinkedCall {
   readonly call?: { cancelWithStatus(code: status, details: string): void };
   cancel(): void;
@@ -83,7 +82,7 @@ export class Link {
     this.retire();
   }
 
-  /** Closes the link once its calls have ended. */
+  /** Closes the link when its last call has ended. */
   retire(): void {
     this.#isRetired = true;
     this.#closeIfIdle();

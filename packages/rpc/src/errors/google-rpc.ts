@@ -5,7 +5,7 @@ export interface StatusDetails {
   readonly code: number;
   readonly message: string;
   readonly errorInfo?: ErrorInfo | undefined;
-  /** google.rpc.RetryInfo.retry_delay. */
+  /** Value of google.rpc.RetryInfo.retry_delay. */
   readonly retryAfterMs?: number | undefined;
 }
 

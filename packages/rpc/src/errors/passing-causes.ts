@@ -1,9 +1,6 @@
 import { CancelledError, DiskFullError, type DomainError, UnavailableError } from "@diskmesh/domain";
 
-/**
- * System errors that end without a change of the request, possibly after an operator has acted, with the text for
- * callers.
- */
+/** Temporary system errors, such as too few file descriptors or a refused connection, with the text for callers. */
 const OF_THE_SYSTEM: Readonly<Record<string, string>> = {
   EMFILE: "the process has no descriptors left",
   ENFILE: "the machine has no descriptors left",

@@ -4,9 +4,8 @@ import protobuf from "protobufjs";
 import { commentsOf } from "./descriptor-comments.js";
 import { completeDescriptors } from "./descriptors.js";
 
-/** Input of the thread. */
 export interface DescriptorsWork {
-  /** Absolute paths. */
+  /** Absolute paths of the .proto files. */
   readonly files: readonly string[];
   /** Folders that imports are relative to. */
   readonly includeDirs: readonly string[];

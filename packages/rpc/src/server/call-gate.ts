@@ -32,12 +32,12 @@ export interface RpcChange {
   readonly identity: Identity;
   readonly durationMs: number;
   readonly requestId: string;
-  /** Undefined for a stream of requests. */
+  /** Undefined for a stream of requests, which is not kept. */
   readonly request: unknown;
   readonly response: unknown;
 }
 
-/** Log record of a failed call. */
+/** Data about a failed call for the log. */
 export interface RpcFailure {
   readonly method: string;
   /** Undefined when the connection was lost before the caller could be identified. */
@@ -208,7 +208,7 @@ export class CallGate {
     for (const [active, method] of this.#active) if (method.streams) active.abort(stopping);
     await this.#empty(this.limits.drainTimeoutMs);
     for (const active of this.#active.keys()) active.abort(stopping);
-    // Changes are logged within these turns.
+    // Within these turns the last calls are answered and logged.
     for (let turn = 0; turn < TURNS_UNTIL_ANSWERED; turn++) await nextTurn();
   }
 

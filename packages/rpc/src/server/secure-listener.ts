@@ -151,7 +151,7 @@ export class SecureListener {
       if (limit === "maxHandshakes") return;
       const [socket] = line;
       if (limit !== undefined || socket === undefined) continue;
-      // Moves the address to the end of the queue.
+      // Reinserting the address moves it to the end of the queue.
       this.#waiting.delete(address);
       line.delete(socket);
       if (line.size > 0) this.#waiting.set(address, line);
