@@ -8,7 +8,6 @@ import { EXIT_CODES } from "./exit-codes.js";
 import { plainType } from "./keys.js";
 import { pathText } from "./schema.js";
 
-/** Action that the command line requests. */
 export type Command =
   | { readonly does: "run"; readonly file: string }
   | { readonly does: "check"; readonly file: string }
@@ -52,7 +51,6 @@ function argumentsOf(argv: readonly string[]) {
   }
 }
 
-/** Returns the text of `--help`. */
 export function helpOf(service: string, schema: z.core.$ZodType): string {
   const variables = variablesOf(service, schema).map(({ name, key, path }) => {
     const isFile = path !== key.path;

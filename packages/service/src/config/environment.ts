@@ -32,7 +32,9 @@ export function variablesOf(service: string, schema: z.core.$ZodType): Variable[
 
 const upperCase = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, "$1_$2").toUpperCase();
 
-/** Variables that Kubernetes sets in every container of a namespace with a Service of the same name. */
+/**
+ * Suffixes of the variables that Kubernetes sets in each container for a Service with the name of a diskmesh service.
+ */
 const OF_KUBERNETES = /^(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/;
 
 export interface Overridden {

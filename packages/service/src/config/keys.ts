@@ -7,11 +7,11 @@ export interface ConfigKey {
   readonly path: readonly string[];
   /** Description for people: "whole number from 1 to 65535". */
   readonly type: string;
-  /** Empty when there is none. */
+  /** Unit of the value, derived from the key's name; empty for none. */
   readonly unit: string;
   /** True when the key is required wherever its parent is given. */
   readonly isRequired: boolean;
-  /** Undefined when there is none. */
+  /** Undefined when the key has no default. */
   readonly defaultValue: unknown;
   /** True for a key that contains further keys and has no value of its own. */
   readonly isGroup: boolean;

@@ -20,7 +20,7 @@ export const pathConfig = withFacts(
 
 export const fromConfigFolder = (path: string): string => resolve(configFolder ?? process.cwd(), path);
 
-/** Runs a parser for a config file in the given folder. */
+/** Runs a synchronous parser that resolves paths against the given folder. */
 export function withConfigFolder<T>(folder: string, parse: () => T): T {
   const previous = configFolder;
   configFolder = folder;

@@ -13,10 +13,10 @@ export function groupConfig<Shape extends Readonly<Record<string, z.ZodType>>>(m
   return group.prefault({} as z.input<typeof group>).describe(meaning);
 }
 
-/** Path of a file with a private key. */
+/** Path of a file with a private key, with a warning when other users can read it. */
 export const privateFileConfig = withFacts(pathConfig, { isPrivateFile: true });
 
-/** Address of a server. */
+/** `host:port` of a server, parsed to a HostPort. */
 export const hostPortConfig = withFacts(
   z.string().refine((text) => hostPortOf(text) !== undefined, 'give "host:port"'),
   { kind: "`host:port`" },
@@ -25,7 +25,7 @@ export const hostPortConfig = withFacts(
 /** `host:port` of a server, or a list of servers of which one leads at a time. */
 export const addressesConfig = z.union([hostPortConfig, z.array(hostPortConfig).min(1).max(16)]);
 
-/** Listen address of a server. */
+/** Address and port on which a server listens. */
 export const listenConfig = z
   .strictObject({
     host: z
@@ -147,7 +147,6 @@ export function reachableLeader<Schema extends z.ZodType<LeaderConfig>>(schema: 
 
 const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);
 
-/** Metrics for Prometheus. */
 export const metricsConfig = z
   .strictObject({
     listen: localListenConfig,
@@ -164,7 +163,6 @@ export const metricsConfig = z
   .optional()
   .describe("Metrics for Prometheus at /metrics; off unless it is given.");
 
-/** Health checks for clients without gRPC. */
 export const healthConfig = z
   .strictObject({
     listen: localListenConfig.describe(

@@ -4,7 +4,6 @@ import { elementOf, type KeyFacts, peel, shapeOf } from "./schema.js";
 export const isMapping = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** A value of a config and its schema. */
 export interface Place {
   readonly path: readonly PropertyKey[];
   readonly schema: z.core.$ZodType;
@@ -47,7 +46,7 @@ export function isSecretAt(schema: z.core.$ZodType, path: readonly PropertyKey[]
   return false;
 }
 
-/** Returns the secret values. */
+/** Returns all values of a config that its schema marks as secret. */
 export function secretsOf(schema: z.core.$ZodType, config: unknown): unknown[] {
   return [...placesIn(schema, config)].filter(({ facts }) => facts.secret === "wholly").map(({ value }) => value);
 }

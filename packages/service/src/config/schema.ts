@@ -3,14 +3,14 @@ import * as z from "zod";
 /** Facts about a key beside its allowed values; `.describe` adds its meaning. */
 export interface KeyFacts {
   readonly description?: string;
-  /** Kind of the value where the type does not say it: "path", "host:port". */
+  /** Kind of a text value, e.g. "path" or "host:port". */
   readonly kind?: string;
   /**
    * A secret is never shown and may be in a file: the key with the suffix `File` names the file. "partly" marks a value
    * that may contain a secret, such as a database's address.
    */
   readonly secret?: "wholly" | "partly";
-  /** A running process reloads the key on SIGHUP. */
+  /** True when a running process reloads the key on SIGHUP. */
   readonly reloads?: boolean;
   /** First version with the key, if later than 0.1.0. */
   readonly since?: string;
@@ -20,12 +20,12 @@ export interface KeyFacts {
   readonly checkFiles?: (value: never) => readonly string[];
 }
 
-/** Adds facts to a schema. */
+/** Attaches facts to a schema, for `--help`, checks and redaction. */
 export function withFacts<Schema extends z.ZodType>(schema: Schema, facts: KeyFacts): Schema {
   return schema.meta({ ...facts });
 }
 
-/** Marks a key's value as secret. */
+/** Marks a value as secret: it is redacted, and a file may contain it. */
 export const secretConfig = <Schema extends z.ZodType>(schema: Schema): Schema =>
   withFacts(schema, { secret: "wholly" });
 
@@ -38,7 +38,7 @@ export interface Peeled {
   readonly schema: z.core.$ZodType;
   readonly facts: KeyFacts;
   readonly isOptional: boolean;
-  /** Undefined when there is none. */
+  /** Undefined when the key has no default. */
   readonly defaultValue: unknown;
 }
 

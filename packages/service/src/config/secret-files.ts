@@ -8,7 +8,6 @@ import { elementOf, fileKeyOf, pathText, peel, shapeOf } from "./schema.js";
 
 const MAX_SECRET_LENGTH = 64 * 1024;
 
-/** Problems found while loading. */
 export interface Findings {
   readonly problems: string[];
   readonly warnings: string[];

@@ -2,7 +2,6 @@ import type { Logger, Redactor } from "@diskmesh/domain";
 import type { TlsFiles } from "@diskmesh/tls";
 import type { HttpListen } from "../health/brief-http.js";
 
-/** Environment variables of the process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface SamplingConfig {

@@ -4,7 +4,6 @@ import type { AddressInfo } from "node:net";
 import { InvalidStateError, messageOf } from "@diskmesh/domain";
 import type { CurrentTls } from "@diskmesh/tls";
 
-/** A listen address from a config. */
 export interface HttpListen {
   readonly host: string;
   readonly port: number;

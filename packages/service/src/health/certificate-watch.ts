@@ -12,7 +12,6 @@ const CHECK_INTERVAL_MS = 30_000;
 const RENEWED_INTERVAL_MS = 1_000;
 
 export interface CertificateWatchOptions {
-  /** The process's own certificate. */
   readonly tls: Pick<CurrentTls, "endsAtMs">;
   readonly certFile: string;
   readonly readiness: Pick<Readiness, "met" | "missing">;

@@ -20,8 +20,8 @@ export interface DescriptorsOptions {
 }
 
 /**
- * Watches the process's free descriptors. A process without any cannot open a device or start a CPI, so it refuses new
- * connections, which anybody can make, before that.
+ * Watches the number of free file descriptors. A process without free descriptors cannot open a device or start a CPI,
+ * so new connections are refused while some are left.
  */
 export class Descriptors {
   #limit = Number.POSITIVE_INFINITY;

@@ -30,7 +30,6 @@ function answerTo(url: string, report: ReadinessReport): { status: number; body:
   }
 }
 
-/** Returns the body of /readyz. */
 function readinessBody({ ready, standsByFor, needs }: ReadinessReport): object {
   const states = [...needs].map(([need, { met, why }]) => [
     need,

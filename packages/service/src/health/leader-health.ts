@@ -21,7 +21,7 @@ const CHECK_INTERVAL_MS = 250;
 export class LeaderHealth {
   readonly #options: LeaderHealthOptions;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
-  /** Set during a term. */
+  /** Set while this process leads; throws once the lease may have expired. */
   #checkMayAct: (() => void) | undefined;
 
   constructor(options: LeaderHealthOptions) {
@@ -52,7 +52,7 @@ export class LeaderHealth {
     this.#check();
   }
 
-  /** Ends the term, or notes that none began. */
+  /** Records why this process does not lead, after its term or without one. */
   endsLeading(why: string): void {
     const { readiness } = this.#options;
     this.#checkMayAct = undefined;
@@ -61,7 +61,7 @@ export class LeaderHealth {
     readiness.missing("leader", why);
   }
 
-  /** Notes that the state cannot be read or written. */
+  /** Records that the state cannot be read or written. */
   databaseFails(why: string): void {
     this.#answeredAtMs = Number.NEGATIVE_INFINITY;
     this.#options.readiness.missing("database", why);

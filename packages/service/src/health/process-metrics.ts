@@ -4,7 +4,7 @@ import type { Need, Readiness } from "./readiness.js";
 
 const NEEDS: readonly Need[] = ["certificate", "leader", "database", "nats", "dispatcher", "registered"];
 
-/** Metrics of every process. */
+/** Metrics of CPU, memory, event loop, readiness and certificate that every service exports. */
 export const processMetrics = {
   cpuTime: metric({
     kind: "observed counter",

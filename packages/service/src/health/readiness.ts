@@ -63,7 +63,6 @@ export class Readiness {
     this.#tell();
   }
 
-  /** Marks a need as met. */
   met(need: Need): void {
     this.#set(need, { met: true, why: "" });
     if (this.#lost.delete(need)) this.#log.info({ need }, `readiness condition restored: ${need}`);

@@ -13,7 +13,7 @@ import {
 import type { LeaderHealth } from "../health/leader-health.js";
 import { Lifecycle } from "./lifecycle.js";
 
-/** Resources of a process while it leads. */
+/** Result of taking the lead: a term lasts until this process stops or loses the lease. */
 export interface Term<Context> {
   readonly context: Context;
   /** Resolves with the reason when this process may no longer lead. */
@@ -22,7 +22,7 @@ export interface Term<Context> {
   readonly checkMayAct: () => void;
 }
 
-/** Callbacks while another process leads. */
+/** Callbacks for the time in which another process leads. */
 export interface Waiting {
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
@@ -31,7 +31,7 @@ export interface Waiting {
    * Called when the database has answered about the lease. The process may take the lease over after `takesOverInMs`.
    */
   readonly onAnswer: (takesOverInMs?: number) => void;
-  /** Called when the other process's state was read and is followed. */
+  /** Called in a standby when the leader's whole state was read and is kept current. */
   readonly onFollowing: () => void;
   /** Called with a problem that an operator should check; undefined when it is over. */
   readonly onTrouble: (trouble: string | undefined) => void;
@@ -42,7 +42,7 @@ export interface Waiting {
 }
 
 export interface LeadershipOptions<Context> {
-  /** Name in messages, e.g. "disk-registry". */
+  /** Name of the service in messages, e.g. "disk-registry". */
   readonly service: string;
   /**
    * True when another process can lead meanwhile. If false, the service fails instead of waiting, except for free space
@@ -78,7 +78,7 @@ export class Leadership<Context> {
   /** Reason why this process does not serve although no other process leads; it retries. */
   #trouble: DiskFullError | undefined;
   #running: Promise<void> | undefined;
-  /** Scope of the running or ending term. */
+  /** Resources of the running term, or of the term that is ending. */
   #scope: Lifecycle | undefined;
 
   constructor(options: LeadershipOptions<Context>) {
@@ -110,7 +110,7 @@ export class Leadership<Context> {
         started = true;
         resolve();
       };
-      // A stop may come before this process leads or stands by; the promise then resolves, too.
+      // A stop may end the run before this process leads or stands by; the promise then resolves.
       this.#running = this.#run(onStarted).then(resolve, (error: unknown) =>
         started ? this.#options.onFailure(error) : reject(error),
       );

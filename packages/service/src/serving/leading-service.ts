@@ -15,7 +15,7 @@ export interface LeadingServiceConfig extends RpcServerConfig {
 }
 
 export interface LeadingService<Context> {
-  /** Name in messages, e.g. "disk-registry". */
+  /** Name of the service in messages, e.g. "disk-registry". */
   readonly service: string;
   /**
    * Name of the state's database, for messages. Undefined for a folder, with which no other process can lead meanwhile.

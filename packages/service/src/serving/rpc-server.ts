@@ -38,7 +38,7 @@ export async function createRpcServer(
     limits = DEFAULT_RPC_SERVER_LIMITS,
   }: {
     readonly onCertificateEnded?: (error: Error) => void;
-    /** Called in addition to the log. */
+    /** Called for every refused connection, in addition to the log line. */
     readonly onRefused?: ((refused: RefusedConnection) => void) | undefined;
     readonly limits?: RpcServerLimits | undefined;
   } = {},

@@ -57,7 +57,7 @@ function load<Schema extends z.ZodType>(name: string, schema: Schema, file: stri
 
 /** Answers a command line such as `--help` without starting the service. */
 function answer(name: string, schema: z.ZodType, command: Exclude<Command, { readonly does: "run" }>): never {
-  // The reader may close the pipe early.
+  // Ignores EPIPE: the reader of the output may close the pipe early.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   if (command.does === "check") process.exit(tellWhatIsWrong(name, schema, command.file));
   process.stdout.write(command.does === "help" ? helpOf(name, schema) : `diskmesh-${name} ${VERSION}\n`);

@@ -13,7 +13,7 @@ import { runService, type StartService } from "./run-service.js";
 const schema = z.strictObject({
   ...serviceConfig,
   behaviour: z.string(),
-  /** Secret by its schema, not by its name. */
+  /** Its schema marks it as secret; its name does not. */
   phrase: secretConfig(z.string()).optional(),
   names: z.array(z.string()).default(["a"]),
   listen: listenConfig.optional(),

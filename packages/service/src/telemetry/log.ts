@@ -28,7 +28,7 @@ export interface LoggerOptions {
   readonly destination?: DestinationStream;
 }
 
-/** The log of a process. */
+/** A process's logger, with a level that can change while the process runs. */
 export interface ServiceLogger extends Logger {
   /** Suppresses lines below the level from now on. */
   setLevel(level: LogLevel): void;
@@ -102,11 +102,11 @@ function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {
       timestamp: stdTimeFunctions.isoTime,
       messageKey: "message",
       errorKey: "error",
-      // Accepts a text, or an error with its stack.
+      // An `error` field may be a text, or an Error, whose stack is logged.
       serializers: { error: (error: unknown) => (error instanceof Error ? stdSerializers.err(error) : error) },
       formatters: { level: (label) => ({ level: label }) },
       mixin: traceIds,
-      // Without a trace nothing is copied.
+      // Without trace ids pino need not copy the fields.
       mixinMergeStrategy: (fields, ids) => (ids === NO_IDS ? fields : Object.assign(ids, fields)),
     },
     { write: (line: string) => output.write(visible(withoutSecrets(line, redactor))) },

@@ -16,7 +16,7 @@ import { BriefHttp } from "../health/brief-http.js";
 import { observeProcess } from "../health/process-metrics.js";
 import { endpointOf, exporterOf } from "./otlp.js";
 
-/** OpenTelemetry's default. */
+/** Default of OpenTelemetry's SDK. */
 const EXPORT_INTERVAL_MS = 60_000;
 
 /** Starts to measure if metrics are served or exported; returns a function that stops this. */

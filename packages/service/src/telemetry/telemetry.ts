@@ -42,7 +42,7 @@ async function startTraces(options: TelemetryOptions): Promise<() => Promise<voi
         maxExportBatchSize: MAX_SPANS_PER_EXPORT,
       }),
     ],
-    // Bounds a span to about 4 KiB.
+    // These limits bound a span to about 4 KiB.
     spanLimits: { attributeValueLengthLimit: 256, attributeCountLimit: 12, eventCountLimit: 0, linkCountLimit: 0 },
     instrumentations: [],
     metricReaders: [],

@@ -9,14 +9,14 @@ export type WorkResult = "done" | { readonly retryAfterMs: number };
 export interface WorkFailure {
   readonly queue: string;
   readonly key: string;
-  /** Failed runs in a row, this one included. */
+  /** Number of consecutive failed runs, including this one. */
   readonly attempts: number;
   readonly retryInMs: number;
   readonly error: unknown;
 }
 
 export interface WorkQueueOptions {
-  /** Name in log lines. */
+  /** Name of the queue in log lines. */
   readonly name: string;
   /** Maximum keys processed at once. */
   readonly concurrency: number;
@@ -130,7 +130,7 @@ export class WorkQueue {
       // Deferred, so that the caller of enqueue() does not run the key itself.
       await Promise.resolve();
       if (this.#closing.signal.aborted) return;
-      // The run has read nothing yet, so it covers everything enqueued up to here.
+      // From here on the run reads the key's state, so enqueues up to here need no further run.
       entry.again = false;
       // The key's own trace is used, because otherwise the run would belong to the trace of the run that ended before
       // it.
