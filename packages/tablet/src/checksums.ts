@@ -10,7 +10,6 @@ export interface Versioned {
   readonly version: number;
 }
 
-/** A stored document with its checksum. */
 export interface Checked extends Versioned {
   readonly checksum: bigint;
 }

@@ -3,7 +3,6 @@ import type { Clock } from "@diskmesh/domain";
 
 export { sleep } from "@diskmesh/domain";
 
-/** Clock functions that a tablet uses. */
 export type TabletClock = Pick<Clock, "monotonicMs" | "after" | "afterTurn">;
 
 /** Number of event loop turns that a received answer may take to pass through a database driver. */

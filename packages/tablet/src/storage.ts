@@ -10,6 +10,7 @@ export interface StoredChange extends Change {
   readonly previous: Versioned | null;
 }
 
+/** Called once per stored document during a load. */
 export type OnDocument = (table: string, key: string, stored: Versioned) => void;
 
 /** Resolves with all documents as of the call, once they are durable. Rejects when the tablet was lost. */

@@ -36,7 +36,6 @@ const documentShape = z.strictObject({
 });
 const endShape = z.strictObject({ documents: z.int().min(0), sha256: z.string() });
 
-/** Facts about the state that a backup holds. */
 export type BackupHeader = Omit<z.output<typeof headerShape>, "kind" | "format">;
 
 export interface BackupDocument extends Versioned {

@@ -11,7 +11,7 @@ import { GENERATION_STEP } from "./restored-claim.js";
 export interface RestoreOptions {
   readonly file: string;
   readonly schema: Schema;
-  /** Must be empty unless `replace` is set. */
+  /** Storage to restore into; must be empty unless `replace` is set. */
   readonly storage: TabletStorage;
   /** Name for messages; must equal the name in the backup. */
   readonly tabletName: string;

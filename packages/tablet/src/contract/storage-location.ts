@@ -10,5 +10,4 @@ export interface StorageLocation {
   remove(): Promise<void>;
 }
 
-/** Documents by table and key. */
 export type Contents = Map<string, unknown>;

@@ -26,7 +26,6 @@ export function expectWholeCommit(contents: Contents, acknowledged: number): voi
 interface Child {
   /** Resolves once `count` commits were acknowledged. */
   committed(count: number): Promise<void>;
-  /** The last acknowledged number. */
   last(): number;
   kill(): void;
   /** Resolves with "fenced", or with the exit code or signal. */

@@ -14,7 +14,6 @@ const PIECE_BYTES = 2 ** 18;
 /** A record; null means removed. */
 type Row = readonly [key: string, text: string | null];
 
-/** Position of a record's line. */
 interface Place {
   readonly at: number;
   readonly sizeBytes: number;

@@ -31,7 +31,7 @@ function checksumOf(json: Buffer): string {
   return `${crc32(json).toString(16).padStart(8, "0")} `;
 }
 
-/** The files of lines in one folder. */
+/** Reads and writes files in one folder that consist of lines with checksums. */
 export class LineFiles {
   /** `what` describes the folder's content and `cure` the remedy for damage, for messages. */
   constructor(

@@ -8,7 +8,6 @@ const OPENING_BRACE = 0x7b;
 /** A document in a snapshot, or as changed by a commit; null means deleted. */
 export type Row = readonly [table: string, key: string, version: number, document: object | null];
 
-/** Amount of data that a start reads. */
 export interface StoredSizes {
   readonly journals: number;
   readonly journalsBytes: number;

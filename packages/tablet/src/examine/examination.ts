@@ -24,7 +24,6 @@ export class Examination {
   readonly problems: string[] = [];
   readonly #schema: Schema;
   readonly #sums = new StateSums();
-  /** Number of omitted documents by table. */
   readonly #leftOut = new Map<string, number>();
 
   constructor(schema: Schema) {

@@ -352,8 +352,8 @@ export class TabletLog {
   }
 
   /**
-   * Returns the claim of the leader that wrote the entry, if it exists. Skips late claims of other candidates at
-   * deleted numbers.
+   * Returns the claim of the leader that wrote the entry; undefined when it is missing. Skips claims that other
+   * candidates made late, at numbers whose entries had been deleted.
    */
   async #claimOf(entry: Entry): Promise<ClaimEntry | undefined> {
     let claim: Entry | undefined = entry;

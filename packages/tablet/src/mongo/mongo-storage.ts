@@ -233,8 +233,8 @@ export class MongoStorage implements TabletStorage {
     const closed = new UnavailableError(`tablet ${this.#tabletName} is closed`);
     attempt.viewEnded.abort(closed);
     attempt.follower?.close();
-    // If clearing fails, the next leader waits for the lease to expire; writes under way may arrive at any time. The
-    // wait is limited, because a renewal on an unreachable server would block the queue forever.
+    // If the lease cannot be cleared, the next leader waits until it expires; writes under way may arrive at any time.
+    // The wait is limited, because a renewal on an unreachable server would block the queue forever.
     const giveUp = sleep(this.#clock, CLEAR_TIMEOUT_MS, attempt.ended.signal).catch(() => {});
     if (handOver) await Promise.race([attempt.lease.clear().catch(() => {}), giveUp]);
     end(attempt, closed);

@@ -94,7 +94,10 @@ export class View {
   #waitingForRoom: (() => void)[] = [];
   /** Requested claims above a generation; made between two rounds. */
   #claimsWanted: ClaimWanted[] = [];
-  /** Applied commits in log order. Those of a former leader are deleted together with the first. */
+  /**
+   * Applied commits that are still in the log, in log order. Those of a former leader are deleted together with the
+   * first one.
+   */
   #kept: Kept[] = [];
   #keptSizeBytes = 0;
   /** Duration of the last pause; 0 while the server accepts writes. */

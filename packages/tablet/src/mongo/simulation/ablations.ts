@@ -9,8 +9,8 @@ import type { Climate, SimulatedProcess } from "./world.js";
 const answeredAtMs = new WeakMap<SimulatedProcess, number>();
 
 /**
- * Ablations by protocol rule: each replaces a server or client operation so that the rule has no effect. `climate` is
- * the set of fault rates that reveals the missing rule soonest.
+ * Each entry removes one protocol rule by changing an operation of the server, to prove that the simulation detects the
+ * missing rule. `climate` is the set of fault rates that reveals it soonest.
  */
 export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: Climate }>> = {
   "claims and loads are never deleted": {

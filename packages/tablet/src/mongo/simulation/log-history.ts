@@ -61,7 +61,10 @@ export class LogHistory {
       throw new Violation(`number ${entry._id} of a dropped log is one of the restored log, from ${this.#firstNumber}`);
   }
 
-  /** Returns the state of a claim's incarnation after all commits before the claim. */
+  /**
+   * Returns the documents that a claim must load: the result of all commits before it, from the start of its
+   * incarnation.
+   */
   foldBefore(claim: number): Map<string, unknown> {
     const state = new Map<string, unknown>();
     let incarnation: string | undefined;

@@ -3,7 +3,7 @@ import { type Ablation, changed } from "./candidate.js";
 import { LOG } from "./shared-documents.js";
 import type { Climate, SimulatedProcess } from "./world.js";
 
-/** Ablations by rule of restores (see `ABLATIONS`). */
+/** Like ABLATIONS, for the rules of restores. */
 export const RESTORE_ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: Climate }>> = {
   "a restore keeps the log": {
     climate: "restored",
