@@ -1,6 +1,5 @@
 import type { Cause, Cure } from "@diskmesh/domain";
 
-/** State of a dependency of the process. */
 interface NeedState {
   /** Undefined when nothing checks the dependency. */
   readonly met: boolean | undefined;
