@@ -154,7 +154,7 @@ describe("a tablet on MongoDB", () => {
       expect(troubles[0])
         .to.contain("unique index")
         .and.to.contain(`${tabletName}.counters`)
-        .and.to.contain("nothing is lost");
+        .and.to.contain("no data is lost");
       for (let n = 2; n < 10; n++) await put(tablet, "c", n);
       expect(await log.countDocuments({ kind: "claim" }), "claims").to.equal(1);
       await view.dropIndex(index);
