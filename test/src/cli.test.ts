@@ -158,7 +158,7 @@ describe("the diskmesh command and a mesh", () => {
   it("what is refused, not there, or not now -> 1 or 3, and why", async () => {
     const rows: [line: string, code: number, said: RegExp][] = [
       ["fence-host nowhere", 1, /no host nowhere/],
-      ["add-host nowhere", 1, /E_NOT_FOUND.*never registered/],
+      ["add-host nowhere", 1, /no host nowhere: its agent has not registered/],
       ["remove-host no/where", 1, /no\/where/],
       ["instances nowhere", 1, /nowhere/],
       ["why host nowhere", 1, /no host nowhere/],

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { OrderOutcome } from "@diskmesh/api/internal";
 import { AttachState } from "@diskmesh/api/registry";
-import { AbortedError, UnavailableError } from "@diskmesh/domain";
+import { AbortedError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -41,6 +41,33 @@ describe("disk-registry attaches and detaches devices", () => {
     await eventually(async () => expect((await fleet.remove())?.code).to.equal("ACTION_CODE_S_OK"));
     expect(agent.held.size).to.equal(0);
     expect((await fleet.inState("d1", AttachState.DETACHED)).detachConfirmed).to.equal(true);
+  });
+
+  it("answers S_PARTLY where only some devices are taken in, and fails where nothing is, in dry runs, too", async () => {
+    const { operator } = fleet.registry;
+    const agent = await fleet.registry.agent("h1", ["d1", "d2"]);
+    agent.report = (device) =>
+      device.deviceId === "d2" ? { ...device, serialNumber: "", fileIdentity: "one block 8:16:1" } : device;
+    await agent.register();
+    const says = /in operation with 1 of its 2 devices; the others are refused: device d2 .* no serial number/;
+    for (const dryRun of [true, false, false]) {
+      const { result } = await operator.addHost({ hostId: "h1", dryRun });
+      expect(result).to.include({ code: "ACTION_CODE_S_PARTLY" });
+      expect(result?.message).to.match(says);
+    }
+    const { events } = await operator.listEvents({ action: "AddHost" });
+    expect(events.slice(0, 2).map(({ answer, routine, deviceIds }) => ({ answer, routine, deviceIds }))).to.deep.equal([
+      { answer: "S_PARTLY", routine: true, deviceIds: [] },
+      { answer: "S_PARTLY", routine: false, deviceIds: ["d1"] },
+    ]);
+    await fleet.inState("d1", AttachState.ATTACHED);
+    for (const dryRun of [true, false]) {
+      const refused = operator.addDevice({ hostId: "h1", deviceId: "d2", dryRun });
+      expect(await rejection(refused, InvalidStateError, "no serial number")).to.include({ reason: "INVALID_STATE" });
+    }
+    await fleet.remove();
+    const leaving = operator.addDevice({ hostId: "h1", deviceId: "d1" });
+    expect(await rejection(leaving, InvalidStateError)).to.include({ reason: "HOST_BEING_REMOVED" });
   });
 
   it("retries a failed attach until it succeeds, and shows attempts and error", async () => {

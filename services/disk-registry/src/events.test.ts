@@ -8,7 +8,13 @@ import {
   type ListEventsRequest,
   UnknownDiskVerdict,
 } from "@diskmesh/api/registry";
-import { InvalidStateError, MIB_BYTES, NotFoundError, PermissionDeniedError } from "@diskmesh/domain";
+import {
+  InvalidArgumentError,
+  InvalidStateError,
+  MIB_BYTES,
+  NotFoundError,
+  PermissionDeniedError,
+} from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { allPages, type CallOptions } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
@@ -173,15 +179,20 @@ describe("the event log", () => {
     const before = (await newest())?.eventId ?? 0;
     await operator.addHost({ hostId: "h1" });
     await operator.removeHost({ hostId: "h1", dryRun: true });
-    await operator.removeHost({ hostId: "nobody", dryRun: true });
+    await rejection(operator.removeHost({ hostId: "nobody", dryRun: true }), NotFoundError);
     expect((await newest())?.eventId).to.equal(before);
-    await operator.removeHost({ hostId: "nobody" }, { requestId: "no-such-host" });
-    expect(await newest()).to.deep.include({ action: "RemoveHost", answer: "E_NOT_FOUND", hostIds: ["nobody"] });
-    expect((await events({ thing: "nobody", answer: "E_NOT_FOUND" })).map(({ requestId }) => requestId)).to.deep.equal([
+    await rejection(operator.removeHost({ hostId: "nobody" }, { requestId: "no-such-host" }), NotFoundError);
+    expect(await newest()).to.deep.include({ action: "RemoveHost", answer: "NOT_FOUND", hostIds: ["nobody"] });
+    expect((await events({ thing: "nobody", answer: "NOT_FOUND" })).map(({ requestId }) => requestId)).to.deep.equal([
       "no-such-host",
     ]);
     expect(await events({ thing: "nobody", answer: "OK" })).to.deep.equal([]);
-    await eventually(() => expect(linesOf("no-such-host")[0]).to.include({ result: "ACTION_CODE_E_NOT_FOUND" }));
+    const elsewhere = { hostId: "h1", deviceId: "e1" };
+    await fleet.readyAgent("h2", ["e1"]);
+    await rejection(operator.removeDevice(elsewhere), InvalidArgumentError, "belongs to host h2");
+    expect(await newest()).to.deep.include({ answer: "INVALID_ARGUMENT", hostIds: ["h1"], deviceIds: ["e1"] });
+    await rejection(operator.removeDevice({ hostId: "h1" }), InvalidArgumentError, "both empty");
+    expect(await newest(), "what is malformed is not recorded").to.deep.include({ deviceIds: ["e1"] });
     const refused = { requestId: "refused" };
     await rejection(operator.publishDisk({ diskId: "none", hostId: "h1" }, refused), NotFoundError);
     await eventually(() => expect(linesOf("refused")[0]).to.include({ status: "NOT_FOUND", reason: "NOT_FOUND" }));

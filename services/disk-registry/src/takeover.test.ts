@@ -56,7 +56,7 @@ describe("two disk-registries on one database", () => {
   it("a standby is NOT_SERVING, and redirects its caller to the leader", async () => {
     // Long enough that the two do not swap roles meanwhile.
     await start(120_000);
-    await add("h9");
+    await operator.listHosts({ pageSize: 1 });
     await doesNotServe(registries.addresses[1]);
     const asked = { tls: registries.certificates.files("operator"), serverRole: "disk-registry" } as const;
     const ofStandby = registries.operator(registries.addresses[1]);
@@ -189,7 +189,7 @@ describe("two disk-registries on one database", () => {
     leaveToVerify(this);
     const leaseTimeMs = 120_000;
     await start(leaseTimeMs);
-    await add("h9");
+    await operator.listHosts({ pageSize: 1 });
     const stopMs = performance.now();
     // The leader may answer until it stops.
     expect((await registries.first.stop()).code).to.equal(0);

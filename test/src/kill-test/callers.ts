@@ -1,5 +1,5 @@
 import { ActionCode, type ActionResult, AttachState, type Device, UnknownDiskVerdict } from "@diskmesh/api/registry";
-import { DomainError, NotFoundError } from "@diskmesh/domain";
+import { DomainError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { fillRange, isZero } from "../mesh/device-files.js";
 import type { TestMesh } from "../mesh/test-mesh.js";
 import type { Random } from "../random.js";
@@ -125,12 +125,12 @@ export class HostCaller {
   async #add(devices: readonly DeviceAccount[], call: Call): Promise<void> {
     const before = new Map(devices.map((device) => [device, device.told]));
     for (const device of devices) device.told = "unsettled";
-    const code = (await this.#answer(call, devices, { mayBeRefused: true }))?.code;
-    if (code === ActionCode.E_INVALID_STATE) {
-      // Refused, since the host is to be removed, and nothing was noted.
+    // Refused, since the host is to be removed, and nothing was noted.
+    const whenLeaving = () => {
       for (const [device, told] of before) device.told = told;
-      await this.#compare(devices);
-    }
+      return this.#compare(devices);
+    };
+    const code = (await this.#answer(call, devices, whenLeaving))?.code;
     if (code !== ActionCode.S_OK && code !== ActionCode.S_ALREADY) return;
     this.calls.adds++;
     for (const device of devices) Object.assign(device, { told: "in", leftUnerased: false });
@@ -201,38 +201,34 @@ export class HostCaller {
     return seen;
   }
 
-  /** The action's answer; undefined when nothing is known of the host or device, as after a purge until it registers. */
+  /**
+   * The action's answer; undefined when nothing is known of the host or device, as after a purge until it registers, and
+   * when the host is to be removed and takes nothing, if `whenLeaving` says what then.
+   */
   async #answer(
     call: Call,
     devices: readonly DeviceAccount[],
-    { mayBeRefused = false } = {},
+    whenLeaving?: () => Promise<unknown>,
   ): Promise<ActionResult | undefined> {
-    const { result } = await persistently(this.calls, call);
-    this.calls.answer();
-    switch (result?.code) {
-      case ActionCode.S_OK:
-      case ActionCode.S_ALREADY:
-      case ActionCode.E_TRY_AGAIN:
-        return result;
-      case ActionCode.E_INVALID_STATE:
-        // Nobody else speaks of this host.
-        if (mayBeRefused && (await this.#isToBeRemoved())) return result;
-        break;
-      case ActionCode.E_NOT_FOUND:
-        for (const device of devices) {
-          if (device.told !== "unsettled")
-            this.account.violated(`${device.deviceId}: told "${device.told}", then unknown`);
-        }
-        return undefined;
-      default:
+    try {
+      const { result } = await persistently(this.calls, call);
+      this.calls.answer();
+      // Nobody else speaks of this host.
+      if (result?.code !== ActionCode.S_PARTLY) return result;
+      this.account.violated(`${this.hostId}: ${result.code}: ${result.message}`);
+    } catch (error) {
+      this.calls.answer();
+      if (error instanceof NotFoundError) this.#requireUnsettled(devices);
+      else if (!(error instanceof InvalidStateError)) throw error;
+      else if (error.reason === "HOST_BEING_REMOVED" && whenLeaving !== undefined) await whenLeaving();
+      else this.account.violated(`${this.hostId}: ${error.message}`);
     }
-    this.account.violated(`${this.hostId}: ${result?.code}: ${result?.message}`);
     return undefined;
   }
 
-  async #isToBeRemoved(): Promise<boolean> {
-    const { host } = await persistently(this.calls, () => this.mesh.clients.registry.getHost({ hostId: this.hostId }));
-    return host?.removalRequested ?? false;
+  #requireUnsettled(devices: readonly DeviceAccount[]): void {
+    for (const device of devices)
+      if (device.told !== "unsettled") this.account.violated(`${device.deviceId}: told "${device.told}", then unknown`);
   }
 }
 

@@ -16,7 +16,8 @@ code. An \`INTERNAL\` error without \`ErrorInfo\` is a bug; the server's log has
 
 const ACTIONS = `## Action codes
 
-\`AddHost\`, \`RemoveHost\`, \`AddDevice\` and the other actions of the registry answer an \`ActionResult\`, whose code is no error:`;
+\`AddHost\`, \`RemoveHost\`, \`AddDevice\` and the other actions of the registry answer an \`ActionResult\`, whose code is no error. An action
+that the state of a host or device forbids has changed nothing, and fails with a reason of this page.`;
 
 /** docs/reference/errors.md */
 export function errorsPage(): string {

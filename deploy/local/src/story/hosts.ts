@@ -1,5 +1,5 @@
-import { ActionCode, AttachState, type Device } from "@diskmesh/api/registry";
-import { InvalidStateError } from "@diskmesh/domain";
+import { ActionCode, type ActionResult, type AddHostResponse, AttachState, type Device } from "@diskmesh/api/registry";
+import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
 import { DEVICES_PER_HOST, HOSTS } from "../layout.js";
 import { type Scene, waitFor } from "./scene.js";
@@ -11,15 +11,25 @@ export async function addHosts(scene: Scene): Promise<string> {
   const told: string[] = [];
   for (const { hostId } of HOSTS) {
     const code = await waitFor(scene, `${hostId} to register`, async () => {
-      const { result } = await scene.clients.registry.addHost({ hostId });
+      const result = await resultOf(scene.clients.registry.addHost({ hostId }));
       if (result?.code === ActionCode.S_OK || result?.code === ActionCode.S_ALREADY) return result.code;
       // The host's agent has not registered yet, or not since an earlier run.
-      if (result?.code === ActionCode.E_NOT_FOUND || result?.code === ActionCode.E_TRY_AGAIN) return undefined;
-      throw new InvalidStateError(`AddHost ${hostId}: ${result?.code} ${result?.message}`);
+      if (result === undefined || result.code === ActionCode.E_TRY_AGAIN) return undefined;
+      throw new InvalidStateError(`AddHost ${hostId}: ${result.code} ${result.message}`);
     });
     told.push(`${hostId} ${code.replace("ACTION_CODE_", "")}`);
   }
   return told.join(", ");
+}
+
+/** Resolves to undefined for an unknown host. */
+async function resultOf(call: Promise<AddHostResponse>): Promise<ActionResult | undefined> {
+  try {
+    return (await call).result;
+  } catch (error) {
+    if (error instanceof NotFoundError) return undefined;
+    throw error;
+  }
 }
 
 /** Waits until the agents hold every device. */

@@ -1,11 +1,5 @@
 import type { AdminServiceDefinition, ExplainResponse } from "@diskmesh/api/common";
-import {
-  ActionCode,
-  type ActionResult,
-  type Device,
-  type DiskRegistryServiceDefinition,
-  type Event,
-} from "@diskmesh/api/registry";
+import type { ActionResult, Device, DiskRegistryServiceDefinition, Event } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { allPages, type CallContext, type Client } from "@diskmesh/rpc";
 
@@ -135,12 +129,10 @@ export class Registries {
     return this.#action(({ registry }) => registry.addHost(request, { requestId }));
   }
 
-  /** Converts the action code E_NOT_FOUND to NotFoundError, so that the next registry is asked. */
   #action(ask: (clients: RegistryClients) => Promise<{ readonly result?: ActionResult | undefined }>) {
     return this.#ofHost(async (clients) => {
       const { result } = await ask(clients);
       if (result === undefined) throw new TypeError("the answer has no result");
-      if (result.code === ActionCode.E_NOT_FOUND) throw new NotFoundError(result.message);
       return result;
     });
   }

@@ -1,5 +1,6 @@
 import {
   formatIdentity,
+  InvalidArgumentError,
   isOperator,
   isRefusal,
   messageOf,
@@ -15,12 +16,9 @@ import type { ChangeContext, Context } from "./context.js";
 type Change<Request, Response> = (context: ChangeContext, request: Request, call: CallContext) => Promise<Response>;
 type Serve<Request, Response> = (context: Context, request: Request, call: CallContext) => Promise<Response>;
 
-/** Results of CMS actions that changed nothing, and will not succeed without another change. */
-const REFUSALS: ReadonlySet<string> = new Set(["E_INVALID_STATE", "E_NOT_FOUND", "E_ARGUMENT"]);
-
 /**
  * Serves a change: an event in the same transaction records the caller under the name of the RPC. A refused operator
- * call is also an event, in a transaction of its own, because nothing depends on it. Refusals count as routine, so that
+ * call is also an event, in a transaction of its own, because nothing depends on it; dry runs are none. Refusals count as routine, so that
  * a script that retries does not evict other events.
  */
 export function noted<Request extends object, Response>(
@@ -30,17 +28,25 @@ export function noted<Request extends object, Response>(
   return async (context, request, call) => {
     const { tablet } = context;
     const doing = newDoing(action, call);
+    let isParsed = false;
     const acting: ChangeContext = {
       ...context,
       doing,
-      tablet: { read: (fn) => tablet.read(fn), transact: (fn) => tablet.transact(fn, doing) },
+      tablet: {
+        read: (fn) => tablet.read(fn),
+        transact: (fn) => {
+          isParsed = true;
+          return tablet.transact(fn, doing);
+        },
+      },
     };
     try {
       const response = await change(acting, request, call);
-      if (REFUSALS.has(doing.answer)) await refuse(context, request, doing);
+      if (doing.answer === "S_PARTLY") await refuse(context, request, doing);
       return response;
     } catch (error) {
-      if (isRefusal(error)) {
+      // An argument that a transaction refuses is not malformed: it contradicts the tables.
+      if (isRefusal(error) || (isParsed && error instanceof InvalidArgumentError)) {
         doing.answer = error.reason;
         doing.message = error.message;
         await refuse(context, request, doing);
@@ -86,7 +92,8 @@ function newDoing(action: string, { identity, requestId, traceId }: CallContext)
 }
 
 async function refuse({ tablet, config, clock, log }: Context, request: object, doing: Doing): Promise<void> {
-  if (doing.routine || doing.eventId !== 0) return;
+  const isDryRun = "dryRun" in request && request.dryRun === true;
+  if (isDryRun || doing.routine || doing.eventId !== 0) return;
   const event = { ...told(doing), ...thingsNamedIn(request), routine: true } as const;
   try {
     await tablet.transact((tx) => noteWithoutChange(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);

@@ -41,7 +41,7 @@ export async function runAction(
 ): Promise<ActionResultMessage> {
   const done = await transactUnlessDry(tablet, dryRun, (tx) => {
     const result = action(tx);
-    // Only real refusals are recorded, not those of dry runs.
+    // A dry run is not recorded.
     if (!dryRun) Object.assign(doing, { answer: result.code, message: result.message });
     return { result, devices: named(tx) };
   });

@@ -1,3 +1,4 @@
+import { DomainError, type Reason } from "@diskmesh/domain";
 import { expect } from "chai";
 import type { ActionResult } from "../model/devices/action-result.js";
 import { addDevice, addHost } from "../model/devices/add-action.js";
@@ -75,7 +76,8 @@ export interface ActionRow {
   readonly cause: string;
   readonly fleet: Fleet;
   readonly action: keyof typeof actions;
-  readonly code: ActionResult["code"];
+  /** Code of the result, or reason of the error. */
+  readonly code: ActionResult["code"] | Reason;
   readonly says?: string;
   readonly dependent?: readonly string[];
   /** "state generation flags" by device after the action; null when the device is gone. */
@@ -92,7 +94,7 @@ export function testActions(rows: readonly ActionRow[]): void {
   for (const row of rows) {
     it(`${row.cause} -> ${row.code}`, () => {
       const fleet = new TestFleet(row.fleet);
-      const result = fleet.transact(actions[row.action]);
+      const result = resultOf(fleet, row.action);
       expect(result.code, result.message).to.equal(row.code);
       if (row.retryAfterMs !== undefined) expect(result.retryAfterMs).to.equal(row.retryAfterMs);
       if (row.says !== undefined) expect(result.message).to.contain(row.says);
@@ -104,6 +106,16 @@ export function testActions(rows: readonly ActionRow[]): void {
       for (const [id, expected] of Object.entries(row.devices ?? {})) expect(shown(fleet, id), id).to.equal(expected);
       if (row.wish !== undefined) expect(fleet.host("h1").removalRequested).to.equal(row.wish);
     });
+  }
+}
+
+/** Returns the result, or the error in its place. */
+function resultOf(fleet: TestFleet, action: keyof typeof actions): Omit<ActionResult, "code"> & { code: string } {
+  try {
+    return fleet.transact(actions[action]);
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+    return { code: error.reason, message: error.message, retryAfterMs: 0, dependentDiskIds: [] };
   }
 }
 

@@ -1,5 +1,5 @@
 import { ActionCode, type ActionResult, HostState } from "@diskmesh/api/registry";
-import { countText, formatIdentity, InvalidStateError } from "@diskmesh/domain";
+import { countText, formatIdentity } from "@diskmesh/domain";
 import type { ActionAnswer } from "@diskmesh/page/rows";
 import { askerOf } from "../../audit/asker.js";
 import { cancelTask, getTask, resumeTask } from "../../tasks/handlers.js";
@@ -108,14 +108,13 @@ async function noteDeed({ context, call }: HttpCall, { name, isDry, isAgain }: W
   await context.events.record({ action, objectType: "host", objectName: name }, { ...askerOf(call), answer: "OK" });
 }
 
-/** Throws when the registry refuses. E_TRY_AGAIN means that the registry has noted the request and not completed it. */
+/** E_TRY_AGAIN means that the registry has noted the request and not completed it. */
 function removalAnswer(
   { code, message, retryAfterMs, unerasedDeviceIds }: ActionResult,
   isDry: boolean,
   foreseen: readonly string[],
 ): ActionAnswer {
   const isLater = code === ActionCode.E_TRY_AGAIN;
-  if (!isLater && code !== ActionCode.S_OK && code !== ActionCode.S_ALREADY) throw new InvalidStateError(message);
   if (isDry) return { lines: [...foreseen, isLater ? `for now it waits: ${message}` : message] };
   const unerased = unerasedDeviceIds.length > 0 ? [`not erased: ${unerasedDeviceIds.join(", ")}`] : [];
   return { lines: [message, ...unerased].filter(Boolean), ...(isLater && { againAfterMs: retryAfterMs }) };

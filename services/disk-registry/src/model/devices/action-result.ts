@@ -1,8 +1,8 @@
 import type { DeviceId, DiskId } from "@diskmesh/domain";
 
-export type ActionCode = "S_OK" | "S_ALREADY" | "E_TRY_AGAIN" | "E_NOT_FOUND" | "E_INVALID_STATE" | "E_ARGUMENT";
+export type ActionCode = "S_OK" | "S_ALREADY" | "S_PARTLY" | "E_TRY_AGAIN";
 
-/** Result of a CMS action. */
+/** Result of a CMS action that was done, at least in part, or goes on. Others throw, and so change nothing. */
 export interface ActionResult {
   readonly code: ActionCode;
   readonly message: string;

@@ -30,9 +30,9 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddHost of a host that never registered",
     action: "addHost",
-    code: "E_NOT_FOUND",
+    code: "NOT_FOUND",
     fleet: { hosts: [] },
-    says: "host h1 never registered",
+    says: "there is no host h1",
   },
   {
     cause: "AddHost again",
@@ -96,21 +96,21 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddDevice of an unreported device",
     action: "addD1",
-    code: "E_NOT_FOUND",
+    code: "NOT_FOUND",
     fleet: {},
     says: "device d1 was never reported",
   },
   {
     cause: "AddDevice of an unreported path",
     action: "addPath",
-    code: "E_NOT_FOUND",
+    code: "NOT_FOUND",
     fleet: {},
     says: "no device on path",
   },
   {
     cause: "AddDevice of a device that is another host's",
     action: "addD1OfH2",
-    code: "E_ARGUMENT",
+    code: "INVALID_ARGUMENT",
     says: "belongs to host h1, not to h2",
     fleet: { hosts: [aHost("h1"), aHost("h2")], devices: [unknown("d1")] },
     devices: { d1: "UNKNOWN 1 dirty" },
@@ -132,9 +132,42 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddHost with a device that nothing identifies",
     action: "addHost",
-    code: "E_INVALID_STATE",
+    code: "S_PARTLY",
     says: "in operation with 1 of its 2 devices; the others are refused: device d2 of host h1 has no serial number",
     fleet: { devices: [unknown("d1"), unknown("d2", drive)] },
+    devices: { d1: "ATTACHING 101 dirty", d2: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddHost with a device that nothing identifies, again",
+    action: "addHost",
+    code: "S_PARTLY",
+    says: "in operation with 1 of its 2 devices; the others are refused: device d2 of host h1 has no serial number",
+    fleet: { devices: [attached("d1"), unknown("d2", drive)] },
+    devices: { d1: "ATTACHED 1", d2: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddHost, all its devices refused",
+    action: "addHost",
+    code: "INVALID_STATE",
+    says: "; and 1 more",
+    fleet: { devices: ["d1", "d2", "d3", "d4", "d5"].map((id) => unknown(id, drive)) },
+    devices: { d1: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddHost, all its devices refused, cancels the wish to remove",
+    action: "addHost",
+    code: "S_PARTLY",
+    wish: false,
+    says: "in operation with 0 of its 1 device; the others are refused",
+    fleet: { hosts: [aHost("h1", { removalRequested: true })], devices: [unknown("d1", drive)] },
+    devices: { d1: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddDevice by path takes one and refuses the other",
+    action: "addPath",
+    code: "S_PARTLY",
+    says: "taken in: 1 of d1, d2; the others are refused: device d2 of host h1 has no serial number",
+    fleet: { devices: [unknown("d1", onShared), unknown("d2", { ...onShared, ...drive })] },
     devices: { d1: "ATTACHING 101 dirty", d2: "UNKNOWN 1 dirty" },
   },
   {
@@ -147,7 +180,7 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddDevice of one that nothing identifies",
     action: "addD1",
-    code: "E_INVALID_STATE",
+    code: "INVALID_STATE",
     says: "add it with accept_unidentified (diskmesh add-device h1 d1 --accept-unidentified)",
     fleet: { devices: [unknown("d1", drive)] },
     devices: { d1: "UNKNOWN 1 dirty" },
@@ -180,7 +213,7 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddDevice on a host that is to be removed",
     action: "addD1",
-    code: "E_INVALID_STATE",
+    code: "HOST_BEING_REMOVED",
     says: "host h1 of device d1 is to be removed, and nothing is placed there: take the host back with AddHost first",
     fleet: { hosts: [aHost("h1", { removalRequested: true })], devices: [unknown("d1")] },
     devices: { d1: "UNKNOWN 1 dirty" },
@@ -188,7 +221,7 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddDevice of a device in error: noted, and not in operation",
     action: "addD1",
-    code: "E_INVALID_STATE",
+    code: "S_PARTLY",
     says: "taken in, and not in operation: device d1 is in error, and is attached once that is mended: EIO",
     fleet: { devices: [unknown("d1", { health: "ERROR", healthMessage: "EIO" })] },
     devices: { d1: "ATTACHING 101 dirty" },
@@ -196,7 +229,7 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddDevice of a device in error again",
     action: "addD1",
-    code: "E_INVALID_STATE",
+    code: "S_PARTLY",
     says: "in error",
     fleet: { devices: [attached("d1", { attachState: "ATTACHING", health: "ERROR", healthMessage: "EIO" })] },
     devices: { d1: "ATTACHING 1" },
@@ -204,7 +237,7 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddDevice while a disk is on what was replaced",
     action: "addD1",
-    code: "E_INVALID_STATE",
+    code: "INVALID_STATE",
     says: "disk x is on it: put the former hardware back, or delete the disk",
     fleet: {
       devices: [
@@ -234,7 +267,7 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddHost of a DEAD host",
     action: "addHost",
-    code: "E_INVALID_STATE",
+    code: "INVALID_STATE",
     says: "host h1 is added once SetHostState takes that back",
     wish: true,
     fleet: { hosts: [aHost("h1", { state: "DEAD", removalRequested: true })], devices: [unknown("d1")] },
@@ -243,7 +276,7 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddDevice on a DEAD host",
     action: "addD1",
-    code: "E_INVALID_STATE",
+    code: "INVALID_STATE",
     says: "SetHostState",
     fleet: { hosts: [aHost("h1", { state: "DEAD" })], devices: [unknown("d1")] },
     devices: { d1: "UNKNOWN 1 dirty" },
@@ -258,18 +291,31 @@ const rows: readonly ActionRow[] = [
   {
     cause: "AddHost, all its devices in error",
     action: "addHost",
-    code: "E_INVALID_STATE",
+    code: "S_PARTLY",
     says: "not in operation: device d1 is in error",
     fleet: { devices: [attached("d1", { health: "ERROR", healthMessage: "EIO" })] },
   },
   {
     cause: "AddHost of a host all of whose devices were refused",
     action: "addHost",
-    code: "E_INVALID_STATE",
+    code: "INVALID_STATE",
     says: "host h1 has no device: the ids of all belong to other hosts: d1 (host h2)",
     fleet: {
       hosts: [aHost("h1", { foreignDevices: [{ deviceId: deviceId("d1"), hostId: hostId("h2") }] }), aHost("h2")],
       devices: [attached("d1", { hostId: hostId("h2") })],
+    },
+  },
+  {
+    cause: "AddHost of such a host cancels the wish to remove",
+    action: "addHost",
+    code: "S_PARTLY",
+    wish: false,
+    says: "host h1 is no longer to be removed; host h1 has no device",
+    fleet: {
+      hosts: [
+        aHost("h1", { removalRequested: true, foreignDevices: [{ deviceId: deviceId("d1"), hostId: hostId("h2") }] }),
+        aHost("h2"),
+      ],
     },
   },
   { cause: "AddHost of a host without a device", action: "addHost", code: "S_ALREADY", fleet: {} },

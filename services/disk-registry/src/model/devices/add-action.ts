@@ -1,13 +1,23 @@
-import { countText, type DeviceId, fileDifference, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
+import {
+  countText,
+  type DeviceId,
+  fileDifference,
+  type HostId,
+  InvalidStateError,
+  identifiedBy,
+  isKnownSame,
+} from "@diskmesh/domain";
 import { type Device, type DeviceIdentity, type Host, isAway, type RegistryTransaction } from "../store/schema.js";
 import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { withoutKeptHealth, withReportedHealth } from "./device-health.js";
-import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
+import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "./device-selection.js";
 import { distrusted, whyReplaced } from "./reported-devices.js";
 import { type FindSharers, NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
 import { SortedSharers } from "./sorted-sharers.js";
 
+/** Reasons in an error, whose size is limited. */
+const MAX_REASONS = 4;
 const WELL = { health: "ONLINE", healthMessage: "" } as const;
 
 /** Options of an addition, and its inputs that are not in the tables. */
@@ -22,42 +32,39 @@ export interface AddCall {
 
 /** Takes a host and all its devices into operation. */
 export function addHost(tx: RegistryTransaction, hostId: HostId, call: AddCall): ActionResult {
-  const host = findHost(tx, hostId);
-  if ("refused" in host) return host.refused;
-  const { removalRequested: wished } = host.found;
-  const dead = whyDead(host.found);
-  if (dead !== undefined) return dead;
-  if (wished) tx.hosts.put({ ...host.found, removalRequested: false });
+  const host = requireHost(tx, hostId);
+  requireAlive(host);
+  const { removalRequested: wished } = host;
+  if (wished) tx.hosts.put({ ...host, removalRequested: false });
   const devices = devicesOfHost(tx, hostId);
   const added = addAll(tx, devices, call);
-  return naming(added.unerased, hostAdded(host.found, devices, { ...added, wished }, call));
+  return naming(added.unerased, hostAdded(host, devices, { ...added, wished }, call));
 }
 
 function hostAdded(
   host: Host,
   devices: readonly Device[],
-  { changed, refused, hindered, wished }: Added & { readonly wished: boolean },
+  { changed, taken, refused, hindered, wished }: Added & { readonly wished: boolean },
   call: AddCall,
 ): ActionResult {
   const { hostId, foreignDevices = [] } = host;
   const name = `host ${hostId} with its ${countText(devices.length, "device")}`;
+  const isPartly = wished || taken > 0;
   if (refused.length > 0) {
-    const taken = devices.length - refused.length;
-    const what = `host ${hostId} is in operation with ${taken} of its ${countText(devices.length, "device")}; the others are refused`;
-    return actionResult("E_INVALID_STATE", `${what}: ${refused.join("; ")}`);
+    const left = devices.length - refused.length;
+    const what = `host ${hostId} is in operation with ${left} of its ${countText(devices.length, "device")}; the others are refused`;
+    return partly(isPartly, `${what}: ${refused.join("; ")}`, [...refused, ...hindered]);
   }
   if (devices.length === 0 && foreignDevices.length > 0) {
     const ids = named(foreignDevices.map((device) => `${device.deviceId} (host ${device.hostId})`));
     const cure = "give them other ids, or purge them there first";
-    return actionResult(
-      "E_INVALID_STATE",
-      `host ${hostId} has no device: the ids of all belong to other hosts: ${ids}: ${cure}`,
-    );
+    const why = `host ${hostId} has no device: the ids of all belong to other hosts: ${ids}: ${cure}`;
+    return partly(isPartly, `host ${hostId} is no longer to be removed; ${why}`, [why]);
   }
   if (isAway(host)) return whileAway(name, host, call);
   const not = hindered.length === 0 ? "" : `; not in operation: ${hindered.join("; ")}`;
   if (hindered.length > 0 && hindered.length === devices.length)
-    return actionResult("E_INVALID_STATE", `${name} is taken in${not}`);
+    return partly(isPartly, `${name} is taken in${not}`, hindered);
   if (changed === 0 && !wished) return actionResult("S_ALREADY", `${name} is in operation${not}`);
   return actionResult("S_OK", `${name} is in operation; ${changed} of them were taken in${not}`);
 }
@@ -74,39 +81,53 @@ function naming(unerasedDeviceIds: readonly DeviceId[], result: ActionResult): A
 
 /** Takes one device, or all devices on a path, into operation. */
 export function addDevice(tx: RegistryTransaction, selector: DeviceSelector, call: AddCall): ActionResult {
-  const devices = findDevices(tx, selector);
-  if ("refused" in devices) return devices.refused;
-  const names = devices.found.map((device) => device.deviceId).join(", ");
-  const host = tx.hosts.get(devices.found[0]?.hostId ?? "");
-  const impossible = host && (whyDead(host) ?? whyLeaving(host, names));
-  if (impossible !== undefined) return impossible;
-  const added = addAll(tx, devices.found, call);
+  const devices = requireDevices(tx, selector);
+  const names = named(devices.map((device) => device.deviceId));
+  const host = tx.hosts.get(devices[0]?.hostId ?? "");
+  if (host !== undefined) {
+    requireAlive(host);
+    requireStaying(host, names);
+  }
+  const added = addAll(tx, devices, call);
   return naming(added.unerased, devicesAdded(host, names, added, call));
 }
 
 function devicesAdded(
   host: Host | undefined,
   names: string,
-  { changed, refused, hindered }: Added,
+  { changed, taken, refused, hindered }: Added,
   call: AddCall,
 ): ActionResult {
-  if (refused.length > 0) return actionResult("E_INVALID_STATE", refused.join("; "));
+  if (refused.length > 0) {
+    const message = `taken in: ${taken} of ${names}; the others are refused: ${refused.join("; ")}`;
+    return partly(taken > 0, message, [...refused, ...hindered]);
+  }
   if (host !== undefined && isAway(host)) return whileAway(names, host, call);
-  if (hindered.length > 0)
-    return actionResult("E_INVALID_STATE", `taken in, and not in operation: ${hindered.join("; ")}`);
+  if (hindered.length > 0) {
+    const message = `taken in, and not in operation: ${hindered.join("; ")}`;
+    return partly(taken > 0, message, hindered);
+  }
   if (changed === 0) return actionResult("S_ALREADY", `in operation already: ${names}`);
   return actionResult("S_OK", `in operation: ${names}`);
 }
 
-function whyDead({ state, hostId, stateMessage }: Host): ActionResult | undefined {
-  if (state !== "DEAD") return undefined;
-  return actionResult("E_INVALID_STATE", `${stateMessage}; host ${hostId} is added once SetHostState takes that back`);
+/** Returns the result of an addition that is done in part. Throws where nothing is taken in, now or earlier. */
+function partly(isPartly: boolean, message: string, reasons: readonly string[]): ActionResult {
+  if (isPartly) return actionResult("S_PARTLY", message);
+  const more = reasons.length > MAX_REASONS ? `; and ${reasons.length - MAX_REASONS} more` : "";
+  throw new InvalidStateError(`not added: ${reasons.slice(0, MAX_REASONS).join("; ")}${more}`);
 }
 
-function whyLeaving({ removalRequested, hostId }: Host, names: string): ActionResult | undefined {
-  if (!removalRequested) return undefined;
+function requireAlive({ state, hostId, stateMessage }: Host): void {
+  if (state !== "DEAD") return;
+  const message = `${stateMessage}; host ${hostId} is added once SetHostState takes that back`;
+  throw new InvalidStateError(message, { about: { host_id: hostId } });
+}
+
+function requireStaying({ removalRequested, hostId }: Host, names: string): void {
+  if (!removalRequested) return;
   const message = `host ${hostId} of device ${names} is to be removed, and nothing is placed there: take the host back with AddHost first`;
-  return actionResult("E_INVALID_STATE", message);
+  throw new InvalidStateError(message, { reason: "HOST_BEING_REMOVED", about: { host_id: hostId } });
 }
 
 /** Result for a host that is away: the noted addition runs once the host is heard. */
@@ -128,6 +149,8 @@ function hindranceOf({ deviceId, health, healthMessage, replacement, ...device }
 interface Added {
   /** Number of devices changed. */
   readonly changed: number;
+  /** Number of devices that this or an earlier call took in. */
+  readonly taken: number;
   /** Reasons why devices were left unchanged. */
   readonly refused: readonly string[];
   /** Reasons why accepted devices cannot be used. */
@@ -142,6 +165,7 @@ function addAll(
   { nowMs, shared = NO_SHARED_SERIAL_NUMBERS, acceptUnidentified = false }: AddCall,
 ): Added {
   let changed = 0;
+  let taken = 0;
   const refused: string[] = [];
   const hindered: string[] = [];
   const unerased: DeviceId[] = [];
@@ -160,13 +184,15 @@ function addAll(
     const added = withoutWish(takenIn(tx, device, nowMs, sharers.find));
     const hindrance = hindranceOf(added);
     if (hindrance !== undefined) hindered.push(hindrance);
+    // Other hardware in the place of a device with a disk is not taken in.
+    if (added !== device || added.replacement === undefined) taken++;
     if (added === device) continue;
     tx.devices.put(added);
     sharers.note(added);
     changed++;
     if (device.dirty && device.replacement !== undefined && device.diskId === "") unerased.push(device.deviceId);
   }
-  return { changed, refused, hindered, unerased };
+  return { changed, taken, refused, hindered, unerased };
 }
 
 /** Returns whether AddDevice accepts the hardware found in the device's place. */

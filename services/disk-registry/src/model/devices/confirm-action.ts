@@ -1,8 +1,9 @@
+import { InvalidStateError } from "@diskmesh/domain";
 import type { Device, DeviceIdentity, RegistryTransaction } from "../store/schema.js";
 import { type ActionResult, actionResult, named } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { withReportedHealth } from "./device-health.js";
-import { type DeviceSelector, findDevices } from "./device-selection.js";
+import { type DeviceSelector, requireDevices } from "./device-selection.js";
 import { isUnproven, whyReplaced } from "./reported-devices.js";
 import { type SharedSerialNumbers, sharersIn, whyRefused } from "./same-bytes.js";
 
@@ -16,16 +17,16 @@ export function confirmDevice(
   selector: DeviceSelector,
   { nowMs, shared }: { readonly nowMs: number; readonly shared: SharedSerialNumbers },
 ): ActionResult {
-  const devices = findDevices(tx, selector);
-  if ("refused" in devices) return devices.refused;
-  const names = named(devices.found.map(({ deviceId }) => deviceId));
-  const replaced = devices.found.filter((device): device is Replaced => device.replacement !== undefined);
+  const devices = requireDevices(tx, selector);
+  const names = named(devices.map(({ deviceId }) => deviceId));
+  const replaced = devices.filter((device): device is Replaced => device.replacement !== undefined);
   if (replaced.length === 0) return actionResult("S_ALREADY", `nothing of ${names} waits to be confirmed`);
   for (const device of replaced) {
+    const about = { device_id: device.deviceId };
     if (!isUnproven(device))
-      return actionResult("E_INVALID_STATE", `device ${device.deviceId} cannot be confirmed: ${whyReplaced(device)}`);
+      throw new InvalidStateError(`device ${device.deviceId} cannot be confirmed: ${whyReplaced(device)}`, { about });
     const refused = whyRefused(sharersIn(tx, shared), asConfirmed(device, nowMs));
-    if (refused !== undefined) return actionResult("E_INVALID_STATE", refused);
+    if (refused !== undefined) throw new InvalidStateError(refused, { about });
   }
   for (const device of replaced) {
     const confirmed = asConfirmed(device, nowMs);

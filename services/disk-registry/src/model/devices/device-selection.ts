@@ -1,62 +1,48 @@
-import { type DeviceId, type HostId, NotFoundError } from "@diskmesh/domain";
+import { type DeviceId, type HostId, InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import type { Device, Host, RegistryTables } from "../store/schema.js";
-import { type ActionResult, actionResult } from "./action-result.js";
 
 /** Devices that a CMS action names: one by id, for which the host is optional, or all on a path of a host. */
 export type DeviceSelector =
   | { readonly deviceId: DeviceId; readonly hostId?: HostId | undefined }
   | { readonly hostId: HostId; readonly path: string };
 
-/** Found things, or the result that says why there are none. */
-export type Found<T> = { readonly found: T } | { readonly refused: ActionResult };
-
-export function findHost(tables: RegistryTables, hostId: HostId): Found<Host> {
-  const host = tables.hosts.get(hostId);
-  if (host !== undefined) return { found: host };
-  return { refused: actionResult("E_NOT_FOUND", `host ${hostId} never registered: start its agent first`) };
-}
-
 export function requireHost(tables: RegistryTables, hostId: HostId): Host {
   const host = tables.hosts.get(hostId);
-  if (host === undefined) throw new NotFoundError(`there is no host ${hostId}`, { about: { host_id: hostId } });
-  return host;
+  if (host !== undefined) return host;
+  throw new NotFoundError(`there is no host ${hostId}: its agent has not registered`, { about: { host_id: hostId } });
 }
 
-export function findDevices(tables: RegistryTables, selector: DeviceSelector): Found<readonly Device[]> {
-  if (selector.hostId !== undefined) {
-    const host = findHost(tables, selector.hostId);
-    if ("refused" in host) return host;
-  }
-  return "deviceId" in selector ? findById(tables, selector) : findByPath(tables, selector);
+/** Returns at least one device. Throws when the host or the devices are unknown, or the device is another host's. */
+export function requireDevices(tables: RegistryTables, selector: DeviceSelector): readonly Device[] {
+  const { hostId } = selector;
+  if (hostId !== undefined) requireHost(tables, hostId);
+  const devices = namedDevices(tables, selector);
+  if (devices.length === 0) throw noDevices(selector);
+  const foreign = devices.find((device) => hostId !== undefined && device.hostId !== hostId);
+  if (foreign === undefined) return devices;
+  const { deviceId } = foreign;
+  throw new InvalidArgumentError(
+    `device ${deviceId} belongs to host ${foreign.hostId}, not to ${hostId}: name that host, or purge the device there first`,
+    { about: { field: "host_id", device_id: deviceId } },
+  );
 }
 
-/** Returns the named devices like findDevices, and an empty list instead of a refusal. */
+/** Returns the named devices, of whichever host; empty when there are none. */
 export function namedDevices(tables: RegistryTables, selector: DeviceSelector): readonly Device[] {
-  const devices = findDevices(tables, selector);
-  return "found" in devices ? devices.found : [];
+  if (!("deviceId" in selector))
+    return devicesOfHost(tables, selector.hostId).filter((device) => device.path === selector.path);
+  const device = tables.devices.get(selector.deviceId);
+  return device === undefined ? [] : [device];
 }
 
-function findById(
-  tables: RegistryTables,
-  selector: { deviceId: DeviceId; hostId?: HostId | undefined },
-): Found<readonly Device[]> {
-  const { deviceId, hostId } = selector;
-  const device = tables.devices.get(deviceId);
-  if (device === undefined) {
-    return { refused: actionResult("E_NOT_FOUND", `device ${deviceId} was never reported by an agent`) };
+function noDevices(selector: DeviceSelector): NotFoundError {
+  if ("deviceId" in selector) {
+    const { deviceId } = selector;
+    return new NotFoundError(`device ${deviceId} was never reported by an agent`, { about: { device_id: deviceId } });
   }
-  if (hostId !== undefined && device.hostId !== hostId) {
-    const message = `device ${deviceId} belongs to host ${device.hostId}, not to ${hostId}: name that host, or purge the device there first`;
-    return { refused: actionResult("E_ARGUMENT", message) };
-  }
-  return { found: [device] };
-}
-
-function findByPath(tables: RegistryTables, selector: { hostId: HostId; path: string }): Found<readonly Device[]> {
   const { hostId, path } = selector;
-  const onPath = devicesOfHost(tables, hostId).filter((device) => device.path === path);
-  if (onPath.length > 0) return { found: onPath };
-  return { refused: actionResult("E_NOT_FOUND", `host ${hostId} reported no device on path ${JSON.stringify(path)}`) };
+  const message = `host ${hostId} reported no device on path ${JSON.stringify(path)}`;
+  return new NotFoundError(message, { about: { host_id: hostId, path } });
 }
 
 export function devicesOfHost(tables: RegistryTables, hostId: HostId): readonly Device[] {

@@ -1,3 +1,4 @@
+import { InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import {
   type ActionRow,
@@ -23,15 +24,15 @@ const rows: readonly ActionRow[] = [
   {
     cause: "PurgeHost with a disk",
     action: "purgeHost",
-    code: "E_INVALID_STATE",
-    dependent: ["x"],
+    code: "INVALID_STATE",
+    says: "holds or serves 1 disk: delete or unpublish them first, or purge with force: x",
     fleet: { devices: [held("d1", "x")] },
     devices: { d1: "ATTACHED 1" },
   },
   {
     cause: "PurgeHost of a VM",
     action: "purgeHost",
-    code: "E_INVALID_STATE",
+    code: "INVALID_STATE",
     says: "host h1 is VM vm-1: have its director delete that first",
     fleet: { hosts: [aHost("h1", { assignment: { vmCid: "vm-1", assignedAtMs: 0 } })], devices: [attached("d1")] },
     devices: { d1: "ATTACHED 1" },
@@ -78,8 +79,8 @@ const rows: readonly ActionRow[] = [
   {
     cause: "PurgeDevice with a disk",
     action: "purgeD1",
-    code: "E_INVALID_STATE",
-    dependent: ["x"],
+    code: "INVALID_STATE",
+    says: "holds or serves 1 disk: delete or unpublish them first, or purge with force: x",
     fleet: { devices: [held("d1", "x")] },
     devices: { d1: "ATTACHED 1" },
   },
@@ -104,7 +105,7 @@ describe("CMS actions that purge", () => {
       devices: [attached("d9", { hostId: hostId("h2"), diskId: diskId("x") })],
       disks: [aDisk("x", ["d9"], { publication })],
     });
-    expect(fleet.transact(actions.purgeHost).code).to.equal("E_INVALID_STATE");
+    expect(() => fleet.transact(actions.purgeHost)).to.throw(InvalidStateError, "serves 1 disk");
     expect(fleet.transact(actions.purgeHostForce).code).to.equal("S_OK");
     expect(fleet.disk("x").publication).to.include({ state: "UNPUBLISHING", sessionNumber: 201 });
   });

@@ -1,8 +1,8 @@
-import { countText, type DiskId, type HostId } from "@diskmesh/domain";
-import { type ActionResult, actionResult } from "../devices/action-result.js";
+import { countText, type DiskId, type HostId, InvalidStateError } from "@diskmesh/domain";
+import { type ActionResult, actionResult, named } from "../devices/action-result.js";
 import { advance } from "../devices/attach-states.js";
 import { reportedHealth, withoutKeptHealth } from "../devices/device-health.js";
-import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "../devices/device-selection.js";
+import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { forgetDevice } from "../devices/foreign-devices.js";
 import { unerasedIn, unerasedNote } from "../devices/removal-erase.js";
 import { beginUnpublish } from "../disks/publications.js";
@@ -16,15 +16,16 @@ import { disksOn, disksServedBy } from "./remove-action.js";
  * UNKNOWN then, with the next generations.
  */
 export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolean): ActionResult {
-  const host = findHost(tx, hostId);
-  if ("refused" in host) return host.refused;
-  const { assignment } = host.found;
-  if (assignment !== undefined && !force) return refuseVm(hostId, assignment.vmCid);
+  const { assignment } = requireHost(tx, hostId);
+  if (assignment !== undefined && !force) {
+    const message = `host ${hostId} is VM ${assignment.vmCid}: have its director delete that first, or purge the host with force and have the VM's deployment checked`;
+    throw new InvalidStateError(message, { about: { host_id: hostId } });
+  }
   const devices = devicesOfHost(tx, hostId);
   const held = disksOn(devices);
   const published = [...tx.disks.by("byPublicationHost", hostId)];
   const inTheWay = new Set<DiskId>([...held, ...disksServedBy(tx, hostId)]);
-  if (inTheWay.size > 0 && !force) return refuse(`host ${hostId}`, [...inTheWay].sort());
+  if (inTheWay.size > 0 && !force) throw stillInUse(`host ${hostId}`, [...inTheWay].sort());
   for (const disk of published) beginUnpublish(tx, disk);
   for (const device of devices) forgetDevice(tx, device);
   tx.hosts.delete(hostId);
@@ -42,13 +43,12 @@ export function purgeDevice(
   force: boolean,
   nowMs: number,
 ): ActionResult {
-  const devices = findDevices(tx, selector);
-  if ("refused" in devices) return devices.refused;
-  const names = devices.found.map((device) => device.deviceId).join(", ");
-  const held = disksOn(devices.found);
-  if (held.length > 0 && !force) return refuse(`device ${names}`, held);
-  for (const device of devices.found) forget(tx, device, nowMs);
-  return forgotten(`forgotten: ${names}`, devices.found, held);
+  const devices = requireDevices(tx, selector);
+  const names = named(devices.map((device) => device.deviceId));
+  const held = disksOn(devices);
+  if (held.length > 0 && !force) throw stillInUse(`device ${names}`, held);
+  for (const device of devices) forget(tx, device, nowMs);
+  return forgotten(`forgotten: ${names}`, devices, held);
 }
 
 function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
@@ -81,14 +81,9 @@ function forgotten(text: string, devices: readonly Device[], held: readonly Disk
   return { ...result, unerasedDeviceIds };
 }
 
-function refuseVm(hostId: HostId, vmCid: string): ActionResult {
-  const message = `host ${hostId} is VM ${vmCid}: have its director delete that first, or purge the host with force and have the VM's deployment checked`;
-  return actionResult("E_INVALID_STATE", message);
-}
-
-function refuse(name: string, held: readonly DiskId[]): ActionResult {
-  const message = `${name} holds or serves ${countText(held.length, "disk")}: delete or unpublish them first, or purge with force: ${held.join(", ")}`;
-  return actionResult("E_INVALID_STATE", message, held);
+function stillInUse(name: string, held: readonly DiskId[]): InvalidStateError {
+  const message = `${name} holds or serves ${countText(held.length, "disk")}: delete or unpublish them first, or purge with force: ${named(held)}`;
+  return new InvalidStateError(message);
 }
 
 function brokenNote(held: readonly DiskId[]): string {

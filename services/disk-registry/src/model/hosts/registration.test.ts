@@ -1,4 +1,4 @@
-import { AbortedError } from "@diskmesh/domain";
+import { AbortedError, InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import {
   aDevice,
@@ -380,9 +380,10 @@ describe("registration", () => {
     }
     expect(diskHealth(fleet.tables, fleet.disk("x")).message).to.match(/d1 .*nothing shows/);
     const call = { nowMs: NOW_MS, waitingRetryAfterMs: 10_000, acceptUnidentified: true };
-    const { code, message } = fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d2") }, call));
-    expect(code).to.equal("E_INVALID_STATE");
-    expect(message).to.contain("d2 may be the drive of device d1, which is not in its place, and which disk x is on");
+    expect(() => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d2") }, call))).to.throw(
+      InvalidStateError,
+      "d2 may be the drive of device d1, which is not in its place, and which disk x is on",
+    );
     const confirm = () =>
       fleet.transact((tx) =>
         confirmDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, shared: NO_SHARED_SERIAL_NUMBERS }),
@@ -403,20 +404,21 @@ describe("registration", () => {
     const found = (id: string, inode: number) => reported(id, { ...file(inode, "two"), attached: false });
     register(fleet, registration([found("d1", 2), found("d2", 1)], { bootId: "h1-boot-2" }));
     const call = { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 };
-    const { code, message } = fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d2") }, call));
-    expect(code).to.equal("E_INVALID_STATE");
-    expect(message).to.contain("d2 is the drive of device d1");
+    expect(() => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d2") }, call))).to.throw(
+      InvalidStateError,
+      "d2 is the drive of device d1",
+    );
   });
 
   it("ConfirmDevice refuses hardware that is proven to differ, and changes nothing", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { diskId: diskId("x") })], disks: [aDisk("x", ["d1"])] });
     register(fleet, registration([reported("d1", { serialNumber: "other" })]));
     const before = fleet.device("d1");
-    const { code, message } = fleet.transact((tx) =>
-      confirmDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, shared: NO_SHARED_SERIAL_NUMBERS }),
-    );
-    expect(code).to.equal("E_INVALID_STATE");
-    expect(message).to.match(/serial number was "serial-d1", is "other"/);
+    const confirm = () =>
+      fleet.transact((tx) =>
+        confirmDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, shared: NO_SHARED_SERIAL_NUMBERS }),
+      );
+    expect(confirm).to.throw(InvalidStateError, /serial number was "serial-d1", is "other"/);
     expect(fleet.device("d1")).to.equal(before);
   });
 
@@ -484,7 +486,11 @@ describe("registration", () => {
   it("AddDevice refuses replaced hardware with a disk, and the former hardware is ONLINE when put back", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { diskId: diskId("x") })], disks: [aDisk("x", ["d1"])] });
     register(fleet, registration([reported("d1", smaller)]));
-    fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
+    const call = { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 };
+    expect(() => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, call))).to.throw(
+      InvalidStateError,
+      "disk x is on it: put the former hardware back, or delete the disk",
+    );
     expect(fleet.device("d1")).to.include({ health: "ERROR", sizeBytes: 64 * MIB, dirty: false });
     register(fleet, registration([reported("d1")]));
     expect(fleet.device("d1")).to.include({ health: "ONLINE" });

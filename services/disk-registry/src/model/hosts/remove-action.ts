@@ -1,7 +1,7 @@
 import { countText, type DiskId, type HostId } from "@diskmesh/domain";
 import { type ActionResult, actionResult, named, tryAgain } from "../devices/action-result.js";
 import { advance } from "../devices/attach-states.js";
-import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "../devices/device-selection.js";
+import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { pendingText } from "../devices/pending.js";
 import {
   type EraseLimits,
@@ -46,21 +46,19 @@ export interface RemovalCall extends EraseWatch, RegistryTime {
 
 /** Takes a host and all its devices out of operation, as far as that is possible now. */
 export function removeHost(tx: RegistryTransaction, hostId: HostId, call: RemovalCall): ActionResult {
-  const host = findHost(tx, hostId);
-  if ("refused" in host) return host.refused;
-  if (!host.found.removalRequested) tx.hosts.put({ ...host.found, removalRequested: true });
-  const uses = { servedDiskIds: disksServedBy(tx, hostId), vmCid: host.found.assignment?.vmCid };
+  const host = requireHost(tx, hostId);
+  if (!host.removalRequested) tx.hosts.put({ ...host, removalRequested: true });
+  const uses = { servedDiskIds: disksServedBy(tx, hostId), vmCid: host.assignment?.vmCid };
   return removeAll(tx, { name: `host ${hostId}`, devices: devicesOfHost(tx, hostId), ...uses }, call);
 }
 
 /** Takes one device, or all devices on a path, out of operation, as far as that is possible now. */
 export function removeDevice(tx: RegistryTransaction, selector: DeviceSelector, call: RemovalCall): ActionResult {
-  const devices = findDevices(tx, selector);
-  if ("refused" in devices) return devices.refused;
-  const names = devices.found.map((device) => device.deviceId).join(", ");
+  const devices = requireDevices(tx, selector);
+  const names = devices.map((device) => device.deviceId).join(", ");
   // Disks that a host serves are not affected when one of its devices leaves.
   const uses = { servedDiskIds: [], vmCid: undefined };
-  return removeAll(tx, { name: `device ${names}`, devices: devices.found, ...uses }, call);
+  return removeAll(tx, { name: `device ${names}`, devices, ...uses }, call);
 }
 
 /** Things that one removal takes out of operation together. */

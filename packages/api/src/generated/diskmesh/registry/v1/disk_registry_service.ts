@@ -5490,8 +5490,12 @@ export const Event: MessageFns<Event> = {
 
 /**
  * Hosts, devices and disks of the fleet. Callers are infrastructure automation (Add*, Remove*, Purge*), operators
- * (Get*, List*) and orchestrators (disks). INVALID_ARGUMENT: the request is malformed. CMS actions (Add*,
- * ConfirmDevice, Remove*, Purge*) report all other outcomes in their ActionResult.
+ * (Get*, List*) and orchestrators (disks). INVALID_ARGUMENT: the request is malformed.
+ *
+ * CMS actions (Add*, ConfirmDevice, Remove*, Purge*) answer an ActionResult when they were done, at least in part, or
+ * go on. An action that fails has changed nothing, and its dry run fails in the same way. NOT_FOUND: the host or device
+ * is unknown. INVALID_ARGUMENT: the request names a device with a host that is not the device's. FAILED_PRECONDITION:
+ * the state of a host or device forbids the action until a person intervenes.
  *
  * Lists: all pages show one snapshot, taken at the first page. Fields that are computed or kept in memory only
  * (last_heartbeat_at, suspected, next_attempt_at, a disk's health) are as of the page. ABORTED: the snapshot is gone,
@@ -5505,9 +5509,10 @@ export const DiskRegistryServiceDefinition = {
   methods: {
     /**
      * Takes a host and all its devices into operation. S_OK: the host is in operation; attaching continues in the
-     * background (seed 004). E_TRY_AGAIN: the request is recorded, but the host is UNAVAILABLE. E_INVALID_STATE: the host
-     * is DEAD, none of its devices can be used, or some devices are refused, for example because nothing identifies them;
-     * the message names the reason and the remedy. Devices in error are accepted, and attached once the error is gone.
+     * background (seed 004). E_TRY_AGAIN: the request is recorded, but the host is UNAVAILABLE. S_PARTLY: some devices
+     * are refused, for example because nothing identifies them, or none can be used; the message names the reason and the
+     * remedy. FAILED_PRECONDITION: the host is DEAD, or all devices are refused. Devices in error are accepted, and
+     * attached once the error is gone.
      */
     addHost: {
       name: "AddHost",
@@ -5529,7 +5534,10 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Removes all records of a host. E_INVALID_STATE: the host holds or serves disks, or is a VM, and `force` is not set. */
+    /**
+     * Removes all records of a host. FAILED_PRECONDITION: the host holds or serves disks, or is a VM, and `force` is not
+     * set.
+     */
     purgeHost: {
       name: "PurgeHost",
       requestType: PurgeHostRequest as typeof PurgeHostRequest,
@@ -5584,9 +5592,9 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Takes one device, or all devices on a path, into operation. The response lists devices whose former hardware was
-     * not erased. Outcomes as AddHost's; also E_INVALID_STATE: a device is in error, other hardware is in the place of a
-     * device that belongs to a disk, nothing identifies a device and accept_unidentified is not set, or the host's
-     * removal is requested.
+     * not erased. Outcomes as AddHost's; S_PARTLY also: a device is in error. FAILED_PRECONDITION also: other hardware is
+     * in the place of a device that belongs to a disk, nothing identifies the device and accept_unidentified is not set,
+     * or the host's removal is requested.
      */
     addDevice: {
       name: "AddDevice",
@@ -5599,7 +5607,7 @@ export const DiskRegistryServiceDefinition = {
     /**
      * Declares that the hardware found in a device's place is the same device with the same data. Needed for devices that
      * nothing identifies. Acts on one device, or on all devices on a path. S_ALREADY: no device waits for confirmation.
-     * E_INVALID_STATE: the hardware is provably another device, or overlaps another device; nothing changes.
+     * FAILED_PRECONDITION: the hardware is provably another device, or overlaps another device.
      */
     confirmDevice: {
       name: "ConfirmDevice",
@@ -5619,8 +5627,8 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Removes all records of one device, or of all devices on a path. E_INVALID_STATE: a device belongs to a disk, and
-     * `force` is not set.
+     * Removes all records of one device, or of all devices on a path. FAILED_PRECONDITION: a device belongs to a disk,
+     * and `force` is not set.
      */
     purgeDevice: {
       name: "PurgeDevice",

@@ -405,7 +405,10 @@ export function onHostSilenceToNumber(object: OnHostSilence): number {
   }
 }
 
-/** Outcome of a CMS action (seed 004). */
+/**
+ * Outcome of a CMS action (seed 004) that was done, at least in part, or goes on. An action that its arguments or the
+ * state of a host or device forbid fails with a gRPC status instead.
+ */
 export const ActionCode = {
   /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "ACTION_CODE_UNSPECIFIED",
@@ -415,12 +418,8 @@ export const ActionCode = {
   S_ALREADY: "ACTION_CODE_S_ALREADY",
   /** E_TRY_AGAIN - The action is in progress or waits. Repeat the call after retry_after_ms. */
   E_TRY_AGAIN: "ACTION_CODE_E_TRY_AGAIN",
-  /** E_NOT_FOUND - The host or device does not exist. */
-  E_NOT_FOUND: "ACTION_CODE_E_NOT_FOUND",
-  /** E_INVALID_STATE - The state of the host or device forbids the action until a person intervenes. */
-  E_INVALID_STATE: "ACTION_CODE_E_INVALID_STATE",
-  /** E_ARGUMENT - The request contradicts recorded facts, for example by naming a device of another host. */
-  E_ARGUMENT: "ACTION_CODE_E_ARGUMENT",
+  /** S_PARTLY - Add* is done in part: devices are refused, or none can be used. The message names each and its remedy. */
+  S_PARTLY: "ACTION_CODE_S_PARTLY",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -431,9 +430,7 @@ export namespace ActionCode {
   export type S_OK = typeof ActionCode.S_OK;
   export type S_ALREADY = typeof ActionCode.S_ALREADY;
   export type E_TRY_AGAIN = typeof ActionCode.E_TRY_AGAIN;
-  export type E_NOT_FOUND = typeof ActionCode.E_NOT_FOUND;
-  export type E_INVALID_STATE = typeof ActionCode.E_INVALID_STATE;
-  export type E_ARGUMENT = typeof ActionCode.E_ARGUMENT;
+  export type S_PARTLY = typeof ActionCode.S_PARTLY;
   export type UNRECOGNIZED = typeof ActionCode.UNRECOGNIZED;
 }
 
@@ -451,15 +448,9 @@ export function actionCodeFromJSON(object: any): ActionCode {
     case 3:
     case "ACTION_CODE_E_TRY_AGAIN":
       return ActionCode.E_TRY_AGAIN;
-    case 4:
-    case "ACTION_CODE_E_NOT_FOUND":
-      return ActionCode.E_NOT_FOUND;
-    case 5:
-    case "ACTION_CODE_E_INVALID_STATE":
-      return ActionCode.E_INVALID_STATE;
-    case 6:
-    case "ACTION_CODE_E_ARGUMENT":
-      return ActionCode.E_ARGUMENT;
+    case 7:
+    case "ACTION_CODE_S_PARTLY":
+      return ActionCode.S_PARTLY;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -477,12 +468,8 @@ export function actionCodeToNumber(object: ActionCode): number {
       return 2;
     case ActionCode.E_TRY_AGAIN:
       return 3;
-    case ActionCode.E_NOT_FOUND:
-      return 4;
-    case ActionCode.E_INVALID_STATE:
-      return 5;
-    case ActionCode.E_ARGUMENT:
-      return 6;
+    case ActionCode.S_PARTLY:
+      return 7;
     case ActionCode.UNRECOGNIZED:
     default:
       return -1;
@@ -877,8 +864,8 @@ export interface ActionResult {
   /** Set with E_TRY_AGAIN: milliseconds to wait before the next call. */
   retryAfterMs: number;
   /**
-   * Set with E_TRY_AGAIN: all disks that still block the action. Each answer contains the complete list. Purge*: with
-   * E_INVALID_STATE, the disks that forbid the purge; with S_OK, the disks that lost devices.
+   * Set with E_TRY_AGAIN: all disks that still block the action. Each answer contains the complete list. Purge*: the
+   * disks that lost devices.
    */
   dependentDiskIds: string[];
   /** Set with E_TRY_AGAIN while a removal erases devices: progress of the erase. */
@@ -886,8 +873,8 @@ export interface ActionResult {
     | EraseProgress
     | undefined;
   /**
-   * Set with S_OK. For Remove* and Purge*: all devices that left operation with their data, known or unknown. For Add*:
-   * all devices for which other hardware was accepted while the former hardware was not erased.
+   * For Remove* and Purge* with S_OK: all devices that left operation with their data, known or unknown. For Add*, with
+   * any code: all devices for which other hardware was accepted while the former hardware was not erased.
    */
   unerasedDeviceIds: string[];
 }
