@@ -148,7 +148,7 @@ describe("the devices of a host, from its files to the registry", () => {
     renameSync(path("list-1"), path("pulled"));
     makeDeviceFile(path("list-1"), SIZE);
     await until("listed", { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });
-    await add("listed");
+    await rejection(add("listed"), InvalidStateError, "disk x is on it");
     const kept = await mesh.device("listed");
     expect(kept.replacement, "a disk's device is not given to other hardware").not.to.equal(undefined);
     await holds({ pulled: 1, "list-1": 0 });
