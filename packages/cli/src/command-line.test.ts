@@ -172,6 +172,16 @@ describe("the diskmesh command", () => {
     expect(timeOf("2026-01-31T12:00:00Z", 0).toISOString()).to.equal("2026-01-31T12:00:00.000Z");
   });
 
+  it("prints bytes unchanged, and on a terminal as text with control characters escaped", () => {
+    const printed = (isTTY: boolean): Buffer => {
+      const out = Object.assign(new PassThrough(), { isTTY });
+      new Output({ out, err: out, json: false, environment: {} }).bytes(Buffer.from([0x61, 0x1b, 0xff, 0x0a]));
+      return out.read();
+    };
+    expect(printed(false)).to.deep.equal(Buffer.from([0x61, 0x1b, 0xff, 0x0a]));
+    expect(String(printed(true))).to.equal("a\\u001b\ufffd\n");
+  });
+
   it("prints tables in colour only on a terminal, with control characters escaped", () => {
     const shown = (isTTY: boolean, environment: Record<string, string>) => {
       const out = Object.assign(new PassThrough(), { isTTY });

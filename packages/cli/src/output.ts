@@ -59,6 +59,11 @@ export class Output {
     this.#options.out.write(this.#options.out.isTTY ? visible(lines) : lines);
   }
 
+  /** Prints bytes unchanged, or on a terminal as text with escaped control characters. */
+  bytes(bytes: Uint8Array): void {
+    this.#options.out.write(this.#options.out.isTTY ? visible(Buffer.from(bytes).toString()) : bytes);
+  }
+
   say(text: string): void {
     this.#options.err.write(`${printable(text)}\n`);
   }

@@ -31,6 +31,7 @@ const RUNNER = fileURLToPath(new URL("./driver-runner.js", import.meta.url));
 /** Excludes the service's environment: its secrets, addresses and Node options. */
 const ENVIRONMENT = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG: "C.UTF-8" };
 const LINE_MARGIN_BYTES = 65_536;
+const BASE64_GROWTH = 4 / 3;
 const RETRY_FULL_MS = 1_000;
 
 export interface DriverProcessOptions {
@@ -131,7 +132,7 @@ export class DriverProcess {
     this.#after(limits.loadTimeoutMs, () => this.kill(`it did not load within ${limits.loadTimeoutMs} ms`));
   }
 
-  /** Resolves with the method's result; rejects with a domain error. */
+  /** Resolves with the method's result: JSON, or a Buffer. Rejects with a domain error. */
   async call(call: DriverCall): Promise<unknown> {
     const { kind, method, httpMethod, args, nodeId, validateOnly, timeoutMs, signal } = call;
     signal.throwIfAborted();
@@ -224,7 +225,7 @@ export class DriverProcess {
     const answers = stdio[ANSWERS_FD] as Readable | null | undefined;
     if (!answers) return;
     readLines(answers, {
-      maxLineBytes: maxAnswerBytes + LINE_MARGIN_BYTES,
+      maxLineBytes: Math.ceil(maxAnswerBytes * BASE64_GROWTH) + LINE_MARGIN_BYTES,
       onLine: (line) => this.#heed(line),
       onTooLong: () => this.kill(`it answered more than ${maxAnswerBytes} bytes at once`),
     });
@@ -247,6 +248,7 @@ export class DriverProcess {
     if (message.type === "loaded") this.#loaded(message.listing);
     else if (message.type === "fatal") this.kill(this.#secrets.redactor.beginning(String(message.reason)));
     else if (message.type === "answer") this.#take(message.id).resolve(message.value);
+    else if (message.type === "bytes") this.#take(message.id).resolve(Buffer.from(String(message.base64), "base64"));
     else if (message.type === "failure") {
       const Kind = Object.hasOwn(ERRORS, message.kind) ? ERRORS[message.kind] : DriverError;
       const { reject } = this.#take(message.id);

@@ -37,9 +37,14 @@ function send(message: FromDriver, then?: () => void): void {
   answers.write(`${JSON.stringify(message)}\n`, then);
 }
 
-/** `value` is JSON text, so that a long result is not serialized twice. */
-function sendAnswer(id: number, value: string): void {
-  answers.write(`{"type":"answer","id":${id},"value":${value}}\n`);
+function sendAnswer(id: number, value: unknown): void {
+  if (value instanceof Uint8Array) {
+    refuseTooLong(`${value.length} bytes`, value.length);
+    send({ type: "bytes", id, base64: Buffer.from(value).toString("base64") });
+    return;
+  }
+  // The text is put in as it is, so that a long result is not serialized twice.
+  answers.write(`{"type":"answer","id":${id},"value":${checkedText(value)}}\n`);
 }
 
 function fail(reason: string): void {
@@ -94,7 +99,7 @@ async function call(message: Extract<ToDriver, { type: "call" }>): Promise<void>
   try {
     if (driver === undefined) throw new MethodError("unavailable", "the driver is not loaded yet");
     const value = await driver.call(message, { httpMethod, nodeId, signal: abort.signal });
-    sendAnswer(id, checkedText(value));
+    sendAnswer(id, value);
   } catch (error) {
     send({
       type: "failure",
@@ -112,12 +117,13 @@ function checkedText(value: unknown): string {
   const problem = problemAsJson(value);
   if (problem !== undefined) throw new MethodError("failed", `the method answered what is no JSON: ${problem}`);
   const text = JSON.stringify(value);
-  if (Buffer.byteLength(text) > maxAnswerBytes)
-    throw new MethodError(
-      "failed",
-      `the method answered ${text.length} characters: the limit is ${maxAnswerBytes} bytes`,
-    );
+  refuseTooLong(`${text.length} characters`, Buffer.byteLength(text));
   return text;
+}
+
+function refuseTooLong(answered: string, sizeBytes: number): void {
+  if (sizeBytes > maxAnswerBytes)
+    throw new MethodError("failed", `the method answered ${answered}: the limit is ${maxAnswerBytes} bytes`);
 }
 
 function heed(message: ToDriver): void {

@@ -108,6 +108,22 @@ describe("the host of drivers", () => {
       });
     });
 
+    it("answers bytes unchanged, up to the limit of an answer", async () => {
+      const bytes = (size: number): Promise<unknown> => it_.call("sample", "bytes", { args: { size } });
+      expect(await bytes(256)).to.deep.equal(Buffer.from(Array.from({ length: 256 }, (_, at) => at)));
+      expect(await bytes(0)).to.deep.equal(Buffer.alloc(0));
+      const length = async (size: number) => ((await bytes(size)) as Buffer).length;
+      expect(await length(1_048_576)).to.equal(1_048_576);
+      await rejection(length(1_048_577), DriverError, "answered 1048577 bytes: the limit is 1048576 bytes");
+    });
+
+    it("lists a method with attach, and answers its text as bytes", async () => {
+      const [sample] = it_.host.listings();
+      const attached = sample?.nodeMethods.filter(({ attach }) => attach).map(({ name }) => name);
+      expect(attached).to.deep.equal(["report"]);
+      expect(await it_.call("sample", "report")).to.deep.equal(Buffer.from("caf\u00e9\n", "utf8"));
+    });
+
     it("refuses wrong arguments by name without running the method, also when they are only validated", async () => {
       const wrong = (args: Record<string, unknown>, validateOnly = false) =>
         rejection(it_.call("sample", "third_method_sync", { args, validateOnly }), InvalidArgumentError);

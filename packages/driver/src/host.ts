@@ -81,7 +81,10 @@ export class DriverHost {
     return this.#revision;
   }
 
-  /** Calls a driver's method. Throws NotFoundError for an unknown driver; other rejections are domain errors, too. */
+  /**
+   * Calls a driver's method, whose result is JSON or a Buffer. Throws NotFoundError for an unknown driver; other
+   * rejections are domain errors, too.
+   */
   async call(name: string, call: DriverCall): Promise<unknown> {
     const driver = this.#drivers.find(({ listing }) => listing?.name === name);
     if (driver === undefined) throw new NotFoundError(`The driver '${name}' is unknown.`, { about: { driver: name } });

@@ -9,17 +9,23 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 const LINE = /^[^\p{Cc}\p{Zl}\p{Zp}]{0,1000}$/u;
 const MAX_SCHEMA_LENGTH = 32_768;
 
-const method = z.strictObject({
+const declaration = z.strictObject({
   name: z.string().regex(NAME, "a method's name has up to 64 letters, digits, '-' and '_'"),
   httpMethods: z.array(z.enum(VERBS)).min(1).max(VERBS.length),
   async: z.boolean(),
   description: z.string().regex(LINE, "a description is one line of up to 1000 characters"),
   scope: z.enum(METHOD_SCOPES),
   exclusiveLock: z.boolean(),
+  attach: z.boolean(),
   schema: z
     .record(z.string(), z.unknown())
     .refine((schema) => JSON.stringify(schema).length <= MAX_SCHEMA_LENGTH, "the schema of the arguments is too long"),
 });
+
+const method = declaration.refine(
+  ({ async, attach }) => !(async && attach),
+  "a method with attach must be synchronous, because a task keeps no bytes",
+);
 
 const methods = z
   .array(method)
@@ -52,7 +58,8 @@ export function parseListing(value: unknown): DriverListing {
 export function catchAllMethod(kind: MethodKind): Omit<ListedMethod, "name"> {
   // In LegacyDriver, node methods were asynchronous, driver methods synchronous, and all used POST.
   const isNode = kind === "node";
-  return { httpMethods: ["POST"], async: isNode, description: "", scope: "admin", exclusiveLock: isNode, schema: {} };
+  const locks = { async: isNode, exclusiveLock: isNode };
+  return { httpMethods: ["POST"], description: "", scope: "admin", attach: false, schema: {}, ...locks };
 }
 
 /** Returns the method with the name; undefined for none. */

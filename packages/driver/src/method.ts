@@ -35,6 +35,11 @@ export interface Declaration<Arguments extends z.ZodObject> {
   readonly args?: Arguments;
   /** "admin" by default. */
   readonly scope?: MethodScope;
+  /**
+   * True: the result is bytes, for callers to save. A string becomes UTF-8, and no result becomes no bytes. False by
+   * default. Only synchronous methods may have it.
+   */
+  readonly attach?: boolean;
 }
 
 export interface NodeDeclaration<Arguments extends z.ZodObject> extends Declaration<Arguments> {
@@ -42,6 +47,7 @@ export interface NodeDeclaration<Arguments extends z.ZodObject> extends Declarat
   readonly exclusiveLock?: boolean;
 }
 
+/** Returns JSON or, in a synchronous method, a Uint8Array. */
 type Run<Arguments extends z.ZodObject> = (args: z.output<Arguments>, call: MethodCall) => unknown;
 
 /** The value of a field that declares a method. A subclass overrides the method by a field of the same name. */
@@ -53,6 +59,7 @@ export interface DeclaredMethod {
   readonly description: string;
   readonly scope: MethodScope;
   readonly exclusiveLock: boolean;
+  readonly attach: boolean;
   /** JSON schema of the arguments. */
   readonly schema: JsonObject;
   /** Throws MethodError for invalid arguments. */
@@ -80,7 +87,7 @@ export function driverMethod<Arguments extends z.ZodObject = z.ZodObject<Record<
 
 function declare<Arguments extends z.ZodObject>(
   kind: MethodKind,
-  { name, httpMethods, async, description, args, scope = "admin" }: Declaration<Arguments>,
+  { name, httpMethods, async, description, args, scope = "admin", attach = false }: Declaration<Arguments>,
   exclusiveLock: boolean,
   run: Run<Arguments>,
 ): DeclaredMethod {
@@ -95,6 +102,7 @@ function declare<Arguments extends z.ZodObject>(
     description,
     scope,
     exclusiveLock,
+    attach,
     schema: z.toJSONSchema(strict, { io: "input" }) as JsonObject,
     parse: (method, given) => parseArgs(strict, method, given),
     run,

@@ -34,6 +34,7 @@ export type FromDriver =
   /** The process is about to end, because loading failed or an error was uncaught. */
   | { readonly type: "fatal"; readonly reason: string }
   | { readonly type: "answer"; readonly id: number; readonly value: unknown }
+  | { readonly type: "bytes"; readonly id: number; readonly base64: string }
   | { readonly type: "failure"; readonly id: number; readonly kind: FailureKind; readonly message: string }
   | { readonly type: "pong" }
   /** Calls an offer of the host (see DriverOffers). */

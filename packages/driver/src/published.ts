@@ -46,19 +46,26 @@ export function loadedDriver(
     listing,
     start: async () => driver.start?.(),
     call: async ({ kind, method, args, validateOnly }, call) => {
+      const listed = findMethod(listing, kind, method);
+      if (listed === undefined) throw new MethodError("invalid", `No handler for method ${method}`);
       const declared = methods.find((each) => each.declared[DECLARED] === kind && each.name === method)?.declared;
-      if (declared !== undefined) {
-        const parsed = declared.parse(method, args);
-        return validateOnly ? null : declared.run.call(driver, parsed as never, call);
-      }
-      if (findMethod(listing, kind, method) === undefined)
-        throw new MethodError("invalid", `No handler for method ${method}`);
+      const parsed = declared === undefined ? args : declared.parse(method, args);
       if (validateOnly) return null;
-      return kind === "node"
-        ? driver.vendorPassthru?.(method, args, call)
-        : driver.driverVendorPassthru?.(method, args, call);
+      if (declared !== undefined) return resultOf(listed, await declared.run.call(driver, parsed as never, call));
+      const catchAll = kind === "node" ? driver.vendorPassthru : driver.driverVendorPassthru;
+      return resultOf(listed, await catchAll?.call(driver, method, args, call));
     },
   };
+}
+
+/** Returns a method's result, which is bytes for a method with `attach`. */
+function resultOf({ name, async, attach }: ListedMethod, returned: unknown): unknown {
+  if (async && returned instanceof Uint8Array)
+    throw new MethodError("failed", `the asynchronous method ${name} answered bytes, which its task cannot keep`);
+  if (!attach || returned instanceof Uint8Array) return returned;
+  const text = returned ?? "";
+  if (typeof text === "string") return Buffer.from(text);
+  throw new MethodError("failed", `the method ${name}, which has attach, answered neither a text nor bytes`);
 }
 
 function settingsOf({ settings: schema }: DriverClass, given: JsonObject): unknown {
@@ -92,13 +99,14 @@ function declaredBy(driver: object): Named[] {
 function listed(methods: readonly Named[], kind: MethodKind): ListedMethod[] {
   return methods
     .filter(({ declared }) => declared[DECLARED] === kind)
-    .map(({ name, declared: { httpMethods, async, description, scope, exclusiveLock, schema } }) => ({
+    .map(({ name, declared: { httpMethods, async, description, scope, exclusiveLock, attach, schema } }) => ({
       name,
       httpMethods: [...httpMethods] as ListedMethod["httpMethods"],
       async,
       description,
       scope,
       exclusiveLock,
+      attach,
       schema: { ...schema },
     }));
 }

@@ -13,6 +13,8 @@ import { expect } from "chai";
 import { B, C, grpcCallOf, NODE, ROWS } from "./rows.js";
 import { faultOf, nodeTarget, PassthruScene, taskOf, type User } from "./scene.js";
 
+const EVERY_BYTE = Buffer.from(Array.from({ length: 256 }, (_, at) => at));
+
 describe("vendor passthru, a call", () => {
   const scene = PassthruScene.forAllTests({
     hosts: 1,
@@ -93,6 +95,36 @@ describe("vendor passthru, a call", () => {
       expect(ofDriver.d_echo).not.to.have.property("require_exclusive_lock");
     });
 
+    it("bytes -> an attachment, of a node and of a driver, also if the client takes nothing else", async () => {
+      const ofNode = await scene.send("POST", `${B}/bytes`, { size: 256 }, { accept: "application/octet-stream" });
+      expect(ofNode.status).to.equal(200);
+      expect(ofNode.bytes).to.deep.equal(EVERY_BYTE);
+      expect(ofNode.headers).to.include({
+        "content-type": "application/octet-stream",
+        "content-disposition": "attachment",
+        "content-length": "256",
+        "x-content-type-options": "nosniff",
+      });
+      const ofDriver = await scene.send("POST", `${C}/d_bytes`, { size: 1_048_576 });
+      expect(ofDriver.bytes).to.deep.equal(Buffer.alloc(1_048_576, 0xff));
+      expect((await scene.send("POST", `${B}/bytes`, { size: 0 })).headers["content-length"]).to.equal("0");
+      const tooLong = await scene.send("POST", `${C}/d_bytes`, { size: 1_048_577 });
+      expect([tooLong.status, faultOf(tooLong).faultstring]).to.deep.equal([
+        500,
+        "the method answered 1048577 bytes: the limit is 1048576 bytes",
+      ]);
+      const only = { accept: "application/octet-stream" };
+      expect((await scene.send("GET", "/v1/nodes", undefined, only)).status).to.equal(406);
+    });
+
+    it("a method with attach -> listed so, and its text is an attachment", async () => {
+      const listed = JSON.parse((await scene.send("GET", `${B}/methods`)).body);
+      expect([listed.report.attach, listed.bytes.attach]).to.deep.equal([true, false]);
+      const answer = await scene.send("GET", `${B}/report`);
+      expect(answer.headers["content-disposition"]).to.equal("attachment");
+      expect(answer.bytes).to.deep.equal(Buffer.from("caf\u00e9\n"));
+    });
+
     it("scopes -> who may call what", async () => {
       const status = async (user: User, verb: string, path: string, body = "{}") =>
         (await scene.http(user).send(verb, path, { body })).status;
@@ -145,6 +177,22 @@ describe("vendor passthru, a call", () => {
       await rejection(call("echo", deep), InvalidArgumentError, "nested too deeply: the limit is 25");
       await rejection(call("echo", { a: "x".repeat(1_100_000) }), InvalidArgumentError, "limit of 1048576 bytes");
       await rejection(call("echo", { a: Number.NaN }), InvalidArgumentError, "a is NaN");
+    });
+
+    it("bytes -> data, of a node and of a driver, and a method with attach is listed so", async () => {
+      expect(await call("bytes")).to.deep.equal({ $case: "data", value: EVERY_BYTE });
+      expect(await call("bytes", { size: 0 })).to.deep.equal({ $case: "data", value: Buffer.alloc(0) });
+      expect(await call("report", {}, { httpMethod: "GET" })).to.deep.equal({
+        $case: "data",
+        value: Buffer.from("caf\u00e9\n"),
+      });
+      const target = { target: { $case: "driver", value: "sample" } } as const;
+      expect(await call("d_bytes", { size: 1_048_576 }, { target })).to.deep.equal({
+        $case: "data",
+        value: Buffer.alloc(1_048_576, 0xff),
+      });
+      const { methods } = await scene.vendors.listMethods({ target: nodeTarget() });
+      expect(methods.filter(({ attach }) => attach).map(({ name }) => name)).to.deep.equal(["report"]);
     });
 
     it("a name that two drivers have -> refused, or called of the driver that is named", async () => {

@@ -7,7 +7,7 @@ import type { DriverHost, DriverListing, DriverOffers } from "@diskmesh/driver/h
 import { type Action, type ActionCall, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
 import type { Output } from "../output.js";
-import { argumentsOf, METHOD_COLUMNS, objectOf } from "./passthru.js";
+import { argumentsOf, METHOD_COLUMNS, objectOf, showResult } from "./passthru.js";
 
 const NODE_ID = "node-1";
 const DEVICE_ID = "device-1";
@@ -76,7 +76,7 @@ async function tryDriver(call: ActionCall, host: DriverHost, method: string, arg
     timeoutMs: isAsync ? DRIVER_LIMITS.asyncTimeoutMs : DRIVER_LIMITS.syncTimeoutMs,
     signal: call.signal,
   });
-  call.output.text(JSON.stringify(value ?? null, undefined, 2));
+  showResult(call.output, value);
 }
 
 async function found(listing: DriverListing, name: string) {

@@ -4,7 +4,7 @@ import type { MethodTarget, PublishedMethod } from "@diskmesh/api/director";
 import { isJsonObject, type JsonObject, messageOf, quoted } from "@diskmesh/domain";
 import { type Action, type ActionCall, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
-import { type Columns, short } from "../output.js";
+import { type Columns, type Output, short } from "../output.js";
 import { followTask } from "../task-run.js";
 
 export const METHOD_COLUMNS: Columns<Omit<PublishedMethod, "argsSchema" | "exclusiveLock">> = {
@@ -43,9 +43,15 @@ export const passthru: Action = {
       { signal: call.signal },
     );
     if (outcome?.$case === "task") await followTask(call, outcome.value);
-    else output.text(JSON.stringify(outcome?.value ?? null, undefined, 2));
+    else showResult(output, outcome?.value);
   },
 };
+
+/** Prints a method's result: JSON, or bytes. */
+export function showResult(output: Output, result: unknown): void {
+  if (Buffer.isBuffer(result)) output.bytes(result);
+  else output.text(JSON.stringify(result ?? null, undefined, 2));
+}
 
 function targetOf(typed: string): MethodTarget {
   const [, kind, name = ""] = /^(node|driver)\/(.+)$/.exec(typed) ?? [];

@@ -6,6 +6,7 @@ const anything = z.looseObject({});
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 const at = z.strictObject({ at: z.int() });
 const noted = z.strictObject({ file: z.string(), password: secret(z.string()) });
+const size = z.strictObject({ size: z.int().default(256) });
 const bar = z.strictObject({ bar: z.string() });
 
 /** Declares one method of each kind for the conformance tests. */
@@ -57,6 +58,13 @@ export default class SampleDriver extends BaseDriver {
   no = nodeMethod({ httpMethods: ["GET"], async: false, description: "false", name: "false" }, () => false);
   list = nodeMethod({ httpMethods: ["GET"], async: false, description: "a list" }, () => [1, "a", null]);
   num = nodeMethod({ httpMethods: ["GET"], async: false, description: "a number" }, () => 5);
+  bytes = nodeMethod({ httpMethods: ["POST"], async: false, description: "bytes", args: size }, ({ size }) =>
+    Uint8Array.from({ length: size }, (_, at) => at),
+  );
+  report = nodeMethod(
+    { httpMethods: ["GET"], async: false, description: "a text to save", attach: true, scope: "read" },
+    () => "caf\u00e9\n",
+  );
   boom = nodeMethod({ httpMethods: ["POST"], async: false, description: "fails" }, () => {
     throw new MethodError("failed", "iron boom");
   });
@@ -130,6 +138,9 @@ export default class SampleDriver extends BaseDriver {
   d_aboom = driverMethod({ httpMethods: ["POST"], async: true, description: "fails later" }, () => {
     throw new Error("driver boom");
   });
+  d_bytes = driverMethod({ httpMethods: ["POST"], async: false, description: "bytes", args: size }, ({ size }) =>
+    Buffer.alloc(size, 0xff),
+  );
   d_none = driverMethod({ httpMethods: ["POST"], async: false, description: "answers nothing" }, () => undefined);
   d_login_async = driverMethod(
     { httpMethods: ["POST"], async: true, description: "takes a secret, and notes it", args: noted },

@@ -5,7 +5,7 @@ import type { FastifyReply } from "fastify";
 export interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string | Readable;
+  readonly body?: string | Buffer | Readable;
 }
 
 const JSON_TYPE = { "content-type": "application/json" };
@@ -17,6 +17,12 @@ export function json(value: unknown, status = 200): Answer {
 
 export function text(body: string | Readable, status = 200, headers: Readonly<Record<string, string>> = {}): Answer {
   return { status, headers: { ...TEXT_TYPE, ...headers }, body };
+}
+
+/** Returns bytes that browsers save and never show, because they may be anything. */
+export function attachment(body: Buffer): Answer {
+  const headers = { "content-type": "application/octet-stream", "content-disposition": "attachment" };
+  return { status: 200, headers, body };
 }
 
 export function empty(status: number): Answer {

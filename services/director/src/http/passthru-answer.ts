@@ -24,13 +24,15 @@ export function refuseOtherVersions({ [VERSION_HEADER]: given = "latest" }: Inco
   );
 }
 
-/** Throws NotAcceptableError unless the client accepts JSON. */
-export function refuseOtherAnswers({ accept = "" }: IncomingHttpHeaders): void {
-  const ranges = accept.split(",").map((range) => range.toLowerCase().replace(/\s/g, ""));
-  const isTaken = (range: string): boolean =>
-    /^(\*\/\*|application\/(\*|json))(;|$)/.test(range) && !/;q=0(\.0*)?(;|$)/.test(range);
-  if (accept.trim() === "" || ranges.some(isTaken)) return;
-  throw new NotAcceptableError("answers are application/json, which the Accept header excludes");
+/** Throws NotAcceptableError unless the client accepts an answer of a type that the route has. */
+export function refuseOtherAnswers({ accept = "" }: IncomingHttpHeaders, types: readonly string[]): void {
+  const accepted = ["*/*", "application/*", ...types];
+  const isTaken = (range: string): boolean => {
+    const [type = "", ...parameters] = range.toLowerCase().replace(/\s/g, "").split(";");
+    return accepted.includes(type) && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+  };
+  if (accept.trim() === "" || accept.split(",").some(isTaken)) return;
+  throw new NotAcceptableError(`answers are ${types.join(" or ")}, which the Accept header excludes`);
 }
 
 /** Adds the API version headers to a response. */

@@ -7,7 +7,9 @@ import type { TestCertificates } from "@diskmesh/testkit";
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
+  /** The body as UTF-8. */
   readonly body: string;
+  readonly bytes: Buffer;
 }
 
 export interface HttpRequest {
@@ -54,8 +56,9 @@ export class HttpClient {
         response.on("data", (piece: Buffer) => pieces.push(piece));
         response.on("error", reject);
         response.on("end", () => {
-          const text = Buffer.concat(pieces).toString("utf8");
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text });
+          const bytes = Buffer.concat(pieces);
+          const body = bytes.toString("utf8");
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, body, bytes });
         });
       });
       sending.on("error", reject);

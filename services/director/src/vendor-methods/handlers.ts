@@ -53,7 +53,10 @@ export async function callMethod(
     // The role was checked before; operators may call every method.
     authorise: () => undefined,
   });
-  if (!outcome.async) return { outcome: { $case: "value", value: outcome.value } };
+  if (!outcome.async) {
+    const { value } = outcome;
+    return { outcome: Buffer.isBuffer(value) ? { $case: "data", value } : { $case: "value", value } };
+  }
   const task = wait ? await tasks.whenEnded(outcome.task.taskId, call) : outcome.task;
   return { outcome: { $case: "task", value: encodeTask(task) } };
 }

@@ -49,8 +49,8 @@ export interface WantedCall {
 }
 
 export type PassthruOutcome =
-  | { readonly async: false; readonly value: unknown }
-  | { readonly async: true; readonly task: Task };
+  /** The value is JSON or a Buffer. */
+  { readonly async: false; readonly value: unknown } | { readonly async: true; readonly task: Task };
 
 export interface PassthruOptions {
   readonly host: DriverHost;
@@ -291,7 +291,7 @@ export class Passthru {
         const deadlineMs = this.#options.callTimeoutMs;
         try {
           const { outcome } = await client.callMethod(request, { signal, deadlineMs });
-          return outcome?.$case === "value" ? outcome.value : null;
+          return outcome?.$case === "value" || outcome?.$case === "data" ? outcome.value : null;
         } catch (error) {
           if (isStale(error)) throw new StaleNode(error);
           throw validateOnly ? nothingBegun(error, signal) : error;

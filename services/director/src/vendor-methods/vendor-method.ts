@@ -14,6 +14,8 @@ export interface VendorMethod {
   readonly scope: VendorScope;
   /** True when the method needs its node's lock. */
   readonly exclusiveLock: boolean;
+  /** True when the result is bytes, for callers to save. */
+  readonly attach: boolean;
   /** JSON schema of the arguments. */
   readonly schema: JsonObject;
 }

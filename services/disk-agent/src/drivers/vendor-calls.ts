@@ -76,7 +76,7 @@ export class VendorCalls {
       const { signal } = call;
       const called = { kind: "node", method, httpMethod, args, nodeId, timeoutMs, validateOnly, signal } as const;
       const value = await host.call(driver, called);
-      return { outcome: { $case: "value", value } };
+      return { outcome: Buffer.isBuffer(value) ? { $case: "data", value } : { $case: "value", value } };
     }
     return { outcome: await this.#told(this.#kept.get(parseId("call_id", callId)) ?? this.#begin(request), call) };
   }

@@ -47,14 +47,14 @@ export const ironicRoutes: readonly Route[] = [
   }),
 ];
 
-/** Wraps a route to refuse requests for an unsupported API version or response type. */
-export function negotiated(route: Route): Route {
+/** Wraps a route to refuse requests for an unsupported API version or response type; `types` are the route's. */
+export function negotiated(route: Route, types: readonly string[]): Route {
   if (versionDocuments.includes(route)) return route;
   return {
     ...route,
     serve: async (http) => {
       refuseOtherVersions(http.request.headers);
-      refuseOtherAnswers(http.request.headers);
+      refuseOtherAnswers(http.request.headers, types);
       return route.serve(http);
     },
   };

@@ -14,7 +14,7 @@ import {
   type VendorMethod,
   type VendorScope,
 } from "../../vendor-methods/vendor-method.js";
-import { type Answer, json } from "../answer.js";
+import { type Answer, attachment, json } from "../answer.js";
 import { bodyText } from "../body.js";
 import { guarded, PASSTHRU_PREFIX, versioned } from "../passthru-answer.js";
 import type { HttpCall, Route } from "../route.js";
@@ -37,8 +37,11 @@ const targets = {
   drivers: (http: HttpCall): Target => ({ kind: "driver", driver: http.param("ident") }),
 };
 
+const JSON_TYPE = "application/json";
+const BYTES_TYPE = "application/octet-stream";
+
 export const passthruRoutes: readonly Route[] = [
-  ...ironicRoutes,
+  ...ironicRoutes.map((route) => negotiated(route, [JSON_TYPE])),
   ...(["nodes", "drivers"] as const).flatMap((kind) => {
     const path = `${PASSTHRU_PREFIX}/${kind}/:ident/vendor_passthru`;
     return VERBS.flatMap((method): Route[] => [
@@ -59,9 +62,9 @@ export const passthruRoutes: readonly Route[] = [
             ? listed(http, targets[kind](http))
             : called(http, targets[kind], http.param("method")),
       },
-    ]);
+    ]).map((route) => negotiated(route, [JSON_TYPE, BYTES_TYPE]));
   }),
-].map(negotiated);
+];
 
 async function listed(http: HttpCall, target: Target): Promise<Answer> {
   refuseOthers(http, []);
@@ -70,9 +73,9 @@ async function listed(http: HttpCall, target: Target): Promise<Answer> {
 }
 
 function shown(method: VendorMethod, { kind }: Target): object {
-  const { async, description, httpMethods, exclusiveLock, driver, scope, schema } = method;
+  const { async, attach, description, httpMethods, exclusiveLock, driver, scope, schema } = method;
   const lock = kind === "node" ? { require_exclusive_lock: exclusiveLock } : {};
-  return { async, attach: false, description, http_methods: httpMethods, ...lock, driver, scope, args_schema: schema };
+  return { async, attach, description, http_methods: httpMethods, ...lock, driver, scope, args_schema: schema };
 }
 
 async function called(
@@ -98,7 +101,8 @@ async function called(
     if (!(error instanceof ResourceExhaustedError)) throw error;
     throw new UnavailableError(error.message, { retryAfterMs: error.retryAfterMs ?? 1_000, cause: error });
   });
-  if (!outcome.async) return versioned(json(outcome.value));
+  if (!outcome.async)
+    return versioned(Buffer.isBuffer(outcome.value) ? attachment(outcome.value) : json(outcome.value));
   // Clients that know diskmesh find the task by the Location header.
   return versioned({ status: 202, headers: { location: `/tasks/${outcome.task.taskId}` } });
 }

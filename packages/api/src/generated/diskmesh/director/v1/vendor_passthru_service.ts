@@ -163,7 +163,14 @@ export interface PublishedMethod {
   /** True: the method needs the node's lock. */
   exclusiveLock: boolean;
   /** JSON schema of the arguments. "writeOnly" marks secrets. */
-  argsSchema: { [key: string]: any } | undefined;
+  argsSchema:
+    | { [key: string]: any }
+    | undefined;
+  /**
+   * True: a call returns `data`, for the caller to save. False: a synchronous call returns `value` or `data`, as the
+   * method decides.
+   */
+  attach: boolean;
 }
 
 /** The node or driver whose methods to list. */
@@ -209,11 +216,14 @@ export interface CallMethodResponse {
   /** Outcome, depending on the kind of method. */
   outcome:
     | //
-    /** Result of a synchronous method. */
+    /** Result of a synchronous method that returned JSON. */
     { $case: "value"; value: any | undefined }
     | //
     /** Task that runs an asynchronous method. */
     { $case: "task"; value: Task }
+    | //
+    /** Result of a synchronous method that returned bytes. At most 1 MiB. */
+    { $case: "data"; value: Buffer }
     | undefined;
 }
 
@@ -360,6 +370,7 @@ function createBasePublishedMethod(): PublishedMethod {
     scope: MethodScope.UNSPECIFIED,
     exclusiveLock: false,
     argsSchema: undefined,
+    attach: false,
   };
 }
 
@@ -388,6 +399,9 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     }
     if (message.argsSchema !== undefined) {
       Struct.encode(Struct.wrap(message.argsSchema), writer.uint32(66).fork()).join();
+    }
+    if (message.attach !== false) {
+      writer.uint32(72).bool(message.attach);
     }
     return writer;
   },
@@ -469,6 +483,14 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
             message.argsSchema = Struct.unwrap(Struct.decode(reader, reader.uint32()));
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.attach = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -494,6 +516,7 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     message.scope = object.scope ?? MethodScope.UNSPECIFIED;
     message.exclusiveLock = object.exclusiveLock ?? false;
     message.argsSchema = object.argsSchema ?? undefined;
+    message.attach = object.attach ?? false;
     return message;
   },
 };
@@ -740,6 +763,9 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
       case "task":
         Task.encode(message.outcome.value, writer.uint32(18).fork()).join();
         break;
+      case "data":
+        writer.uint32(26).bytes(message.outcome.value);
+        break;
     }
     return writer;
   },
@@ -773,6 +799,14 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
             message.outcome = { $case: "task", value: Task.decode(reader, reader.uint32()) };
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.outcome = { $case: "data", value: Buffer.from(reader.bytes()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -800,6 +834,12 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
       case "task": {
         if (object.outcome?.value !== undefined && object.outcome?.value !== null) {
           message.outcome = { $case: "task", value: Task.fromPartial(object.outcome.value) };
+        }
+        break;
+      }
+      case "data": {
+        if (object.outcome?.value !== undefined && object.outcome?.value !== null) {
+          message.outcome = { $case: "data", value: object.outcome.value };
         }
         break;
       }

@@ -23,7 +23,11 @@ export interface VendorMethod {
   /** True: the method needs the node's lock, and other work that needs the lock waits. */
   exclusiveLock: boolean;
   /** JSON schema of the arguments. "writeOnly" marks secrets. */
-  argsSchema: { [key: string]: any } | undefined;
+  argsSchema:
+    | { [key: string]: any }
+    | undefined;
+  /** True: the result is bytes, for callers to save. */
+  attach: boolean;
 }
 
 /** A driver. */
@@ -99,6 +103,9 @@ export interface CallMethodResponse {
     | //
     /** Failure of the method. Set only for a call with call_id. */
     { $case: "failure"; value: MethodFailure }
+    | //
+    /** Result of a method that answers bytes, up to 1 MiB. Never set for a call with call_id. */
+    { $case: "data"; value: Buffer }
     | undefined;
 }
 
@@ -145,6 +152,7 @@ function createBaseVendorMethod(): VendorMethod {
     scope: "",
     exclusiveLock: false,
     argsSchema: undefined,
+    attach: false,
   };
 }
 
@@ -170,6 +178,9 @@ export const VendorMethod: MessageFns<VendorMethod> = {
     }
     if (message.argsSchema !== undefined) {
       Struct.encode(Struct.wrap(message.argsSchema), writer.uint32(58).fork()).join();
+    }
+    if (message.attach !== false) {
+      writer.uint32(64).bool(message.attach);
     }
     return writer;
   },
@@ -243,6 +254,14 @@ export const VendorMethod: MessageFns<VendorMethod> = {
             message.argsSchema = Struct.unwrap(Struct.decode(reader, reader.uint32()));
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.attach = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -267,6 +286,7 @@ export const VendorMethod: MessageFns<VendorMethod> = {
     message.scope = object.scope ?? "";
     message.exclusiveLock = object.exclusiveLock ?? false;
     message.argsSchema = object.argsSchema ?? undefined;
+    message.attach = object.attach ?? false;
     return message;
   },
 };
@@ -739,6 +759,9 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
       case "failure":
         MethodFailure.encode(message.outcome.value, writer.uint32(26).fork()).join();
         break;
+      case "data":
+        writer.uint32(34).bytes(message.outcome.value);
+        break;
     }
     return writer;
   },
@@ -780,6 +803,14 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
             message.outcome = { $case: "failure", value: MethodFailure.decode(reader, reader.uint32()) };
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.outcome = { $case: "data", value: Buffer.from(reader.bytes()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -813,6 +844,12 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
       case "failure": {
         if (object.outcome?.value !== undefined && object.outcome?.value !== null) {
           message.outcome = { $case: "failure", value: MethodFailure.fromPartial(object.outcome.value) };
+        }
+        break;
+      }
+      case "data": {
+        if (object.outcome?.value !== undefined && object.outcome?.value !== null) {
+          message.outcome = { $case: "data", value: object.outcome.value };
         }
         break;
       }
