@@ -17,6 +17,7 @@ import type { ResurrectionSwitch } from "./resurrection-switch.js";
 import { type Snapshot, snapshotKey } from "./snapshot.js";
 import { formatStemcell, type Stemcell } from "./stemcell.js";
 import { hasEnded, restored, type Task, type TaskQueue } from "./task.js";
+import type { VendorCall } from "./vendor-call.js";
 
 /** The last number assigned by each sequence. */
 export interface Counter {
@@ -39,6 +40,11 @@ export function noteKey(noteId: number): string {
 
 export function problemKey(problemId: number): string {
   return numberKey(problemId);
+}
+
+/** Returns a key that sorts the oldest call first. */
+export function vendorCallKey(taskId: number): string {
+  return numberKey(taskId);
 }
 
 /** Returns a key that sorts the newest task first, the order of task lists. */
@@ -143,6 +149,10 @@ export const schema = {
     indexes: { byDispatcher: (call) => call.dispatcher, byThing: (call) => call.things },
   }),
   nodeErrors: table<NodeError>()({ key: (error) => error.nodeId, indexes: {} }),
+  vendorCalls: table<VendorCall>()({
+    key: (call) => vendorCallKey(call.taskId),
+    indexes: { byRequest: (call) => call.request },
+  }),
   counters: table<Counter>()({
     key: (counter) => counter.name,
     indexes: {},

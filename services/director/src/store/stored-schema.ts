@@ -20,6 +20,7 @@ import { type Counter, type DirectorSchema, schema } from "./schema.js";
 import type { Snapshot } from "./snapshot.js";
 import type { Stemcell } from "./stemcell.js";
 import { type Stop, TASK_QUEUES, type Task, type TaskFailure } from "./task.js";
+import type { VendorCall } from "./vendor-call.js";
 
 // The schema of stored documents. The compiler requires an entry for every field of a type.
 const text = z.string();
@@ -300,6 +301,13 @@ const task = shapeOf<Task>()({
 
 const nodeError = shapeOf<NodeError>()({ nodeId: text, text, taskId: whole, atMs: z.number() });
 
+const vendorCall = shapeOf<VendorCall>()({
+  taskId: whole,
+  request: text,
+  digest: text,
+  secretArgs: z.array(text).readonly(),
+});
+
 const counter = shapeOf<Counter>()({ name: z.enum(["config", "problem", "task", "note"]), value: whole });
 
 /** The tables with validation of their stored documents. */
@@ -322,6 +330,7 @@ export const storedSchema: DirectorSchema = {
   untoldEvents: { ...schema.untoldEvents, check: checkOf(untoldEvent) },
   cpiCalls: { ...schema.cpiCalls, check: checkOf(cpiCall) },
   nodeErrors: { ...schema.nodeErrors, check: checkOf(nodeError) },
+  vendorCalls: { ...schema.vendorCalls, check: checkOf(vendorCall) },
   counters: { ...schema.counters, check: checkOf(counter) },
 };
 

@@ -44,8 +44,8 @@ export interface WantedTask {
    * every request starts a new task.
    */
   readonly joins?: (task: Task) => boolean;
-  /** Called with the task's number before the task can run. */
-  readonly onNumbered?: (taskId: number) => void;
+  /** Called with the task's number before the task can run, within the transaction that records the task. */
+  readonly onNumbered?: (taskId: number, tx: DirectorTransaction) => void;
   /** Called with the number of a task that could not be recorded, so this process never runs the task. */
   readonly onNotRecorded?: (taskId: number) => void;
 }
@@ -66,9 +66,9 @@ export class Tasks {
   /** Records a task. The task is durable once this resolves, so it runs even if the process dies. */
   async start(call: Asking & Pick<CallContext, "contextId">, wanted: WantedTask): Promise<Task> {
     let numbered: number | undefined;
-    const onNumbered = (taskId: number): void => {
+    const onNumbered = (taskId: number, tx: DirectorTransaction): void => {
       numbered = taskId;
-      wanted.onNumbered?.(taskId);
+      wanted.onNumbered?.(taskId, tx);
     };
     try {
       return await this.#record(call, { ...wanted, onNumbered });
@@ -108,7 +108,7 @@ export class Tasks {
         clock.nowMs(),
       );
       tx.tasks.put(task);
-      wanted.onNumbered?.(task.taskId);
+      wanted.onNumbered?.(task.taskId, tx);
       recorded = task;
       return task;
     });

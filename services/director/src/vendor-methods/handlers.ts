@@ -11,7 +11,7 @@ import {
   MethodScope,
   type MethodTarget,
 } from "@diskmesh/api/director";
-import { InvalidArgumentError, parseHostId } from "@diskmesh/domain";
+import { InvalidArgumentError, parseHostId, parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { LockHolder } from "../locks/lock-keeper.js";
 import type { NodeError } from "../store/node-error.js";
@@ -42,7 +42,7 @@ export async function callMethod(
   request: CallMethodRequest,
   call: CallContext,
 ): Promise<CallMethodResponse> {
-  const { driver, method, wait, args = {} } = request;
+  const { driver, method, wait, requestId, args = {} } = request;
   refuseTooLarge(args);
   const outcome = await passthru.call(call, {
     target: parseTarget(request.target),
@@ -50,6 +50,7 @@ export async function callMethod(
     httpMethod: (request.httpMethod || "POST").toUpperCase(),
     args,
     wait,
+    requestId: requestId === "" ? "" : parseId("request_id", requestId),
     // The role was checked before; operators may call every method.
     authorise: () => undefined,
   });

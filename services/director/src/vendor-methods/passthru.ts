@@ -1,5 +1,6 @@
 import {
   AbortedError,
+  InvalidArgumentError,
   type JsonObject,
   messageOf,
   NotFoundError,
@@ -21,6 +22,7 @@ import type { Tasks } from "../tasks/tasks.js";
 import type { CallMemory } from "./call-memory.js";
 import { lockOf } from "./node-lock.js";
 import { type Node, type Nodes, nothingBegun } from "./nodes.js";
+import { earlierTask, rememberCall } from "./repeated-calls.js";
 import {
   chosenMethod,
   listedMethods,
@@ -44,6 +46,8 @@ export interface WantedCall {
   readonly args: JsonObject;
   /** Waits for the node's lock instead of failing. */
   readonly wait: boolean;
+  /** A repeated call with the caller's id gets the task of the first call. Empty for none. */
+  readonly requestId: string;
   /** Throws unless the caller may call methods of the scope. */
   readonly authorise: (scope: VendorScope) => void;
 }
@@ -104,6 +108,12 @@ export class Passthru {
   }
 
   async call(call: CallContext, wanted: WantedCall): Promise<PassthruOutcome> {
+    const { tablet, tasks } = this.#options;
+    if (wanted.requestId !== "") {
+      // Precedes everything else, because the task of the first call may hold the node's lock, and the node may be down.
+      const earlier = await tablet.read((tables) => earlierTask(tables, call, wanted));
+      if (earlier !== undefined) return { async: true, task: await tasks.get(earlier) };
+    }
     for (let changes = 0; ; changes++) {
       try {
         return await this.#call(call, wanted, changes > 0);
@@ -121,6 +131,10 @@ export class Passthru {
     refuseUnfit(wanted.args);
     const { nodeId } = callable;
     const name = formatMethod({ nodeId, driver: method.driver, method: method.name });
+    if (wanted.requestId !== "" && !method.async)
+      throw new InvalidArgumentError(`${name} is synchronous, and its calls are not remembered: leave out request_id`, {
+        about: { field: "request_id" },
+      });
     const needsLock = method.exclusiveLock && nodeId !== "";
     // A waiting task queues for the lock by itself.
     const lane = needsLock && !(method.async && wanted.wait) ? await this.#lock(call, wanted, nodeId, name) : undefined;
@@ -162,6 +176,7 @@ export class Passthru {
     const { httpMethod, args } = wanted;
     const { plain, secrets } = parted(args, secretArguments(method.schema, args));
     const { driver, exclusiveLock } = method;
+    const secretArgs = Object.keys(secrets);
     const name = formatMethod({ nodeId, driver, method: method.name });
     const ended = this.#tell(call, wanted, method, name);
     try {
@@ -174,10 +189,18 @@ export class Passthru {
           method: method.name,
           httpMethod,
           args: plain as Json as StoredObject,
-          secretArgs: Object.keys(secrets),
+          secretArgs,
           exclusiveLock,
         },
-        onNumbered: (taskId) => memory.keepSecrets(taskId, secrets),
+        // The same call may have started its task since call() looked.
+        check: (tables) => {
+          const earlier = earlierTask(tables, call, wanted);
+          if (earlier !== undefined) throw new RepeatedCall(earlier);
+        },
+        onNumbered: (taskId, tx) => {
+          memory.keepSecrets(taskId, secrets);
+          rememberCall(tx, call, wanted, { taskId, secretArgs });
+        },
         onNotRecorded: (taskId) => memory.forget(taskId),
         queue: "vendor_methods",
         description: `call ${name}`,
@@ -192,6 +215,10 @@ export class Passthru {
       ended("", taskId);
       return task;
     } catch (error) {
+      if (error instanceof RepeatedCall) {
+        ended("", error.taskId);
+        return tasks.get(error.taskId);
+      }
       ended(error instanceof StaleNode ? "" : messageOf(error));
       throw error;
     }
@@ -309,6 +336,13 @@ function parted(args: JsonObject, secretNames: readonly string[]) {
     plain: Object.fromEntries(entries.filter(([name]) => !secretNames.includes(name))),
     secrets: Object.fromEntries(entries.filter(([name]) => secretNames.includes(name))),
   };
+}
+
+/** Thrown when the task of an earlier call with the same request id exists. */
+class RepeatedCall extends Error {
+  constructor(readonly taskId: number) {
+    super(`task ${taskId} runs the call`);
+  }
 }
 
 /** Thrown when the agent has begun nothing, because it was restarted, has moved or offers other methods now. */

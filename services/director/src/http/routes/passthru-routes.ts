@@ -94,7 +94,8 @@ async function called(
     return guarded(413, `Request body exceeds the limit of ${MAX_ARGUMENTS_BYTES} bytes`);
   if (jsonDepthOf(text) > MAX_ARGUMENTS_DEPTH)
     return guarded(400, `Request body JSON is nested too deeply: the limit is ${MAX_ARGUMENTS_DEPTH}`);
-  const wanted = { target, method, httpMethod: request.method, args: argsOf(text), wait: waitOf(query) };
+  const args = argsOf(text);
+  const wanted = { target, method, httpMethod: request.method, args, wait: waitOf(query), requestId: "" };
   const authorise = (scope: VendorScope): void => http.require(OPERATIONS[scope]);
   const outcome = await context.passthru.call(call, { ...wanted, authorise }).catch((error: unknown) => {
     // Ironic answers 503 for a full pool, and its clients retry on 503.

@@ -209,6 +209,16 @@ export interface CallMethodRequest {
    * driver. With a driver as target: empty, or the driver's name.
    */
   driver: string;
+  /**
+   * Key that makes the call safe to repeat: up to 64 letters, digits, "-" and "_", for example a UUID. A call with a key
+   * that the same caller has used before starts nothing and returns the task of the first call, even if that task
+   * failed. Only for asynchronous methods. Empty: every call is made.
+   *
+   * The director remembers 10,000 calls with a key, and forgets the oldest whose tasks have ended beyond that.
+   * ALREADY_EXISTS: the first call had another target, method, HTTP method or other arguments; secret arguments are not
+   * compared. INVALID_ARGUMENT: the method is synchronous. NOT_FOUND: the call was made, and its task is forgotten.
+   */
+  requestId: string;
 }
 
 /** Outcome of a call. */
@@ -634,7 +644,7 @@ export const ListMethodsResponse: MessageFns<ListMethodsResponse> = {
 };
 
 function createBaseCallMethodRequest(): CallMethodRequest {
-  return { target: undefined, method: "", httpMethod: "", args: undefined, wait: false, driver: "" };
+  return { target: undefined, method: "", httpMethod: "", args: undefined, wait: false, driver: "", requestId: "" };
 }
 
 export const CallMethodRequest: MessageFns<CallMethodRequest> = {
@@ -656,6 +666,9 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
     }
     if (message.driver !== "") {
       writer.uint32(50).string(message.driver);
+    }
+    if (message.requestId !== "") {
+      writer.uint32(58).string(message.requestId);
     }
     return writer;
   },
@@ -721,6 +734,14 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
             message.driver = reader.string();
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.requestId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -746,6 +767,7 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
     message.args = object.args ?? undefined;
     message.wait = object.wait ?? false;
     message.driver = object.driver ?? "";
+    message.requestId = object.requestId ?? "";
     return message;
   },
 };
