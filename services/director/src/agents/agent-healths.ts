@@ -6,7 +6,7 @@ import type { Instance } from "../store/instance.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { healthOf, mayHaveRestarted, NO_RHYTHM, nextRhythm, type Rhythm } from "./agent-health.js";
 
-/** Sends agents that may have restarted their disks again. */
+/** Sends the attached disks again to agents that may have restarted. */
 interface Back {
   start(): void;
   close(): Promise<void>;
@@ -49,7 +49,7 @@ const RECORDS_PER_COMMIT = 500;
 
 /**
  * Receives the heartbeats of all VM agents. Keeps the latest report in memory and writes it to the tablet at an
- * interval, so that a heartbeat costs no commit. Sends agents that may have restarted their disks again.
+ * interval, so that a heartbeat costs no commit. Sends the attached disks again to agents that may have restarted.
  */
 export class AgentHealths {
   readonly #options: AgentHealthsOptions;

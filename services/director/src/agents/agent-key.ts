@@ -1,7 +1,7 @@
 import type { AgentKey, AgentTrust } from "../store/instance.js";
 import type { JsonObject } from "../store/json.js";
 
-/** Each director crash during create_vm, and each agent that does not report its key, leaves an extra key. */
+/** An extra key remains after each director crash during create_vm and for each agent that does not report its key. */
 const MAX_KEYS = 8;
 
 /**
@@ -57,7 +57,6 @@ export function mbusOf(env: JsonObject): JsonObject {
   return objectOf(objectOf(env.bosh).mbus);
 }
 
-/** Returns the env of create_vm with a certificate for the agent. */
 export function envWithCert(env: JsonObject, cert: JsonObject): JsonObject {
   return { ...env, bosh: { ...objectOf(env.bosh), mbus: { ...mbusOf(env), cert } } };
 }

@@ -96,7 +96,7 @@ describe("what agents say by themselves", () => {
     await eventually(async () => (await listed()).agentHealth?.vitals?.uptime !== undefined);
     const after = (await listed()).agentHealth;
     expect(after?.vitals).to.deep.equal(before?.vitals);
-    // The time of its last record.
+    // A stopped agent keeps the time of its last recorded heartbeat.
     expect(after?.lastHeardAt?.getTime()).to.be.closeTo(before?.lastHeardAt?.getTime() ?? 0, 10_000);
     await agent().start();
     await eventually(async () => (await listed()).agentHealth?.jobState === "running");

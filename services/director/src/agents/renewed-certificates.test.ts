@@ -12,13 +12,13 @@ import { manifest, TestDirector } from "../testing/test-director.js";
 import { certOf, type VmAgent, withAgents } from "../testing/vm-agents.js";
 
 const { VALID, DUE, ENDED, LEFT_BEHIND } = AgentCertificateState;
-/** Long beside what a VM takes to be made on a busy machine. */
+/** Certificate lifetime: 40 s, longer than a busy machine takes to create a VM. */
 const SHORT_DAYS = 40 / 86_400;
 
 describe("agents with certificates of their own, of which NATS asks the director", () => {
   let director: TestDirector;
   let revokedFile: string;
-  /** The director's own files, to be replaced. */
+  /** TLS files of the director; tests replace them. */
   let own: { readonly caFile: string; readonly certFile: string; readonly keyFile: string };
   let agents: VmAgent[] = [];
   const connections: NatsConnection[] = [];
@@ -41,7 +41,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     await director?.stop();
   });
 
-  /** Connects as the holder of a certificate, and notes what NATS refuses it, e.g. "publish agent.x". */
+  /** Connects with a client certificate. `refused` lists the operations that NATS refuses, e.g. "publish agent.x". */
   async function connectAs(files: ReturnType<TestCertificates["files"]>) {
     const refused: string[] = [];
     const failures: string[] = [];
@@ -87,11 +87,11 @@ describe("agents with certificates of their own, of which NATS asks the director
       expect(key).to.have.lengthOf(64);
       for (const place of [director.process.logs, state, events, ...outputs]) expect(place).not.to.contain(key);
     }
-    // The remaining output tells the rest of the story.
+    // A state that contains the agent id shows that the check above searched the right output.
     expect(state).to.contain(agents[0]?.vm.agentId);
   });
 
-  /** Another certificate, with a key of its own, of the agent of a host. */
+  /** Issues a further certificate for a host's agent, with a new key. */
   async function hostCertificate(name: string) {
     const { folder } = director.certs;
     const ca = { certFile: join(folder, "ca.pem"), keyFile: join(folder, "ca-key.pem") };
@@ -114,7 +114,8 @@ describe("agents with certificates of their own, of which NATS asks the director
     for (const { connection } of others) await connection.whenConnected(AbortSignal.timeout(20_000));
     let losses = 0;
     for (const { connection } of others) connection.onDisconnected(() => losses++);
-    // The connections are also looked through twice after a change of VMs, and that may have been just now.
+    // Repeated because the director also checks all connections twice after a change of VMs, which could close the
+    // connection even if the revocation file were ignored.
     for (let round = 1; round <= 3; round++) {
       const { files, serialNumber } = await hostCertificate("stolen");
       const { connection, failures } = await connectAs(files);
@@ -158,7 +159,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     expect(cuts).to.equal(0);
     const former = new X509Certificate(readFileSync(formerFiles.certFile)).serialNumber;
     appendFileSync(revokedFile, `${former} # its holder was burgled\n`);
-    // nats-server decides whether the client may come again, and knows of no revocations.
+    // nats-server ignores revocations, so the client may reconnect; the director then has it disconnected again.
     await eventually(() => expect(cuts).to.be.above(0));
     await eventually(() => expect(since()).to.contain("NATS connection opened"));
     await thief.close();
@@ -242,7 +243,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     return found?.state;
   };
 
-  /** Has the director sign by another authority, which it makes. */
+  /** Deletes the director's CA for agents; the restarted director creates another. */
   async function changeAuthority(): Promise<void> {
     await director.process.kill();
     for (const name of ["agents-ca.pem", "agents-ca-key.pem"]) rmSync(join(director.folder, name));
