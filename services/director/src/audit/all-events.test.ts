@@ -129,7 +129,7 @@ describe("events of the director", () => {
     const changes = Array.from({ length: 130 }, (_, index) => index);
     for (const index of changes)
       await director.configs.updateConfig({ type: "cloud", content: `${CLOUD_CONFIG}# ${index}\n` });
-    // Those that were written last are read before the oldest are forgotten, which is done in steps of a tenth.
+    // The director deletes surplus events in steps of a tenth of the limit, after it has written newer events.
     const all = await eventually(async () => {
       const found = await events({ pageSize: 1_000 });
       expect(found[0]?.eventId).to.equal(before.eventId + changes.length);

@@ -318,7 +318,7 @@ function newTold(event: Told["event"], parent: Told | undefined, noteId?: number
 }
 
 function settle(told: Told, eventId: number): void {
-  // A failed trim settles events that are already durable; their ids stay.
+  // Events are durable before the trim, so a failed trim keeps their ids.
   told.eventId ??= eventId;
   told.resolve(told.eventId);
 }

@@ -24,7 +24,7 @@ describe("what a call has done, noted in the transaction that did it", () => {
     await tablet.close();
   });
 
-  /** `append` is what becomes of lines. */
+  /** `append` replaces the write of event lines, e.g. to make it fail. */
   function start(append: EventLog["append"] = (stream, lines) => eventLog.append(stream, lines)): Events {
     const log = { append, read: eventLog.read.bind(eventLog), bounds: eventLog.bounds.bind(eventLog) };
     const { trim } = eventLog;
