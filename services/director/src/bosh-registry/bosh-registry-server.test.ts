@@ -121,7 +121,7 @@ describe("the bosh-registry", () => {
     await director.process.kill();
     await director.process.start();
     expect((await get("kept")).code).to.equal(200);
-    // Moved on to version 2 without being made again: from then on its VMs are those of version 2.
+    // The CPI now answers API version 2. Existing VMs keep the registry; only new VMs do without.
     director.cpi.apiVersions.set("", 2);
     await deploy(manifest(2));
     const { instances } = await director.deployments.listInstances({ deployment: "web" });

@@ -23,7 +23,7 @@ export interface Answer {
   readonly isPassedOn?: true;
   /** The client's address when another director forwarded the request. */
   readonly askedBy?: string | undefined;
-  /** `message` is an addition of this director; CPIs read only the code. */
+  /** Only this director sets `message`; CPIs read only the code. */
   readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };
 }
 

@@ -8,7 +8,7 @@ import type { DirectorTablet } from "../store/stored-schema.js";
 import { openState } from "../testing/open-state.js";
 import { BoshRegistryServer } from "./bosh-registry-server.js";
 
-/** Two addresses of this machine, where two directors listen at one port as on two machines. */
+/** Two loopback addresses let two directors listen at the same port, as on two machines. */
 const HOSTS = ["127.0.0.1", "127.0.0.2"] as const;
 type Host = (typeof HOSTS)[number];
 const LOGIN = Buffer.from("admin:registry-pa55").toString("base64");
@@ -44,7 +44,7 @@ describe("the bosh-registry of a director that stands by", () => {
     lines.length = 0;
   });
 
-  /** Asks the first director as CPIs and agents do. */
+  /** Sends a request to the first director, as CPIs and agents do. */
   const ask = (method: string, id: string, { login = LOGIN, body = "", headers = {} } = {}) =>
     new Promise<readonly [number | undefined, unknown]>((resolve, reject) => {
       const own = login === "" ? headers : { authorization: `Basic ${login}`, ...headers };
