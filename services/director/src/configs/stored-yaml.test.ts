@@ -10,7 +10,10 @@ import { newTask } from "../tasks/task.js";
 import { CLOUD_CONFIG, manifest, TestDirector } from "../testing/test-director.js";
 
 const manyKeys = (count: number): string => Array.from({ length: count }, (_, index) => `k${index}: 1\n`).join("");
-/** Accepted by older versions, for which 60,000 unknown keys took a minute, and again at each start. */
+/**
+ * Older versions accepted this config but took a minute to parse its 60,000 unknown keys, at the upload and at each
+ * start.
+ */
 const OLD_CLOUD_CONFIG = `${CLOUD_CONFIG}${manyKeys(60_000)}`;
 const OLD_MANIFEST = `${manifest("web", 1)}meta: {a: 1}\n${manyKeys(2_000)}`;
 
@@ -18,7 +21,7 @@ describe("configs and manifests that an older version accepted", () => {
   let director: TestDirector;
   const folder = temporaryFolder();
 
-  /** Changes the state as an older director would have left it. */
+  /** Writes to the stopped director's store, as an older release would have. */
   async function leave(work: (tx: DirectorTransaction) => void): Promise<void> {
     const storage = openStorage(join(folder, "state"), "director");
     await using tablet = await Tablet.open({ name: "director", schema: storedSchema, storage, address: "" });
@@ -38,7 +41,7 @@ describe("configs and manifests that an older version accepted", () => {
       const add = (name: string, content: string): void =>
         tx.configs.put({ configId: nextNumber(tx, "config"), type: "cloud", name, content, createdAtMs: 1 });
       add("default", OLD_CLOUD_CONFIG);
-      // No version ever took this: whatever it is, the director must start.
+      // No release accepts this content; the director must start despite it.
       add("broken", "azs: [");
       leaveDeploy(tx);
     });
