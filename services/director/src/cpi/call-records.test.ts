@@ -16,7 +16,7 @@ describe("the records of calls of CPIs", () => {
     Tablet.open({ name: "director", schema: storedSchema, storage: openStorage(folder, "director"), address: "" });
   let tablet: DirectorTablet;
   let records: CallRecords;
-  /** The calls that dispatchers were asked to end, and their answers. */
+  /** The calls that the test's dispatchers were asked to end. `refusal` is their answer. */
   const asked: string[] = [];
   let refusal: Error | undefined;
   const dispatcher = (address: string) =>

@@ -22,12 +22,16 @@ import type { Dispatcher } from "./dispatchers.js";
 
 const unknown = new UnavailableError("lost", { outcome: "unknown" });
 
-/** Each answer is thrown, or a disk's cid. Of what the dispatchers say when they are to end a call, each is thrown, too. */
+/**
+ * `answers` are the results of the calls in order: an error is thrown, a text is the CID of the created disk. `ends`
+ * are errors that the dispatchers throw in answer to requests to end a call.
+ */
 function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as Error[], changes = true } = {}) {
   const clock = new ManualClock();
   const requests: CreateDiskRequest[] = [];
   const made: string[] = [];
-  // The network's answers are this test's input; tests of the whole process use the real client.
+  // Fake dispatchers, because the network's answers are the input of this test. Tests of the whole process use the real
+  // client.
   const dispatchers = addresses.map((address) => ({
     address,
     client: {

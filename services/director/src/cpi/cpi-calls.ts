@@ -101,7 +101,7 @@ export class CpiCalls {
 
   /**
    * Records the begin event of a call in the transaction that intends the call, which saves a commit of the event log.
-   * Errors before the call must end the event.
+   * The caller must end the event when an error prevents the call.
    */
   note<Method extends CpiMethod & NotedMethod>(
     tx: DirectorTransaction,

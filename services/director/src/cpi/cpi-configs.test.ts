@@ -189,7 +189,7 @@ describe("cpi-configs", () => {
       ["z2", "west"],
     ]);
     expect((await director.provide("data", west?.instanceId ?? "")).state).to.equal(TaskState.DONE);
-    // The az moves on to another CPI; what was made before stays with its own.
+    // The az now uses another CPI, but existing disks and VMs stay with the CPI that created them.
     await update(AZS.replace("cpi: west", "cpi: east"), "cloud");
     expect((await director.detach("data")).state).to.equal(TaskState.DONE);
     expect((await director.provide("data", west?.instanceId ?? "")).state).to.equal(TaskState.DONE);
@@ -221,7 +221,7 @@ describe("cpi-configs", () => {
       tasks.push(task?.taskId ?? 0);
     }
     await Promise.all(gates.map((gate) => gate.reached));
-    // Beyond the workers of the share.
+    // Two more tasks than the share of one CPI has workers.
     for (let index = 0; index < 2; index++)
       await director.deployments.deploy({ manifest: manifest(`x${index}`, 1, ["z2"]) });
     expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
@@ -250,13 +250,13 @@ describe("cpi-configs", () => {
           refused = error;
         },
       );
-      // Gates hold up whoever comes first, and that must be these.
+      // A gate stops the first caller, so these tasks must reach the gates before further tasks start.
       if (taskIds.length === gates.length) await Promise.all(gates.map((gate) => gate.reached));
     }
     expect(refused).to.be.instanceOf(ResourceExhaustedError);
     expect(refused?.message).to.match(/^\d+ of the \d+ tasks of the queue normal .* have to do with the same CPIs/);
     expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
-    // Those that wait first: the worker of one that is cancelled is theirs, and they would end.
+    // Waiting tasks are cancelled first: a freed worker would otherwise run them to completion.
     for (const taskId of [...taskIds].reverse()) await director.tasks.cancelTask({ taskId });
     for (const gate of gates) gate.release();
     for (const taskId of taskIds) await director.ended(taskId);

@@ -37,7 +37,10 @@ export class CpiEvents {
     private readonly tablet: DirectorTablet,
   ) {}
 
-  /** Records the begin event in the transaction that intends the call. Errors before the call must end the event. */
+  /**
+   * Records the begin event in the transaction that intends the call. The caller must end the event when an error
+   * prevents the call.
+   */
   note(tx: DirectorTransaction, method: NotedMethod, taskId: number, request: object): Begun {
     const kind = DEEDS[method];
     const deed = { ...kind, objectName: nameOf(kind.objectType, request) };

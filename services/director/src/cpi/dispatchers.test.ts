@@ -4,7 +4,7 @@ import { Readiness } from "@diskmesh/service";
 import { expect } from "chai";
 import { type Dispatcher, Dispatchers } from "./dispatchers.js";
 
-/** Dispatchers whose health is what the test says: SERVING, another status, or an error. */
+/** Creates fake dispatchers. The test sets the health of each: SERVING, another status, or an error. */
 function dispatchersOf(addresses: readonly string[]) {
   const health = new Map<string, string | Error>(addresses.map((address) => [address, "SERVING"]));
   const done: string[] = [];

@@ -6,7 +6,6 @@ import type { Clock, Readiness } from "@diskmesh/service";
 
 export type CpiClient = Client<typeof CpiServiceDefinition>;
 
-/** A configured dispatcher. */
 export interface Dispatcher {
   readonly address: string;
   readonly client: CpiClient;

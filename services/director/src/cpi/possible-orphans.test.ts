@@ -5,7 +5,7 @@ import { TestDirector } from "../testing/test-director.js";
 
 const CLOUD = "azs: [{name: z1}]\ndisk_types: [{name: fast, disk_size: 64}]\n";
 
-/** CPIs as BOSH's contract has them: called again, they make another. */
+/** These CPIs follow BOSH's contract: a repeated create_vm or create_disk call creates a second object. */
 describe("what a CPI may have made unknown to anybody", () => {
   let director: TestDirector;
 
