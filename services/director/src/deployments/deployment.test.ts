@@ -61,7 +61,7 @@ const disk = (name: string): Disk =>
 
 describe("deployment decisions", () => {
   const KEEP: VmChange = { do: "keep" };
-  // Changes by group, so that a case can say which instance has changed.
+  // Changes by group name, so that a case chooses an instance's change by its group.
   const CHANGES: Record<string, VmChange> = {
     changed: { do: "recreate", because: "its env has changed" },
     tagged: { do: "set_metadata" },
@@ -69,7 +69,7 @@ describe("deployment decisions", () => {
   const hasDiskWork = (instance: Instance) => instance.index === 7;
   const changed = (state: VmState, id?: string): Instance => ({ ...inState(state, id), group: "changed" });
   const diskWork = (instance: Instance): Instance => ({ ...instance, index: 7 });
-  /** Each is to have the address of the next, in a ring. */
+  /** An instance of group "swapping" needs the address of the other instance while the other instance has a VM. */
   const swapping = (state: VmState, id?: string): Instance => ({ ...inState(state, id), group: "swapping" });
   const holder = (of: Instance, all: readonly Instance[]) =>
     all.find((each) => of.group === "swapping" && each !== of && each.vmState !== "none");

@@ -51,7 +51,7 @@ describe("deployments", () => {
     director.cpi.calls.length = 0;
     expect((await deploy(text))?.state).to.equal(TaskState.DONE);
     expect(director.cpi.calls).to.deep.equal([]);
-    // Into an az: instances are never moved, so another one comes.
+    // Instances are never moved into an az, so the deploy replaces the instance.
     expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
     expect(await shown("web")).to.deep.equal(["db/0@z1"]);
   });
@@ -85,7 +85,7 @@ describe("deployments", () => {
     expect(director.cpi.calls.map((call) => call.split(" ")[0])).to.deep.equal(["detachDisk", "deleteVm"]);
     expect(director.agent("host-2").calls.at(-1)).to.match(/^remove disk-/);
     expect((await director.disks.getDisk({ diskName: "data" })).disk).to.include({ vmCid: "", deployment: "web" });
-    // The disk is still there for the instance that stays.
+    // The disk still exists and can be attached to the remaining instance.
     expect((await director.provide("data", kept?.instanceId ?? "")).state).to.equal(TaskState.DONE);
   });
 
@@ -144,7 +144,7 @@ describe("deployments", () => {
       const { locks } = await director.locks.listLocks({});
       return locks.some((lock) => lock.type === LockType.INSTANCE && lock.waitingTaskIds.includes(taskId));
     });
-    // It was asked for before the disk was attached, and must then wait for the instance, too.
+    // The detach is requested before the disk is attached, so it must wait for the lock of the instance, too.
     const detaching = director.detach("data");
     await eventually(async () => (await director.locks.listLocks({})).locks.at(-1)?.waitingTaskIds.length === 1);
     director.cpi.calls.length = 0;
@@ -178,7 +178,7 @@ describe("deployments", () => {
     expect((await director.task(task?.taskId ?? 0)).state).to.equal(TaskState.QUEUED);
     await director.dispatcher.start();
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
-    // Each director fences, and again where it took a busy dispatcher for away.
+    // Each director fences the dispatcher once, or again after a busy dispatcher seemed unreachable.
     expect([...new Set(director.dispatcher.fences)]).to.deep.equal([1, 2]);
     await director.health(60_000);
   });

@@ -68,7 +68,7 @@ export function deployBy(teams: readonly string[]): TaskMethod<DeployRequest, Co
 interface ChangeRequest {
   selection?: InstanceSelection | undefined;
   options?: InstanceUpdateOptions | undefined;
-  /** Undefined for a recreation, which always fixes. */
+  /** Undefined for a recreate, which always recreates VMs whose agents do not answer. */
   fix?: boolean;
   wait: boolean;
 }

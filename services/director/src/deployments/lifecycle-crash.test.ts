@@ -9,13 +9,13 @@ const MANIFEST =
   "update: {canaries: 1, max_in_flight: 1, canary_watch_time: 0-5000, update_watch_time: 0-5000}\n";
 const SELECTION = { deployment: "web", group: "db", instance: "0" };
 
-/** A moment of an operation: before the effect of a call. */
+/** A crash point: before the effect of a call to an agent. */
 interface Moment {
   readonly text: string;
   readonly gate: () => Gate;
 }
 
-/** The director is killed at each call of an agent that an operation makes, which one run of it tells. */
+/** Kills the director at each agent call of an operation. A first run of the operation finds the calls. */
 describe("a director killed while jobs are stopped and started", () => {
   let director: TestDirector;
 
@@ -44,7 +44,7 @@ describe("a director killed while jobs are stopped and started", () => {
     expect(ended.state).to.equal(TaskState.DONE, `${operation}: ${ended.result}`);
   };
 
-  /** Every call that the operation makes of an agent that runs jobs, as moments to stop at. */
+  /** Runs the operation and returns a crash point for each of its agent calls. */
   const momentsOf = async (operation: Operation): Promise<Moment[]> => {
     const agent = director.agent("host-1");
     agent.calls.length = 0;
@@ -71,7 +71,7 @@ describe("a director killed while jobs are stopped and started", () => {
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   };
 
-  // The operations before, so that the tested one has everything to do.
+  // Rows: the tested operation, and the operation that runs before so that the tested operation has everything to do.
   const BEFORE: readonly (readonly [Operation, Operation])[] = [
     ["stop", "start"],
     ["restart", "start"],

@@ -22,7 +22,9 @@ networks: [{name: private, type: manual, subnets: [{range: 10.0.0.0/28, gateway:
 const STOP = ["script pre-stop", "drain shutdown", "stop", "script post-stop"];
 const START = ["script pre-start", "start", "get_state", "script post-start"];
 
-/** The commands of operators for deployed instances; their agents run jobs as BOSH's do, unless said otherwise. */
+/**
+ * The operators' commands for deployed instances. Agents run jobs as BOSH's agents do, unless a test says otherwise.
+ */
 describe("the lifecycle of instances", () => {
   let director: TestDirector;
 
@@ -31,7 +33,7 @@ describe("the lifecycle of instances", () => {
       requestTimeoutMs: 10_000,
       attachTimeoutMs: 30_000,
       detachTimeoutMs: 500,
-      // An agent's answer takes so long on a busy machine.
+      // Generous, because agents on a busy machine answer late.
       lostAfterMs: 5_000,
     };
     director = await TestDirector.start({ agents: { readyTimeoutMs: 30_000 }, tuning: { agents } });
@@ -273,7 +275,7 @@ describe("the lifecycle of instances", () => {
     await done(start(ONE));
     director.agent((await first()).agentId).drains.push(1_000_000);
     expect(await ended(stop(ONE))).to.match(/still drain after 3600000 ms: .*skip_drain/);
-    // It may be stopped in part, and whoever comes next stops or starts it.
+    // The stop failed halfway, so the jobs may be partly stopped. The next stop or start continues from there.
     expect(await first()).to.include({ state: InstanceState.STOPPED, jobsState: JobsState.STOPPING });
     await done(start(ONE));
   });
@@ -305,7 +307,7 @@ describe("the lifecycle of instances", () => {
   it("a group with a canary -> the canary first; when it does not run, the others are left alone", async () => {
     await deployed(manifest(3, "", "canaries: 1, max_in_flight: 2, canary_watch_time: 10, update_watch_time: 10"));
     const before = await instances();
-    // The host of the first VM is given again.
+    // The test CPI places the new VM on the host of the first VM, so this agent is also the new VM's.
     director.agent(before[0]?.agentId ?? "").startsAs.push("failing");
     expect(await ended(recreate(DB))).to.match(
       /^db\/.* is failing after 10 ms \(its watch time\); these do not: web; see the logs|is failing after 10 ms/,
@@ -386,7 +388,7 @@ describe("the lifecycle of instances", () => {
     );
     const moved = (await director.deployManifest(manifest(2).replace("networks: [{name: private}], ", ""))).result;
     expect(moved).to.match(/is ignored, and the manifest changes its networks/);
-    // The other one leaves, although it has the lower index.
+    // The instance with the lower index leaves, because the other instance is ignored.
     await deployed(manifest(1));
     expect(await instances()).to.deep.equal([ignored]);
     await director.lifecycle.unignore({ selection });

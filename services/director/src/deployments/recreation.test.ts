@@ -13,7 +13,7 @@ networks: [{name: any, type: dynamic}, {name: private, type: manual, subnets: [{
 `;
 const STEMCELLS = 'stemcells: [{alias: a, name: ubuntu, version: "latest"}]';
 
-/** VMs that are to be other than they are, or are not there any more. */
+/** VMs that a deploy must recreate, because their definition changed or the VMs are missing. */
 describe("a deploy to VMs that must be made anew", () => {
   let director: TestDirector;
 
@@ -179,7 +179,7 @@ describe("a deploy to VMs that must be made anew", () => {
     const agent = director.agent(before?.agentId ?? "");
     await agent.stop();
     const failed = await deploy(manifest());
-    // The infrastructure of the test gives the host of the dead agent again.
+    // The test CPI places the new VM on the host of the stopped agent, so the new VM's agent does not answer either.
     expect(failed?.result).to.match(/did not answer within 6000 ms/);
     expect(calls()).to.deep.equal(["detachDisk", "deleteVm", "createVm", "setVmMetadata"]);
     expect((await events(failed?.taskId ?? 0)).join("\n")).to.match(
@@ -196,7 +196,7 @@ describe("a deploy to VMs that must be made anew", () => {
     await director.nats.kill();
     const failed = await deploy(manifest());
     await director.nats.restart();
-    // It connects again only after a moment, which the next test has not.
+    // Waits for the reconnect to NATS, because the next test allows no time for it.
     await director.health(60_000);
     expect(failed?.result).to.match(/could not be asked: NATS is away/);
     expect(calls()).to.deep.equal([]);

@@ -21,8 +21,8 @@ const DEEDS: Readonly<Record<Exclude<DeploymentStep["do"], "nothing">, string>> 
 };
 
 /**
- * Runs a dry run: reports in events the first action on each instance after `record` has recorded the request. Rolls
- * back all changes.
+ * Performs a dry run: applies `record` in a transaction that is rolled back, and reports the first action on each
+ * instance as events.
  */
 export async function rehearse(
   context: DeploymentJobContext,
@@ -56,7 +56,7 @@ function deedOf(instance: Instance, needs: DeployNeeds, isPresent: boolean): str
   }
 }
 
-/** Returns the result of a transaction without committing: the transaction throws and so changes nothing. */
+/** Runs `work` in a transaction and returns the result. The transaction throws, and so is rolled back. */
 async function takenBack<Result>(
   { tablet }: Pick<DeploymentJobContext, "tablet">,
   work: (tx: DirectorTransaction) => Result,

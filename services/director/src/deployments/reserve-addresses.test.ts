@@ -6,9 +6,9 @@ import { TestDirector } from "../testing/test-director.js";
 const cloud = (reserved: string) => `azs: [{name: z1}]
 networks: [{name: net, subnets: [{range: 10.0.0.0/24, gateway: 10.0.0.1, azs: [z1], reserved: ["${reserved}"]}]}]
 `;
-/** 232 addresses are neither reserved, nor the gateway's or the subnet's own. */
+/** 232 free addresses: all but the reserved range, the gateway, and the network and broadcast addresses. */
 const MOST_FREE = cloud("10.0.0.2-10.0.0.22");
-/** 10.0.0.2 and 10.0.0.3. */
+/** Leaves 10.0.0.2 and 10.0.0.3 free. */
 const TWO_FREE = cloud("10.0.0.4-10.0.0.254");
 const manifest = (name: string, instances: number, group = "db") =>
   `name: ${name}\ninstance_groups: [{name: ${group}, azs: [z1], instances: ${instances}, networks: [{name: net}]}]\n`;
@@ -17,7 +17,7 @@ describe("addresses, before VMs are made", () => {
   let director: TestDirector;
 
   before(async () => {
-    // One VM after the other.
+    // Creates the VMs one by one.
     director = await TestDirector.start({ deployments: { maxConcurrentVmsPerCpi: 1 } });
   });
   after(() => director?.stop());

@@ -8,8 +8,9 @@ import { addressKey } from "../store/instance.js";
 import { networkNamed } from "../vms/networks.js";
 
 /**
- * Throws InvalidStateError for invalid networks of a deployment's groups: their defaults, and static addresses. No
- * other deployment may use the static addresses; an instance of the same deployment gives its address up.
+ * Throws InvalidStateError when a group's networks have invalid defaults or static addresses, or when another
+ * deployment uses a static address. An instance of the same deployment may use the address: it releases the address
+ * first.
  */
 export function checkNetworks(
   deployment: string,

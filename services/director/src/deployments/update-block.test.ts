@@ -10,7 +10,7 @@ vm_types: [{name: small, cloud_properties: {ram: 1}}, {name: large, cloud_proper
 disk_types: [{name: fast, disk_size: 1024}]
 `;
 
-/** How many VMs are away at once, and what becomes of the others when one fails. */
+/** The concurrency of VM changes in a deploy, and their stop after a failure. */
 describe("a deploy by its update block", () => {
   let director: TestDirector;
 
@@ -19,7 +19,7 @@ describe("a deploy by its update block", () => {
       requestTimeoutMs: 5_000,
       attachTimeoutMs: 30_000,
       detachTimeoutMs: 500,
-      // An agent's answer takes so long on a busy machine.
+      // Generous, because agents on a busy machine answer late.
       lostAfterMs: 5_000,
     };
     const config = { agents: { readyTimeoutMs: 5_000 }, deployments: { maxConcurrentVmsPerCpi: 4 } };
@@ -59,7 +59,7 @@ describe("a deploy by its update block", () => {
     director.cpi.calls.map((call) => call.split(" ")[0] ?? "").filter((name) => names.includes(name));
   const vmCids = async () => (await instances()).map(({ vmCid }) => vmCid);
 
-  /** Four calls of the method, and no more, must run at the same time. */
+  /** Expects exactly four concurrent calls of the method. */
   const stoppedAt = async (method: "deleteVm" | "deleteDisk", work: () => Promise<{ task?: Task | undefined }>) => {
     const gates = [1, 2, 3, 4].map(() => director.cpi.gate(method, "before"));
     const working = work();
