@@ -9,7 +9,7 @@ azs: [{name: z1}]
 disk_types: [{name: small, disk_size: 64, cloud_properties: {type: hdd}}, {name: fast, disk_size: 128, cloud_properties: {type: ssd}}]
 `;
 
-/** CPIs that neither resize nor update disks, and agents as stock VMs have them. */
+/** The CPI neither resizes nor updates disks, and the agents behave like stock agents. */
 describe("a persistent disk of another type, where only the agent can copy it", () => {
   let director: TestDirector;
 
@@ -52,7 +52,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     return director.agent(instances[0]?.agentId ?? "");
   };
 
-  /** A deployment with a disk that holds something; returns its id. */
+  /** Deploys an instance whose disk has content; returns the disk's CID. */
   async function deployed(): Promise<string> {
     expect((await deploy("small"))?.result).to.equal("/deployments/web");
     const [disk] = await present();
@@ -61,7 +61,10 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     return cid;
   }
 
-  /** The instance has one disk, of the other type, with all that the former one held; that one is an orphan. */
+  /**
+   * Expects that the instance has one disk, of the new type and with the former disk's content, and that the former
+   * disk is an orphan.
+   */
   async function expectCopied(formerCid: string): Promise<void> {
     const [disk, more] = await present();
     expect(more).to.equal(undefined);

@@ -10,7 +10,7 @@ describe("an agent that is told to forget a disk", () => {
   const unknown = new AgentError("host-1", "unmount_disk", "Persistent disk with volume id 'd' could not be found");
   const fault = new TypeError("no such property");
 
-  // The error of the agent's call, whether the agent must let go, and whether the disk is detached all the same.
+  // Columns: the agent's behaviour, the error of its call, `mustLetGo`, and whether the detach continues.
   const ROWS: [string, Error, boolean, "goes on" | "fails"][] = [
     ["does not answer", silent, false, "goes on"],
     ["does not answer", silent, true, "goes on"],

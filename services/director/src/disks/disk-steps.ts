@@ -101,7 +101,7 @@ export class DiskSteps<Kept extends DiskRecord> {
     return { ...changed, begun: this.context.cpi.note(tx, "detachDisk", { vmCid, diskCid }, this.run) };
   }
 
-  /** Attaches a disk whose attach intent is recorded. The attached state is durable once `recorded` resolves. */
+  /** Records the intent to attach. Pending detach notifications of the VM's agent must be settled before. */
   async attachIntended(
     { before, disk, begun }: Intended<Kept>,
     target: AttachTarget,
@@ -114,7 +114,7 @@ export class DiskSteps<Kept extends DiskRecord> {
       const request = { vmCid, diskCid };
       const { diskHint } = await this.context.cpi.call("attachDisk", cpi, request, this.run, { begun });
       const recorded = this.change((current, tx) => {
-        // A pending removal would delete the new link of this disk.
+        // A pending detach notification would make the agent delete the new link of this disk.
         forgetOwedRemovals(tx, agentId, diskCid);
         return kind.attached(current, (diskHint ?? null) as Json);
       });
@@ -137,7 +137,7 @@ export class DiskSteps<Kept extends DiskRecord> {
     await tolerate(call, (error) => error.isOf(...NOT_ATTACHED));
   }
 
-  /** Records the detached disk and the removal that its agent owes, if any. */
+  /** Records the disk as detached, and the pending detach notification of its agent, if any. */
   detachedIn(tx: DirectorTransaction, owed?: OwedRemoval): void {
     if (owed !== undefined) tx.owedRemovals.put(owed);
     this.changeIn(tx, (current) => this.kind.detached(current));

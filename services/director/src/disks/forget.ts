@@ -30,7 +30,8 @@ export async function forgetForGood(
 }
 
 /**
- * Has an agent remove the disks of its owed removals. Needs the lock of the instance. Returns the names of the disks.
+ * Settles an agent's pending detach notifications: has the agent remove the disks. Needs the lock of the instance.
+ * Returns the names of the disks.
  */
 export async function settleOwedRemovals(
   context: DiskJobContext,
@@ -54,9 +55,9 @@ export async function settleOwedRemovals(
 }
 
 /**
- * Settles the owed removals of the VM's agent before an attach. The infrastructure may reuse the device path of a
- * detached disk, and a stale link would then lead to the new disk. A stale link for the disk itself is harmless. Throws
- * UnavailableError when the agent cannot be notified.
+ * Settles the pending detach notifications of the VM's agent before an attach. The infrastructure may reuse the device
+ * path of a detached disk, and a stale link would then lead to the new disk. A stale link for the disk itself is
+ * harmless. Throws UnavailableError when the agent cannot be notified.
  */
 export async function settleBeforeAttach(
   context: DiskJobContext,
@@ -77,13 +78,13 @@ export async function settleBeforeAttach(
   }
 }
 
-/** Returns true when a removal must be settled before the VM gets the disk. */
+/** Returns true when a pending detach notification must be settled before the VM gets the disk. */
 export function owesBeforeAttach(tables: DirectorTables, agentId: string, diskCid: string): boolean {
   for (const owed of tables.owedRemovals.by("byAgent", agentId)) if (owed.diskCid !== diskCid) return true;
   return false;
 }
 
-/** Deletes the owed removals of the agent for one disk or all disks. */
+/** Deletes the agent's pending detach notifications for one disk or all disks. */
 export function forgetOwedRemovals(tx: DirectorTransaction, agentId: string, diskCid?: string): void {
   for (const owed of tx.owedRemovals.by("byAgent", agentId))
     if (diskCid === undefined || owed.diskCid === diskCid) tx.owedRemovals.delete(owedRemovalKey(owed));

@@ -32,8 +32,9 @@ const BACKOFF: BackoffLimits = { minDelayMs: 1_000, maxDelayMs: 300_000 };
 const ASKED_AT_ONCE = 100;
 
 /**
- * Starts a task to settle an agent's owed removals when a message from the agent arrives. Messages are lost while no
- * director listens, and heartbeats are up to a minute apart, so all owing agents are pinged after a connect.
+ * Starts a task to settle an agent's pending detach notifications when a message from the agent arrives. Messages are
+ * lost while no director listens, and heartbeats are up to a minute apart. After a connect, all agents with pending
+ * notifications are therefore pinged.
  */
 export class OwedRemovals {
   readonly #options: OwedRemovalsOptions;
@@ -63,7 +64,7 @@ export class OwedRemovals {
     for (const end of this.#ends.splice(0)) end();
   }
 
-  /** Pings all owing agents. An answer starts the task. */
+  /** Pings all agents with pending detach notifications. An answer starts the task. */
   async #ask(): Promise<void> {
     const { agents } = this.#options;
     await sideBySide([...this.#owing.keys()], ASKED_AT_ONCE, async (agentId) => {

@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { AgentProcess } from "../testing/agent-process.js";
 import { TestDirector } from "../testing/test-director.js";
 
-/** Agents in the manner of BOSH's: adds are queued, removals are done at once. */
+/** These agents behave like BOSH's: they queue adds and run removals at once. */
 describe("what an agent that was away has yet to forget", () => {
   let director: TestDirector;
   let first: string;
@@ -37,7 +37,7 @@ describe("what an agent that was away has yet to forget", () => {
   const settled = async () => {
     while ((await owed()).length > 0) await sleep(50);
   };
-  /** The agent is away while its disk is detached. */
+  /** Detaches the disk while the agent is stopped, so that the agent is not notified. */
   const detachedUntold = async (): Promise<string> => {
     const cid = await provided();
     await agent().stop();
@@ -126,7 +126,7 @@ describe("what an agent that was away has yet to forget", () => {
     expect(await owed()).to.deep.equal([]);
     await agent().start();
     await provided();
-    // Once more where it is taken for one that was restarted, since it beat when it was not to.
+    // The add may arrive twice: a heartbeat off its interval makes the director treat the agent as restarted.
     expect(agent().calls.length).to.be.above(1);
     expect(new Set(agent().calls)).to.deep.equal(new Set([`add ${cid}`]));
     expect(agent().links.has(cid)).to.equal(true);

@@ -3,7 +3,7 @@ import type { Planner } from "../tasks/job.js";
 import type { DiskJobContext } from "./context.js";
 import { settleOwedRemovals } from "./forget.js";
 
-/** Has a reachable agent remove the disks of its owed removals. */
+/** Has a reachable agent remove the disks of its pending detach notifications. */
 export const settleRemovalsOfAgent: Planner<"settle_owed_removals", DiskJobContext> = (
   context,
   { agentId },

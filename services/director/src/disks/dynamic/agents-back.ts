@@ -14,7 +14,7 @@ export interface AgentsBackOptions {
   readonly log: Logger;
 }
 
-/** A returned agent that must get its disks. A later return replaces the entry. */
+/** An agent that may have restarted and must receive its disks. A later restart replaces the entry. */
 interface Due {
   attempts: number;
   /** Monotonic time of the next attempt; Infinity while a task runs. */
@@ -102,7 +102,7 @@ export class AgentsBack {
       return false;
     });
     for (const [agentId, due] of next) {
-      // The agent returned again in the meantime.
+      // The agent may have restarted again in the meantime, which replaced its entry.
       if (this.#due.get(agentId) !== due) continue;
       if (wereTold && isResponsive(agentId)) this.#due.delete(agentId);
       else due.atMs = clock.monotonicMs() + backoffMs(due.attempts++, BACKOFF, WITHOUT_JITTER);

@@ -62,7 +62,7 @@ function inState(state: DiskState, target = TARGET): Disk {
   }
 }
 
-/** The step's name, or the error's text. */
+/** Returns the step's name, the result of a `nothing` step, or the error's message. */
 function decided(decide: () => DiskStep): string {
   try {
     const step = decide();

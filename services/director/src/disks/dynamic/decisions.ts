@@ -141,7 +141,7 @@ function otherMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): 
   return `disk \`${disk.name}\` is ${now}${by}${on}: nothing was changed`;
 }
 
-/** Without a hint the agent has nothing to look for. */
+/** The agent finds a disk by the CPI's hint, so without a hint there is nothing to send. */
 const NOT_TOLD = "; the vm's agent was not told, since the CPI, or the stemcell, is of version 1 and gives no hint";
 
 function differs(disk: Disk, wanted: WantedDisk): boolean {

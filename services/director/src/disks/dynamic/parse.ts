@@ -13,7 +13,7 @@ export function refuseUnlessEnabled(context: TaskContext): void {
   );
 }
 
-/** Returns the attachment that a request names. Both ids are optional. */
+/** Parses the ids of the attachment that a request names; both are optional. */
 export function parseMeantAttachment({ instanceId, attachmentId }: MeantAttachment): MeantAttachment {
   if (instanceId !== "") parseInstanceId(instanceId);
   if (attachmentId !== "") parseId("attachment_id", attachmentId);

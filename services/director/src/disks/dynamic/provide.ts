@@ -127,7 +127,9 @@ export async function attachDisk(
   );
 }
 
-/** Records the attach intent; returns undefined when owed removals must be settled first. */
+/**
+ * Records the attach intent. Returns undefined when pending detach notifications of the agent must be settled first.
+ */
 function intendAttachIn(
   context: DiskJobContext,
   run: TaskRun,

@@ -22,7 +22,7 @@ describe("orphaned disks whose CPI left the cpi-config", () => {
   const remove = async (diskCid: string, force = false) =>
     (await director.deployments.deleteOrphanedDisk({ diskCid, force, wait: true })).task;
 
-  /** Leaves a disk over that CPI `west` made, and takes `west` out of the cpi-config. */
+  /** Creates an orphaned disk at CPI `west` and then removes `west` from the cpi-config. */
   async function orphanOfWest(): Promise<string> {
     await configure("west", "east", "west");
     const manifest = `name: web\ninstance_groups:\n- {name: db, ${GROUP}}\n`;

@@ -33,7 +33,8 @@ const LARGER = { ...AS_IS, sizeMib: 200 };
 const OTHER = { ...AS_IS, cloudProperties: { type: "hdd" } };
 
 describe("persistent disk decisions", () => {
-  // The next step when the disk is wanted as it is, larger, of another type, or not at all.
+  // Columns: the disk's state, then the next step when the disk is wanted unchanged, larger, of another type, or not at
+  // all.
   const ROWS: [PersistentDiskState | "none", string, string, string, string][] = [
     ["none", "create", "create", "create", "nothing"],
     ["creating", "create", "create", "create", "create"],
@@ -74,7 +75,7 @@ describe("persistent disk states", () => {
     orphan: (disk: PersistentDisk) => persistentDiskOrphaned(disk, 5),
     adopt: (disk: PersistentDisk) => persistentDiskAdopted(disk, { deployment: "web", group: "db", instanceId: "i" }),
   };
-  // Written down a second time and in its own form, so that a slip in one of them shows.
+  // Written in another form than the table of the code, so that a mistake in either fails the test.
   const EXPECTED: Record<PersistentDiskState, Partial<Record<keyof typeof EVENTS, PersistentDiskState>>> = {
     creating: { intend_create: "creating", create: "detached" },
     detached: { intend_attach: "attaching", change: "detached", orphan: "detached", adopt: "detached" },
@@ -129,7 +130,10 @@ describe("copying a persistent disk to another", () => {
   const next = (state: PersistentDiskState): PersistentDisk => ({ ...intendCopy(instance, "new", as(128)), state });
   const former = (state: PersistentDiskState): PersistentDisk => ({ ...disk(state), role: "former" });
 
-  /** Steps by the other disk's state: while the copy is wanted, and once the disk is wanted as it is. */
+  /**
+   * Columns: the second disk's state, the next step while the copy is wanted, and the next step once the first disk is
+   * as wanted.
+   */
   const STEPS: [PersistentDiskState, PersistentDiskStep, PersistentDiskStep][] = [
     ["creating", "create_next", "create_next"],
     ["detached", "attach_next", "delete_next"],
