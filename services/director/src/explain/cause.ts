@@ -53,7 +53,7 @@ export interface KnownVm {
   readonly remedy: string;
   /** True when NATS accepts none of the agent's certificates. */
   readonly isShutOut: boolean;
-  /** Removals of disks that were detached while the agent was unreachable. */
+  /** Pending detach notifications: disks that were detached while the agent was unreachable. */
   readonly owedRemovals: readonly OwedRemoval[];
   readonly disks: readonly (Disk | PersistentDisk)[];
   /** Ids of the registry's hosts of the VM, looked up by VM CID. */

@@ -7,7 +7,7 @@ import { expect } from "chai";
 import { TestDirector } from "../testing/test-director.js";
 import { Registries, type RegistryClients } from "./registries.js";
 
-/** One whose network does that. */
+/** Returns registry clients that call these functions instead of a registry. */
 function clients(listHosts: () => Promise<unknown>, explain: (signal: AbortSignal) => Promise<unknown> = listHosts) {
   return {
     registry: { listHosts },

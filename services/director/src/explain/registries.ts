@@ -105,7 +105,7 @@ export class Registries {
     return this.#ofHost(({ registry }) => registry.setHostState(request, { requestId }));
   }
 
-  /** Asks the registries as `setHostState` does. */
+  /** Fences a host; chooses the registry as `setHostState` does. */
   fenceHost(
     request: Parameters<Registry["fenceHost"]>[0],
     { requestId }: Pick<CallContext, "requestId">,
@@ -113,7 +113,7 @@ export class Registries {
     return this.#ofHost(({ registry }) => registry.fenceHost(request, { requestId }));
   }
 
-  /** Asks the registries as `setHostState` does. */
+  /** Removes a host; chooses the registry as `setHostState` does. */
   async removeHost(
     request: Parameters<Registry["removeHost"]>[0],
     { requestId }: Pick<CallContext, "requestId">,
@@ -121,7 +121,7 @@ export class Registries {
     return this.#action(({ registry }) => registry.removeHost(request, { requestId }));
   }
 
-  /** Asks the registries as `setHostState` does. */
+  /** Adds a host; chooses the registry as `setHostState` does. */
   async addHost(
     request: Parameters<Registry["addHost"]>[0],
     { requestId }: Pick<CallContext, "requestId">,
