@@ -37,7 +37,7 @@ describe("a VM that its CPI reports gone, whose agent goes by the id that it was
     const { instanceId = "", vmCid = "" } = (await only()) ?? {};
     expect((await director.provide("kept", instanceId)).state).to.equal(TaskState.DONE);
     const { agent } = agents[0] as VmAgent;
-    // It would answer; it is only not heard.
+    // The agent answers calls but sends no heartbeats, so the director counts it as silent.
     agent.heartbeatIntervalMs = 3_600_000;
     await agent.stop();
     await agent.start();
@@ -45,7 +45,7 @@ describe("a VM that its CPI reports gone, whose agent goes by the id that it was
     const gate = director.cpi.gate("detachDisk", "before");
     director.cpi.vms.delete(vmCid);
     await gate.reached;
-    // The resurrector looks every 100 ms.
+    // The resurrector checks every 100 ms and must never report a reason against the recreation.
     for (const untilMs = Date.now() + 1_000; Date.now() < untilMs; )
       for (const silent of (await resurrection.getResurrection({})).silentVms) expect(silent.heldBecause).to.equal("");
     expect(director.process.logs).not.to.contain("not_resurrected");

@@ -188,7 +188,7 @@ class Looking {
     try {
       const said = await agents.call(agentId, method, [], options);
       if (Array.isArray(said) && said.length <= CIDS_MAX && said.every((cid) => typeof cid === "string")) return said;
-      // Agents without the method are summarized, because whole fleets may lack it.
+      // All agents that lack the method share an entry, because whole fleets may lack it.
       this.unseen.add(
         said === undefined ? `${method} of agents that lack it` : `${method} of agent ${agentId}: no list`,
       );
@@ -232,7 +232,7 @@ function judged(
   return { verdict, isSame: JSON.stringify(recordsText(now)) === JSON.stringify(recordsText(before)) };
 }
 
-/** Returns the part of the records that a verdict depends on. */
+/** Returns the records that a verdict depends on, for a comparison before and after the inspection. */
 function recordsText(records: VmRecords | undefined): unknown {
   if (records === undefined) return undefined;
   const { instanceId, vmCid, agentId, vmState } = records.instance;

@@ -38,7 +38,7 @@ describe("a deployment that is not as recorded", () => {
     for (const agent of director.agents) agent.calls.length = 0;
   });
 
-  /** However a test left it. */
+  /** Deletes the deployment and clears the CPI, in whatever state the previous test left them. */
   async function deleted(): Promise<void> {
     await director.deployments.deleteDeployment({ deployment: "web", wait: true });
     director.cpi.vms.clear();
@@ -88,7 +88,7 @@ describe("a deployment that is not as recorded", () => {
   const agentOf = async (group: string) => director.agent((await instanceOf(group)).agentId);
   const data = async () => (await director.disks.getDisk({ diskName: "data" })).disk;
 
-  /** Harm done by hand to a healthy deployment, and the problems that a scan reports. */
+  /** Rows: the damage to a healthy deployment, its cause, and the problems that a scan then reports. */
   const HARM: [string, () => Promise<void>, Partial<Problem>[]][] = [
     ["nothing", async () => {}, []],
     [
@@ -143,7 +143,7 @@ describe("a deployment that is not as recorded", () => {
       [{ type: "unknown_vm", instanceGroup: "", vmCid: "vm-stranger", defaultResolution: "ignore" }],
     ],
   ];
-  /** Attaches a disk that no record knows. */
+  /** Adds a VM without a record to the CPI. */
   function strange(vmCid: string): void {
     const [vm] = director.cpi.vms.values();
     if (vm === undefined) throw new Error("there is no VM");
@@ -246,7 +246,7 @@ describe("a deployment that is not as recorded", () => {
       for (const { vmCid, diskCid } of (await state()).dynamic) expect(cloudDisk(diskCid).vmCid).to.equal(vmCid);
     });
 
-  /** Its agent answers again once the CPI has been called. */
+  /** Stops the group's agent until the CPI method has been called. */
   async function silentUntil(group: string, method: "rebootVm" | "createVm"): Promise<void> {
     const agent = await agentOf(group);
     await agent.stop();

@@ -101,7 +101,7 @@ interface Silent {
   readonly isBegun: boolean;
 }
 
-/** Returns the silent VM by the facts known under its lock, or the reason for doing nothing. */
+/** Returns the VM if it is still silent, judged under its lock; otherwise the reason for doing nothing. */
 function stillSilent(
   context: HealthJobContext,
   tables: DirectorTables,
@@ -122,7 +122,7 @@ function stillSilent(
   return { instance, isDead: verdict.isDead, isBegun: false };
 }
 
-/** Marks the VM as lost once that is certain. Returns the reason otherwise. */
+/** Marks the VM as lost once it is certainly gone; otherwise returns the reason for doing nothing. */
 async function findOut(
   context: HealthJobContext,
   run: TaskRun,

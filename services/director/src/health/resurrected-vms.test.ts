@@ -5,12 +5,15 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type ResurrectingDirector, startResurrecting } from "../testing/resurrecting-director.js";
 
-/** One is free; in "api" there are too few for a crowd of their own. */
+/**
+ * VMs per deployment. There is one host more than VMs. The mass-outage guard does not count "api" as a group, because
+ * the deployment has fewer than five VMs.
+ */
 const INSTANCES = { web: 5, api: 3 } as const;
 const VMS = INSTANCES.web + INSTANCES.api;
 const HOST_IDS = Array.from({ length: VMS + 1 }, (_, index) => `host-${index + 1}`);
 const SILENT_AFTER_MS = 5_000;
-/** A busy machine takes its time. */
+/** Generous, for a busy machine. */
 const PATIENT = { timeoutMs: 90_000 };
 
 describe("VMs that are gone", () => {
@@ -53,7 +56,7 @@ describe("VMs that are gone", () => {
     director.cpi.vms.delete(victim?.vmCid ?? "");
     expect(await resurrection.getResurrection({})).to.deep.equal({ enabled: false, switches: [], silentVms: [] });
     await switchTo(true);
-    // The only free host is the one that it was on.
+    // The test CPI places the new VM on the victim's host, so the victim's agent serves the new VM.
     await eventually(() => director.cpi.vms.size === VMS, PATIENT);
     await agent.start();
     await eventually(async () => (await instances()).every(({ vmState }) => vmState === VmState.RUNNING), PATIENT);
@@ -84,7 +87,7 @@ describe("VMs that are gone", () => {
         expect(reasons).to.have.length(web + api);
         for (const reason of reasons) expect(reason).to.include(because);
       }, PATIENT);
-      // They come back one after the other, and the last ones are no crowd any more.
+      // Resurrection is off while the agents return one by one, because the guard would not protect the last few.
       await switchTo(false);
       for (const vm of gone) vms.set(vm.vmCid, vm);
       const backAtMs = Date.now();

@@ -96,7 +96,7 @@ describe("whose VMs are watched", () => {
   const at = (part: Partial<Instance>) => isWatched({ ...vm("a", 0).instance, ...part });
   for (const vmState of ["running", "lost"] as const)
     it(`${vmState}: yes`, () => expect(at({ vmState })).to.equal(true));
-  // Somebody has begun with it, or what came of the last call is not known.
+  // Excluded: a task has begun to create or delete the VM, or the outcome of the last call is unknown.
   for (const vmState of ["none", "creating", "created", "deleting"] as const)
     it(`${vmState}: no`, () => expect(at({ vmState })).to.equal(false));
   it("leaving: no", () => expect(at({ leaving: true })).to.equal(false));

@@ -33,8 +33,8 @@ export type ResurrectionVerdict =
   | { readonly instance: Instance; readonly do: "hold"; readonly because: string };
 
 /**
- * Minimum group size of the mass-outage guard. Smaller groups do not show whether VMs failed or a shared network, rack
- * or director.
+ * Minimum group size of the mass-outage guard. Silence in a smaller group does not show whether the VMs failed, or a
+ * network, rack or director that they share.
  */
 const CROWD = 5;
 
