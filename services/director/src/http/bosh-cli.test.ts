@@ -10,7 +10,7 @@ import { CLOUD_CONFIG } from "../testing/test-director.js";
 const YAML = { "content-type": "text/yaml" };
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** A manifest as the CLI writes it: keys in order, with the fields that a deploy of BOSH's own director needs. */
+/** A manifest as the CLI sends it: sorted keys, and the fields that a deploy of BOSH's own director needs. */
 const MANIFEST = `instance_groups:
 - azs:
   - z1
@@ -41,8 +41,8 @@ const MAX_UPLOAD_BYTES = 1_048_576;
 type ConfigObject = { readonly [name: string]: unknown; readonly id: string; readonly content: string };
 
 /**
- * The fields that the bosh CLI reads in answers. test/src/bosh-requests.test.ts walks its commands; each route's
- * statuses are in route-table.test.ts, and its scopes in route-scopes.test.ts.
+ * The fields of answers that the bosh CLI reads. test/src/bosh-requests.test.ts runs the CLI's commands,
+ * route-table.test.ts checks the statuses of each route, and route-scopes.test.ts checks its scopes.
  */
 describe("what the bosh CLI is answered", () => {
   let mesh: HttpDirector;
@@ -152,7 +152,7 @@ describe("what the bosh CLI is answered", () => {
   });
 
   it("upload-stemcell URL -> got from there, if it is what the digest says", async () => {
-    // So it asks when it was given an address alone.
+    // The CLI sends an empty name and version when it was given only a URL.
     expect(parsed(await posted("/stemcell_uploads", { stemcell: { name: "", version: "" } }))).to.deep.equal({
       needed: true,
     });
@@ -176,7 +176,7 @@ describe("what the bosh CLI is answered", () => {
     } finally {
       server.close();
     }
-    // Its own port may be another server's by now.
+    // Another free port, because another server may have taken the closed server's port.
     const nowhere = `http://127.0.0.1:${await freePort()}/far.tgz`;
     expect((await fetched({ location: nowhere })).task.result).to.match(/cannot be got from 127.0.0.1/);
     for (const odd of [{}, { location: "file:///x" }, { location, sha1: "x" }, "[", "x".repeat(70_000)]) {

@@ -1,6 +1,6 @@
 import type { Server, Socket } from "node:net";
 
-/** Operators, browsers and agents that upload logs need a few connections each. */
+/** Enough for operators, browsers and agents that upload logs: each needs a few connections. */
 const MAX_CONNECTIONS = 1_000;
 /** A quarter of all connections. */
 const MAX_CONNECTIONS_PER_ADDRESS = 250;

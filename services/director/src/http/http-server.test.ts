@@ -22,7 +22,7 @@ describe("the HTTPS face", () => {
   let mesh: HttpDirector;
   let http: HttpClient;
 
-  /** Its own, which may be replaced. */
+  /** TLS files of the HTTPS API; tests replace them. */
   let tls: { readonly certFile: string; readonly keyFile: string };
 
   before(async () => {
@@ -49,7 +49,7 @@ describe("the HTTPS face", () => {
 
   it("health and readiness -> without login", async () => {
     expect(await http.send("GET", "/healthz", { login: "" })).to.include({ status: 200, body: "ok\n" });
-    // Once the dispatcher obeys it.
+    // Ready once the dispatcher obeys the director.
     await eventually(async () =>
       expect(await http.send("GET", "/readyz", { login: "" })).to.include({ status: 200, body: "ok\n" }),
     );
@@ -135,7 +135,7 @@ describe("the HTTPS face", () => {
     const authorization = Buffer.from("admin:pw-admin").toString("base64");
     const told = () => mesh.director.process.logs.split("\n").filter((line) => line.includes('"route":"/stemcells"'));
     const head = `POST /stemcells HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\n`;
-    // Each the beginning of what may come: nothing but its end is wrong with it.
+    // Bodies that are valid up to the point where they break off.
     const begun: [type: string, bytes: string | Buffer][] = [
       ["application/json", '{"location":'],
       ["application/x-compressed", gzipSync("").subarray(0, 10)],
@@ -143,7 +143,7 @@ describe("the HTTPS face", () => {
     for (const [type, bytes] of begun) {
       const before = told().length;
       const socket = connect({ port: http.port, host: "127.0.0.1", rejectUnauthorized: false }, () => {
-        // The answer to "continue" says that the route reads.
+        // The response 100-continue shows that the route reads the body.
         socket.write(`${head}Content-Type: ${type}\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n`);
         socket.once("data", () => socket.write(bytes, () => socket.destroy()));
       });
@@ -153,7 +153,7 @@ describe("the HTTPS face", () => {
   });
 
   describe("whose times are short", () => {
-    // No other request is to be answered within them.
+    // Set for these tests only, because other requests may take longer on a busy machine.
     before(async () => {
       await mesh.director.restartTuned({ http: { headersTimeoutMs: 1_000, requestTimeoutMs: 2_000 } });
     });
@@ -217,7 +217,7 @@ describe("a client that leaves", () => {
       const tcp = connectTcp({ port, host: "127.0.0.1" });
       const socket = connect({ socket: tcp, rejectUnauthorized: false }, () =>
         socket.write(
-          // A request whose body was read does not count as broken off.
+          // The body is complete, so the later reset does not count as an interrupted upload.
           `GET /dynamic_disks HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`,
         ),
       );
@@ -237,7 +237,7 @@ describe("a client that leaves", () => {
     }
   }
 
-  /** One that lists its disks when whoever has asked for them has gone. */
+  /** Returns a context whose disk list is answered only after the client has disconnected. */
   function contextWith(leave: () => void): Context {
     const page = async (_request: unknown, { signal }: CallContext) => {
       leave();
@@ -255,7 +255,8 @@ describe("logins that fail", () => {
     const { director, http } = await startHttpDirector();
     try {
       expect((await http.send("GET", "/tasks")).status).to.equal(200);
-      // On a slow machine the first waits, which are short, may be over when it asks again.
+      // Repeated, because on a slow machine the first, short delays of the rate limiter may expire between two
+      // attempts.
       const answer = await eventually(async () => {
         const refused = await http.send("GET", "/tasks", { login: "admin:wrong" });
         expect(refused.status).to.equal(429);

@@ -296,8 +296,8 @@ function wasLeft(thrown: unknown, { raw, served }: FastifyRequest): boolean {
 }
 
 /**
- * Returns the reason why the request ended, the client's disconnect or a timeout, when that reason cancelled a call to
- * another service.
+ * Returns the reason of the request's end, a disconnect or a timeout, if that end cancelled a call to another service;
+ * otherwise returns the error.
  */
 function causeOfEnd(thrown: unknown, { served }: FastifyRequest): unknown {
   const isOfRequest =

@@ -79,7 +79,7 @@ describe("the bosh CLI itself", () => {
     return outcome;
   }
 
-  /** Fails unless the command fails, and says so. */
+  /** Fails unless the command fails with this message. */
   async function refused(line: string, said: RegExp): Promise<void> {
     const { code, text } = await bosh(...line.split(" "));
     expect(text).to.match(said);
@@ -179,8 +179,8 @@ describe("the bosh CLI itself", () => {
   it("disks and snapshots", async () => {
     const [first] = await instances();
     const disk = first?.disk_cids ?? "";
-    // It is refused, as directors of BOSH refuse it, and does not say so: what is not listed as left over is gone, to its
-    // mind.
+    // The director refuses, as BOSH's does, but the CLI reports success: it takes a disk that is not listed as orphaned
+    // for deleted.
     await run(`delete-disk ${disk}`);
     expect((await instances())[0]?.disk_cids).to.equal(disk);
     await run("take-snapshot");

@@ -14,7 +14,7 @@ const chunked = (...pieces: string[]): string =>
 const sized = (body: string): string => `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 const LONG = JSON.stringify({ text: "x".repeat(300_000) });
 
-/** The rest of a request behind its other header lines. */
+/** The end of a request's headers and its body. */
 const BODIES: Readonly<Record<string, string>> = {
   "no body": "\r\n",
   "an empty body": sized(""),
@@ -44,7 +44,7 @@ describe("bodies through a director that stands by", () => {
     await leader?.director.stop();
   });
 
-  /** Status and body, without what differs between any two requests. */
+  /** Returns status and body without the parts that differ between any two responses. */
   async function answerAt(host: string, head: string, body: string): Promise<string> {
     const lines = `${head} HTTP/1.1\r\nHost: x\r\nAuthorization: ${basic("admin:pw-admin")}\r\nContent-Type: application/json\r\n`;
     const close = body.startsWith("Connection:") ? "" : "Connection: close\r\n";

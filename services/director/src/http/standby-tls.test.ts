@@ -3,7 +3,9 @@ import { anotherCertificate, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { StandbyFace } from "../testing/standby-face.js";
 
-/** The certificate of a web server that an authority of the house has signed, which knows no roles of ours. */
+/**
+ * Returns a web server's certificate from another CA, such as an organization's, which assigns no roles of diskmesh.
+ */
 async function ofTheHouse(ipAddresses: readonly string[]) {
   const folder = temporaryFolder();
   await createDevelopmentCertificates(folder, { hostIds: [] });
@@ -31,7 +33,7 @@ describe("directors whose HTTPS faces have certificates of a private authority",
     expect(await asked(face.certs.files("director"), caFile)).to.equal("200");
     const stranger = await ofTheHouse(["127.0.0.2"]);
     expect(await asked(stranger, caFile)).to.match(/^503 (self.signed|unable to)/);
-    // A certificate of the right authority, for another host.
+    // A certificate of the trusted CA for another host.
     const mesh = face.certs.files("disk-agent-host-1");
     expect(await asked(mesh, caFile)).to.equal("503");
   });

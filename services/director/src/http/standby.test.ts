@@ -51,7 +51,7 @@ describe("the HTTPS face of a director that stands by", () => {
     expect(cures).to.deep.equal([
       { what: "wait for that, or start the one at 10.0.0.1:7010", command: "diskmesh status" },
     ]);
-    // Once: who guesses again and again is made to wait, and so would be the tests after this one.
+    // A single attempt, because repeated failures would trigger the rate limiter and delay the following tests.
     expect((await http.send("GET", "/page/self", { login: "admin:q" })).status).to.equal(401);
   });
 
@@ -121,7 +121,7 @@ describe("the HTTPS face of a director that stands by", () => {
     });
     upload.write(Buffer.alloc(2 ** 20));
     await begun;
-    // Only now the rest: the first half was not kept until all had come.
+    // The second half is sent only after the leader has received the first, so the standby must stream the body.
     upload.end(Buffer.alloc(2 ** 20));
     expect(await answered).to.equal(302);
     expect(sizeBytes).to.equal(2 ** 21);
@@ -135,7 +135,7 @@ describe("the HTTPS face of a director that stands by", () => {
       ["GET", ""],
       ["POST", "name: x"],
     ] as const) {
-      // The first is the question whether this one leads.
+      // Two misses: the check whether this director leads, and the first search for the leader.
       face.missed = 2;
       const answer = await http.send(method, "/deployments", { body });
       expect([answer.status, answer.body]).to.deep.equal([200, `${method} ${body}`]);
@@ -174,7 +174,7 @@ describe("the HTTPS face of a director that stands by", () => {
       response.end("{}");
     });
     const statuses: number[] = [];
-    // On a slow machine the first waits, which are short, may be over when it asks again.
+    // Repeated, because on a slow machine the first, short delays of the rate limiter may expire between two attempts.
     while (statuses.at(-1) !== 429 && statuses.length < 12)
       statuses.push((await http.send("GET", "/info", { login: "eve:wrong" })).status);
     const heard = Array.from({ length: Math.max(5, statuses.length - 1) });

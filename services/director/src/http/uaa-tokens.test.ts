@@ -27,7 +27,7 @@ describe("logins with tokens of a UAA", () => {
     uaa = createServer(tls, (_request, response) => response.end(JSON.stringify({ keys: [key] })));
     await new Promise<void>((resolve) => uaa.listen(0, "127.0.0.1", resolve));
     const jwksUrl = `https://127.0.0.1:${(uaa.address() as AddressInfo).port}/token_keys`;
-    // A UAA has a certificate of its own authority, which Node is told by this.
+    // The UAA's certificate is from a CA of its own, which this variable makes Node trust.
     process.env.NODE_EXTRA_CA_CERTS = caFile;
     mesh = await startHttpDirector({ users: [], tokens: { url: UAA, jwksUrl, issuer: `${UAA}/oauth/token` } });
     ({ http } = mesh);
@@ -38,7 +38,7 @@ describe("logins with tokens of a UAA", () => {
     await mesh?.director.stop();
   });
 
-  /** Returns a token as a UAA makes it for `grant_type=client_credentials`, and the CLI sends it. */
+  /** Returns an Authorization header with a token like the UAA's for `grant_type=client_credentials`. */
   async function authorization(change: object = {}, key: KeyObject = known.privateKey, ends = "10m"): Promise<string> {
     const claims = {
       jti: "5f2b",

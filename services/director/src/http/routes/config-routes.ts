@@ -52,7 +52,7 @@ export const configRoutes: readonly Route[] = [
     path: "/configs",
     operation: "listConfigs",
     teams: "own",
-    // Configs belong to no team.
+    // Configs belong to no team, so members of teams see none.
     serve: async (http) => (http.may("listConfigs", []) ? listed(http) : json([])),
   },
   {

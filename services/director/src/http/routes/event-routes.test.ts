@@ -7,7 +7,7 @@ import { eventRoutes } from "./event-routes.js";
 const READ_AT_ONCE = 500;
 const PAGE_SIZE = 200;
 
-/** Somebody of a team asks for the newest of so many events, some of which are of that team. */
+/** Requests the newest of `count` events as a team member. `isOwn` selects the events of the team. */
 function teamAsks(count: number, isOwn: (eventId: number) => boolean, signal = new AbortController().signal) {
   let reads = 0;
   const eventOf = (eventId: number): NumberedEvent => ({

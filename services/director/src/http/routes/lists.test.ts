@@ -9,7 +9,7 @@ import { upkeepRoutes } from "./upkeep-routes.js";
 
 const COUNT = 10_000;
 const PAGE_SIZE = 100;
-/** Far below what all of a list takes, and above what a page does. */
+/** In characters: more than a page, and far less than a whole list. */
 const MAX_PIECE_LENGTH = 100_000;
 
 const many = <Item>(make: (index: number) => Item): Item[] => Array.from({ length: COUNT }, (_, index) => make(index));
@@ -36,7 +36,7 @@ const locks = many((index) => ({
   waitingTaskIds: [],
 }));
 
-/** A director that has very many of everything, and counts the pages that it is asked for. */
+/** Returns a fake director with very long lists that counts the requested pages. */
 function crowded() {
   let pages = 0;
   const tables = {

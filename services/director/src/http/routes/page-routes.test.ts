@@ -34,7 +34,7 @@ describe("the page over HTTPS", () => {
     return watching;
   }
 
-  /** Once those that are gone have made room. */
+  /** Opens the feed once disconnected browsers have freed their places. */
   async function watchOnce(): Promise<PageFeed> {
     let watching: PageFeed | undefined;
     await eventually(async () => {
@@ -52,7 +52,7 @@ describe("the page over HTTPS", () => {
     expect(policy).not.to.match(/unsafe|https?:|\*/);
     expect(page.headers).to.include({ "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" });
     expect(page.body).not.to.match(/<script(?![^>]*\bsrc=)|\bon\w+=|style="/);
-    // All that any of the files asks for is there, and is asked of this director.
+    // The director itself serves every file that the page refers to.
     const wanted = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path = ""]) => path);
     for (const path of wanted) {
       const { status, headers, body } = await http.send("GET", path);
@@ -104,7 +104,7 @@ describe("the page over HTTPS", () => {
       /^the director that was asked lacks its nats: .*: start nats-server, or see to the network to it$/;
     try {
       await eventually(() => expect(rows.get("source director")?.trouble).to.match(lacksNats), { timeoutMs: 60_000 });
-      // The reason why nats cannot be reached may change between tries, which later events show.
+      // The reason why NATS is unreachable may change between attempts, which later events show.
       await eventually(async () => expect(await http.json("/page/self")).to.deep.equal(rows.get("source director")));
     } finally {
       await mesh.director.nats.start();

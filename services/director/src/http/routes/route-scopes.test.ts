@@ -10,10 +10,10 @@ import { type HttpDirector, startHttpDirector } from "../../testing/http-directo
 import type { Route } from "../route.js";
 import { allRoutes } from "./routes.js";
 
-/** In place of the id of the director that is asked. */
+/** Placeholder for the id of the tested director. */
 const OWN = "OWN";
 
-/** The scopes in each login's token: those of one director are good there alone. */
+/** The scopes in each login's token. Scopes that name a director are valid only at that director. */
 const LOGINS = {
   nobody: [],
   admin: ["bosh.admin"],
@@ -37,18 +37,18 @@ type Who = keyof typeof LOGINS;
 
 const ADMINS: readonly Who[] = ["admin", "admin here"];
 const READERS: readonly Who[] = [...ADMINS, "reader", "reader here"];
-/** Where it is about no deployment that is there: who is of any team may ask. */
+/** Allowed logins where no existing deployment is concerned: members of any team. */
 const TEAM_ADMINS: readonly Who[] = [...ADMINS, "team's admin"];
 const TEAM_READERS: readonly Who[] = [...READERS, "team's admin", "team's reader"];
 const VENDORS: readonly Who[] = [...READERS, "caller"];
-/** Logins whose every request runs in the usual test run. */
+/** Logins that the usual test run tests; the full run tests all logins. */
 const MOST_TOLD: readonly Who[] = ["nobody", "admin", "reader", "team's admin"];
 const and = (...more: Who[]): readonly Who[] => [...ADMINS, ...more];
 
 const D = "/deployments/:deployment";
 const I = `${D}/instance_groups/:group/:instance`;
 
-/** The allowed logins of each route, written down apart from the routes; the deployments do not exist. */
+/** The allowed logins of each route, written independently of the routes. The requested deployments do not exist. */
 const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   "GET /tasks": TEAM_READERS,
   "DELETE /task/:id": TEAM_ADMINS,
@@ -149,16 +149,16 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   [`POST ${D}/ssh`]: ADMINS,
 };
 
-/** Routes about one task: the scopes are those of seeing that task. */
+/** Routes about one task, with the permissions for seeing that task. */
 const OF_A_TASK = ["GET /tasks/:id", "GET /tasks/:id/output", "GET /resources/:id"];
-/** Before the login, and the login itself. */
+/** Routes without a login: the page, its files and its login. */
 const OPEN = ["GET /page", "GET /page/files/:name", "POST /page/login"];
-/** Any verb is for whoever may call methods at all: what the method is decides. */
+/** Vendor method routes. The login needs the same scopes for every verb; the called method decides further. */
 const OF_METHODS = /^[A-Z]+ \/v1\/(nodes|drivers)\/:ident\/vendor_passthru(\/:method)?$/;
 
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
 const allowedAt = (name: string): readonly Who[] | undefined => (OF_METHODS.test(name) ? VENDORS : ALLOWED[name]);
-/** Those that Ironic's clients know, with its answers. */
+/** Routes of the Ironic API, whose errors have Ironic's format. */
 const isVendors = ({ path }: Route): boolean => `${path}/`.startsWith("/v1/");
 /** Returns a path to an object that does not exist. */
 const pathOf = ({ path }: Route): string => path.replace(":instance", "0").replace(/:[a-z]+/g, "nothing-there");
@@ -167,7 +167,7 @@ describe("every route over HTTPS", () => {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   let mesh: HttpDirector;
   let directorId: string;
-  // About two thousand requests: a handshake for each would take longer than all the rest.
+  // Reuses a connection: handshakes for about two thousand requests would dominate the test's time.
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
   before(async () => {

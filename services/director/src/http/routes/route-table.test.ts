@@ -8,16 +8,16 @@ import { mayChange, type Route } from "../route.js";
 import { allRoutes } from "./routes.js";
 
 /**
- * ok: what a client asks for is done; again: so is the same request once more, or it is told that nothing is left to do;
- * wrong: what is wrong with it is told.
+ * ok: the request succeeds. again: the same request is repeated, and succeeds or reports that nothing is left to do.
+ * wrong: an invalid request is refused with its reason.
  */
 type Kind = "ok" | "again" | "wrong";
-/** A status, with BOSH's code where it has one; or how the task ends. */
+/** The HTTP status with BOSH's error code, if any, or the end state of the task. */
 type Outcome = readonly [status: number, code?: number] | "done" | "error";
 interface Row {
   readonly kind: Kind;
   readonly route: string;
-  /** With {names} of what is known once it is sent, as the body. */
+  /** {names} in the path and in the body are replaced by known values when the request is sent. */
   readonly path: string;
   readonly body: string;
   readonly outcome: Outcome;
@@ -25,7 +25,7 @@ interface Row {
 
 const rows: (Row | ((mesh: HttpDirector) => unknown))[] = [];
 const known = new Map<string, string>();
-/** Learns a field of the first thing in a list. */
+/** Stores a field of a list's first object, for use as {name}. */
 async function learn({ http }: HttpDirector, path: string, field: string): Promise<void> {
   const [found] = (await http.json(path)) as Readonly<Record<string, unknown>>[];
   known.set(field, String(found?.[field]));
@@ -37,7 +37,7 @@ function routeNamed(name: string): Route {
   return found;
 }
 
-/** One route: how it succeeds, what comes of the same request once more, and what it refuses. */
+/** Adds the rows of a route: success, repetition and refusals. */
 function route(
   name: string,
   {
@@ -70,7 +70,7 @@ const NEVER_WRONG = [
   ...["/deployments/:deployment/variables", "/deployments/:deployment/errands", "/cleanup/dryrun"],
   "/deployments/:deployment/certificate_expiry",
 ].map((path) => `GET ${path}`);
-/** Their verb is that of a change, which they do not make, or the table asks them for what is so already. */
+/** Routes with a mutating verb that change nothing: they only read, or the table requests the present state. */
 const CHANGE_NOTHING = [
   ...["/configs/diff", "/cloud_configs/diff", "/cpi_configs/diff", "/deployments/:deployment/diff"],
   ...["/stemcell_uploads", "/cloud_configs", "/tasks/cancel"],
@@ -269,7 +269,7 @@ route("DELETE /deployments/:deployment/snapshots", {
   wrong: [["/deployments/..%2Fx/snapshots", "", BAD_VALUE]],
 });
 
-// Objects that went astray.
+// Orphaned objects.
 act(async (mesh) => {
   await learn(mesh, "/deployments/web/vms", "cid");
   mesh.director.cpi.vms.delete(known.get("cid") ?? "");
@@ -375,7 +375,7 @@ for (const name of ["a", "b"])
     wrong: [["/dynamic_disks/..%2Fa", "", BAD_VALUE]],
   });
 
-// VMs, clean-up, and what is told.
+// VMs, clean-up, resurrection and events.
 act((mesh) => learn(mesh, "/deployments/web/vms", "cid"));
 route("DELETE /vms/:cid", { at: "/vms/{cid}", ok: "done", wrong: [["/vms/%2Fx", "", BAD_VALUE]] });
 route("POST /cleanup", {
@@ -454,7 +454,7 @@ route("POST /tasks/cancel", {
   ],
 });
 
-// The end.
+// Deletion of the deployment.
 act((mesh) => {
   release();
   return mesh.director.ended(Number(known.get("task")));
@@ -478,7 +478,7 @@ describe("the table of routes over HTTPS", () => {
   let mesh: HttpDirector;
   let http: HttpClient;
   const bytes = new Map<string, Buffer>([[NO_STEMCELL, Buffer.from("no tgz")]]);
-  // A handshake for each would take longer than all the rest.
+  // Reuses a connection, because a handshake per request would dominate the test's time.
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
   before(async () => {
@@ -497,11 +497,11 @@ describe("the table of routes over HTTPS", () => {
       rows.some((row) => "kind" in row && row.route === name && row.kind === kind);
     const without = (kind: Kind) => names.filter((name) => !has(name, kind));
     expect(rows.flatMap((row) => ("kind" in row && !names.includes(row.route) ? [row.route] : []))).to.deep.equal([]);
-    // Whatever these are asked for is an empty list or a list of everything.
+    // Routes in NEVER_WRONG return an empty or complete list for every request.
     expect(without("wrong").filter((name) => !NEVER_WRONG.includes(name) && name !== TELLS_ITS_ERROR)).to.deep.equal(
       [],
     );
-    // Routes that are never served here.
+    // Routes that this director always refuses.
     const refused = rows.filter((row): row is Row => "kind" in row && row.outcome === NOT_HERE).map((row) => row.route);
     expect(without("ok").filter((name) => !refused.includes(name))).to.deep.equal([]);
     expect(without("again").filter((name) => !refused.includes(name))).to.deep.equal([]);
@@ -530,7 +530,9 @@ describe("the table of routes over HTTPS", () => {
     });
   }
 
-  /** Whatever may change something is one line of the log; what is done or refused is an event, too. */
+  /**
+   * Expects one audit line for a request that may change something, and an event if the request was done or refused.
+   */
   async function expectTold(row: Row, requestId: string, status: number): Promise<void> {
     const lines = await eventually(() => {
       const found = mesh.director.process.logs
@@ -552,7 +554,7 @@ describe("the table of routes over HTTPS", () => {
     });
   }
 
-  /** Ironic's and those of the page, which their own tests go through. */
+  /** Routes of Ironic and of the page have tests of their own. */
   function hasOwnTests(name: string): boolean {
     return / \/($|(v1|page)\b)/.test(name);
   }

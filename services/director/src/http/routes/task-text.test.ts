@@ -2,7 +2,7 @@ import { Task, TaskState } from "@diskmesh/api/director";
 import { expect } from "chai";
 import { statesNamed, taskObject } from "./task-text.js";
 
-/** All that the bosh CLI knows. */
+/** The states that the bosh CLI knows. */
 const KNOWN = ["queued", "processing", "cancelling", "done", "error", "cancelled", "timeout"];
 
 describe("tasks as BOSH's clients read them", () => {

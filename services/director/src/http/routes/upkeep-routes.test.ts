@@ -49,7 +49,7 @@ describe("upkeep over HTTPS", () => {
     const first = await http.send("POST", path);
     await gate.reached;
     expect((await http.send("POST", path)).headers.location).to.equal(first.headers.location);
-    // Another one asks for something else.
+    // A request for another object starts another task.
     const ofInstance = await http.send("POST", "/deployments/web/jobs/db/0/snapshots");
     expect(ofInstance.headers.location).not.to.equal(first.headers.location);
     gate.release();
