@@ -22,7 +22,7 @@ describe("logs of instances", () => {
   let mesh: HttpDirector;
   let ca: Buffer;
   let instanceIds: string[];
-  /** Requests by agent id. */
+  /** The last log request to each agent, by agent id. */
   const asked = new Map<string, AskedLogs>();
 
   before(async () => {
@@ -45,7 +45,7 @@ describe("logs of instances", () => {
     return mesh.director.agent(agentId);
   };
 
-  /** Has an agent answer so from now on. */
+  /** Makes the agent answer log requests with `answer` from now on. */
   async function answers(agent: (typeof mesh.director.agents)[number], answer: (wanted: AskedLogs) => unknown) {
     await agent.stop();
     agent.logMethods = sendsLogs((wanted) => {
