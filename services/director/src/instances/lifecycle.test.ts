@@ -13,7 +13,7 @@ function made(vmState: VmState, jobs: JobsState, state: InstanceState = "started
 }
 
 describe("lifecycle decisions", () => {
-  /** Returns the next step of a task for this request, once it is recorded. */
+  /** Returns the next step of a task whose request is recorded. */
   const next = (wanted: WantedState, instance: Instance, fixesLost = false): string => {
     const needs: DeployNeeds = {
       changeOf: (each) => askedChange(each, wanted, TASK),
