@@ -23,7 +23,10 @@ interface LaneWait {
   readonly reject: (error: Error) => void;
 }
 
-/** The locks of a task's lane. A lane holds its locks within the task's locks and concurrently with other lanes. */
+/**
+ * The locks of a lane: a part of a task that runs concurrently with the task's other lanes and holds locks in addition
+ * to the task's locks.
+ */
 export interface LaneLocks {
   /**
    * Acquires exactly these locks. "acquired" means that the caller must re-read what it read before; "unchanged" means
@@ -173,7 +176,7 @@ export class LockKeeper {
     }
   }
 
-  /** Notifies the owners that were granted a lock. */
+  /** Wakes the lanes and tasks that were granted a lock. */
   #pass(granted: readonly number[]): void {
     for (const owner of granted) this.#laneWaits.get(owner)?.resolve();
     this.#options.onGranted(granted.filter((owner) => !this.#taskOfLane.has(owner)));

@@ -144,7 +144,7 @@ describe("locks", () => {
       else if (settled.outcome === "unchanged") {
         runnable.delete(taskId);
         if (random(3) === 0 && ended < 150) {
-          // Its next step wants others.
+          // The task's next step needs other locks.
           wanted.set(taskId, all.filter(() => random(2) === 0).sort(compareLocks));
           runnable.add(taskId);
         } else {
