@@ -20,7 +20,7 @@ const PATHS: Readonly<Record<string, string>> = {
 };
 const pathOf = ({ path }: Pick<Route, "path">): string => path.replace(/:[a-z]+/g, (name) => PATHS[name] ?? "x");
 
-/** Headers that browsers send for a page of another site. */
+/** Headers that browsers send on behalf of another site's page. */
 const ELSEWHERE: readonly Readonly<Record<string, string>>[] = [
   { "sec-fetch-site": "cross-site" },
   { "sec-fetch-site": "same-site" },
@@ -30,7 +30,7 @@ const ELSEWHERE: readonly Readonly<Record<string, string>>[] = [
   { origin: "https://127.0.0.1", "sec-fetch-site": "none" },
   { origin: "https://127.0.0.1.elsewhere.example", "sec-fetch-site": "same-origin" },
 ];
-/** Served beside the table of routes. */
+/** Paths that are served outside of the route table. */
 const MORE: readonly Pick<Route, "method" | "path" | "accepts">[] = [
   { method: "GET", path: "/info" },
   { method: "GET", path: "/healthz" },
@@ -53,7 +53,7 @@ describe("browsers at the HTTPS API", () => {
     await mesh?.director.stop();
   });
 
-  /** Everything that a request could have changed. */
+  /** Returns everything that a request could have changed. */
   const state = async (): Promise<unknown[]> => [
     await http.json("/configs"),
     await http.json("/tasks?limit=100"),

@@ -148,7 +148,7 @@ describe("keys of tokens by address", () => {
     shown = pairs;
     expect([await tried(tokens, old), await tried(tokens, fresh)]).to.deep.equal(["ann", "ann"]);
     shown = pairs.slice(1);
-    // They are older once the clock shows another millisecond.
+    // The cached key set exceeds its maximum age of 1 ms once the clock has advanced.
     await eventually(async () => expect(await tried(tokens, old)).to.equal("UNAUTHENTICATED"));
     expect(await tried(tokens, fresh)).to.equal("ann");
   });
@@ -185,7 +185,7 @@ describe("passwords", () => {
     const tried = (text: string, address = "10.0.0.1"): Promise<unknown> =>
       logins.of(basic(text), address, signal).catch((error) => error.reason);
     expect(await tried("ann:p:q")).to.include({ name: "ann" });
-    // Else whoever guesses elsewhere would be told at once, in spite of the wait.
+    // A cached login must not bypass the rate limiter at another address, where the password may be a guess.
     for (let times = 0; times < 5; times++) expect(await tried("ann:p", "10.0.0.2")).to.equal("UNAUTHENTICATED");
     expect(await tried("ann:p:q", "10.0.0.2")).to.equal("RESOURCE_EXHAUSTED");
     for (let times = 0; times < 5; times++) expect(await tried("ann:p")).to.equal("UNAUTHENTICATED");
@@ -225,7 +225,7 @@ describe("one that is right, and goes on asking", () => {
       clock,
     );
     const authorization = `Basic ${Buffer.from("ann:p").toString("base64")}`;
-    // A check waits for its turn, and heeds the signal there; what is remembered does not.
+    // A password check observes the signal while it waits in the queue. A cached login does not wait.
     const tried = (each: AbortSignal) => logins.of(authorization, "10.0.0.1", each).catch((error) => error.message);
     const gone = AbortSignal.abort(new Error("checked"));
     expect(await tried(signal)).to.include({ name: "ann" });
@@ -258,7 +258,7 @@ describe("turns of passwords", () => {
     }
     await Promise.all(all);
     expect(order).to.deep.equal(["a1", "b1", "c1", "a2", "b2", "a3"]);
-    // An address has half of the places: a4 is refused. All places are taken when c2 comes.
+    // One address may occupy half of the queue, so a4 is refused. The queue is full when c2 arrives.
     expect(refused.sort()).to.deep.equal(["a4", "c2"].map((name) => `${name} QUEUE_FULL`));
   });
 
@@ -284,7 +284,7 @@ describe("the brake on logins", () => {
     const clock = new ManualClock();
     const brake = new LoginBrake(clock);
     brake.succeeded("10.0.0.1", "ann");
-    // A script with an old password is one name, however often it fails.
+    // A script with an outdated password counts as one name, however often it fails.
     for (let tries = 0; tries < 30; tries++) brake.failed("10.0.0.1", "old");
     expect(brake.waitMs("10.0.0.1", "new")).to.equal(0);
     for (let names = 0; names < 19; names++) brake.failed("10.0.0.1", `random-${names}`);
