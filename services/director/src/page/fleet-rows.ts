@@ -63,7 +63,7 @@ export function diskRow(disk: Disk): DiskRow {
   };
 }
 
-/** Returns the trouble with its start, or without trouble `since` as the start of the present state. */
+/** Returns the trouble with its start. Without trouble, `since` is the start of the present state. */
 function shown(trouble: Trouble | undefined, since: Date | undefined): ReturnType<typeof about> {
   return trouble === undefined ? about("", since) : about(trouble.sentence, trouble.since);
 }

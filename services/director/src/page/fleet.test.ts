@@ -16,7 +16,7 @@ import { Fleet } from "./fleet.js";
 const DEVICES = 1_000;
 const HOUR_MS = 3_600_000;
 
-/** Counts how often a host's row was made, and keeps what was said of sources. */
+/** Counts the updates of host rows and records the source rows. */
 class NotingBoard extends Board {
   hostsSet = 0;
   readonly sources: Rows["source"][] = [];
@@ -234,7 +234,7 @@ describe("the fleet's rows", () => {
         const broken = new Promise<void>((resolve) => {
           breakIt = resolve;
         });
-        // A resumed watch of a registry sends nothing at first.
+        // A resumed watch sends nothing until a change.
         if (resumeToken === "") yield* [begin, hostMessage(board.last.has("host a") ? "b" : "a"), end("hosts.1")];
         await broken;
         throw new UnavailableError("the connection broke");

@@ -174,7 +174,7 @@ export class Fleet {
       const { causes } = await this.clients.admin.explain({ subject }, { signal, deadlineMs: ITSELF_DEADLINE_MS });
       this.#itself = causes[0] && causeOf(causes[0]);
     } catch {
-      // A failed request adds nothing to the shown silence.
+      // Without an explanation, only the errors of the lists are shown.
       this.#itself = undefined;
     }
     if (!signal.aborted) this.#showItself();
