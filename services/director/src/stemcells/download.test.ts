@@ -143,7 +143,7 @@ describe("a download", () => {
       await failure(from("127.0.0.1", `/to/${host}`), PermissionDeniedError, /private address/);
       await failure(from("public.test", `/to/${host}`), PermissionDeniedError, /private address/);
     }
-    // Those that redirect were asked, and nobody else.
+    // Only the redirecting hosts received requests.
     expect(seen.filter((each) => !each.includes("/to/"))).to.deep.equal([]);
     expect(seen).to.have.length(6);
   });

@@ -16,7 +16,7 @@ stemcells: [{alias: default, os: ubuntu-noble, version: "${version}"}]
 instance_groups: [{name: db, instances: 1, azs: [${az}], stemcell: default}]
 `;
 
-/** Long beside what a busy machine needs for a piece. */
+/** Longer than a busy machine needs for a part of an upload. */
 const IDLE_TIMEOUT_MS = 4_000;
 
 describe("stemcells", () => {
@@ -232,7 +232,8 @@ describe("stemcells", () => {
     ]);
     const deploy = async () => (await director.deployments.deploy({ manifest: MANIFEST("z2"), wait: true })).task;
     const instances = async () => (await director.deployments.listInstances({ deployment: "web" })).instances;
-    // A stemcell of version 1 would need the bosh-registry, which this director does not have.
+    // The VM has no stemcell here: a stemcell of API version 1 would need the bosh-registry, which this director does
+    // not have.
     expect((await deploy())?.result).to.equal("/deployments/web");
     const before = await instances();
     expect(before[0]).to.include({ stemcell: "", stemcellApiVersion: 0, usesRegistry: false, cpi: "west" });

@@ -13,14 +13,14 @@ const HUGE_BYTES = 9 * GIB_BYTES;
 interface Header {
   readonly name: string;
   readonly sizeBytes?: number;
-  /** The size field, when it is not the size in octal digits. */
+  /** Raw bytes of the size field, for a size that is not written in octal digits. */
   readonly size?: Buffer;
   readonly type?: string;
   readonly prefix?: string;
   readonly magic?: string;
 }
 
-/** One header as POSIX has it. */
+/** Returns a header in POSIX format. */
 function header({ name, sizeBytes = 0, size, type = "0", prefix = "", magic = "ustar\x0000" }: Header): Buffer {
   const block = Buffer.alloc(512);
   block.write(name, 0, "latin1");
@@ -40,7 +40,7 @@ const padded = (content: Buffer): Buffer => Buffer.concat([content, Buffer.alloc
 const file = (name: string, text: string): Buffer =>
   Buffer.concat([header({ name, sizeBytes: text.length }), padded(Buffer.from(text))]);
 
-/** A pax header with these records, for the entry behind it. */
+/** Returns a pax header with these records, which applies to the next entry. */
 function pax(...records: [string, string][]): Buffer {
   const lines = records.map(([key, value]) => {
     const rest = ` ${key}=${value}\n`;
@@ -52,7 +52,7 @@ function pax(...records: [string, string][]): Buffer {
   return Buffer.concat([header({ name: "PaxHeaders/x", sizeBytes: text.length, type: "x" }), padded(text)]);
 }
 
-/** A number as in headers of GNU tar for what octal digits do not hold. */
+/** Returns a number in GNU tar's base-256 format, for numbers beyond the range of octal digits. */
 function base256(value: bigint, first = 0x80): Buffer {
   const bytes = Buffer.alloc(12);
   bytes.writeBigUInt64BE(value, 4);
@@ -147,7 +147,7 @@ describe("the tar reader", () => {
   ];
   for (const [how, parts, sizeBytes] of sizes)
     it(`a size by ${how} -> ${sizeBytes} bytes, read as they come`, async () => {
-      // A sparse image begins with zeros, which an archive may end with as well.
+      // A sparse image begins with zeros, which must not be taken for the zero blocks at the end of an archive.
       const zeros = Buffer.alloc(65_536);
       let sentBytes = 0;
       async function* endless() {
