@@ -85,7 +85,7 @@ export class EndedTasks {
   }
 }
 
-/** The length separates deployment names of which the one is a prefix of the other. */
+/** The length keeps deployment names apart that begin with another deployment's name. */
 function prefixOf(state: TaskState, deployment: string | undefined): string {
   return deployment === undefined ? `state/${state}/` : `deployment/${state}/${deployment.length}/${deployment}/`;
 }

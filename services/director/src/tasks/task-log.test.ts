@@ -72,7 +72,7 @@ describe("the logs of tasks", () => {
       }
     };
     let taskId = 0;
-    // Lines need not be together when writing them takes as long as lines may wait, as on a busy machine.
+    // Repeated until the appends were faster than the gathering time, because slower lines need not share a batch.
     for (let tookMs = Number.POSITIVE_INFINITY; tookMs > 50; ) {
       appends.length = 0;
       taskId += 1;

@@ -21,7 +21,7 @@ import { TaskTimes } from "./task-times.js";
 const LONG = { deadlineMs: 60_000, acquireTimeoutMs: 60_000 };
 const DISK: LockName = { type: "disk", resource: "d" };
 
-/** The runner on a real tablet and event log, with planners of the test's own. */
+/** The runner with a real tablet and event log, and with planners of this test. */
 describe("task runner", () => {
   let tablet: DirectorTablet;
   let eventLog: EventLog;
@@ -179,7 +179,7 @@ describe("task runner", () => {
     expect(heldBeforeActing, "durable by then").to.equal("processing, intended");
     commits.splice(0);
     const taskId = add();
-    // The part that records a task announces it at once.
+    // The code that records a task enqueues the task in the same turn.
     runner.enqueue({ taskId: 2, queue: "dynamic_disks" });
     await ended(await taskId);
     unwatch();
@@ -283,7 +283,7 @@ describe("task runner", () => {
         locks: [DISK],
         cpis: [],
         run: async (run) => {
-          // Blocks until long after the deadline that it was granted.
+          // Runs far beyond the deadline of its lock.
           for (const startedAtMs = performance.now(); performance.now() < startedAtMs + 6_000; ) {
             await sleep(20);
             run.checkpoint();
@@ -356,7 +356,7 @@ describe("task runner", () => {
       for (const taskId of await addAll("well-1", "well-2", "well-3")) await ended(taskId);
       expect(ran).to.deep.equal(["stuck-1", "stuck-2", "well-1", "well-2", "well-3"]);
       expect((await taskOf(stuck[2]))?.state).to.equal("queued");
-      // That the last one has ended may be seen a moment before its lock is free.
+      // The end of the last task may be visible a moment before its lock is released.
       await eventually(() =>
         expect(locks.list().map(({ resource }) => resource)).to.deep.equal(["stuck-1", "stuck-2"]),
       );

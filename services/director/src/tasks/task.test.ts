@@ -49,7 +49,7 @@ const EVENTS = {
 };
 type EventName = keyof typeof EVENTS;
 
-// Transitions that are missing here must throw.
+// The allowed transitions. All others must throw.
 const EXPECTED: Record<TaskState, Partial<Record<EventName, TaskState>>> = {
   queued: {
     take: "processing",
