@@ -4,10 +4,10 @@ import { authCalloutConfig, openCalloutIssuer } from "@diskmesh/mbus";
 import { openAgentAuthority } from "@diskmesh/pki";
 import type { TestCertificates } from "@diskmesh/testkit";
 
-/** The parts of NATS's and the director's config about agents. */
+/** The parts of the NATS and director configs that control agent access. */
 export type AgentAccess = Awaited<ReturnType<typeof agentAccess>>;
 
-/** Returns the config by which each agent has a certificate of its own, as `diskmesh nats-config` makes it. */
+/** Returns the config with which each agent has its own certificate, as `diskmesh nats-config` creates it. */
 export async function agentAccess(folder: string, certs: TestCertificates) {
   const authority = { certFile: join(folder, "agents-ca.pem"), keyFile: join(folder, "agents-ca-key.pem") };
   const natsIssuerSeedFile = join(folder, "nats-issuer.seed");
@@ -16,7 +16,7 @@ export async function agentAccess(folder: string, certs: TestCertificates) {
   const [caFile, authFile] = [join(folder, "nats-ca.pem"), join(folder, "auth-callout.conf")];
   writeFileSync(caFile, readFileSync(certs.files("nats").caFile, "utf8") + certPem);
   writeFileSync(authFile, authCalloutConfig(issuer.getPublicKey()));
-  // An agent starts once a test sees its VM.
+  // Generous, because an agent starts only after the test has seen its VM.
   const agents = { readyTimeoutMs: 60_000, natsIssuerSeedFile, certificates: { authority } };
   const waits = { requestTimeoutMs: 2_000, detachTimeoutMs: 500, lostAfterMs: 3_000, certificateCheckIntervalMs: 200 };
   return { nats: { caFile, authFile }, config: { agents }, tuning: { agents: waits } };

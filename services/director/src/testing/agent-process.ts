@@ -11,13 +11,13 @@ interface Started {
   readonly addDelayMs: number;
 }
 
-/** The process's report on its agent. */
+/** The agent's state, as reported by its process. */
 interface AgentReport {
   readonly links: readonly string[];
   readonly calls: readonly string[];
 }
 
-/** A test agent in a process of its own, which can be stopped by a signal and go on where it was. */
+/** A test agent in its own process, which signals can pause and resume. */
 export class AgentProcess {
   private constructor(private readonly child: ChildProcess) {}
 

@@ -4,8 +4,9 @@ import { join } from "node:path";
 const PING = "agent ping";
 
 /**
- * The places at which a director can be killed: before each durable write and each outside call, in the order in which it
- * comes to them. A test arms one of them by its number; the director under test, `crashing-main.ts`, counts.
+ * The crash points of a director: before each durable write and each outgoing call, numbered in the order in which the
+ * director reaches them. A test arms a number. The director under test, `crashing-main.ts`, counts and kills itself at
+ * the armed number.
  */
 export class CrashPlaces {
   readonly #orderFile: string;
@@ -16,24 +17,24 @@ export class CrashPlaces {
     this.#passedFile = join(folder, "crash-places-passed");
   }
 
-  /** The director is killed at the so-manieth place that it comes to from now on. */
+  /** Makes the director kill itself at the crash point with this number, counted from now on. */
   arm(number: number): void {
     rmSync(this.#passedFile, { force: true });
     writeFileSync(this.#orderFile, String(number));
   }
 
-  /** Returns the places that it came to, the one where it was killed included. */
+  /** Returns the crash points that the director has reached, including the point of its kill. */
   disarm(): string[] {
     rmSync(this.#orderFile, { force: true });
     return this.#passed();
   }
 
-  /** In the director: it has come to a place, and goes on unless it is the one. */
+  /** Called by the director at each crash point. Kills the process at the armed number. */
   pass(name: string): void {
     const number = Number(read(this.#orderFile));
     if (number === 0) return;
     const passed = this.#passed();
-    // An agent is asked until it answers, as often as it takes: that is one place.
+    // Repeated pings of an agent count as one crash point, because their number varies.
     if (name === PING && passed.at(-1) === name) return;
     appendFileSync(this.#passedFile, `${name}\n`);
     if (passed.length + 1 >= number) process.kill(process.pid, "SIGKILL");

@@ -3,27 +3,30 @@ import { expect } from "chai";
 import type { CrashPlaces } from "./crash-places.js";
 import type { TestDirector } from "./test-director.js";
 
-/** A job that is begun anew for each place at which the director is killed. */
+/** A job that runs once for each crash point of the director. */
 export interface CrashedJob<World> {
   readonly name: string;
-  /** Makes the state that the job begins from. */
+  /** Creates the state in which the job starts. */
   begin(): Promise<World>;
-  /** Asked for again after the director was killed. */
+  /** Requests the job. Called again after the director was killed. */
   ask(world: World): Promise<Task | undefined>;
-  /** Throws when something is lost, doubled or left behind. */
+  /** Throws when an object is lost, duplicated or left behind. */
   check(at: string): Promise<void>;
   clear(world: World): Promise<void>;
 }
 
-/** A director that is started from `crashing-main.ts`, and where it is killed. */
+/** A director that runs `crashing-main.ts`, and its crash points. */
 export interface CrashedDirector {
   readonly director: TestDirector;
   readonly places: CrashPlaces;
-  /** Returns true when the process is to be killed at that place: visit `number` of `count`. */
+  /** Returns true when the director must be killed at this crash point, which is `number` of `count`. */
   readonly visits: (place: string, number: number, count: number) => boolean;
 }
 
-/** Has the job done without a kill, and then once for each place that was passed, killed there and asked for again. */
+/**
+ * Runs the job once without a kill, and then once for each crash point: kills the director there and requests the job
+ * again.
+ */
 export async function crashAtEachPlace<World>(crashed: CrashedDirector, job: CrashedJob<World>): Promise<void> {
   const passed = await placesOf(crashed, job);
   expect(passed.length).to.be.above(2);
@@ -31,7 +34,7 @@ export async function crashAtEachPlace<World>(crashed: CrashedDirector, job: Cra
     if (crashed.visits(place, index + 1, passed.length)) await killAt(crashed, job, index + 1, place);
 }
 
-/** In a run that is not killed. */
+/** Returns the crash points of a run without a kill. */
 async function placesOf<World>({ places }: CrashedDirector, job: CrashedJob<World>): Promise<string[]> {
   const world = await job.begin();
   places.arm(Number.MAX_SAFE_INTEGER);

@@ -8,12 +8,12 @@ import { CpiCalls } from "../cpi/cpi-calls.js";
 import { type Node, Nodes } from "../vendor-methods/nodes.js";
 import { CrashPlaces } from "./crash-places.js";
 
-/** The director, which is killed where a test says: see CrashPlaces. */
+/** The director program with crash points, see CrashPlaces. */
 const places = new CrashPlaces(dirname(process.argv[process.argv.indexOf("--config") + 1] ?? ""));
 
 type Method = (this: unknown, ...args: never[]) => unknown;
 
-/** `nameOf` returns undefined where a task has nothing to do with the call. */
+/** Makes each call of the method a crash point. `nameOf` returns undefined for calls that belong to no task. */
 function countCallsOf(
   prototype: object,
   method: string,
@@ -54,11 +54,14 @@ function countedClient(client: Node["client"]): Node["client"] {
   });
 }
 
-/** Files that write by themselves, for no task. */
+/** Files whose writes belong to no task. */
 const OWN_WRITES =
   /^(agents|audit|bosh-registry)\/|^cpi\/call-records\.js$|^tasks\/task-(archive|times)\.js$|^vms\/agent-renewals\.js$/;
 
-/** Returns the closest functions, as "write in DiskSteps.change < DiskSteps.attach". */
+/**
+ * Returns the innermost functions of the director, e.g. "write in DiskSteps.change < DiskSteps.attach"; undefined for
+ * writes that belong to no task.
+ */
 function writeIn(stack: string): string | undefined {
   const calls = stack.matchAll(/at (?:async )?(\S*?) ?\(?(file:\S*?):(\d+):\d+/g);
   const [first, second] = [...calls]
@@ -70,7 +73,10 @@ function writeIn(stack: string): string | undefined {
 
 const linesOf = new Map<string, readonly string[]>();
 
-/** The director's file that holds this line, which in a bundle is named above what became of it; undefined: none does. */
+/**
+ * Returns the director's file that contains the line; undefined for other code. In a bundle, a comment above the code
+ * names the file.
+ */
 function sourceAt(url: string, line: number): string | undefined {
   const lines = linesOf.get(url) ?? readFileSync(fileURLToPath(url), "utf8").split("\n");
   linesOf.set(url, lines);

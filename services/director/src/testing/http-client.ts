@@ -15,11 +15,11 @@ export interface HttpAnswer {
 export interface HttpRequest {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
-  /** "name:password"; none for the empty text. */
+  /** "name:password"; empty for no login. */
   readonly login?: string;
 }
 
-/** Sends requests as the bosh CLI does: each over a TLS connection of its own, redirects followed as GET. */
+/** Sends requests as the bosh CLI does: each over its own TLS connection, with redirects followed as GET. */
 export class HttpClient {
   readonly #ca: Buffer;
 
@@ -29,7 +29,7 @@ export class HttpClient {
     readonly login: string,
     /** Another address of this machine, which no certificate names. */
     private readonly host = "127.0.0.1",
-    /** Keeps connections for more than one request, which the CLI does not. */
+    /** Reuses connections, which the CLI does not. */
     private readonly agent: Agent | false = false,
   ) {
     this.#ca = readFileSync(certs.files("operator").caFile);
@@ -72,7 +72,7 @@ export class HttpClient {
     return JSON.parse(body);
   }
 
-  /** Starts a task, and follows it as the CLI does until it has ended. */
+  /** Starts a task and follows it to its end, as the CLI does. */
   async task(method: string, path: string, request: HttpRequest = {}): Promise<FollowedTask> {
     const started = await this.send(method, path, request);
     const { location } = started.headers;
@@ -102,7 +102,7 @@ export class HttpClient {
   }
 }
 
-/** The type that the CLI gives what it sends: stemcells, JSON, manifests and configs. */
+/** Returns the content type that the CLI sends for a stemcell, JSON, a manifest or a config. */
 function typeOf(body: string | Buffer): string {
   if (typeof body !== "string") return "application/x-compressed";
   return /^\s*(?:[[{"]|null$|\d+$)/.test(body) ? "application/json" : "text/yaml";

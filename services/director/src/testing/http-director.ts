@@ -14,12 +14,12 @@ const USERS: Readonly<Record<string, readonly string[]>> = {
 
 export interface HttpDirector {
   readonly director: TestDirector;
-  /** Requests as admin. */
+  /** Sends requests as admin. */
   readonly http: HttpClient;
   as(user: string): HttpClient;
 }
 
-/** Returns users as a config has them; the password of each is "pw-" and the name. */
+/** Returns users in the config's format. The password of a user is "pw-" and the name. */
 export function httpUsers(scopesOf: Readonly<Record<string, readonly string[]>>): Promise<object[]> {
   const entries = Object.entries(scopesOf);
   return Promise.all(
@@ -27,7 +27,7 @@ export function httpUsers(scopesOf: Readonly<Record<string, readonly string[]>>)
   );
 }
 
-/** A director process with its HTTPS face. */
+/** Starts a director process with an HTTPS API. */
 export async function startHttpDirector(http: object = {}, overrides: DirectorChange = {}): Promise<HttpDirector> {
   const port = await freePort();
   const users = await httpUsers(USERS);

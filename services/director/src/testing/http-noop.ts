@@ -6,7 +6,10 @@ import { fileURLToPath } from "node:url";
 import type { TlsFiles } from "@diskmesh/rpc";
 import { fastify } from "fastify";
 
-/** Starts a fastify that answers everything with a few bytes, over TLS, as a process of its own: the floor of every route. */
+/**
+ * Starts a process whose fastify server answers every request with a few bytes over TLS: the baseline for the speed of
+ * routes.
+ */
 export async function startHttpNoop(tls: TlsFiles): Promise<AsyncDisposable & { readonly port: number }> {
   const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(tls)], {
     stdio: ["ignore", "ignore", "inherit", "ipc"],

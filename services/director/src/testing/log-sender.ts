@@ -10,7 +10,7 @@ export interface AskedLogs {
   readonly blobstore_headers: Readonly<Record<string, string>>;
 }
 
-/** The method of an agent that sends such logs, or answers as it is told to. */
+/** Returns the agent method for log requests, which answers with the result of `answer`. */
 export function sendsLogs(answer: (asked: AskedLogs) => unknown): Record<string, AgentMethod> {
   return {
     fetch_logs_with_signed_url: { mode: "async", minArguments: 1, run: async ([asked]) => answer(asked as AskedLogs) },
@@ -22,7 +22,10 @@ export const digestsOf = (text: string): string => {
   return `${sha1};sha512:${sha512}`;
 };
 
-/** Puts a text where an agent was told to, as stock agents do; returns the status. `sizeBytes` is what it says to send. */
+/**
+ * Uploads a text to the URL of a log request, as stock agents do, and returns the status. `sizeBytes` is the announced
+ * size.
+ */
 export function put(
   { signed_url, blobstore_headers }: Pick<AskedLogs, "signed_url" | "blobstore_headers">,
   text: string,

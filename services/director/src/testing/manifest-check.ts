@@ -26,11 +26,11 @@ networks:
 - {name: vip, type: vip}
 `;
 
-/** A manifest of one group, and more. */
+/** Returns a manifest with one instance group. `more` is added at the top level. */
 export const web = (group: string, more = "", azs = "azs: [z1, z2]"): string =>
   `name: web\n${more}\ninstance_groups:\n- name: db\n  ${[azs, ...group.split("\n")].filter(Boolean).join("\n  ")}\n`;
 
-/** A store with instances of three deployments, and what a manifest meets there before it is deployed. */
+/** Checks manifests as a deploy does first, against a store with instances of three deployments. */
 export class ManifestCheck {
   readonly #tablet: DirectorTablet;
 
@@ -56,7 +56,7 @@ export class ManifestCheck {
     return this.#tablet.close();
   }
 
-  /** Checks a manifest as a deploy does at its beginning. */
+  /** Returns the parsed manifest and the placement of its instances. Throws when a deploy would refuse the manifest. */
   async accept(
     text: string,
     { cloud = CLOUD, ignoreJobs = false } = {},
@@ -74,7 +74,7 @@ export class ManifestCheck {
     });
   }
 
-  /** Why it is refused. */
+  /** Returns the message with which the manifest is refused. */
   async refusal(text: string): Promise<string> {
     try {
       await this.accept(text);

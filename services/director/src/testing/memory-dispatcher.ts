@@ -3,12 +3,12 @@ import { type MemoryCloud, MemoryCpi } from "@diskmesh/cpi/testing";
 import { OfferedCpi, TestDispatcher } from "@diskmesh/cpi-dispatcher/testing";
 import type { TestCertificates } from "@diskmesh/testkit";
 
-/** The dispatcher itself, all of whose CPIs are in memory. Remembers what directors asked it, whatever came of it. */
+/** A real dispatcher whose CPIs are in memory. Records the requests of directors, whatever their outcome. */
 export class MemoryDispatcher {
   readonly contexts: { readonly method: string; readonly context: CallContext }[] = [];
-  /** The generations that were fenced. */
+  /** The generations of received fence requests. */
   readonly fences: number[] = [];
-  /** The cpi-configs that were told. */
+  /** The received cpi-configs. */
   readonly told: SetCpiConfigRequest[] = [];
   #dispatcher: TestDispatcher | undefined;
 
@@ -21,7 +21,7 @@ export class MemoryDispatcher {
     return this.#dispatcher?.port ?? 0;
   }
 
-  /** Again at the same port after `stop`, as a process that was restarted. */
+  /** Starts the dispatcher. After `stop` it starts at the same port, like a restarted process. */
   async start(): Promise<void> {
     const own = new OfferedCpi("memory", "memory", new MemoryCpi(this.cloud));
     this.#dispatcher = await new TestDispatcher(this.certificates, [own], {

@@ -2,7 +2,7 @@ import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tabl
 import { temporaryFolder } from "@diskmesh/testkit";
 import { type DirectorTablet, storedSchema } from "../store/stored-schema.js";
 
-/** An empty tablet and event log, in a folder that ends with the test. */
+/** Opens an empty tablet and event log in a folder that is removed after the test. */
 export async function openState(): Promise<{ readonly tablet: DirectorTablet; readonly eventLog: EventLog }> {
   const folder = temporaryFolder();
   const storage = openStorage(folder, "director");

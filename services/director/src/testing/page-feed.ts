@@ -1,9 +1,9 @@
 import { request } from "node:https";
 import type { RowChange } from "@diskmesh/page/rows";
 
-/** The page's rows in the form that browsers get. */
+/** The page's rows as browsers receive them. */
 export interface PageFeed {
-  /** Rows as they were told last, by "KIND NAME". */
+  /** The latest content of each row, by "KIND NAME". */
   readonly rows: ReadonlyMap<string, Record<string, unknown> | null>;
   readonly status: number;
   readonly isEnded: () => boolean;
@@ -17,7 +17,7 @@ export interface PageFeedOptions {
   readonly login: string;
 }
 
-/** Asks for the page's events as a browser does. */
+/** Opens the page's event stream as a browser does. */
 export function openPageFeed({ port, ca, login }: PageFeedOptions): Promise<PageFeed> {
   const authorization = `Basic ${Buffer.from(login).toString("base64")}`;
   const headers = { authorization, accept: "text/event-stream" };

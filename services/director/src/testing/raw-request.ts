@@ -17,7 +17,7 @@ export function rawConnection({ certs, host, port }: RawPlace): Promise<TLSSocke
   });
 }
 
-/** Sends bytes, and returns all that comes until the server ends the connection. */
+/** Sends bytes, and returns all text received until the server closes the connection. */
 export async function rawAnswer(place: RawPlace, bytes: string | Buffer): Promise<string> {
   const socket = await rawConnection(place);
   return new Promise((resolve) => {
@@ -25,12 +25,12 @@ export async function rawAnswer(place: RawPlace, bytes: string | Buffer): Promis
     socket.setEncoding("utf8").on("data", (piece: string) => {
       answer += piece;
     });
-    // A server that refuses a body may reset the connection behind its answer.
+    // A server that refuses a body may reset the connection after its response.
     socket.on("error", () => {});
     socket.once("close", () => resolve(answer));
     socket.write(bytes);
   });
 }
 
-/** The Authorization header of a login "name:password". */
+/** Returns the Authorization header of a login "name:password". */
 export const basic = (login: string): string => `Basic ${Buffer.from(login).toString("base64")}`;

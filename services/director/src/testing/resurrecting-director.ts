@@ -8,7 +8,7 @@ export interface ResurrectingDirector {
   readonly resurrection: Client<typeof ResurrectionServiceDefinition>;
 }
 
-/** A director that looks after silent VMs all the time, with agents that beat often. */
+/** Starts a director that checks silent VMs every 100 ms, with agents that send a heartbeat every 200 ms. */
 export async function startResurrecting(
   resurrection: Partial<DirectorLimits["resurrection"]> & { readonly enabled?: boolean },
   hostIds: readonly string[],

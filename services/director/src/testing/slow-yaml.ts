@@ -1,6 +1,6 @@
 /**
- * Texts that are known to cost a YAML library time, memory or stack out of proportion, each for a size in bytes. Not all
- * are wrong: some are ordinary text, too much of it.
+ * Texts that cost a YAML library disproportionate time, memory or stack, each generated for a size in bytes. Some are
+ * valid YAML of excessive length.
  */
 const rep = (piece: string, size: number): string => piece.repeat(Math.max(1, Math.floor(size / piece.length)));
 
@@ -162,7 +162,7 @@ export const SLOW_YAML: Readonly<Record<string, (size: number) => string>> = {
   "half surrogates escaped": (s) => `"${rep("\\ud800", s - 2)}"`,
 };
 
-/** A manifest of many groups with jobs, as operators have them, of about that size. Its groups have no instances. */
+/** Returns a typical manifest of about this size: many groups with jobs, and without instances. */
 export function ordinaryManifest(size: number): string {
   const group = (index: number): string => {
     const jobs = [1, 2, 3, 4].map(

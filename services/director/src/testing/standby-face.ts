@@ -13,7 +13,7 @@ import { allRoutes } from "../http/routes/routes.js";
 import { HttpClient } from "./http-client.js";
 import { changed, type Tuning } from "./tuning.js";
 
-/** Another address of this machine: both listen at one port, as directors on two machines do. */
+/** Another loopback address, so that both directors listen at the same port, as on two machines. */
 const LEADER_HOST = "127.0.0.2";
 
 interface KeyPair {
@@ -21,11 +21,11 @@ interface KeyPair {
   readonly keyFile: string;
 }
 
-/** The HTTPS face of a director that stands by, and whoever a test has answer where the leader's should be. */
+/** The HTTPS API of a standby director, and a fake leader whose responses the test defines. */
 export class StandbyFace {
-  /** The leader's address that this director believes. */
+  /** The address that the standby takes for the leader's. */
   leaderAddress = `${LEADER_HOST}:7010`;
-  /** So often nobody is known to lead. */
+  /** The number of next lookups that find no leader. */
   missed = 0;
   #leader: Server | undefined;
 
@@ -35,7 +35,7 @@ export class StandbyFace {
     private server: HttpServer | undefined = undefined,
   ) {}
 
-  /** With one login, "admin:p", unless `http` has others. */
+  /** Starts the standby with the login "admin:p", unless `http` defines others. */
   static async start(
     http: object = {},
     place: { readonly port?: number; readonly certs?: TestCertificates; readonly tuning?: Tuning } = {},
@@ -77,7 +77,7 @@ export class StandbyFace {
     return new HttpClient(certs, this.port, login);
   }
 
-  /** Somebody who answers where the leader's HTTPS face should be. */
+  /** Starts a fake leader at the address and port of the leader's HTTPS API. */
   async lead(listener: RequestListener, { certFile, keyFile }: KeyPair = this.certs.files("director")): Promise<void> {
     const leader = createServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }, listener);
     this.#leader = leader;
@@ -86,7 +86,7 @@ export class StandbyFace {
     });
   }
 
-  /** Restores the state after a start: nobody answers. */
+  /** Restores the initial state, without a leader. */
   async reset(): Promise<void> {
     const leader = this.#leader;
     this.#leader = undefined;

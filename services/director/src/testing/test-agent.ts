@@ -5,45 +5,45 @@ import { type AgentMethod, AgentServer, connectNats, type NatsConnection } from 
 import { Gate, type TestCertificates } from "@diskmesh/testkit";
 import { type AskedLogs, digestsOf, put, sendsLogs } from "./log-sender.js";
 
-/** A VM's agent that remembers which disks it was told of. */
+/** A VM's agent that records the disks of which it was notified. */
 export class TestAgent {
-  /** Disk cid -> hint. */
+  /** Hints by disk cid. */
   readonly links = new Map<string, unknown>();
-  /** Persistent disks: cid -> hint. */
+  /** Hints of persistent disks by disk cid. */
   readonly persistentDisks = new Map<string, unknown>();
   mountedCid: string | undefined;
-  /** Where a disk is mounted beside the other one, to be copied to. */
+  /** The disk that is mounted as the target of a copy. */
   migrationTargetCid: string | undefined;
-  /** True when it can copy a disk to another. Takes effect with the next start. */
+  /** Makes the agent support migrate_disk. Takes effect with the next start. */
   canMigrate = false;
   /** The content of persistent disks, by their cids. */
   readonly contents = new Map<string, string>();
   readonly calls: string[] = [];
-  /** Thrown by the next methods, first to last; undefined lets one pass. */
+  /** Errors that the next method calls throw, in order; undefined lets a call succeed. */
   readonly failures: (Error | undefined)[] = [];
-  /** Thrown by the next call of a method, e.g. "migrate". */
+  /** Errors that the next call of a method throws, by method, e.g. "migrate". */
   readonly failureOf = new Map<string, Error>();
   readonly #gateOf = new Map<string, Gate>();
   /** Takes effect with the next start. */
   heartbeatIntervalMs = 60_000;
-  /** The content of its next heartbeats. */
+  /** The content of the next heartbeats. */
   heartbeat: object = {};
-  /** True when it runs jobs as BOSH's agents do; takes effect with the next start. */
+  /** Makes the agent run jobs as BOSH's agents do. Takes effect with the next start. */
   hasJobs = false;
   jobState = "unknown";
-  /** The answers of get_state after each next start; "running" when there are no more. */
+  /** The answers of get_state after each start, in order; "running" afterwards. */
   readonly startsAs: string[] = [];
-  /** The answers of drain, first to last; 0 when there are no more. */
+  /** The answers of drain, in order; 0 afterwards. */
   readonly drains: number[] = [];
   /**
-   * Takes other settings, before which it restarts as stock agents do; without it the agent does not know update_settings.
-   * Takes effect with the next start.
+   * Called with changed settings, for which the agent restarts, as stock agents do. When undefined, the agent does not
+   * support update_settings. Takes effect with the next start.
    */
   onSettings: ((settings: unknown) => void) | undefined;
   #settings = "";
-  /** How it is asked for its logs; none for an agent that does not know that. Takes effect with the next start. */
+  /** The agent's methods for log requests; empty for an agent without them. Takes effect with the next start. */
   logMethods: Readonly<Record<string, AgentMethod>> = sendsLogs((wanted) => this.#sendLogs(wanted));
-  /** How long an add takes, so that others come in between. */
+  /** The duration of an add, so that other requests run in the meantime. */
   addDelayMs = 0;
   #gate: Gate | undefined;
   #server: AgentServer | undefined;
@@ -55,14 +55,14 @@ export class TestAgent {
     private readonly certs: Pick<TestCertificates, "files">,
   ) {}
 
-  /** The next call of that method, or that call such as "script pre-start", stops before its effect. */
+  /** Returns a gate that stops the next call of a method, or a call such as "script pre-start", before its effect. */
   gateOf(name: string): Gate {
     const gate = new Gate();
     this.#gateOf.set(name, gate);
     return gate;
   }
 
-  /** The next method stops before its effect. */
+  /** Returns a gate that stops the next method call before its effect. */
   gate(): Gate {
     this.#gate = new Gate();
     return this.#gate;
@@ -119,7 +119,7 @@ export class TestAgent {
     return [this.mountedCid, this.migrationTargetCid].filter((cid) => cid !== undefined);
   }
 
-  /** Copies whatever is mounted to whatever is the target, and takes that for the disk, as a stock agent does. */
+  /** Copies the mounted disk to the migration target and mounts the target instead, as a stock agent does. */
   #migrate(): void {
     const { mountedCid = "", migrationTargetCid } = this;
     if (migrationTargetCid === undefined) throw new Error("there is no migration target");
@@ -128,9 +128,9 @@ export class TestAgent {
     this.migrationTargetCid = undefined;
   }
 
-  /** The caller gets no answer: nobody knows the task after the restart. */
+  /** The caller gets no answer, because the restarted agent does not know the task. */
   async #takeSettings(settings: unknown): Promise<string> {
-    // Settings that are left out stay as they are.
+    // Omitted settings stay unchanged.
     if ((settings as { readonly mbus?: unknown }).mbus === undefined) return "ok";
     if (JSON.stringify(settings) === this.#settings) return "ok";
     this.#settings = JSON.stringify(settings);

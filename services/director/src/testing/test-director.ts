@@ -37,9 +37,9 @@ import { MemoryDispatcher } from "./memory-dispatcher.js";
 import { TestAgent } from "./test-agent.js";
 import type { Tuning } from "./tuning.js";
 
-/** The director, which takes limits of a test. */
+/** The director program that accepts a test's limits. */
 export const TUNED_MAIN = fileURLToPath(new URL("./tuned-main.js", import.meta.url));
-/** The same, which is killed where a test says. */
+/** The same program with crash points, see CrashPlaces. */
 export const CRASHING_MAIN = fileURLToPath(new URL("./crashing-main.js", import.meta.url));
 const HOST_IDS = ["host-1", "host-2", "host-3"];
 
@@ -59,7 +59,7 @@ export function manifest(name: string, instances: number, azs = ["z1"]): string 
   return `name: ${name}\ninstance_groups:\n- name: db\n  instances: ${instances}\n  azs: [${azs.join(", ")}]\n`;
 }
 
-/** Parts of the configuration, which replace what tests have otherwise; of `tuning` its parts. */
+/** Parts of the configuration that replace the defaults of tests. `tuning` is merged limit by limit. */
 export type DirectorChange = { readonly [part: string]: unknown } & { readonly tuning?: Tuning };
 
 /** A director process, with a CPI and agents in this process, over real gRPC and NATS. */
@@ -78,7 +78,7 @@ export class TestDirector {
   readonly vendors: Client<typeof VendorPassthruServiceDefinition>;
 
   private constructor(
-    /** The objects of its CPIs, and the CPIs' behaviour. */
+    /** The objects of the director's CPIs, and the CPIs' behaviour. */
     readonly cpi: MemoryCloud,
     readonly dispatcher: MemoryDispatcher,
     readonly agents: readonly TestAgent[],
@@ -87,7 +87,7 @@ export class TestDirector {
     readonly certs: TestCertificates,
     readonly address: string,
     readonly config: object,
-    /** The folder of its config, log and tablet. */
+    /** The folder of the director's config, log and tablet. */
     readonly folder: string,
   ) {
     const options = {
@@ -119,7 +119,7 @@ export class TestDirector {
     }: {
       readonly hostIds?: readonly string[];
       readonly mainFile?: string;
-      /** Agents get certificates of their own, and NATS asks the director whom to let in. */
+      /** Gives each agent its own certificate. NATS then asks the director which agents to admit. */
       readonly ownCertificates?: boolean;
     } = {},
   ): Promise<TestDirector> {
@@ -136,7 +136,7 @@ export class TestDirector {
     const dispatcher = new MemoryDispatcher(certs, cpi);
     await dispatcher.start();
     const agents = hostIds.map((hostId) => new TestAgent(hostId, nats.address, certs));
-    // One by one: hundreds of handshakes at once take longer than a connection waits.
+    // Agents start one by one, because hundreds of concurrent handshakes would exceed the connection timeout.
     for (const agent of agents) await agent.start();
     const port = await freePort();
     const address = `127.0.0.1:${port}`;
@@ -160,18 +160,18 @@ export class TestDirector {
       folder,
       config,
       health: { address, tls: certs.files("operator"), serverRole: "director" },
-      // Calls that a former director left at the dispatcher may keep the next one waiting, as long as a test says.
+      // Readiness is not awaited, because a test may hold a former director's call at the dispatcher, which delays it.
       waitFor: "leading",
     });
     return new TestDirector(cpi, dispatcher, agents, nats, process, certs, address, config, folder);
   }
 
-  /** Kills the process and starts it again with these limits, laid over those of all tests. */
+  /** Kills the process and restarts it with these limits on top of the limits of all tests. */
   restartTuned(tuning: Tuning): Promise<void> {
     return this.process.restart({ ...this.config, tuning: tuningOfTests(tuning) });
   }
 
-  /** Resolves when it is ready; throws TimeoutError with what it lacks when it is not within that time. */
+  /** Resolves when the director is ready. Throws TimeoutError with the missing prerequisites. */
   health(timeoutMs: number): Promise<void> {
     const tls = this.certs.files("operator");
     return waitForHealth({ address: this.address, tls, serverRole: "director", timeoutMs });
@@ -190,18 +190,18 @@ export class TestDirector {
     return all.map((instance) => instance.instanceId);
   }
 
-  /** Deploys, and returns the task once it has ended. */
+  /** Deploys and returns the ended task. */
   async deployManifest(manifest: string): Promise<Task> {
     return (await this.deployments.deploy({ manifest, wait: true })).task as Task;
   }
 
-  /** Returns the lines of a task's log, as "stage task state: message". */
+  /** Returns the task's events as "stage task state: message". */
   async eventTexts(taskId: number): Promise<string[]> {
     const { lines } = await this.tasks.getTaskOutput({ taskId, type: TaskOutputType.EVENT });
     return lines.map(decodeEvent).map(({ stage, task, state, message }) => `${stage} ${task} ${state}: ${message}`);
   }
 
-  /** Uploads a stemcell in pieces; returns the task when it has ended. */
+  /** Uploads a stemcell in parts and returns the ended task. */
   async upload(file: Buffer, header: { readonly digest?: string; readonly fix?: boolean } = {}): Promise<Task> {
     const { task } = await this.stemcells.uploadStemcell(uploadOf(file, header), { deadlineMs: 60_000 });
     return task as Task;
@@ -232,7 +232,7 @@ export class TestDirector {
     return (await this.tasks.getTask({ taskId })).task as Task;
   }
 
-  /** Everything a task's log says, as "stage: task state", and its end. */
+  /** Returns the task's events as "stage: task state", and its end state. */
   async watch(taskId: number): Promise<string[]> {
     const lines: string[] = [];
     for await (const { update } of this.tasks.watchTask({ taskId }, { deadlineMs: 60_000 })) {
@@ -243,7 +243,7 @@ export class TestDirector {
     return lines;
   }
 
-  /** The task once it has ended. */
+  /** Returns the task once it has ended. */
   async ended(taskId: number): Promise<Task> {
     await this.watch(taskId);
     return this.task(taskId);

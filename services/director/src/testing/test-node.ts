@@ -10,7 +10,7 @@ import { eventually, fakeHandlers, type TestCertificates } from "@diskmesh/testk
 
 const HOST = "127.0.0.1";
 
-/** The drivers of a node as its agent runs them, behind a registry that knows that one node. */
+/** A node's drivers, run as its agent runs them, with a registry that knows only this node. */
 export class TestNode {
   readonly #servers: RpcServer[] = [];
   readonly #calls: VendorCalls;

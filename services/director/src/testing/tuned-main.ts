@@ -5,7 +5,7 @@ import { DIRECTOR_LIMITS } from "../config/limits.js";
 import { startDirector } from "../start.js";
 import { changed, type Tuning } from "./tuning.js";
 
-/** The director's process with limits of a test, which stand in its config under `tuning`. */
+/** Runs the director with a test's limits, which the config contains under `tuning`. */
 const tuned = directorConfig.safeExtend({ tuning: z.custom<Tuning>().default({}) });
 
 await runService("director", reachableLeader(tuned), (lifecycle, { tuning, ...config }, log) =>

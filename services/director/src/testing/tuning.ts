@@ -4,10 +4,10 @@ type Changes<Limits> = {
   readonly [Name in keyof Limits]?: Limits[Name] extends number ? number : Changes<Limits[Name]>;
 };
 
-/** Limits that a test wants to be other than those of operators. */
+/** Limits that a test overrides. */
 export type Tuning = Changes<DirectorLimits>;
 
-/** Returns the limits with the changes. Throws TypeError for a change of a limit that does not exist. */
+/** Returns the limits with the changes. Throws TypeError for an unknown limit. */
 export function changed<Limits extends object>(limits: Limits, changes: Changes<Limits>): Limits {
   const all = { ...limits } as Record<string, unknown>;
   for (const [name, change] of Object.entries(changes)) {

@@ -8,7 +8,7 @@ import type { TestDirector } from "./test-director.js";
 
 type MemoryVm = MemoryCloud["vms"] extends Map<string, infer Vm> ? Vm : never;
 
-/** An agent of a VM, with what its env says. */
+/** An agent that is configured by the env of its VM. */
 export class VmAgent {
   readonly folder = temporaryFolder();
   readonly agent: TestAgent;
@@ -28,7 +28,7 @@ export class VmAgent {
     return { caFile: file("ca"), certFile: file("cert"), keyFile: file("key") };
   }
 
-  /** Has it use another certificate from its next start on. */
+  /** Replaces the agent's certificate from its next start on. */
   use(cert: MbusCert): void {
     writeFileSync(this.files.caFile, cert.ca);
     writeFileSync(this.files.certFile, cert.certificate);
@@ -40,7 +40,10 @@ export function certOf(vm: MemoryVm): MbusCert {
   return (vm.request.env as { bosh: { mbus: { cert: MbusCert } } }).bosh.mbus.cert;
 }
 
-/** Starts an agent for each of so many VMs that are made; returns them in the order in which they were made. */
+/**
+ * Runs `make` and starts an agent for each of the `count` VMs that it creates. Returns the agents in the order of their
+ * VMs' creation.
+ */
 export async function withAgents(
   director: TestDirector,
   count: number,
