@@ -345,7 +345,7 @@ class RepeatedCall extends Error {
   }
 }
 
-/** Thrown when the agent has begun nothing, because it was restarted, has moved or offers other methods now. */
+/** Thrown when no method was started, because the agent was restarted, has moved or now offers other methods. */
 class StaleNode extends Error {
   constructor(override readonly cause: unknown) {
     super(messageOf(cause));
