@@ -8,7 +8,7 @@ import type { JsonObject } from "../store/json.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import type { VmJobContext } from "./context.js";
 
-/** Short, because the agent renewals only pick agents that were heard recently. */
+/** Short, because renewals select only agents that sent a message recently. */
 const AWAY_AFTER_MS = 5_000;
 
 /**
@@ -38,8 +38,8 @@ export async function renewCertificate(context: VmJobContext, run: TaskRun, inst
   const { settings } = context.config.agents;
   const { attachTimeoutMs: timeoutMs } = context.limits.agents;
   await run.stage("Renewing certificates", formatInstance(instance), async () => {
-    // An agent that is away gets no certificate, because repeated attempts would leave several certificates of which
-    // nobody knows which is in use.
+    // An agent that does not answer gets no certificate: repeated attempts would leave several certificates, and it
+    // would be unknown which the agent uses.
     await context.agents.awaitAnswer(run, agentId, AWAY_AFTER_MS);
     const { key, cert } = await agentCertificates.issue(agentId);
     await changeInstance(context, instanceId, (current) => ({

@@ -5,10 +5,10 @@ import { expect } from "chai";
 import { type ResurrectingDirector, startResurrecting } from "../testing/resurrecting-director.js";
 
 const HOST_IDS = Array.from({ length: 7 }, (_, index) => `host-${index + 1}`);
-/** A busy machine takes its time. */
+/** Generous, for a busy machine. */
 const PATIENT = { timeoutMs: 90_000 };
 const SILENT_AFTER_MS = 2_500;
-/** Long after that: what is seen of a VM that is only silent is seen before it counts as dead, on a busy machine, too. */
+/** Far above the silence limit, so that tests on a busy machine see a silent VM before it counts as dead. */
 const DEAD_AFTER_MS = 12_000;
 
 const manifest = (deployment: string, instances: number) => `
@@ -47,7 +47,9 @@ describe("VMs that were silent for so long that they count as dead", () => {
       ({ agentHealth }) => agentHealth,
     );
 
-  /** Once each was heard: how long one is silent that never was, nobody can say. */
+  /**
+   * Stops the agents after each has sent a heartbeat, because the silence of an agent without a heartbeat is unknown.
+   */
   async function stopAgents(deployment: string, agentIds: readonly string[]): Promise<void> {
     await eventually(async () => {
       for (const health of await healthOf(deployment)) expect(health?.lastHeardAt).not.to.equal(undefined);
@@ -63,7 +65,7 @@ describe("VMs that were silent for so long that they count as dead", () => {
   it("are deleted though their CPI has them, and made anew, no more at once than the update block says", async () => {
     const instances = await deployed("api", 2);
     const before = await instances();
-    // Each call waits a while for another, until two run at once.
+    // Each deleteVm call waits a while for a second concurrent call.
     director.cpi.awaitedAtOnce.set("deleteVm", 2);
     await switchTo(false);
     await stopAgents(
@@ -74,9 +76,9 @@ describe("VMs that were silent for so long that they count as dead", () => {
       for (const health of await healthOf("api"))
         expect(Date.now() - (health?.lastHeardAt?.getTime() ?? Date.now())).to.be.above(DEAD_AFTER_MS);
     }, PATIENT);
-    // Both are due at the same moment, in one task.
+    // Both VMs are due at the same moment, and one task recreates them.
     await switchTo(true);
-    // A new one may be where the former was.
+    // A new VM may be on a former VM's host, so its agent starts once the former VM is deleted.
     const starts = before.map(async ({ vmCid, agentId }) => {
       await eventually(() => !director.cpi.vms.has(vmCid), PATIENT);
       await director.agent(agentId).start();

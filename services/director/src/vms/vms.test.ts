@@ -101,7 +101,7 @@ describe("VMs and disks of deployments", () => {
       any: { type: "dynamic", prefix: "32", cloud_properties: { net: "n2" } },
       floating: { type: "vip", ip: "1.2.3.4", prefix: "32", cloud_properties: {} },
     };
-    // They are made at the same time.
+    // The VMs are created concurrently, so their requests have no fixed order.
     const withIp = (ip: string) =>
       requests()
         .map(({ networks }) => networks as { readonly private: { readonly ip: string } })
@@ -111,7 +111,7 @@ describe("VMs and disks of deployments", () => {
     expect((await instances())[0]?.networks).to.deep.equal(expected);
     const full = await deploy(manifest("networks: [{name: private}]", 3));
     expect(full?.state).to.equal(TaskState.DONE, full?.result);
-    // The new one first; then the others, which had more networks, were made anew, and kept their addresses.
+    // The new VM is created first. The others are recreated with fewer networks and keep their addresses.
     expect(requests().map((request) => (request.networks as { private: { ip: string } }).private.ip)).to.deep.equal([
       "10.0.0.6",
       "10.0.0.3",
@@ -247,7 +247,7 @@ describe("VMs and disks of deployments", () => {
     await deployed(manifest("persistent_disk: 512"));
     await director.agent("host-1").stop();
     await deployed(manifest("persistent_disk: 512", 0));
-    // The VM is gone, with what was mounted there.
+    // The VM was deleted, and its mounts with it.
     director.agent("host-1").mountedCid = undefined;
     await director.agent("host-1").start();
     const [disk] = await disks(true);
