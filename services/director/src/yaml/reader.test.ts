@@ -8,7 +8,7 @@ const LIMITS = { what: "cloud config `default`", sizeBytes: 64 * 1024 * 1024 };
 const SMALL = "azs: [{name: z1}]\n";
 const LARGE = `azs:\n${Array.from({ length: 20 }, (_, index) => `- name: z${index}\n`).join("")}`;
 
-/** Takes far longer than any timeout that a test sets. */
+/** Takes far longer to parse than any timeout of these tests. */
 const SLOW = `a: [${"1,".repeat(8_000_000)}]\n`;
 
 describe("YAML reader", () => {
@@ -76,7 +76,8 @@ describe("YAML reader", () => {
     const caller = new AbortController();
     const fill = `azs: [{name: z1}]\n#${"x".repeat(1024 * 1024)}`;
     const readOne = (count: number) =>
-      // Made flat, as one that came over the network: parts that are shared would not count.
+      // Copied into a flat string, as from the network: a concatenation would share the fill, and its memory would not
+      // count.
       read(reader, Buffer.from(`${fill} ${count}`).toString(), { signal: caller.signal });
     const usedBytes = (): number => {
       collectGarbage();

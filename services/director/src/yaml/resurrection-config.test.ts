@@ -4,7 +4,7 @@ import { parseResurrectionConfig } from "./resurrection-config.js";
 
 const LIMITS = { what: "resurrection config `default`", sizeBytes: 100_000 };
 const NONE = { deployments: [], groups: [] };
-/** One more than there may be. */
+/** One rule more than the limit. */
 const MANY = 1_001;
 
 describe("configs of type resurrection in YAML", () => {

@@ -10,14 +10,16 @@ import { YamlReader } from "./reader.js";
 
 const MIB_BYTES = 1024 * 1024;
 const SMALL_BYTES = MIB_BYTES / 64;
-/** Each takes up to the timeout. */
+/** Only every fifth text is tested, because each may take up to the timeout. */
 const ONE_OF = 5;
-/** The most processor time of the director's own thread between another client's question and its answer. */
+/** Maximum CPU time of the director's main thread during another client's request. */
 const WAIT_CPU_MS = 100;
-/** Between two reads of the other client, so that most of the time is left to what is read. */
+/** Pause between two requests of the other client, which leaves most of the CPU to the text under test. */
 const PAUSE_MS = 10;
 
-/** How long the first thread of a process, its event loop, has had a processor: others' load is not in it. */
+/**
+ * Returns the CPU time of a process's main thread, which runs its event loop. Load of other processes does not count.
+ */
 function cpuMsOf(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
 }
@@ -32,7 +34,7 @@ describe("the reading of YAML that is slow to read", function () {
   };
   afterEach(() => reader.close());
 
-  /** Fails for whatever is no fault of the text, and when this thread has to work for it. */
+  /** Fails unless the text is read or refused as invalid, and unless this thread spends little CPU time. */
   async function expectTakenOrRefused(name: string, text: string, index: number): Promise<void> {
     const readings: Reading[] = [
       { format: "manifest", text, limits },
@@ -83,12 +85,12 @@ describe("YAML that is slow to read", function () {
     if (!existsSync(`/proc/${process.pid}/schedstat`)) skipBecause(this, "/proc does not say how long a thread ran");
     director = await TestDirector.start({ deployments: { ignoreJobs: true } });
     pid = director.process.pid;
-    // A first run is slower than any later one.
+    // Warms up, because the first run is slower than later runs.
     for (const [, send] of WAYS) await outcomeOf(send, "- 1\n");
   });
   after(() => director?.stop());
 
-  /** "taken", or why it was not. Whatever is no fault of the text fails the test. */
+  /** Returns "taken" or the reason of the refusal. Errors for other reasons than the text fail the test. */
   async function outcomeOf(send: Send, text: string): Promise<string> {
     try {
       await send(text);
@@ -99,7 +101,10 @@ describe("YAML that is slow to read", function () {
     }
   }
 
-  /** Runs `work` while another client reads on and on. The longest that one of its reads kept it waiting. */
+  /**
+   * Runs `work` while another client sends requests. Returns the longest CPU time of the director's main thread during
+   * a request.
+   */
   async function longestWaitMs(work: () => Promise<unknown>): Promise<number> {
     let longestMs = 0;
     let done = false;
@@ -126,7 +131,7 @@ describe("YAML that is slow to read", function () {
   it("a mebibyte of an ordinary manifest -> taken, and nobody else waits", async () => {
     await director.deploy("first", 0);
     await expectNoWait("an ordinary manifest", () => deploy(ordinaryManifest(MIB_BYTES)));
-    // The task reads it, too; it ends since there are no such VM types.
+    // The task reads the manifest, too. It creates nothing, because the groups have no instances.
     const { tasks } = await director.tasks.listTasks({
       deployment: "ordinary",
       pageSize: 1,
@@ -134,7 +139,7 @@ describe("YAML that is slow to read", function () {
     expect((await director.ended(tasks[0]?.taskId ?? 0)).result).to.equal("/deployments/ordinary");
   });
 
-  // Whatever of it the director keeps comes over to its own thread, and is put together with other configs there.
+  // The director's main thread receives the parsed content of these texts and merges it with other configs.
   const KEPT: [string, Send, string][] = [
     ["a property with very many keys", update("cloud"), vmType(`{${counted(29_000, (i) => `key-${i}: ${i}`)}}`)],
     ["properties with ever new keys", update("cloud"), vmType(`[${counted(14_000, (i) => `{a${i}: 1, b${i}: 2}`)}]`)],
@@ -165,7 +170,7 @@ describe("YAML that is slow to read", function () {
 
   for (const [index, [what, send, text]] of KEPT.entries())
     it(`${what} -> taken, and nobody else waits`, async function () {
-      // One is as good as another, until the reading of one of them is changed.
+      // The cases differ only in the text, so the usual run takes the first case and those with aliases.
       if (index > 0 && !what.startsWith("aliases")) leaveToVerify(this);
       await expectNoWait(what, async () => expect(await outcomeOf(send, text)).to.equal("taken"));
     });
