@@ -5,7 +5,7 @@ import { createClient } from "@diskmesh/rpc";
 import { expect } from "chai";
 import { CLOUD_CONFIG, manifest, TestDirector } from "./testing/test-director.js";
 
-/** The field number in ProvideDiskRequest. */
+/** Field number of `metadata` in ProvideDiskRequest. */
 const METADATA_FIELD = 5;
 
 function varint(value: number): number[] {
@@ -55,9 +55,9 @@ describe("bad input to the director", () => {
   let deep: object = {};
   for (let depth = 0; depth < 30; depth++) deep = { deep };
 
-  /** A request whose metadata is lists inside each other. */
+  /** Returns an encoded request whose metadata holds lists nested `depth` levels deep. */
   const deepMetadata = (depth: number): Buffer => {
-    // Lengths of the innermost value, and of each list and value around it.
+    // Encoded lengths, from the innermost value outwards.
     const lengths = [2];
     for (let level = 0; level < depth * 2; level++) {
       const length = lengths.at(-1) ?? 0;
@@ -65,7 +65,8 @@ describe("bad input to the director", () => {
     }
     const [root = 0, ...inner] = lengths.reverse();
     const pieces: number[] = [];
-    // Struct.fields, its key and value; Value.list_value and ListValue.values in turn; null.
+    // Tags from the outside in: Struct.fields, key and value; then Value.list_value and ListValue.values in turn; then
+    // null.
     for (const [level, length] of inner.entries()) pieces.push(level % 2 === 0 ? 0x32 : 0x0a, ...varint(length));
     const value = Buffer.from([0x08, 0x00]);
     const values = Buffer.concat([Buffer.from(pieces), value]);

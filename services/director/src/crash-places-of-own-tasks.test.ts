@@ -15,15 +15,15 @@ import { type VmAgent, withAgents } from "./testing/vm-agents.js";
 const PATIENCE = { timeoutMs: 120_000 };
 const POLL_MS = 50;
 const BEAT_INTERVAL_MS = 500;
-/** Above what a beat may be late on a busy machine. */
+/** Longer than a heartbeat is delayed on a busy machine. */
 const SILENT_AFTER_MS = 4_000;
 const LONG_UPTIME_S = 1_000_000;
 const WEB = "web";
 
 interface World {
-  /** The latest task before. */
+  /** Id of the last task before the job. */
   readonly sinceTaskId: number;
-  /** Makes the director begin the task: once, whoever leads then. */
+  /** Causes the task. Called once per run, on the director that leads at that time. */
   readonly cause: () => Promise<unknown>;
   hasCause: boolean;
 }
@@ -33,7 +33,7 @@ async function lastTaskOf(director: TestDirector): Promise<number> {
   return last?.taskId ?? 0;
 }
 
-/** The first task of that type that the director begins by itself, once it has ended; throws when the director is killed. */
+/** Returns the first ended task of the type that the director started by itself. Throws when the director is killed. */
 async function ownTask(
   director: TestDirector,
   type: string,
@@ -47,7 +47,7 @@ async function ownTask(
   for (const untilMs = performance.now() + PATIENCE.timeoutMs; performance.now() < untilMs; ) {
     if (director.process.exit !== undefined) throw new Error("the director was killed");
     await meanwhile();
-    // A client that called while the director was away reconnects only after a moment.
+    // The client needs a moment to reconnect to a restarted director.
     const { tasks } = await director.tasks.listTasks({ pageSize: 100 }).catch((error: unknown) => {
       if (!(error instanceof UnavailableError)) throw error;
       return { tasks: [] };
@@ -65,7 +65,7 @@ async function nothingGoesOn(director: TestDirector, at: string): Promise<void> 
   await eventually(async () => expect((await director.locks.listLocks({})).locks, at).to.be.empty, PATIENCE);
 }
 
-/** Places that earlier jobs came to are skipped; `npm run crash-test` tries all. */
+/** Crash places that earlier jobs already visited are skipped, except in `npm run crash-test`. */
 const seen = new Set<string>();
 const visits = (place: string): boolean => {
   const isNew = !seen.has(place);
@@ -112,7 +112,7 @@ describe("a director killed at each place of a task that it began by itself", fu
       return instance;
     };
 
-    /** Since its VM was started, from the agent's next start on, which is now. */
+    /** Restarts the agent with this uptime of its VM. */
     async function saysUptime(agent: TestAgent, secs: number): Promise<void> {
       await agent.stop();
       agent.heartbeat = { job_state: "running", vitals: { uptime: { secs } } };
@@ -126,7 +126,7 @@ describe("a director killed at each place of a task that it began by itself", fu
       const switchTo = (enabled: boolean) =>
         resurrection.updateResurrection({ wanted: { enabled, deployment: "", group: "" } });
       let victim: TestAgent | undefined;
-      /** The host may get the new VM. */
+      /** Starts the agent of the new VM once the CPI has created the VM. */
       const startVictim = async () => {
         const [agent, isMade] = [victim, director.cpi.vms.size > 0];
         if (!isMade || agent === undefined) return;
@@ -154,7 +154,8 @@ describe("a director killed at each place of a task that it began by itself", fu
             expect(vmState, at).to.equal("VM_STATE_RUNNING");
             expect([...director.cpi.vms.keys()], at).to.deep.equal([vmCid]);
           };
-          // The director must find out by itself that the agent is silent: its first task may see that it is not yet.
+          // The first task may run before the director counts the agent as silent, so a later task may have to recreate
+          // the VM.
           await eventually(isWhole, PATIENCE);
           await switchTo(false);
           await nothingGoesOn(director, at);

@@ -10,14 +10,17 @@ import { httpUsers } from "./testing/http-director.js";
 import { CRASHING_MAIN, TestDirector } from "./testing/test-director.js";
 import { TestNode } from "./testing/test-node.js";
 
-/** No agent is ever away here: what one is given up for on a busy machine would count as left behind. */
+/** Generous timeouts: an agent that misses a timeout on a busy machine would be counted as left behind. */
 const PATIENT = {
   agents: { requestTimeoutMs: 20_000, attachTimeoutMs: 20_000, detachTimeoutMs: 20_000 },
-  // None is swept away before the end of the longest run.
+  // Longer than the longest run, so that no log is deleted by age.
   agentLogs: { keptMs: 24 * 3_600_000 },
 };
 
-/** `npm run crash-test`: all places of all jobs, with both kinds of CPIs. Else of some jobs what none before came to. */
+/**
+ * `npm run crash-test` runs all jobs with both kinds of CPIs and crashes at all of their places. Other runs skip places
+ * that earlier jobs already visited.
+ */
 const isWhole = process.env.DISKMESH_CRASH_PLACES === "all";
 /** Where all tests wait for it, it goes to each so many of a job's places. */
 const EACH = isQuickRun ? 4 : 1;
@@ -26,10 +29,10 @@ const LIVE = [TaskState.QUEUED, TaskState.PROCESSING, TaskState.CANCELLING];
 
 interface World {
   readonly director: TestDirector;
-  /** An instance of deployment "base", with a VM. */
+  /** An instance of deployment "base" that has a VM. */
   readonly instanceId: string;
   readonly diskName: string;
-  /** How often it was asked for. */
+  /** Number of times that the job was requested. */
   asked: number;
 }
 
@@ -37,13 +40,13 @@ type CallTarget = NonNullable<CallMethodRequest["target"]>["target"];
 
 interface CrashJob {
   readonly name: string;
-  /** Makes the state that the job begins from. */
+  /** Creates the state in which the job starts. */
   readonly prepare?: (world: World) => Promise<unknown>;
-  /** True for jobs of `npm run crash-test` alone. */
+  /** Runs only in `npm run crash-test`. */
   readonly isForWhole?: boolean;
-  /** Also where all tests wait for it. */
+  /** Runs in the quick test run, too. */
   readonly isQuick?: boolean;
-  /** Asked for again after the director was killed. */
+  /** Requests the job. Called again after the director was killed. */
   readonly ask: (world: World) => Promise<Task | undefined>;
 }
 
@@ -61,7 +64,7 @@ const callVendor = async ({ director }: World, target: CallTarget, method: strin
   return outcome?.$case === "task" ? outcome.value : undefined;
 };
 
-/** A line for each time that the director's driver ran its method. */
+/** The director's driver appends a line to this file in each run of its method. */
 const notesOf = ({ folder }: TestDirector) => join(folder, "notes");
 
 const JOBS: readonly CrashJob[] = [
@@ -131,7 +134,7 @@ const JOBS: readonly CrashJob[] = [
     isForWhole: true,
     prepare: (world) => deploy(world, vmOf(1)),
     ask: async ({ director }) => {
-      // Asked for again, the director may have forgotten which VM it was.
+      // After a crash the director may already have deleted the VM's record.
       const { instances } = await director.deployments.listInstances({ deployment: "web" });
       const vmCid = instances[0]?.vmCid || "vm-deleted";
       return (await director.vms.deleteVm({ vmCid, wait: true })).task;
@@ -178,7 +181,7 @@ const JOBS: readonly CrashJob[] = [
   {
     name: "a vendor's method of a driver",
     ask: async (world) => {
-      // It ended with the director, and is started again with it.
+      // The driver stops with the director and starts again with it.
       await eventually(async () => {
         const { drivers } = await world.director.vendors.listDrivers({});
         return drivers.every(({ state }) => state === DriverState.RUNNING);
@@ -205,7 +208,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
         nodes: { registries: [{ address: `127.0.0.1:${registryPort}` }] },
         drivers: [{ package: SAMPLE_DRIVER }],
       };
-      // Where agents put their logs.
+      // HTTPS API to which agents upload their logs.
       const http = { listen: { port: await freePort() }, users: await httpUsers({ admin: ["bosh.admin"] }) };
       director = await TestDirector.start(
         { agents: { readyTimeoutMs: 20_000 }, http, ...vendors, tuning: PATIENT },
@@ -258,12 +261,12 @@ for (const findsByToken of isWhole ? [true, false] : [true])
     }
 
     /**
-     * Expects the CPI to have exactly what is recorded, each disk to be where it is recorded, and the rest to be
-     * listed.
+     * Expects that the CPI has exactly the recorded objects or listed possible orphans, and that each disk is attached
+     * where the record says.
      */
     async function expectWhole(at: string): Promise<void> {
       const { cpi } = director;
-      // The task that was cut off may be the one that goes on last, and finds nothing to do.
+      // The resumed task may still run after the repeated task and find nothing to do.
       await eventually(async () => expect((await director.tasks.listTasks({ states: LIVE })).tasks, at).to.be.empty);
       await eventually(async () => expect((await director.locks.listLocks({})).locks, at).to.be.empty);
       await expectRunOnce(at);
@@ -296,7 +299,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       }
     }
 
-    /** Expects a file for each task that is done, and nothing of those that were cut off. */
+    /** Expects a log file for each finished fetch_logs task and no file of an interrupted task. */
     async function expectLogsOfDone(at: string): Promise<void> {
       const { tasks } = await director.tasks.listTasks({ pageSize: 1_000 });
       const done = tasks.filter(({ type, state }) => type === "fetch_logs" && state === TaskState.DONE);
@@ -305,7 +308,10 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       expect(files, `logs: ${at}`).to.have.members(done.map(({ taskId }) => `${taskId}.tgz`));
     }
 
-    /** The driver of the node counts how often it was called; that of the director, which ends with it, writes it down. */
+    /**
+     * Checks that each vendor method ran once. The node's driver counts its calls in memory; the director's driver,
+     * which stops with the director, writes them to a file.
+     */
     async function expectRunOnce(at: string): Promise<void> {
       const { tasks } = await director.tasks.listTasks({ pageSize: 1_000 });
       const of = (method: string) => tasks.filter(({ description }) => description.includes(method));
@@ -319,7 +325,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
     }
   });
 
-/** How far a long run has come, and after what time. */
+/** Prints progress with the elapsed time, for long runs. */
 function tell(text: string): void {
   console.log(`${Math.round(performance.now() / 1_000)} s: ${text}`);
 }

@@ -24,7 +24,7 @@ describe("a director killed between two steps", () => {
     await gate.reached;
     await director.process.kill();
     const starting = director.process.start();
-    // The new director must wait until what the old one started has ended.
+    // The gate opens after the start, so the new director must first wait until the former director's call has ended.
     await starting;
     gate.release();
     return task?.taskId ?? 0;
@@ -102,7 +102,7 @@ describe("a director killed between two steps", () => {
     gate.release();
     await director.process.start();
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.CANCELLED);
-    // The token finds the objects that a killed director left, and nothing is made twice.
+    // The CPI finds the killed director's object by its token, so there is no second object.
     const disksBefore = director.cpi.disks.size;
     expect((await director.delete(name)).state).to.equal(TaskState.DONE);
     expect(director.cpi.disks.size).to.equal(disksBefore - 1);

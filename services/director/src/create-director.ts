@@ -83,7 +83,7 @@ interface Ground {
   readonly lifecycle: Lifecycle;
   readonly changes: Changes<number>;
   readonly clock: Clock;
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   readonly random: () => number;
   readonly log: Logger;
 }
@@ -173,7 +173,7 @@ function makeRecords({ limits, tablet, eventLog, lifecycle, changes, clock, rand
   };
 }
 
-/** Creates the director's own drivers and the memory of their calls. */
+/** Creates the director's own drivers and the idempotency cache of their calls. */
 function makeDrivers({ config, lifecycle, random, log }: Ground) {
   const host = lifecycle.use("drivers", new DriverHost({ drivers: config.drivers, random, log }));
   return { host, callMemory: new CallMemory() };

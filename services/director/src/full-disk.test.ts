@@ -48,7 +48,7 @@ describe("a director whose disk is full", () => {
     disk.makeRoom();
     const { configs } = await eventually(() => director.configs.listConfigs(LATEST), PATIENT);
     const kept = Number(/^# (\d+)/m.exec(configs[0]?.content ?? "")?.[1]);
-    // The one that failed may have been done.
+    // The last update reported an error but may have been stored.
     expect(kept).to.be.within(acknowledged, acknowledged + 1);
     await eventually(update, PATIENT);
     expect((await director.deploy("web", 1)).length).to.equal(1);

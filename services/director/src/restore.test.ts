@@ -29,7 +29,7 @@ for (const store of ["a folder", "MongoDB"])
       if (typeof found === "string") return skipBecause(this, found);
       const [storage, name] = [databaseUrl(found.url), newTabletName()];
       remove = () => removeTablet(storage, name);
-      // Short: the director is killed, and whoever comes next waits for its lease to run out.
+      // Short, because the next director waits for the lease of the killed director to expire.
       director = await TestDirector.start({ tablet: { storage, name, leaseTimeMs: 4_000 } });
     });
     after(async () => {
@@ -58,7 +58,7 @@ for (const store of ["a folder", "MongoDB"])
     async function restore(file: string): Promise<string> {
       await director.process.kill();
       const config = join(folder, "config.yaml");
-      // The programs of users know no limits of tests.
+      // Released programs do not accept `tuning`, which only tests set.
       writeFileSync(config, JSON.stringify({ ...director.config, tuning: undefined }));
       const args = [RESTORE, "--config", config, "--from", file, "--replace"];
       const { stdout } = await promisify(execFile)(process.execPath, args);

@@ -202,7 +202,8 @@ function fencing(
       if (above === undefined) throw error;
       claiming = tablet.claimAbove(above);
       log.warn({ above, generation: await claiming }, "director generation raised after a restore from backup");
-      // Dispatchers that already obey this director would treat its running calls as a former director's.
+      // Once tasks run, a higher claim is impossible: dispatchers that already obey this director would treat its
+      // running calls as a former director's.
       if (tasksRun()) throw error;
     } else if (generation >= (await claiming)) throw error;
   };

@@ -17,9 +17,9 @@ import { expect } from "chai";
 import { HttpClient } from "./testing/http-client.js";
 import { manifest, TestDirector, TUNED_MAIN } from "./testing/test-director.js";
 
-/** Long beside what a busy machine makes a renewal wait. */
+/** Longer than a busy machine delays a renewal of the lease. */
 const LEASE_TIME_MS = 4_000;
-/** Another address of this machine: both listen for HTTPS at one port, as directors on two machines do. */
+/** Another loopback address, so that both directors listen for HTTPS at the same port, as on two machines. */
 const STANDBY_HOST = "127.0.0.2";
 
 describe("two directors on one database", () => {
@@ -77,11 +77,11 @@ describe("two directors on one database", () => {
       });
       const taskId = task?.taskId ?? 0;
       await gate.reached;
-      // Once it has heard who leads.
+      // The standby can forward the call once it knows the leader.
       await eventually(async () =>
         expect((await ofStandby.getTask({ taskId })).task?.state).to.equal(TaskState.PROCESSING),
       );
-      // Over HTTPS the standby is all that the client knows.
+      // The HTTPS client knows only the standby's address.
       const http = new HttpClient(first.certs, httpPort, "admin:pw", STANDBY_HOST);
       const deployGate = first.cpi.gate("createVm", "after");
       const deployed = await http.send("POST", "/deployments", { body: manifest("far", 1) });
@@ -89,7 +89,7 @@ describe("two directors on one database", () => {
       const path = deployed.headers.location ?? "";
       await deployGate.reached;
       const events = () => http.send("GET", `${path}/output?type=event`, { headers: { range: "bytes=0-" } });
-      // Events are written together, a moment after they were told.
+      // Events are written in batches, shortly after they occur.
       const seen = await eventually(async () => {
         const answer = await events();
         expect(answer.status).to.equal(206);
@@ -107,13 +107,13 @@ describe("two directors on one database", () => {
       for await (const { update } of tasks.watchTask({ taskId }, { deadlineMs: 60_000 }))
         if (update?.$case === "ended") expect(update.value).to.include({ state: TaskState.DONE, attempts: 2 });
       expect(first.cpi.disks.size).to.equal(1);
-      // A dispatcher that was taken for away is fenced again.
+      // A dispatcher that seemed unreachable is fenced again, so the list may have more entries.
       const { fences } = first.dispatcher;
       expect(fences.at(-1)).to.be.above(fences[0] as number);
       const isDone = async () =>
         expect(await http.json(path)).to.include({ state: "done", result: "/deployments/far" });
       await eventually(isDone, { timeoutMs: 60_000 });
-      // A client asks on from the byte to which it has read.
+      // Clients continue at the byte up to which they have read, so bytes already served must not change.
       expect((await events()).body.startsWith(seen.body)).to.equal(true);
       expect(seen.body.length).to.be.above(0);
     } finally {

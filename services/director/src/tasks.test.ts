@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { manifest, TestDirector } from "./testing/test-director.js";
 
 const WANTED = { diskPoolName: "fast", sizeBytes: 1024 * 1024 };
-/** An answer takes so long on a busy machine. */
+/** Generous, because a busy machine answers late. */
 const ANSWER_MARGIN_MS = 10_000;
 
 describe("tasks", () => {
@@ -55,7 +55,7 @@ describe("tasks", () => {
       { type: LockType.DISK, resource: name, taskId: held },
     ]);
     expect(locks[0]?.waitingTaskIds).to.have.members(waiting);
-    // A minute more than a CPI call and its repetitions may take.
+    // The longest CPI call with its retries, plus a minute.
     expect(locks[0]?.deadline?.getTime()).to.be.closeTo(Date.now() + 122_000, 20_000);
     gate.release();
     for (const taskId of [held, ...waiting]) {
@@ -72,7 +72,7 @@ describe("tasks", () => {
       { deadlineMs: ANSWER_MARGIN_MS + 3_000 },
     );
     expect(task?.state).to.equal(TaskState.PROCESSING);
-    // It answered, so it was in time; and it did wait.
+    // The call waited, and returned before its deadline.
     expect(Date.now() - started).to.be.at.least(2_500);
     gate.release();
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
@@ -102,7 +102,7 @@ describe("tasks", () => {
     const task = await director.ended(taskId);
     expect(task.state).to.equal(TaskState.CANCELLED);
     expect(task.result).to.match(/^cancelled by operator; CPI createDisk failed: .*its director ended it/);
-    // The next one finds what was made and goes on from there.
+    // The next task continues with the disk that the cancelled task created.
     expect((await director.ended(waiting)).state).to.equal(TaskState.DONE);
     expect(new Set(director.cpi.calls.filter((call) => call.startsWith("createDisk"))).size).to.equal(
       director.cpi.disks.size,
@@ -119,7 +119,7 @@ describe("tasks", () => {
     const waiting = await startProvide(name, first);
     expect((await director.locks.listLocks({})).locks.map((lock) => lock.taskId)).to.deep.equal([taskId, taskId]);
     gate.release();
-    // The call got through all the same.
+    // The call completed although the task was cancelled.
     expect(await director.ended(taskId)).to.include({ state: TaskState.CANCELLED, result: "cancelled by operator" });
     expect((await director.ended(waiting)).state).to.equal(TaskState.DONE);
     director.cpi.endsCalls = true;
@@ -250,7 +250,8 @@ describe("what a task has put out", () => {
   it("stays as it was told, whenever the director is killed, and ends with the task", async () => {
     const told: string[] = [];
     let taskId = 0;
-    // All at once: a director that starts may be past the next one before its start is told.
+    // All gates exist from the start, because a starting director may pass the next step before the test sees the
+    // start.
     const methods = ["createDisk", "attachDisk", "setDiskMetadata"] as const;
     for (const gate of methods.map((method) => director.cpi.gate(method, "after"))) {
       if (taskId === 0) {
@@ -270,7 +271,7 @@ describe("what a task has put out", () => {
       await starting;
     }
     expect((await director.ended(taskId)).state).to.equal(TaskState.DONE);
-    // Wherever the task is by now, and after another restart.
+    // Earlier lines stay the same wherever the task is by now, and after another restart.
     for (let restarts = 0; restarts < 2; restarts++) {
       const { lines, complete } = await director.tasks.getTaskOutput({ taskId, type: TaskOutputType.EVENT });
       expect(lines.slice(0, told.length)).to.deep.equal(told);
