@@ -36,7 +36,7 @@ describe("the cpi-configs that directors told", () => {
     expect(configs.find("d2", "1").set).to.equal(set);
     configs.forget("d1");
     tell(configs, "d2", "2", 400);
-    // The version before the last but one makes room.
+    // A new version removes the version before the previous, so its bytes do not count.
     tell(configs, "d2", "3", 600);
   });
 });

@@ -5,7 +5,7 @@ const LIMITS = { maxLogWatchers: 10, maxLogLinesPerReader: 1_000, maxLogBytesPer
 const LINE = "é".repeat(500);
 
 describe("what CPIs say, while nobody reads it", () => {
-  /** Says so many lines in a call that nobody watches yet, and returns what whoever then comes gets. */
+  /** Writes lines in a call without a watcher, then watches and returns the received lines. */
   async function early(log: CpiLog, logId: string, lines: number): Promise<string[]> {
     const read: string[] = [];
     await log.during({ logId, directorId: "d" }, async (onLine) => {

@@ -8,7 +8,7 @@ const director = (generation: number, directorId = "d1") => ({ directorId, gener
 const named = (requestId: string, callId = "") => ({ requestId, callId });
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Work that ends only when told, and tells whether it was aborted. */
+/** Work that ends only on request and shows whether it was aborted. */
 class Work {
   signal: AbortSignal | undefined;
   end = () => {};
@@ -42,7 +42,7 @@ describe("the fence", () => {
       OutdatedError,
     );
     expect(error).to.be.instanceOf(OutdatedError).with.property("message").that.includes("2").and.includes("3");
-    // A director that was restored from a backup claims above this generation.
+    // A director that was restored from a backup must claim above this generation.
     expect(error.about.leading_generation).to.equal("3");
     await rejection(fence.raise(director(1), never), OutdatedError);
     expect(hasRun).to.equal(false);

@@ -9,7 +9,7 @@ import { contextOf, TestDispatcher } from "./testing/test-dispatcher.js";
 const CALLS = 1_000;
 const AT_ONCE = 16;
 
-/** Does what the id in the request says. */
+/** Misbehaves in the way that the id in the request names. */
 const SCRIPT = `
 read -r request
 ok() { echo '{"result":true,"error":null,"log":""}'; }
@@ -27,7 +27,7 @@ case "$request" in
 esac`;
 
 const MISBEHAVIOURS = ["garbage", "crash", "orphans", "endless", "noise", "deaf", "hangs", "refuses"];
-/** CPIs that end only when they are told to. */
+/** Misbehaviours that end only by cancellation. */
 const MUST_BE_CANCELLED = ["deaf", "hangs"];
 const SUCCEEDS_ANYWAY = ["orphans", "noise"];
 
@@ -47,7 +47,7 @@ describe("a thousand calls of CPI executables", () => {
     const director = dispatcher.client("director");
     await dispatcher.setCpis([dispatcher.scriptCpi("a", SCRIPT)]);
     const context = contextOf(1, { cpi: "a", cpiConfigVersion: "v", logId: "log" });
-    /** Resolves with nothing when it went well, else with what was wrong. */
+    /** Resolves with undefined after a success, otherwise with a text about the failure. */
     const call = async (vmCid: string): Promise<string | undefined> => {
       const controller = new AbortController();
       const kind = vmCid.split("-")[0] as string;
@@ -83,12 +83,12 @@ describe("a thousand calls of CPI executables", () => {
         expect(failure, `${vmCid}: ${failure}`).to.equal(undefined);
       else expect(failure, vmCid).to.be.a("string");
     }
-    // A cancelled caller is answered first, and the kill follows at once.
+    // The caller of a cancelled call is answered before its processes are killed, so they may exist for a moment.
     await dispatcher.client("director").fence({ directorId: "d1", directorGeneration: 2 });
     await eventually(async () => {
       expect(await processesOf(dispatcher.runFolder), "processes").to.deep.equal([]);
       expect(readdirSync(dispatcher.runFolder), "files").to.deep.equal([]);
-      // The second client of the fence has a socket, and grpc-js may open or close one of its own.
+      // The client of the fence call has a socket, and grpc-js may open or close a descriptor of its own.
       expect(openDescriptors(), "descriptors").to.be.at.most(descriptorsBefore + 2);
     });
     await dispatcher.close();

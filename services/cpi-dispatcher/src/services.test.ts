@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { OfferedCpi } from "./cpi-set.js";
 import { type CpiClient, contextOf, TestDispatcher } from "./testing/test-dispatcher.js";
 
-/** Attaches only when it is aborted or told to. */
+/** A CPI whose attach_disk ends only when it is aborted or released. */
 class SlowCpi extends MemoryCpi {
   attaching: AbortSignal | undefined;
   release = () => {};

@@ -9,7 +9,7 @@ import { installedProgram } from "./installed-program.js";
 describe("a CPI's installed program", () => {
   const folder = temporaryFolder();
   const jobs = join(folder, "jobs");
-  /** Makes an executable file, and the folders above it. */
+  /** Creates an executable file with its parent folders. */
   const program = (...path: string[]): string => {
     const file = join(folder, ...path);
     mkdirSync(join(file, ".."), { recursive: true });

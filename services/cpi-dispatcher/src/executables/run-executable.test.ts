@@ -52,7 +52,7 @@ describe("a CPI's process", () => {
     lines = [];
   });
 
-  // Whatever a case does, nothing is left of its process and its folder.
+  // No test may leave a process or a run folder behind.
   afterEach(async () => {
     expect(readdirSync(runs)).to.deep.equal([]);
     expect(await processesOf(runs)).to.deep.equal([]);
@@ -129,7 +129,7 @@ describe("a CPI's process", () => {
     const script = 'head -c 600000 /dev/zero | tr "\\0" "x" | fold -w 99 >&2; echo answer; echo >&2; echo last >&2';
     const limits = { maxStderrBytesPerSecond: 100_000, maxLogLength: 1_000_000 };
     expect(await run(script, limits)).to.equal("answer\n");
-    // Bytes that fit into pipes on the way are not waited for.
+    // Shorter than the rate allows for all bytes, because pipes hold a part of them.
     expect(performance.now() - startedAtMs).to.be.above(1_500);
     expect(lines.join("").length).to.equal(600_004);
     expect(lines.at(-1)).to.equal("last");
@@ -178,7 +178,7 @@ describe("a CPI's process", () => {
     const running = run(short, limits);
     expect((await failing).message).to.match(/it is the longest of several that together have more than/);
     expect(await running).to.have.length(2_000_000);
-    // And the room is free again.
+    // The memory budget is free again.
     expect(await run("head -c 4500000 /dev/zero", limits)).to.have.length(4_500_000);
   });
 
@@ -232,7 +232,7 @@ describe("a CPI's process", () => {
     });
 
     it("and goes on all the same -> it is killed, and the caller hears its own reason", async () => {
-      // Time enough to hear of it also on a busy machine.
+      // Long enough for a busy machine to deliver the signal.
       const { settled, reason } = await givenUp(`trap 'echo told >&2' TERM; ${UNTIL_TOLD}`, 4_000);
       expect(settled).to.equal(reason);
       expect(lines).to.include("told");
@@ -246,16 +246,16 @@ describe("a CPI's process", () => {
   });
 
   describe("whose answer comes while this process is kept from reading", () => {
-    /** Nothing of this process goes on until then, nor for some time after. */
+    /** Blocks this process until the condition holds, and then for `thenMs` more. */
     const blockUntil = async (condition: () => boolean, thenMs: number): Promise<void> => {
-      // From here timers come before what can be read.
+      // After this turn of the event loop, timers run before pending reads.
       await nextTurn();
       for (const untilMs = performance.now() + 10_000; !condition() && performance.now() < untilMs; ) block(1);
       block(thenMs);
     };
     const block = (timeMs: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, timeMs);
     const file = (name: string): string => join(folder, name);
-    /** Not even its exit status is there any more: the exit was noticed. */
+    /** Returns true once the exit status was collected, which shows that the exit was noticed. */
     const isGone = (pid: number): boolean => !existsSync(`/proc/${pid}`);
 
     for (const [who, start] of [
@@ -279,7 +279,7 @@ describe("a CPI's process", () => {
           expect(await running).to.equal("answer\n");
         } finally {
           if (start === "setsid") process.kill(-writer, "SIGKILL");
-          // Killed is not yet gone.
+          // A killed process may exist for a moment longer.
           await eventually(async () => expect(await processesOf(runs)).to.deep.equal([]));
         }
       });
@@ -300,7 +300,7 @@ describe("a CPI's process", () => {
 
   it("may leave behind what has left its group on purpose, such as a VM", async function () {
     skipWithout(this, "setsid");
-    // The process would be ended with the group before it has left it.
+    // Waits until the process has left the group, because it would otherwise be killed with the group.
     const leave = `env -i setsid sh -c 'echo $$ >&2; touch ${folder}/left; exec sleep 100' &`;
     expect(await run(`${leave} while [ ! -e ${folder}/left ]; do sleep 0.01; done; echo answer`)).to.equal("answer\n");
     const vm = Number(lines[0]);
@@ -331,12 +331,12 @@ describe("the run folder", () => {
       }).catch(() => {});
     const calls = [start(script), start(script), start(bystander)];
     await eventually(() => pids.length === 3);
-    // A shell shows the environment that it was started with, until it becomes another program.
+    // The bystander shows the environment of its start until it has executed a program with another environment.
     await eventually(() => pids.filter((pid) => environmentOf(pid).includes(runs)).length === 2);
     const names = readdirSync(runs);
     expect(names).to.have.length(3);
     for (const name of names) expect(readFileSync(join(runs, name, "group"), "utf8")).to.match(/^\d+$/);
-    // The dispatcher died before it wrote the group down.
+    // Simulates a dispatcher that died before it recorded the process group.
     writeFileSync(join(runs, names[0] as string, "group"), "");
     await RunFolder.open(runs);
     expect(readdirSync(runs)).to.deep.equal([]);

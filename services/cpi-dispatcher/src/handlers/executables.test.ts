@@ -65,7 +65,7 @@ describe("CPI executables behind the dispatcher", () => {
         method: "create_vm",
         arguments: ["a1", "s1", { size: "m1" }, { n: { type: "dynamic" } }, ["d1"], { bosh: { group: "g" } }],
         api_version: 2,
-        // Properties come last and win, as with stock directors.
+        // Properties override the other keys, as with stock directors.
         context: { director_uuid: "d1", request_id: ids[1], vm: "shadow", user: "u" },
       });
       expect(others.map((request) => [request.method, request.arguments])).to.deep.equal([

@@ -9,7 +9,7 @@ import { processesOf } from "../testing/processes.js";
 import { answers, context, requestsOf, ScriptDispatcher, V2 } from "../testing/script-dispatcher.js";
 import { TestDispatcher } from "../testing/test-dispatcher.js";
 
-/** The rest of a script runs for all calls but `info`. */
+/** The rest of a script runs for all methods except `info`. */
 const THEN = `case "$request" in '{"method":"info"'*) exit ;; esac`;
 
 describe("running calls of CPIs", () => {
@@ -126,7 +126,7 @@ case "$request" in *has_vm*) answer='{"result":true,"error":null,"log":""}'; sle
       controller.abort();
       await cancelled;
       await eventually(gone);
-      // A busy machine may come to the deadline before the CPI has begun.
+      // Repeated, because on a busy machine the deadline may pass before the CPI has started.
       await eventually(async () => {
         const late = reasonOfFailed(bench.director.hasVm(request, { deadlineMs: 800 }));
         const begun = eventually(async () => !(await gone()), { timeoutMs: 800 }).then(
@@ -141,7 +141,7 @@ case "$request" in *has_vm*) answer='{"result":true,"error":null,"log":""}'; sle
 
     it("wait for their turn within the limit of calls of one CPI", async () => {
       const running = `ls -d "$0".[0-9]* | wc -l`;
-      // However slowly they begin, until two have met.
+      // Calls wait until two run at once, however slowly they start.
       const meet = `until [ -e "$0.two" ]; do [ $(${running}) -lt 2 ] || touch "$0.two"; sleep 0.01; done`;
       const script = `${answers("true")}\n${THEN}\nmkdir "$0.$$"; ${meet}; ${running} >> "$0.most"; sleep 0.1; rmdir "$0.$$"`;
       const cpi = bench.dispatcher.scriptCpi("a", script);

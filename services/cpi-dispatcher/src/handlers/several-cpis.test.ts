@@ -137,7 +137,7 @@ describe("CPIs side by side behind the dispatcher", () => {
         ["stuck", ""],
         ["slow", ""],
       ]);
-      // Its info has a time of its own, which may come first.
+      // The info call has its own time limit, which may expire first.
       expect(stemcells[1]?.error).to.match(/took longer than \d+ ms|did not answer within \d+ ms/);
       expect(stemcells[2]?.error).to.match(/did not answer within \d+ ms/);
     });

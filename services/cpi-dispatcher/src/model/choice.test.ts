@@ -33,7 +33,10 @@ const left = cpi("left", { migratedFrom: ["old-left"], stemcellFormats: ["openst
 const right = cpi("right", { stemcellFormats: ["aws-raw", "aws-light"] });
 const adopter = cpi("adopter", { migratedFrom: [""] });
 
-/** A cpi-config of two; one in which a third has adopted the default's things; none at all, with two of our own. */
+/**
+ * configured: a cpi-config with two CPIs. adopted: a third CPI has adopted the default CPI's objects. own: no
+ * cpi-config, and two CPIs of the dispatcher itself.
+ */
 const configured: Offer = { isConfigured: true, cpis: [left, right], defaultCpi: "fleet" };
 const adopted: Offer = { isConfigured: true, cpis: [left, right, adopter], defaultCpi: "fleet" };
 const own: Offer = { isConfigured: false, cpis: [cpi("fleet"), cpi("cell-b")], defaultCpi: "fleet" };

@@ -24,7 +24,8 @@ describe("the version of the CPI contract", () => {
       expect(settled.attachDiskAnswersHint).to.equal(!updatesRegistry);
     });
 
-  // Seed 000 in words: what is missing counts as 1; what is newer than us is spoken to in our version.
+  // Seed 000: a missing version counts as 1, and a newer peer is called with the highest version that this dispatcher
+  // supports.
   const rows: [what: string, given: Partial<VersionsMet>, expected: Partial<Negotiated>][] = [
     ["no info method", { info: { kind: "not_implemented" } }, { apiVersion: 1, usesRegistry: true }],
     ["info without api_version", { info: answered() }, { apiVersion: 1, usesRegistry: true }],

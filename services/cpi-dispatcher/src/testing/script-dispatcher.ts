@@ -30,7 +30,7 @@ esac`;
 /** A disk request with the required fields only. */
 export const NEW_DISK = { sizeMib: 7, cloudProperties: { type: "ssd" }, vmCid: "", az: "", token: "" };
 
-/** Starts a dispatcher for each test of a file, with a memory CPI of its own and script CPIs by cpi-config. */
+/** Starts a dispatcher for each test, with an in-memory CPI of its own and with script CPIs from a cpi-config. */
 export class ScriptDispatcher {
   certificates!: TestCertificates;
   dispatcher!: TestDispatcher;
