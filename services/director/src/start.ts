@@ -35,7 +35,10 @@ import { Nodes } from "./vendor-methods/nodes.js";
 /** Maximum generations by which a dispatcher's answer may raise the tablet's generation. */
 const RESTORED_GENERATIONS_MAX = 2 ** 20;
 
-/** Starts a director. It listens at once, serves while it leads, and runs tasks once the dispatchers obey it alone. */
+/**
+ * Starts a director. It listens at once, serves while it leads, and runs tasks once the dispatchers refuse all former
+ * directors.
+ */
 export async function startDirector(
   lifecycle: Lifecycle,
   config: DirectorConfig,
@@ -202,8 +205,8 @@ function fencing(
       if (above === undefined) throw error;
       claiming = tablet.claimAbove(above);
       log.warn({ above, generation: await claiming }, "director generation raised after a restore from backup");
-      // Once tasks run, a higher claim is impossible: dispatchers that already obey this director would treat its
-      // running calls as a former director's.
+      // Once tasks run, a higher claim is impossible: dispatchers that already accept this director would end its
+      // running calls like a former director's.
       if (tasksRun()) throw error;
     } else if (generation >= (await claiming)) throw error;
   };

@@ -18,7 +18,7 @@ const TEMPORARY = "tmp";
 
 /**
  * Records the running processes. A dispatcher that restarts after a kill finds and kills its predecessor's processes,
- * so that nothing of a deposed director runs. A run's folder is created before its process and is in the process's
+ * so that no call of a former director runs. A run's folder is created before its process and is in the process's
  * environment. The process is therefore found even if the predecessor died before it recorded the group.
  */
 export class RunFolder {

@@ -98,7 +98,7 @@ export async function withCpis<Response>(
   };
   const logId = parseOptionalName("context.log_id", said.logId) ?? "";
   const callId = parseOptionalName("context.call_id", said.callId) ?? "";
-  // Looked up behind the fence, so that a former director's call does not use a new director's config.
+  // Looked up after the fence, so that a former director's call does not use a new director's config.
   const run = (signal: AbortSignal) =>
     context.log.during({ logId, directorId: said.directorId }, (onLogLine) =>
       work(context.configs.find(said.directorId, said.cpiConfigVersion), wanted, { ...cpiCall, signal, onLogLine }),

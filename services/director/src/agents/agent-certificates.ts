@@ -38,8 +38,8 @@ export class AgentCertificates {
   static async open({ agents, tls, tablet }: DirectorConfig, log: Logger): Promise<AgentCertificates | undefined> {
     const { certificates: config } = agents;
     if (config === undefined) return undefined;
-    // Several directors may share a database and need the same authority, so a director on a database does not create
-    // one.
+    // Several directors may share a database and need the same authority, so a director with a database requires an
+    // existing authority.
     const authority = await openAgentAuthority(config.authority, { makes: !isDatabaseUrl(tablet.storage) });
     const { natsCaFile, validDays } = config;
     const nats =

@@ -44,7 +44,7 @@ describe("what calls of the director leave behind", () => {
         const options = { address, tls: certs.files("operator"), serverRole: "director" } as const;
         const client = createClient(AdminServiceDefinition, { ...options, defaultDeadlineMs: 60_000 });
         try {
-          // It is durable before anything is taken away.
+          // The event is durable before the backup's first bytes are sent.
           for await (const _ of client.createBackup({}, of))
             expect(await eventsOf(of.requestId ?? "")).to.have.length(1);
         } finally {

@@ -29,7 +29,7 @@ const FORGET_AFTER_MS = 100;
  * the next make no other call about the same objects at any dispatcher. Calls about other objects continue.
  *
  * A director that finds tasks but no records follows a release that recorded no calls. Any dispatcher may still run a
- * call of that release, so another dispatcher is called only after each of them obeys this director or is removed from
+ * call of that release, so another dispatcher is called only after each of them accepts only this director or is removed from
  * the config.
  *
  * With a single dispatcher, the dispatcher ends all calls of the former director before the next director makes a call.
@@ -120,8 +120,8 @@ export class CallRecords {
   }
 
   /**
-   * Returns true for a call of a former director at the dispatcher. A dispatcher that obeys this director has ended all
-   * such calls.
+   * Returns true for a call that a former director made at the dispatcher. The dispatcher ended such calls before it
+   * accepted this director.
    */
   #isOfFormer({ dispatcher, directorGeneration }: CpiCall, address: string): boolean {
     return dispatcher === address && directorGeneration < this.#options.tablet.generation;
@@ -145,17 +145,17 @@ export class CallRecords {
       tx.cpiCalls.put(call);
       this.#awaited.delete(callId);
     });
-    // A failed transaction means that this director is deposed.
+    // A failed transaction means that another director leads now.
     give.catch(() => {});
   }
 
-  /** Ends the abandoned calls at a dispatcher that obeys this director. */
+  /** Ends the abandoned calls at a dispatcher that accepts only this director. */
   async settle({ address, client }: Dispatcher): Promise<void> {
     const { tablet, endTimeoutMs } = this.#options;
     const isLeft = (call: CpiCall) => this.isLeft(call);
     const left = await tablet.read((tables) => [...tables.cpiCalls.by("byDispatcher", address)].filter(isLeft));
     const { id: directorId, generation: directorGeneration } = tablet;
-    // A dispatcher that obeys this director has already ended the calls of former directors.
+    // The dispatcher ended the calls of former directors before it accepted this director.
     const ended = left.filter((call) => call.directorGeneration < directorGeneration);
     await this.#forget(ended);
     for (const call of left.filter((one) => !ended.includes(one))) {
@@ -176,7 +176,7 @@ export class CallRecords {
       await this.#options.tablet.transact((tx) => deleteAll(tx, ended));
       for (const callId of ended) this.#ended.delete(callId);
     } catch {
-      // This director is deposed. The next director asks the dispatchers about these calls.
+      // Another director leads now and asks the dispatchers about these calls.
     }
   }
 

@@ -30,7 +30,7 @@ export class CpiConfigTeller implements CpiConfigSource {
     return this.#options.tablet.read((tables) => this.#options.configs.cpi.current(tables).version);
   }
 
-  /** Starts sending configs. Only the director that the dispatchers obey may call this. */
+  /** Starts sending configs. Call only after all dispatchers in use refuse former directors. */
   start(): void {
     this.#unwatch = this.#options.tablet.watch((changes) => {
       if (changes.some(({ table }) => table === "configs")) this.#tellAllSoon();
@@ -69,7 +69,7 @@ export class CpiConfigTeller implements CpiConfigSource {
     );
   }
 
-  /** Sends the config without waiting. A dispatcher that has just begun to obey lacks the config. */
+  /** Sends the config without waiting. A dispatcher that has just accepted this director lacks the config. */
   tellSoon(dispatcher: Dispatcher): void {
     this.tell(dispatcher, this.#stopping.signal).catch((error: unknown) => {
       const what = { dispatcher: dispatcher.address, error: messageOf(error) };

@@ -16,9 +16,9 @@ export interface Dispatcher {
 export interface DispatcherDuties {
   /** Makes the dispatcher refuse former directors. Resolves once none of their calls runs there. */
   fence(dispatcher: Dispatcher): Promise<void>;
-  /** Called when the dispatcher begins to obey this director. */
+  /** Called when the dispatcher begins to accept only this director. */
   obeys(dispatcher: Dispatcher): void;
-  /** Called periodically while the dispatcher obeys. */
+  /** Called periodically while the dispatcher accepts this director. */
   settle(dispatcher: Dispatcher): Promise<void>;
 }
 
@@ -38,7 +38,7 @@ const LOOK_TIMEOUT_MS = 5_000;
 
 /**
  * The dispatchers of this director. Calls go to the first dispatcher, in the order of the config, that answers and
- * obeys, so that a dispatcher's limits for a CPI cover all calls.
+ * accepts only this director, so that a dispatcher's limits for a CPI cover all calls.
  */
 export class Dispatchers {
   readonly #options: DispatchersOptions;
@@ -55,14 +55,14 @@ export class Dispatchers {
     return this.#options.dispatchers;
   }
 
-  /** Returns the dispatchers that answer and obey this director. */
+  /** Returns the dispatchers that answer and accept only this director. */
   get obeying(): readonly Dispatcher[] {
     return this.all.filter((dispatcher) => !this.#whyNot.has(dispatcher));
   }
 
   /**
    * Returns the dispatcher for the next call, preferably not the dispatcher at which the call has just failed. Throws
-   * UnavailableError when none obeys.
+   * UnavailableError when no dispatcher accepts this director.
    */
   choose(failedAt?: Dispatcher): Dispatcher {
     const { obeying } = this;
@@ -71,7 +71,7 @@ export class Dispatchers {
     return chosen;
   }
 
-  /** Monitors all dispatchers until `close`. Dispatchers are used once they obey. */
+  /** Monitors all dispatchers until `close`. A dispatcher is used once it accepts only this director. */
   start(duties: DispatcherDuties): void {
     for (const dispatcher of this.all) void this.#lookAfter(dispatcher, duties);
   }

@@ -15,7 +15,7 @@ interface CurrentConfigs {
   readonly cpi: { current(tables: DirectorTables): CpiNames };
 }
 
-/** Returns the keys that BOSH requires of a group's VMs and the group lacks; "" when the group has all. */
+/** Returns the keys that a group lacks although BOSH requires them for VMs; "" when the group has all. */
 export function missingOf({ stemcell, vmType, networks }: Pick<GroupSpec, "stemcell" | "vmType" | "networks">): string {
   const missing = [stemcell === "" && "stemcell", vmType === "" && "vm_type", networks.length === 0 && "networks"];
   return missing.filter((each) => each !== false).join(", ");

@@ -56,8 +56,8 @@ export function runUnit(
 }
 
 /**
- * Runs planned actions in a lane of the task until no action is left. Plans again before each action, so the progress
- * of a former director does not matter. Keeps locks that the next action also needs.
+ * Runs planned actions in a lane, a concurrent part of the task, until no action is left. Plans again before each
+ * action, so the progress of a former director does not matter. Keeps locks that the next action also needs.
  */
 export function runLane<Next extends Planned>(
   context: DeploymentJobContext,

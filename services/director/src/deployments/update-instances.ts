@@ -25,7 +25,7 @@ export interface InstanceUpdate {
   readonly maxInFlight: string;
 }
 
-/** Instances that one lane updates in order. */
+/** Instances that are updated one after the other, concurrently with other units. */
 interface Unit {
   readonly instanceIds: readonly string[];
   readonly name: string;

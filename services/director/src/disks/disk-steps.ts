@@ -86,7 +86,7 @@ export class DiskSteps<Kept extends DiskRecord> {
     await recorded;
   }
 
-  /** Records the intent to attach. The owed removals of the VM's agent must be settled before. */
+  /** Records the intent to attach. Pending detach notifications of the VM's agent must be settled before. */
   intendAttachIn(tx: DirectorTransaction, target: AttachTarget): Intended<Kept> {
     const attachmentId = this.context.newId();
     const changed = this.changeIn(tx, (current) => this.kind.intendAttach(current, target, attachmentId));
@@ -101,7 +101,7 @@ export class DiskSteps<Kept extends DiskRecord> {
     return { ...changed, begun: this.context.cpi.note(tx, "detachDisk", { vmCid, diskCid }, this.run) };
   }
 
-  /** Records the intent to attach. Pending detach notifications of the VM's agent must be settled before. */
+  /** Attaches a disk whose attach intent is recorded. The attached state is durable once `recorded` resolves. */
   async attachIntended(
     { before, disk, begun }: Intended<Kept>,
     target: AttachTarget,

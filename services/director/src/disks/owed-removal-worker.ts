@@ -45,7 +45,7 @@ export class OwedRemovals {
     this.#options = options;
   }
 
-  /** Starts the worker. Only the director that the dispatchers obey may call this. */
+  /** Starts the worker. Call only after the dispatchers refuse former directors. */
   async start(): Promise<void> {
     const { tablet, agents } = this.#options;
     const unwatch = tablet.watch((changes) => {

@@ -56,7 +56,7 @@ export class Resurrector {
     this.#options = options;
   }
 
-  /** Starts the checks. Only the director that the dispatchers obey may call this, after heartbeats arrive. */
+  /** Starts the checks. Call only after the dispatchers refuse former directors and heartbeats arrive. */
   start(): void {
     this.#working = this.#run();
   }

@@ -49,7 +49,7 @@ describe("the HTTPS face", () => {
 
   it("health and readiness -> without login", async () => {
     expect(await http.send("GET", "/healthz", { login: "" })).to.include({ status: 200, body: "ok\n" });
-    // Ready once the dispatcher obeys the director.
+    // Ready once the dispatcher accepts the director.
     await eventually(async () =>
       expect(await http.send("GET", "/readyz", { login: "" })).to.include({ status: 200, body: "ok\n" }),
     );

@@ -17,7 +17,7 @@ export interface LockKeeperOptions {
   readonly onGranted: (taskIds: readonly number[]) => void;
 }
 
-/** The pending wait of a lane. */
+/** A lane's pending wait for a lock. */
 interface LaneWait {
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
@@ -43,7 +43,7 @@ export interface LockHolder extends LockOwner {
   readonly since: Date;
 }
 
-/** The task id of a lane outside of tasks, e.g. of a call. */
+/** The task id of a lane without a task, e.g. for a call. */
 export const NO_TASK = 0;
 
 /** A task or lane whose wait for a lock has timed out. */

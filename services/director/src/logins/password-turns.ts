@@ -4,7 +4,7 @@ import { Slots } from "@diskmesh/service";
 /** A check takes 32 MiB and 100 ms of CPU, so the last of 100 queued checks runs after 5 s. */
 const LIMITS = { maxConcurrentPasswordChecks: 2, maxWaitingPasswordChecks: 100 };
 
-/** The maximum share of the queue for a network, so that other networks find a place. */
+/** The maximum fraction of the queue for one network, so that other networks find a place. */
 const NETWORK_SHARE = 1 / 2;
 
 /**

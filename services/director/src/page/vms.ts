@@ -23,7 +23,10 @@ export interface VmsOptions {
 
 /** Interval of health checks, because agents fall silent without a change in the tablet. */
 const HEALTH_INTERVAL_MS = 5_000;
-/** Resolution of the last-heard time. A finer time would change the row with each heartbeat of each agent. */
+/**
+ * Resolution of the time of the last heartbeat. With a finer resolution, each heartbeat of each agent would change a
+ * row.
+ */
 const HEARD_STEP_MS = 60_000;
 /** Rows made without yielding to the event loop. The batch bounds the delay of other requests. */
 const ROWS_AT_ONCE = 500;

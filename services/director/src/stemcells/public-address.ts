@@ -20,7 +20,7 @@ const SPECIAL_V4 = [
 ] as const;
 /** The public IPv6 block. */
 const GLOBAL_V6 = ["2000::", 3] as const;
-/** Non-public blocks within it: embedded IPv4 addresses, documentation and test. */
+/** Non-public blocks within GLOBAL_V6: embedded IPv4 addresses, documentation and test. */
 const SPECIAL_V6 = [
   ["2001::", 23],
   ["2001:db8::", 32],

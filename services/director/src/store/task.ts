@@ -226,7 +226,7 @@ export interface Task {
   /** The teams of the task's deployment at the time of the request; undefined for none. */
   readonly teams?: readonly string[] | undefined;
   /**
-   * The share name (shareNameOf) of the CPIs that the task had to call when it was recorded; undefined in records of
+   * The name (cpiSetName) of the set of CPIs that the task had to call when it was recorded; undefined in records of
    * older versions.
    */
   readonly cpiShare?: string | undefined;

@@ -8,7 +8,7 @@ import type { Job, TaskQueue } from "../store/task.js";
 import { refuseWhenFull } from "./queue-room.js";
 import { end, newTask } from "./task.js";
 
-/** A queue of twelve places, two of which are kept for CPI shares with few tasks. */
+/** A queue of twelve places, two of which are kept for CPI sets with few tasks. */
 describe("the room of a queue, as tasks come and go", () => {
   let tablet: DirectorTablet;
 

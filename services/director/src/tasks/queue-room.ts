@@ -7,14 +7,14 @@ const RETRY_FULL_MS = 1_000;
 
 export interface Newcomer {
   readonly queue: TaskQueue;
-  /** The share name of the CPIs that the task calls. */
+  /** The name of the set of CPIs that the task calls. */
   readonly cpiShare: string;
   readonly user: string;
 }
 
 /**
- * Throws ResourceExhaustedError unless the queue admits another task of this CPI share and this login. The quota per
- * share keeps places free for others while tasks wait for a hanging CPI. `limit` is the maximum of live tasks in the
+ * Throws ResourceExhaustedError unless the queue admits another task with this CPI set and login. The quota per CPI set
+ * keeps places free for other tasks while tasks wait for a hanging CPI. `limit` is the maximum of live tasks in the
  * queue.
  */
 export function refuseWhenFull(

@@ -32,11 +32,11 @@ export class TaskRun implements CallerSignals {
     this.requestId = `task-${taskId}`;
     this.#stopping = lane === undefined ? new AbortController() : lane.of.#stopping;
     this.#stop = lane === undefined ? new AbortController() : lane.of.#stop;
-    // The calls of every lane listen to the same signals; Node would otherwise report a listener leak.
+    // The calls of all lanes listen to the same signals; Node would otherwise report a listener leak.
     setMaxListeners(0, this.#stopping.signal, this.#stop.signal);
   }
 
-  /** Runs a part of the work with locks of its own, concurrently with other lanes of the task. */
+  /** Runs a part of the task as a lane: with its own locks, and concurrently with the task's other lanes. */
   async inLane<Result>(work: (run: TaskRun, locks: LaneLocks) => Promise<Result>): Promise<Result> {
     const locks = this.locks.openLane(this.taskId);
     try {

@@ -81,7 +81,9 @@ export class TaskRunner {
     this.#unwatch = options.tablet.watch((changes) => this.#onChanges(changes));
   }
 
-  /** Enqueues the recorded tasks and, from now on, new tasks. Only the director that dispatchers obey may call this. */
+  /**
+   * Enqueues the recorded tasks and, from now on, new tasks. Call only after the dispatchers refuse former directors.
+   */
   async start(): Promise<void> {
     this.#started = true;
     const live = await this.#options.tablet.read((tables) => [...tables.tasks.by("byEnd", "live")]);
@@ -118,7 +120,7 @@ export class TaskRunner {
     const { clock, random, queueLengths, log } = this.#options;
     return new WorkQueue({
       name,
-      // Every live task may be planned concurrently; the worker shares limit how many run.
+      // Every live task may be planned concurrently; the workers limit how many run.
       concurrency: queueLengths[name],
       backoff: { minDelayMs: 100, maxDelayMs: 5_000 },
       clock,

@@ -1,13 +1,13 @@
-/** Returns the name of the share of tasks that call exactly these CPIs. */
+/** Returns the name of a set of CPIs, by which tasks that call the same CPIs are grouped. */
 export const shareNameOf = (cpis: readonly string[]): string => JSON.stringify([...new Set(cpis)].sort());
 
-/** The fraction of a queue's places kept for shares with few tasks. */
+/** One place in this many is kept for CPI sets with few tasks. */
 const PLACES_PER_KEPT_ONE = 6;
 const FEW_TASKS = 2;
 
 /**
- * Returns true when the queue admits another task of the share. The last sixth of the places is kept for shares with
- * fewer than FEW_TASKS tasks.
+ * Returns true when the queue admits another task of the CPI set. The last sixth of the places is kept for CPI sets
+ * with fewer than FEW_TASKS tasks.
  */
 export function mayJoin(queue: { readonly ofShare: number; readonly length: number; readonly limit: number }): boolean {
   const { ofShare, length, limit } = queue;
@@ -21,23 +21,25 @@ export const placesPerLogin = (places: number): number => Math.ceil(places / 2);
 /** The outcome of a worker request. */
 export interface Taken {
   readonly hasWorker: boolean;
-  /** The task that receives the worker which this task held in another share, if a task waited for it. */
+  /**
+   * The task that receives the worker which this task held with its former CPI set, if a task waited for the worker.
+   */
   readonly next: number | undefined;
 }
 
 /**
- * The workers of a queue: a fixed number for each set of CPIs. A task waits only for tasks of its own share, which call
- * the same CPIs. A hanging CPI therefore blocks no task that does not call it. A task without a worker queues for the
- * next free worker of its share.
+ * The workers of a queue: a fixed number for each set of CPIs. A task waits only for tasks that call the same CPIs, so
+ * a hanging CPI blocks no task that does not call it. A task without a worker queues for the next free worker of its
+ * CPI set.
  */
 export class WorkerShares {
   readonly #shares = new Map<string, { readonly holders: Set<number>; readonly waiting: Set<number> }>();
-  /** The share in which a task holds or awaits a worker. */
+  /** The CPI set with which a task holds or awaits a worker. */
   readonly #shareOf = new Map<number, string>();
 
   constructor(private readonly workersPerShare: number) {}
 
-  /** Assigns a worker to the task, or queues the task. A task whose CPIs have changed moves to the other share. */
+  /** Assigns a worker to the task, or queues the task. A task whose CPIs have changed moves to the other CPI set. */
   take(taskId: number, cpis: readonly string[]): Taken {
     const name = shareNameOf(cpis);
     const present = this.#shareOf.get(taskId);

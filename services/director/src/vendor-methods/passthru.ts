@@ -209,7 +209,7 @@ export class Passthru {
       const { taskId } = task;
       if (lane !== undefined) lane.handOver(taskId);
       else if (exclusiveLock && nodeId !== "") locks.settle(taskId, [lockOf(nodeId)]);
-      // A task that was cancelled before releases nothing by itself any more.
+      // A task that was cancelled before no longer releases the lock.
       const current = await tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
       if (current === undefined || hasEnded(current)) locks.release(taskId);
       ended("", taskId);

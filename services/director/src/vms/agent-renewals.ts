@@ -60,7 +60,7 @@ export class AgentRenewals {
     this.#options = options;
   }
 
-  /** Must be called only on the director that dispatchers obey. */
+  /** Starts the renewals. Call only after the dispatchers refuse former directors. */
   start(): void {
     const { agents, clock } = this.#options;
     this.#end = allEnded([

@@ -157,7 +157,7 @@ function refuseUnknownKeys(read: ReadDocument, what: string, known: readonly str
   );
 }
 
-/** Returns the line of the innermost existing part of the path. */
+/** Returns the line of the path's deepest part that exists in the document. */
 function lineOf({ document, lines }: ReadDocument, path: readonly (string | number)[]): number {
   for (let length = path.length; length >= 0; length--) {
     const node = nodeAt(document, path.slice(0, length));

@@ -8,7 +8,8 @@ import { tellAgentOfDisks } from "./provide.js";
 
 /**
  * Sends possibly restarted agents the dynamic disks of their VMs, because a restart loses the disk links. Agents that
- * still know their disks change nothing. Each agent has a lane with the lock of its instance.
+ * still know their disks change nothing. Each agent is handled in a lane, a concurrent part of the task that holds the
+ * lock of the agent's instance.
  */
 export const tellAgentsAgain: Planner<"tell_agents", DiskJobContext> = (context, { agentIds }) => ({
   locks: [],
