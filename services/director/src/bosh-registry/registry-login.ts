@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Clock } from "@diskmesh/service";
-import { LoginBrake } from "../logins/login-brake.js";
+import { LoginRateLimiter } from "../logins/login-rate-limiter.js";
 
 /** The reason of a refused login. Contains nothing that the client sent. */
 export interface Denial {
@@ -13,7 +13,7 @@ export interface Denial {
 export class RegistryLogin {
   readonly #user: string;
   readonly #expected: Buffer;
-  readonly #brake: LoginBrake;
+  readonly #rateLimiter: LoginRateLimiter;
 
   constructor(
     { user, password }: { readonly user: string; readonly password: string },
@@ -21,20 +21,20 @@ export class RegistryLogin {
   ) {
     this.#user = user;
     this.#expected = sha256(`Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`);
-    this.#brake = new LoginBrake(clock);
+    this.#rateLimiter = new LoginRateLimiter(clock);
   }
 
   /** Returns undefined when the login is correct. */
   deny(authorization: string, address: string): Denial | undefined {
     // The rate limiter counts all names as the configured name, because every other name is wrong.
-    const waitMs = this.#brake.waitMs(address, this.#user);
+    const waitMs = this.#rateLimiter.waitMs(address, this.#user);
     if (waitMs > 0)
       return {
         why: "logins from this address failed too often: wait before the next one",
         retryAfterMs: waitMs,
       };
     if (timingSafeEqual(sha256(authorization), this.#expected)) return undefined;
-    this.#brake.failed(address, this.#user);
+    this.#rateLimiter.failed(address, this.#user);
     return { why: "name or password are wrong" };
   }
 }

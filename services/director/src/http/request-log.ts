@@ -55,7 +55,7 @@ export class RequestLog {
     const who = login !== undefined && { login, authentication: request.served?.who?.by };
     const fields = { method, route, status, requestId, remoteAddress, ...who, ...ofChange };
     const said = { ...fields, error: messageOf(error) };
-    if (error instanceof UnauthenticatedError || error instanceof PermissionDeniedError || isBraked(error))
+    if (error instanceof UnauthenticatedError || error instanceof PermissionDeniedError || isRateLimited(error))
       log.warn({ ...said, audit: "refused" }, "HTTPS request refused");
     else if (isKnown) log.info(said, "malformed HTTPS request refused");
     else if (!(error instanceof DomainError)) log.error({ ...fields, error }, "HTTPS request failed");
@@ -106,6 +106,6 @@ function changes({ routeOptions }: FastifyRequest): boolean {
 }
 
 /** Returns true for a login refused by the rate limiter; only these refusals contain an address. */
-function isBraked(error: unknown): boolean {
+function isRateLimited(error: unknown): boolean {
   return error instanceof DomainError && error.reason === "RESOURCE_EXHAUSTED" && "address" in error.about;
 }

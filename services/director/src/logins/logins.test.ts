@@ -9,7 +9,7 @@ import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { exportJWK, type JWTPayload, SignJWT } from "jose";
 import { httpConfig } from "../config/http-config.js";
-import { LoginBrake } from "./login-brake.js";
+import { LoginRateLimiter } from "./login-rate-limiter.js";
 import { Logins } from "./logins.js";
 import { passwordTurns } from "./password-turns.js";
 import { Tokens } from "./tokens.js";
@@ -279,37 +279,39 @@ describe("turns of passwords", () => {
   });
 });
 
-describe("the brake on logins", () => {
+describe("the login rate limiter", () => {
   it("ever new names from an address -> slowed down like one; those who were right from there go on", async () => {
     const clock = new ManualClock();
-    const brake = new LoginBrake(clock);
-    brake.succeeded("10.0.0.1", "ann");
+    const rateLimiter = new LoginRateLimiter(clock);
+    rateLimiter.succeeded("10.0.0.1", "ann");
     // A script with an outdated password counts as one name, however often it fails.
-    for (let tries = 0; tries < 30; tries++) brake.failed("10.0.0.1", "old");
-    expect(brake.waitMs("10.0.0.1", "new")).to.equal(0);
-    for (let names = 0; names < 19; names++) brake.failed("10.0.0.1", `random-${names}`);
-    expect(brake.waitMs("10.0.0.1", "new")).to.equal(1_000);
-    brake.failed("10.0.0.1", "random-19");
-    expect(brake.waitMs("10.0.0.1", "new")).to.equal(2_000);
-    expect([brake.waitMs("10.0.0.1", "ann"), brake.waitMs("10.0.0.2", "new")]).to.deep.equal([0, 0]);
-    for (let tries = 0; tries < 5; tries++) brake.failed("10.0.0.1", "ann");
-    expect(brake.waitMs("10.0.0.1", "ann")).to.equal(1_000);
+    for (let tries = 0; tries < 30; tries++) rateLimiter.failed("10.0.0.1", "old");
+    expect(rateLimiter.waitMs("10.0.0.1", "new")).to.equal(0);
+    for (let names = 0; names < 19; names++) rateLimiter.failed("10.0.0.1", `random-${names}`);
+    expect(rateLimiter.waitMs("10.0.0.1", "new")).to.equal(1_000);
+    rateLimiter.failed("10.0.0.1", "random-19");
+    expect(rateLimiter.waitMs("10.0.0.1", "new")).to.equal(2_000);
+    expect([rateLimiter.waitMs("10.0.0.1", "ann"), rateLimiter.waitMs("10.0.0.2", "new")]).to.deep.equal([0, 0]);
+    for (let tries = 0; tries < 5; tries++) rateLimiter.failed("10.0.0.1", "ann");
+    expect(rateLimiter.waitMs("10.0.0.1", "ann")).to.equal(1_000);
   });
 
   it("each failure beyond five -> twice the wait, up to a minute; a network of IPv6 counts as one address", async () => {
     const clock = new ManualClock();
-    const brake = new LoginBrake(clock);
+    const rateLimiter = new LoginRateLimiter(clock);
     const waits: number[] = [];
     for (let failures = 1; failures <= 14; failures++) {
-      brake.failed(`2001:db8::${failures}`, "ann");
-      waits.push(brake.waitMs("2001:db8::ffff", "ann"));
+      rateLimiter.failed(`2001:db8::${failures}`, "ann");
+      waits.push(rateLimiter.waitMs("2001:db8::ffff", "ann"));
     }
     expect(waits).to.deep.equal([
       0, 0, 0, 0, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000, 60_000,
     ]);
-    expect([brake.waitMs("2001:db8:1::1", "ann"), brake.waitMs("2001:db8::1", "bob")]).to.deep.equal([0, 0]);
+    expect([rateLimiter.waitMs("2001:db8:1::1", "ann"), rateLimiter.waitMs("2001:db8::1", "bob")]).to.deep.equal([
+      0, 0,
+    ]);
     await clock.advance(600_000);
-    brake.failed("2001:db8::1", "ann");
-    expect(brake.waitMs("2001:db8::1", "ann")).to.equal(0);
+    rateLimiter.failed("2001:db8::1", "ann");
+    expect(rateLimiter.waitMs("2001:db8::1", "ann")).to.equal(0);
   });
 });

@@ -4,7 +4,7 @@ import { hashPassword, isPasswordOf } from "@diskmesh/pki/password-hash";
 import type { Clock } from "@diskmesh/service";
 import type { HttpConfig } from "../config/http-config.js";
 import type { Login } from "./login.js";
-import { LoginBrake, networkOf } from "./login-brake.js";
+import { LoginRateLimiter, networkOf } from "./login-rate-limiter.js";
 import { PageSessions } from "./page-sessions.js";
 import { passwordTurns } from "./password-turns.js";
 import { Tokens } from "./tokens.js";
@@ -28,7 +28,7 @@ export class Logins {
   readonly sessions: PageSessions;
   readonly #users: ReadonlyMap<string, HttpConfig["users"][number]>;
   readonly #tokens: Tokens | undefined;
-  readonly #brake: LoginBrake;
+  readonly #rateLimiter: LoginRateLimiter;
   readonly #inTurn: ReturnType<typeof passwordTurns>;
   /** Logins by keyed hash of network, name and password, oldest first. The hash does not reveal the password. */
   readonly #remembered = new Map<string, Remembered>();
@@ -43,7 +43,7 @@ export class Logins {
     this.#users = new Map(config.users.map((user) => [user.name, user]));
     this.sessions = new PageSessions(this.#users, clock);
     this.#tokens = config.tokens && new Tokens(config.tokens);
-    this.#brake = new LoginBrake(clock);
+    this.#rateLimiter = new LoginRateLimiter(clock);
     this.#inTurn = passwordTurns();
   }
 
@@ -76,7 +76,7 @@ export class Logins {
   }
 
   #refuseHasty(address: string, name: string): void {
-    const waitMs = this.#brake.waitMs(address, name);
+    const waitMs = this.#rateLimiter.waitMs(address, name);
     if (waitMs === 0) return;
     throw new ResourceExhaustedError(
       "logins of that name from this address failed too often: wait before the next one",
@@ -94,13 +94,13 @@ export class Logins {
       this.#refuseHasty(address, name);
       const isRight = await isPasswordOf(user?.passwordHash ?? (await this.#noHash), password);
       if (user !== undefined && isRight) return { name: user.name, scopes: user.scopes, by: "password" };
-      this.#brake.failed(address, name);
+      this.#rateLimiter.failed(address, name);
       throw new UnauthenticatedError("name or password are wrong");
     });
   }
 
   #remember(mark: string, login: Login, checkedAtMs: number, address: string): Login {
-    this.#brake.succeeded(address, login.name);
+    this.#rateLimiter.succeeded(address, login.name);
     const untilMs = Math.min(this.clock.monotonicMs() + REMEMBERED_MS, checkedAtMs + CHECKED_AGAIN_MS);
     this.#remembered.delete(mark);
     this.#remembered.set(mark, { login, checkedAtMs, untilMs });

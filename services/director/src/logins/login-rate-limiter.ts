@@ -21,7 +21,7 @@ interface Failures {
  * for the same address and name. A script with an outdated password therefore delays no other name of its address. Many
  * different failed names delay all names of the address that never logged in from there.
  */
-export class LoginBrake {
+export class LoginRateLimiter {
   /** Failures by address and name, oldest first. */
   readonly #failures = new Map<string, Failures>();
   /** Failures by network, counting names that had not failed from there before. */
