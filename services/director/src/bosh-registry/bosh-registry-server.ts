@@ -20,8 +20,8 @@ import {
   type Asked,
   addressOf,
   type BoshRegistryConfig,
+  forwardedBy,
   LeaderRegistry,
-  passedOnBy,
 } from "./leader-registry.js";
 import { type Denial, RegistryLogin } from "./registry-login.js";
 
@@ -115,7 +115,7 @@ export class BoshRegistryServer {
   /** Logs each request that may have changed something, and each refused request. */
   #tell(request: IncomingMessage, answer: Answer, tookMs: number): void {
     const { log } = this.#options;
-    const { code, denial, isPassedOn, askedBy, body } = answer;
+    const { code, denial, isForwarded, askedBy, body } = answer;
     const { method, url, socket } = request;
     const { message: reason } = body;
     const instance = idOf(url ?? "");
@@ -129,7 +129,7 @@ export class BoshRegistryServer {
     }
     const mayChange = (method === "PUT" || method === "DELETE") && instance !== undefined;
     const durationMs = Math.round(tookMs * 10) / 10;
-    const about = { audit: isPassedOn ? "passed_on" : "call", method, instance, remoteAddress, askedBy, durationMs };
+    const about = { audit: isForwarded ? "passed_on" : "call", method, instance, remoteAddress, askedBy, durationMs };
     const fields = { ...(mayChange && about), code };
     if (reason !== undefined) log.warn({ ...fields, reason }, "bosh-registry request refused");
     else if (mayChange) log.info(fields, "bosh-registry request finished");
@@ -156,10 +156,10 @@ export class BoshRegistryServer {
     const settings = method === "PUT" ? await bodyOf(request, maxSettingsBytes) : "";
     if (settings === undefined) return refused(413, `the settings have more than ${maxSettingsBytes} bytes`);
     // Forwarding headers count only with a login, because a client without a login may send any header.
-    const passedOn = isAnonymous ? undefined : passedOnBy(request);
-    const asked = { method, url, settings, anonymousAt: isAnonymous ? address : passedOn?.anonymousAt };
-    const ofLeader = await this.#leader.answer({ ...asked, address, isPassedOn: passedOn !== undefined });
-    return ofLeader ?? { ...(await this.#answerHere(id, asked)), askedBy: passedOn?.address };
+    const forwarded = isAnonymous ? undefined : forwardedBy(request);
+    const asked = { method, url, settings, anonymousAt: isAnonymous ? address : forwarded?.anonymousAt };
+    const ofLeader = await this.#leader.answer({ ...asked, address, isForwarded: forwarded !== undefined });
+    return ofLeader ?? { ...(await this.#answerHere(id, asked)), askedBy: forwarded?.address };
   }
 
   async #answerHere(id: string, { method, settings, anonymousAt }: Asked): Promise<Answer> {

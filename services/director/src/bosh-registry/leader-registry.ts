@@ -20,7 +20,7 @@ export interface Answer {
   /** The reason of a refused login. Only the log shows the reason. */
   readonly denial?: Denial;
   /** Set when the leader answered. The leader's log then describes the change. */
-  readonly isPassedOn?: true;
+  readonly isForwarded?: true;
   /** The client's address when another director forwarded the request. */
   readonly askedBy?: string | undefined;
   /** Only this director sets `message`; CPIs read only the code. */
@@ -61,11 +61,13 @@ export class LeaderRegistry {
    * Returns the leader's answer; undefined when this director leads. Retries until a leader answers or `leaderWaitMs`
    * is over; requests are idempotent. Throws UnavailableError.
    */
-  async answer(asked: Asked & { readonly address: string; readonly isPassedOn: boolean }): Promise<Answer | undefined> {
+  async answer(
+    asked: Asked & { readonly address: string; readonly isForwarded: boolean },
+  ): Promise<Answer | undefined> {
     for (const untilMs = performance.now() + this.#options.leaderWaitMs; ; ) {
       const elsewhere = this.#elsewhere();
       if (elsewhere === undefined) return undefined;
-      if (asked.isPassedOn) throw elsewhere;
+      if (asked.isForwarded) throw elsewhere;
       const leader = hostPortOf(elsewhere.about[LEADER_ADDRESS] ?? "");
       try {
         if (leader === undefined) throw elsewhere;
@@ -112,7 +114,7 @@ export class LeaderRegistry {
         if (text.length > maxLength) throw new RangeError(`its answer has more than ${maxLength} characters`);
       }
       const body = parseJson("the answer of the bosh-registry", text) as unknown as Answer["body"];
-      return { code: response.statusCode ?? 502, isPassedOn: true, body };
+      return { code: response.statusCode ?? 502, isForwarded: true, body };
     } catch (error) {
       throw new UnavailableError(
         `this director stands by, and the bosh-registry of the one that leads did not answer: ${messageOf(error)}`,
@@ -123,7 +125,7 @@ export class LeaderRegistry {
 }
 
 /** Returns the client of a forwarded request; undefined for a request that came directly from its client. */
-export function passedOnBy({
+export function forwardedBy({
   headers,
 }: IncomingMessage): { readonly address: string; readonly anonymousAt: string | undefined } | undefined {
   const address = headers[CLIENT_ADDRESS];

@@ -26,8 +26,8 @@ import { JSON_TYPES, refuseOtherTypes } from "./content-type.js";
 import type { Context } from "./context.js";
 import { answerTo, frameworkAnswer } from "./http-error.js";
 import { healthAnswer, infoAnswer } from "./info.js";
+import { LeaderForwarder } from "./leader-forwarder.js";
 import { takeLogs } from "./log-uploads.js";
-import { PassOn } from "./pass-on.js";
 import { guarded, PASSTHRU_PREFIX, passthruError } from "./passthru-answer.js";
 import { RequestLog } from "./request-log.js";
 import { mayChange, type Route } from "./route.js";
@@ -80,7 +80,7 @@ export class HttpServer {
   readonly #tls: CurrentTls;
   /** The TLS files of the mesh. */
   readonly #meshTls: CurrentTls;
-  readonly #toLeader: PassOn;
+  readonly #toLeader: LeaderForwarder;
   readonly #fastify: FastifyInstance;
 
   constructor(options: HttpServerOptions, config: HttpConfig) {
@@ -95,7 +95,11 @@ export class HttpServer {
     readServerTlsFiles(files, systemClock.nowMs(), section);
     this.#tls = CurrentTls.open(files, options.log, section);
     this.#meshTls = CurrentTls.open(tls);
-    this.#toLeader = new PassOn({ mesh: this.#meshTls, own: this.#tls }, config, this.#limits.http.leaderWaitMs);
+    this.#toLeader = new LeaderForwarder(
+      { mesh: this.#meshTls, own: this.#tls },
+      config,
+      this.#limits.http.leaderWaitMs,
+    );
     this.#fastify = this.#build();
   }
 
@@ -156,7 +160,7 @@ export class HttpServer {
     app.addHook("onRequest", async (request, reply) => {
       this.#begin(request, reply);
       if (!request.routeOptions.config.route?.isLinkable) refuseCrossSite(request.headers);
-      return this.#passOn(request, reply);
+      return this.#forward(request, reply);
     });
     app.setErrorHandler((error, request, reply) => this.#fail(error, request, reply));
     app.setNotFoundHandler((request, reply) => send(reply, text(`Endpoint '${pathOf(request)}' not found.`, 404)));
@@ -216,7 +220,7 @@ export class HttpServer {
   }
 
   /** Forwards the request to the leader while another director leads, except for requests about this process. */
-  async #passOn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> {
+  async #forward(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> {
     const { served } = request;
     const { route, isOwn } = request.routeOptions.config;
     if (isOwn || served === undefined || request.is404 || this.#leads()) return undefined;
@@ -228,7 +232,7 @@ export class HttpServer {
     const idleTimeoutMs = route?.streams ? stemcells.idleTimeoutMs : http.requestTimeoutMs;
     const answer = await this.#toLeader.answer(request, current, served.signal, idleTimeoutMs);
     if (answer === undefined) return undefined;
-    served.within(() => this.#requestLog.passedOn(request, answer));
+    served.within(() => this.#requestLog.forwarded(request, answer));
     served.answerBegins();
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);

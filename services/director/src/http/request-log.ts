@@ -26,7 +26,7 @@ export interface FailedRequest {
  */
 const AUDIT = { audit: "call" } as const;
 /** Marks a forwarded request. The leader's log has the audit line under the same request id. */
-const PASSED_ON = { audit: "passed_on" } as const;
+const FORWARDED = { audit: "passed_on" } as const;
 
 /** Logs failed requests and requests that may have changed something. */
 export class RequestLog {
@@ -72,9 +72,9 @@ export class RequestLog {
   }
 
   /** Logs a forwarded request with the client's address, which the leader does not see. */
-  passedOn(request: FastifyRequest, answer: Answer): void {
+  forwarded(request: FastifyRequest, answer: Answer): void {
     if (!changes(request)) return;
-    this.log.info({ ...PASSED_ON, ...fieldsOf(request, answer) }, "HTTPS request forwarded to the leader");
+    this.log.info({ ...FORWARDED, ...fieldsOf(request, answer) }, "HTTPS request forwarded to the leader");
   }
 }
 

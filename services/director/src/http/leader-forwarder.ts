@@ -16,7 +16,7 @@ import type { HttpConfig } from "../config/http-config.js";
 import type { Answer } from "./answer.js";
 
 /** Marks a forwarded request, which no director forwards again. */
-const PASSED_ON = "x-diskmesh-passed-on";
+const FORWARDED = "x-diskmesh-passed-on";
 const ASK_AGAIN_MS = 100;
 /**
  * Headers that apply to a single connection. Headers that a client lists in Connection are kept, because a client could
@@ -32,14 +32,14 @@ const OF_CONNECTION = new Set([
   "trailer",
   "transfer-encoding",
   "upgrade",
-  PASSED_ON,
+  FORWARDED,
 ]);
 
 /**
  * Forwards requests to the leading director, because clients know a single address and follow no redirect to another
  * host. The leader's HTTPS API is at the host of its gRPC API and at the HTTPS port of this director.
  */
-export class PassOn {
+export class LeaderForwarder {
   readonly #port: number;
 
   constructor(
@@ -66,7 +66,7 @@ export class PassOn {
     for (;;) {
       const elsewhere = elsewhereBy(current);
       if (elsewhere === undefined) return undefined;
-      if (request.headers[PASSED_ON] !== undefined) throw elsewhere;
+      if (request.headers[FORWARDED] !== undefined) throw elsewhere;
       const leader = hostPortOf(elsewhere.about[LEADER_ADDRESS] ?? "");
       const failure = await (leader === undefined
         ? elsewhere
@@ -79,7 +79,7 @@ export class PassOn {
 
   #ask(request: FastifyRequest, host: string, signal: AbortSignal, idleTimeoutMs: number): Promise<Answer> {
     const { method, url: path = "/" } = request.raw;
-    const headers = { ...kept(request.headers), ...framing(request.headers), [PASSED_ON]: "1", connection: "close" };
+    const headers = { ...kept(request.headers), ...framing(request.headers), [FORWARDED]: "1", connection: "close" };
     const place = { host, port: this.#port, method, path, headers, agent: false };
     const { mesh, own } = this.tls;
     const others = this.http.tls === undefined ? [] : [own.material.ca, ...rootCertificates];
