@@ -1,6 +1,6 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import { placesPerLogin } from "../tasks/worker-shares.js";
+import { placesPerLogin } from "../tasks/worker-quotas.js";
 import type { Board } from "./board.js";
 
 export interface FeedOptions {

@@ -18,7 +18,7 @@ import type { TaskLog } from "./task-log.js";
 import { TaskRun } from "./task-run.js";
 import { inTaskSpan } from "./task-span.js";
 import type { TaskTimes } from "./task-times.js";
-import { WorkerShares } from "./worker-shares.js";
+import { WorkerQuotas } from "./worker-quotas.js";
 
 export interface TaskRunnerOptions {
   readonly tablet: DirectorTablet;
@@ -61,7 +61,7 @@ type Planned =
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
   readonly #queues: Readonly<Record<TaskQueue, WorkQueue>>;
-  readonly #shares: Readonly<Record<TaskQueue, WorkerShares>>;
+  readonly #shares: Readonly<Record<TaskQueue, WorkerQuotas>>;
   readonly #running = new Map<number, TaskRun>();
   /** Tasks whose start this director has recorded. */
   readonly #taken = new Set<number>();
@@ -76,7 +76,7 @@ export class TaskRunner {
     const byQueue = <Value>(make: (queue: TaskQueue) => Value) =>
       Object.fromEntries(TASK_QUEUES.map((name) => [name, make(name)])) as Record<TaskQueue, Value>;
     this.#queues = byQueue((name) => this.#newQueue(name));
-    this.#shares = byQueue((name) => new WorkerShares(options.workers[name]));
+    this.#shares = byQueue((name) => new WorkerQuotas(options.workers[name]));
     // Registered before start(), so that watchers receive changes of tasks that cannot run yet.
     this.#unwatch = options.tablet.watch((changes) => this.#onChanges(changes));
   }

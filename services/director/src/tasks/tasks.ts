@@ -6,10 +6,10 @@ import { type DirectorTables, type DirectorTransaction, nextNumber, taskKey } fr
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { hasEnded, type Job, type Stop, type Task, type TaskQueue } from "../store/task.js";
 import type { EndedTasks } from "./ended-tasks.js";
-import { refuseWhenFull } from "./queue-room.js";
+import { refuseWhenFull } from "./queue-quota.js";
 import { newTask, requestStop, resume } from "./task.js";
 import { activeTraceParent } from "./task-span.js";
-import { shareNameOf } from "./worker-shares.js";
+import { cpiSetName } from "./worker-quotas.js";
 
 /** Maximum delay of Node's timers; Node replaces a larger delay by 1 ms. */
 const MAX_TIMER_MS = 2_147_483_647;
@@ -86,7 +86,7 @@ export class Tasks {
       const { job, queue, description, joins } = wanted;
       const present = joins && sameIn(tx, queue, joins);
       if (present !== undefined) return present;
-      const cpiShare = shareNameOf(cpisOf(job, tx));
+      const cpiShare = cpiSetName(cpisOf(job, tx));
       refuseWhenFull(tx, { queue, cpiShare, user: userOf(call) }, queueLengths[queue]);
       wanted.check?.(tx);
       const deployment = typeof wanted.deployment === "string" ? wanted.deployment : wanted.deployment(tx);

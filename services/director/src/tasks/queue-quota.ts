@@ -1,7 +1,7 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import { type DirectorTables, loginKey, shareKey } from "../store/schema.js";
 import type { TaskQueue } from "../store/task.js";
-import { mayJoin, placesPerLogin } from "./worker-shares.js";
+import { mayJoin, placesPerLogin } from "./worker-quotas.js";
 
 const RETRY_FULL_MS = 1_000;
 

@@ -1,5 +1,5 @@
 /** Returns the name of a set of CPIs, by which tasks that call the same CPIs are grouped. */
-export const shareNameOf = (cpis: readonly string[]): string => JSON.stringify([...new Set(cpis)].sort());
+export const cpiSetName = (cpis: readonly string[]): string => JSON.stringify([...new Set(cpis)].sort());
 
 /** One place in this many is kept for CPI sets with few tasks. */
 const PLACES_PER_KEPT_ONE = 6;
@@ -32,33 +32,33 @@ export interface Taken {
  * a hanging CPI blocks no task that does not call it. A task without a worker queues for the next free worker of its
  * CPI set.
  */
-export class WorkerShares {
+export class WorkerQuotas {
   readonly #shares = new Map<string, { readonly holders: Set<number>; readonly waiting: Set<number> }>();
   /** The CPI set with which a task holds or awaits a worker. */
-  readonly #shareOf = new Map<number, string>();
+  readonly #cpiSetOf = new Map<number, string>();
 
-  constructor(private readonly workersPerShare: number) {}
+  constructor(private readonly workersPerSet: number) {}
 
   /** Assigns a worker to the task, or queues the task. A task whose CPIs have changed moves to the other CPI set. */
   take(taskId: number, cpis: readonly string[]): Taken {
-    const name = shareNameOf(cpis);
-    const present = this.#shareOf.get(taskId);
+    const name = cpiSetName(cpis);
+    const present = this.#cpiSetOf.get(taskId);
     if (present === name && this.#shares.get(present)?.holders.has(taskId)) return { hasWorker: true, next: undefined };
     const next = present === undefined || present === name ? undefined : this.release(taskId);
     const share = this.#shares.get(name) ?? { holders: new Set(), waiting: new Set() };
     this.#shares.set(name, share);
-    this.#shareOf.set(taskId, name);
-    const hasWorker = share.holders.size < this.workersPerShare;
+    this.#cpiSetOf.set(taskId, name);
+    const hasWorker = share.holders.size < this.workersPerSet;
     (hasWorker ? share.holders : share.waiting).add(taskId);
     return { hasWorker, next };
   }
 
   /** Releases the task's worker. Returns the waiting task that receives the worker, if any. */
   release(taskId: number): number | undefined {
-    const name = this.#shareOf.get(taskId);
+    const name = this.#cpiSetOf.get(taskId);
     const share = name === undefined ? undefined : this.#shares.get(name);
     if (name === undefined || share === undefined) return undefined;
-    this.#shareOf.delete(taskId);
+    this.#cpiSetOf.delete(taskId);
     share.waiting.delete(taskId);
     const [next] = share.holders.delete(taskId) ? share.waiting : [];
     if (next !== undefined) {

@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { nextNumber, taskKey } from "../store/schema.js";
 import { type DirectorTablet, storedSchema } from "../store/stored-schema.js";
 import type { Job, TaskQueue } from "../store/task.js";
-import { refuseWhenFull } from "./queue-room.js";
+import { refuseWhenFull } from "./queue-quota.js";
 import { end, newTask } from "./task.js";
 
 /** A queue of twelve places, two of which are kept for CPI sets with few tasks. */

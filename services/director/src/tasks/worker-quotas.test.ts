@@ -1,16 +1,16 @@
 import { expect } from "chai";
-import { mayJoin, WorkerShares } from "./worker-shares.js";
+import { mayJoin, WorkerQuotas } from "./worker-quotas.js";
 
 describe("worker shares", () => {
   it("all workers of a CPI taken -> the next task waits, and another CPI's does not", () => {
-    const shares = new WorkerShares(2);
+    const shares = new WorkerQuotas(2);
     expect([1, 2, 3].map((taskId) => shares.take(taskId, ["a"]).hasWorker)).to.deep.equal([true, true, false]);
     expect(shares.take(4, ["b"]).hasWorker).to.equal(true);
     expect(shares.take(3, ["a"]).hasWorker).to.equal(false);
   });
 
   it("released -> the one that has waited longest has it, and need not ask", () => {
-    const shares = new WorkerShares(1);
+    const shares = new WorkerQuotas(1);
     for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]).hasWorker;
     expect(shares.release(1)).to.equal(2);
     expect(shares.take(4, ["a"]).hasWorker).to.equal(false);
@@ -22,21 +22,21 @@ describe("worker shares", () => {
   });
 
   it("gone while it waits -> nobody gets a worker for it, nor it one", () => {
-    const shares = new WorkerShares(1);
+    const shares = new WorkerQuotas(1);
     for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]).hasWorker;
     expect(shares.release(2)).to.equal(undefined);
     expect(shares.release(1)).to.equal(3);
   });
 
   it("granted and gone before it ran -> the next one has it", () => {
-    const shares = new WorkerShares(1);
+    const shares = new WorkerQuotas(1);
     for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]).hasWorker;
     shares.release(1);
     expect(shares.release(2)).to.equal(3);
   });
 
   it("other CPIs by now -> the task changes its share, and the next in line has its worker", () => {
-    const shares = new WorkerShares(1);
+    const shares = new WorkerQuotas(1);
     for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]);
     expect(shares.take(2, ["b"])).to.deep.equal({ hasWorker: true, next: undefined });
     expect(shares.take(1, ["b"])).to.deep.equal({ hasWorker: false, next: 3 });
@@ -45,13 +45,13 @@ describe("worker shares", () => {
   });
 
   it("the same CPIs in another order, or twice -> the same share", () => {
-    const shares = new WorkerShares(1);
+    const shares = new WorkerQuotas(1);
     expect(shares.take(1, ["a", "b"]).hasWorker).to.equal(true);
     expect(shares.take(2, ["b", "a", "b"]).hasWorker).to.equal(false);
   });
 
   it("tasks that also ask a CPI that hangs take all workers of their share -> none of those that do not", () => {
-    const shares = new WorkerShares(1);
+    const shares = new WorkerQuotas(1);
     for (const [taskId, cpis] of [["b"], ["a", "b"], ["b", "c"], [], ["", "b"]].entries())
       expect(shares.take(taskId, cpis).hasWorker).to.equal(true);
     for (const [taskId, cpis] of [["a"], ["c"], ["a", "c"], [""]].entries())
@@ -60,7 +60,7 @@ describe("worker shares", () => {
   });
 
   it("nobody knows a task -> nothing happens", () => {
-    expect(new WorkerShares(1).release(1)).to.equal(undefined);
+    expect(new WorkerQuotas(1).release(1)).to.equal(undefined);
   });
 });
 
