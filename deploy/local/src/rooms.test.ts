@@ -25,7 +25,7 @@ const PURE: Readonly<Record<string, string>> = {
   specs:
     "agent-settings cloud-config cpi-choice cpi-config instance-group ip named resurrection-rule stemcell subnets update-block",
   locks: "locks",
-  tasks: "bosh-codes task task-event worker-shares",
+  tasks: "bosh-codes task task-event worker-quotas",
   cpi: "cpi-call possible-orphan",
   agents: "agent-authorities agent-health agent-key agent-report",
   instances: "apply-spec bosh-instance instance lifecycle recorded-deployments vm-change vm-spec",

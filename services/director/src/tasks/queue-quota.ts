@@ -30,14 +30,14 @@ export function refuseWhenFull(
       `${limit} tasks of the queue ${queue} have not ended yet, which is the limit${later}`,
       retry,
     );
-  const ofShare = tasks.count("liveByShare", shareKey(queue, cpiShare));
+  const ofCpiSet = tasks.count("liveByShare", shareKey(queue, cpiShare));
   const [kind, hint] =
     queue === "vendor_methods"
       ? [`call methods of ${cpiShare}`, ""]
       : ["have to do with the same CPIs", ", or see by ListCpis of the dispatcher what is wrong with these"];
-  if (!mayJoin({ ofShare, length, limit }))
+  if (!mayJoin({ ofCpiSet, length, limit }))
     throw new ResourceExhaustedError(
-      `${ofShare} of the ${length} tasks of the queue ${queue} that have not ended ${kind}, and the rest of its ${limit} places is kept for others${later}${hint}`,
+      `${ofCpiSet} of the ${length} tasks of the queue ${queue} that have not ended ${kind}, and the rest of its ${limit} places is kept for others${later}${hint}`,
       retry,
     );
   // Vendor methods may run for any time, so without a quota a single login could fill the queue.

@@ -61,7 +61,7 @@ type Planned =
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
   readonly #queues: Readonly<Record<TaskQueue, WorkQueue>>;
-  readonly #shares: Readonly<Record<TaskQueue, WorkerQuotas>>;
+  readonly #workers: Readonly<Record<TaskQueue, WorkerQuotas>>;
   readonly #running = new Map<number, TaskRun>();
   /** Tasks whose start this director has recorded. */
   readonly #taken = new Set<number>();
@@ -76,7 +76,7 @@ export class TaskRunner {
     const byQueue = <Value>(make: (queue: TaskQueue) => Value) =>
       Object.fromEntries(TASK_QUEUES.map((name) => [name, make(name)])) as Record<TaskQueue, Value>;
     this.#queues = byQueue((name) => this.#newQueue(name));
-    this.#shares = byQueue((name) => new WorkerQuotas(options.workers[name]));
+    this.#workers = byQueue((name) => new WorkerQuotas(options.workers[name]));
     // Registered before start(), so that watchers receive changes of tasks that cannot run yet.
     this.#unwatch = options.tablet.watch((changes) => this.#onChanges(changes));
   }
@@ -187,7 +187,7 @@ export class TaskRunner {
 
   #releaseWorker(taskId: number): void {
     for (const queue of TASK_QUEUES) {
-      const next = this.#shares[queue].release(taskId);
+      const next = this.#workers[queue].release(taskId);
       if (next !== undefined) this.enqueue({ taskId: next, queue });
     }
   }
@@ -264,7 +264,7 @@ export class TaskRunner {
 
   /** Without a worker the task keeps only its ordering locks, so that it blocks no other task. */
   #takeWorker({ taskId, queue }: Task, { cpis }: Step): boolean {
-    const { hasWorker, next } = this.#shares[queue].take(taskId, cpis);
+    const { hasWorker, next } = this.#workers[queue].take(taskId, cpis);
     if (next !== undefined) this.enqueue({ taskId: next, queue });
     if (!hasWorker) this.#options.locks.keep(taskId, ["deployment", "stemcell"]);
     return hasWorker;
@@ -336,7 +336,7 @@ export class TaskRunner {
       const { result } = end(task, how, clock.nowMs());
       run.failure(result, how.event === "heed" ? CODES.taskCancelled : (how.code ?? CODES.any));
     }
-    // Flushed in the same turn, so that both logs share a commit. A client that sees the end can then read all lines.
+    // Flushed in the same turn, so that both logs set a commit. A client that sees the end can then read all lines.
     void events.flush();
     await taskLog.flush(taskId);
     const ended = await tablet.transact((tx) => {

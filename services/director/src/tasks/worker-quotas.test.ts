@@ -35,7 +35,7 @@ describe("worker shares", () => {
     expect(shares.release(2)).to.equal(3);
   });
 
-  it("other CPIs by now -> the task changes its share, and the next in line has its worker", () => {
+  it("other CPIs by now -> the task changes its set, and the next in line has its worker", () => {
     const shares = new WorkerQuotas(1);
     for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]);
     expect(shares.take(2, ["b"])).to.deep.equal({ hasWorker: true, next: undefined });
@@ -44,13 +44,13 @@ describe("worker shares", () => {
     expect(shares.release(2)).to.equal(1);
   });
 
-  it("the same CPIs in another order, or twice -> the same share", () => {
+  it("the same CPIs in another order, or twice -> the same set", () => {
     const shares = new WorkerQuotas(1);
     expect(shares.take(1, ["a", "b"]).hasWorker).to.equal(true);
     expect(shares.take(2, ["b", "a", "b"]).hasWorker).to.equal(false);
   });
 
-  it("tasks that also ask a CPI that hangs take all workers of their share -> none of those that do not", () => {
+  it("tasks that also ask a CPI that hangs take all workers of their set -> none of those that do not", () => {
     const shares = new WorkerQuotas(1);
     for (const [taskId, cpis] of [["b"], ["a", "b"], ["b", "c"], [], ["", "b"]].entries())
       expect(shares.take(taskId, cpis).hasWorker).to.equal(true);
@@ -65,17 +65,17 @@ describe("worker shares", () => {
 });
 
 describe("the room of a queue", () => {
-  const fill = (limit: number, lengths: number[], share: number): void => {
+  const fill = (limit: number, lengths: number[], set: number): void => {
     const length = () => lengths.reduce((sum, each) => sum + each, 0);
-    const more = () => ({ ofShare: lengths[share] ?? 0, length: length(), limit });
-    while (length() < limit && mayJoin(more())) lengths[share] = (lengths[share] ?? 0) + 1;
+    const more = () => ({ ofCpiSet: lengths[set] ?? 0, length: length(), limit });
+    while (length() < limit && mayJoin(more())) lengths[set] = (lengths[set] ?? 0) + 1;
   };
 
   const cases: [what: string, limit: number, full: number, left: number][] = [
-    ["one share", 200, 1, 33],
+    ["one set", 200, 1, 33],
     ["two full shares", 200, 2, 31],
     ["ten full shares", 200, 10, 15],
-    ["one share of a short queue", 5, 1, 0],
+    ["one set of a short queue", 5, 1, 0],
   ];
   for (const [what, limit, full, left] of cases)
     it(`${what} -> ${left} of ${limit} places are left for another`, () => {
@@ -83,6 +83,6 @@ describe("the room of a queue", () => {
       for (const index of lengths.keys()) fill(limit, lengths, index);
       const taken = lengths.reduce((sum, each) => sum + each, 0);
       expect(limit - taken).to.equal(left);
-      if (left > 0) expect(mayJoin({ ofShare: 0, length: taken, limit })).to.equal(true);
+      if (left > 0) expect(mayJoin({ ofCpiSet: 0, length: taken, limit })).to.equal(true);
     });
 });

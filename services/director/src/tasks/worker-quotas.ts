@@ -9,10 +9,14 @@ const FEW_TASKS = 2;
  * Returns true when the queue admits another task of the CPI set. The last sixth of the places is kept for CPI sets
  * with fewer than FEW_TASKS tasks.
  */
-export function mayJoin(queue: { readonly ofShare: number; readonly length: number; readonly limit: number }): boolean {
-  const { ofShare, length, limit } = queue;
+export function mayJoin(queue: {
+  readonly ofCpiSet: number;
+  readonly length: number;
+  readonly limit: number;
+}): boolean {
+  const { ofCpiSet, length, limit } = queue;
   const kept = Math.floor(limit / PLACES_PER_KEPT_ONE);
-  return length < (ofShare < FEW_TASKS ? limit : limit - kept);
+  return length < (ofCpiSet < FEW_TASKS ? limit : limit - kept);
 }
 
 /** Returns the maximum of places that a single login may occupy; the rest stays free for other logins. */
@@ -33,7 +37,7 @@ export interface Taken {
  * CPI set.
  */
 export class WorkerQuotas {
-  readonly #shares = new Map<string, { readonly holders: Set<number>; readonly waiting: Set<number> }>();
+  readonly #workers = new Map<string, { readonly holders: Set<number>; readonly waiting: Set<number> }>();
   /** The CPI set with which a task holds or awaits a worker. */
   readonly #cpiSetOf = new Map<number, string>();
 
@@ -43,29 +47,30 @@ export class WorkerQuotas {
   take(taskId: number, cpis: readonly string[]): Taken {
     const name = cpiSetName(cpis);
     const present = this.#cpiSetOf.get(taskId);
-    if (present === name && this.#shares.get(present)?.holders.has(taskId)) return { hasWorker: true, next: undefined };
+    if (present === name && this.#workers.get(present)?.holders.has(taskId))
+      return { hasWorker: true, next: undefined };
     const next = present === undefined || present === name ? undefined : this.release(taskId);
-    const share = this.#shares.get(name) ?? { holders: new Set(), waiting: new Set() };
-    this.#shares.set(name, share);
+    const set = this.#workers.get(name) ?? { holders: new Set(), waiting: new Set() };
+    this.#workers.set(name, set);
     this.#cpiSetOf.set(taskId, name);
-    const hasWorker = share.holders.size < this.workersPerSet;
-    (hasWorker ? share.holders : share.waiting).add(taskId);
+    const hasWorker = set.holders.size < this.workersPerSet;
+    (hasWorker ? set.holders : set.waiting).add(taskId);
     return { hasWorker, next };
   }
 
   /** Releases the task's worker. Returns the waiting task that receives the worker, if any. */
   release(taskId: number): number | undefined {
     const name = this.#cpiSetOf.get(taskId);
-    const share = name === undefined ? undefined : this.#shares.get(name);
-    if (name === undefined || share === undefined) return undefined;
+    const set = name === undefined ? undefined : this.#workers.get(name);
+    if (name === undefined || set === undefined) return undefined;
     this.#cpiSetOf.delete(taskId);
-    share.waiting.delete(taskId);
-    const [next] = share.holders.delete(taskId) ? share.waiting : [];
+    set.waiting.delete(taskId);
+    const [next] = set.holders.delete(taskId) ? set.waiting : [];
     if (next !== undefined) {
-      share.waiting.delete(next);
-      share.holders.add(next);
+      set.waiting.delete(next);
+      set.holders.add(next);
     }
-    if (share.holders.size + share.waiting.size === 0) this.#shares.delete(name);
+    if (set.holders.size + set.waiting.size === 0) this.#workers.delete(name);
     return next;
   }
 }
