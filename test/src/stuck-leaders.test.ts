@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
-import { Board, Fleet, HttpClient, httpUsers, openPageFeed } from "@diskmesh/director/testing";
+import { Fleet, HttpClient, httpUsers, openPageFeed, RowCache } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { SourceRow } from "@diskmesh/page/rows";
 import { createClient } from "@diskmesh/rpc";
@@ -29,7 +29,7 @@ describe("why, while no registry leads", () => {
   let store: Store;
   const targets: AlertTarget[] = [];
   /** The director's copy of the registry for its page. */
-  const board = new Board();
+  const rowCache = new RowCache();
   const looking = new AbortController();
   const tabletOf = (service: string) => ({ ...store.tablet?.(service), leaseTimeMs: LEASE_TIME_MS });
 
@@ -65,7 +65,7 @@ describe("why, while no registry leads", () => {
     const registry = createClient(DiskRegistryServiceDefinition, options);
     const admin = createClient(AdminServiceDefinition, options);
     for (const client of [registry, admin]) mesh.closeLater(client);
-    new Fleet("disk-registry", { registry, admin }, board, systemClock, looking.signal).start();
+    new Fleet("disk-registry", { registry, admin }, rowCache, systemClock, looking.signal).start();
   });
   after(async () => {
     looking.abort();
@@ -85,7 +85,7 @@ describe("why, while no registry leads", () => {
   const says = (kind: string, name: string, expected: RegExp) =>
     eventually(async () => expect(await why(kind, name)).to.match(expected), PATIENCE);
   const shows = (expected: RegExp) =>
-    eventually(() => expect(board.textOf(["source disk-registry"])).to.match(expected), PATIENCE);
+    eventually(() => expect(rowCache.textOf(["source disk-registry"])).to.match(expected), PATIENCE);
   const isLive = () => shows(/^\[\["source","disk-registry",\{"state":"live"\}\]\]$/);
   const leader = () =>
     eventually(async () => {

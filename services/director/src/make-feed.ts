@@ -7,10 +7,10 @@ import type { CpiConfigSource } from "./cpi/cpi-calls.js";
 import type { Dispatcher } from "./cpi/dispatchers.js";
 import type { Registries } from "./explain/registries.js";
 import type { LockKeeper } from "./locks/lock-keeper.js";
-import { Board } from "./page/board.js";
 import { Feed } from "./page/feed.js";
 import { Fleet } from "./page/fleet.js";
 import { keepOwnRows } from "./page/own.js";
+import { RowCache } from "./page/row-cache.js";
 import type { DirectorTablet } from "./store/stored-schema.js";
 import type { EndedTasks } from "./tasks/ended-tasks.js";
 
@@ -42,7 +42,7 @@ export function makeFeed({
   report,
   clock,
 }: MakeFeedOptions): Feed {
-  const board = new Board();
+  const rowCache = new RowCache();
   const { sendIntervalMs: lookIntervalMs, stuckAfterMs } = limits.page;
   const cpisOf = dispatchers.map(({ address, client }) => {
     const name = dispatchers.length === 1 ? "cpi-dispatcher" : `cpi-dispatcher ${address}`;
@@ -54,14 +54,14 @@ export function makeFeed({
     return { name, list };
   });
   const keepUp = (signal: AbortSignal): void => {
-    const fleets = registries.named().map(({ name, clients }) => new Fleet(name, clients, board, clock, signal));
+    const fleets = registries.named().map(({ name, clients }) => new Fleet(name, clients, rowCache, clock, signal));
     for (const fleet of fleets) fleet.start();
     const hostVmCids = (): ReadonlySet<string> | undefined => {
       const found = fleets.map((fleet) => fleet.vmCids());
       return found.length === 0 || found.includes(undefined) ? undefined : new Set(found.flatMap((each) => each ?? []));
     };
     const kept = { tablet, endedTasks, locks, calls, cpisOf, agentHealths, hostVmCids };
-    keepOwnRows({ board, ...kept, report, lookIntervalMs, stuckAfterMs, clock }, signal);
+    keepOwnRows({ rowCache, ...kept, report, lookIntervalMs, stuckAfterMs, clock }, signal);
   };
-  return new Feed({ board, limits: limits.page, keepUp, clock });
+  return new Feed({ rowCache, limits: limits.page, keepUp, clock });
 }

@@ -1,17 +1,17 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import { placesPerLogin } from "../tasks/worker-quotas.js";
-import type { Board } from "./board.js";
+import type { RowCache } from "./row-cache.js";
 
 export interface FeedOptions {
-  readonly board: Board;
+  readonly rowCache: RowCache;
   readonly limits: {
     readonly maxViewers: number;
     readonly sendIntervalMs: number;
     readonly beatIntervalMs: number;
     readonly lingerMs: number;
   };
-  /** Keeps the board's rows current until the signal aborts. */
+  /** Keeps the cached rows current until the signal aborts. */
   readonly keepUp: (signal: AbortSignal) => void;
   readonly clock: Clock;
 }
@@ -20,8 +20,8 @@ export interface FeedOptions {
 const MAX_ROWS = 1_000;
 
 /**
- * The board's server-sent events for browsers. Rows are kept current only while at least a browser is connected. A slow
- * browser receives each changed row once, in its latest state.
+ * Server-sent events of the cached rows for browsers. Rows are kept current only while at least a browser is connected.
+ * A slow browser receives each changed row once, in its latest state.
  */
 export class Feed {
   readonly #options: FeedOptions;
@@ -88,16 +88,16 @@ export class Feed {
     this.#linger = setTimeout(() => {
       this.#keepingUp?.abort();
       this.#keepingUp = undefined;
-      this.#options.board.clear();
+      this.#options.rowCache.clear();
     }, this.#options.limits.lingerMs).unref();
   }
 
   async *#events(ended: AbortSignal): AsyncGenerator<string> {
-    const { board, limits, clock } = this.#options;
+    const { rowCache, limits, clock } = this.#options;
     const changed = new Set<string>();
     let wake = (): void => {};
     let isComplete = false;
-    const remove = board.add({ changed, wake: () => wake() });
+    const remove = rowCache.add({ changed, wake: () => wake() });
     try {
       yield `retry: 1000\nevent: begin\ndata: {}\n\n`;
       while (!ended.aborted) {
@@ -110,7 +110,7 @@ export class Feed {
         if (ended.aborted) return;
         if (changed.size === 0) yield "event: beat\ndata: {}\n\n";
         // A few rows at a time: rows that change again in the meantime are sent once.
-        while (changed.size > 0 && !ended.aborted) yield `event: rows\ndata: ${board.textOf(taken(changed))}\n\n`;
+        while (changed.size > 0 && !ended.aborted) yield `event: rows\ndata: ${rowCache.textOf(taken(changed))}\n\n`;
         if (!isComplete) yield "event: complete\ndata: {}\n\n";
         isComplete = true;
         await clock.sleep(limits.sendIntervalMs, ended).catch(() => {});

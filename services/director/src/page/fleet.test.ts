@@ -10,14 +10,14 @@ import { TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { ManualClock } from "@diskmesh/domain/testing";
 import type { RowKind, Rows } from "@diskmesh/page/rows";
 import { expect } from "chai";
-import { Board } from "./board.js";
 import { Fleet } from "./fleet.js";
+import { RowCache } from "./row-cache.js";
 
 const DEVICES = 1_000;
 const HOUR_MS = 3_600_000;
 
 /** Counts the updates of host rows and records the source rows. */
-class NotingBoard extends Board {
+class NotingRowCache extends RowCache {
   hostsSet = 0;
   readonly sources: Rows["source"][] = [];
   readonly last = new Map<string, unknown>();
@@ -64,10 +64,10 @@ describe("the fleet's rows", () => {
     readonly explain?: () => unknown;
     readonly read?: () => unknown;
   }): {
-    readonly board: NotingBoard;
+    readonly rowCache: NotingRowCache;
     readonly clock: ManualClock;
   } {
-    const [board, clock] = [new NotingBoard(), new ManualClock()];
+    const [rowCache, clock] = [new NotingRowCache(), new ManualClock()];
     const all = () => endless(begin, end("t.1"));
     const watch =
       (stream: Stream = all) =>
@@ -80,13 +80,13 @@ describe("the fleet's rows", () => {
       listHosts: async () => streams.read?.() ?? {},
     };
     const admin = { explain: async () => streams.explain?.() ?? { summary: "", causes: [] } };
-    new Fleet("disk-registry", { registry, admin } as never, board, clock, ended.signal).start();
-    return { board, clock };
+    new Fleet("disk-registry", { registry, admin } as never, rowCache, clock, ended.signal).start();
+    return { rowCache, clock };
   }
 
   it("many devices of one host are told of -> its row is made a few times, with all of them, in order", async () => {
     const ids = Array.from({ length: DEVICES }, (_, index) => `d${String(DEVICES - index).padStart(5, "0")}`);
-    const { board, clock } = follow({
+    const { rowCache, clock } = follow({
       hosts: () => endless(begin, hostMessage("h"), end("hosts.1")),
       devices: () =>
         endless(
@@ -98,13 +98,13 @@ describe("the fleet's rows", () => {
     await clock.advance(1);
     expect(clock.sleepers).to.be.below(10);
     await clock.advance(1_000);
-    expect(board.last.get("host h")).to.include({ state: "online", devices: `ac${"a".repeat(DEVICES - 2)}` });
-    expect(board.hostsSet).to.be.below(10);
+    expect(rowCache.last.get("host h")).to.include({ state: "online", devices: `ac${"a".repeat(DEVICES - 2)}` });
+    expect(rowCache.hostsSet).to.be.below(10);
   });
 
   it("a watch comes to its own deadline -> goes on from there, and nobody is said to be silent", async () => {
     const tokens: string[] = [];
-    const { board, clock } = follow({
+    const { rowCache, clock } = follow({
       hosts: async function* (resumeToken) {
         tokens.push(resumeToken);
         if (resumeToken === "") yield* [begin, hostMessage("h"), end("hosts.1")];
@@ -114,8 +114,8 @@ describe("the fleet's rows", () => {
     });
     await clock.advance(3.5 * HOUR_MS);
     expect(tokens).to.deep.equal(["", "hosts.1", "hosts.1", "hosts.1"]);
-    expect(board.sources.map(({ state }) => state)).not.to.include("silent");
-    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+    expect(rowCache.sources.map(({ state }) => state)).not.to.include("silent");
+    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
   });
 
   it("nobody leads the registry -> what a process of it lacks, since when, and what to do; until it is watched again", async () => {
@@ -123,7 +123,7 @@ describe("the fleet's rows", () => {
     const since = new Date(7_000);
     const cures = [{ what: "start the database", command: "" }];
     const message = "the disk-registry that was asked lacks its database: it has not answered";
-    const { board, clock } = follow({
+    const { rowCache, clock } = follow({
       hosts: async function* () {
         if (!isLed) throw new UnavailableError("nobody leads");
         yield* endless(begin, end("hosts.1"));
@@ -131,7 +131,7 @@ describe("the fleet's rows", () => {
       explain: () => ({ summary: "", causes: [{ message, since, cures }] }),
     });
     await clock.advance(1_000);
-    expect(board.sources.at(-1)).to.deep.equal({
+    expect(rowCache.sources.at(-1)).to.deep.equal({
       state: "silent",
       trouble: `shown is what it said last; ${message}: start the database`,
       sinceMs: 7_000,
@@ -139,33 +139,33 @@ describe("the fleet's rows", () => {
     });
     isLed = true;
     await clock.advance(60_000);
-    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
   });
 
   it("its watches stand, and it can read nothing -> the same; live once it can", async () => {
     let canRead = true;
-    const { board, clock } = follow({
+    const { rowCache, clock } = follow({
       read: () => {
         if (!canRead) throw new UnavailableError("the lease has ended");
         return {};
       },
     });
     await clock.advance(10_000);
-    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
     canRead = false;
     await clock.advance(10_000);
     const trouble = "shown is what it said last; reads: the lease has ended";
-    expect(board.sources.at(-1)).to.deep.equal({ state: "silent", trouble });
+    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "silent", trouble });
     canRead = true;
     await clock.advance(10_000);
-    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
   });
 
   it("most hosts are silent -> how many, since when, and what ends it, while all is live; until it is over", async () => {
     let massSilence: MassSilence | undefined = { since: new Date(7_000), silentHosts: 6, hosts: 10 };
-    const { board, clock } = follow({ read: () => ({ massSilence }) });
+    const { rowCache, clock } = follow({ read: () => ({ massSilence }) });
     await clock.advance(2_000);
-    expect(board.sources.at(-1)).to.deep.equal({
+    expect(rowCache.sources.at(-1)).to.deep.equal({
       state: "live",
       trouble:
         "6 of 10 hosts are silent: none of them is taken for UNAVAILABLE, and none gets anything new: see to the network, or to the power; or say which are dead: diskmesh set-host-state dead HOST --reason WHY",
@@ -177,7 +177,7 @@ describe("the fleet's rows", () => {
     });
     massSilence = undefined;
     await clock.advance(2_000);
-    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
+    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
   });
 
   it("a host is suspected -> it is shown with the registry's words; one that is dead is dead", async () => {
@@ -186,13 +186,13 @@ describe("the fleet's rows", () => {
       update: { $case: "host", value: Host.fromPartial({ hostId, state, suspected: true, trouble }) },
       resumeToken: "",
     });
-    const { board, clock } = follow({
+    const { rowCache, clock } = follow({
       hosts: () => endless(begin, message("h", HostState.ONLINE), message("d", HostState.DEAD), end("hosts.1")),
     });
     await clock.advance(1_000);
     const suspected = { state: "suspected", trouble: trouble.sentence, sinceMs: 5_000 };
-    expect(board.last.get("host h")).to.include(suspected);
-    expect(board.last.get("host d")).to.include({ state: "dead" });
+    expect(rowCache.last.get("host h")).to.include(suspected);
+    expect(rowCache.last.get("host d")).to.include({ state: "dead" });
   });
 
   it("a host is to be removed -> that is done once the registry names no trouble", async () => {
@@ -204,16 +204,16 @@ describe("the fleet's rows", () => {
       resumeToken: "",
     });
     const waits = { trouble: { code: "REMOVAL_WAITS", sentence: "it serves 1 disk" } };
-    const { board, clock } = follow({
+    const { rowCache, clock } = follow({
       hosts: () => endless(begin, message("h", waits), message("left", undefined), end("hosts.1")),
     });
     await clock.advance(1_000);
-    expect(board.last.get("host h")).to.include({ removal: "wanted", trouble: "it serves 1 disk" });
-    expect(board.last.get("host left")).to.include({ removal: "done" }).and.not.to.have.property("trouble");
+    expect(rowCache.last.get("host h")).to.include({ removal: "wanted", trouble: "it serves 1 disk" });
+    expect(rowCache.last.get("host left")).to.include({ removal: "done" }).and.not.to.have.property("trouble");
   });
 
   it("nor does any process of it answer -> why not", async () => {
-    const { board, clock } = follow({
+    const { rowCache, clock } = follow({
       hosts: () => {
         throw new UnavailableError("no connection");
       },
@@ -222,34 +222,34 @@ describe("the fleet's rows", () => {
       },
     });
     await clock.advance(1_000);
-    expect(board.sources.at(-1)?.trouble).to.match(/^shown is what it said last; hosts: no connection$/);
+    expect(rowCache.sources.at(-1)?.trouble).to.match(/^shown is what it said last; hosts: no connection$/);
   });
 
   it("the registry is away and comes back -> silent, then live without any change, and what is gone is gone", async () => {
     let isThere = true;
     let breakIt = (): void => {};
-    const { board, clock } = follow({
+    const { rowCache, clock } = follow({
       hosts: async function* (resumeToken) {
         if (!isThere) throw new UnavailableError("no connection");
         const broken = new Promise<void>((resolve) => {
           breakIt = resolve;
         });
         // A resumed watch sends nothing until a change.
-        if (resumeToken === "") yield* [begin, hostMessage(board.last.has("host a") ? "b" : "a"), end("hosts.1")];
+        if (resumeToken === "") yield* [begin, hostMessage(rowCache.last.has("host a") ? "b" : "a"), end("hosts.1")];
         await broken;
         throw new UnavailableError("the connection broke");
       },
     });
     await clock.advance(1_000);
-    expect(board.last.get("host a")).to.include({ state: "online" });
+    expect(rowCache.last.get("host a")).to.include({ state: "online" });
     isThere = false;
     breakIt();
     await clock.advance(60_000);
-    expect(board.sources.at(-1)).to.include({ state: "silent" });
+    expect(rowCache.sources.at(-1)).to.include({ state: "silent" });
     isThere = true;
     await clock.advance(60_000);
-    expect(board.sources.at(-1)).to.deep.equal({ state: "live" });
-    expect(board.last.get("host b")).to.include({ state: "online" });
-    expect(board.last.get("host a")).to.equal(undefined);
+    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
+    expect(rowCache.last.get("host b")).to.include({ state: "online" });
+    expect(rowCache.last.get("host a")).to.equal(undefined);
   });
 });

@@ -4,8 +4,8 @@ import { backoffMs, messageOf, TimeoutError } from "@diskmesh/domain";
 import type { DeviceLetter } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../explain/registries.js";
-import type { Board } from "./board.js";
 import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
+import type { RowCache } from "./row-cache.js";
 import { causeOf, massSilenceCause, type SourceCause, sourceRow } from "./source-row.js";
 
 const BACKOFF = { minDelayMs: 250, maxDelayMs: 5_000 };
@@ -40,7 +40,7 @@ interface Watched<Thing> {
   set(name: string, thing: Thing | undefined): void;
 }
 
-/** Keeps the board's rows of a disk registry current until the signal aborts. */
+/** Keeps the cached rows of a disk registry current until the signal aborts. */
 export class Fleet {
   readonly #hosts = new Map<string, Host>();
   /** Devices by host id, then by device id. */
@@ -58,7 +58,7 @@ export class Fleet {
     /** The registry's display name. */
     private readonly name: string,
     private readonly clients: RegistryClients,
-    private readonly board: Board,
+    private readonly rowCache: RowCache,
     private readonly clock: Clock,
     private readonly signal: AbortSignal,
   ) {}
@@ -89,7 +89,7 @@ export class Fleet {
       what: "disks",
       open: (resumeToken) =>
         named(registry.watchDisks({ resumeToken }, call), "disk", "removedDiskId", ({ diskId }: Disk) => diskId),
-      set: (diskId, disk) => this.board.set("disk", diskId, disk && diskRow(disk)),
+      set: (diskId, disk) => this.rowCache.set("disk", diskId, disk && diskRow(disk)),
     });
   }
 
@@ -185,7 +185,7 @@ export class Fleet {
     const state = silent.length > 0 ? "silent" : this.#missing.size > 0 ? "reading" : "live";
     const untold = { message: silent.join("; "), sinceMs: undefined, cures: [] };
     const cause = state === "silent" ? (this.#itself ?? untold) : this.#massSilence;
-    this.board.set("source", this.name, sourceRow(state, cause === undefined ? [] : [cause]));
+    this.rowCache.set("source", this.name, sourceRow(state, cause === undefined ? [] : [cause]));
   }
 
   #setHost(hostId: string, host: Host | undefined): void {
@@ -206,7 +206,7 @@ export class Fleet {
       devices.set(deviceId, letterOf(device));
       this.#hostOfDevice.set(deviceId, hostId);
     }
-    this.board.set("device", deviceId, device && deviceRow(device));
+    this.rowCache.set("device", deviceId, device && deviceRow(device));
     this.#showSoon(hostId);
   }
 
@@ -225,11 +225,11 @@ export class Fleet {
   #showHost(hostId: string): void {
     const host = this.#hosts.get(hostId);
     if (host === undefined) {
-      this.board.set("host", hostId, undefined);
+      this.rowCache.set("host", hostId, undefined);
       return;
     }
     const devices = [...(this.#devices.get(hostId) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
-    this.board.set("host", hostId, hostRow(host, devices.map(([, letter]) => letter).join("")));
+    this.rowCache.set("host", hostId, hostRow(host, devices.map(([, letter]) => letter).join("")));
   }
 }
 

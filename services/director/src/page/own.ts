@@ -35,7 +35,7 @@ const AGAIN_MS = 2_000;
 /** Interval of task updates, because tasks become stuck without a change in the tablet. */
 const TASKS_INTERVAL_MS = 5_000;
 
-/** Keeps the board's rows of the director's own state current until the signal aborts. */
+/** Keeps the cached rows of the director's own state current until the signal aborts. */
 export function keepOwnRows(options: OwnOptions, signal: AbortSignal): void {
   void keepTasksAndLocks(options, signal);
   void keepVmsUp(options, signal);
@@ -51,7 +51,7 @@ async function keepVmsUp(options: OwnOptions, signal: AbortSignal): Promise<void
 }
 
 async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Promise<void> {
-  const { board, tablet, locks, lookIntervalMs, report, clock } = options;
+  const { rowCache, tablet, locks, lookIntervalMs, report, clock } = options;
   let hasChanged = true;
   let readFailure = "";
   const unwatch = tablet.watch((changes) => {
@@ -63,7 +63,7 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
     while (!signal.aborted) {
       const held = locks.list();
       const locksNow = JSON.stringify(held);
-      board.setAll("lock", new Map(held.map((lock) => [lockName(lock), lockRow(lock)])));
+      rowCache.setAll("lock", new Map(held.map((lock) => [lockName(lock), lockRow(lock)])));
       const isDue = clock.monotonicMs() - lookedAtMs > TASKS_INTERVAL_MS;
       let pauseMs = lookIntervalMs;
       if (hasChanged || isDue || locksNow !== locksBefore) {
@@ -71,7 +71,7 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
         lookedAtMs = clock.monotonicMs();
         locksBefore = locksNow;
         try {
-          board.setAll("task", await taskRows(options));
+          rowCache.setAll("task", await taskRows(options));
           readFailure = "";
         } catch (error) {
           readFailure = messageOf(error);
@@ -79,7 +79,7 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
           pauseMs = AGAIN_MS;
         }
       }
-      board.set("source", "director", ownSourceRow(report(), readFailure));
+      rowCache.set("source", "director", ownSourceRow(report(), readFailure));
       await clock.sleep(pauseMs, signal).catch(() => {});
     }
   } finally {
@@ -124,21 +124,21 @@ async function taskRows({
 }
 
 async function keepCpis({ name, list }: DispatcherCpis, options: OwnOptions, signal: AbortSignal): Promise<void> {
-  const { board, clock, cpisOf } = options;
+  const { rowCache, clock, cpisOf } = options;
   const rowName = (cpi: string): string => (cpisOf.length === 1 ? cpi : `${cpi} (${name})`);
   let shown = new Set<string>();
   while (!signal.aborted) {
     try {
       const cpis = await list(signal);
       if (signal.aborted) return;
-      for (const cpi of cpis) board.set("cpi", rowName(cpi.name), cpiRow(cpi));
+      for (const cpi of cpis) rowCache.set("cpi", rowName(cpi.name), cpiRow(cpi));
       const now = new Set(cpis.map((cpi) => rowName(cpi.name)));
-      for (const gone of shown) if (!now.has(gone)) board.set("cpi", gone, undefined);
+      for (const gone of shown) if (!now.has(gone)) rowCache.set("cpi", gone, undefined);
       shown = now;
-      board.set("source", name, { state: "live" });
+      rowCache.set("source", name, { state: "live" });
     } catch (error) {
       if (signal.aborted) return;
-      board.set("source", name, { state: "silent", trouble: messageOf(error) });
+      rowCache.set("source", name, { state: "silent", trouble: messageOf(error) });
     }
     await clock.sleep(CPIS_INTERVAL_MS, signal).catch(() => {});
   }

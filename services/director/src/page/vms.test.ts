@@ -3,7 +3,7 @@ import type { Disk } from "../store/disk.js";
 import type { Instance } from "../store/instance.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DirectorTables } from "../store/schema.js";
-import { Board } from "./board.js";
+import { RowCache } from "./row-cache.js";
 import { Vms, vmRow } from "./vms.js";
 
 const HEARD_MS = 1_700_000_012_345;
@@ -68,15 +68,15 @@ describe("a VM's row", () => {
 
 describe("VMs whose host was purged", () => {
   it("told once all hosts are known, unless it has a stemcell; until it is another VM", () => {
-    const board = new Board();
-    const vms = new Vms(board, { shown: () => undefined as never });
+    const rowCache = new RowCache();
+    const vms = new Vms(rowCache, { shown: () => undefined as never });
     let one = { ...instance, instanceId: "i", deployment: "work", group: "db", index: 0, agentId: "", stemcell: "" };
     const tables = { instances: { get: () => one }, persistentDisks: { by: () => [] }, disks: { by: () => [] } };
     const look = (hosts: readonly string[] | undefined, change: Partial<Instance> = {}): string => {
       one = { ...one, ...change };
       vms.show(tables as unknown as DirectorTables, ["i"]);
       vms.lookAgain(hosts && new Set(hosts));
-      return board.textOf(["vm work/db/0"]);
+      return rowCache.textOf(["vm work/db/0"]);
     };
     expect(look(undefined)).not.to.contain("purged");
     expect(look(["vm-2"])).to.contain("no disk-registry has a host that is VM vm-1 of work/db/i: it was purged");
@@ -88,8 +88,8 @@ describe("VMs whose host was purged", () => {
 
 describe("labels of disks", () => {
   it("a dynamic disk -> its name, one of an instance -> whose it is; gone with the disk", () => {
-    const board = new Board();
-    const vms = new Vms(board, { shown: () => undefined as never });
+    const rowCache = new RowCache();
+    const vms = new Vms(rowCache, { shown: () => undefined as never });
     const dynamic = { name: "scratch", diskCid: "cid-1", instanceId: "" } as Disk;
     const persistent = { diskId: "p", diskCid: "cid-2", instanceId: "i" } as PersistentDisk;
     vms.diskChanged("disks scratch", dynamic);
@@ -98,7 +98,7 @@ describe("labels of disks", () => {
     const owned = (disks: readonly object[]) => ({ by: () => disks });
     const tables = { instances: { get: () => one }, persistentDisks: owned([persistent]), disks: owned([]) };
     vms.show(tables as unknown as DirectorTables, ["i"]);
-    const labels = () => board.textOf(["label cid-1", "label cid-2"]);
+    const labels = () => rowCache.textOf(["label cid-1", "label cid-2"]);
     expect(labels()).to.equal('[["label","cid-1",{"text":"scratch"}],["label","cid-2",{"text":"disk of work/db/0"}]]');
     vms.diskChanged("disks scratch", null);
     vms.diskChanged("persistentDisks p", { ...persistent, diskCid: "cid-3" });

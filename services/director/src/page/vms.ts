@@ -8,11 +8,11 @@ import type { Instance } from "../store/instance.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DirectorTables } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
-import type { Board } from "./board.js";
 import { about } from "./fleet-rows.js";
+import type { RowCache } from "./row-cache.js";
 
 export interface VmsOptions {
-  readonly board: Board;
+  readonly rowCache: RowCache;
   readonly tablet: DirectorTablet;
   readonly agentHealths: Pick<AgentHealths, "shown">;
   /** Returns the cids of the VMs that are hosts of registries; undefined while not all hosts are known. */
@@ -31,10 +31,10 @@ const HEARD_STEP_MS = 60_000;
 /** Rows made without yielding to the event loop. The batch bounds the delay of other requests. */
 const ROWS_AT_ONCE = 500;
 
-/** Keeps the board's rows of all instances and their VMs current until the signal aborts. */
+/** Keeps the cached rows of all instances and their VMs current until the signal aborts. */
 export async function keepVms(options: VmsOptions, signal: AbortSignal) {
-  const { board, tablet, agentHealths, hostVmCids, lookIntervalMs, clock } = options;
-  const vms = new Vms(board, agentHealths);
+  const { rowCache, tablet, agentHealths, hostVmCids, lookIntervalMs, clock } = options;
+  const vms = new Vms(rowCache, agentHealths);
   const unwatch = tablet.watch((changes) => {
     for (const { table, key, document } of changes) {
       if (table === "instances") vms.changed.add(key);
@@ -81,7 +81,7 @@ export class Vms {
   >();
 
   constructor(
-    private readonly board: Board,
+    private readonly rowCache: RowCache,
     private readonly agentHealths: Pick<AgentHealths, "shown">,
   ) {}
 
@@ -107,13 +107,13 @@ export class Vms {
   /** Sets the disk's label, and removes the label of its former cid. */
   #label(key: string, diskCid: string, text: string | undefined): void {
     const before = this.#labelled.get(key) ?? "";
-    if (before !== "" && before !== diskCid) this.board.set("label", before, undefined);
+    if (before !== "" && before !== diskCid) this.rowCache.set("label", before, undefined);
     if (diskCid === "") {
       this.#labelled.delete(key);
       return;
     }
     this.#labelled.set(key, diskCid);
-    if (text !== undefined) this.board.set("label", diskCid, { text });
+    if (text !== undefined) this.rowCache.set("label", diskCid, { text });
   }
 
   oweChanged(tables: DirectorTables): void {
@@ -127,7 +127,7 @@ export class Vms {
       const before = this.#shown.get(instanceId);
       const instance = tables.instances.get(instanceId);
       const name = instance && `${instance.deployment}/${instance.group}/${instance.index}`;
-      if (before !== undefined && before.name !== name) this.board.set("vm", before.name, undefined);
+      if (before !== undefined && before.name !== name) this.rowCache.set("vm", before.name, undefined);
       if (instance === undefined || name === undefined) {
         this.#shown.delete(instanceId);
         this.#forgotten.delete(instanceId);
@@ -136,7 +136,7 @@ export class Vms {
       const persistent = [...tables.persistentDisks.by("byInstance", instanceId)];
       const own = [...persistent, ...tables.disks.by("byInstance", instanceId)];
       for (const { diskCid } of persistent)
-        if (diskCid !== "") this.board.set("label", diskCid, { text: `disk of ${name}` });
+        if (diskCid !== "") this.rowCache.set("label", diskCid, { text: `disk of ${name}` });
       const disks = own.map(({ diskCid }) => diskCid).filter(Boolean);
       const removals = instance.agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", instance.agentId)];
       const owed = removals.map(({ diskName, diskCid }) => diskName || diskCid);
@@ -163,7 +163,7 @@ export class Vms {
     if (shown === undefined) return;
     const { name, instance, disks, owed } = shown;
     const health = instance.agentId === "" ? undefined : this.agentHealths.shown(instance.agentId);
-    this.board.set("vm", name, vmRow(instance, disks, health, owed, this.#forgotten.has(instanceId)));
+    this.rowCache.set("vm", name, vmRow(instance, disks, health, owed, this.#forgotten.has(instanceId)));
   }
 }
 

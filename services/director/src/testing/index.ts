@@ -1,7 +1,7 @@
 export { policyTable } from "../config/policy.js";
 export { allRoutes } from "../http/routes/routes.js";
-export { Board } from "../page/board.js";
 export { Fleet } from "../page/fleet.js";
+export { RowCache } from "../page/row-cache.js";
 export { addServices } from "../services.js";
 export { type AgentAccess, agentAccess } from "./agent-access.js";
 export { type FollowedTask, type HttpAnswer, HttpClient } from "./http-client.js";

@@ -1,15 +1,15 @@
 import { expect } from "chai";
 import { data } from "../http/page-answer.js";
-import { Board } from "./board.js";
+import { RowCache } from "./row-cache.js";
 
 describe("what the page is told", () => {
   const trouble = "cannot reach \u202egpj.exe";
   const shown = "cannot reach \\u202egpj.exe";
 
   it("a row with a character that turns the text around it -> shown as an escape", () => {
-    const board = new Board();
-    board.set("source", "director", { state: "live", trouble });
-    expect(JSON.parse(board.textOf(["source director"]))).to.deep.equal([
+    const rowCache = new RowCache();
+    rowCache.set("source", "director", { state: "live", trouble });
+    expect(JSON.parse(rowCache.textOf(["source director"]))).to.deep.equal([
       ["source", "director", { state: "live", trouble: shown }],
     ]);
   });

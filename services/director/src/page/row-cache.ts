@@ -10,7 +10,7 @@ export interface Viewer {
 }
 
 /** The page's rows as JSON. Notifies viewers of changed rows. */
-export class Board {
+export class RowCache {
   readonly #rows = new Map<string, string>();
   readonly #viewers = new Set<Viewer>();
 
