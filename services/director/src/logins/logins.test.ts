@@ -11,7 +11,7 @@ import { exportJWK, type JWTPayload, SignJWT } from "jose";
 import { httpConfig } from "../config/http-config.js";
 import { LoginRateLimiter } from "./login-rate-limiter.js";
 import { Logins } from "./logins.js";
-import { passwordTurns } from "./password-turns.js";
+import { passwordQueue } from "./password-queue.js";
 import { Tokens } from "./tokens.js";
 
 const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 });
@@ -242,12 +242,12 @@ describe("turns of passwords", () => {
   const limits = { maxConcurrentPasswordChecks: 1, maxWaitingPasswordChecks: 5 };
 
   it("one address asks for many -> another is next, and has a place when that one has none left", async () => {
-    const inTurn = passwordTurns(limits);
+    const queued = passwordQueue(limits);
     const ends: (() => void)[] = [];
     const order: string[] = [];
     const refused: string[] = [];
     const all = ["a1", "a2", "a3", "a4", "b1", "c1", "b2", "c2"].map((name) =>
-      inTurn(name.slice(0, 1), signal, () => {
+      queued(name.slice(0, 1), signal, () => {
         order.push(name);
         return new Promise<void>((end) => ends.push(end));
       }).catch((error) => refused.push(`${name} ${error.reason}`)),
@@ -263,16 +263,16 @@ describe("turns of passwords", () => {
   });
 
   it("whoever leaves -> leaves its place; what ended -> is free again", async () => {
-    const inTurn = passwordTurns({ maxConcurrentPasswordChecks: 1, maxWaitingPasswordChecks: 2 });
+    const queued = passwordQueue({ maxConcurrentPasswordChecks: 1, maxWaitingPasswordChecks: 2 });
     let end = (): void => {};
-    const first = inTurn("a", signal, () => new Promise<void>((resolve) => (end = resolve)));
+    const first = queued("a", signal, () => new Promise<void>((resolve) => (end = resolve)));
     const abort = new AbortController();
-    const waiting = inTurn("b", abort.signal, async () => {});
-    const next = inTurn("c", signal, async () => "checked");
-    expect(await rejection(inTurn("d", signal, async () => {}))).to.have.property("reason", "QUEUE_FULL");
+    const waiting = queued("b", abort.signal, async () => {});
+    const next = queued("c", signal, async () => "checked");
+    expect(await rejection(queued("d", signal, async () => {}))).to.have.property("reason", "QUEUE_FULL");
     abort.abort(new Error("gone"));
     expect(await rejection(waiting)).to.have.property("message", "gone");
-    const last = inTurn("d", signal, async () => "checked, too");
+    const last = queued("d", signal, async () => "checked, too");
     end();
     await first;
     expect([await next, await last]).to.deep.equal(["checked", "checked, too"]);

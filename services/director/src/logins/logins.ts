@@ -6,7 +6,7 @@ import type { HttpConfig } from "../config/http-config.js";
 import type { Login } from "./login.js";
 import { LoginRateLimiter, networkOf } from "./login-rate-limiter.js";
 import { PageSessions } from "./page-sessions.js";
-import { passwordTurns } from "./password-turns.js";
+import { passwordQueue } from "./password-queue.js";
 import { Tokens } from "./tokens.js";
 
 /**
@@ -29,7 +29,7 @@ export class Logins {
   readonly #users: ReadonlyMap<string, HttpConfig["users"][number]>;
   readonly #tokens: Tokens | undefined;
   readonly #rateLimiter: LoginRateLimiter;
-  readonly #inTurn: ReturnType<typeof passwordTurns>;
+  readonly #passwordQueue: ReturnType<typeof passwordQueue>;
   /** Logins by keyed hash of network, name and password, oldest first. The hash does not reveal the password. */
   readonly #remembered = new Map<string, Remembered>();
   readonly #key = randomBytes(32);
@@ -44,7 +44,7 @@ export class Logins {
     this.sessions = new PageSessions(this.#users, clock);
     this.#tokens = config.tokens && new Tokens(config.tokens);
     this.#rateLimiter = new LoginRateLimiter(clock);
-    this.#inTurn = passwordTurns();
+    this.#passwordQueue = passwordQueue();
   }
 
   /**
@@ -89,7 +89,7 @@ export class Logins {
 
   async #check(name: string, password: string, address: string, signal: AbortSignal): Promise<Login> {
     const user = this.#users.get(name);
-    return this.#inTurn(networkOf(address), signal, async () => {
+    return this.#passwordQueue(networkOf(address), signal, async () => {
       // Checked again, because other attempts may have failed while this attempt waited in the queue.
       this.#refuseHasty(address, name);
       const isRight = await isPasswordOf(user?.passwordHash ?? (await this.#noHash), password);

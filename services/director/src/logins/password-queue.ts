@@ -12,7 +12,7 @@ const NETWORK_SHARE = 1 / 2;
  * as run concurrently, so a check waits for few checks of other networks. The runner throws ResourceExhaustedError when
  * the queue is full, or the signal's reason.
  */
-export function passwordTurns({ maxConcurrentPasswordChecks, maxWaitingPasswordChecks } = LIMITS) {
+export function passwordQueue({ maxConcurrentPasswordChecks, maxWaitingPasswordChecks } = LIMITS) {
   const all = new Slots(maxConcurrentPasswordChecks);
   const networks = new Map<string, Slots>();
   const maxChecks = maxConcurrentPasswordChecks + maxWaitingPasswordChecks;
