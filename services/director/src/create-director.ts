@@ -16,7 +16,7 @@ import type { DirectorConfig } from "./config/config.js";
 import { DIRECTOR_LIMITS, type DirectorLimits } from "./config/limits.js";
 import { type ReadersOfTexts, readersOfTexts } from "./configs/readers-of-texts.js";
 import type { CallRecords } from "./cpi/call-records.js";
-import type { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
+import type { CpiConfigSender } from "./cpi/cpi-config-sender.js";
 import type { Dispatchers } from "./cpi/dispatchers.js";
 import { type CpiParts, makeCpiCalls } from "./cpi/make-cpi-calls.js";
 import { AgentsBack } from "./disks/dynamic/agents-back.js";
@@ -52,7 +52,7 @@ export interface Director {
   readonly context: Context;
   readonly runner: TaskRunner;
   readonly times: TaskTimes;
-  readonly teller: CpiConfigTeller;
+  readonly sender: CpiConfigSender;
   readonly callRecords: CallRecords;
   readonly owedRemovals: OwedRemovals;
   /** Undefined when the director signs no agent certificates. */
@@ -147,7 +147,7 @@ export function createDirector(
   return {
     context,
     ...workers,
-    teller: calls.teller,
+    sender: calls.sender,
     callRecords: calls.callRecords,
   };
 }
@@ -289,7 +289,7 @@ function makeContext(
     ...{ limits, tablet, endedTasks, locks, agentHealths, registries, report, clock },
     calls: callRecords,
     dispatchers: dispatchers.all,
-    cpiConfig: parts.teller,
+    cpiConfig: parts.sender,
   });
   return {
     ...{ config, limits, tablet, agentCertificates, configs, stemcellFiles, logFiles },

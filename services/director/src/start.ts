@@ -93,7 +93,7 @@ async function lead(ground: Ground, address: string, waiting: Waiting): Promise<
   const connections = { ...clients, ...own, report: () => readiness.report() };
   await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
   const director = createDirector(config, state, connections, scope, log, limits);
-  const { context, runner, times, teller, callRecords, owedRemovals, renewals, agentNotices, resurrector } = director;
+  const { context, runner, times, sender, callRecords, owedRemovals, renewals, agentNotices, resurrector } = director;
   const { cloud, cpi, resurrection } = context.configs;
   await Promise.all([cloud, cpi, resurrection].map((configs) => configs.load(state.tablet)));
   const { generation, documentsRead } = state.tablet;
@@ -106,7 +106,7 @@ async function lead(ground: Ground, address: string, waiting: Waiting): Promise<
   const runTasks = async () => {
     tasksRun = true;
     log.info({ generation: state.tablet.generation }, "task execution started");
-    teller.start();
+    sender.start();
     await runner.start();
     await owedRemovals.start();
     renewals?.start();
@@ -117,7 +117,7 @@ async function lead(ground: Ground, address: string, waiting: Waiting): Promise<
   scope.use("dispatcher checks", dispatchers).start({
     fence: fencing(state.tablet, config, scope, log, () => tasksRun),
     obeys: (dispatcher) => {
-      if (tasksRun) teller.tellSoon(dispatcher);
+      if (tasksRun) sender.sendSoon(dispatcher);
       else runTasks().catch((error: unknown) => scope.fail(error));
     },
     settle: (dispatcher) => callRecords.settle(dispatcher),

@@ -64,7 +64,7 @@ function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as 
     },
     directorId: "d",
     directorGeneration: () => 7,
-    cpiConfig: { version: async () => "", tell: async () => {} },
+    cpiConfig: { version: async () => "", send: async () => {} },
     logs: new CpiLogs({
       clients: [],
       directorId: "d",

@@ -33,7 +33,7 @@ export interface CpiConfigSource {
   /** Returns an empty string when there is no cpi-config. */
   version(): Promise<string>;
   /** Sends the cpi-config to a dispatcher. */
-  tell(dispatcher: Pick<Dispatcher, "client">, signal: AbortSignal): Promise<void>;
+  send(dispatcher: Pick<Dispatcher, "client">, signal: AbortSignal): Promise<void>;
 }
 
 export interface CpiCallsOptions {
@@ -187,7 +187,8 @@ export class CpiCalls {
         const repeatable = untold || (passes(error) && (repeatUnknown || !someUnknown));
         if (!repeatable || late || signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
         // A restarted dispatcher has lost the cpi-config.
-        const told = untold && dispatcher !== undefined && (await this.#tell(dispatcher, method, signals, someUnknown));
+        const told =
+          untold && dispatcher !== undefined && (await this.#sendConfig(dispatcher, method, signals, someUnknown));
         if (told) dispatcher = undefined;
         else {
           signals.output("debug", `${method} is tried again: ${messageOf(error)}`);
@@ -322,14 +323,14 @@ export class CpiCalls {
    * Returns false when the dispatcher could not be reached now. Throws CpiCallError when the dispatcher rejects the
    * config, because a retry would fail too.
    */
-  async #tell(
+  async #sendConfig(
     dispatcher: Dispatcher,
     method: CpiMethod,
     signals: CallerSignals,
     someUnknown: boolean,
   ): Promise<boolean> {
     try {
-      await this.#options.cpiConfig.tell(dispatcher, signals.stopping);
+      await this.#options.cpiConfig.send(dispatcher, signals.stopping);
       return true;
     } catch (error) {
       if (passes(error) || signals.stopping.aborted) return false;

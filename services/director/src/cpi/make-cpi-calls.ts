@@ -8,7 +8,7 @@ import type { ReadersOfTexts } from "../configs/readers-of-texts.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { CallRecords } from "./call-records.js";
 import { CpiCalls } from "./cpi-calls.js";
-import { CpiConfigTeller } from "./cpi-config-teller.js";
+import { CpiConfigSender } from "./cpi-config-sender.js";
 import { CpiEvents } from "./cpi-events.js";
 import { CpiLogs } from "./cpi-logs.js";
 import type { Dispatchers } from "./dispatchers.js";
@@ -16,7 +16,7 @@ import type { Dispatchers } from "./dispatchers.js";
 /** The parts for CPI calls through the dispatchers. */
 export interface CpiParts {
   readonly cpi: CpiCalls;
-  readonly teller: CpiConfigTeller;
+  readonly sender: CpiConfigSender;
   readonly callRecords: CallRecords;
 }
 
@@ -36,8 +36,8 @@ export function makeCpiCalls(options: {
   const { config, limits, tablet, dispatchers, configs, events, lifecycle, clock, random, log } = options;
   const { callTimeoutMs } = config.cpi;
   const { endTimeoutMs } = limits.cpi;
-  const telling = { dispatchers, tablet, configs, callTimeoutMs, log };
-  const teller = lifecycle.use("cpi-config delivery", new CpiConfigTeller(telling));
+  const senderOptions = { dispatchers, tablet, configs, callTimeoutMs, log };
+  const sender = lifecycle.use("cpi-config delivery", new CpiConfigSender(senderOptions));
   const addresses = dispatchers.all.map(({ address }) => address);
   const recording = { tablet, addresses, endTimeoutMs, clock, log };
   const callRecords = lifecycle.use("CPI call records", new CallRecords(recording));
@@ -49,7 +49,7 @@ export function makeCpiCalls(options: {
     directorId: tablet.id,
     // Read at each call, because a restored director may claim a higher generation later.
     directorGeneration: () => tablet.generation,
-    cpiConfig: teller,
+    cpiConfig: sender,
     logs: lifecycle.use("CPI logs", logs),
     events: new CpiEvents(events, tablet),
     checkMayAct: () => tablet.checkMayAct(),
@@ -59,5 +59,5 @@ export function makeCpiCalls(options: {
     clock,
     random,
   });
-  return { cpi, teller, callRecords };
+  return { cpi, sender, callRecords };
 }

@@ -5,7 +5,7 @@ import type { DirectorTablet } from "../store/stored-schema.js";
 import type { CpiConfigSource } from "./cpi-calls.js";
 import type { Dispatcher, Dispatchers } from "./dispatchers.js";
 
-export interface CpiConfigTellerOptions {
+export interface CpiConfigSenderOptions {
   readonly dispatchers: Pick<Dispatchers, "obeying">;
   readonly tablet: DirectorTablet;
   readonly configs: Pick<ReadersOfTexts, "cloud" | "cpi">;
@@ -17,12 +17,12 @@ export interface CpiConfigTellerOptions {
  * Sends the CPIs to the dispatchers: after each config change, and when a dispatcher reports that it lacks the config.
  * A failure is only logged, because the next call that needs the config sends it again.
  */
-export class CpiConfigTeller implements CpiConfigSource {
-  readonly #options: CpiConfigTellerOptions;
+export class CpiConfigSender implements CpiConfigSource {
+  readonly #options: CpiConfigSenderOptions;
   readonly #stopping = new AbortController();
   #unwatch: () => void = () => {};
 
-  constructor(options: CpiConfigTellerOptions) {
+  constructor(options: CpiConfigSenderOptions) {
     this.#options = options;
   }
 
@@ -33,9 +33,9 @@ export class CpiConfigTeller implements CpiConfigSource {
   /** Starts sending configs. Call only after all dispatchers in use refuse former directors. */
   start(): void {
     this.#unwatch = this.#options.tablet.watch((changes) => {
-      if (changes.some(({ table }) => table === "configs")) this.#tellAllSoon();
+      if (changes.some(({ table }) => table === "configs")) this.#sendAllSoon();
     });
-    this.#tellAllSoon();
+    this.#sendAllSoon();
   }
 
   close(): void {
@@ -43,7 +43,7 @@ export class CpiConfigTeller implements CpiConfigSource {
     this.#stopping.abort();
   }
 
-  async tell({ client }: Pick<Dispatcher, "client">, signal: AbortSignal): Promise<void> {
+  async send({ client }: Pick<Dispatcher, "client">, signal: AbortSignal): Promise<void> {
     const { tablet, configs, callTimeoutMs } = this.#options;
     const { version, cpis, azs } = await tablet.read((tables) => ({
       ...configs.cpi.current(tables),
@@ -70,14 +70,14 @@ export class CpiConfigTeller implements CpiConfigSource {
   }
 
   /** Sends the config without waiting. A dispatcher that has just accepted this director lacks the config. */
-  tellSoon(dispatcher: Dispatcher): void {
-    this.tell(dispatcher, this.#stopping.signal).catch((error: unknown) => {
+  sendSoon(dispatcher: Dispatcher): void {
+    this.send(dispatcher, this.#stopping.signal).catch((error: unknown) => {
       const what = { dispatcher: dispatcher.address, error: messageOf(error) };
       if (!this.#stopping.signal.aborted) this.#options.log.warn(what, "cpi-config delivery failed");
     });
   }
 
-  #tellAllSoon(): void {
-    for (const dispatcher of this.#options.dispatchers.obeying) this.tellSoon(dispatcher);
+  #sendAllSoon(): void {
+    for (const dispatcher of this.#options.dispatchers.obeying) this.sendSoon(dispatcher);
   }
 }
