@@ -5,7 +5,7 @@ import { DomainError, hostPortOf, InvalidArgumentError, type JsonObject, message
 import { type Slots, slotsOfEach } from "@diskmesh/service";
 import type { DispatcherConfig } from "./config.js";
 import { CpiSet, OfferedCpi } from "./cpi-set.js";
-import { AnswerRoom } from "./executables/answer.js";
+import { AnswerBudget } from "./executables/answer.js";
 import { ExecutableCpi } from "./executables/executable-cpi.js";
 import { EXECUTABLE_LIMITS } from "./executables/limits.js";
 import type { RunFolder } from "./executables/run-folder.js";
@@ -25,7 +25,7 @@ const FLEET = "fleet";
 
 /** Creates CPIs from their descriptions. */
 export class CpiMaker {
-  readonly #answerRoom: AnswerRoom;
+  readonly #answerBudget: AnswerBudget;
   /** Slots by director and CPI. They outlive a config version, because processes of the previous version still run. */
   readonly #slots: (key: string) => Slots;
 
@@ -35,7 +35,7 @@ export class CpiMaker {
     private readonly runFolder: RunFolder,
     private readonly limits = EXECUTABLE_LIMITS,
   ) {
-    this.#answerRoom = new AnswerRoom(limits.maxAnswersBytes);
+    this.#answerBudget = new AnswerBudget(limits.maxAnswersBytes);
     this.#slots = slotsOfEach(config.executables.maxConcurrentCalls);
   }
 
@@ -92,7 +92,7 @@ export class CpiMaker {
       properties,
       limits: { ...this.limits, callTimeoutMs, maxConcurrentCalls },
       runFolder: this.runFolder,
-      answerRoom: this.#answerRoom,
+      answerBudget: this.#answerBudget,
       slots: this.#slots(JSON.stringify([directorId, name])),
       assumeV1WhenInfoFails,
     });

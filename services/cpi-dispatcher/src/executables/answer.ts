@@ -11,7 +11,7 @@ export interface AnswerLimits {
 }
 
 /** The memory budget for answers being read, shared by all CPIs. When it is exceeded, the longest answer is refused. */
-export class AnswerRoom {
+export class AnswerBudget {
   readonly #bytesOf = new Map<Answer, number>();
   #bytes = 0;
 
@@ -40,7 +40,7 @@ export class Answer {
 
   constructor(
     private readonly limits: AnswerLimits,
-    private readonly room: AnswerRoom,
+    private readonly budget: AnswerBudget,
     private readonly onRefused: (error: InvalidCpiResponseError) => void,
   ) {
     this.#meter = new JsonMeter({ maxDepth: limits.maxAnswerDepth, maxValues: limits.maxAnswerValues });
@@ -57,7 +57,7 @@ export class Answer {
     if (why !== undefined) this.refuse(why);
     else {
       this.#parts.push(bytes);
-      this.room.grow(this, bytes.length);
+      this.budget.grow(this, bytes.length);
     }
   }
 
@@ -81,6 +81,6 @@ export class Answer {
     this.#isDropped = true;
     this.#parts = [];
     this.#bytes = 0;
-    this.room.release(this);
+    this.budget.release(this);
   }
 }

@@ -7,7 +7,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { writeScript } from "../testing/test-dispatcher.js";
-import { AnswerRoom } from "./answer.js";
+import { AnswerBudget } from "./answer.js";
 import { CpiProcess } from "./cpi-process.js";
 import { EXECUTABLE_LIMITS } from "./limits.js";
 import { RunFolder } from "./run-folder.js";
@@ -33,7 +33,7 @@ describe("what a CPI's executable answers", () => {
       jobsFolder: folder,
       properties,
       limits,
-      answerRoom: new AnswerRoom(limits.maxAnswersBytes),
+      answerBudget: new AnswerBudget(limits.maxAnswersBytes),
       runFolder: await RunFolder.open(join(folder, "run")),
     });
     const request = { method: "has_vm", args: ["v-1"], apiVersion: 2 } as const;

@@ -6,7 +6,7 @@ import { errorOfCpi } from "../model/cpi-errors.js";
 import type { CpiMethod } from "../model/methods.js";
 import { redactedRequest } from "../model/redacted-request.js";
 import { requestContext, requestText } from "../model/request.js";
-import type { AnswerRoom } from "./answer.js";
+import type { AnswerBudget } from "./answer.js";
 import { LineSplitter } from "./line-splitter.js";
 import { type ExecutableLimits, type Output, runExecutable } from "./run-executable.js";
 import type { RunFolder } from "./run-folder.js";
@@ -20,7 +20,7 @@ export interface CpiProcessOptions {
   readonly properties: JsonObject;
   readonly limits: CpiLimits;
   readonly runFolder: RunFolder;
-  readonly answerRoom: AnswerRoom;
+  readonly answerBudget: AnswerBudget;
 }
 
 interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting"> {
@@ -63,7 +63,7 @@ export class CpiProcess {
 
   /** Returns the CPI's result without validation; throws the CPI's error. */
   async call(request: CpiRequest, call: CpiCall): Promise<unknown> {
-    const { name, execPath, jobsFolder, properties, runFolder, answerRoom } = this.#options;
+    const { name, execPath, jobsFolder, properties, runFolder, answerBudget } = this.#options;
     const { method, args, apiVersion } = request;
     const limits = limitsOf(method, this.#options.limits);
     const redactor = request.secrets ? new Redactor([properties, request.secrets]) : this.#redactor;
@@ -77,7 +77,7 @@ export class CpiProcess {
     let output: Output;
     try {
       const request = requestText(method, args, context, apiVersion);
-      const running = { execPath, jobsFolder, request, limits, runFolder, answerRoom };
+      const running = { execPath, jobsFolder, request, limits, runFolder, answerBudget };
       output = await runExecutable({ ...running, signal: call.signal, onLine: say });
     } catch (error) {
       throw error === call.signal.reason ? error : withCpi(error, name, method);

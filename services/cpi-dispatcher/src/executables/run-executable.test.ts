@@ -8,7 +8,7 @@ import { eventually, SmallDisk, skipBecause, skipWithout, temporaryFolder } from
 import { expect } from "chai";
 import { environmentOf, processesOf } from "../testing/processes.js";
 import { writeScript } from "../testing/test-dispatcher.js";
-import { AnswerRoom } from "./answer.js";
+import { AnswerBudget } from "./answer.js";
 import { type ExecutableLimits, runExecutable } from "./run-executable.js";
 import { RunFolder } from "./run-folder.js";
 
@@ -26,7 +26,7 @@ const LIMITS: ExecutableLimits = {
   maxStderrBytes: 2_000_000,
 };
 
-const answerRoom = new AnswerRoom(5_000_000);
+const answerBudget = new AnswerBudget(5_000_000);
 
 /** Returns a call of a CPI that is installed in `jobsFolder`. */
 const callIn = (jobsFolder: string, runFolder: RunFolder) => ({
@@ -34,7 +34,7 @@ const callIn = (jobsFolder: string, runFolder: RunFolder) => ({
   request: "{}",
   limits: LIMITS,
   runFolder,
-  answerRoom,
+  answerBudget,
   signal: new AbortController().signal,
   onLine: () => {},
 });
@@ -65,7 +65,7 @@ describe("a CPI's process", () => {
       request: '{"method":"info"}',
       limits: { ...LIMITS, ...limits },
       runFolder,
-      answerRoom,
+      answerBudget,
       signal,
       onLine: (line) => lines.push(line),
     });
@@ -101,7 +101,7 @@ describe("a CPI's process", () => {
       request,
       limits: LIMITS,
       runFolder,
-      answerRoom,
+      answerBudget,
       signal: new AbortController().signal,
     };
     expect(await runExecutable({ ...call, onLine: () => {} })).to.have.property("text", "answer\n");
@@ -325,7 +325,7 @@ describe("the run folder", () => {
         request: "{}",
         limits: LIMITS,
         runFolder,
-        answerRoom,
+        answerBudget,
         signal: controller.signal,
         onLine: (line) => pids.push(Number(line)),
       }).catch(() => {});

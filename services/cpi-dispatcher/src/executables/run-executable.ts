@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { CpiUnusableError } from "@diskmesh/cpi";
 import { diskFullError, InvalidArgumentError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { invalid } from "../model/answers.js";
-import { Answer, type AnswerLimits, type AnswerRoom } from "./answer.js";
+import { Answer, type AnswerBudget, type AnswerLimits } from "./answer.js";
 import { installedProgram } from "./installed-program.js";
 import { LineSplitter } from "./line-splitter.js";
 import { PipeReader } from "./pipe-reader.js";
@@ -36,7 +36,7 @@ export interface ExecutableCall {
   readonly request: string;
   readonly limits: ExecutableLimits;
   readonly runFolder: RunFolder;
-  readonly answerRoom: AnswerRoom;
+  readonly answerBudget: AnswerBudget;
   readonly signal: AbortSignal;
   /** Receives each line of standard error; `isCut` marks a line whose end is missing. */
   readonly onLine: (line: string, isCut: boolean) => void;
@@ -145,7 +145,7 @@ class Run {
       { maxLineLength: limits.maxLogLineLength, maxTotalLength: limits.maxLogLength },
       onLine,
     );
-    this.#answer = new Answer(limits, call.answerRoom, (refused) => this.fail(refused));
+    this.#answer = new Answer(limits, call.answerBudget, (refused) => this.fail(refused));
     this.#stdout = new PipeReader(child.stdout, (bytes) => this.#answer.add(bytes));
     this.#stderr = new PipeReader(child.stderr, (bytes) => this.#pass(bytes, lines), limits.maxStderrBytesPerSecond);
     // Ignored: a CPI may exit without reading its request.
