@@ -10,7 +10,7 @@ import { type DirectorTables, type DirectorTransaction, problemKey } from "../st
 import type { Planner } from "../tasks/job.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import type { HealthJobContext } from "./context.js";
-import { lookAt, type Subject } from "./look.js";
+import { inspect, type Subject } from "./inspection.js";
 import { findingKey, nextToResolve, planOf } from "./problem.js";
 import { holdersOf, RESOLUTIONS } from "./resolutions.js";
 import { diskByCid, showed } from "./scan.js";
@@ -136,7 +136,7 @@ async function findIn(
   subject: Subject,
 ): Promise<Finding | undefined> {
   const { deployment, type, diskCid, cpi } = problem;
-  const { findings, sights, diskExists, listed, unseen } = await lookAt(context, run, deployment, subject);
+  const { findings, sights, diskExists, listed, unseen } = await inspect(context, run, deployment, subject);
   const found = findings.find((finding) => findingKey(finding) === findingKey(problem));
   if (found !== undefined) return found;
   const sight = sights.get(subject.instanceIds[0] ?? "");

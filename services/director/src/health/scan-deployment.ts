@@ -6,7 +6,7 @@ import { nextNumber, problemKey } from "../store/schema.js";
 import type { Planner } from "../tasks/job.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import type { HealthJobContext } from "./context.js";
-import { lookAt } from "./look.js";
+import { inspect } from "./inspection.js";
 import { recordFindings } from "./problem.js";
 import { disksToFind } from "./scan.js";
 
@@ -30,7 +30,7 @@ async function scan(
       disks: disksToFind(tables, deployment),
       cpis: [...cpis],
     }));
-    const { findings, unseen } = await lookAt(context, run, deployment, subject);
+    const { findings, unseen } = await inspect(context, run, deployment, subject);
     const kept = findings.slice(0, MAX_PROBLEMS_PER_DEPLOYMENT);
     await record(context, deployment, kept);
     const unrecorded =

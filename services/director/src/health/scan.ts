@@ -110,7 +110,7 @@ export function disksToFind(tables: DirectorTables, deployment: string): KnownDi
 }
 
 /** Returns true when CPI and agent can report on the VM: the VM is neither being created nor deleted. */
-export function hasVmToLookAt({ vmState }: Instance): boolean {
+export function isInspectable({ vmState }: Instance): boolean {
   return vmState === "created" || vmState === "running" || vmState === "lost";
 }
 
@@ -123,7 +123,7 @@ export function judgeVm(
   const nothing = { lacking: [], surplus: [] };
   const vm = `vm \`${instance.vmCid}\` of ${formatInstance(instance)}`;
   if (instance.vmState === "none" && instance.state === "detached") return { findings: [], ...nothing };
-  if (!hasVmToLookAt(instance))
+  if (!isInspectable(instance))
     return { findings: [vmFinding("missing_vm", instance, UNMADE[instance.vmState] ?? "")], ...nothing };
   if (sight.exists === false)
     return { findings: [vmFinding("missing_vm", instance, `${vm} is gone: its CPI does not know it`)], ...nothing };

@@ -10,7 +10,7 @@ import type { TaskRun } from "../tasks/task-run.js";
 import type { HealthJobContext } from "./context.js";
 import {
   diskByCid,
-  hasVmToLookAt,
+  isInspectable,
   judgeVm,
   type KnownDisk,
   knownVms,
@@ -24,7 +24,7 @@ import {
 } from "./scan.js";
 
 /** The result of a read-only inspection of VMs and disks. */
-export interface Look {
+export interface Inspection {
   readonly findings: readonly Finding[];
   readonly sights: ReadonlyMap<string, VmSight>;
   /** Existence of each disk by CID; undefined when the CPI did not report. */
@@ -59,12 +59,12 @@ export interface Subject {
   readonly cpis: readonly string[];
 }
 
-export async function lookAt(
+export async function inspect(
   context: HealthJobContext,
   run: TaskRun,
   deployment: string,
   subject: Subject,
-): Promise<Look> {
+): Promise<Inspection> {
   const looking = new Looking(context, run);
   const { maxConcurrentChecks } = context.limits.agents;
   await sideBySide(subject.instanceIds, maxConcurrentChecks, (instanceId) => looking.atInstance(instanceId));
@@ -102,7 +102,7 @@ class Looking {
       const before = await context.tablet.read((tables) => vmRecords(tables, instanceId));
       if (before === undefined) return;
       const busyBefore = this.#otherOwner(instanceId);
-      const sight = await this.#look(before.instance);
+      const sight = await this.#inspectVm(before.instance);
       const { verdict, isSame } = await context.tablet.read((tables) => judged(tables, before, sight));
       const owner = busyBefore ?? this.#otherOwner(instanceId);
       if (isSame && owner === undefined) {
@@ -147,9 +147,9 @@ class Looking {
     return owner === this.run.taskId ? undefined : owner;
   }
 
-  async #look(instance: Instance): Promise<VmSight> {
+  async #inspectVm(instance: Instance): Promise<VmSight> {
     const { vmCid } = instance;
-    if (!hasVmToLookAt(instance)) return { ...UNSEEN, exists: false };
+    if (!isInspectable(instance)) return { ...UNSEEN, exists: false };
     const { cpi } = this.context;
     const found = await this.#ask("has_vm", instance, (target, options) =>
       cpi.call("hasVm", target, { vmCid }, this.run, options),
