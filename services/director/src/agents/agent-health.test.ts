@@ -10,8 +10,8 @@ const beat = {
   vitals: { uptime: { secs: 100 }, load: ["1"] },
 };
 
-describe("what a heartbeat says", () => {
-  it("is kept, with the moment when the VM was started", () => {
+describe("heartbeats of agents", () => {
+  it("a heartbeat with an uptime -> stored with the boot time of the VM", () => {
     expect(healthOf("a", beat, NOW_MS)).to.deep.equal({
       agentId: "a",
       heardAtMs: NOW_MS,
@@ -30,11 +30,11 @@ describe("what a heartbeat says", () => {
     ["vitals without end", { vitals: { load: ["x".repeat(10_000)] } }, { vitals: {} }],
   ];
   for (const [what, heartbeat, part] of strange)
-    it(`of ${what} is taken for what it is`, () =>
+    it(`a heartbeat of ${what} -> the readable part is stored`, () =>
       expect(healthOf("a", { ...heartbeat }, NOW_MS)).to.deep.include(part));
 });
 
-describe("whether an agent may have been restarted between two beats", () => {
+describe("detection of agent restarts between two heartbeats", () => {
   const steady: Rhythm = { gapMs: 30_000, intervalMs: 30_000 };
   const at = (nowMs: number, secs: number) => healthOf("a", { vitals: { uptime: { secs } } }, nowMs);
   const cases: [what: string, rhythm: Rhythm, gapMs: number | undefined, uptimes: [number, number], so: boolean][] = [
@@ -55,7 +55,7 @@ describe("whether an agent may have been restarted between two beats", () => {
       expect(mayHaveRestarted(at(NOW_MS, first), later, rhythm, gapMs)).to.equal(so);
     });
 
-  it("is told by the interval on which two gaps agreed, which one odd gap does not change", () => {
+  it("two equal gaps set the heartbeat interval; a single different gap does not change it", () => {
     let rhythm = NO_RHYTHM;
     const rhythms = [30_000, 30_100, 45_000, 29_900, 30_000].map((gapMs) => {
       rhythm = nextRhythm(rhythm, gapMs);

@@ -5,7 +5,7 @@ import { type CertificateState, certificateState, envWithCert, isDue, isShutOut,
 const TRUST = { authority: "ca-1", trusted: "nats-1" };
 const KEY: AgentKey = { pin: "a", ...TRUST, issuedAtMs: 1_000, endsAtMs: 91_000 };
 
-describe("the keys of agents", () => {
+describe("certificates (keys) of an agent", () => {
   const DUE: [string, Partial<typeof TRUST>, number, boolean][] = [
     ["it is new", {}, 1_000, false],
     ["less than a third of its life is over", {}, 30_999, false],
@@ -15,16 +15,16 @@ describe("the keys of agents", () => {
     ["NATS is known by other authorities", { trusted: "nats-2" }, 1_000, true],
   ];
   for (const [cause, change, nowMs, effect] of DUE)
-    it(`${cause} -> ${effect ? "another one is due" : "nothing is due"}`, () => {
+    it(`${cause} -> ${effect ? "a renewal is due" : "no renewal is due"}`, () => {
       expect(isDue([KEY], { ...TRUST, ...change }, nowMs)).to.equal(effect);
     });
 
-  it("several, of which nobody knows which is used -> another one is due", () => {
+  it("several keys, of which the used one is unknown -> a renewal is due", () => {
     expect(isDue([KEY, KEY], TRUST, 1_000)).to.equal(true);
     expect(isDue([], TRUST, 1_000)).to.equal(false);
   });
 
-  it("one more -> the first and the newest are kept, eight in all, and none that has ended", () => {
+  it("a new key -> the first key and the newest keys are kept, at most eight and none that has expired", () => {
     const pins = Array.from({ length: 11 }, (_, index) => String(index));
     const keys = pins.reduce<readonly AgentKey[] | undefined>((so, pin) => withKey(so, { ...KEY, pin }), undefined);
     expect(keys?.map(({ pin }) => pin)).to.deep.equal(["0", "4", "5", "6", "7", "8", "9", "10"]);
@@ -40,16 +40,16 @@ describe("the keys of agents", () => {
     ["none any more", [], 1_000, "left_behind", true],
   ];
   for (const [what, keys, nowMs, state, shutOut] of STATES)
-    it(`${what} -> ${state}${shutOut ? ", and that its agent is silent says nothing" : ""}`, () => {
+    it(`${what} -> ${state}${shutOut ? ", and the agent's silence proves nothing" : ""}`, () => {
       expect(certificateState(keys, TRUST, nowMs)).to.equal(state);
       expect(isShutOut(keys, nowMs)).to.equal(shutOut);
     });
 
-  it("an agent with a certificate of somebody else may always be heard", () => {
+  it("an agent with a certificate from the manifest is never shut out", () => {
     expect(isShutOut(undefined, 1e15)).to.equal(false);
   });
 
-  it("a certificate in an env leaves the rest as it is", () => {
+  it("a certificate added to an env leaves the other fields unchanged", () => {
     const cert = { ca: "c" };
     expect(envWithCert({ a: 1, bosh: { ntp: ["n"], mbus: { urls: ["u"] } } }, cert)).to.deep.equal({
       a: 1,

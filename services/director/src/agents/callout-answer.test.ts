@@ -7,7 +7,7 @@ import { expect } from "chai";
 import { createAccount, createUser, fromPublic } from "nkeys.js";
 import { answerCallout, parseUserName } from "./callout-answer.js";
 
-describe("the answer to nats-server's question whom to let in", () => {
+describe("answers to nats-server's auth callouts", () => {
   const issuer = createAccount();
   const userKey = createUser().getPublicKey();
   let [mesh, agents]: AgentAuthority[] = [];
@@ -49,7 +49,7 @@ describe("the answer to nats-server's question whom to let in", () => {
     return JSON.parse(Buffer.from(payload, "base64url").toString()) as { readonly name: string; readonly nats: object };
   }
 
-  it("the agent of a VM with a key that is recorded -> its own subjects, in the account, under its own name", async () => {
+  it("a VM agent with a recorded key -> admitted to its own subjects, in the account, under its own name", async () => {
     const { certPem, pin } = await issueAgentCertificate(agents as AgentAuthority, "a", 1);
     const user = read(answer([[certPem]], ["other", pin]).jwt ?? "");
     expect(user).to.include({ aud: "MESH", sub: userKey, name: "spiffe://diskmesh/vm-agent/a" });
@@ -62,7 +62,7 @@ describe("the answer to nats-server's question whom to let in", () => {
     });
   });
 
-  it("the agent of a host with a certificate of the mesh's authority -> under its name and the certificate's number", async () => {
+  it("a host agent with a certificate of the mesh's CA -> admitted under its name and the certificate's serial number", async () => {
     const { certPem } = await pair(mesh, { role: "disk-agent", name: "host-1" });
     const { serialNumber } = new X509Certificate(certPem);
     const { name } = read(answer([[certPem]]).jwt ?? "");
@@ -70,7 +70,7 @@ describe("the answer to nats-server's question whom to let in", () => {
     expect(parseUserName(name)).to.deep.equal({ identity: { role: "disk-agent", name: "host-1" }, serialNumber });
   });
 
-  it("a name that no answer gave -> nobody, or nobody's number", () => {
+  it("a user name that this director did not assign -> no identity or no serial number", () => {
     for (const name of ["", "#", "#AB", "somebody", "spiffe://diskmesh/nobody/x#AB"])
       expect(parseUserName(name), name).to.equal(undefined);
     const identity = { role: "director", name: "" };
@@ -108,13 +108,13 @@ describe("the answer to nats-server's question whom to let in", () => {
     ["what is no certificate", async () => [["nothing"]], "PEM"],
   ];
   for (const [what, chains, says] of REFUSED)
-    it(`${what} -> refused`, async () => {
+    it(`${what} -> the client is refused`, async () => {
       const { jwt, error } = answer(await chains(), ["a pin"]);
       expect(jwt).to.equal(undefined);
       expect(error).to.contain(says);
     });
 
-  it("what is no request -> no answer", () => {
+  it("a malformed request -> no answer", () => {
     const gate = { issuer, account: "MESH", pinsOf: () => [], isTrusted: () => false };
     for (const request of ["", "a.b.c", "e30.e30.e30"])
       expect(() => answerCallout(Buffer.from(request), gate, 0), request).to.throw();

@@ -6,7 +6,7 @@ import { TestDirector } from "../testing/test-director.js";
 
 const UPTIME_SECS = 1_000_000;
 
-describe("what agents say by themselves", () => {
+describe("unsolicited messages of agents", () => {
   let director: TestDirector;
   let instanceId: string;
 
@@ -40,7 +40,7 @@ describe("what agents say by themselves", () => {
     return instances[0] as Instance;
   }
 
-  it("a heartbeat is listed with its instance: state, vitals, and when", async () => {
+  it("a heartbeat is listed with its instance: state, vitals and time", async () => {
     const { agentHealth } = await eventually(async () => {
       const found = await listed();
       expect(found.agentHealth?.jobState).to.equal("running");
@@ -50,7 +50,7 @@ describe("what agents say by themselves", () => {
     expect(agentHealth?.lastHeardAt?.getTime()).to.be.closeTo(Date.now(), 60_000);
   });
 
-  it("an agent whose VM was started anew is told of its disks until it takes them, and of nothing that was detached", async () => {
+  it("an agent whose VM has restarted receives its attached disks until it accepts them, and no detached disk", async () => {
     for (const name of ["kept", "gone"])
       expect((await director.provide(name, instanceId)).state).to.equal(TaskState.DONE);
     await director.detach("gone");
@@ -65,7 +65,7 @@ describe("what agents say by themselves", () => {
     expect([...agent().links]).to.deep.equal([[disk?.diskCid, disk?.diskHint]]);
   });
 
-  it("alerts and shutdowns are events, so many of one agent", async () => {
+  it("alerts and shutdowns become audit events, up to a limit per agent", async () => {
     const tls = director.certs.files("disk-agent-host-1");
     const nats = await connectNats({ servers: [director.nats.address], tls, name: "host-1" });
     await nats.whenConnected(AbortSignal.timeout(30_000));
@@ -87,7 +87,7 @@ describe("what agents say by themselves", () => {
     await nats.close();
   });
 
-  it("one that is silent is unresponsive; what it last said is known to the next director, too", async () => {
+  it("a silent agent is listed as unresponsive; the next director knows its last heartbeat", async () => {
     await agent().stop();
     await eventually(async () => (await listed()).agentHealth?.jobState === "unresponsive agent");
     const before = (await listed()).agentHealth;

@@ -15,7 +15,7 @@ const { VALID, DUE, ENDED, LEFT_BEHIND } = AgentCertificateState;
 /** Certificate lifetime: 40 s, longer than a busy machine takes to create a VM. */
 const SHORT_DAYS = 40 / 86_400;
 
-describe("agents with certificates of their own, of which NATS asks the director", () => {
+describe("agents with their own certificates, admitted by the director's auth callout", () => {
   let director: TestDirector;
   let revokedFile: string;
   /** TLS files of the director; tests replace them. */
@@ -69,7 +69,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     return isConnected;
   }
 
-  it("no key is stored or shown: neither in state, nor in logs, nor in what tasks put out", async () => {
+  it("private keys appear neither in the state, nor in logs, nor in task outputs", async () => {
     const keys = agents.map(({ vm }) => certOf(vm).private_key.split("\n")[1] as string);
     const { tasks } = await director.tasks.listTasks({});
     const outputs = await Promise.all(
@@ -106,7 +106,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     return { files, serialNumber: new X509Certificate(certPem).serialNumber };
   }
 
-  it("a host's certificate that is revoked -> what it has open is closed; others of the host and its neighbours stay", async () => {
+  it("a host's certificate is revoked -> its connections are closed; other connections of this and other hosts stay", async () => {
     const others = [
       await connectAs((await hostCertificate("stolen")).files),
       await connectAs((await hostCertificate("neighbour")).files),
@@ -130,7 +130,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     for (const { connection } of others) expect(connection.isConnected).to.equal(true);
   });
 
-  it("a former certificate of the director that is revoked -> what is open with it is closed; agents stay", async () => {
+  it("a former certificate of the director is revoked -> its connections are closed; agents stay connected", async () => {
     const [agent] = agents as [VmAgent];
     let losses = 0;
     const { connection: bystander } = await connectAs(agent.files);
@@ -167,7 +167,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     expect(bystander.isConnected).to.equal(true);
   });
 
-  it("an agent may publish, subscribe and reply as nobody but itself", async () => {
+  it("an agent cannot publish, subscribe or reply on subjects of others", async () => {
     const [a, b] = agents.map(({ vm }) => vm.agentId) as [string, string];
     const { connection, refused } = await connectAs((agents[0] as VmAgent).files);
     await connection.whenConnected(AbortSignal.timeout(20_000));
@@ -221,7 +221,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     expect(refused).to.have.members(expected);
   });
 
-  it("a VM that is deleted -> its certificate is refused, and what it has open is closed", async () => {
+  it("a VM is deleted -> its certificate is refused, and its connections are closed", async () => {
     const [kept, gone] = agents as [VmAgent, VmAgent];
     const thief = await connectAs(gone.files);
     const neighbour = await connectAs(kept.files);
@@ -252,7 +252,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     director.nats.signal("SIGHUP");
   }
 
-  it("another authority -> each agent gets a certificate of it and keeps its VM; then the former one is forgotten", async function () {
+  it("the CA changes -> each agent gets a certificate from it and keeps its VM; then the former CA is forgotten", async function () {
     leaveToVerify(this);
     const before = await authorities();
     expect(before.map(({ signs }) => signs)).to.deep.equal([true]);
@@ -282,7 +282,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     await eventually(async () => expect(await isLetIn(old)).to.equal(false));
   });
 
-  it("an agent that sleeps through it -> the former authority stays, until somebody names who is left behind", async function () {
+  it("an agent is stopped during a change of the CA -> the former CA stays until an operator lists the agents left behind", async function () {
     leaveToVerify(this);
     const [awake, asleep] = await withAgents(director, 2, () => director.deploy("web", 3));
     if (awake === undefined || asleep === undefined) throw new Error("there are not two new VMs");
@@ -315,7 +315,7 @@ describe("agents with certificates of their own, of which NATS asks the director
     expect(await stateOf(anew)).to.equal(VALID);
   });
 
-  it("an agent that sleeps past the end of its certificate -> shown so; its VM is made anew by hand alone", async function () {
+  it("an agent is stopped until its certificate has expired -> listed so; only an operator's request recreates its VM", async function () {
     leaveToVerify(this);
     const { agents: settings } = director.config as { agents: { certificates: object } };
     const certificates = { ...settings.certificates, validDays: SHORT_DAYS };
