@@ -5,7 +5,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "../testing/test-director.js";
 
-describe("events of the director", () => {
+describe("audit events of the director", () => {
   let director: TestDirector;
   let instanceId: string;
 
@@ -30,7 +30,7 @@ describe("events of the director", () => {
       return `${action} ${objectType} ${objectName}${parentId === 0 ? "" : ` of ${parentId}`}${error && `: ${error}`}`;
     });
 
-  it("tell who did what to which deployment, VM and disk, in which task, newest first", async () => {
+  it("events name the user, the action, the object and the task, newest first", async () => {
     const task = await director.provide("d", instanceId);
     const { disk } = await director.disks.getDisk({ diskName: "d" });
     const all = await eventually(async () => {
@@ -63,7 +63,7 @@ describe("events of the director", () => {
     expect(ofVm[0]?.objectName).to.equal(disk?.vmCid);
   });
 
-  it("of what failed -> say why", async () => {
+  it("a failed action -> its event contains the error", async () => {
     director.cpi.failNext("detachDisk", new InvalidStateError("the moon is full"));
     const { taskId } = await director.detach("d");
     const failed = await eventually(async () => {
@@ -77,7 +77,7 @@ describe("events of the director", () => {
     ]);
   });
 
-  it("are found by each of what they tell", async () => {
+  it("each field that an event shows can be used as a filter", async () => {
     const all = await events({});
     const [newest] = all as [Event];
     const oldest = all.at(-1) as Event;
@@ -105,7 +105,7 @@ describe("events of the director", () => {
     await rejection(director.events.listEvents({ pageSize: 1, pageToken: "x" }), InvalidArgumentError, "malformed");
   });
 
-  it("a director that was killed -> they go on, and a task that runs again begins again", async () => {
+  it("the director is killed -> event ids continue, and a resumed task begins again", async () => {
     const [before] = (await events({})) as [Event];
     const gate = director.cpi.gate("attachDisk", "before");
     const wanted = { diskName: "e", instanceId, diskPoolName: "fast", sizeBytes: 1 };
@@ -124,7 +124,7 @@ describe("events of the director", () => {
     expect(found.at(-1)?.eventId).to.equal(before.eventId + 1);
   });
 
-  it("more than are to be kept -> the oldest are forgotten, and numbers go on", async () => {
+  it("more events than the limit -> the oldest are deleted, and ids continue", async () => {
     const [before] = (await events({})) as [Event];
     const changes = Array.from({ length: 130 }, (_, index) => index);
     for (const index of changes)

@@ -48,7 +48,7 @@ describe("the audit line of a change over HTTPS", () => {
 
   for (const change of CHANGES) {
     const [method, path, , status] = change;
-    it(`${method} ${path} -> ${status} with garbage behind it: one`, async () => {
+    it(`${method} ${path} -> ${status}, followed by garbage: one audit line`, async () => {
       const { bytes, requestId } = requestOf(change);
       await rawAnswer(place, `${bytes}\0garbage\r\n\r\n`);
       // Status 499 (client gone) also passes: the garbage may close the connection before a worker has parsed the YAML
@@ -56,7 +56,7 @@ describe("the audit line of a change over HTTPS", () => {
       await expectOneLine(requestId, status, ...(path === "/configs" ? [499] : []));
     });
 
-    it(`${method} ${path} -> ${status} of a client that hangs up at once: one`, async () => {
+    it(`${method} ${path} -> ${status}, to a client that disconnects at once: one audit line`, async () => {
       const { bytes, requestId } = requestOf(change);
       const socket = await rawConnection(place);
       await new Promise((resolve) => socket.write(bytes, resolve));

@@ -7,7 +7,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "../testing/test-director.js";
 
-describe("what calls of the director leave behind", () => {
+describe("audit of the director's methods", () => {
   let director: TestDirector;
   let instanceId: string;
 
@@ -65,7 +65,7 @@ describe("what calls of the director leave behind", () => {
     ],
   ];
   for (const [method, change, expected] of changes)
-    it(`${method} -> one event, of who called and by which call, and one line of the log`, async () => {
+    it(`${method} -> one event with the caller and the call, and one log line`, async () => {
       const requestId = `audit-${method}`;
       await change({ requestId });
       const events = await eventually(async () => {
@@ -80,7 +80,7 @@ describe("what calls of the director leave behind", () => {
       expect(JSON.stringify(linesOf(requestId))).not.to.include("secret-1");
     });
 
-  it("one that starts a task -> the task's events have its id, from its beginning to how it ended", async () => {
+  it("a method that starts a task -> the task's begin and end events have its id", async () => {
     const requestId = "audit-task";
     const wanted = { diskName: "d", instanceId, diskPoolName: "fast", sizeBytes: 1, wait: true };
     const { task } = await director.disks.provideDisk(wanted, { requestId });
@@ -99,7 +99,7 @@ describe("what calls of the director leave behind", () => {
     expect(events.every(({ answer }) => answer === "OK")).to.equal(true);
   });
 
-  it("cancel of a task -> an event of the cancel, and the task's end says how it ended", async () => {
+  it("a cancelled task -> an event for the cancel, and the outcome in the task's end event", async () => {
     const gate = director.cpi.gate("detachDisk", "before");
     const { task } = await director.disks.detachDisk({ diskName: "d" }, { requestId: "audit-detach" });
     const taskId = task?.taskId ?? 0;
@@ -116,7 +116,7 @@ describe("what calls of the director leave behind", () => {
     });
   });
 
-  it("what was refused -> an event with the reason, and one line; what is malformed -> the line alone", async () => {
+  it("a refused call -> an event with the reason and a log line; a malformed call -> a log line only", async () => {
     const refused = { requestId: "audit-refused" };
     await rejection(director.lifecycle.stop({ selection: { deployment: "none" } }, refused), NotFoundError);
     await eventually(async () =>
@@ -137,7 +137,7 @@ describe("what calls of the director leave behind", () => {
     );
   });
 
-  it("refused again and again -> so many a minute are events, and so many lines", async () => {
+  it("a call refused again and again -> events and log lines up to a limit per minute", async () => {
     const requestId = "audit-flood";
     const ask = () => rejection(director.tasks.cancelTask({ taskId: 9_999 }, { requestId }));
     for (const _ of [1, 2, 3, 4, 5]) await Promise.all(Array.from({ length: 80 }, ask));
@@ -153,7 +153,7 @@ describe("what calls of the director leave behind", () => {
     expect(told).to.be.within(1, 120);
   });
 
-  it("a change that changes nothing -> no event", async () => {
+  it("a call that changes nothing -> no event", async () => {
     await director.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG }, { requestId: "audit-unchanged" });
     expect(await eventsOf("audit-unchanged")).to.deep.equal([]);
   });

@@ -9,7 +9,7 @@ import { Events } from "./events.js";
 
 const DEED = { action: "attach", objectType: "disk", objectName: "d" };
 
-describe("what is written of events", () => {
+describe("writing of events", () => {
   let eventLog: EventLog;
   let appends: number;
   let events: Events;
@@ -52,7 +52,7 @@ describe("what is written of events", () => {
     return found.reverse().map(({ eventId, parentId, action, user }) => `${eventId} ${user} ${action} of ${parentId}`);
   };
 
-  it("a beginning is at once, an end together with what comes next", async () => {
+  it("a begin event is written at once, an end event together with the next events", async () => {
     const begun = await events.begin(DEED, { taskId: 1 });
     expect([await stored(), appends]).to.deep.equal([1, 1]);
     begun.end({});
@@ -60,7 +60,7 @@ describe("what is written of events", () => {
     expect([await stored(), appends]).to.deep.equal([3, 2]);
   });
 
-  it("a task's beginning is written with the first thing that it does, which names it as its parent", async () => {
+  it("a task's begin event is written with the task's first action, which names it as parent", async () => {
     events.record(DEED, { user: "bob" });
     await events.flush();
     taskBegins();
@@ -77,12 +77,12 @@ describe("what is written of events", () => {
     ]);
   });
 
-  it("a task that does nothing that is told has begun soon all the same", async () => {
+  it("a task without audited actions -> its begin event is written soon, too", async () => {
     taskBegins();
     await eventually(async () => expect(await stored()).to.equal(1));
   });
 
-  it("what is opened is written with what comes next, its end as its part", async () => {
+  it("an opened action -> its begin event is written with the next events, its end event as its child", async () => {
     const opened = events.open(DEED, { user: "ann" });
     opened.end({ taskId: 7 });
     await events.record(DEED, { user: "bob" });
@@ -90,13 +90,13 @@ describe("what is written of events", () => {
     expect(await listed()).to.deep.equal(["1 ann attach of 0", "2 ann attach of 1", "3 bob attach of 0"]);
   });
 
-  it("an end with nothing after it is soon", async () => {
+  it("an end event without following events is written soon", async () => {
     const begun = await events.begin(DEED, { taskId: 1 });
     begun.end({});
     await eventually(async () => expect(await stored()).to.equal(2));
   });
 
-  it("whoever reads, or closes, has all that was told", async () => {
+  it("a reader, and a close, find all recorded events", async () => {
     const begun = await events.begin(DEED, { taskId: 1 });
     begun.end({});
     expect((await events.bounds()).next).to.equal(2);

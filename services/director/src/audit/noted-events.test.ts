@@ -10,7 +10,7 @@ import { Events } from "./events.js";
 
 const ASKER = { user: "ann", requestId: "r-1", traceId: "", authentication: "token" };
 
-describe("what a call has done, noted in the transaction that did it", () => {
+describe("events noted in the transaction that performs a change", () => {
   let tablet: DirectorTablet;
   let eventLog: EventLog;
   const open: Events[] = [];
@@ -49,14 +49,14 @@ describe("what a call has done, noted in the transaction that did it", () => {
   };
   const untold = () => tablet.read(({ untoldEvents }) => untoldEvents.size);
 
-  it("is told once it is durable, and forgotten then", async () => {
+  it("a note is written as an event once it is durable, and then deleted", async () => {
     const events = start();
     await note(events, "a");
     expect(await listed(events)).to.deep.equal(["1 a ann r-1 OK"]);
     await eventually(async () => expect(await untold()).to.equal(0));
   });
 
-  it("is not told of a transaction that is refused", async () => {
+  it("a refused transaction -> its note yields no event", async () => {
     const events = start();
     const refused = tablet.transact((tx) => {
       events.note(tx, { action: "update", objectType: "config/cloud", objectName: "a" }, ASKER);
@@ -66,7 +66,7 @@ describe("what a call has done, noted in the transaction that did it", () => {
     expect(await listed(events)).to.deep.equal([]);
   });
 
-  it("a director that dies before the line is written -> the next one writes it", async () => {
+  it("the director dies before the event is written -> the next director writes it", async () => {
     const dying = start(() => Promise.reject(new UnavailableError("it dies")));
     await note(dying, "a");
     await dying.flush();
@@ -75,7 +75,7 @@ describe("what a call has done, noted in the transaction that did it", () => {
     await eventually(async () => expect(await untold()).to.equal(0));
   });
 
-  it("one that dies after the line is written, before that is known -> it is there once", async () => {
+  it("the director dies after the event was written, before it knew -> the event exists once", async () => {
     const dying = start(async (stream, lines) => {
       await eventLog.append(stream, lines);
       throw new UnavailableError("it dies");
@@ -87,12 +87,12 @@ describe("what a call has done, noted in the transaction that did it", () => {
     await eventually(async () => expect(await untold()).to.equal(0));
   });
 
-  describe("that a task begins", () => {
+  describe("the begin event of a task's action", () => {
     const deed = { action: "attach", objectType: "disk", objectName: "disk-1" };
     const begin = (events: Events) => tablet.transact((tx) => events.noteBegin(tx, deed, { taskId: 0 }));
     const all = async (events: Events) => events.readBelow((await events.bounds()).next);
 
-    it("is durable with the intent, and told with its end, of which the first counts", async () => {
+    it("it is durable with the intent; the event has one end, the first", async () => {
       const events = start();
       const begun = await begin(events);
       begun.end({ error: "no" });
@@ -105,7 +105,7 @@ describe("what a call has done, noted in the transaction that did it", () => {
       await eventually(async () => expect(await untold()).to.equal(0));
     });
 
-    it("by a director that dies before it told of it -> the next one tells", async () => {
+    it("the director dies before it is written -> the next director writes it", async () => {
       const dying = start(() => Promise.reject(new UnavailableError("it dies")));
       await begin(dying);
       await dying.flush();
@@ -115,7 +115,7 @@ describe("what a call has done, noted in the transaction that did it", () => {
     });
   });
 
-  it("no line can be written for long -> the oldest notes give way, and the store does not grow", async () => {
+  it("events cannot be written for long -> the oldest notes are deleted, so the store stays bounded", async () => {
     const events = start(() => Promise.reject(new UnavailableError("no room")));
     for (let written = 0; written < 12_000; written += 500)
       await tablet.transact((tx) => {
