@@ -62,13 +62,13 @@ describe("the bosh-registry", () => {
   };
   const instance = async () => (await director.deployments.listInstances({ deployment: "web" })).instances[0];
 
-  it("CPI and stemcell of version 2 -> not used, and the settings are in env", async () => {
+  it("CPI and stemcell of version 2 -> the bosh-registry is unused, and env contains the settings", async () => {
     await deploy(manifest(1));
     expect((await instance())?.usesRegistry).to.equal(false);
     expect([...director.cpi.vms.values()][0]?.request.env).to.have.nested.property("bosh.ntp");
   });
 
-  it("a CPI of version 1 -> serves during create_vm; env without settings; no hint; its data go with the VM", async () => {
+  it("a CPI of version 1 -> settings are served during create_vm; env lacks them; disks have no hint; the settings go with the VM", async () => {
     director.cpi.apiVersions.set("", 1);
     const gate = director.cpi.gate("createVm", "before");
     const deploying = deploy(manifest(1, ", persistent_disk: 64"));
@@ -96,7 +96,7 @@ describe("the bosh-registry", () => {
     expect((await get("vm-x")).code).to.equal(404);
   });
 
-  it("connections that say nothing -> no more than may be, cut in their time, and then others are served", async () => {
+  it("silent connections -> limited in number and closed by a timeout, and then others are served", async () => {
     director.cpi.apiVersions.set("", 1);
     await deploy(manifest(1));
     const sockets = Array.from({ length: 40 }, () =>
@@ -108,13 +108,13 @@ describe("the bosh-registry", () => {
     expect((await get("nobody")).code).to.equal(404);
   });
 
-  it("a stemcell of version 1 -> the same, with a CPI of version 2", async () => {
+  it("a stemcell of version 1 with a CPI of version 2 -> the bosh-registry is used", async () => {
     expect((await director.upload(stemcellFile({ version: "1", api_version: null }))).state).to.equal(TaskState.DONE);
     await deploy(manifest(1, ", stemcell: old"));
     expect(await instance()).to.include({ usesRegistry: true, cpiApiVersion: 2, stemcellApiVersion: 1 });
   });
 
-  it("the director starts again -> it serves what it has", async () => {
+  it("the director restarts -> stored settings are served", async () => {
     director.cpi.apiVersions.set("", 1);
     await deploy(manifest(1));
     await put("kept", { agent_id: "a" });
@@ -130,7 +130,7 @@ describe("the bosh-registry", () => {
     await call("DELETE", "/instances/kept/settings");
   });
 
-  it("the CPI moves on to version 2 -> VMs and disks stay; disks then move by hints, new VMs without the bosh-registry", async () => {
+  it("the CPI switches to version 2 -> VMs and disks stay; disks then move by hints, and new VMs do without the bosh-registry", async () => {
     const disk = async () => {
       const all = { deployment: "web" };
       const { disks } = await director.deployments.listPersistentDisks(all);
@@ -159,7 +159,7 @@ describe("the bosh-registry", () => {
     expect((await get("settings-of-v1")).code).to.equal(404);
   });
 
-  describe("its API", () => {
+  describe("the bosh-registry's HTTP API", () => {
     before(async () => {
       director.cpi.apiVersions.set("", 1);
       await deploy(manifest(1));
@@ -218,7 +218,7 @@ describe("the bosh-registry", () => {
       });
     }
 
-    it("each PUT and DELETE -> one line of the log tells which instance's, without the settings", async () => {
+    it("each PUT and DELETE -> a log line with the instance and without the settings", async () => {
       const lines = () =>
         director.process.logs.split("\n").filter((line) => /"audit":"call".*"instance":"other"/.test(line));
       const before = lines().length;
@@ -232,12 +232,12 @@ describe("the bosh-registry", () => {
       }
     });
 
-    it("what was refused -> a line of the log says why, and none is an error", async () => {
+    it("a refused request -> a log line with the reason, and no error line", async () => {
       await eventually(() => expect(director.process.logs).to.match(/"code":507.*"bosh-registry request refused"/));
       expect(director.process.logs).to.not.contain('"level":"error"');
     });
 
-    it("who is not let in -> a line of the log says from where and why; who goes on guessing waits, and so does the right one", async () => {
+    it("a refused login -> a log line with address and reason; repeated guesses delay the correct login, too", async () => {
       const lines = () => director.process.logs.split("\n").filter((line) => line.includes('"audit":"refused"'));
       const wrong = `Basic ${Buffer.from(`admin:${WRONG_PASSWORD}`).toString("base64")}`;
       await eventually(async () => {
@@ -255,7 +255,7 @@ describe("the bosh-registry", () => {
       expect(director.process.logs).to.not.contain(WRONG_PASSWORD).and.not.contain(wrong.split(" ")[1]);
     });
 
-    it("after all that -> no log of the director holds a secret", async () => {
+    it("after all that -> the director's logs contain no secret", async () => {
       await eventually(async () => director.process.logs.includes("bosh-registry server started"));
       expect(director.process.logs).to.not.contain(CANARY).and.not.contain(PASSWORD);
     });

@@ -15,7 +15,7 @@ const LOGIN = Buffer.from("admin:registry-pa55").toString("base64");
 const MINE = { agent_id: "a", networks: { n: { ip: "127.0.0.1" } } };
 const OTHER = { agent_id: "b", networks: { n: { ip: "10.9.9.9" } } };
 
-describe("the bosh-registry of a director that stands by", () => {
+describe("the bosh-registry of a standby director", () => {
   let port: number;
   let tablet: DirectorTablet;
   let leader: Host | undefined = HOSTS[1];
@@ -64,7 +64,7 @@ describe("the bosh-registry of a director that stands by", () => {
   const ok = (settings: object) => [200, { status: "ok", settings: JSON.stringify(settings) }];
   const DENIED = [401, { status: "access_denied" }];
 
-  it("passes what CPIs put and delete on to the leader, and says so in its log", async () => {
+  it("forwards a CPI's PUT and DELETE to the leader, and logs that it did", async () => {
     expect(await put("mine", MINE)).to.deep.equal([200, { status: "ok" }]);
     const [kept] = await tablet.read((tables) => [...tables.registrySettings.entries()]);
     expect(kept).to.deep.equal({ id: "mine", settings: JSON.stringify(MINE), agentId: "a" });
@@ -85,7 +85,7 @@ describe("the bosh-registry of a director that stands by", () => {
     expect(await ask("GET", "mine")).to.deep.equal(ok(MINE));
   });
 
-  it("an agent without a login -> is given the settings of its own address, and no others", async () => {
+  it("an agent without a login -> receives the settings of its own address only", async () => {
     await put("mine", MINE);
     await put("other", OTHER);
     expect(await ask("GET", "mine", { login: "" })).to.deep.equal(ok(MINE));
@@ -95,7 +95,7 @@ describe("the bosh-registry of a director that stands by", () => {
   });
 
   for (const who of HOSTS)
-    it(`whoever names another address without the login is given nothing, with ${who} leading`, async () => {
+    it(`a client without a login that claims another address -> gets no settings while ${who} leads`, async () => {
       await put("other", OTHER);
       leader = who;
       for (const login of ["yes", "no"]) {
@@ -105,12 +105,12 @@ describe("the bosh-registry of a director that stands by", () => {
       for (const line of lines) expect(line).not.to.include({ askedBy: "10.9.9.9" });
     });
 
-  it("a wrong login -> refused here, and the leader hears nothing", async () => {
+  it("a wrong login -> refused by the standby without a request to the leader", async () => {
     expect(await ask("GET", "mine", { login: "eDp5" })).to.deep.equal(DENIED);
     expect(lines.map((line) => (line as { host: Host }).host)).to.deep.equal([HOSTS[0]]);
   });
 
-  it("nobody leads -> 503 after a while; somebody does in the end -> answered", async () => {
+  it("without a leader -> 503 after a while; with a new leader in time -> answered", async () => {
     await put("mine", MINE);
     leader = undefined;
     const [code] = await ask("GET", "mine");
@@ -122,7 +122,7 @@ describe("the bosh-registry of a director that stands by", () => {
     expect(await asked).to.deep.equal(ok(MINE));
   });
 
-  it("a leader that does not lead any more -> passes nothing on, so that no request goes in a circle", async () => {
+  it("a forwarded request to a former leader is not forwarded again, so no request circulates", async () => {
     const headers = { "x-diskmesh-client-address": "10.0.0.9", "x-diskmesh-client-login": "yes" };
     const [code, body] = await ask("GET", "mine", { headers });
     expect([code, body]).to.deep.equal([503, { status: "error", message: "this director stands by" }]);
