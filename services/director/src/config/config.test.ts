@@ -21,7 +21,7 @@ describe("time limits of the director's config", () => {
     agents: DIRECTOR_LIMITS.agents,
   });
 
-  it("accepts the longest limits, within which every task can end", () => {
+  it("the longest time limits are accepted, and every task can end within them", () => {
     const { data, error } = parsed(LONGEST);
     expect(error).to.equal(undefined);
     const { timeoutsMs } = DIRECTOR_LIMITS.queues;
@@ -49,7 +49,7 @@ describe("time limits of the director's config", () => {
       expect(lockDeadlineMs(times({ ...LONGEST, cpi: { callTimeoutMs } }))).to.equal(deadlineMs);
     });
 
-  it("locks are overdue a minute after a request to an agent that is the longest act", () => {
+  it("the deadline of locks is a minute after the longest act, here a request to an agent", () => {
     const { cpi, agents } = times(LONGEST);
     expect(lockDeadlineMs({ cpi, agents: { ...agents, attachTimeoutMs: 4_000_000 } })).to.equal(4_060_000);
   });

@@ -5,8 +5,8 @@ import { allRoutes } from "../http/routes/routes.js";
 import { addServices } from "../services.js";
 import { checkRole, isAllowed } from "./policy.js";
 
-describe("the policy", () => {
-  it("admins may do everything, readers read, and both may be of one director alone", () => {
+describe("the permission policy", () => {
+  it("admins may do everything, readers may read, and both scopes may apply to a single director", () => {
     const allowed = (scopes: string[]) => [isAllowed("deploy", scopes, "d1"), isAllowed("listTasks", scopes, "d1")];
     expect(allowed(["bosh.admin"])).to.deep.equal([true, true]);
     expect(allowed(["bosh.d1.admin"])).to.deep.equal([true, true]);
@@ -15,7 +15,7 @@ describe("the policy", () => {
     expect(isAllowed("provideDisk", ["bosh.dynamic-disks.create"], "d1")).to.equal(false);
   });
 
-  it("over gRPC each operator's role does what its name says, and none but the first more", () => {
+  it("over gRPC, each operator role permits what its name says, and only the first permits everything", () => {
     const of = methodsOfRole((server) => addServices(server, () => expect.fail()));
     const reads = of("operator-reader");
     for (const method of reads) expect(method).to.match(/^(get|list|watch|explain)/);
@@ -33,7 +33,7 @@ describe("the policy", () => {
       );
   });
 
-  it("routes that look by themselves -> only those of one task", () => {
+  it("only routes about one task check permissions by themselves", () => {
     const paths = allRoutes
       .filter(({ operation, isOpen }) => operation === undefined && !isOpen)
       .map(({ path }) => path);
