@@ -52,18 +52,18 @@ describe("configs and manifests that an older version accepted", () => {
   const update = (name: string, content: string): Promise<unknown> =>
     director.configs.updateConfig({ type: "cloud", name, content });
 
-  it("one that cannot be read -> the director serves, and what needs it says so, until it is deleted", async () => {
+  it("an unreadable config -> the director starts, and its users fail with the reason until it is deleted", async () => {
     expect((await director.ended(1)).result).to.match(/the stored cloud config `broken` cannot be used: .*line 1/);
     await rejection(director.deployments.deploy({ manifest: manifest("web", 1) }), InvalidStateError);
     await director.configs.deleteConfig({ type: "cloud", name: "broken" });
   });
 
-  it("unknown keys, and very many -> in use as before", async () => {
+  it("unknown keys, even very many -> the config stays in use", async () => {
     const { task } = await director.deployments.deploy({ manifest: manifest("more", 1), wait: true });
     expect(task?.result).to.equal("/deployments/more");
   });
 
-  it("the same content again -> the same version; as a new one -> refused", async () => {
+  it("the same content again -> the same version; as a new config -> refused", async () => {
     const { config } = await director.configs.updateConfig({ type: "cloud", content: OLD_CLOUD_CONFIG });
     expect(config?.configId).to.equal(1);
     await rejection(
@@ -78,7 +78,7 @@ describe("configs and manifests that an older version accepted", () => {
     );
   });
 
-  it("a deploy of such a manifest, interrupted -> goes on; anew -> refused by name", async function () {
+  it("a deploy of such a manifest, interrupted -> resumed; a new deploy -> refused with the key's name", async function () {
     leaveToVerify(this);
     const error = await rejection(director.deployments.deploy({ manifest: OLD_MANIFEST }));
     expect(error.message).to.match(/the manifest has unknown top-level keys: "meta" in line 6/);
