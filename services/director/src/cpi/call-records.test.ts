@@ -10,7 +10,7 @@ import { CallRecords } from "./call-records.js";
 import { isOfDispatcher } from "./cpi-call.js";
 import type { Dispatcher } from "./dispatchers.js";
 
-describe("the records of calls of CPIs", () => {
+describe("records of CPI calls", () => {
   const folder = join(temporaryFolder(), "state");
   const open = () =>
     Tablet.open({ name: "director", schema: storedSchema, storage: openStorage(folder, "director"), address: "" });
@@ -55,7 +55,7 @@ describe("the records of calls of CPIs", () => {
   afterEach(() => forgetAll(isOfDispatcher));
   after(() => tablet.close());
 
-  it("a call that somebody waits for -> holds nothing up; when it has ended it is no more", async () => {
+  it("a call with a waiting caller -> blocks no other call; its record is deleted after its end", async () => {
     await begin(a, "1", "attachDisk", { diskCid: "d", vmCid: "v" });
     await begin(b, "2", "detachDisk", { diskCid: "d", vmCid: "v" });
     expect(await recorded()).to.have.members(["1", "2"]);
@@ -69,12 +69,12 @@ describe("the records of calls of CPIs", () => {
     records.end("3");
   });
 
-  it("a call that only looks -> is not recorded", async () => {
+  it("a read-only call -> not recorded", async () => {
     expect(await begin(a, "1", "hasVm", { vmCid: "v" })).to.equal(false);
     expect(await recorded()).to.deep.equal([]);
   });
 
-  it("one that was given up -> holds up what changes the same, until its dispatcher says that it has ended", async () => {
+  it("an abandoned call -> blocks changes of the same objects until its dispatcher confirms its end", async () => {
     await begin(a, "1", "attachDisk", { diskCid: "d", vmCid: "v" });
     records.abandon("1");
     const held = await rejection(
@@ -97,7 +97,7 @@ describe("the records of calls of CPIs", () => {
     records.end("5");
   });
 
-  it("one of a former director -> holds up, too, until its dispatcher obeys", async () => {
+  it("a former director's call -> blocks, too, until its dispatcher accepts this director", async () => {
     await begin(a, "1", "deleteDisk", { diskCid: "d" });
     await reopened();
     await rejection(begin(b, "2", "attachDisk", { diskCid: "d", vmCid: "v" }), UnavailableError);
@@ -106,15 +106,15 @@ describe("the records of calls of CPIs", () => {
     expect(await recorded()).to.deep.equal([]);
   });
 
-  it("one at a dispatcher that is configured no more -> has ended, as its operator said", async () => {
+  it("a call at a dispatcher that is no longer configured -> counts as ended", async () => {
     await begin(a, "1", "deleteDisk", { diskCid: "d" });
     await begin(b, "2", "deleteDisk", { diskCid: "e" });
     await reopened(["b", "c"]);
     expect(await recorded()).to.deep.equal(["2"]);
   });
 
-  describe("where there is one dispatcher", () => {
-    it("a call that somebody waits for -> is not recorded; one that was given up is, and holds up", async () => {
+  describe("with one dispatcher", () => {
+    it("a call with a waiting caller -> not recorded; an abandoned call is recorded and blocks", async () => {
       await reopened(["a"]);
       await begin(a, "1", "attachDisk", { diskCid: "d", vmCid: "v" });
       await begin(a, "2", "deleteDisk", { diskCid: "e" });
@@ -129,7 +129,7 @@ describe("the records of calls of CPIs", () => {
       expect(await recorded()).to.deep.equal(["all"]);
     });
 
-    it("the next director has another one, too -> it calls that only once the first one obeys", async () => {
+    it("the next director has a second dispatcher -> used only once the first accepts this director", async () => {
       await reopened(["a"]);
       await begin(a, "1", "attachDisk", { diskCid: "d", vmCid: "v" });
       await reopened(["b", "a"]);
@@ -142,7 +142,7 @@ describe("the records of calls of CPIs", () => {
       expect(await recorded()).to.have.members(["3", "4"]);
     });
 
-    it("the next director has another one instead -> its operator said that nothing runs at the first", async () => {
+    it("the next director has another dispatcher instead -> the calls at the first count as ended", async () => {
       await reopened(["a"]);
       await reopened(["b"]);
       await begin(b, "1", "deleteVm", { vmCid: "w" });
@@ -160,7 +160,7 @@ describe("the records of calls of CPIs", () => {
       });
     };
 
-    it("each dispatcher may run its calls -> one is called only once every other one obeys, whoever leads", async () => {
+    it("any dispatcher may run former calls -> each is used only once all others accept this director, whoever leads", async () => {
       await unrecorded(7);
       await reopened(["a", "b", "c"]);
       await rejection(begin(b, "1", "deleteVm", { vmCid: "v" }), UnavailableError, mayStillRun("a"));
@@ -174,7 +174,7 @@ describe("the records of calls of CPIs", () => {
       expect(asked).to.deep.equal([]);
     });
 
-    it("one is taken out of the config -> its operator said that nothing runs there", async () => {
+    it("a dispatcher is removed from the config -> its calls count as ended", async () => {
       await unrecorded(7);
       await reopened(["a", "b", "c"]);
       await records.settle(a);
@@ -182,7 +182,7 @@ describe("the records of calls of CPIs", () => {
       await begin(b, "1", "deleteVm", { vmCid: "v" });
     });
 
-    it("no task was ever run -> nothing is held up; nor is it after a director that had nothing under way", async () => {
+    it("no task was ever run -> nothing is blocked, nor after a director without running calls", async () => {
       await unrecorded();
       await reopened();
       await begin(b, "1", "deleteVm", { vmCid: "v" });
@@ -193,7 +193,7 @@ describe("the records of calls of CPIs", () => {
       await begin(b, "2", "deleteVm", { vmCid: "v" });
     });
 
-    it("with one dispatcher -> that is asked to end them before it is called, as ever", async () => {
+    it("with one dispatcher -> it ends former calls before it is called, as always", async () => {
       await unrecorded(7);
       await reopened(["a"]);
       await begin(a, "1", "deleteVm", { vmCid: "v" });

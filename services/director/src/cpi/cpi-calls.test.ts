@@ -117,7 +117,7 @@ async function outcomeOf(
 }
 
 describe("methods that a CPI may lack", () => {
-  it("lacked -> said once, and asked for again only after ten minutes", async () => {
+  it("missing method -> noted once, and called again only after ten minutes", async () => {
     const { calls, clock, requests } = callsOf([new NotImplementedError("no such method")]);
     const notes: string[] = [];
     const { signal } = new AbortController();
@@ -135,7 +135,7 @@ describe("methods that a CPI may lack", () => {
     expect([requests.length, notes.length]).to.deep.equal([3, 2]);
   });
 
-  it("failed otherwise -> thrown, and asked for again", async () => {
+  it("other failure -> thrown, and the method is called again", async () => {
     const { calls, requests } = callsOf([new InvalidStateError("no")]);
     const { signal } = new AbortController();
     const rest = { requestId: "task-1", taskId: 1, output: () => {}, note: () => {} };
@@ -185,7 +185,7 @@ describe("CPI calls", () => {
     new ResourceExhaustedError("too many calls", { retryAfterMs: 500 }),
   ];
   for (const error of PASSING) {
-    it(`${error.message}, then well -> repeated with the same token`, async () => {
+    it(`${error.message}, then a success -> repeated with the same token`, async () => {
       const { result, requests } = await outcomeOf([error, "disk-t"]);
       expect(result).to.equal("disk-t");
       expect(requests.map((request) => request.token)).to.deep.equal(["t", "t"]);
@@ -206,13 +206,13 @@ describe("CPI calls", () => {
     });
   }
 
-  it("away for good -> gives up after the time for it", async () => {
+  it("a dispatcher that stays unreachable -> the call fails after the retry time", async () => {
     const { result, requests } = await outcomeOf([new UnavailableError("away")]);
     expect(result).to.be.instanceOf(CpiCallError).and.include({ outcome: "not_done", refused: false });
     expect(requests.length).to.be.within(5, 20);
   });
 
-  it("the task was stopped -> not repeated", async () => {
+  it("a stopped task -> the call is not repeated", async () => {
     const stop = new AbortController();
     stop.abort();
     expect((await outcomeOf([new UnavailableError("away")], { stop })).requests).to.have.lengthOf(1);
@@ -249,7 +249,7 @@ describe("CPI calls", () => {
       expect(made).to.deep.equal(expected);
     });
 
-  it("a call that only looks, lost with its dispatcher -> the other one, at once", async () => {
+  it("a read-only call lost with its dispatcher -> repeated at once at the other dispatcher", async () => {
     const options = { addresses: ["a", "b"], ends: [new UnavailableError("gone")], changes: false };
     const { result, made } = await outcomeOf([unknown, "disk"], options);
     expect(result).to.equal("disk");
@@ -257,7 +257,7 @@ describe("CPI calls", () => {
     expect(made.filter((one) => one.startsWith("end "))).to.deep.equal([]);
   });
 
-  it("lost with its dispatcher -> never repeated by the other one, and what came of it is unknown", async () => {
+  it("a changing call lost with its dispatcher -> not repeated at the other, and its outcome is unknown", async () => {
     const options = { addresses: ["a", "b"], ends: [new UnavailableError("gone")] };
     const { result, made } = await outcomeOf([unknown, "disk"], options);
     expect(result).to.be.instanceOf(CpiCallError).and.include({ outcome: "unknown", refused: false });

@@ -67,18 +67,18 @@ describe("cpi-configs", () => {
     ],
   ];
   for (const [cause, content, effect] of BAD) {
-    it(`${cause} -> refused with the place, and without the secrets`, async () => {
+    it(`${cause} -> refused with the position, and without quoting secrets`, async () => {
       const error = await rejection(update(content), InvalidArgumentError);
       expect(error.message).to.match(effect).and.not.contain(CANARY);
     });
   }
 
-  it("a name that another config has -> refused", async () => {
+  it("a CPI name that another config uses -> refused", async () => {
     await update(cpiConfig(EAST));
     await rejection(update(cpiConfig(EAST), "cpi", "more"), Error, /CPI `east` comes twice/);
   });
 
-  it("another version than expected -> ABORTED with both; the expected one -> stored", async () => {
+  it("another version than expected -> ABORTED with both versions; the expected version -> stored", async () => {
     const first = await director.configs.updateConfig({
       type: "cpi",
       content: cpiConfig(EAST),
@@ -101,7 +101,7 @@ describe("cpi-configs", () => {
     expect(configs.map((each) => each.content)).to.deep.equal(["", ""], "credentials are not listed");
   });
 
-  it("the dispatcher is told which azs each CPI serves, after a change of either config and by former names too", async () => {
+  it("a change of either config -> the dispatcher is sent the azs of each CPI, by former names, too", async () => {
     const told = async (...azs: string[][]) => {
       await eventually(() => {
         expect(director.dispatcher.told.at(-1)?.cpis.map((cpi) => cpi.azs)).to.deep.equal(azs);
@@ -119,7 +119,7 @@ describe("cpi-configs", () => {
     await eventually(() => director.dispatcher.told.at(-1)?.cpiConfigVersion === "");
   });
 
-  it("a CPI or an az that is in use is dropped -> taken, with a warning that names it and what is there", async () => {
+  it("a config without a CPI or az in use -> accepted, with a warning that names it and its objects", async () => {
     await update(cpiConfig(EAST, WEST));
     await update(AZS, "cloud");
     expect((await deploy(manifest("web", 2)))?.state).to.equal(TaskState.DONE);
@@ -138,7 +138,7 @@ describe("cpi-configs", () => {
     await update(AZS.replace("east", "orient"), "cloud");
   });
 
-  it("diff -> lines with what becomes of them; secrets that change are seen but not shown", async () => {
+  it("diff -> changed lines; a changed secret is marked but not shown", async () => {
     await update(`azs:\n- name: z1\n- name: z2\n`, "cloud");
     const diff = await director.configs.diffConfig({
       type: "cloud",
@@ -162,14 +162,14 @@ describe("cpi-configs", () => {
     expect(same.lines).to.deep.equal([]);
   });
 
-  it("deleted -> gone; again -> NOT_FOUND", async () => {
+  it("deleted -> no longer listed; deleted again -> NOT_FOUND", async () => {
     await update(cpiConfig(EAST));
     await director.configs.deleteConfig({ type: "cpi", name: "default" });
     await rejection(director.configs.getConfig({ type: "cpi" }), NotFoundError);
     await rejection(director.configs.deleteConfig({ type: "cpi" }), NotFoundError);
   });
 
-  it("changed -> the dispatcher is told, also what another config adds", async () => {
+  it("a changed config -> the dispatcher is sent the merged configs", async () => {
     await update(cpiConfig(EAST));
     await update(cpiConfig(WEST), "cpi", "more");
     await eventually(() => director.dispatcher.told.at(-1)?.cpis.length === 2);
@@ -178,7 +178,7 @@ describe("cpi-configs", () => {
     expect(west).to.deep.include({ name: "west", type: "fleet", execPath: "/bin/cpi", migratedFrom: [] });
   });
 
-  it("azs with CPIs -> VMs and disks are made by them, and their CPI is recorded and wins from then on", async () => {
+  it("azs with CPIs -> their CPIs create VMs and disks, and the recorded CPI takes precedence later", async () => {
     await update(cpiConfig(EAST, WEST));
     await update(AZS, "cloud");
     expect((await deploy(manifest("web", 2, ["z1", "z2"])))?.state).to.equal(TaskState.DONE);
@@ -207,7 +207,7 @@ describe("cpi-configs", () => {
     await director.delete("data");
   });
 
-  it("more deploys than there are workers hang in a CPI -> those with another are done, and so is a deletion", async () => {
+  it("more deploys than workers hang in a CPI -> deploys with another CPI finish, and so does a deletion", async () => {
     await update(cpiConfig(EAST, WEST));
     await update(AZS, "cloud");
     const west = Array.from({ length: 8 }, (_, index) => ({
@@ -237,7 +237,7 @@ describe("cpi-configs", () => {
     for (const { name } of west) await director.deployments.deleteDeployment({ deployment: name, wait: true });
   });
 
-  it("all the deploys that a queue takes hang in a CPI -> one with another finds room", async () => {
+  it("as many deploys as the queue admits hang in a CPI -> a deploy with another CPI is admitted", async () => {
     await update(cpiConfig(EAST, WEST));
     await update(AZS, "cloud");
     const gates = Array.from({ length: 4 }, () => director.cpi.gate("info", "before"));
@@ -265,7 +265,7 @@ describe("cpi-configs", () => {
       await director.deployments.deleteDeployment({ deployment: `q${index}`, wait: true });
   });
 
-  it("a CPI renamed by migrated_from -> what it made is still its own", async () => {
+  it("a CPI renamed by migrated_from -> keeps its objects", async () => {
     await update(cpiConfig(EAST, WEST));
     await update(AZS, "cloud");
     await deploy(manifest("web", 1));
@@ -289,7 +289,7 @@ describe("cpi-configs", () => {
     expect((await director.delete("data")).state).to.equal(TaskState.DONE);
   });
 
-  it("what the default CPI made -> adopted by the empty former name, whatever the az says since", async () => {
+  it("objects of the default CPI -> adopted by the empty former name, whatever the az says later", async () => {
     await update(CLOUD_CONFIG, "cloud");
     await deploy(manifest("web", 1));
     expect((await instances())[0]?.cpi).to.equal("");
@@ -300,7 +300,7 @@ describe("cpi-configs", () => {
     expect(director.cpi.vms.size).to.equal(0);
   });
 
-  it("an az without a CPI while there is a cpi-config -> an error that says what to do", async () => {
+  it("an az without a CPI despite a cpi-config -> an error with the remedy", async () => {
     await update(CLOUD_CONFIG, "cloud");
     await update(cpiConfig(EAST));
     const error = await rejection(director.deployments.deploy({ manifest: manifest("web", 1), wait: true }));
@@ -310,7 +310,7 @@ describe("cpi-configs", () => {
     expect(unknown.message).to.match(/CPI `nobody` of AZ `z1` not found in cpi-config: it has `east`/);
   });
 
-  it("the dispatcher has forgotten the config -> told again, and the call repeated", async () => {
+  it("the dispatcher has lost the config -> the config is sent again, and the call is repeated", async () => {
     await update(cpiConfig(EAST, WEST));
     await update(AZS, "cloud");
     await eventually(() => director.dispatcher.told.at(-1)?.cpis.length === 2);
@@ -320,7 +320,7 @@ describe("cpi-configs", () => {
     expect(director.dispatcher.told.length).to.be.above(0);
   });
 
-  it("the director starts -> the dispatcher is told after it is fenced", async () => {
+  it("the director starts -> the dispatcher gets the config after it was fenced", async () => {
     await update(cpiConfig(EAST, WEST));
     await director.process.kill();
     director.dispatcher.told.length = 0;
@@ -328,7 +328,7 @@ describe("cpi-configs", () => {
     await eventually(() => director.dispatcher.told.length > 0);
   });
 
-  it("what a CPI writes -> the task's cpi output; what was asked of it -> its debug output", async () => {
+  it("output of a CPI -> in the task's cpi output; requests to the CPI -> in the debug output", async () => {
     await update(CLOUD_CONFIG, "cloud");
     director.cpi.noise = ["line one", "line two"];
     const task = await deploy(manifest("web", 1));
@@ -356,7 +356,7 @@ describe("cpi-configs", () => {
     );
   });
 
-  it("after all that -> no log of the director holds a secret", () => {
+  it("after all that -> the director's logs contain no secret", () => {
     expect(director.process.logs).to.contain("leadership gained").and.not.contain(CANARY);
   });
 });

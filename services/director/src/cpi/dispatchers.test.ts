@@ -38,7 +38,7 @@ function dispatchersOf(addresses: readonly string[]) {
 const gone = new UnavailableError("h2:7020 is away");
 
 describe("the dispatchers of a director", () => {
-  it("all answer -> calls go to the first, and after a failure there to another", async () => {
+  it("all dispatchers answer -> calls go to the first, and after a failure there to another", async () => {
     const { dispatchers, looked, obeying, done, readiness } = dispatchersOf(["h1:7020", "h2:7020"]);
     expect(() => dispatchers.choose()).to.throw(
       UnavailableError,
@@ -53,7 +53,7 @@ describe("the dispatchers of a director", () => {
     dispatchers.close();
   });
 
-  it("one that was away -> is fenced again before it is used", async () => {
+  it("a dispatcher that was unreachable -> fenced again before it is used", async () => {
     const { health, looked, obeying, done, readiness, dispatchers } = dispatchersOf(["h1:7020", "h2:7020"]);
     await looked();
     health.set("h1:7020", "NOT_SERVING");
@@ -68,7 +68,7 @@ describe("the dispatchers of a director", () => {
     dispatchers.close();
   });
 
-  it("none answers -> the director is not ready, and says why of each", async () => {
+  it("no dispatcher answers -> the director is not ready, and reports the reason for each", async () => {
     const { health, looked, dispatchers, readiness } = dispatchersOf(["h1:7020", "h2:7020"]);
     await looked();
     health.set("h1:7020", "NOT_SERVING");
@@ -80,7 +80,7 @@ describe("the dispatchers of a director", () => {
     dispatchers.close();
   });
 
-  it("closed -> nobody looks any more", async () => {
+  it("closed -> no dispatcher is checked any more", async () => {
     const { health, looked, dispatchers, done, readiness } = dispatchersOf(["h1:7020"]);
     await looked();
     dispatchers.close();

@@ -12,7 +12,7 @@ const manifest = (name: string, more = ""): string =>
   `name: ${name}\ninstance_groups:\n- {name: db, azs: [z1], instances: 1${more}}\n`;
 const DISK = ", persistent_disk_type: fast";
 
-it("a CID that another CPI has given -> taken; the same CPI by a former name -> refused", async () => {
+it("a CID that another CPI returned -> accepted; returned by the same CPI under a former name -> refused", async () => {
   const { tablet } = await openState();
   const cpis = [
     { name: "east", migratedFrom: ["orient"] },
@@ -31,7 +31,7 @@ it("a CID that another CPI has given -> taken; the same CPI by a former name -> 
 });
 
 for (const findsByToken of [false, true])
-  describe(`a CPI that gives a CID twice${findsByToken ? ", and knows tokens" : ""}`, () => {
+  describe(`a CPI that returns a CID twice${findsByToken ? ", with lookup by token" : ""}`, () => {
     let director: TestDirector;
     let victim: string;
 
@@ -70,7 +70,7 @@ for (const findsByToken of [false, true])
     const deletions = () => director.cpi.calls.filter((call) => call.startsWith("delete"));
     const orphans = async () => (await director.deployments.listPossibleOrphans({})).possibleOrphans;
 
-    it("a VM -> the task fails and names whose it is; nothing is deleted; the CPI mended -> a VM", async () => {
+    it("a VM -> the task fails and names the present owner; nothing is deleted; with the CPI repaired -> a VM", async () => {
       const cid = await vmCid();
       director.cpi.cidsToGive.set("createVm", cid);
       const task = await deploy(manifest("web"));
@@ -85,7 +85,7 @@ for (const findsByToken of [false, true])
       expect((await deploy(manifest("web")))?.state).to.equal(TaskState.DONE);
     });
 
-    it("a disk, by name or of an instance, that is a disk by name or of an instance -> likewise", async () => {
+    it("a dynamic or persistent disk that has the CID of another disk -> the task fails, and nothing is deleted", async () => {
       await deploy(manifest("web"));
       const { instanceId = "" } = (await instanceOf("web")) ?? {};
       for (const cid of await diskCids()) {
@@ -101,7 +101,7 @@ for (const findsByToken of [false, true])
       expect(deletions()).to.deep.equal([]);
     });
 
-    it("a disk that the CPI changes into one that is there -> the task fails, and both stay as they were", async () => {
+    it("a changed disk that gets the CID of another disk -> the task fails, and both stay unchanged", async () => {
       await deploy(manifest("web", DISK));
       const [cid = ""] = await diskCids();
       director.cpi.cidsToGive.set("updateDisk", cid);
@@ -112,7 +112,7 @@ for (const findsByToken of [false, true])
       expect(deletions()).to.deep.equal([]);
     });
 
-    it("a snapshot -> the task fails, and the one that is there is not deleted with the other", async () => {
+    it("a snapshot -> the task fails, and the present snapshot is not deleted", async () => {
       await director.snapshots.takeSnapshots({ deployment: "victim", wait: true });
       const [cid = ""] = director.cpi.snapshots.keys();
       await deploy(manifest("web", DISK));

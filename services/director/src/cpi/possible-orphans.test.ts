@@ -6,7 +6,7 @@ import { TestDirector } from "../testing/test-director.js";
 const CLOUD = "azs: [{name: z1}]\ndisk_types: [{name: fast, disk_size: 64}]\n";
 
 /** These CPIs follow BOSH's contract: a repeated create_vm or create_disk call creates a second object. */
-describe("what a CPI may have made unknown to anybody", () => {
+describe("objects that a CPI may have created without a record", () => {
   let director: TestDirector;
 
   before(async () => {
@@ -31,7 +31,7 @@ describe("what a CPI may have made unknown to anybody", () => {
     (await director.deployments.listInstances({ deployment: "web" })).instances[0]?.instanceId ?? "";
   const lost = () => new TimeoutError("the CPI did not answer");
 
-  it("create_vm without an answer -> an error, and listed; deployed again -> another VM; forgotten, twice", async () => {
+  it("create_vm without an answer -> an error and a listed orphan; the next deploy creates another VM; forgotten, twice", async () => {
     director.cpi.failNext("createVm", lost(), "after");
     const failed = await deploy(VM);
     expect(failed?.result).to.match(/did not answer/);
@@ -56,7 +56,7 @@ describe("what a CPI may have made unknown to anybody", () => {
     expect(await list()).to.deep.equal([]);
   });
 
-  it("the director is killed during create_vm -> the next one makes another, and lists what may be left", async () => {
+  it("the director is killed during create_vm -> the next director creates another VM and lists the possible orphan", async () => {
     const gate = director.cpi.gate("createVm", "after");
     const { task } = await director.deployments.deploy({ manifest: VM });
     await gate.reached;
@@ -72,7 +72,7 @@ describe("what a CPI may have made unknown to anybody", () => {
     expect(made?.vmCid).to.equal((await director.deployments.listInstances({ deployment: "web" })).instances[0]?.vmCid);
   });
 
-  it("create_disk without an answer, for an instance or by name -> listed", async () => {
+  it("create_disk without an answer, for a persistent or dynamic disk -> a listed orphan", async () => {
     await deploy(VM);
     director.cpi.failNext("createDisk", lost(), "after");
     expect((await deploy(DISK))?.state).to.equal(TaskState.ERROR);
@@ -91,7 +91,7 @@ describe("what a CPI may have made unknown to anybody", () => {
     expect([...director.cpi.disks.values()].filter((disk) => disk.vmCid !== "")).to.have.lengthOf(2);
   });
 
-  it("not wanted any more -> nothing more is made in order to be deleted", async () => {
+  it("an object that is no longer wanted -> is not created only to be deleted", async () => {
     await deploy(VM);
     for (const attempt of [() => deploy(DISK), async () => director.provide("data", await instanceId())]) {
       director.cpi.failNext("createDisk", lost(), "after");
@@ -113,7 +113,7 @@ describe("what a CPI may have made unknown to anybody", () => {
     ["the dispatcher is busy", new UnavailableError("try again", { outcome: "not_done" })],
   ];
   for (const [cause, error] of NOT_MADE)
-    it(`${cause} -> nothing was made, and nothing is listed, even when asked again`, async () => {
+    it(`${cause} -> nothing was created and nothing is listed, even after a repetition`, async () => {
       director.cpi.failNext("createVm", error);
       await deploy(VM);
       expect((await deploy(VM))?.state).to.equal(TaskState.DONE);
@@ -121,7 +121,7 @@ describe("what a CPI may have made unknown to anybody", () => {
       expect(await list()).to.deep.equal([]);
     });
 
-  it("a CPI that finds by its token what it made -> asked again at once; one VM, and nothing is listed", async () => {
+  it("a CPI with lookup by token -> the call is repeated at once; one VM, and no listed orphan", async () => {
     director.cpi.findsByToken = true;
     director.cpi.failNext("createVm", lost(), "after");
     director.cpi.failNext("createDisk", lost(), "after");
