@@ -157,7 +157,7 @@ describe("VM states", () => {
     }
   }
 
-  it("creation asked for again -> the first token is kept", () => {
+  it("a repeated intent to create -> keeps the first token", () => {
     expect(intendCreateVm(inState("creating"), intent("other")).vmToken).to.equal("t");
   });
 
@@ -169,7 +169,7 @@ describe("VM states", () => {
   it("a disk for an unknown instance -> refused", () => {
     expect(() => targetOf("i9", undefined)).to.throw("instance `i9` not found");
   });
-  it("a disk for an instance whose agent is silent -> its VM is there, go on", () => {
+  it("a disk for an instance with a silent agent -> accepted, because its VM exists", () => {
     expect(targetOf("i1", inState("created")).vmCid).to.equal("vm-t");
   });
 });

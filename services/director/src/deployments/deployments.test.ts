@@ -25,7 +25,7 @@ describe("deployments", () => {
   const shown = async (deployment: string) =>
     (await instances(deployment)).map((each) => `${each.group}/${each.index}@${each.az}`);
 
-  it("deployed -> one VM per instance, spread over the azs; again -> nothing changes", async () => {
+  it("a deploy -> one VM per instance, spread over the azs; repeated -> no change", async () => {
     const text = manifest("web", 3, ["z1", "z2"]);
     const task = await deploy(text);
     expect(task).to.include({ state: TaskState.DONE, result: "/deployments/web", queue: "TASK_QUEUE_NORMAL" });
@@ -39,7 +39,7 @@ describe("deployments", () => {
     expect(deployments).to.deep.equal([{ name: "web", manifest: text, teams: [] }]);
   });
 
-  it("a group without azs -> VMs of the default CPI in no az; disks follow; again -> nothing changes", async () => {
+  it("a group without azs -> VMs of the default CPI without an az; disks follow; repeated -> no change", async () => {
     const text = "name: web\ninstance_groups: [{name: db, instances: 1, persistent_disk: 64}]\n";
     expect((await deploy(text))?.result).to.equal("/deployments/web");
     expect(await shown("web")).to.deep.equal(["db/0@"]);
@@ -56,7 +56,7 @@ describe("deployments", () => {
     expect(await shown("web")).to.deep.equal(["db/0@z1"]);
   });
 
-  it("migrated_from -> the same VM and disk in another group, its metadata set again; again -> nothing changes", async () => {
+  it("migrated_from -> the VM and disk move to the new group with new metadata; repeated -> no change", async () => {
     const group = (name: string, more: string) =>
       `name: web\ninstance_groups: [{name: ${name}, instances: 1, azs: [z1], persistent_disk: 64${more}}]\n`;
     await deploy(group("old", ""));
@@ -75,7 +75,7 @@ describe("deployments", () => {
     expect(director.cpi.calls).to.deep.equal([]);
   });
 
-  it("scaled in -> the instance's disks are detached, then its VM and it are deleted", async () => {
+  it("scaled in -> the instance's disks are detached, then the VM and the instance are deleted", async () => {
     await deploy(manifest("web", 2));
     const [kept, leaving] = await instances("web");
     await director.provide("data", leaving?.instanceId ?? "");
@@ -89,7 +89,7 @@ describe("deployments", () => {
     expect((await director.provide("data", kept?.instanceId ?? "")).state).to.equal(TaskState.DONE);
   });
 
-  it("no host left -> an error that names the instance's group; with a host again -> done", async () => {
+  it("no free host -> an error that names the instance's group; with a free host -> done", async () => {
     await deploy(manifest("web", 2));
     const failed = await deploy(manifest("ci", 2));
     expect(failed?.state).to.equal(TaskState.ERROR);
@@ -100,7 +100,7 @@ describe("deployments", () => {
     expect((await instances("ci")).filter((each) => each.vmCid !== "")).to.have.lengthOf(2);
   });
 
-  it("deleted -> its VMs and its disks are gone, attached or not; again -> already deleted", async () => {
+  it("a deleted deployment -> its VMs and disks are deleted, attached or not; repeated -> already deleted", async () => {
     await deploy(manifest("web", 2));
     const [one, two] = await instances("web");
     await director.provide("a", one?.instanceId ?? "");
@@ -118,7 +118,7 @@ describe("deployments", () => {
     expect(gone).to.equal("deployment `web` not found");
   });
 
-  it("a deletion that was cancelled half-way -> nothing can be added until it is finished", async () => {
+  it("a deletion cancelled halfway -> nothing can be added until the deletion is finished", async () => {
     await deploy(manifest("web", 1));
     const gate = director.cpi.gate("deleteVm", "before");
     const { task } = await director.deployments.deleteDeployment({ deployment: "web" });
@@ -132,7 +132,7 @@ describe("deployments", () => {
     expect(again.task?.state).to.equal(TaskState.DONE);
   });
 
-  it("an instance to leave is locked by a disk's task -> waits, then sees what has changed", async () => {
+  it("a leaving instance locked by a disk's task -> the deploy waits, then plans again", async () => {
     await deploy(manifest("web", 2));
     const [, leaving] = await instances("web");
     const gate = director.cpi.gate("createDisk", "before");
@@ -157,7 +157,7 @@ describe("deployments", () => {
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   });
 
-  it("deployed twice at once with different manifests -> one after the other, the last one stands", async () => {
+  it("two deploys at once with different manifests -> run one after the other, and the last one's manifest stays", async () => {
     const gate = director.cpi.gate("createVm", "before");
     const one = await director.deployments.deploy({ manifest: manifest("web", 1) });
     await gate.reached;
@@ -169,7 +169,7 @@ describe("deployments", () => {
     expect(await instances("web")).to.have.lengthOf(3);
   });
 
-  it("the dispatcher is away when the director starts -> it serves, and runs tasks when it is back", async () => {
+  it("the dispatcher is unreachable when the director starts -> it serves, and runs tasks once the dispatcher is back", async () => {
     await director.process.kill();
     await director.dispatcher.stop();
     await director.process.start();
@@ -183,7 +183,7 @@ describe("deployments", () => {
     await director.health(60_000);
   });
 
-  it("NATS, then the dispatcher go away and come back -> it is not ready and says which, and is ready again", async () => {
+  it("NATS, then the dispatcher go away and come back -> readiness names the missing one, and returns", async () => {
     const parts = [
       ["nats", () => director.nats.kill(), () => director.nats.start()],
       ["dispatcher", () => director.dispatcher.stop(), () => director.dispatcher.start()],

@@ -77,7 +77,7 @@ describe("a director killed while jobs are stopped and started", () => {
     ["restart", "start"],
   ];
   for (const [operation, before] of BEFORE)
-    it(`${operation} -> done by the next director; asked for again -> done; one VM with its disk`, async () => {
+    it(`${operation} -> finished by the next director; repeated -> done; one VM with its disk`, async () => {
       await run(before);
       const moments = await momentsOf(operation);
       expect(moments.length).to.be.at.least(4);

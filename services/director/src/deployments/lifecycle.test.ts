@@ -89,7 +89,7 @@ describe("the lifecycle of instances", () => {
     return disks.find(({ orphanedAt }) => orphanedAt === undefined);
   };
 
-  it("deployed -> jobs started in BOSH's order once the disk is mounted; again -> nothing", async () => {
+  it("deployed -> jobs start in BOSH's order once the disk is mounted; repeated -> no call", async () => {
     await director.deployManifest(manifest());
     const calls = await agentCalls();
     expect(calls.map((call) => call.split(" disk-")[0])).to.deep.equal(["add_persistent", "mount", ...START]);
@@ -99,7 +99,7 @@ describe("the lifecycle of instances", () => {
     expect(await agentCalls()).to.deep.equal([]);
   });
 
-  it("stop -> jobs stopped, the VM and its disk stay; again -> nothing; a deploy leaves it stopped; start -> runs", async () => {
+  it("stop -> jobs stopped, VM and disk kept; repeated -> no call; a deploy keeps it stopped; start -> runs", async () => {
     await deployed(manifest());
     await done(stop(ONE));
     expect(await agentCalls()).to.deep.equal(STOP);
@@ -123,7 +123,7 @@ describe("the lifecycle of instances", () => {
     expect(await first()).to.include({ state: InstanceState.STARTED, jobsState: JobsState.STARTED });
   });
 
-  it("stop, hard -> no VM, the address and the disk are kept, dynamic disks detached; a deploy leaves it; start -> all back", async () => {
+  it("hard stop -> no VM, address and disk kept, dynamic disks detached; a deploy keeps that; start -> all restored", async () => {
     await deployed(manifest());
     const before = await first();
     const kept = await disk();
@@ -142,7 +142,7 @@ describe("the lifecycle of instances", () => {
     expect((await agentCalls()).slice(-START.length)).to.deep.equal(START);
   });
 
-  it("stop, while the cloud config lacks the disk's type, or has it smaller -> stopped; start -> says so", async () => {
+  it("stop, while the cloud config lacks the disk's type or shrinks it -> stopped; start -> an error", async () => {
     await deployed(manifest(1, "vm_type: small").replace("persistent_disk: 64", "persistent_disk_type: fast"));
     const started = "disk_types: [{name: fast, disk_size: 1024}]";
     try {
@@ -168,7 +168,7 @@ describe("the lifecycle of instances", () => {
     }
   });
 
-  it("detached, then stopped -> a VM without jobs that run", async () => {
+  it("detached, then stopped -> a VM without running jobs", async () => {
     await deployed(manifest());
     await done(stop(ONE, { hard: true }));
     await done(stop(ONE));
@@ -180,7 +180,7 @@ describe("the lifecycle of instances", () => {
     expect((await agentCalls()).filter((call) => call === "start")).to.deep.equal([]);
   });
 
-  it("restart -> stopped and started on the same VM; skip_drain -> neither pre-stop nor drain", async () => {
+  it("restart -> jobs stop and start on the same VM; skip_drain -> neither pre-stop nor drain", async () => {
     await deployed(manifest());
     const { vmCid } = await first();
     await done(restart(ONE));
@@ -191,7 +191,7 @@ describe("the lifecycle of instances", () => {
     expect((await first()).vmCid).to.equal(vmCid);
   });
 
-  it("skip_drain of groups -> those are not drained, others are", async () => {
+  it("skip_drain of groups -> these groups are not drained, others are", async () => {
     await deployed(manifest());
     await done(restart(DB, { options: { skipDrainGroups: ["other", "db"] } }));
     expect(await agentCalls()).to.deep.equal([...STOP.slice(2), ...START]);
@@ -226,7 +226,7 @@ describe("the lifecycle of instances", () => {
       expect(director.cpi.calls.filter((call) => !/^(info|getCpi)/.test(call))).to.deep.equal([]);
     };
 
-    it("of a deploy -> what each instance would go through; nothing of it happens", async () => {
+    it("of a deploy -> reports the action on each instance and performs none", async () => {
       await deployed(manifest(2));
       const [zero, one] = (await instances()).map(({ instanceId }) => instanceId);
       await untouched(async () => {
@@ -247,12 +247,12 @@ describe("the lifecycle of instances", () => {
       await rejection(dryDeploy(manifest(1, "vm_type: none")), InvalidStateError, "vm_type `none`");
     });
 
-    it("of a deployment that is not there -> its VMs, and it stays away", async () => {
+    it("of a new deployment -> reports its VMs, and creates no deployment", async () => {
       expect(await told(dryDeploy(manifest(1)))).to.deep.equal(["db/0 would get a vm"]);
       expect((await director.deployments.listDeployments({})).deployments).to.deep.equal([]);
     });
 
-    it("of stop, start, restart and recreate -> the same", async () => {
+    it("of stop, start, restart and recreate -> reports, and performs nothing", async () => {
       await deployed(manifest());
       const { instanceId } = await first();
       await untouched(async () => {
@@ -267,7 +267,7 @@ describe("the lifecycle of instances", () => {
     });
   });
 
-  it("a drain that takes its time -> waited for and asked again; one beyond the limit -> told", async () => {
+  it("a slow drain -> polled until it ends; beyond the limit -> an error", async () => {
     await deployed(manifest());
     director.agent((await first()).agentId).drains.push(-1, 0);
     await done(stop(ONE));
@@ -280,7 +280,7 @@ describe("the lifecycle of instances", () => {
     await done(start(ONE));
   });
 
-  it("recreate -> another VM with its disk, started; changed config of others is left alone", async () => {
+  it("recreate -> another VM with its disk, started; changed config of other instances is not applied", async () => {
     await deployed(manifest(2));
     const [one, two] = await instances();
     await director.configs.updateConfig({ type: "cloud", content: CLOUD.replace("ram: 1", "ram: 3") });
@@ -304,7 +304,7 @@ describe("the lifecycle of instances", () => {
     expect((await agentCalls()).slice(-START.length)).to.deep.equal(START);
   });
 
-  it("a group with a canary -> the canary first; when it does not run, the others are left alone", async () => {
+  it("a group with a canary -> the canary first; when it does not run, the others stay unchanged", async () => {
     await deployed(manifest(3, "", "canaries: 1, max_in_flight: 2, canary_watch_time: 10, update_watch_time: 10"));
     const before = await instances();
     // The test CPI places the new VM on the host of the first VM, so this agent is also the new VM's.
@@ -320,7 +320,7 @@ describe("the lifecycle of instances", () => {
     expect(new Set(vmCids).size).to.be.at.least(6);
   });
 
-  it("deploy with recreate -> every VM anew, each once", async () => {
+  it("deploy with recreate -> recreates every VM once", async () => {
     await deployed(manifest(2));
     const before = await instances();
     const { task } = await director.deployments.deploy({ manifest: manifest(3), recreate: true, wait: true });
@@ -331,7 +331,7 @@ describe("the lifecycle of instances", () => {
     for (const [index, instance] of before.entries()) expect(now[index]?.vmCid).not.to.equal(instance.vmCid);
   });
 
-  it("an agent that knows no jobs -> nothing to stop or start, and every call is done", async () => {
+  it("an agent without job methods -> no jobs to stop or start, and every operation succeeds", async () => {
     for (const agent of director.agents) {
       await agent.stop();
       agent.hasJobs = false;
@@ -349,7 +349,7 @@ describe("the lifecycle of instances", () => {
     });
   });
 
-  it("the agent does not answer -> told, with what helps; with fix -> made anew", async () => {
+  it("an agent that does not answer -> an error with the remedy; with fix -> the VM is recreated", async () => {
     await deployed(manifest(1));
     const { agentId, vmCid } = await first();
     const agent = director.agent(agentId);
@@ -366,7 +366,7 @@ describe("the lifecycle of instances", () => {
     expect(await first()).to.include({ vmState: VmState.RUNNING, jobsState: JobsState.STARTED });
   });
 
-  it("ignored -> passed over by deploys and changes of state, refused by name; unignored -> caught up", async () => {
+  it("an ignored instance -> skipped by deploys and state changes, refused by name; unignored -> updated", async () => {
     await deployed(manifest(2));
     const [, two] = await instances();
     const selection = { ...DB, instance: two?.instanceId ?? "" };
@@ -396,7 +396,7 @@ describe("the lifecycle of instances", () => {
     expect((await first()).vmCid).not.to.equal(two?.vmCid);
   });
 
-  it("ignored while a task is at work on it -> refused", async () => {
+  it("ignore while a task works on the instance -> refused", async () => {
     await deployed(manifest());
     const gate = director.cpi.gate("deleteVm", "before");
     const recreating = recreate(ONE);
@@ -406,7 +406,7 @@ describe("the lifecycle of instances", () => {
     await done(recreating);
   });
 
-  it("a disk is asked for while the VM is made anew -> waits for the lock from the first step to the last", async () => {
+  it("a disk requested during a recreation -> waits for the lock until the recreation has ended", async () => {
     await deployed(manifest());
     const { instanceId } = await first();
     const gate = director.cpi.gate("deleteVm", "after");

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { CLOUD, LIMITS, ManifestCheck, web } from "../testing/manifest-check.js";
 import { parseManifest } from "../yaml/manifest.js";
 
-describe("what a manifest may say, row by row", () => {
+describe("accepted manifests, row by row", () => {
   let check: ManifestCheck;
 
   before(async () => {
@@ -89,11 +89,11 @@ describe("what a manifest may say, row by row", () => {
     ],
   ];
   for (const [cause, text] of TAKEN)
-    it(`${cause} -> taken`, async () => {
+    it(`${cause} -> accepted`, async () => {
       expect((await check.accept(text)).manifest.warnings).to.deep.equal([]);
     });
 
-  it("releases, jobs and addons with ignoreJobs -> taken with a warning, whatever they hold", async () => {
+  it("releases, jobs and addons with ignoreJobs -> accepted with a warning, whatever they contain", async () => {
     const text = web(
       "instances: 1\njobs: [{name: j, release: r, properties: {a: ((b)), c: yes}}]",
       "releases: [{name: r, version: ((v))}]\naddons: [{name: x}]",
@@ -112,20 +112,20 @@ describe("what a manifest may say, row by row", () => {
     await rejection(check.accept(errand, { ignoreJobs: true }), Error, /no errands/);
   });
 
-  it("YAML 1.1 by its directive -> merged, and read as by the CLI", async () => {
+  it("a YAML 1.1 directive -> merge keys apply, and values are read as by the CLI", async () => {
     const { manifest } = await check.accept(
       `%YAML 1.1\n---\n${web("instances: 1\nenv: {a: &a {b: yes}, c: {<<: *a, d: 0755}}")}`,
     );
     expect(manifest.groups[0]?.env).to.deep.equal({ a: { b: true }, c: { b: true, d: 493 } });
   });
 
-  it("persistent_disk_pool -> the disk type", async () => {
+  it("persistent_disk_pool -> names the disk type", async () => {
     const cloud = `${CLOUD}disk_types: [{name: fast, disk_size: 64}]\n`;
     const { manifest } = await check.accept(web("instances: 1\npersistent_disk_pool: fast"), { cloud });
     expect(manifest.groups[0]?.persistentDisk).to.deep.equal({ sizeMib: 0, type: "fast" });
   });
 
-  it("migrated_from -> the instance is the new group's, in its az; one of no az in the one that is named", async () => {
+  it("migrated_from -> the instance joins the new group in its az; an instance without an az gets the named one", async () => {
     const to = (deployment: string, from: string) =>
       web(`instances: 2\nmigrated_from: [${from}]`)
         .replace("name: web", `name: ${deployment}`)

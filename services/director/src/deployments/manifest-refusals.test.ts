@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { LIMITS, ManifestCheck, web } from "../testing/manifest-check.js";
 import { parseManifest } from "../yaml/manifest.js";
 
-describe("what a manifest may not say, row by row", () => {
+describe("refused manifests, row by row", () => {
   let check: ManifestCheck;
 
   before(async () => {
@@ -108,7 +108,7 @@ describe("what a manifest may not say, row by row", () => {
     ],
   ];
   for (const [cause, text, effect] of NETWORKS)
-    it(`${cause} -> refused, with the place`, async () => {
+    it(`${cause} -> refused, with the position`, async () => {
       expect(await check.refusal(text)).to.match(effect);
     });
 
@@ -272,10 +272,10 @@ describe("what a manifest may not say, row by row", () => {
     ],
   ];
   for (const [cause, text, effect] of REFUSED_WISHES)
-    it(`${cause} -> refused, with the place`, async () => {
+    it(`${cause} -> refused, with the position`, async () => {
       expect(await check.refusal(text)).to.match(effect);
     });
-  it("everything refused above, but stored -> read as before", () => {
+  it("a stored manifest with any of these faults -> read as before", () => {
     const neverTaken = [
       "an unknown default",
       "a number with _",

@@ -93,14 +93,14 @@ const ROWS: { cause: string; groups: InstanceGroup[]; existing: string; added: s
 
 describe("placement of instances", () => {
   for (const row of ROWS) {
-    it(`${row.cause} -> adds ${row.added.join(" ") || "none"}, lets go ${row.leaving.join(" ") || "none"}`, () => {
+    it(`${row.cause} -> adds ${row.added.join(" ") || "none"}, removes ${row.leaving.join(" ") || "none"}`, () => {
       const placement = placeInstances("web", row.groups, instances(row.existing), ids());
       expect(placement.added.map(text)).to.deep.equal(row.added);
       expect(placement.leaving.map(text)).to.deep.equal(row.leaving);
     });
   }
 
-  it("new ones -> no VM, and ids of their own", () => {
+  it("new instances -> have no VM, and unique ids", () => {
     const { added } = placeInstances("web", [group("db", 2, "z1")], [], ids());
     expect(added.map((each) => each.instanceId)).to.deep.equal(["new-1", "new-2"]);
     expect(added[0]).to.include({ deployment: "web", vmState: "none", vmCid: "", leaving: false });

@@ -14,7 +14,7 @@ networks: [{name: any, type: dynamic}, {name: private, type: manual, subnets: [{
 const STEMCELLS = 'stemcells: [{alias: a, name: ubuntu, version: "latest"}]';
 
 /** VMs that a deploy must recreate, because their definition changed or the VMs are missing. */
-describe("a deploy to VMs that must be made anew", () => {
+describe("deploys that recreate VMs", () => {
   let director: TestDirector;
 
   before(async () => {
@@ -80,7 +80,7 @@ describe("a deploy to VMs that must be made anew", () => {
     ],
   ];
   for (const [cause, change, reason] of CHANGES) {
-    it(`${cause} -> the VM is made anew with its disk; again -> nothing`, async () => {
+    it(`${cause} -> the VM is recreated with its disk; repeated -> no change`, async () => {
       await deployed(manifest());
       const [before, [disk]] = [(await instances())[0], await disks()];
       const text = await change();
@@ -99,7 +99,7 @@ describe("a deploy to VMs that must be made anew", () => {
     });
   }
 
-  it("a newer stemcell while the manifest wants the latest -> the VM is made of it", async () => {
+  it('a newer stemcell with version "latest" -> the VM is recreated from it', async () => {
     await director.upload(stemcellFile({ version: "1" }));
     const text = manifest("stemcell: a", 1, STEMCELLS);
     await deployed(text);
@@ -111,7 +111,7 @@ describe("a deploy to VMs that must be made anew", () => {
     expect((await instances())[0]?.stemcell).to.equal("ubuntu/2");
   });
 
-  it("nothing but tags -> the metadata is set, the VM stays; its CPI speaks another version -> nothing", async () => {
+  it("changed tags -> the metadata is set and the VM stays; another CPI contract version -> no change", async () => {
     await deployed(manifest());
     const before = await instances();
     await deployed(manifest("vm_type: small", 1, "tags: {team: t}"));
@@ -123,7 +123,7 @@ describe("a deploy to VMs that must be made anew", () => {
     expect(calls()).to.deep.equal([]);
   });
 
-  it("dynamic disks -> detached first, and not attached until they are asked for again", async () => {
+  it("dynamic disks -> detached first, and attached again only on request", async () => {
     await deployed(manifest());
     const [instance] = await instances();
     const instanceId = instance?.instanceId ?? "";
@@ -135,7 +135,7 @@ describe("a deploy to VMs that must be made anew", () => {
     expect((await director.disks.getDisk({ diskName: "data" })).disk?.vmCid).to.equal((await instances())[0]?.vmCid);
   });
 
-  it("the agent cannot let go of the disk -> an error, and the VM stays; later -> done", async () => {
+  it("the agent cannot release the disk -> an error, and the VM stays; later -> done", async () => {
     await deployed(manifest());
     const [before] = await instances();
     director.agent(before?.agentId ?? "").failures.push(new Error("the device is busy"));
@@ -147,7 +147,7 @@ describe("a deploy to VMs that must be made anew", () => {
     expect(calls()).to.deep.equal(ANEW);
   });
 
-  it("the VM is gone -> another is made, and the log says why", async () => {
+  it("the VM is gone -> another is created, and the events name the reason", async () => {
     await deployed(manifest());
     const [before] = await instances();
     for (const disk of director.cpi.disks.values()) disk.vmCid = "";
@@ -160,7 +160,7 @@ describe("a deploy to VMs that must be made anew", () => {
     expect((await disks())[0]).to.include({ vmCid: now?.vmCid, state: PersistentDiskState.MOUNTED });
   });
 
-  it("the CPI cannot say whether the VM is there, or hangs -> it counts as there, and the deploy goes on", async () => {
+  it("the CPI cannot report on the VM, or hangs -> the VM counts as existing, and the deploy continues", async () => {
     await deployed(manifest());
     const before = await instances();
     director.cpi.failNext("hasVm", new InvalidStateError("the moon is full"));
@@ -173,7 +173,7 @@ describe("a deploy to VMs that must be made anew", () => {
     expect(await instances()).to.deep.equal(before);
   });
 
-  it("the agent has stopped answering -> its VM is made anew; it answers again -> not touched", async () => {
+  it("the agent does not answer -> its VM is recreated; it answers again -> no change", async () => {
     await deployed(manifest());
     const [before] = await instances();
     const agent = director.agent(before?.agentId ?? "");
@@ -190,7 +190,7 @@ describe("a deploy to VMs that must be made anew", () => {
     expect(calls()).to.deep.equal(["attachDisk", "setDiskMetadata"]);
   });
 
-  it("NATS is away -> nothing is known of any agent, and nothing is touched", async () => {
+  it("without NATS -> the agents' states are unknown, and no VM is changed", async () => {
     await deployed(manifest());
     const before = await instances();
     await director.nats.kill();
@@ -203,7 +203,7 @@ describe("a deploy to VMs that must be made anew", () => {
     expect(await instances()).to.deep.equal(before);
   });
 
-  it("the az gets another CPI -> the VM moves to it, but not away from its persistent disk", async () => {
+  it("the az gets another CPI -> the VM moves to it unless its persistent disk is with the old CPI", async () => {
     const cpis = "cpis: [{name: east, type: a}, {name: west, type: b}]";
     const text = manifest("vm_type: small").replace("persistent_disk: 64, ", "");
     try {

@@ -13,7 +13,7 @@ const TWO_FREE = cloud("10.0.0.4-10.0.0.254");
 const manifest = (name: string, instances: number, group = "db") =>
   `name: ${name}\ninstance_groups: [{name: ${group}, azs: [z1], instances: ${instances}, networks: [{name: net}]}]\n`;
 
-describe("addresses, before VMs are made", () => {
+describe("reservation of addresses before VMs are created", () => {
   let director: TestDirector;
 
   before(async () => {
@@ -32,7 +32,7 @@ describe("addresses, before VMs are made", () => {
       ({ networks }) => (networks as { readonly net?: { readonly ip: string } } | undefined)?.net?.ip,
     );
 
-  it("300 instances on a network of 232 addresses -> the deploy and its dry run fail, and 232 instances fit; no VM is made", async () => {
+  it("300 instances on a network of 232 addresses -> the deploy and its dry run fail; 232 instances fit; no VM is created", async () => {
     await use(MOST_FREE);
     const dryRun = async (instances: number) =>
       (
@@ -51,7 +51,7 @@ describe("addresses, before VMs are made", () => {
     expect((await director.deployments.listDeployments({})).deployments).to.deep.equal([]);
   });
 
-  it("while the first VM is being made -> no other deployment gets the others' addresses", async () => {
+  it("while the first VM is created -> no other deployment gets the addresses of the others", async () => {
     await use(TWO_FREE);
     const gate = director.cpi.gate("createVm", "before");
     const { task } = await director.deployments.deploy({ manifest: manifest("web", 2) });
@@ -62,7 +62,7 @@ describe("addresses, before VMs are made", () => {
     expect(await ipsOf("web")).to.deep.equal(["10.0.0.2", "10.0.0.3"]);
   });
 
-  it("a group in the place of another one on a full network -> it gets the addresses that leave, and no more", async () => {
+  it("a group that replaces another on a full network -> gets the released addresses and no more", async () => {
     await use(TWO_FREE);
     await director.deployManifest(manifest("web", 2));
     director.cpi.calls.length = 0;
@@ -72,7 +72,7 @@ describe("addresses, before VMs are made", () => {
     expect(await ipsOf("web")).to.have.members(["10.0.0.2", "10.0.0.3"]);
   });
 
-  it("the same manifest by a cloud config with fewer addresses -> fails before a VM is made", async () => {
+  it("the same manifest with a smaller network -> fails before a VM is created", async () => {
     await use(MOST_FREE);
     director.cpi.failNext("createVm", new InvalidStateError("no quota"));
     director.cpi.failNext("createVm", new InvalidStateError("no quota"));

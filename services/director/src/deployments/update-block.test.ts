@@ -11,7 +11,7 @@ disk_types: [{name: fast, disk_size: 1024}]
 `;
 
 /** The concurrency of VM changes in a deploy, and their stop after a failure. */
-describe("a deploy by its update block", () => {
+describe("update blocks of deploys", () => {
   let director: TestDirector;
 
   before(async () => {
@@ -70,14 +70,14 @@ describe("a deploy by its update block", () => {
     return task;
   };
 
-  it("new instances -> all at once, as many as a CPI may make", async () => {
+  it("new instances -> created all at once, within the limit of the CPI", async () => {
     director.cpi.awaitedAtOnce.set("createVm", 4);
     await deployed(manifest("canaries: 1, max_in_flight: 1", group("db", 6)));
     expect(director.cpi.mostAtOnce.get("createVm")).to.equal(4);
     expect(new Set(await vmCids()).size).to.equal(6);
   });
 
-  it("changed ones -> the canary alone, then max_in_flight at once", async () => {
+  it("changed instances -> the canary alone, then max_in_flight at once", async () => {
     const update = "canaries: 1, max_in_flight: 3";
     await deployed(manifest(update, group("db", 6)));
     director.cpi.awaitedAtOnce.set("deleteVm", 3);
@@ -91,7 +91,7 @@ describe("a deploy by its update block", () => {
     expect(log.slice(0, canary).filter((line) => /Updating instance .* started/.test(line))).to.have.lengthOf(1);
   });
 
-  it("a share of them -> rounded down; a group's own block -> before the deployment's", async () => {
+  it("a percentage -> rounded down; a group's own block -> overrides the deployment's", async () => {
     const text = (type: string) =>
       manifest(
         "canaries: 0, max_in_flight: 1",
@@ -104,7 +104,7 @@ describe("a deploy by its update block", () => {
     expect(director.cpi.mostAtOnce.get("deleteVm")).to.equal(2);
   });
 
-  it("groups that are not serial -> at the same time", async () => {
+  it("non-serial groups -> updated at the same time", async () => {
     const text = (type: string, serial: boolean) =>
       manifest(
         `canaries: 1, max_in_flight: 1, serial: ${serial}`,
@@ -118,7 +118,7 @@ describe("a deploy by its update block", () => {
     expect(director.cpi.mostAtOnce.get("deleteVm")).to.equal(3);
   });
 
-  it("the canary fails -> nothing else is touched; the next deploy begins with it", async () => {
+  it("the canary fails -> nothing else is changed; the next deploy begins with it", async () => {
     const update = "canaries: 1, max_in_flight: 3";
     await deployed(manifest(update, group("db", 4)));
     const before = await vmCids();
@@ -132,7 +132,7 @@ describe("a deploy by its update block", () => {
     expect(calls("deleteVm", "createVm")[0]).to.equal("createVm");
   });
 
-  it("another one fails -> what is under way is finished, the rest is left; every failure is told", async () => {
+  it("another instance fails -> running updates finish, the rest is left; every failure is reported", async () => {
     const update = "canaries: 0, max_in_flight: 3";
     await deployed(manifest(update, group("db", 6)));
     const before = await vmCids();
@@ -151,7 +151,7 @@ describe("a deploy by its update block", () => {
     );
   });
 
-  it("several new VMs stay silent -> told all at once; the next deploy makes all of them anew first", async () => {
+  it("several new VMs stay silent -> all are reported at once; the next deploy recreates all of them first", async () => {
     const update = "canaries: 1, max_in_flight: 1";
     const silent = HOSTS.slice(0, 3);
     for (const hostId of silent) await director.agent(hostId).stop();
@@ -164,7 +164,7 @@ describe("a deploy by its update block", () => {
     for (const { vmState } of await instances()) expect(vmState).to.equal(VmState.RUNNING);
   });
 
-  it("deleted -> all at once, as many as a CPI may be asked for; what fails is told, and keeps nothing else", async () => {
+  it("deletions -> all at once within the limit of the CPI; failures are reported and block nothing else", async () => {
     await deployed(manifest("canaries: 1, max_in_flight: 1", group("db", 6)));
     for (const [index, { instanceId }] of (await instances()).entries())
       expect((await director.provide(`data-${index}`, instanceId)).state).to.equal(TaskState.DONE);
@@ -184,7 +184,7 @@ describe("a deploy by its update block", () => {
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   });
 
-  it("a disk is asked for meanwhile on an instance that is left alone -> made at once", async () => {
+  it("a disk requested meanwhile on an unaffected instance -> created at once", async () => {
     const update = "canaries: 1, max_in_flight: 1";
     await deployed(manifest(update, group("db", 2)));
     const [, other] = await instances();
@@ -198,7 +198,7 @@ describe("a deploy by its update block", () => {
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
   });
 
-  it("cancelled while several are under way -> all stop, and no lock is left", async () => {
+  it("cancelled during several updates -> all stop, and no lock is left", async () => {
     const update = "canaries: 0, max_in_flight: 3";
     await deployed(manifest(update, group("db", 3)));
     const gates = [1, 2, 3].map(() => director.cpi.gate("deleteVm", "before"));
