@@ -10,7 +10,7 @@ disk_types: [{name: small, disk_size: 64, cloud_properties: {type: hdd}}, {name:
 `;
 
 /** The CPI neither resizes nor updates disks, and the agents behave like stock agents. */
-describe("a persistent disk of another type, where only the agent can copy it", () => {
+describe("a persistent disk of another type that only the agent can copy", () => {
   let director: TestDirector;
 
   before(async () => {
@@ -81,7 +81,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     expect(director.cpi.disks.size).to.equal(2);
   }
 
-  it("-> copied to a new disk, the former one is left over; again -> nothing", async () => {
+  it("-> copied to a new disk, and the former disk is an orphan; repeated -> no change", async () => {
     const cid = await deployed();
     expect((await deploy("fast"))?.result).to.equal("/deployments/web");
     await expectCopied(cid);
@@ -90,7 +90,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     expect(director.cpi.calls).to.deep.equal([]);
   });
 
-  it("the agent cannot copy -> an error that says so, the disk back as it was, and nothing left behind", async () => {
+  it("the agent cannot copy -> an error with the reason, the disk as before, and nothing left behind", async () => {
     const cid = await deployed();
     await agentsThatCanMigrate(false);
     const task = await deploy("fast");
@@ -102,7 +102,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     expect((await deploy("small"))?.state).to.equal(TaskState.DONE);
   });
 
-  it("no space for another disk -> an error, and the disk as it was", async () => {
+  it("no space for another disk -> an error, and the disk as before", async () => {
     const cid = await deployed();
     director.cpi.failNext("createDisk", new NoDiskSpaceError("full"));
     expect((await deploy("fast"))?.result).to.contain("full");
@@ -112,7 +112,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     expect([...director.cpi.disks.keys()]).to.deep.equal([cid]);
   });
 
-  it("the copy fails -> an error; asked again -> copied; taken back instead -> the new disk is deleted", async function () {
+  it("the copy fails -> an error; repeated -> copied; reverted instead -> the new disk is deleted", async function () {
     leaveToVerify(this);
     const cid = await deployed();
     const copier = await agent();
@@ -135,7 +135,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
 
   for (const method of ["createDisk", "attachDisk", "detachDisk"] as const)
     for (const when of ["before", "after"] as const)
-      it(`killed ${when} the effect of ${method} -> copied all the same`, async function () {
+      it(`killed ${when} the effect of ${method} -> copied by the next director`, async function () {
         leaveToVerify(this);
         const cid = await deployed();
         const gate = director.cpi.gate(method, when);
@@ -143,7 +143,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
         await expectCopied(cid);
       });
 
-  it("a CPI that finds nothing by a token -> copied; killed in create_disk -> copied, and one is possibly left behind", async function () {
+  it("a CPI without lookup by token -> copied; killed in create_disk -> copied, with one possible orphan", async function () {
     leaveToVerify(this);
     director.cpi.findsByToken = false;
     try {
@@ -165,7 +165,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     }
   });
 
-  it("killed while the agent copies, which it does once", async () => {
+  it("killed while the agent copies -> the agent copies once", async () => {
     const cid = await deployed();
     const copier = await agent();
     const gate = copier.gateOf("migrate");
@@ -174,7 +174,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     expect(copier.calls.filter((call) => call.startsWith("migrate"))).to.have.length(1);
   });
 
-  it("cancelled while the agent copies, and taken back -> the former disk is mounted again before anything uses it", async () => {
+  it("cancelled while the agent copies, and reverted -> the former disk is mounted again before anything uses it", async () => {
     const cid = await deployed();
     const copier = await agent();
     const gate = copier.gateOf("migrate");
@@ -193,7 +193,7 @@ describe("a persistent disk of another type, where only the agent can copy it", 
     expect(director.cpi.disks.get(cid)?.vmCid).to.not.equal("");
   });
 
-  it("the instance goes while it is copied -> both disks are left over, and none is attached", async function () {
+  it("the instance leaves during the copy -> both disks are orphans, and none is attached", async function () {
     leaveToVerify(this);
     const cid = await deployed();
     const copier = await agent();

@@ -4,7 +4,7 @@ import { expect } from "chai";
 import type { TaskRun } from "../tasks/task-run.js";
 import { tellToForget } from "./disk-steps.js";
 
-describe("an agent that is told to forget a disk", () => {
+describe("an agent's answer to the request to release a disk", () => {
   const silent = new TimeoutError("agent host-1 did not answer");
   const busy = new AgentError("host-1", "unmount_disk", "target is busy");
   const unknown = new AgentError("host-1", "unmount_disk", "Persistent disk with volume id 'd' could not be found");
@@ -21,7 +21,7 @@ describe("an agent that is told to forget a disk", () => {
     ["is never asked, by a fault of ours", fault, true, "fails"],
   ];
   for (const [how, error, mustLetGo, effect] of ROWS) {
-    it(`${how}${mustLetGo ? ", and must let go" : ""} -> ${effect}`, async () => {
+    it(`agent ${how}${mustLetGo ? ", with mustLetGo" : ""} -> the detach ${effect}`, async () => {
       const events: unknown[] = [];
       const event = (said: object): unknown => events.push(said);
       const run = { checkpoint: () => {}, event } as unknown as TaskRun;
@@ -34,7 +34,7 @@ describe("an agent that is told to forget a disk", () => {
     });
   }
 
-  it("is stopped meanwhile -> stops, and says nothing of detaching", async () => {
+  it("the task is stopped meanwhile -> it stops without an event about detaching", async () => {
     const stop = new InvalidStateError("cancelled");
     const run = {
       checkpoint: () => {

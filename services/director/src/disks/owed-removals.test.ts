@@ -5,7 +5,7 @@ import { AgentProcess } from "../testing/agent-process.js";
 import { TestDirector } from "../testing/test-director.js";
 
 /** These agents behave like BOSH's: they queue adds and run removals at once. */
-describe("what an agent that was away has yet to forget", () => {
+describe("pending detach notifications (owed removals)", () => {
   let director: TestDirector;
   let first: string;
   let second: string;
@@ -45,7 +45,7 @@ describe("what an agent that was away has yet to forget", () => {
     return cid;
   };
 
-  it("detached while the agent is away -> owed, by agent and attachment, and told when it is back", async () => {
+  it("a detach while the agent is away -> recorded by agent and attachment, and sent once the agent is back", async () => {
     const cid = await provided();
     const before = await diskOf();
     await agent().stop();
@@ -73,7 +73,7 @@ describe("what an agent that was away has yet to forget", () => {
     );
   });
 
-  it("the agent refuses -> owed, and told again when it is heard", async () => {
+  it("the agent refuses -> stays recorded, and is sent again after the agent's next message", async () => {
     const cid = await provided();
     await agent().stop();
     agent().heartbeatIntervalMs = 200;
@@ -85,7 +85,7 @@ describe("what an agent that was away has yet to forget", () => {
     agent().heartbeatIntervalMs = 60_000;
   });
 
-  it("the director is killed meanwhile -> the next one tells it", async () => {
+  it("the director is killed meanwhile -> the next director sends the notification", async () => {
     const cid = await detachedUntold();
     await director.process.kill();
     await director.process.start();
@@ -95,7 +95,7 @@ describe("what an agent that was away has yet to forget", () => {
     expect(agent().links.has(cid)).to.equal(false);
   });
 
-  it("the agent comes back while no director listens -> the next one asks whether it is there, and tells it", async () => {
+  it("the agent returns while no director listens -> the next director pings it and sends the notification", async () => {
     const cid = await detachedUntold();
     await director.process.kill();
     await agent().start();
@@ -104,7 +104,7 @@ describe("what an agent that was away has yet to forget", () => {
     expect(agent().links.has(cid)).to.equal(false);
   });
 
-  it("until it is settled -> the VM is given no other disk, and others are; then it is", async () => {
+  it("until it is settled -> the VM gets no other disk, and other VMs do; then it does", async () => {
     const cid = await detachedUntold();
     const refused = await director.provide("other", first);
     expect(refused.state).to.equal(TaskState.ERROR);
@@ -119,7 +119,7 @@ describe("what an agent that was away has yet to forget", () => {
     for (const each of ["other", name]) await detached(each);
   });
 
-  it("the same disk to the same VM again -> nothing is owed any more, and its link stays", async () => {
+  it("the same disk to the same VM again -> the notification is deleted, and the link stays", async () => {
     const cid = await detachedUntold();
     const untold = await director.provide(name, first);
     expect(untold.result).to.contain("the vm's agent was not told");
@@ -134,7 +134,7 @@ describe("what an agent that was away has yet to forget", () => {
     expect(agent().links.has(cid)).to.equal(false);
   });
 
-  it("an add is queued still when the disk is detached -> what it makes later is taken away", async () => {
+  it("an add is still queued when the disk is detached -> the link that it creates later is removed", async () => {
     await director.provide(name, second);
     const cid = (await diskOf())?.diskCid ?? "";
     await detached();
@@ -154,7 +154,7 @@ describe("what an agent that was away has yet to forget", () => {
     agent().heartbeatIntervalMs = 60_000;
   });
 
-  it("the agent's process was stopped during a detach, an add before it -> no link, once it goes on", async () => {
+  it("the agent's process is paused during a detach, an add before it -> no link once it resumes", async () => {
     await agent().stop();
     const stopped = await AgentProcess.start("host-1", director.nats.address, director.certs, { addDelayMs: 300 });
     try {
@@ -177,7 +177,7 @@ describe("what an agent that was away has yet to forget", () => {
     }
   });
 
-  it("the VM is deleted -> nothing is owed any more", async () => {
+  it("the VM is deleted -> its notifications are deleted", async () => {
     await detachedUntold();
     await director.deployments.deleteDeployment({ deployment: "web", wait: true });
     expect(await owed()).to.deep.equal([]);

@@ -314,17 +314,17 @@ describe("disk states", () => {
     }
   }
 
-  it("creation asked for again -> the first token is kept", () => {
+  it("a repeated intent to create -> keeps the first token", () => {
     expect(intendCreateDisk(inState("creating"), { ...inState("creating"), token: "other" }).token).to.equal("t");
   });
 
-  it("detached -> no trace of the VM but the last attachment's id", () => {
+  it("detached -> only the id of the last attachment remains", () => {
     const detached = dynamicDisks.detached(inState("detaching"));
     expect(detached).to.include({ instanceId: "", vmCid: "", hint: null, attachmentId: "a1" });
   });
 
   for (const state of ["detached", "attaching", "detaching"] as const)
-    it(`${state}, to be attached -> another attachment`, () => {
+    it(`${state}, intent to attach -> a new attachment id`, () => {
       expect(dynamicDisks.intendAttach(inState(state), TARGET, "a2").attachmentId).to.equal("a2");
     });
 });

@@ -28,7 +28,7 @@ describe("dynamic disks over gRPC and NATS", () => {
   const wish = () => ({ diskName: name, diskPoolName: "fast", sizeBytes: 64 * MIB, wait: true });
   const methods = (): string[] => director.cpi.calls.map((call) => call.split(" ")[0] as string);
 
-  it("provide, no disk -> created, attached, and the VM's agent told", async () => {
+  it("provide without a disk -> created, attached, and sent to the VM's agent", async () => {
     const task = await director.provide(name, first);
     const disk = await diskOf();
     expect(task).to.include({ state: TaskState.DONE, attempts: 1, deployment: "web", type: "provide_dynamic_disk" });
@@ -40,7 +40,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.cloudProperties).to.deep.equal({ pool: "ssd", name });
   });
 
-  it("provide again -> the CPI is left alone, the agent told again", async () => {
+  it("provide again -> the CPI is not called, and the agent is notified again", async () => {
     await director.provide(name, first);
     director.cpi.calls.length = 0;
     director.agent("host-1").links.clear();
@@ -49,14 +49,14 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(director.agent("host-1").links.size).to.equal(1);
   });
 
-  it("provide what is attached elsewhere -> an error that names the VM", async () => {
+  it("provide of a disk that is attached elsewhere -> an error that names the VM", async () => {
     await director.provide(name, first);
     const task = await director.provide(name, second);
     expect(task.state).to.equal(TaskState.ERROR);
     expect(task.result).to.match(new RegExp(`disk \`${name}\` is attached to a different vm \`vm-`));
   });
 
-  it("provide with another size or pool -> an error that names both", async () => {
+  it("provide with another size or pool -> an error that names both values", async () => {
     await director.provide(name, first);
     const larger = await director.provide(name, first, { sizeBytes: 65 * MIB });
     expect(larger.result).to.contain("first asked for with 64 MiB, now with 65 MiB");
@@ -64,7 +64,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(slower.result).to.contain("from disk pool `fast`, now from `slow`");
   });
 
-  it("a size that is no whole MiB -> rounded up", async () => {
+  it("a size that is no multiple of a MiB -> rounded up", async () => {
     await director.provide(name, first, { sizeBytes: 64 * MIB - 1 });
     expect((await diskOf())?.sizeBytes).to.equal(64 * MIB);
   });
@@ -80,7 +80,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(director.agent("host-2").links.has(before?.diskCid ?? "")).to.equal(true);
   });
 
-  it("detach twice -> already detached; unknown -> an error", async () => {
+  it("detach twice -> already detached; unknown disk -> an error", async () => {
     await director.provide(name, first);
     await director.detach(name);
     const again = await director.detach(name);
@@ -94,7 +94,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(ErrorInfo.decode(info?.value ?? Buffer.alloc(0))).to.include({ reason: "NOT_FOUND", domain: "diskmesh" });
   });
 
-  it("a late duplicate of an old detach or delete -> done, says so, and takes the disk from nobody", async () => {
+  it("a late duplicate of an old detach or delete -> done with a note, and no attachment changes", async () => {
     const old = (await director.disks.provideDisk({ ...wish(), instanceId: first })).disk;
     expect(old?.attachmentId).to.match(/^[0-9a-f-]{36}$/);
     const { diskName, instanceId, attachmentId } = old ?? {};
@@ -123,7 +123,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect((await diskOf())?.diskName).to.equal(name, "it has been attached again since");
   });
 
-  it("detach, the CPI says it is not attached -> done", async () => {
+  it("detach of a disk that the CPI does not have attached -> done", async () => {
     await director.provide(name, first);
     const cid = (await diskOf())?.diskCid ?? "";
     (director.cpi.disks.get(cid) as { vmCid: string }).vmCid = "";
@@ -131,7 +131,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect((await diskOf())?.vmCid).to.equal("");
   });
 
-  it("detach, the agent is dead -> goes on after a bounded time, and says so", async () => {
+  it("detach with a dead agent -> continues after a bounded time, with a note", async () => {
     await director.provide(name, first);
     await director.agent("host-1").stop();
     try {
@@ -164,14 +164,14 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(again).to.include({ state: TaskState.DONE, result: `disk with name \`${name}\` was already deleted` });
   });
 
-  it("delete, the CPI does not know the disk -> deleted", async () => {
+  it("delete of a disk that the CPI does not know -> deleted", async () => {
     await director.provide(name, first);
     await director.detach(name);
     director.cpi.disks.clear();
     expect((await director.delete(name)).state).to.equal(TaskState.DONE);
   });
 
-  it("metadata -> set once, and only when it differs", async () => {
+  it("metadata -> set once, and again only when it differs", async () => {
     await director.provide(name, first, { metadata: { owner: "ann", tags: ["a"] } });
     const cid = (await diskOf())?.diskCid ?? "";
     const given = { owner: "ann", tags: ["a"] };
@@ -186,7 +186,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(methods()).to.deep.equal(["setDiskMetadata"]);
   });
 
-  it("create, then attach -> as provide; attach of an unknown disk -> an error", async () => {
+  it("create, then attach -> like provide; attach of an unknown disk -> an error", async () => {
     const request = {
       diskName: name,
       deployment: "web",
@@ -207,7 +207,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(methods().filter((method) => method === "createDisk")).to.have.lengthOf(1);
   });
 
-  it("create, by a CPI that is no fleet -> it is told an active VM of the deployment in that az, or nothing is made", async () => {
+  it("create, by a CPI that is no fleet -> near an active VM of the deployment in the az, otherwise an error", async () => {
     const request = { diskName: name, deployment: "web", diskPoolName: "fast", sizeBytes: MIB, wait: true };
     const nearOf = async (az: string) => {
       const { task } = await director.disks.createDisk({ ...request, az });
@@ -229,7 +229,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect((await nearOf("z2")).near).to.equal("", "the fleet goes by the az");
   });
 
-  it("a disk in another az than the instance's -> an error that names both", async () => {
+  it("a disk in another az than the instance -> an error that names both azs", async () => {
     await director.disks.createDisk({
       diskName: name,
       deployment: "web",
@@ -242,7 +242,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(task.result).to.equal(`disk \`${name}\` is in AZ \`z2\`, not in AZ \`z1\``);
   });
 
-  it("no space -> an error, and no trace, so that less can be asked for", async () => {
+  it("no space -> an error without a record, so that a smaller disk can be requested", async () => {
     const { capacityMib } = director.cpi;
     director.cpi.capacityMib = 0;
     try {
@@ -258,7 +258,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
   });
 
-  it("the CPI fails in passing, before and after its effect -> repeated, one disk", async () => {
+  it("transient CPI failures, before and after the effect -> repeated, one disk", async () => {
     const before = director.cpi.disks.size;
     director.cpi.failNext("createDisk", new UnavailableError("busy"));
     director.cpi.failNext("createDisk", new UnavailableError("lost", { outcome: "unknown" }), "after");
@@ -267,7 +267,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(director.cpi.disks.size).to.equal(before + 1);
   });
 
-  it("the CPI refuses to attach -> an error, the disk detached, and free for another VM", async () => {
+  it("the CPI refuses to attach -> an error; the disk is detached and free for another VM", async () => {
     director.cpi.failNext("attachDisk", new InvalidStateError("the bus is full"));
     const task = await director.provide(name, first);
     expect(task.result).to.contain("the bus is full");
@@ -275,7 +275,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect((await director.provide(name, second)).state).to.equal(TaskState.DONE);
   });
 
-  it("the agent refuses -> an error that says so; provide again -> repaired", async () => {
+  it("the agent refuses -> an error with the reason; provide again -> repaired", async () => {
     director.agent("host-1").failures.push(new Error("no such export"));
     const task = await director.provide(name, first);
     expect(task.state).to.equal(TaskState.ERROR);
@@ -286,7 +286,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(methods()).to.deep.equal([]);
   });
 
-  it("NATS restarted under a provide -> the agent is told all the same", async () => {
+  it("NATS restarts during a provide -> the agent is notified", async () => {
     const gate = director.cpi.gate("attachDisk", "after");
     const providing = director.provide(name, first);
     await gate.reached;
@@ -298,13 +298,13 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(director.agent("host-1").links.has((await diskOf())?.diskCid ?? "")).to.equal(true);
   });
 
-  it("unknown instance, unknown pool -> errors that name them", async () => {
+  it("unknown instance or pool -> an error that names it", async () => {
     expect((await director.provide(name, "nobody")).result).to.equal("instance `nobody` not found");
     const task = await director.provide(name, first, { diskPoolName: "gold" });
     expect(task.result).to.contain("could not find disk pool by name `gold`: the disk_types are `fast`, `slow`");
   });
 
-  it("many at once on one disk name -> one disk, each task ends as it should", async () => {
+  it("many requests at once for a disk name -> one disk, and each task ends as expected", async () => {
     const before = director.cpi.disks.size;
     const tasks = await Promise.all([first, second, first, second, first].map((id) => director.provide(name, id)));
     const done = tasks.filter((task) => task.state === TaskState.DONE);
@@ -316,7 +316,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   });
 
-  it("list -> by name, in pages, of one deployment", async () => {
+  it("list -> sorted by name, in pages, filtered by deployment", async () => {
     const all = await director.disks.listDisks({});
     const names: string[] = [];
     for (let pageToken = ""; ; ) {

@@ -54,7 +54,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
     const attach = async (diskCid: string, instanceId: string) =>
       (await director.deployments.attachOrphanedDisk({ diskCid, instanceId, wait: true })).task;
 
-    it("in place of the present disk -> mounted, the other left over, with the time; again -> nothing", async () => {
+    it("in place of the present disk -> mounted, and the former disk is an orphan with its time; repeated -> no change", async () => {
       await deploy(WITH_DISK);
       await deploy(WITHOUT_DISK);
       const [orphan] = await orphans();
@@ -79,7 +79,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect((await deploy(WITH_DISK)) && (await instance()).vmCid).to.equal(vmCid, "what it has is what is wanted");
     });
 
-    it("the agent cannot let go of the present disk -> an error, and nothing is changed", async () => {
+    it("the agent cannot release the present disk -> an error, and no change", async () => {
       await deploy(WITH_DISK);
       await deploy(WITHOUT_DISK);
       const [orphan] = await orphans();
@@ -93,7 +93,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect((await present()).map(({ diskCid }) => diskCid)).to.deep.equal([second?.diskCid]);
     });
 
-    it("to an instance that is ignored -> refused", async () => {
+    it("for an ignored instance -> refused", async () => {
       await deploy(WITH_DISK);
       await deploy(WITHOUT_DISK);
       const [orphan] = await orphans();
@@ -129,7 +129,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
         expect([...director.cpi.disks.values()].filter(({ vmCid }) => vmCid !== "")).to.have.length(1);
       });
 
-    it("an unknown disk, another's, of another az -> errors that say so", async () => {
+    it("an unknown disk, another instance's disk, a disk of another az -> errors with the reason", async () => {
       const instanceId = await deploy(WITH_DISK);
       expect((await attach("disk-never", instanceId))?.result).to.contain("there is no orphaned disk `disk-never`");
       const [taken] = await present();
@@ -151,7 +151,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       (await director.deployments.orphanPersistentDisk({ diskCid, wait: true })).task;
     const presentCid = async (): Promise<string> => (await present())[0]?.diskCid ?? "";
 
-    it("of a stopped instance -> left over with its data; again -> nothing; started -> a new one", async () => {
+    it("of a stopped instance -> an orphan with its data; repeated -> no change; started -> a new disk", async () => {
       const instanceId = await deploy(WITH_DISK);
       const diskCid = await presentCid();
       await stop();
@@ -170,7 +170,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect(await presentCid()).to.equal(diskCid);
     });
 
-    it("of an instance without a VM -> left over, and no agent asked", async () => {
+    it("of an instance without a VM -> an orphan, without a call to an agent", async () => {
       await deploy(WITH_DISK);
       await stop(true);
       for (const agent of director.agents) agent.calls.length = 0;
@@ -179,7 +179,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect(director.agents.flatMap(({ calls }) => calls)).to.deep.equal([]);
     });
 
-    it("whose jobs may use it, or that is ignored, or a dynamic disk -> refused, and it stays", async () => {
+    it("with possibly running jobs, of an ignored instance, or dynamic -> refused, and the disk stays", async () => {
       const instanceId = await deploy(WITH_DISK);
       const diskCid = await presentCid();
       expect((await orphan(diskCid))?.result).to.contain("whose jobs may use it: stop the instance first");
@@ -195,7 +195,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       await rejection(director.deployments.orphanPersistentDisk({ diskCid: "../x" }), InvalidArgumentError);
     });
 
-    it("the agent cannot let go of it -> an error, and it is the instance's as before", async () => {
+    it("the agent cannot release the disk -> an error, and the disk stays the instance's", async () => {
       await deploy(WITH_DISK);
       const diskCid = await presentCid();
       await stop();
@@ -210,7 +210,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
   describe("DeleteVm", () => {
     const deleteVm = async (vmCid: string) => (await director.vms.deleteVm({ vmCid, wait: true })).task;
 
-    it("of an instance -> its disks detached first; the next deploy makes another, with its disk", async () => {
+    it("of an instance -> its disks are detached first; the next deploy creates another VM with its disk", async () => {
       const instanceId = await deploy(WITH_DISK);
       const { vmCid } = await instance();
       await director.provide("dynamic", instanceId);
@@ -227,7 +227,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect(await deleteVm(vmCid)).to.include(done(`vm \`${vmCid}\` was already deleted`));
     });
 
-    it("that nobody knows -> deleted by whatever CPI has it", async () => {
+    it("of an unknown VM -> deleted by the CPI that has it", async () => {
       await deploy(WITH_DISK);
       const [known] = director.cpi.vms.values();
       director.cpi.vms.set("stray", { ...(known as NonNullable<typeof known>), vmCid: "stray" });
@@ -240,7 +240,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
     const deleteDeployment = async (force: boolean) =>
       (await director.deployments.deleteDeployment({ deployment: "web", force, wait: true })).task;
 
-    it("a VM and a dynamic disk that cannot be deleted -> left behind, and named", async () => {
+    it("a VM and a dynamic disk that cannot be deleted -> recorded as possible orphans and named", async () => {
       const instanceId = await deploy(WITH_DISK);
       const { vmCid } = await instance();
       await director.provide("dynamic", instanceId);
@@ -264,7 +264,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect((await orphans()).map(({ diskCid }) => diskCid)).to.deep.equal([persistent?.diskCid]);
     });
 
-    it("a persistent disk that cannot be detached -> the VM is left with it, which is said; the disk is an orphan", async () => {
+    it("a persistent disk that cannot be detached -> stays attached to the VM, as the result says; the disk is an orphan", async () => {
       await deploy(WITH_DISK);
       const [persistent] = await present();
       director.cpi.lacking.add("detachDisk");
@@ -275,7 +275,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect((await orphans()).map(({ diskCid }) => diskCid)).to.deep.equal([persistent?.diskCid]);
     });
 
-    it("nothing stands in the way -> nothing is left behind", async () => {
+    it("no failure -> no possible orphan", async () => {
       await deploy(WITH_DISK);
       expect(await deleteDeployment(true)).to.include(done("deleted deployment `web`"));
       expect(await possible()).to.deep.equal([]);
@@ -290,7 +290,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
     const remove = async (snapshotCid: string) =>
       (await director.snapshots.deleteSnapshots({ deployment: "web", snapshotCid, wait: true })).task;
 
-    it("of a deployment, or of one instance -> one for each disk; listed, and deleted one by one or all", async () => {
+    it("of a deployment or an instance -> one per disk; listed, and deleted one by one or all", async () => {
       await deploy(manifest("instances: 2, azs: [z1], persistent_disk: 64"));
       const task = await take();
       const taken = await list();
@@ -315,7 +315,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect(director.cpi.snapshots.size).to.equal(0);
     });
 
-    it("the CPI has none -> said so, and nothing is listed; no disk, no deployment -> errors", async () => {
+    it("a CPI without snapshots -> an error, and none is listed; no disk, no deployment -> errors", async () => {
       await deploy(WITH_DISK);
       director.cpi.lacking.add("snapshotDisk");
       expect((await take())?.result).to.match(/^the CPI of persistent disk `.*` cannot take snapshots/);
@@ -327,7 +327,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect((await take())?.result).to.contain("there is no instance in deployment `web`");
     });
 
-    it("an answer that is lost -> an error, and possibly left behind; the director is killed -> taken anew", async function () {
+    it("a lost answer -> an error and a possible orphan; the director is killed -> another snapshot is taken", async function () {
       leaveToVerify(this);
       await deploy(WITH_DISK);
       director.cpi.failNext("snapshotDisk", new TimeoutError("the CPI did not answer"), "after");

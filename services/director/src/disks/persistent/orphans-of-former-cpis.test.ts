@@ -42,7 +42,7 @@ describe("orphaned disks whose CPI left the cpi-config", () => {
     expect(director.cpi.disks.has(diskCid)).to.equal(false);
   });
 
-  it("no CPI has the disk -> kept; by force -> forgotten, and listed as a possible orphan", async () => {
+  it("no CPI has the disk -> kept; by force -> record deleted, and listed as a possible orphan", async () => {
     const diskCid = await orphanOfWest();
     const kept = await remove(diskCid);
     expect(kept?.state).to.equal(TaskState.ERROR);

@@ -52,7 +52,7 @@ describe("persistent disk decisions", () => {
     }
   }
 
-  it("smaller -> refused", () => {
+  it("a smaller size -> refused", () => {
     expect(() => decidePersistentDisk(disk("mounted"), { ...AS_IS, sizeMib: 50 })).to.throw(
       "the persistent disk of db/i has 100 MiB and cannot shrink to 50 MiB",
     );
@@ -95,7 +95,7 @@ describe("persistent disk states", () => {
     }
   }
 
-  it("whatever is recorded of it, it stays its instance's", () => {
+  it("every event keeps the disk's instance", () => {
     const attaching = persistentDisks.intendAttach(disk("detached"), ON_VM, "a");
     expect(attaching).to.include({ instanceId: "i", vmCid: "vm-1", hint: null });
     const detached = persistentDisks.detached({ ...disk("detaching"), vmCid: "vm-1", hint: "x" });
@@ -103,14 +103,14 @@ describe("persistent disk states", () => {
     expect(persistentDisks.notAttached(attaching)).to.deep.equal(disk("detached"));
   });
 
-  it("creation asked for again -> what was asked for first is kept; nobody wants it -> a fault", () => {
+  it("a repeated intent to create -> keeps the first intent; an unwanted disk -> a thrown bug", () => {
     expect(intendPersistentDisk(disk("creating"), "other", PLACE, LARGER)).to.include({ diskId: "d", sizeMib: 100 });
     const anew = intendPersistentDisk(undefined, "d", { ...PLACE, vmCid: "" }, AS_IS);
     expect(anew).to.deep.equal({ ...disk("creating"), diskCid: "" });
     expect(() => intendPersistentDisk(undefined, "d", PLACE, undefined)).to.throw(TypeError);
   });
 
-  it("changed, orphaned -> as the CPI says, since when", () => {
+  it("changed, orphaned -> the CPI's id and the time are recorded", () => {
     expect(persistentDiskChanged(disk("detached"), { ...OTHER, diskCid: "disk-2" })).to.deep.equal({
       ...disk("detached"),
       ...OTHER,
@@ -142,26 +142,26 @@ describe("copying a persistent disk to another", () => {
     ["detaching", "detach_other", "detach_other"],
   ];
   for (const [state, whileWanted, otherwise] of STEPS)
-    it(`the new one ${state} -> ${whileWanted}; wanted no more -> ${otherwise}`, () => {
+    it(`the new disk ${state} -> ${whileWanted}; no longer wanted -> ${otherwise}`, () => {
       expect(decidePersistentDisk(disk("mounted"), as(128), next(state))).to.equal(whileWanted);
       expect(decidePersistentDisk(disk("mounted"), as(64), next(state))).to.equal(otherwise);
       expect(decidePersistentDisk(disk("mounted"), as(256), next(state))).to.equal(otherwise);
       expect(decidePersistentDisk(disk("mounted"), undefined, next(state))).to.equal(otherwise);
     });
 
-  it("the disk itself is mounted first", () => {
+  it("the present disk is mounted first", () => {
     expect(decidePersistentDisk(disk("detached"), as(128), next("attached"))).to.equal("attach");
     expect(decidePersistentDisk(disk("attached"), as(128), next("detached"))).to.equal("mount");
   });
 
-  it("the former one -> detached, then an orphan, whatever is wanted", () => {
+  it("the former disk -> detached, then an orphan, whatever is wanted", () => {
     for (const wanted of [as(128), as(256), undefined]) {
       expect(decidePersistentDisk(disk("mounted"), wanted, former("mounted"))).to.equal("detach_other");
       expect(decidePersistentDisk(disk("mounted"), wanted, former("detached"))).to.equal("orphan_former");
     }
   });
 
-  it("copied -> they change places", () => {
+  it("copied -> the disks swap their roles", () => {
     const { former, present } = copied(disk("mounted"), { ...next("attached"), diskCid: "new" });
     expect(former).to.deep.equal({ ...disk("mounted"), role: "former" });
     expect(present).to.include({ diskId: "new", state: "mounted" }).and.not.have.property("role");
