@@ -41,7 +41,7 @@ const owed = (diskName: string, sinceMs: number): OwedRemoval => ({
   ...{ agentId: "a1", attachmentId: "x", diskName, diskCid: "cid", instanceId: "i1", vmCid: "vm-1", sinceMs },
 });
 
-describe("why, of a VM", () => {
+describe("explain: causes of a VM's state", () => {
   const ROWS: readonly [what: string, vm: KnownVm | undefined, reasons: string, says: RegExp, cure: RegExp][] = [
     ["not known", undefined, "", /^$/, /^$/],
     ["all is well", vm(), "", /^$/, /^$/],
@@ -92,7 +92,7 @@ describe("why, of a VM", () => {
       expect(found.flatMap(({ cures = [] }) => cures.map(([, command]) => command)).join()).to.match(cure);
     });
 
-  it("at work on it -> its lock; silent, its host -> both are asked further", () => {
+  it("a task works on it -> its lock; it is silent -> its host; both are explained further", () => {
     const silent = vm({}, { silentSinceMs: 5, hostIds: ["host-1"] });
     const found = vmCauses(silent, known([held("instance", "i1"), held("instance", "i2")]));
     expect(found.map(({ reason, becauseOf }) => [reason, becauseOf])).to.deep.equal([
@@ -103,7 +103,7 @@ describe("why, of a VM", () => {
   });
 });
 
-describe("why, of what a call that was given up may be changing", () => {
+describe("explain: objects of abandoned calls", () => {
   const call = {
     dispatcher: "d:1",
     method: "attachDisk",
@@ -116,13 +116,13 @@ describe("why, of what a call that was given up may be changing", () => {
     ["VM", vmCauses(vm(), given)],
     ["disk", diskCauses(disk({ state: "attached" }), given)],
   ] as const)
-    it(`a ${what} -> who may still run it, and the way out`, () => {
+    it(`a ${what} -> the call that may still run, and the remedy`, () => {
       expect(found.map(({ reason, sinceMs }) => [reason, sinceMs])).to.deep.equal([["HELD_UP", 400]]);
       expect(found[0]?.message).to.match(/dispatcher d:1 may still run attachDisk of task 2/);
     });
 });
 
-describe("why, of a disk of the director", () => {
+describe("explain: causes of a disk's state at the director", () => {
   const VM = { kind: "VM", name: "i1" };
   const OWNER = { kind: "TASK", name: "7" };
   const ROWS: readonly [what: string, disk: Disk | undefined, locked: boolean, reasons: string, because: object[]][] = [

@@ -53,7 +53,7 @@ const known = (tasks: readonly Task[], fields: Partial<Known> = {}): Known => ({
 const TASK: Subject = { kind: "TASK", name: "2" };
 const LOCK: Subject = { kind: "LOCK", name: "deployment:demo" };
 
-describe("why, at the director", () => {
+describe("explain: causes at the director", () => {
   const ROWS: readonly [cause: string, subject: Subject, known: Known, reasons: readonly string[], says: RegExp][] = [
     ["a task that has ended", TASK, known([task(2, { state: "done", endedAtMs: 400 })]), [], /^$/],
     ["no such task", TASK, known([]), [], /^$/],
@@ -119,7 +119,7 @@ describe("why, at the director", () => {
       expect(found.map(({ message }) => message).join()).to.match(says);
     });
 
-  it("a task at work that waits for a CPI -> which call, since when", () => {
+  it("a running task that waits for a CPI -> the call and its start", () => {
     const call = {
       dispatcher: "d:1",
       method: "attachDisk",
@@ -142,7 +142,7 @@ describe("why, at the director", () => {
     }
   });
 
-  it("a task and the lock that it waits for lead to the task that holds it", () => {
+  it("a task and the awaited lock -> lead to the task that holds the lock", () => {
     const facts = known([task(1), task(2, { state: "queued" })], { locks: [lock([2])] });
     const [waits] = causesOf(TASK, facts);
     expect(waits?.becauseOf).to.deep.equal([LOCK]);
@@ -153,7 +153,7 @@ describe("why, at the director", () => {
     });
   });
 
-  it("a task for which there was no room leads to its pool, if that is known", () => {
+  it("a task that failed for lack of space -> leads to its pool, if known", () => {
     for (const [about, becauseOf] of [
       [{ pool: "fast" }, [{ kind: "POOL", name: "fast" }]],
       [{}, []],
@@ -164,7 +164,7 @@ describe("why, at the director", () => {
       });
   });
 
-  it("steps that were begun and have not ended are open", () => {
+  it("steps that have begun and not ended are open", () => {
     const events = [
       event("started", 1, "a"),
       event("started", 2, "a"),

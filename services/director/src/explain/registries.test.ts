@@ -15,15 +15,15 @@ function clients(listHosts: () => Promise<unknown>, explain: (signal: AbortSigna
   } as unknown as RegistryClients;
 }
 
-describe("the disk registries that a director asks", () => {
-  it("one of two cannot be asked -> the hosts that the other knows, and why there may be more", async () => {
+describe("the disk registries of a director", () => {
+  it("one of two does not answer -> the hosts of the other, and the reason why there may be more", async () => {
     const one = clients(async () => ({ hosts: [{ hostId: "h1" }] }));
     const other = clients(() => Promise.reject(new UnavailableError("nobody listens")));
     const found = await new Registries([one, other]).hostsOf("vm-1", { signal: new AbortController().signal });
     expect(found).to.deep.equal({ hostIds: ["h1"], isNowhere: false, unanswered: ["nobody listens"] });
   });
 
-  it("the caller goes away while the first is asked -> the next one is not asked", async () => {
+  it("the caller disconnects during the first request -> the second registry is not asked", async () => {
     const gone = new AbortController();
     let asked = 0;
     const one = clients(
@@ -39,7 +39,7 @@ describe("the disk registries that a director asks", () => {
     expect(asked).to.equal(1);
   });
 
-  it("why of a VM whose registry cannot be asked -> says so", async function () {
+  it("explain of a VM whose registry does not answer -> reports the error", async function () {
     leaveToVerify(this);
     const director = await TestDirector.start({
       nodes: { registries: [{ address: `127.0.0.1:${await freePort()}` }] },
