@@ -8,7 +8,7 @@ import { type VmAgent, withAgents } from "../testing/vm-agents.js";
 const PATIENT = { timeoutMs: 90_000 };
 const MANIFEST = "name: web\ninstance_groups:\n- {name: db, instances: 1, azs: [z1], persistent_disk: 64}\n";
 
-describe("a VM that its CPI reports gone, whose agent goes by the id that it was given", () => {
+describe("a VM that its CPI reports gone, whose agent has a fixed id", () => {
   let director: TestDirector;
   let resurrection: Client<typeof ResurrectionServiceDefinition>;
   const agents: VmAgent[] = [];
@@ -32,7 +32,7 @@ describe("a VM that its CPI reports gone, whose agent goes by the id that it was
     await director?.stop();
   });
 
-  it("is made anew without a word to the agent, and no alert is raised meanwhile", async () => {
+  it("is recreated without a call to the agent, and no alert is raised meanwhile", async () => {
     const only = async () => (await director.deployments.listInstances({ deployment: "web" })).instances[0];
     const { instanceId = "", vmCid = "" } = (await only()) ?? {};
     expect((await director.provide("kept", instanceId)).state).to.equal(TaskState.DONE);

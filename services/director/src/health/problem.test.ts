@@ -29,13 +29,13 @@ describe("problems", () => {
     ["a stranger's link", { type: "surplus_link", diskCid: "s" }, "ignore", "ignore"],
   ];
   for (const [what, finding, fallback, one] of ROWS)
-    it(`${what} -> by default ${fallback}; ${one} can be chosen`, () => {
+    it(`${what} -> by default ${fallback}; ${one} is a choice, too`, () => {
       const all = resolutionsOf({ ...FINDING, ...finding });
       expect(defaultResolution({ ...FINDING, ...finding })).to.equal(fallback);
       expect(all).to.include.members([fallback, one, "ignore"]);
     });
 
-  it("found again -> keep their number and since when; not found again -> are forgotten; dealt with -> begin anew", () => {
+  it("found again -> number and time are kept; not found again -> deleted; handled -> opened anew", () => {
     let last = 0;
     const nextId = () => ++last;
     const second: Finding = { ...FINDING, instanceId: "j" };
@@ -59,7 +59,7 @@ describe("problems", () => {
     expect(anew.put[0]).to.include({ problemId: 1, foundAtMs: 3_000, open: true, outcome: "" });
   });
 
-  it("a task deals with each of its problems once, by what was chosen or by default, and with no others", () => {
+  it("a task handles each of its problems once, by the chosen or default resolution, and no others", () => {
     const { put } = recordFindings(
       [],
       ["i", "j", "k"].map((instanceId) => ({ ...FINDING, instanceId })),

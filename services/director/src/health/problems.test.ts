@@ -12,7 +12,7 @@ instance_groups:
 - {name: app, instances: 1, azs: [z1]}
 `;
 
-describe("a deployment that is not as recorded", () => {
+describe("a deployment that deviates from its records", () => {
   let director: TestDirector;
 
   before(async () => {
@@ -194,7 +194,7 @@ describe("a deployment that is not as recorded", () => {
     expect((await director.provide("data", now.instanceId)).state).to.equal(TaskState.DONE);
   });
 
-  it("what is not so any more -> is left alone, and said", async () => {
+  it("a problem that no longer exists -> left alone, with a note", async () => {
     const agent = await agentOf("app");
     await agent.stop();
     const [problem] = await scan();
@@ -257,7 +257,7 @@ describe("a deployment that is not as recorded", () => {
     });
   }
 
-  it("VM and disk references -> are forgotten with what may be left behind listed; a deploy makes others", async function () {
+  it("VM and disk references -> deleted, with listed possible orphans; a deploy creates new objects", async function () {
     leaveToVerify(this);
     await (await agentOf("app")).stop();
     const { vmCid } = await instanceOf("app");
@@ -287,7 +287,7 @@ describe("a deployment that is not as recorded", () => {
     expect(left).to.deep.equal([`unknown_vm ${vmCid}`]);
   });
 
-  it("stopped hard, or ignored -> is no problem; ignored since -> nothing is done about it", async () => {
+  it("hard stopped or ignored instances -> no problem; ignored after the scan -> no resolution", async () => {
     const select = (group: string) => ({ deployment: "web", group, instance: "" });
     const stopped = await director.lifecycle.stop({ selection: select("app"), hard: true, wait: true });
     expect(stopped.task?.state).to.equal(TaskState.DONE, stopped.task?.result);
@@ -322,7 +322,7 @@ describe("a deployment that is not as recorded", () => {
     expect(left?.lastError).to.equal("reboot_vm: CPI rebootVm failed: the plug is stuck");
   });
 
-  it("a CPI or an agent that cannot say -> the scan says so, and guesses nothing", async () => {
+  it("a CPI or agent that cannot report -> named by the scan, and no finding is guessed", async () => {
     for (const method of ["hasVm", "hasDisk", "getDisks", "listVms"] as const) director.cpi.lacking.add(method);
     killVm((await instanceOf("db")).vmCid);
     const { task } = await director.problems.scanDeployment({ deployment: "web", wait: true });
@@ -337,7 +337,7 @@ describe("a deployment that is not as recorded", () => {
       expect(task?.result).to.contain(unseen);
   });
 
-  it("a disk that is being provided -> is no problem, and its VM was not seen; then -> seen", async () => {
+  it("a disk during a provide -> no problem, and its VM is reported as not inspected; later -> inspected", async () => {
     const { instanceId } = await instanceOf("app");
     const gate = director.cpi.gate("setDiskMetadata", "before");
     const providing = director.provide("late", instanceId, { metadata: { owner: "ann" } });
@@ -352,7 +352,7 @@ describe("a deployment that is not as recorded", () => {
     await director.delete("late");
   });
 
-  it("answers to what is not there -> refused", async () => {
+  it("answers to unknown problems -> refused", async () => {
     killVm((await instanceOf("db")).vmCid);
     const [problem] = await scan();
     const problemId = problem?.problemId ?? 0;

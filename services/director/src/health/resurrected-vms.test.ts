@@ -49,7 +49,7 @@ describe("VMs that are gone", () => {
     return tasks.filter(({ type }) => type === "resurrect_instances");
   };
 
-  it("are left alone until that is switched on", async () => {
+  it("are not recreated until resurrection is switched on", async () => {
     const [victim] = await instances();
     const agent = director.agent(victim?.agentId ?? "");
     await agent.stop();
@@ -72,7 +72,7 @@ describe("VMs that are gone", () => {
     ["of all, but of no deployment", { web: 2, api: 3 }, "more than half of all agents are silent"],
   ];
   for (const [what, { web, api }, because] of CROWDS)
-    it(`are not made anew when more than half ${what} fall silent at once, and operators are told why`, async () => {
+    it(`are not recreated when more than half ${what} fall silent at once, and the reason is listed`, async () => {
       const all = async () => [...(await instances()), ...(await instances("api"))];
       const listed = async () => (await all()).map(({ vmCid }) => vmCid);
       const [before, begun] = [await listed(), (await resurrections()).length];
@@ -99,7 +99,7 @@ describe("VMs that are gone", () => {
       expect(await resurrections()).to.have.length(begun);
     });
 
-  it("are not made anew while the outcome of an attach is unknown, and are once the disk is detached", async () => {
+  it("are not recreated while the outcome of an attach is unknown, and are once the disk is detached", async () => {
     const { instanceId = "", agentId = "", vmCid = "" } = (await instances())[0] ?? {};
     const begun = (await resurrections()).length;
     const gate = director.cpi.gate("attachDisk", "after");
@@ -127,7 +127,7 @@ describe("VMs that are gone", () => {
     }, PATIENT);
   });
 
-  it("whose CPI has them are left to it, and so are those that a switch excepts", async () => {
+  it("are not recreated while the CPI reports them or a switch excludes them", async () => {
     const before = await instances();
     const victim = before[1];
     const agent = director.agent(victim?.agentId ?? "");
@@ -148,7 +148,7 @@ describe("VMs that are gone", () => {
     expect((await instances())[1]?.vmCid).to.equal(victim?.vmCid);
   });
 
-  it("are left alone as long as a config of type resurrection says so", async () => {
+  it("are not recreated while a config of type resurrection disables it", async () => {
     await switchTo(true, "web", "db");
     const victim = (await instances())[2];
     const agent = director.agent(victim?.agentId ?? "");
@@ -170,7 +170,7 @@ describe("VMs that are gone", () => {
     await switchTo(false, "web", "db");
   });
 
-  it("the switch is durable, and asks for names that are there", async () => {
+  it("the switch is durable, and refuses unknown names", async () => {
     await director.process.kill();
     await director.process.start();
     const { enabled, switches } = await eventually(() => resurrection.getResurrection({}), PATIENT);

@@ -22,7 +22,7 @@ const silent = (count: number, silentMs: number, deployment = "d"): WatchedVm[] 
     vm(`silent-${deployment}-${index}`, silentMs, { instance: { deployment } }),
   );
 
-describe("what is done about VMs whose agents are silent", () => {
+describe("decisions about VMs with silent agents", () => {
   const cases: [what: string, watched: WatchedVm[], verdicts: string[]][] = [
     ["all are heard -> nothing", well(10), []],
     ["silent, not yet for long -> nothing", [...well(4), vm("a", 119_999)], []],
@@ -92,7 +92,7 @@ describe("what is done about VMs whose agents are silent", () => {
     });
 });
 
-describe("whose VMs are watched", () => {
+describe("VMs whose agents must send heartbeats", () => {
   const at = (part: Partial<Instance>) => isWatched({ ...vm("a", 0).instance, ...part });
   for (const vmState of ["running", "lost"] as const)
     it(`${vmState}: yes`, () => expect(at({ vmState })).to.equal(true));
@@ -100,11 +100,11 @@ describe("whose VMs are watched", () => {
   for (const vmState of ["none", "creating", "created", "deleting"] as const)
     it(`${vmState}: no`, () => expect(at({ vmState })).to.equal(false));
   it("leaving: no", () => expect(at({ leaving: true })).to.equal(false));
-  it("to be without a VM: no", () => expect(at({ state: "detached" })).to.equal(false));
-  it("stopped: yes, it keeps its VM", () => expect(at({ state: "stopped" })).to.equal(true));
+  it("state detached: no", () => expect(at({ state: "detached" })).to.equal(false));
+  it("state stopped: yes, because the VM stays", () => expect(at({ state: "stopped" })).to.equal(true));
 });
 
-describe("which disks keep a VM from being made anew", () => {
+describe("disks that prevent the recreation of their VM", () => {
   for (const [state, expected] of [
     ["attaching", true],
     ["detaching", true],
@@ -115,7 +115,7 @@ describe("which disks keep a VM from being made anew", () => {
     it(`${state}: ${expected}`, () => expect(isUnknownAttach({ state })).to.equal(expected));
 });
 
-describe("whether VMs are made anew without being asked for", () => {
+describe("resurrection by switch and default", () => {
   const cases: [what: string, switches: Record<string, boolean>, byDefault: boolean, expected: boolean][] = [
     ["nothing said, off by default", {}, false, false],
     ["nothing said, on by default", {}, true, true],

@@ -20,7 +20,7 @@ const BLIND: VmSight = {
   linkedCids: undefined,
 };
 
-describe("what a look at a VM says", () => {
+describe("findings of an inspection", () => {
   const place = { instanceId: "i", deployment: "web", group: "db", index: 0, az: "z1" };
   const instance = (vmState: VmState): Instance => ({ ...newInstance(place), vmState, vmCid: "v", agentId: "a" });
   const spec = { deployment: "web", az: "z1", cpi: "", sizeMib: 1, cloudProperties: {} };
@@ -87,14 +87,14 @@ describe("what a look at a VM says", () => {
       expect(findings.map(({ type, diskCid }) => `${type} ${diskCid}`.trim())).to.deep.equal(expected);
     });
 
-  it("VMs that were recorded before or after they were listed, or are being made -> are known", () => {
+  it("VMs recorded before or after the listing, or being created -> known", () => {
     const known = (vmCids: string[], tokens: string[] = []) => ({ vmCids: new Set(vmCids), tokens: new Set(tokens) });
     const listed = ["a", "b", "c", "d"].map((name) => ({ vmCid: `vm-${name}`, agentId: name }));
     const found = unknownVms("web", "", listed, [known(["vm-a"]), known(["vm-b"], ["c"])]);
     expect(found.map(({ type, vmCid }) => `${type} ${vmCid}`)).to.deep.equal(["unknown_vm vm-d"]);
   });
 
-  it("lacking here and seen there -> one finding that names both", () => {
+  it("missing at one VM and attached to another -> one finding that names both", () => {
     const disk = knownDynamic(dynamic("attached"), "db");
     const here = { findings: [], lacking: [disk], surplus: [] };
     const there = { findings: [], lacking: [], surplus: [{ disk, vmCid: "w" }] };
