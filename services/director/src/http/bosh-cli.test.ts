@@ -44,7 +44,7 @@ type ConfigObject = { readonly [name: string]: unknown; readonly id: string; rea
  * The fields of answers that the bosh CLI reads. test/src/bosh-requests.test.ts runs the CLI's commands,
  * route-table.test.ts checks the statuses of each route, and route-scopes.test.ts checks its scopes.
  */
-describe("what the bosh CLI is answered", () => {
+describe("answers for the bosh CLI", () => {
   let mesh: HttpDirector;
   let http: HttpClient;
 
@@ -71,7 +71,7 @@ describe("what the bosh CLI is answered", () => {
     return parsed<ConfigObject>(answer);
   }
 
-  it("update-config, update-cloud-config -> versions with ids that are texts, and a diff without what is the same", async () => {
+  it("update-config, update-cloud-config -> versions with text ids, and a diff without unchanged lines", async () => {
     const first = await updateConfig("cloud", "default", CLOUD_CONFIG);
     expect(first).to.include({ type: "cloud", name: "default", team: null, current: true, content: CLOUD_CONFIG });
     expect(first.created_at).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
@@ -95,7 +95,7 @@ describe("what the bosh CLI is answered", () => {
     );
   });
 
-  it("configs, config, config ID, cloud-config -> the latest ones, or as many as are asked for", async () => {
+  it("configs, config, config ID, cloud-config -> the latest versions, or as many as requested", async () => {
     const [config] = (await http.json("/configs?latest=true&limit=1&name=default&type=cloud")) as ConfigObject[];
     expect(config?.content).to.equal(CLOUD_CONFIG);
     expect(await http.json("/configs?latest=true&limit=1")).to.have.length(1);
@@ -108,7 +108,7 @@ describe("what the bosh CLI is answered", () => {
     expect(legacy?.properties).to.equal(CLOUD_CONFIG);
   });
 
-  it("configs of CPIs -> secrets in no diff, and for administrators alone", async () => {
+  it("CPI configs -> secrets in no diff, and readable by administrators only", async () => {
     const diff = await posted("/configs/diff", { type: "cpi", name: "proc", content: CPI_CONFIG });
     expect(diff.body).to.contain("<redacted>").and.not.to.contain("canary-in-cpi-config");
     await updateConfig("cpi", "proc", CPI_CONFIG);
@@ -121,7 +121,7 @@ describe("what the bosh CLI is answered", () => {
     expect((await http.send("DELETE", "/configs?name=proc&type=cpi")).status).to.equal(204);
   });
 
-  it("config of a type of one's own, delete-config ID, diff-config -> kept; the version before holds again", async () => {
+  it("config of an unknown type, delete-config ID, diff-config -> stored; after a deletion the previous version applies", async () => {
     const first = await updateConfig("mine", "x", "a: 1\n");
     const second = await updateConfig("mine", "x", "a: 2\n");
     const diff = async (from: object, to: object) =>
@@ -143,7 +143,7 @@ describe("what the bosh CLI is answered", () => {
     expect(await http.json(path)).to.deep.equal([]);
   });
 
-  it("delete-config ID of the latest cloud config -> the one before it is heeded again", async () => {
+  it("delete-config ID of the latest cloud config -> the previous version applies", async () => {
     const more = CLOUD_CONFIG.replace("z2", "z9");
     const { id } = await updateConfig("cloud", "default", more);
     expect((await http.send("DELETE", `/configs/${id}`)).status).to.equal(204);
@@ -151,7 +151,7 @@ describe("what the bosh CLI is answered", () => {
     expect(parsed<{ diff: unknown[] }>(diff).diff).to.deep.include.members([["  - name: z9", "added"]]);
   });
 
-  it("upload-stemcell URL -> got from there, if it is what the digest says", async () => {
+  it("upload-stemcell URL -> downloaded, if it matches the digest", async () => {
     // The CLI sends an empty name and version when it was given only a URL.
     expect(parsed(await posted("/stemcell_uploads", { stemcell: { name: "", version: "" } }))).to.deep.equal({
       needed: true,
@@ -186,7 +186,7 @@ describe("what the bosh CLI is answered", () => {
     expect((await http.task("DELETE", "/stemcells/far/2")).task.state).to.equal("done");
   });
 
-  it("upload-stemcell URL of more than may be uploaded -> no more of it is read", async () => {
+  it("upload-stemcell URL above the size limit -> the download stops at the limit", async () => {
     const file = stemcellFile(
       { name: "big", version: "1" },
       { image: randomBytes(MAX_UPLOAD_BYTES).toString("base64") },
@@ -212,7 +212,7 @@ describe("what the bosh CLI is answered", () => {
       .split("\n")
       .map((line) => JSON.parse(line));
 
-  it("deploy -> the diff, redacted, then the task; deployments, deployment, manifest", async () => {
+  it("deploy -> the redacted diff, then the task; deployments, deployment, manifest", async () => {
     const shown = await http.send("POST", "/deployments/dep/diff?redact=true", { headers: YAML, body: MANIFEST });
     expect(shown.status).to.equal(200);
     expect(shown.body)
@@ -243,7 +243,7 @@ describe("what the bosh CLI is answered", () => {
     ]);
   });
 
-  it("vms, instances -> a line of JSON for each, with what its agent says; one that is away is told as such", async () => {
+  it("vms, instances -> a JSON line for each with its agent's state; an absent agent is shown as such", async () => {
     await mesh.director.agent("host-2").stop();
     try {
       for (const what of ["vms", "instances"]) {
@@ -263,7 +263,7 @@ describe("what the bosh CLI is answered", () => {
     expect(vm).to.include({ job: "web", index: 0, active: true });
   });
 
-  it("stop, start and ignore -> the state that instances are told to be in; a dry run -> what it would do, and the same", async () => {
+  it("stop, start and ignore -> the requested state of the instances; a dry run -> the planned actions without effect", async () => {
     const states = async () => linesOf(await http.task("GET", "/deployments/dep/instances?format=full"));
     const put = (query: string) => http.task("PUT", `/deployments/dep/jobs/*?${query}`, { headers: YAML });
     expect((await put("state=stopped")).task.state).to.equal("done");
@@ -281,7 +281,7 @@ describe("what the bosh CLI is answered", () => {
     expect((await states()).map(({ state }) => state)).to.deep.equal(["started", "started"]);
   });
 
-  it("deploy --dry-run -> what it would delete, and nothing is; what is no manifest -> told in its diff", async () => {
+  it("deploy --dry-run -> the planned deletions without effect; an invalid manifest -> its error in the diff", async () => {
     const fewer = MANIFEST.replace("instances: 2", "instances: 1");
     const { task, events } = await http.task("POST", "/deployments?dry_run=true", { headers: YAML, body: fewer });
     expect([task.state, task.description]).to.deep.equal(["done", "create deployment `dep` (dry run)"]);

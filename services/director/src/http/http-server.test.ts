@@ -18,7 +18,7 @@ import type { Context } from "./context.js";
 import { HttpServer } from "./http-server.js";
 import { allRoutes } from "./routes/routes.js";
 
-describe("the HTTPS face", () => {
+describe("the HTTPS API", () => {
   let mesh: HttpDirector;
   let http: HttpClient;
 
@@ -36,7 +36,7 @@ describe("the HTTPS face", () => {
   });
   after(() => mesh?.director.stop());
 
-  it("info -> without login no user, with one its name, with a wrong one none", async () => {
+  it("info -> without login no user, with a login its name, with a wrong login no user", async () => {
     const info = async (login: string) => JSON.parse((await http.send("GET", "/info", { login })).body);
     const anonymous = await info("");
     expect(anonymous).to.include({ user: null, name: "diskmesh" });
@@ -47,7 +47,7 @@ describe("the HTTPS face", () => {
     expect(await info("admin:wrong")).to.include({ user: null });
   });
 
-  it("health and readiness -> without login", async () => {
+  it("health and readiness -> answered without a login", async () => {
     expect(await http.send("GET", "/healthz", { login: "" })).to.include({ status: 200, body: "ok\n" });
     // Ready once the dispatcher accepts the director.
     await eventually(async () =>
@@ -55,7 +55,7 @@ describe("the HTTPS face", () => {
     );
   });
 
-  it("no login, a wrong one, one of another kind -> 401 as BOSH says it", async () => {
+  it("no login, a wrong login, another scheme -> 401 with BOSH's message", async () => {
     const wrong: Record<string, string>[] = [
       {},
       { authorization: "Basic YWRtaW46eA==" },
@@ -69,7 +69,7 @@ describe("the HTTPS face", () => {
     }
   });
 
-  it("a login without the scope -> 401 with the scopes that would do", async () => {
+  it("a login without the scope -> 401 with the sufficient scopes", async () => {
     const answer = await mesh.as("nobody").send("POST", "/dynamic_disks/provide", { body: "{}" });
     const { uuid } = JSON.parse((await http.send("GET", "/info")).body);
     expect(answer.status).to.equal(401);
@@ -79,7 +79,7 @@ describe("the HTTPS face", () => {
     });
   });
 
-  it("each refusal is in the log, the password never", async () => {
+  it("each refusal is logged, and no password is", async () => {
     await http.send("GET", "/tasks", { login: "admin:not-the-password-7" });
     const told = mesh.director.process.logs;
     expect(told).to.match(/"audit":"refused".*"route":"\/tasks"|"route":"\/tasks".*"audit":"refused"/);
@@ -87,7 +87,7 @@ describe("the HTTPS face", () => {
     expect(told).not.to.contain(Buffer.from("admin:not-the-password-7").toString("base64"));
   });
 
-  it("a certificate that is renewed -> shown from the next connection on", async () => {
+  it("a renewed certificate -> used from the next connection on", async () => {
     const read = (name: string) => readFileSync(join(mesh.director.certs.folder, name), "utf8");
     const made = await issueCertificate(
       { certPem: read("ca.pem"), keyPem: read("ca-key.pem") },
@@ -113,12 +113,12 @@ describe("the HTTPS face", () => {
     expect((await http.send("GET", "/healthz")).status).to.equal(200);
   });
 
-  it("a route that is not there -> 404 with BOSH's words", async () => {
+  it("an unknown route -> 404 with BOSH's message", async () => {
     const answer = await http.send("GET", "/nothing/here?q=1");
     expect(answer).to.include({ status: 404, body: "Endpoint '/nothing/here' not found." });
   });
 
-  it("what cannot be read -> 4xx, and the server goes on", async () => {
+  it("an unreadable request -> 4xx, and the server keeps running", async () => {
     expect((await http.send("POST", "/dynamic_disks/provide", { body: "{" })).body).to.contain('"code":710001');
     const headers = { "content-type": "application/json" };
     const noText = { headers, body: Buffer.from([0xff, 0xfe]) };
@@ -131,7 +131,7 @@ describe("the HTTPS face", () => {
     expect((await http.send("GET", "/healthz")).status).to.equal(200);
   });
 
-  it("a body that breaks off where it is read as it comes -> 499 in the log, and no bug", async () => {
+  it("a body that breaks off while it is streamed -> 499 in the log, and no bug", async () => {
     const authorization = Buffer.from("admin:pw-admin").toString("base64");
     const told = () => mesh.director.process.logs.split("\n").filter((line) => line.includes('"route":"/stemcells"'));
     const head = `POST /stemcells HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\n`;
@@ -152,19 +152,19 @@ describe("the HTTPS face", () => {
     }
   });
 
-  describe("whose times are short", () => {
+  describe("with short timeouts", () => {
     // Set for these tests only, because other requests may take longer on a busy machine.
     before(async () => {
       await mesh.director.restartTuned({ http: { headersTimeoutMs: 1_000, requestTimeoutMs: 2_000 } });
     });
 
-    it("a body that comes too slowly -> the connection ends", async () => {
+    it("a slow body -> the connection is closed", async () => {
       const authorization = Buffer.from("admin:pw-admin").toString("base64");
       const head = `POST /dynamic_disks/provide HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
       await closedAfter(head);
     });
 
-    it("headers that do not end -> the connection ends", () => closedAfter("GET /info HTTP/1.1\r\nHost: x\r\n"));
+    it("headers without an end -> the connection is closed", () => closedAfter("GET /info HTTP/1.1\r\nHost: x\r\n"));
   });
 
   function closedAfter(bytes: string): Promise<void> {
@@ -179,7 +179,7 @@ describe("the HTTPS face", () => {
   }
 });
 
-describe("a client that leaves", () => {
+describe("a client that disconnects", () => {
   for (const when of ["before its login is looked at", "while its list is made"])
     it(`${when} -> 499 in the log, and no bug`, () => leaving(when));
 
@@ -250,8 +250,8 @@ describe("a client that leaves", () => {
   }
 });
 
-describe("logins that fail", () => {
-  it("too often of a name from an address -> 429; one that was right lately goes on, and so do others", async () => {
+describe("failed logins", () => {
+  it("too many of a name from an address -> 429; a login that succeeded recently and other names still work", async () => {
     const { director, http } = await startHttpDirector();
     try {
       expect((await http.send("GET", "/tasks")).status).to.equal(200);

@@ -2,7 +2,7 @@ import { AbortedError, DriverError, TimeoutError, UnavailableError } from "@disk
 import { expect } from "chai";
 import { passthruError } from "./passthru-answer.js";
 
-describe("what a client of Ironic is told of an error", () => {
+describe("errors for Ironic clients", () => {
   const NOT_KNOWN = "x; what the method has done is not known";
   const ROWS: readonly [title: string, error: Error, status: number, text: string, retryAfter: string | undefined][] = [
     ["nothing was begun", new UnavailableError("x"), 503, "x", "1"],
@@ -12,7 +12,7 @@ describe("what a client of Ironic is told of an error", () => {
     ["the method failed", new DriverError("x"), 500, "x", undefined],
   ];
   for (const [title, error, status, text, retryAfter] of ROWS)
-    it(`${title} -> ${status}${retryAfter === undefined ? ", and nobody asks again by itself" : ""}`, () => {
+    it(`${title} -> ${status}${retryAfter === undefined ? ", without an automatic retry by the client" : ""}`, () => {
       const { headers, body, ...answer } = passthruError(error, "r-1");
       expect(answer.status).to.equal(status);
       expect(headers?.["retry-after"]).to.equal(retryAfter);

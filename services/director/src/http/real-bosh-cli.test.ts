@@ -23,7 +23,7 @@ instance_groups:
 `;
 const CPI_CONFIG = "cpis:\n- {name: proc, type: proc, exec_path: /bin/true, properties: {password: canary}}\n";
 
-describe("the bosh CLI itself", () => {
+describe("the stock bosh CLI", () => {
   let mesh: HttpDirector;
   let folder: string;
   let environment: NodeJS.ProcessEnv;
@@ -135,7 +135,7 @@ describe("the bosh CLI itself", () => {
     expect((await run("stemcells")).rows).to.deep.equal([]);
   });
 
-  it("deploy, and what it tells of the deployment", async () => {
+  it("deploy, and the commands that show the deployment", async () => {
     const told = (await run("deploy", file("manifest"))).text;
     expect(told)
       .to.match(/Creating missing vms: web\/[0-9a-f-]+ \(\d\d:\d\d:\d\d\)/)
@@ -249,7 +249,7 @@ describe("the bosh CLI itself", () => {
     expect(await curl("/dynamic_disks")).to.deep.equal([]);
   });
 
-  it("delete-vm, delete-deployment, and the disks that are left", async () => {
+  it("delete-vm, delete-deployment, and the orphaned disks", async () => {
     const [vm] = (await run("vms")).rows;
     await run(`delete-vm ${vm?.vm_cid}`);
     await run("delete-vm vm-none");

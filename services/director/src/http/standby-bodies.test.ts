@@ -27,7 +27,7 @@ const BODIES: Readonly<Record<string, string>> = {
   "a body whose length its Connection header names": `Connection: close, content-length\r\n${sized(SMUGGLED)}`,
 };
 
-describe("bodies through a director that stands by", () => {
+describe("request bodies through a standby director", () => {
   let leader: HttpDirector;
   let standby: StandbyFace;
 
@@ -55,7 +55,7 @@ describe("bodies through a director that stands by", () => {
   }
 
   for (const [name, body] of Object.entries(BODIES))
-    it(`answers ${name} as the leader does, whatever the verb`, async () => {
+    it(`a standby answers ${name} as the leader does, for every verb`, async () => {
       for (const verb of VERBS)
         for (const path of PATHS) {
           const head = `${verb} ${path}`;

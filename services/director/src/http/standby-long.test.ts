@@ -3,7 +3,7 @@ import { StandbyFace } from "../testing/standby-face.js";
 
 const REQUEST_TIMEOUT_MS = 3_000;
 
-describe("long answers through a director that stands by", () => {
+describe("long responses through a standby director", () => {
   let face: StandbyFace;
 
   before(async () => {
@@ -12,7 +12,7 @@ describe("long answers through a director that stands by", () => {
   after(() => face?.stop());
   afterEach(() => face.reset());
 
-  it("one that comes for longer than a request may take -> comes whole", async () => {
+  it("a response that takes longer than the request timeout -> complete", async () => {
     const pieces = 50;
     await face.lead((_request, response) => {
       const endsAtMs = performance.now() + REQUEST_TIMEOUT_MS * 1.2;
@@ -31,7 +31,7 @@ describe("long answers through a director that stands by", () => {
     expect(body).to.match(/^x{50,}END$/);
   });
 
-  it("one that does not begin, or stands still in the middle -> is ended", async () => {
+  it("a response that does not begin, or stalls in the middle -> ended", async () => {
     await face.lead((request, response) => {
       if (request.url === "/resources/2") response.write("x");
     });

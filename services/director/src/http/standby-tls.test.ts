@@ -13,7 +13,7 @@ async function ofTheHouse(ipAddresses: readonly string[]) {
   return anotherCertificate(folder, "web", { identity, commonName: "web", ipAddresses, usages: ["server"] });
 }
 
-describe("directors whose HTTPS faces have certificates of a private authority", () => {
+describe("directors whose HTTPS APIs have certificates of a private CA", () => {
   let face: StandbyFace | undefined;
   afterEach(() => face?.stop());
 
@@ -26,7 +26,7 @@ describe("directors whose HTTPS faces have certificates of a private authority",
     return `${answer?.status} ${/self.signed|unable to/.exec(answer?.body ?? "")?.[0] ?? ""}`.trim();
   };
 
-  it("http.tls names it -> the leader is reached, and so is one that shows the mesh's certificate still", async () => {
+  it("http.tls names the CA -> the leader is accepted, and so is one with the mesh's certificate", async () => {
     const { caFile, certFile, keyFile } = await ofTheHouse(["127.0.0.1", "127.0.0.2"]);
     face = await StandbyFace.start({ tls: { caFile, certFile, keyFile } });
     expect(await asked({ certFile, keyFile }, caFile)).to.equal("200");
@@ -38,7 +38,7 @@ describe("directors whose HTTPS faces have certificates of a private authority",
     expect(await asked(mesh, caFile)).to.equal("503");
   });
 
-  it("http.tls names none -> the leader is not believed", async () => {
+  it("http.tls names no CA -> the leader is not accepted", async () => {
     const { caFile, certFile, keyFile } = await ofTheHouse(["127.0.0.1", "127.0.0.2"]);
     face = await StandbyFace.start({ tls: { certFile, keyFile } });
     expect(await asked({ certFile, keyFile }, caFile)).to.match(/^503 (self.signed|unable to)/);

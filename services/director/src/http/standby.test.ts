@@ -6,7 +6,7 @@ import { expect } from "chai";
 import type { HttpClient } from "../testing/http-client.js";
 import { StandbyFace } from "../testing/standby-face.js";
 
-describe("the HTTPS face of a director that stands by", () => {
+describe("the HTTPS API of a standby director", () => {
   let face: StandbyFace;
   let http: HttpClient;
 
@@ -23,7 +23,7 @@ describe("the HTTPS face of a director that stands by", () => {
     return text;
   }
 
-  it("knows no leader -> lives, is not ready, and answers 503 with when to come again", async () => {
+  it("no known leader -> alive, not ready, and answers 503 with a retry time", async () => {
     face.leaderAddress = "";
     expect((await http.send("GET", "/healthz")).status).to.equal(200);
     expect(await http.send("GET", "/readyz")).to.include({ status: 503, body: "leader: it stands by\n" });
@@ -36,7 +36,7 @@ describe("the HTTPS face of a director that stands by", () => {
     expect((await http.send("GET", "/tasks", { login: "admin:q" })).status).to.equal(401);
   });
 
-  it("the page -> from here, with what keeps this director from leading; its events from nobody", async () => {
+  it("the page -> served here, with the reason why this director does not lead; its event stream by no director", async () => {
     face.leaderAddress = "";
     expect((await http.send("GET", "/page")).body).to.contain("<!doctype html>");
     expect((await http.send("GET", "/page/files/main.js")).status).to.equal(200);
@@ -55,7 +55,7 @@ describe("the HTTPS face of a director that stands by", () => {
     expect((await http.send("GET", "/page/self", { login: "admin:q" })).status).to.equal(401);
   });
 
-  it("passes requests on as they are, and the leader's answers back; health is its own", async () => {
+  it("forwards requests unchanged, and the leader's responses, too; answers health itself", async () => {
     const got: object[] = [];
     await face.lead((request, response) => {
       void bodyOf(request).then((body) => {
@@ -98,7 +98,7 @@ describe("the HTTPS face of a director that stands by", () => {
     expect(got).to.have.length(3);
   });
 
-  it("passes a stemcell on while it comes", async () => {
+  it("streams a stemcell to the leader", async () => {
     let sizeBytes = 0;
     let onBegun = (): void => {};
     const begun = new Promise<void>((resolve) => {
@@ -127,7 +127,7 @@ describe("the HTTPS face of a director that stands by", () => {
     expect(sizeBytes).to.equal(2 ** 21);
   });
 
-  it("between two leaders -> waits for the next one", async () => {
+  it("between two leaders -> waits for the next leader", async () => {
     await face.lead(
       (request, response) => void bodyOf(request).then((body) => response.end(`${request.method} ${body}`)),
     );
@@ -142,7 +142,7 @@ describe("the HTTPS face of a director that stands by", () => {
     }
   });
 
-  it("asks the leader nothing for a wrong login", async () => {
+  it("forwards no request with a wrong login", async () => {
     let asked = 0;
     await face.lead((_request, response) => {
       asked += 1;
@@ -153,7 +153,7 @@ describe("the HTTPS face of a director that stands by", () => {
     expect(asked).to.equal(0);
   });
 
-  it("asks the leader for /info without a login that is wrong, and nothing for a path that is not there", async () => {
+  it("forwards /info with a wrong login as without a login, and no unknown path", async () => {
     const got: (string | undefined)[] = [];
     await face.lead(({ url, headers }, response) => {
       got.push(`${url} ${headers.authorization === undefined ? "without" : "with"}`);
@@ -167,7 +167,7 @@ describe("the HTTPS face of a director that stands by", () => {
     expect(got).to.deep.equal(["/info without", "/info without", "/info without", "/info with"]);
   });
 
-  it("too many wrong logins at /info -> 429 here, and the leader hears of none", async () => {
+  it("too many wrong logins at /info -> 429 here, without a request to the leader", async () => {
     const got: (string | undefined)[] = [];
     await face.lead(({ headers }, response) => {
       got.push(headers.authorization);
@@ -182,7 +182,7 @@ describe("the HTTPS face of a director that stands by", () => {
     expect(got).to.deep.equal(heard);
   });
 
-  it("the leader is not there, or is nobody's director -> 503: try again", async () => {
+  it("the leader is unreachable, or is no director -> 503 with a retry", async () => {
     const refused = async () => {
       const answer = await http.send("GET", "/tasks");
       expect([answer.status, answer.headers["retry-after"]]).to.deep.equal([503, "1"]);
@@ -197,7 +197,7 @@ describe("the HTTPS face of a director that stands by", () => {
     expect(asked).to.equal(0);
   });
 
-  it("the leader dies in the middle -> 503 that says that it may have taken effect, or an answer that ends early", async () => {
+  it("the leader dies in the middle -> 503 with an unknown outcome, or a response that breaks off", async () => {
     await face.lead((request, response) => {
       if (request.method === "POST") request.socket.destroy();
       else response.writeHead(200, { "content-length": "100" }).write("[", () => request.socket.destroy());
@@ -209,7 +209,7 @@ describe("the HTTPS face of a director that stands by", () => {
     expect(half).to.be.instanceOf(Error);
   });
 
-  it("passes on nothing that was passed on to it", async () => {
+  it("forwards no request that was forwarded to it", async () => {
     face.leaderAddress = "127.0.0.1:7010";
     const answer = await http.send("GET", "/tasks");
     expect([answer.status, JSON.parse(answer.body).description]).to.deep.equal([503, "this director stands by"]);

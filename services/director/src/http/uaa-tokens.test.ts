@@ -62,18 +62,18 @@ describe("logins with tokens of a UAA", () => {
     return http.send(method, path, { login: "", headers, ...(body !== undefined && { body }) });
   };
 
-  it("are announced where the CLI asks for them", async () => {
+  it("are announced where the CLI looks for them", async () => {
     const { user_authentication: announced } = JSON.parse((await http.send("GET", "/info", { login: "" })).body);
     expect(announced).to.deep.equal({ type: "uaa", options: { url: UAA, urls: [UAA] } });
   });
 
-  it("of an admin -> logs in by its client's name, and changes things", async () => {
+  it("of an admin -> logs in with its client's name, and changes objects", async () => {
     const token = await authorization();
     expect(JSON.parse((await send("GET", "/info", token)).body).user).to.equal("ops");
     expect((await send("POST", "/configs", token, CONFIG)).status).to.equal(201);
   });
 
-  it("of a reader -> reads, by its user's name, and changes nothing", async () => {
+  it("of a reader -> reads with its user's name, and changes nothing", async () => {
     const token = await authorization({ scope: ["bosh.read"], user_name: "ann" });
     expect(JSON.parse((await send("GET", "/info", token)).body).user).to.equal("ann");
     expect((await send("GET", "/tasks", token)).status).to.equal(200);

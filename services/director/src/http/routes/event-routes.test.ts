@@ -54,7 +54,7 @@ function teamAsks(count: number, isOwn: (eventId: number) => boolean, signal = n
 }
 
 describe("events for a team", () => {
-  it("few of its own among many of others -> each line is read about once", async () => {
+  it("few events of the team among many others -> each event is read about once", async () => {
     const count = 5_000;
     const { told, reads } = teamAsks(count, (eventId) => eventId > count - PAGE_SIZE + 1 || eventId === 1);
     const own = Array.from({ length: PAGE_SIZE - 1 }, (_, place) => count - place);
@@ -62,12 +62,12 @@ describe("events for a team", () => {
     expect(reads()).to.be.at.most(count / READ_AT_ONCE + 2);
   });
 
-  it("more of its own than are told at once -> the newest", async () => {
+  it("more events of the team than a page holds -> the newest", async () => {
     const { told } = teamAsks(1_000, (eventId) => eventId % 2 === 0);
     expect(await told()).to.deep.equal(Array.from({ length: PAGE_SIZE }, (_, place) => 1_000 - 2 * place));
   });
 
-  it("nobody waits any more -> nothing more is read", async () => {
+  it("the caller disconnects -> no more events are read", async () => {
     const abort = new AbortController();
     const { told, reads } = teamAsks(1_000_000, () => false, abort.signal);
     abort.abort(new Error("gone"));

@@ -80,7 +80,7 @@ describe("lists of ten thousand", () => {
     [otherRoutes, "/locks", false],
     [cleanUpRoutes, "/cleanup/dryrun", false],
   ] as readonly (readonly [readonly Route[], string, boolean])[])
-    it(`GET ${path} -> piece by piece, none of them large`, async () => {
+    it(`GET ${path} -> streamed in small pieces`, async () => {
       const { http, pages } = crowded();
       const route = routes.find((each) => each.method === "GET" && each.path === path);
       const { body } = (await route?.serve(http)) ?? {};

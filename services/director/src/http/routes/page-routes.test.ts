@@ -44,7 +44,7 @@ describe("the page over HTTPS", () => {
     return watching as PageFeed;
   }
 
-  it("its files -> whole, with types, marks of their contents, and nothing of other sites", async () => {
+  it("its files -> complete, with types and ETags, and without references to other sites", async () => {
     const page = await mesh.as("reader").send("GET", "/page");
     expect(page).to.include({ status: 200 });
     const policy = String(page.headers["content-security-policy"]);
@@ -71,7 +71,7 @@ describe("the page over HTTPS", () => {
     expect(wanted).to.include.members(["/page/files/store.js", "/page/files/preact.js", "/page/files/preact-hooks.js"]);
   });
 
-  it("no login, no scope -> 401 that asks for no password; another file -> 404", async () => {
+  it("no login, no scope -> 401 without a browser password prompt; an unknown file -> 404", async () => {
     for (const path of ["/page/feed", "/page/why?kind=task&name=1", "/page/session"]) {
       const without = await http.send("GET", path, { login: "" });
       expect(without.status, path).to.equal(401);
@@ -82,7 +82,7 @@ describe("the page over HTTPS", () => {
       expect((await http.send("GET", `/page/files/${name}`)).status, name).to.equal(404);
   });
 
-  it("a task -> told within a second of its commit, and its end; no secret with it", async () => {
+  it("a task -> shown within a second of its commit, and its end; without secrets", async () => {
     const { rows } = await watchOnce();
     await mesh.director.deploy("seen", 1);
     const committedMs = Date.now();
@@ -95,7 +95,7 @@ describe("the page over HTTPS", () => {
     expect(JSON.stringify([...rows])).not.to.match(/pw-|passwordHash|scrypt|PRIVATE/);
   });
 
-  it("what the director says of itself: what it lacks, on top of the page, too, until it has it again", async () => {
+  it("the director's own missing dependencies -> shown at the top of the page until they are back", async () => {
     const { rows } = await watchOnce();
     expect(await http.json("/page/self")).to.deep.equal({ state: "live" });
     expect((await mesh.as("nobody").send("GET", "/page/self")).status).to.equal(401);
@@ -112,7 +112,7 @@ describe("the page over HTTPS", () => {
     await eventually(() => expect(rows.get("source director")).to.deep.equal({ state: "live" }), { timeoutMs: 60_000 });
   });
 
-  it("beyond maxViewers, or half of them for one login -> 429; whoever leaves makes room", async () => {
+  it("beyond maxViewers, or half of them for one login -> 429; a disconnect frees a place", async () => {
     const first = await watchOnce();
     await watchOnce();
     expect((await watch()).status, "a third one of the same login").to.equal(429);
@@ -122,7 +122,7 @@ describe("the page over HTTPS", () => {
     await watchOnce();
   });
 
-  it("why, and what happened, of what is there and what is not", async () => {
+  it("explanations and events of known and unknown objects", async () => {
     const why = (await http.json("/page/why?kind=task&name=1")) as { summary: string; causes: unknown[] };
     expect(why.summary).to.match(/^task 1 \(.*is done/);
     expect((await http.send("GET", "/page/why?kind=task&name=999")).status).to.equal(404);
@@ -132,7 +132,7 @@ describe("the page over HTTPS", () => {
     expect(timeline.entries).to.deep.equal([]);
   });
 
-  it("actions -> only of admins, with JSON, and first only what would happen", async () => {
+  it("actions -> for admins only, as JSON, and first as a dry run", async () => {
     const path = "/page/tasks/1/cancel";
     const body = JSON.stringify({ dry_run: true });
     expect((await mesh.as("reader").send("POST", path, { body })).status).to.equal(401);
@@ -148,7 +148,7 @@ describe("the page over HTTPS", () => {
     expect((await http.send("POST", "/page/hosts/h/state", { body: dead })).status).to.equal(404);
   });
 
-  it("the director stops -> the events end at once, and the browser asks whoever leads then", async () => {
+  it("the director stops -> the event stream ends at once, and the browser connects to the next leader", async () => {
     const watching = await watchOnce();
     const exited = mesh.director.process.stop();
     await eventually(() => expect(watching.isEnded()).to.equal(true));

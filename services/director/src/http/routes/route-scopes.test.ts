@@ -163,7 +163,7 @@ const isVendors = ({ path }: Route): boolean => `${path}/`.startsWith("/v1/");
 /** Returns a path to an object that does not exist. */
 const pathOf = ({ path }: Route): string => path.replace(":instance", "0").replace(/:[a-z]+/g, "nothing-there");
 
-describe("every route over HTTPS", () => {
+describe("permissions of every route over HTTPS", () => {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   let mesh: HttpDirector;
   let directorId: string;
@@ -190,7 +190,7 @@ describe("every route over HTTPS", () => {
     return `Bearer ${await token.setExpirationTime("10m").sign(privateKey)}`;
   }
 
-  it("is one of which is written down who may ask for it", () => {
+  it("every route has an entry in the table of allowed logins", () => {
     const unknown = allRoutes.map(nameOf).filter((name) => allowedAt(name) === undefined);
     expect([...new Set(unknown)].sort()).to.deep.equal([...OF_A_TASK, ...OPEN].sort());
     expect(allRoutes.filter(({ isOpen }) => isOpen).map(nameOf)).to.deep.equal(OPEN);
@@ -198,7 +198,7 @@ describe("every route over HTTPS", () => {
     expect(Object.keys(ALLOWED).filter((name) => !names.has(name))).to.deep.equal([]);
   });
 
-  it("without a login, and with a wrong one -> 401, whatever it is asked for", async () => {
+  it("without a login, and with a wrong login -> 401 for every route", async () => {
     for (const route of allRoutes.filter(({ isOpen }) => !isOpen)) {
       const path = pathOf(route);
       const answer = await client("").send(route.method, path);
@@ -208,7 +208,7 @@ describe("every route over HTTPS", () => {
   });
 
   for (const who of Object.keys(LOGINS) as Who[])
-    it(`asked for by ${who} (${LOGINS[who].join(" and ") || "no scope"}) -> done where it is written down`, async function () {
+    it(`requests by ${who} (${LOGINS[who].join(" and ") || "no scope"}) -> served exactly where the table allows it`, async function () {
       if (!MOST_TOLD.includes(who)) leaveToVerify(this);
       const authorization = await authorizationOf(who);
       const http = client("");

@@ -491,7 +491,7 @@ describe("the table of routes over HTTPS", () => {
     await mesh?.director.stop();
   });
 
-  it("has a success, a repeated delivery and an error of each route that has them", () => {
+  it("every route has a success, a repetition and an error in the table, where they exist", () => {
     const names = allRoutes.map(({ method, path }) => `${method} ${path}`).filter((name) => !hasOwnTests(name));
     const has = (name: string, kind: Kind) =>
       rows.some((row) => "kind" in row && row.route === name && row.kind === kind);
@@ -509,7 +509,7 @@ describe("the table of routes over HTTPS", () => {
 
   for (const row of rows) {
     if (typeof row === "function") {
-      it("(between them)", async () => void (await row(mesh)));
+      it("(actions between the rows)", async () => void (await row(mesh)));
       continue;
     }
     it(`${row.route}, ${row.kind}: ${row.path} -> ${row.outcome}`, async () => {

@@ -55,7 +55,7 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     await http.task("DELETE", "/dynamic_disks/b");
   });
 
-  it("what is wrong with a body -> 400 with BOSH's codes, and nothing of it quoted", async () => {
+  it("a faulty body -> 400 with BOSH's codes, and nothing of the body quoted", async () => {
     const wrong: [object | string, number, string][] = [
       ["{}", 40_001, "Required property '"],
       [wish("c", { disk_size: "64" }), 40_000, "did not match the required type 'Integer'"],
@@ -74,7 +74,7 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     }
   });
 
-  it("scopes -> each right by itself; the creator reads its own task, nobody else's", async () => {
+  it("scopes -> each permits one operation; the creator of a task reads that task and no other", async () => {
     const disks = mesh.as("disks");
     const { task } = await provide("own", disks);
     expect(task).to.include({ state: "done", user: "disks" });
@@ -93,7 +93,7 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     expect((await reader.send("DELETE", `/task/${others}`)).status).to.equal(401);
   });
 
-  it("output by range -> the bytes from there on, 416 at the end", async () => {
+  it("output by range -> the bytes from the offset, 416 at the end", async () => {
     const { task } = await provide("ranges");
     const path = `/tasks/${task.id}/output?type=event`;
     const { body: whole } = await http.send("GET", path);
@@ -120,7 +120,7 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     expect(result).to.contain(task.result as string);
   });
 
-  it("lists -> newest first, limited, by state and deployment; verbose 2 alone has disks", async () => {
+  it("lists -> newest first, limited, by state and deployment; disk tasks only with verbose 2", async () => {
     const all = (await http.json("/tasks?verbose=2&limit=5")) as TaskObject[];
     expect(all).to.have.length(5);
     expect(all.map(({ id }) => id)).to.deep.equal(all.map(({ id }) => id).sort((a, b) => b - a));
@@ -131,7 +131,7 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     expect((await http.send("GET", "/tasks?limit=-1")).status).to.equal(400);
   });
 
-  it("cancel -> 204 while it runs; 400 once it has ended; 404 for none", async () => {
+  it("cancel -> 204 for a running task; 400 for an ended task; 404 for an unknown task", async () => {
     const gate = mesh.director.agent("host-1").gate();
     const started = await http.send("POST", "/dynamic_disks/provide", { body: wish("held") });
     const path = started.headers.location as string;
@@ -146,7 +146,7 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     expect((await http.send("GET", "/tasks/x")).status).to.equal(404);
   });
 
-  it("cancel all -> those that wait", async () => {
+  it("cancel all -> cancels waiting tasks", async () => {
     expect((await http.send("POST", "/tasks/cancel", { body: "{}" })).status).to.equal(204);
     const odd = { body: JSON.stringify({ states: ["done"] }) };
     expect((await http.send("POST", "/tasks/cancel", odd)).status).to.equal(400);

@@ -5,8 +5,8 @@ import { statesNamed, taskObject } from "./task-text.js";
 /** The states that the bosh CLI knows. */
 const KNOWN = ["queued", "processing", "cancelling", "done", "error", "cancelled", "timeout"];
 
-describe("tasks as BOSH's clients read them", () => {
-  it("each state -> one that they know, and one that is held among those that wait", () => {
+describe("tasks in the format of BOSH's clients", () => {
+  it("each state -> a state that they know; a held task counts as waiting", () => {
     const states = Object.values(TaskState).filter((state) => !/UNSPECIFIED|UNRECOGNIZED/.test(state));
     expect(states).to.include(TaskState.HELD);
     for (const state of states)

@@ -48,7 +48,7 @@ describe("teams over HTTPS", () => {
     await mesh?.director.stop();
   });
 
-  it("a deployment -> of the teams whose admin made it, whoever deploys it later", async () => {
+  it("a deployment -> belongs to the team whose admin created it, whoever deploys it later", async () => {
     expect((await deploy("admin", "of-a")).task.state).to.equal("done");
     const teams = (await list("reader", "/deployments")).map(({ name, teams }) => [name, teams]);
     expect(teams).to.deep.equal([
@@ -59,7 +59,7 @@ describe("teams over HTTPS", () => {
     ]);
   });
 
-  it("lists -> what is of the login's teams, and nothing else", async () => {
+  it("lists -> only objects of the login's teams", async () => {
     const names = async (name: Name) => (await list(name, "/deployments")).map((each) => each.name);
     for (const name of ["a", "a-reader"] as const) {
       expect(await names(name)).to.deep.equal(["of-a", "of-both"]);
@@ -83,7 +83,7 @@ describe("teams over HTTPS", () => {
       expect(await status("odd", "GET", path), path).to.equal(401);
   });
 
-  it("each route of a deployment -> its admins all, its readers what only reads, others and those of none nothing", async () => {
+  it("routes of a deployment -> team admins may call all, team readers the read-only routes, others none", async () => {
     const routes = allRoutes.filter(({ path }) => path.includes("/:deployment"));
     expect(routes.length).to.be.above(20);
     for (const { method, path, operation } of routes) {
@@ -107,7 +107,7 @@ describe("teams over HTTPS", () => {
     }
   });
 
-  it("deploy and its diff -> of one's own or a new one; of others refused", async () => {
+  it("deploy and its diff -> permitted for own and new deployments, refused for others", async () => {
     const deployed = (name: Name, deployment: string) =>
       as(name).send("POST", "/deployments", { body: manifest(deployment, 0) });
     for (const deployment of ["of-b", "of-none"]) {
@@ -128,7 +128,7 @@ describe("teams over HTTPS", () => {
     expect(refused.body).to.match(/bosh\.admin, .*\.admin, bosh\.teams\.a\.admin, bosh\.teams\.a\.read, bosh\.read/);
   });
 
-  it("two teams that make the same one at once -> one has it, the other has failed", async () => {
+  it("two teams create the same deployment at once -> one owns it, the other's deploy fails", async () => {
     const outcomes = await Promise.all(
       (["a", "b"] as const).map((name) =>
         deploy(name, "raced").then(
@@ -142,7 +142,7 @@ describe("teams over HTTPS", () => {
     expect(raced?.teams).to.deep.equal([outcomes[0] === "done" ? "a" : "b"]);
   });
 
-  it("tasks -> of the team that had the deployment when they were asked for, even when another makes one of that name", async () => {
+  it("tasks -> belong to the team that owned the deployment at the request, even if another team recreates it", async () => {
     const { task } = await deploy("a", "handed-on");
     const of = (id: number, name: Name, type: string) =>
       status(name, "GET", `/tasks/${id}${type === "" ? "" : `/output?type=${type}`}`);
@@ -171,7 +171,7 @@ describe("teams over HTTPS", () => {
     expect(await of(task.id, "a", "")).to.equal(200);
   });
 
-  it("cancel all -> only those of one's own", async () => {
+  it("cancel all -> cancels only tasks of the login's teams", async () => {
     const gate = mesh.director.cpi.gate("createVm", "before");
     const started = await as("b").send("POST", "/deployments", { body: manifest("waiting", 1) });
     await gate.reached;

@@ -12,7 +12,7 @@ instance_groups:
 
 type Listed = Readonly<Record<string, unknown>>;
 
-describe("upkeep over HTTPS", () => {
+describe("operators' actions over HTTPS", () => {
   let mesh: HttpDirector;
   let http: HttpClient;
   let instanceId: string;
@@ -27,7 +27,7 @@ describe("upkeep over HTTPS", () => {
   });
   after(() => mesh?.director.stop());
 
-  it("take-snapshot, snapshots, delete-snapshot -> of the instance by id or place, and of all", async () => {
+  it("take-snapshot, snapshots, delete-snapshot -> of an instance by id or index, and of all", async () => {
     const path = "/deployments/web/snapshots";
     expect(await http.json(path)).to.deep.equal([]);
     expect((await http.task("POST", path)).task.state).to.equal("done");
@@ -43,7 +43,7 @@ describe("upkeep over HTTPS", () => {
     expect(await http.json(path)).to.deep.equal([]);
   });
 
-  it("take-snapshot that is sent again while it goes on -> the same task, and one snapshot", async () => {
+  it("take-snapshot repeated while it runs -> the same task, and one snapshot", async () => {
     const path = "/deployments/web/snapshots";
     const gate = mesh.director.cpi.gate("snapshotDisk", "before");
     const first = await http.send("POST", path);
@@ -61,7 +61,7 @@ describe("upkeep over HTTPS", () => {
     expect((await http.task("DELETE", path)).task.state).to.equal("done");
   });
 
-  it("deployments, deployment -> of which cloud configs it is, and whether there are newer ones", async () => {
+  it("deployments, deployment -> show their cloud configs and whether newer ones exist", async () => {
     const state = async () => ((await http.json("/deployments")) as Listed[])[0]?.cloud_config;
     const used = async () =>
       ((await http.json("/deployment_configs?deployment[]=web&deployment[]=none")) as Listed[]).map(({ id }) => id);
@@ -74,7 +74,7 @@ describe("upkeep over HTTPS", () => {
     expect([await state(), await used()]).to.deep.equal(["latest", [config?.configId]]);
   });
 
-  it("cloud-check -> a scan, problems with ways to mend them, and the one chosen", async () => {
+  it("cloud-check -> a scan, problems with resolutions, and the chosen resolution", async () => {
     const scan = { headers: { "content-type": "application/json" } };
     const problems = async () => (await http.json("/deployments/web/problems")) as Listed[];
     expect((await http.task("POST", "/deployments/web/scans", scan)).task.state).to.equal("done");
@@ -99,7 +99,7 @@ describe("upkeep over HTTPS", () => {
     expect((await http.send("PUT", "/deployments/web/problems", overrides)).status).to.equal(501);
   });
 
-  it("cloud-check --auto -> leaves the choice to the director, and is told what was found", async () => {
+  it("cloud-check --auto -> the director chooses the resolutions, and reports the problems", async () => {
     const [vm] = (await http.json("/deployments/web/vms")) as Listed[];
     const { vms, disks } = mesh.director.cpi;
     vms.delete(String(vm?.cid));
@@ -114,7 +114,7 @@ describe("upkeep over HTTPS", () => {
     expect((await http.json("/deployments/web/vms")) as Listed[]).to.have.length(1);
   });
 
-  it("events -> newest first, by filters, and before one of them", async () => {
+  it("events -> newest first, by filters, and before an event", async () => {
     const events = (await http.json("/events")) as Listed[];
     const ids = events.map(({ id }) => Number(id));
     expect(events[0]?.id).to.be.a("string");
@@ -132,7 +132,7 @@ describe("upkeep over HTTPS", () => {
       expect((await http.send("GET", `/events?${odd}`)).status).to.equal(400);
   });
 
-  it("disks --orphaned, attach-disk, delete-disk, delete-vm -> what is there, and what is not", async () => {
+  it("disks --orphaned, attach-disk, delete-disk, delete-vm -> of known and unknown objects", async () => {
     expect(await http.json("/disks")).to.deep.equal([]);
     expect((await http.task("DELETE", "/vms/vm-none")).task.state).to.equal("done");
     expect((await http.task("DELETE", "/disks/disk-none")).task.state).to.be.oneOf(["done", "error"]);
@@ -142,7 +142,7 @@ describe("upkeep over HTTPS", () => {
     expect((await http.send("PUT", `${attached}&disk_properties=copy`)).status).to.equal(501);
   });
 
-  it("clean-up, --all, --dry-run -> says what it deletes, deletes that and nothing else; again -> nothing", async () => {
+  it("clean-up, --all, --dry-run -> reports its deletions and deletes nothing else; repeated -> nothing", async () => {
     const upload = async (version: string) => {
       const body = await stemcellFile({ name: "toy", version });
       const headers = { "content-type": "application/x-compressed" };
@@ -171,7 +171,7 @@ describe("upkeep over HTTPS", () => {
       expect((await http.send("POST", "/cleanup", { body: odd })).status).to.equal(400);
   });
 
-  it("clean-up goes on past what cannot be deleted, and names all of that at the end", async () => {
+  it("clean-up continues after failed deletions, and names all of them at the end", async () => {
     for (const version of ["1", "2", "3"]) {
       const body = await stemcellFile({ name: "stuck", version });
       const headers = { "content-type": "application/x-compressed" };
@@ -193,7 +193,7 @@ describe("upkeep over HTTPS", () => {
     expect(await http.json("/stemcells")).to.deep.equal([]);
   });
 
-  it("update-config that drops an az in use -> the diff that the CLI shows ends with a warning", async () => {
+  it("update-config without an az in use -> the diff in the CLI ends with a warning", async () => {
     const content = "azs:\n- name: z2\n";
     const body = JSON.stringify({ type: "cloud", name: "default", content });
     const headers = { "content-type": "application/json" };
@@ -205,7 +205,7 @@ describe("upkeep over HTTPS", () => {
     ]);
   });
 
-  it("update-resurrection -> on or off for all", async () => {
+  it("update-resurrection -> switches all deployments on or off", async () => {
     const put = async (body: string) => (await http.send("PUT", "/resurrection", { body })).status;
     for (const isOn of [true, false]) {
       expect(await put(JSON.stringify({ resurrection_paused: !isOn }))).to.equal(204);
@@ -214,7 +214,7 @@ describe("upkeep over HTTPS", () => {
     expect(await put("{}")).to.equal(400);
   });
 
-  it("tasks of requests with a context id -> have it, and are found by it", async () => {
+  it("tasks of requests with a context id -> have the id, and are found by it", async () => {
     const headers = { "x-bosh-context-id": "chain-7" };
     const { task } = await http.task("POST", "/deployments/web/scans", { headers });
     expect(task).to.include({ context_id: "chain-7" });
@@ -226,7 +226,7 @@ describe("upkeep over HTTPS", () => {
     }
   });
 
-  it("a disk whose deployment is gone -> listed as orphaned, kept by a clean-up or deleted by one", async () => {
+  it("a disk of a deleted deployment -> listed as orphaned, and kept or deleted by a clean-up", async () => {
     expect((await http.task("DELETE", "/deployments/web?force=true")).task).to.include({ state: "done" });
     const [disk] = (await http.json("/disks")) as Listed[];
     expect(disk).to.include({ deployment_name: "web", size: 100, instance_name: `db/${instanceId}` });
@@ -242,7 +242,7 @@ describe("upkeep over HTTPS", () => {
     expect(await http.json("/orphan_disks")).to.deep.equal([]);
   });
 
-  it("a reader -> sees it, and changes none of it", async () => {
+  it("a reader -> may read, and change nothing", async () => {
     const reader = mesh.as("reader");
     for (const path of ["/disks", "/events", "/deployments/web/snapshots"])
       expect((await reader.send("GET", path)).status).to.equal(200);
