@@ -85,7 +85,7 @@ describe("logs of instances", () => {
     return found;
   }
 
-  it("of one instance, as the bosh CLI asks -> a task whose result names the file, as its agent sent it", async () => {
+  it("of one instance, as the bosh CLI requests them -> a task whose result names the agent's unchanged file", async () => {
     const { task } = await mesh.http.task("GET", `${LOGS}/0/logs?type=agent%2Csystem&filters=a.log%2Cweb%2F*.log`);
     expect(task).to.include({ state: "done", result: String(task.id), description: "fetch logs of `web/db/0`" });
     const { agentId } = await agentOf(0);
@@ -96,7 +96,7 @@ describe("logs of instances", () => {
     expect((await download(task.id)).toString()).to.equal(body);
   });
 
-  it("of all -> a tgz with a file of each", async () => {
+  it("of all instances -> a tgz with one file per instance", async () => {
     const { task } = await mesh.http.task("GET", "/deployments/web/jobs/*/*/logs?type=job");
     const files = await unpacked(await download(task.id));
     const names = await Promise.all([0, 1].map(async (index) => (await agentOf(index)).agentId));
@@ -106,7 +106,7 @@ describe("logs of instances", () => {
     });
   });
 
-  it("an agent that does not know how, or is away -> lacks, and the events tell; an error when it is the only one", async () => {
+  it("an agent that is absent or lacks the method -> reported in the events; alone -> the task fails", async () => {
     const agent = await agentOf(0);
     await agent.stop();
     agent.logMethods = {};
@@ -124,7 +124,7 @@ describe("logs of instances", () => {
     await eachSends((agentId) => `logs of ${agentId}`);
   });
 
-  it("whoever was not told to -> may put nothing there; who was, once", async () => {
+  it("an upload -> accepted once, and only from an agent that was asked", async () => {
     const agent = await agentOf(0);
     const statuses: number[] = [];
     await answers(agent, async (wanted) => {
@@ -173,12 +173,12 @@ describe("logs of instances", () => {
   ];
   const authority = () => ca;
   for (const [what, answer, told] of WRONG)
-    it(`an agent that sends ${what} -> an error that says so`, async () => {
+    it(`an agent that sends ${what} -> an error with the reason`, async () => {
       await answers(await agentOf(0), answer);
       await isTold(told);
     });
 
-  it("an agent that sends half of it -> an error that says so, once its time is over", async () => {
+  it("an agent that sends half of its logs -> an error once the timeout is over", async () => {
     await answers(await agentOf(0), (wanted) => put(wanted, "half", ca, { sizeBytes: 8 }));
     await mesh.director.restartTuned({ agentLogs: { ...LIMITS, timeoutMs: 4_000 } });
     await isTold("still runs");
@@ -191,7 +191,7 @@ describe("logs of instances", () => {
     expect(task?.result).to.include(why);
   }
 
-  it("a task that is cancelled while an agent sends -> ends, and takes no more", async () => {
+  it("a task cancelled during an upload -> ends, and accepts no more", async () => {
     let ended: Promise<unknown> = Promise.resolve();
     await answers(await agentOf(0), (wanted) => {
       ended = put(wanted, "half", ca, { sizeBytes: 8 }).catch((error: Error) => error);
@@ -209,7 +209,7 @@ describe("logs of instances", () => {
     await eachSends((agentId) => `logs of ${agentId}`);
   });
 
-  it("a director that is killed meanwhile -> the next one has the agent send anew, and nothing is left", async () => {
+  it("the director is killed during an upload -> the next director requests the logs again, and no file is left", async () => {
     let tries = 0;
     await answers(await agentOf(0), (wanted) => {
       if (tries++ > 0) return send(wanted, "anew");
@@ -227,7 +227,7 @@ describe("logs of instances", () => {
     await eachSends((agentId) => `logs of ${agentId}`);
   });
 
-  it("more than is kept -> the oldest file gives way, and is told to be gone", async () => {
+  it("more files than the limit -> the oldest is deleted, and a download says so", async () => {
     await eachSends(() => "x".repeat(3_500));
     const first = await fetch({ group: "db", instance: "0" });
     const second = await fetch({ group: "db", instance: "1" });
@@ -241,7 +241,7 @@ describe("logs of instances", () => {
     await eachSends((agentId) => `logs of ${agentId}`);
   });
 
-  it("another team's admin, a reader, nobody -> none of them gets the logs, nor has them fetched", async () => {
+  it("another team's admin, a reader, no login -> may neither fetch nor download the logs", async () => {
     const { task } = await mesh.http.task("GET", `${LOGS}/0/logs?type=job`);
     for (const name of ["reader", "team"]) {
       const client = mesh.as(name);
@@ -253,7 +253,7 @@ describe("logs of instances", () => {
     expect(other.status, "nor whether there are any").to.equal(401);
   });
 
-  it("what is wrong with the request -> told", async () => {
+  it("a faulty request -> refused with the reason", async () => {
     const { vms } = mesh.director;
     const wrong = (more: object) => vms.fetchLogs({ selection: { deployment: "web" }, ...more });
     await rejection(wrong({ selection: { deployment: "none" } }), NotFoundError, "none");
