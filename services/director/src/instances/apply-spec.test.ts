@@ -11,8 +11,8 @@ const instance: Instance = {
   },
 };
 
-describe("what an agent is told that its VM is part of", () => {
-  it("is its deployment, group, index, id, az, networks and persistent disk", () => {
+describe("the apply spec of an agent", () => {
+  it("contains deployment, group, index, id, az, networks and persistent disk", () => {
     expect(applySpec(instance, 1024)).to.deep.include({
       deployment: "d",
       name: "db",
@@ -24,12 +24,12 @@ describe("what an agent is told that its VM is part of", () => {
     });
   });
 
-  it("names no hash, so that an agent has nothing to install", () => {
+  it("contains no hash, so that the agent installs nothing", () => {
     expect(applySpec(instance, 0)).to.deep.include({ configuration_hash: "" });
   });
 });
 
-describe("addresses that an agent has found", () => {
+describe("addresses reported by agents", () => {
   const cases: [what: string, state: unknown, cloud: object][] = [
     [
       "of a dynamic network are taken over",
@@ -51,7 +51,7 @@ describe("addresses that an agent has found", () => {
   for (const [what, state, cloud] of cases)
     it(what, () => expect(withFoundAddresses(instance, state).networks.cloud).to.deep.equal(cloud));
 
-  it("of a manual network change nothing", () => {
+  it("for a manual network change nothing", () => {
     const state = { networks: { own: { ip: "10.66.66.66" } } };
     expect(withFoundAddresses(instance, state).networks.own).to.deep.equal(instance.networks.own);
   });

@@ -5,8 +5,8 @@ import { newInstance } from "./instance.js";
 const bare = newInstance({ instanceId: "id", deployment: "dep", group: "web", index: 0, az: "z1" });
 const withVm = { ...bare, vmCid: "vm-1", agentId: "agent-1", stemcell: "a/b/1.2", ips: { a: "10.0.0.1" } };
 
-describe("instances as BOSH's clients list them", () => {
-  it("without a VM -> nothing of one", () => {
+describe("instances in the lists of BOSH's clients", () => {
+  it("without a VM -> no VM fields", () => {
     expect(boshInstance(bare, [], undefined)).to.include({
       vm_cid: null,
       job_state: null,
@@ -15,7 +15,7 @@ describe("instances as BOSH's clients list them", () => {
     });
   });
 
-  it("with one -> what its agent says, and addresses from everywhere, each once", () => {
+  it("with a VM -> its agent's state, and the addresses of all sources, each once", () => {
     const vm = { ...withVm, networks: { a: { ip: "10.0.0.1" }, b: { ip: "10.0.1.7" }, c: null } };
     const agent = { job_state: "failing", vitals: { load: ["0.1"] }, processes: [{ name: "p" }] };
     const line = boshInstance(vm, [], agent);
@@ -23,20 +23,20 @@ describe("instances as BOSH's clients list them", () => {
     expect(line).to.deep.include({ stemcell: { name: "a/b", version: "1.2", api_version: 0 } });
   });
 
-  it("addresses -> for each network the one in use, else the one that is reserved", () => {
+  it("addresses -> for each network the address in use, otherwise the reserved address", () => {
     const networks = { a: { ip: "10.0.0.9" }, c: {}, d: { ip: "" } };
     const vm = { ...withVm, ips: { a: "10.0.0.1", b: "10.0.1.1" }, networks };
     expect(boshInstance(vm, [], {})).to.deep.include({ ips: ["10.0.0.9", "10.0.1.1"] });
   });
 
-  it("an agent that talks too much, or nonsense -> still a line that can be read", () => {
+  it("an agent's excessive or malformed state -> still a readable line", () => {
     const processes = Array.from({ length: 1_000 }, (_, index) => ({ name: `process-${index}` }));
     expect(JSON.stringify(boshInstance(withVm, [], { processes })).length).to.be.below(16_000);
     const odd = boshInstance(withVm, [], { job_state: 7, vitals: "x", processes: "y" });
     expect(odd).to.deep.include({ job_state: "running", vitals: null, processes: [] });
   });
 
-  it("an agent whose types are not those that clients read -> what is wrong is left out, the rest kept", () => {
+  it("state fields of a wrong type -> left out, and the others are kept", () => {
     const vitals = {
       cpu: { sys: 1, user: "2", wait: null },
       CPU: { sys: 7 },

@@ -52,11 +52,11 @@ describe("lifecycle decisions", () => {
       });
 
   for (const wanted of ["started", "stopped", "restart"] as const)
-    it(`${wanted}, lost, with fix -> made anew`, () => {
+    it(`${wanted}, lost, with fix -> recreated`, () => {
       expect(next(wanted, made("lost", "started"), true)).to.equal("delete_vm");
     });
 
-  it("restarted or made anew by the same task -> not again; by a later one -> again", () => {
+  it("restarted or recreated by the same task -> not again; by a later task -> again", () => {
     for (const wanted of ["restart", "recreate"] as const) {
       const done = { ...made("running", "started"), changedByTaskId: TASK };
       expect(next(wanted, done)).to.equal("nothing");
@@ -64,14 +64,14 @@ describe("lifecycle decisions", () => {
     }
   });
 
-  it("nothing is there that could be made anew -> it counts as done, so that it is made once", () => {
+  it("no VM to recreate -> counts as done, so that the VM is created once", () => {
     expect(passDone(made("none", "stopped"), "recreate", TASK).changedByTaskId).to.equal(TASK);
     expect(passDone(made("running", "stopped"), "restart", TASK).changedByTaskId).to.equal(TASK);
     expect(passDone(made("running", "started"), "restart", TASK).changedByTaskId).to.equal(undefined);
     expect(passDone(made("none", "stopped"), "started", TASK).changedByTaskId).to.equal(undefined);
   });
 
-  it("a deploy -> leaves stopped and detached ones as they are, and ends what was begun", () => {
+  it("a deploy -> leaves stopped and detached instances alone, and finishes what was begun", () => {
     const deploy = (instance: Instance) =>
       decideDeploy([instance], {
         changeOf: () => ({ do: "keep" }),
@@ -88,7 +88,7 @@ describe("lifecycle decisions", () => {
     expect(deploy(made("lost", "started", "started", { ignore: true }))).to.equal("nothing");
   });
 
-  it("the address of an ignored one is to be another's -> refused", () => {
+  it("the address of an ignored instance is assigned to another -> refused", () => {
     const ignored = made("running", "started", "started", { instanceId: "i2", ignore: true });
     const needs: DeployNeeds = {
       changeOf: () => ({ do: "keep" }),
@@ -113,7 +113,7 @@ describe("lifecycle decisions", () => {
     ["of an earlier release", { ...made("running", "started"), jobs: undefined, state: undefined }, false, false],
   ];
   for (const [name, instance, missing, broken] of MISSING)
-    it(`${name} -> ${missing ? "" : "not "}missing, ${broken ? "broken" : "well"}`, () => {
+    it(`${name} -> ${missing ? "" : "not "}missing, ${broken ? "broken" : "healthy"}`, () => {
       expect([isMissing(instance), isBroken(instance)]).to.deep.equal([missing, broken]);
     });
 });

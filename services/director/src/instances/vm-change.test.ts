@@ -33,7 +33,7 @@ const CPIS = {
 };
 const RENAMED = { cpis: CPIS.cpis.slice(1) };
 
-describe("what a deploy does to a VM", () => {
+describe("changes of a VM by a deploy", () => {
   const CASES: [string, string, { cpi?: string; basis?: Partial<VmBasis>; instance?: Partial<Instance> }][] = [
     ["nothing", "keep", {}],
     ["the order of names alone", "keep", { basis: { cloudProperties: { zone: "a", ram: 1 } } }],
@@ -84,12 +84,12 @@ describe("what a deploy does to a VM", () => {
     });
   }
 
-  it("its CPI was renamed by migrated_from -> keep", () => {
+  it("a CPI renamed by migrated_from -> keep", () => {
     const change = decideVmChange(made(), { cpi: "orient", basis: BASIS }, ON_EAST, (a, b) => sameCpi(a, b, RENAMED));
     expect(change).to.deep.equal({ do: "keep" });
   });
 
-  it("another CPI while its persistent disk is with the old one -> refused, with what to do", () => {
+  it("another CPI while the persistent disk is with the old CPI -> refused, with the remedy", () => {
     expect(() => decideVmChange(made(), { cpi: "west", basis: BASIS }, ON_EAST, (a, b) => a === b)).to.throw(
       /db\/i1 cannot move to CPI `west`, since its persistent disk `disk-1` is with CPI `east`: give the az its CPI back/,
     );
