@@ -10,7 +10,7 @@ const D: LockName = { type: "deployment", resource: "web" };
 const I1: LockName = { type: "instance", resource: "i1" };
 const I2: LockName = { type: "instance", resource: "i2" };
 
-describe("lanes of a task", () => {
+describe("lanes (concurrent parts) of a task", () => {
   let granted: number[];
   let locks: LockKeeper;
   const never = new AbortController().signal;
@@ -25,7 +25,7 @@ describe("lanes of a task", () => {
     });
   });
 
-  it("hold locks beside each other, within the task's; shown as the task's", async () => {
+  it("hold locks concurrently, in addition to the task's; listed as the task's", async () => {
     locks.settle(7, [D]);
     const [one, two] = [locks.openLane(7), locks.openLane(7)];
     expect(await one.settle([I1], never)).to.equal("acquired");
@@ -37,7 +37,7 @@ describe("lanes of a task", () => {
     expect(shown()).to.deep.equal(["web:7()"]);
   });
 
-  it("one waits for another task's lock -> in its turn, to read again; a task after it is told as ever", async () => {
+  it("a lane waits for another task's lock -> in FIFO order, and must re-read; a task behind it is notified as usual", async () => {
     locks.settle(8, [I1]);
     const lane = locks.openLane(7);
     const waiting = lane.settle([I1], never);
@@ -50,7 +50,7 @@ describe("lanes of a task", () => {
     expect(granted).to.deep.equal([9]);
   });
 
-  it("the task stops -> the wait ends, and keeps nobody waiting", async () => {
+  it("the task stops -> the lane's wait ends, and blocks no other", async () => {
     locks.settle(8, [I1]);
     const lane = locks.openLane(7);
     const stop = new AbortController();
@@ -62,7 +62,7 @@ describe("lanes of a task", () => {
     expect(shown()).to.deep.equal([]);
   });
 
-  it("waits too long, or gives no sign of life -> told of its task, and by itself", async () => {
+  it("a lane that waits too long, or does not renew -> reported with its task, or by itself without a task", async () => {
     locks.settle(8, [I1]);
     const [waits, holds] = [locks.openLane(7), locks.openLane(7)];
     await holds.settle([I2], never);

@@ -23,7 +23,7 @@ describe("locks", () => {
     locks.settle(taskId, wanted, nowMs).outcome;
   const owners = (): string[] => locks.list().map((lock) => `${lock.resource}:${lock.taskId}(${lock.waitingTaskIds})`);
 
-  it("free -> acquired, so that what was read is read again; then unchanged", () => {
+  it("a free lock -> acquired, so the caller must re-read; then unchanged", () => {
     expect(outcome(1, [I1, A])).to.equal("acquired");
     expect(outcome(1, [I1, A])).to.equal("unchanged");
   });
@@ -32,7 +32,7 @@ describe("locks", () => {
     expect(outcome(1, [])).to.equal("unchanged");
   });
 
-  it("taken -> waiting, and granted in the order of asking", () => {
+  it("a held lock -> waiting, and granted in FIFO order", () => {
     locks.settle(1, [A], 0);
     expect(outcome(2, [A])).to.equal("waiting");
     expect(outcome(3, [A])).to.equal("waiting");
@@ -46,7 +46,7 @@ describe("locks", () => {
     expect(locks.size).to.equal(0);
   });
 
-  it("its owner gives a sign of life -> its locks are overdue later, and nobody else's", () => {
+  it("the owner renews -> the deadline of its locks moves, and of no others", () => {
     locks.settle(1, [I1, A], 0);
     locks.settle(2, [B], 0);
     locks.renew(1, 100_000);
@@ -56,14 +56,14 @@ describe("locks", () => {
     expect(locks.overdue(340_000).map((lock) => lock.resource)).to.deep.equal(["i1", "a", "b"]);
   });
 
-  it("granted the first of two -> still acquires the second, and must read again", () => {
+  it("granted the first of two -> still acquires the second, and must re-read", () => {
     locks.settle(1, [I1], 0);
     expect(outcome(2, [I1, A])).to.equal("waiting");
     locks.release(1, 1);
     expect(outcome(2, [I1, A])).to.equal("acquired");
   });
 
-  it("the next step of the same deployment -> keeps the deployment's lock, gives back the instance's", () => {
+  it("the next step of the same deployment -> keeps the deployment's lock, releases the instance's", () => {
     locks.settle(1, [D, I1], 0);
     expect(outcome(2, [I1, A])).to.equal("waiting");
     const settled = locks.settle(1, [D, I2], 1);
@@ -71,13 +71,13 @@ describe("locks", () => {
     expect(owners()).to.deep.equal(["web:1()", "i1:2()", "i2:1()"]);
   });
 
-  it("the step names fewer locks -> the surplus is given back", () => {
+  it("a step with fewer locks -> the surplus is released", () => {
     locks.settle(1, [D, I1], 0);
     locks.settle(1, [D], 1);
     expect(owners()).to.deep.equal(["web:1()"]);
   });
 
-  it("an earlier lock turns out to be needed -> later ones are given back first", () => {
+  it("an earlier lock becomes necessary -> later locks are released first", () => {
     locks.settle(1, [A], 0);
     expect(outcome(2, [A])).to.equal("waiting");
     const settled = locks.settle(1, [I1, A], 1);
@@ -85,14 +85,14 @@ describe("locks", () => {
     expect(owners()).to.deep.equal(["i1:1()", "a:2(1)"]);
   });
 
-  it("what is wanted changes while waiting -> waits for the new one alone", () => {
+  it("the wanted locks change while waiting -> waits for the new lock only", () => {
     locks.settle(1, [A, B], 0);
     locks.settle(2, [A], 0);
     expect(outcome(2, [B])).to.equal("waiting");
     expect(owners()).to.deep.equal(["a:1()", "b:1(2)"]);
   });
 
-  it("released while waiting -> out of the queue", () => {
+  it("released while waiting -> leaves the queue", () => {
     locks.settle(1, [A], 0);
     locks.settle(2, [A], 0);
     locks.release(2, 1);
@@ -117,12 +117,12 @@ describe("locks", () => {
     expect(locks.givenUp(70_000)).to.deep.equal([{ taskId: 2, lock: A, ownerTaskId: 1 }]);
   });
 
-  it("out of order, or twice -> a bug, thrown", () => {
+  it("unsorted or duplicate locks -> a thrown bug", () => {
     expect(() => locks.settle(1, [A, I1], 0)).to.throw("out of the order");
     expect(() => locks.settle(1, [A, A], 0)).to.throw("out of the order");
   });
 
-  it("many tasks, locks at random -> never two owners, nobody waits for ever", () => {
+  it("many tasks, random locks -> never two owners, and no task waits forever", () => {
     let seed = 12345;
     const random = (below: number): number => {
       seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
