@@ -61,7 +61,7 @@ describe("browsers at the HTTPS API", () => {
     await http.json("/resurrection"),
   ];
 
-  describe("refuse a request for another site", () => {
+  describe("a request on behalf of another site is refused", () => {
     let stateBefore: unknown[];
     let auditedBefore: number;
     const audited = (): number => mesh.director.process.logs.split('"audit":"call"').length;
@@ -83,18 +83,18 @@ describe("browsers at the HTTPS API", () => {
         }
       });
 
-    it("and change nothing", async () => {
+    it("and changes nothing", async () => {
       expect(await state()).to.deep.equal(stateBefore);
       expect(audited()).to.equal(auditedBefore);
     });
 
-    it("but a link to the page", async () => {
+    it("except a link to the page", async () => {
       expect(allRoutes.filter(({ isLinkable }) => isLinkable).map(({ path }) => path)).to.deep.equal(["/page"]);
       for (const headers of ELSEWHERE) expect((await http.send("GET", "/page", { headers })).status).to.equal(200);
     });
   });
 
-  it("serve what the page itself and the address bar ask for", async () => {
+  it("requests of the page itself and of the address bar are served", async () => {
     const host = `127.0.0.1:${http.port}`;
     const own: readonly Readonly<Record<string, string>>[] = [
       { host, "sec-fetch-site": "none" },
@@ -104,7 +104,7 @@ describe("browsers at the HTTPS API", () => {
     for (const headers of own) expect((await http.send("GET", "/tasks", { headers })).status).to.equal(200);
   });
 
-  describe("refuse a body of another type", () => {
+  describe("a body of another type is refused", () => {
     for (const route of allRoutes)
       it(`${route.method} ${route.path}`, async () => {
         for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]) {
@@ -117,7 +117,7 @@ describe("browsers at the HTTPS API", () => {
       });
   });
 
-  it("take a type with parameters, in any case, and any type without a body", async () => {
+  it("a type with parameters, in any case, is accepted, and any type without a body", async () => {
     const body = JSON.stringify({ resurrection_paused: false });
     for (const type of ["application/json; charset=utf-8", "Application/JSON"])
       expect((await http.send("PUT", "/resurrection", { headers: { "content-type": type }, body })).status).to.equal(
@@ -127,20 +127,20 @@ describe("browsers at the HTTPS API", () => {
     expect((await http.send("GET", "/tasks", empty)).status).to.equal(200);
   });
 
-  describe("log in to the page", () => {
+  describe("a login to the page", () => {
     const logIn = (name: string, password: string) =>
       http.send("POST", "/page/login", { login: "", body: JSON.stringify({ name, password }) });
     const cookieOf = (headers: { readonly "set-cookie"?: string[] | undefined }): string =>
       headers["set-cookie"]?.[0]?.split(";", 1)[0] ?? "";
 
-    it("by a cookie that scripts and other sites do not get", async () => {
+    it("sets a cookie that scripts and other sites cannot read", async () => {
       const { status, headers } = await logIn("reader", "pw-reader");
       expect([status, headers["cache-control"]]).to.deep.equal([204, "no-store"]);
       const [cookie = ""] = headers["set-cookie"] ?? [];
       expect(cookie).to.match(/^__Host-diskmesh=\S+; Max-Age=43200; Path=\/; Secure; HttpOnly; SameSite=Strict$/);
     });
 
-    it("who is accepted below /page, and nowhere else", async () => {
+    it("is accepted below /page, and nowhere else", async () => {
       const cookie = cookieOf((await logIn("reader", "pw-reader")).headers);
       const seen = await http.send("GET", "/page/session", { login: "", headers: { cookie } });
       expect([seen.status, seen.body]).to.deep.equal([200, '{"name":"reader"}']);
@@ -156,7 +156,7 @@ describe("browsers at the HTTPS API", () => {
       );
     });
 
-    it("and leave an audit line that says so", async () => {
+    it("leaves an audit line that says so", async () => {
       const cookie = cookieOf((await logIn("admin", "pw-admin")).headers);
       const body = JSON.stringify({ dry_run: true });
       const headers = { cookie, "x-request-id": "by-session" };
@@ -167,7 +167,7 @@ describe("browsers at the HTTPS API", () => {
       });
     });
 
-    it("with a right password only", async () => {
+    it("needs the right password", async () => {
       for (const [name, password] of [
         ["reader", "wrong"],
         ["mallory", "pw-reader"],
@@ -179,7 +179,7 @@ describe("browsers at the HTTPS API", () => {
       expect((await http.send("POST", "/page/login", { login: "", body: '{"name":"reader"}' })).status).to.equal(400);
     });
 
-    it("and out again", async () => {
+    it("ends with log out", async () => {
       const cookie = cookieOf((await logIn("reader", "pw-reader")).headers);
       const { status, headers } = await http.send("POST", "/page/logout", { login: "", headers: { cookie } });
       expect([status, headers["set-cookie"]]).to.deep.equal([204, [NO_SESSION]]);
@@ -198,7 +198,7 @@ describe("sessions of the page", () => {
     cookie = new PageSessions(users, clock).begin("ann").split(";", 1)[0] ?? "";
   });
 
-  it("are accepted by every director that has the same users, among other cookies", () => {
+  it("are accepted by every director with the same users, among other cookies", () => {
     for (const cookies of [cookie, `a=b; ${cookie}`, `${cookie}; __Host-other=x`])
       expect(new PageSessions(users, clock).loginOf(cookies)).to.deep.include({ name: "ann", scopes: ["bosh.read"] });
   });
@@ -213,14 +213,14 @@ describe("sessions of the page", () => {
     expect(sessions.loginOf(begun)).to.equal(undefined);
   });
 
-  it("end with the user, and with the password", async () => {
+  it("end with the user, and with a change of the password", async () => {
     const [ann] = httpConfig.parse({ users: await httpUsers({ ann: ["bosh.read"] }) }).users;
     expect(ann?.passwordHash).not.to.equal(users.get("ann")?.passwordHash);
     for (const others of [new Map(), ann === undefined ? new Map() : new Map([["ann", ann]])])
       expect(new PageSessions(others, clock).loginOf(cookie)).to.equal(undefined);
   });
 
-  it("are refused when any part of them is another", () => {
+  it("are refused when any part is changed", () => {
     const sessions = new PageSessions(users, clock);
     const [name = "", end = "", signature = ""] = cookie.slice("__Host-diskmesh=".length).split(".");
     const bob = Buffer.from("bob").toString("base64url");

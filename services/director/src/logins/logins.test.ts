@@ -38,7 +38,7 @@ function config(tokens: object) {
 }
 
 describe("tokens", () => {
-  it("RS256 and ES256 by key -> the user's name and scopes; a client's name where there is no user", async () => {
+  it("RS256 and ES256 by key -> the user's name and scopes; the client's name without a user", async () => {
     for (const [pair, alg] of [
       [rsa, "RS256"],
       [ec, "ES256"],
@@ -54,7 +54,7 @@ describe("tokens", () => {
     }
   });
 
-  it("what is not right about a token -> refused, without a word of it", async () => {
+  it("a faulty token -> refused, without quoting it", async () => {
     const tokens = tokensOf(rsa.publicKey, { issuer: "uaa" });
     const good = { ...CLAIMS, iss: "uaa" };
     const other = generateKeyPairSync("rsa", { modulusLength: 2048 });
@@ -80,14 +80,14 @@ describe("tokens", () => {
     }
   });
 
-  it("a secret in place of a public key -> refused: its text is no key", async () => {
+  it("a secret in place of a public key -> refused, because its text is no key", async () => {
     const pem = rsa.publicKey.export({ type: "spki", format: "pem" });
     const token = new SignJWT(CLAIMS).setProtectedHeader({ alg: "HS256" }).setExpirationTime("10m");
     const forged = await token.sign(Buffer.from(pem));
     expect(await rejection(tokensOf(rsa.publicKey).login(forged))).to.include({ reason: "UNAUTHENTICATED" });
   });
 
-  it("keys by address -> read once; while they cannot be read, that is no fault of the token", async () => {
+  it("keys by URL -> read once; a failed read is not reported as a fault of the token", async () => {
     let reads = 0;
     let status = 503;
     const keys = JSON.stringify({ keys: [{ ...(await exportJWK(ec.publicKey)), kid: "k", alg: "ES256" }] });
@@ -111,7 +111,7 @@ describe("tokens", () => {
   });
 });
 
-describe("keys of tokens by address", () => {
+describe("keys of tokens by URL", () => {
   const pairs = ["old", "new"].map((kid) => ({ kid, ...generateKeyPairSync("ec", { namedCurve: "P-256" }) }));
   const [old, fresh] = pairs;
   let reads = 0;
@@ -143,7 +143,7 @@ describe("keys of tokens by address", () => {
     );
   };
 
-  it("older than they may be -> read again: one that was taken back is refused", async () => {
+  it("older than the maximum age -> read again: a revoked key is refused", async () => {
     const tokens = tokensFor(1);
     shown = pairs;
     expect([await tried(tokens, old), await tried(tokens, fresh)]).to.deep.equal(["ann", "ann"]);
@@ -153,7 +153,7 @@ describe("keys of tokens by address", () => {
     expect(await tried(tokens, fresh)).to.equal("ann");
   });
 
-  it("a new one -> known within seconds, though the others may be kept; made-up ones have nothing read", async () => {
+  it("a new key -> known within seconds, though the cache is fresh; made-up keys cause no more reads", async () => {
     const tokens = tokensFor(600_000);
     shown = pairs.slice(0, 1);
     expect(await tried(tokens, old)).to.equal("ann");
@@ -166,7 +166,7 @@ describe("keys of tokens by address", () => {
 });
 
 describe("passwords", () => {
-  it("a hash -> fits its password alone, and differs each time", async () => {
+  it("a hash -> matches its password only, and differs each time", async () => {
     const [hash, again] = await Promise.all([hashPassword("p"), hashPassword("p")]);
     expect(hash).not.to.equal(again);
     expect([isPasswordHash(hash), await isPasswordOf(hash, "p"), await isPasswordOf(hash, "q")]).to.deep.equal([
@@ -177,7 +177,7 @@ describe("passwords", () => {
     expect(isPasswordHash("p")).to.equal(false);
   });
 
-  it("one that was right -> remembered for a minute, under no other login, and nowhere else", async () => {
+  it("a right password -> cached for a minute, for this login and network only", async () => {
     const clock = new ManualClock();
     const users = [{ name: "ann", passwordHash: await hashPassword("p:q") }];
     const logins = new Logins(httpConfig.parse({ users }), clock);
@@ -200,7 +200,7 @@ describe("passwords", () => {
     expect(await tried("ann:p:q")).to.include({ name: "ann" });
   });
 
-  it("many at once from an address that fails -> no more tries than one after the other", async () => {
+  it("many at once from a failing address -> no more attempts than one after the other", async () => {
     const logins = new Logins(
       httpConfig.parse({ users: [{ name: "ann", passwordHash: await hashPassword("p") }] }),
       new ManualClock(),
@@ -217,8 +217,8 @@ describe("passwords", () => {
   });
 });
 
-describe("one that is right, and goes on asking", () => {
-  it("each request within a minute of the last -> not checked again, for an hour", async () => {
+describe("a right password in constant use", () => {
+  it("requests less than a minute apart -> not checked again for an hour", async () => {
     const clock = new ManualClock();
     const logins = new Logins(
       httpConfig.parse({ users: [{ name: "ann", passwordHash: await hashPassword("p") }] }),
@@ -238,10 +238,10 @@ describe("one that is right, and goes on asking", () => {
   });
 });
 
-describe("turns of passwords", () => {
+describe("the queue of password checks", () => {
   const limits = { maxConcurrentPasswordChecks: 1, maxWaitingPasswordChecks: 5 };
 
-  it("one address asks for many -> another is next, and has a place when that one has none left", async () => {
+  it("one address with many checks -> another address is next, and has a place when the first has none left", async () => {
     const queued = passwordQueue(limits);
     const ends: (() => void)[] = [];
     const order: string[] = [];
@@ -262,7 +262,7 @@ describe("turns of passwords", () => {
     expect(refused.sort()).to.deep.equal(["a4", "c2"].map((name) => `${name} QUEUE_FULL`));
   });
 
-  it("whoever leaves -> leaves its place; what ended -> is free again", async () => {
+  it("a caller that leaves -> frees its place; an ended check -> frees its place, too", async () => {
     const queued = passwordQueue({ maxConcurrentPasswordChecks: 1, maxWaitingPasswordChecks: 2 });
     let end = (): void => {};
     const first = queued("a", signal, () => new Promise<void>((resolve) => (end = resolve)));
@@ -280,7 +280,7 @@ describe("turns of passwords", () => {
 });
 
 describe("the login rate limiter", () => {
-  it("ever new names from an address -> slowed down like one; those who were right from there go on", async () => {
+  it("ever new names from an address -> delayed like one name; names that succeeded from there are not", async () => {
     const clock = new ManualClock();
     const rateLimiter = new LoginRateLimiter(clock);
     rateLimiter.succeeded("10.0.0.1", "ann");
@@ -296,7 +296,7 @@ describe("the login rate limiter", () => {
     expect(rateLimiter.waitMs("10.0.0.1", "ann")).to.equal(1_000);
   });
 
-  it("each failure beyond five -> twice the wait, up to a minute; a network of IPv6 counts as one address", async () => {
+  it("each failure beyond five -> doubles the delay, up to a minute; an IPv6 network counts as one address", async () => {
     const clock = new ManualClock();
     const rateLimiter = new LoginRateLimiter(clock);
     const waits: number[] = [];
