@@ -51,7 +51,7 @@ const deviceMessage = (deviceId: string, attachState = "ATTACH_STATE_ATTACHED"):
   resumeToken: "",
 });
 
-describe("the fleet's rows", () => {
+describe("rows of a disk registry's hosts", () => {
   let ended: AbortController;
   beforeEach(() => {
     ended = new AbortController();
@@ -84,7 +84,7 @@ describe("the fleet's rows", () => {
     return { rowCache, clock };
   }
 
-  it("many devices of one host are told of -> its row is made a few times, with all of them, in order", async () => {
+  it("changes of many devices of a host -> few updates of its row, with all of them, in order", async () => {
     const ids = Array.from({ length: DEVICES }, (_, index) => `d${String(DEVICES - index).padStart(5, "0")}`);
     const { rowCache, clock } = follow({
       hosts: () => endless(begin, hostMessage("h"), end("hosts.1")),
@@ -102,7 +102,7 @@ describe("the fleet's rows", () => {
     expect(rowCache.hostsSet).to.be.below(10);
   });
 
-  it("a watch comes to its own deadline -> goes on from there, and nobody is said to be silent", async () => {
+  it("a watch that reaches its own deadline -> resumed, and no source is shown as silent", async () => {
     const tokens: string[] = [];
     const { rowCache, clock } = follow({
       hosts: async function* (resumeToken) {
@@ -118,7 +118,7 @@ describe("the fleet's rows", () => {
     expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
   });
 
-  it("nobody leads the registry -> what a process of it lacks, since when, and what to do; until it is watched again", async () => {
+  it("a registry without a leader -> its missing dependency, since when, and the remedy, until it is watched again", async () => {
     let isLed = false;
     const since = new Date(7_000);
     const cures = [{ what: "start the database", command: "" }];
@@ -142,7 +142,7 @@ describe("the fleet's rows", () => {
     expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
   });
 
-  it("its watches stand, and it can read nothing -> the same; live once it can", async () => {
+  it("open watches of a registry that cannot read its data -> shown likewise; live once it can", async () => {
     let canRead = true;
     const { rowCache, clock } = follow({
       read: () => {
@@ -161,7 +161,7 @@ describe("the fleet's rows", () => {
     expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
   });
 
-  it("most hosts are silent -> how many, since when, and what ends it, while all is live; until it is over", async () => {
+  it("most hosts are silent -> their number, the start and the remedy, while all is live, until it is over", async () => {
     let massSilence: MassSilence | undefined = { since: new Date(7_000), silentHosts: 6, hosts: 10 };
     const { rowCache, clock } = follow({ read: () => ({ massSilence }) });
     await clock.advance(2_000);
@@ -180,7 +180,7 @@ describe("the fleet's rows", () => {
     expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
   });
 
-  it("a host is suspected -> it is shown with the registry's words; one that is dead is dead", async () => {
+  it("a suspected host -> shown with the registry's text; a dead host is shown as dead", async () => {
     const trouble = { code: "HEARTBEATS_MISSED", sentence: "two heartbeats are missing", since: new Date(5_000) };
     const message = (hostId: string, state: HostState): WatchHostsResponse => ({
       update: { $case: "host", value: Host.fromPartial({ hostId, state, suspected: true, trouble }) },
@@ -195,7 +195,7 @@ describe("the fleet's rows", () => {
     expect(rowCache.last.get("host d")).to.include({ state: "dead" });
   });
 
-  it("a host is to be removed -> that is done once the registry names no trouble", async () => {
+  it("a host to be removed -> done once the registry reports no trouble", async () => {
     const message = (hostId: string, trouble: object | undefined): WatchHostsResponse => ({
       update: {
         $case: "host",
@@ -212,7 +212,7 @@ describe("the fleet's rows", () => {
     expect(rowCache.last.get("host left")).to.include({ removal: "done" }).and.not.to.have.property("trouble");
   });
 
-  it("nor does any process of it answer -> why not", async () => {
+  it("no process of the registry answers -> the reason", async () => {
     const { rowCache, clock } = follow({
       hosts: () => {
         throw new UnavailableError("no connection");
@@ -225,7 +225,7 @@ describe("the fleet's rows", () => {
     expect(rowCache.sources.at(-1)?.trouble).to.match(/^shown is what it said last; hosts: no connection$/);
   });
 
-  it("the registry is away and comes back -> silent, then live without any change, and what is gone is gone", async () => {
+  it("the registry goes away and comes back -> silent, then live without a change, and deleted objects are gone", async () => {
     let isThere = true;
     let breakIt = (): void => {};
     const { rowCache, clock } = follow({

@@ -2,11 +2,11 @@ import { expect } from "chai";
 import { data } from "../http/page-answer.js";
 import { RowCache } from "./row-cache.js";
 
-describe("what the page is told", () => {
+describe("JSON of the page's rows", () => {
   const trouble = "cannot reach \u202egpj.exe";
   const shown = "cannot reach \\u202egpj.exe";
 
-  it("a row with a character that turns the text around it -> shown as an escape", () => {
+  it("a row with a bidirectional control character -> shown as an escape", () => {
     const rowCache = new RowCache();
     rowCache.set("source", "director", { state: "live", trouble });
     expect(JSON.parse(rowCache.textOf(["source director"]))).to.deep.equal([
@@ -14,7 +14,7 @@ describe("what the page is told", () => {
     ]);
   });
 
-  it("an answer with one -> the same", () => {
+  it("an answer with such a character -> shown as an escape, too", () => {
     expect(JSON.parse(String(data({ trouble }).body))).to.deep.equal({ trouble: shown });
   });
 });

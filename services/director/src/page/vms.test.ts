@@ -14,7 +14,7 @@ const shown = (isResponsive: boolean, heardAtMs = HEARD_MS) => ({
   isResponsive,
 });
 
-describe("a VM's row", () => {
+describe("rows of VMs", () => {
   const cases: [string, Parameters<typeof vmRow>, object][] = [
     ["all is well -> no trouble", [instance, ["d"], shown(true)], { state: "running", disks: ["d"] }],
     [
@@ -60,14 +60,14 @@ describe("a VM's row", () => {
       expect("trouble" in row).to.equal("trouble" in expected);
     });
 
-  it("a beat each few seconds -> a change a minute at most", () => {
+  it("a heartbeat every few seconds -> at most one row change per minute", () => {
     const rows = [0, 5_000, 10_000].map((ms) => JSON.stringify(vmRow(instance, [], shown(true, HEARD_MS + ms))));
     expect(new Set(rows)).to.have.length(1);
   });
 });
 
 describe("VMs whose host was purged", () => {
-  it("told once all hosts are known, unless it has a stemcell; until it is another VM", () => {
+  it("shown once all hosts are known, unless the VM has a stemcell, until the VM is replaced", () => {
     const rowCache = new RowCache();
     const vms = new Vms(rowCache, { shown: () => undefined as never });
     let one = { ...instance, instanceId: "i", deployment: "work", group: "db", index: 0, agentId: "", stemcell: "" };
@@ -87,7 +87,7 @@ describe("VMs whose host was purged", () => {
 });
 
 describe("labels of disks", () => {
-  it("a dynamic disk -> its name, one of an instance -> whose it is; gone with the disk", () => {
+  it("a dynamic disk -> its name; a persistent disk -> its instance; deleted with the disk", () => {
     const rowCache = new RowCache();
     const vms = new Vms(rowCache, { shown: () => undefined as never });
     const dynamic = { name: "scratch", diskCid: "cid-1", instanceId: "" } as Disk;
