@@ -11,7 +11,7 @@ const SOME: CpiNames = {
 };
 const az = (cpi: string) => ({ name: "z1", cloudProperties: {}, cpi });
 
-describe("which CPI", () => {
+describe("the CPI of an az, and recorded CPI names", () => {
   const AZ: [string, string, CpiNames, string | RegExp][] = [
     ["no cpi-config, az without CPI", "", NONE, ""],
     ["no cpi-config, az with one", "cell2", NONE, "cell2"],
@@ -32,7 +32,7 @@ describe("which CPI", () => {
     });
   }
 
-  it("no az -> the default CPI, or the one that adopted what it had made", () => {
+  it("no az -> the default CPI, or the CPI that adopted its objects", () => {
     expect(cpiOfAz(NO_AZ, NONE)).to.equal("");
     expect(cpiOfAz(NO_AZ, SOME)).to.equal("east");
     expect(cpiOfAz(NO_AZ, { cpis: [{ name: "west", migratedFrom: [] }] })).to.equal("");
@@ -50,12 +50,12 @@ describe("which CPI", () => {
     ["", "", NONE, true],
   ];
   for (const [a, b, names, effect] of SAME) {
-    it(`"${a}" and "${b}", ${names.cpis ? "a" : "no"} cpi-config -> ${effect ? "one" : "two"}`, () => {
+    it(`"${a}" and "${b}", ${names.cpis ? "a" : "no"} cpi-config -> ${effect ? "the same CPI" : "two CPIs"}`, () => {
       expect(sameCpi(a, b, names)).to.equal(effect);
     });
   }
 
-  it("a name that is both a present and a former one -> the present one", () => {
+  it("a name that is both a present and a former name -> the present CPI", () => {
     const names = {
       cpis: [
         { name: "a", migratedFrom: ["b"] },
@@ -65,7 +65,7 @@ describe("which CPI", () => {
     expect(currentCpi("b", names)).to.equal("b");
   });
 
-  it("to record: what answered, but nothing for the default CPI, whose things may be adopted", () => {
+  it("recorded name: the answering CPI, but empty for the default CPI, whose objects may be adopted", () => {
     expect(cpiToRecord("orient", "east")).to.equal("east");
     expect(cpiToRecord("east", "")).to.equal("east");
     expect(cpiToRecord("", "fleet")).to.equal("");

@@ -7,7 +7,7 @@ const filter = (deployments: readonly string[] = [], groups: readonly string[] =
 });
 const rule = (isOn: boolean, include = filter(), exclude = filter()): ResurrectionRule => ({ isOn, include, exclude });
 
-describe("what configs of type resurrection say of group db of deployment d", () => {
+describe("rules of resurrection configs, for group db of deployment d", () => {
   const cases: [what: string, rules: readonly ResurrectionRule[], expected: boolean][] = [
     ["nothing", [], true],
     ["off for all", [rule(false)], false],
@@ -28,6 +28,6 @@ describe("what configs of type resurrection say of group db of deployment d", ()
     ["on for another deployment alone", [rule(true, filter(["c"]))], true],
   ];
   for (const [what, rules, expected] of cases)
-    it(`${what} -> ${expected ? "made anew" : "left alone"}`, () =>
+    it(`${what} -> ${expected ? "recreated" : "not recreated"}`, () =>
       expect(rulesAllow(rules, { deployment: "d", group: "db" })).to.equal(expected));
 });

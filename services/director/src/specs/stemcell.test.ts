@@ -46,7 +46,7 @@ describe("stemcells", () => {
     });
   }
 
-  it("versions in order", () => {
+  it("versions are sorted by their numeric parts", () => {
     const sorted = ["1", "1.0-rc", "1.0", "1.9", "1.10", "1.10.1", "2", "10"];
     expect([...sorted].reverse().sort(compareVersions)).to.deep.equal(["1", "1.0", "1.0-rc", ...sorted.slice(3)]);
   });

@@ -29,11 +29,11 @@ describe("the update block", () => {
     ["0-300000", [0, ...Array.from({ length: 20 }, () => 15_000)]],
   ];
   for (const [given, pauses] of WATCHES)
-    it(`watched ${given} ms -> asked after ${pauses}`, () => {
+    it(`watch time ${given} ms -> polled after ${pauses}`, () => {
       expect(watchPausesMs(updateBlockOf({ update_watch_time: given }, null).updateWatchTime)).to.deep.equal(pauses);
     });
 
-  it("the group's block -> before the deployment's, key by key; neither -> one after the other", () => {
+  it("the group's block -> overrides the deployment's, key by key; neither -> one instance at a time", () => {
     const deployment = { canaries: 2, max_in_flight: "10%", serial: false, canary_watch_time: "1-2" };
     const group = { canaries: "30%", update_watch_time: 7 };
     expect(updateBlockOf(deployment, group)).to.deep.equal({
@@ -46,7 +46,7 @@ describe("the update block", () => {
     expect(updateBlockOf(undefined, null)).to.include({ canaries: "1", maxInFlight: "1", serial: true });
   });
 
-  it("what an earlier release took without a look -> counts as not given", () => {
+  it("invalid values stored by an earlier release -> count as absent", () => {
     const odd = { canaries: "banana", max_in_flight: -1, update_watch_time: "9-1", serial: "yes" };
     expect(updateBlockOf(odd, ["x"])).to.deep.equal(updateBlockOf(undefined, undefined));
   });
@@ -77,7 +77,7 @@ describe("the order of an update", () => {
       expect(texts).to.deep.equal(effect);
     });
 
-  it("groups that are not serial -> together with such neighbours", () => {
+  it("non-serial groups -> together with adjacent non-serial groups", () => {
     const groups = ["a", "B", "C", "d", "e", "F"].map((name) => ({
       name,
       update: { serial: name === name.toLowerCase() },
@@ -86,7 +86,7 @@ describe("the order of an update", () => {
     expect(parts).to.deep.equal(["a", "BC", "d", "e", "F"]);
   });
 
-  it("addresses in a chain and in a ring -> together, with the holders that were not asked for", () => {
+  it("addresses in a chain and in a ring -> together, with the holders that were not selected", () => {
     const all = [..."abcdefg"].map((instanceId, index) =>
       newInstance({ instanceId, deployment: "web", group: "db", index, az: "" }),
     );

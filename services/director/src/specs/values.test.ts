@@ -22,7 +22,7 @@ describe("equality of JSON", () => {
   }
 });
 
-describe("cloud configs together", () => {
+describe("merged cloud configs", () => {
   const az = (name: string) => ({ name, cloudProperties: {}, cpi: "" });
   const type = (name: string) => ({ name, sizeMib: 1, cloudProperties: {} });
   const config = (some: Partial<CloudConfig>): CloudConfig => ({
@@ -35,12 +35,12 @@ describe("cloud configs together", () => {
   });
   const merged = mergeCloudConfigs([config({ azs: [az("z1")], diskTypes: [type("a")] }), config({ azs: [az("z2")] })]);
 
-  it("several -> their lists put together", () => {
+  it("several -> their lists are concatenated", () => {
     expect(azNamed(merged, "z2").name).to.equal("z2");
     expect(diskTypeNamed(merged, "a").name).to.equal("a");
     expect(findDuplicate(merged)).to.equal(undefined);
   });
-  it("a name twice -> found", () => {
+  it("a duplicate name -> found", () => {
     expect(findDuplicate(mergeCloudConfigs([merged, config({ azs: [az("z1")] })]))).to.equal("az `z1`");
     expect(findDuplicate(mergeCloudConfigs([merged, config({ diskTypes: [type("a")] })]))).to.equal("disk_type `a`");
   });
@@ -56,7 +56,7 @@ describe("events of tasks", () => {
   const step = { tags: ["web"], total: 2, index: 1 };
   const event = { timeMs: 1_500, stage: "Creating disk", task: "d", state: "failed", message: "x\n", ...step } as const;
 
-  it("written and read -> the same; a long message cut", () => {
+  it("encoded and decoded -> equal; a long message is truncated", () => {
     const others = [
       { ...event, state: "started", message: "" },
       { ...event, state: "finished", message: "as asked for" },
@@ -68,7 +68,7 @@ describe("events of tasks", () => {
     expect(long.message).to.have.lengthOf(MAX_MESSAGE_LENGTH + 3);
   });
 
-  it("are BOSH's lines: whole seconds, progress, and what a failure says", () => {
+  it("are BOSH's lines: whole seconds, progress, and the error of a failure", () => {
     const said = (changes: object) => JSON.parse(encodeEvent({ ...event, ...changes }, 10_001));
     expect(said({})).to.deep.equal({
       ...{ time: 1, stage: "Creating disk", tags: ["web"], total: 2, task: "d", index: 1 },
@@ -82,7 +82,7 @@ describe("events of tasks", () => {
     expect(said({ stage: "Error" })).to.deep.equal({ time, error: { code: 10_001, message }, time_ms });
   });
 
-  it("of an earlier version -> read as they were meant", () => {
+  it("of an earlier version -> decoded correctly", () => {
     const old = { timeMs: 7, stage: "Attaching disk", task: "d", state: "failed", message: "no" };
     expect(decodeEvent(JSON.stringify(old))).to.deep.equal({ ...old, tags: [], total: 0, index: 0 });
   });
