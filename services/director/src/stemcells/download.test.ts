@@ -12,7 +12,7 @@ const LIMITS = {
   maxUploadBytes: 1_000,
 };
 
-describe("addresses that are not of the internet", () => {
+describe("private and public addresses", () => {
   for (const address of [
     "127.0.0.1",
     "10.1.2.3",
@@ -37,9 +37,9 @@ describe("addresses that are not of the internet", () => {
     "2001:db8::1",
     "2001::1",
   ])
-    it(`${address} -> is none`, () => expect(isPublicAddress(address)).to.equal(false));
+    it(`${address} -> private`, () => expect(isPublicAddress(address)).to.equal(false));
   for (const address of ["8.8.8.8", "172.15.0.1", "172.32.0.1", "100.63.0.1", "2606:4700::1111", "2a00:1450::5"])
-    it(`${address} -> is one`, () => expect(isPublicAddress(address)).to.equal(true));
+    it(`${address} -> public`, () => expect(isPublicAddress(address)).to.equal(true));
 });
 
 describe("a stemcell's location", () => {
@@ -53,7 +53,7 @@ describe("a stemcell's location", () => {
     "http://me:secret@h/x",
     `http://h/${"x".repeat(5_000)}`,
   ])
-    it(`${odd.slice(0, 30)} -> refused, not quoted`, () => {
+    it(`${odd.slice(0, 30)} -> refused, without quoting it`, () => {
       const told = expect(() => parseLocation(odd)).to.throw(InvalidArgumentError);
       if (odd.includes("secret")) told.and.not.match(/secret/);
     });
@@ -97,7 +97,7 @@ describe("a download", () => {
       .and.not.contain("signature");
   }
 
-  it("of what is there -> its bytes, after redirects, too", async () => {
+  it("of an existing file -> its bytes, after redirects, too", async () => {
     listener = ({ url = "" }, response) => {
       const left = Number(/^\/(\d)/.exec(url)?.[1]);
       if (left > 0) response.writeHead(302, { location: left % 2 ? `/${left - 1}` : `${base}/${left - 1}` }).end();
@@ -108,7 +108,7 @@ describe("a download", () => {
     await failure(got("/6?signature"), UnavailableError, /redirects more than 5 times/);
   });
 
-  it("by names and redirects -> from public addresses alone, however they come to be named", async () => {
+  it("by names and redirects -> from public addresses only, whatever the names resolve to", async () => {
     const port = new URL(base).port;
     const asked: string[] = [];
     const names: Readonly<Record<string, readonly string[]>> = {
@@ -148,7 +148,7 @@ describe("a download", () => {
     expect(seen).to.have.length(6);
   });
 
-  it("of anything else -> says what the host answered", async () => {
+  it("of anything else -> an error with the host's status", async () => {
     listener = (_request, response) => void response.writeHead(404).end("signature");
     await failure(got("/x?signature"), UnavailableError, /answered with 404/);
     listener = (_request, response) => void response.writeHead(302, { location: "file:///etc/passwd" }).end();
@@ -157,7 +157,7 @@ describe("a download", () => {
     await failure(got("/x"), UnavailableError, /answered with 206/);
   });
 
-  it("from a private address -> refused before anybody is asked, by a name, too", async () => {
+  it("from a private address -> refused before any request, also by a name", async () => {
     let asked = 0;
     listener = (_request, response) => {
       asked += 1;
@@ -173,7 +173,7 @@ describe("a download", () => {
     expect(asked).to.equal(0);
   });
 
-  it("that is cut off, falls silent, takes too long or is not wanted any more -> ends", async () => {
+  it("that breaks off, stalls, takes too long or is cancelled -> ends", async () => {
     listener = (_request, response) => {
       response.writeHead(200, { "content-length": "100" }).write("begun", () => response.socket?.destroy());
     };

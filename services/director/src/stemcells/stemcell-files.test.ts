@@ -32,13 +32,13 @@ describe("the image of an uploaded stemcell", () => {
     yield stemcellFile();
   }
 
-  it("the task surely was not started -> is gone", async () => {
+  it("the task was certainly not started -> the image is deleted", async () => {
     const error = new FencedError("another leads");
     expect(await rejection(files.receive(bytes(), "", () => Promise.reject(error)))).to.equal(error);
     expect(readdirSync(folder)).to.deep.equal([]);
   });
 
-  it("the task may have been started -> stays, until somebody who knows the tasks looks", async () => {
+  it("the task may have been started -> the image stays until a sweep that knows the tasks", async () => {
     const error = new UnavailableError("no answer", { outcome: "unknown" });
     let imagePath = "";
     const failing = files.receive(bytes(), "", ({ uploadId }) => {

@@ -49,7 +49,7 @@ describe("stemcells", () => {
   const list = async () => (await director.stemcells.listStemcells({})).stemcells;
   const stored = () => (existsSync(folder) ? readdirSync(folder) : []);
 
-  it("uploaded -> made with every CPI, listed, and its image is not kept", async () => {
+  it("uploaded -> created with every CPI and listed, and its image is deleted", async () => {
     const task = await director.upload(stemcellFile());
     expect(task).to.include({ state: TaskState.DONE, result: "/stemcells/ubuntu/1.10", type: "update_stemcell" });
     expect(
@@ -62,7 +62,7 @@ describe("stemcells", () => {
     await eventually(async () => stored().length === 0);
   });
 
-  it("formats -> only the CPIs that take them; none -> an error that says so", async () => {
+  it("formats -> only with the CPIs that accept them; none -> an error with the reason", async () => {
     director.cpi.formats.set("east", ["raw"]).set("west", ["qcow2"]);
     expect((await director.upload(stemcellFile({ stemcell_formats: ["qcow2"] }))).state).to.equal(TaskState.DONE);
     expect((await list()).map(({ cpi }) => cpi)).to.deep.equal(["west"]);
@@ -72,7 +72,7 @@ describe("stemcells", () => {
     );
   });
 
-  it("one CPI broken -> the other has it, the error names the broken one; again -> only what is missing", async () => {
+  it("one CPI fails -> the other has it, and the error names the failed CPI; repeated -> only the missing CPI is called", async () => {
     director.cpi.brokenCpis.add("west");
     const failed = await director.upload(stemcellFile());
     expect(failed.state).to.equal(TaskState.ERROR);
@@ -135,7 +135,7 @@ describe("stemcells", () => {
     ],
   ];
   for (const [cause, file, digest, effect] of BAD) {
-    it(`${cause} -> refused, and nothing is left`, async () => {
+    it(`${cause} -> refused, and no file is left`, async () => {
       const error = await rejection(director.upload(file, { digest }));
       expect(error.message).to.match(effect);
       expect(error).to.be.instanceOf(InvalidArgumentError);
@@ -144,14 +144,14 @@ describe("stemcells", () => {
     });
   }
 
-  it("as the digests say, ./ before the names -> taken", async () => {
+  it("matching digests, names with ./ -> accepted", async () => {
     const image = "another image";
     const sha256 = `sha256:${createHash("sha256").update(image).digest("hex")}`;
     const file = stemcellFile({ sha1: sha256 }, { image, files: ["./packages.txt", "./image", "./stemcell.MF"] });
     expect((await director.upload(file, { digest: sha1(file) })).state).to.equal(TaskState.DONE);
   });
 
-  it("an upload that falls silent, or is not begun by a header -> ended", async () => {
+  it("an upload that stalls, or begins without a header -> ended", async () => {
     const file = stemcellFile();
     let end = () => {};
     const ended = new Promise<void>((resolve) => {
@@ -171,7 +171,7 @@ describe("stemcells", () => {
     await eventually(async () => stored().length === 0);
   });
 
-  it("killed while a CPI makes it -> the next director has the image still, and finishes", async () => {
+  it("killed while a CPI creates it -> the next director still has the image, and finishes", async () => {
     const gate = director.cpi.gate("createStemcell", "before");
     const uploading = director.upload(stemcellFile()).catch(() => {});
     await gate.reached;
@@ -184,7 +184,7 @@ describe("stemcells", () => {
     await eventually(async () => stored().length === 0);
   });
 
-  it("a VM is made of the stemcell of its az's CPI, of the highest version; in use -> not deleted unless forced", async () => {
+  it("a VM uses the highest version with its az's CPI; a stemcell in use -> deleted only by force", async () => {
     await director.upload(stemcellFile({ version: "1.9", api_version: 2 }));
     await director.upload(stemcellFile());
     const { task } = await director.deployments.deploy({ manifest: MANIFEST("z2"), wait: true });
@@ -205,7 +205,7 @@ describe("stemcells", () => {
     await rejection(director.stemcells.deleteStemcell({ ...stemcell, wait: true }), NotFoundError);
   });
 
-  it("its CPI is in no cpi-config any more -> it is not forgotten, since it is still there", async () => {
+  it("its CPI is no longer in any cpi-config -> its record is kept, because the stemcell still exists", async () => {
     await director.upload(stemcellFile());
     await director.configs.updateConfig({ type: "cpi", content: "cpis: [{name: west, type: b}]" });
     const stemcell = { name: "ubuntu", version: "1.10" };
@@ -214,7 +214,7 @@ describe("stemcells", () => {
     expect((await list()).map(({ cpi }) => cpi)).to.include("east");
   });
 
-  it("a stemcell that is not there, or not with that CPI -> the deploy is refused", async () => {
+  it("an unknown stemcell, or one that the CPI lacks -> the deploy is refused", async () => {
     const missing = await rejection(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));
     expect(missing.message).to.match(/there is no stemcell of OS `ubuntu-noble`, version `latest`: upload it/);
     director.cpi.formats.set("east", ["raw"]);
@@ -223,7 +223,7 @@ describe("stemcells", () => {
     expect(elsewhere.message).to.match(/was not made with CPI `east`: upload it again/);
   });
 
-  it("a CPI whose VMs need none -> the manifest may name one; another version changes nothing", async () => {
+  it("a CPI whose VMs need no stemcell -> the manifest may name one; another version changes nothing", async () => {
     director.cpi.withoutStemcells.add("west");
     expect((await director.upload(stemcellFile({ version: "1", api_version: 1 }))).state).to.equal(TaskState.DONE);
     expect((await list()).map(({ cpi, stemcellCid }) => [cpi, stemcellCid !== ""])).to.deep.equal([

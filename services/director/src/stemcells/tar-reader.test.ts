@@ -126,7 +126,7 @@ describe("the tar reader", () => {
         expect(names(await read(archive, options)), JSON.stringify(options)).to.equal(effect);
     });
 
-  it("contents of all lengths -> as they were, in pieces of all lengths", async () => {
+  it("contents of all lengths, in chunks of all lengths -> unchanged", async () => {
     const texts = [0, 1, 511, 512, 513, 1_024, 40_000].map((length) => "0123456789".repeat(4_001).slice(0, length));
     const archive = Buffer.concat([...texts.map((text, n) => file(`f${n}`, text)), END]);
     for (const pieceBytes of [7, 512, 65_536]) {
@@ -146,7 +146,7 @@ describe("the tar reader", () => {
     ["octal digits", [header({ name: "image", sizeBytes: 8 * GIB_BYTES - 1 })], 8 * GIB_BYTES - 1],
   ];
   for (const [how, parts, sizeBytes] of sizes)
-    it(`a size by ${how} -> ${sizeBytes} bytes, read as they come`, async () => {
+    it(`a size by ${how} -> ${sizeBytes} bytes, streamed`, async () => {
       // A sparse image begins with zeros, which must not be taken for the zero blocks at the end of an archive.
       const zeros = Buffer.alloc(65_536);
       let sentBytes = 0;
@@ -171,7 +171,7 @@ describe("the tar reader", () => {
       expect(sentBytes, "no more is taken in than is read").to.be.below(2 * 1024 ** 2);
     });
 
-  it("the system's tar, pax and GNU, of a sparse file of 9 GiB -> its size", async function () {
+  it("the system's tar, pax and GNU, with a sparse file of 9 GiB -> its size", async function () {
     skipWithout(this, "tar");
     const folder = temporaryFolder();
     mkdirSync(folder, { recursive: true });
@@ -218,7 +218,7 @@ describe("the tar reader", () => {
     ],
   ];
   for (const [what, parts, says] of bad)
-    it(`${what} -> refused, whether it is read or skipped`, async () => {
+    it(`${what} -> refused, whether read or skipped`, async () => {
       const archive = Buffer.concat([...parts, ...(what.startsWith("cut") ? [] : [END])]);
       for (const skip of [false, true])
         for (const pieceBytes of [512, 16_384]) {
@@ -226,7 +226,7 @@ describe("the tar reader", () => {
         }
     });
 
-  it("what comes fails -> with its own error, between entries and within one", async () => {
+  it("a failing input -> its own error, between entries and within an entry", async () => {
     const mine = new InvalidArgumentError("enough");
     async function* failing(archive: Buffer) {
       yield archive;
