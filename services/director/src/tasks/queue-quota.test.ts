@@ -9,7 +9,7 @@ import { refuseWhenFull } from "./queue-quota.js";
 import { end, newTask } from "./task.js";
 
 /** A queue of twelve places, two of which are kept for CPI sets with few tasks. */
-describe("the room of a queue, as tasks come and go", () => {
+describe("the places of a queue", () => {
   let tablet: DirectorTablet;
 
   let folder: string;
@@ -42,12 +42,12 @@ describe("the room of a queue, as tasks come and go", () => {
       }
   };
 
-  it("one CPI's tasks fill it -> two of another find room, and no third", async () => {
+  it("one CPI's tasks fill it -> two tasks of another CPI are admitted, and no third", async () => {
     expect(await fill("stuck")).to.have.length(10);
     expect(await fill("well")).to.have.length(2);
   });
 
-  it("another director takes over -> it knows whose tasks there are", async () => {
+  it("another director takes over -> the counts stay", async () => {
     await fill("stuck");
     await tablet.close();
     await open();
@@ -55,7 +55,7 @@ describe("the room of a queue, as tasks come and go", () => {
     expect(await fill("well")).to.have.length(2);
   });
 
-  it("one login's calls of vendors' methods take half of the places, also after a takeover", async () => {
+  it("one login's vendor method calls occupy at most half of the places, also after a takeover", async () => {
     expect(await fill("node host-1", "vendor_methods", "mallory")).to.have.length(6);
     await tablet.close();
     await open();
@@ -64,7 +64,7 @@ describe("the room of a queue, as tasks come and go", () => {
     expect(await fill("stuck", "dynamic_disks", "mallory")).to.have.length(10);
   });
 
-  it("a task ends -> its place is free for its like again", async () => {
+  it("a task ends -> its place is free for a task of the same kind", async () => {
     const [first] = await fill("stuck");
     await tablet.transact((tx) => {
       const task = tx.tasks.get(taskKey(first as number));

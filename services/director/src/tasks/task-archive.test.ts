@@ -12,7 +12,7 @@ import { end, newTask, type TaskEnd } from "./task.js";
 import { TaskArchive } from "./task-archive.js";
 import { TaskLog } from "./task-log.js";
 
-describe("tasks that have ended", () => {
+describe("the archive of ended tasks", () => {
   let tablet: DirectorTablet;
   let eventLog: EventLog;
   let endedTasks: EndedTasks;
@@ -76,7 +76,7 @@ describe("tasks that have ended", () => {
       expect(await inTablet()).to.deep.equal([]);
     });
 
-  it("are put away from the tablet, those of an earlier version too, as they were", async () => {
+  it("tasks leave the tablet unchanged, tasks of an earlier version too", async () => {
     const fail: TaskEnd = { event: "fail", result: "no" };
     await addEnded(1, { how: fail, deployment: "a" });
     const job = { type: "detach_dynamic_disk", diskName: "d" } as const;
@@ -94,7 +94,7 @@ describe("tasks that have ended", () => {
     await eventually(async () => expect(await page({}, "", 1)).to.deep.equal([251]));
   });
 
-  it("are listed newest first, by state and deployment, of which one name may be the other and more", async () => {
+  it("lists newest first, by state and deployment, also when one name begins with another", async () => {
     const fail: TaskEnd = { event: "fail", result: "" };
     start();
     await addEnded(1, { deployment: "a" });
@@ -111,7 +111,7 @@ describe("tasks that have ended", () => {
     expect(await page({}, taskKey(4), 2)).to.deep.equal([3, 2]);
   });
 
-  it("are kept for so many bytes of outputs, of the newest", async () => {
+  it("is limited by bytes of outputs, and keeps the newest", async () => {
     for (let taskId = 1; taskId <= 4; taskId++) await addEnded(taskId, { outputSizeBytes: 300 });
     start({ maxKeptOutputBytes: 1_000 });
     await addEnded(5, { outputSizeBytes: 300 });
@@ -124,7 +124,7 @@ describe("tasks that have ended", () => {
     await puts(9);
   });
 
-  it("are counted again by the next director, which also ends what was half forgotten", async () => {
+  it("the next director counts it again, and finishes interrupted deletions", async () => {
     start({ maxKeptTasks: 3 });
     for (const taskId of [1, 2, 3]) await addEnded(taskId, { outputSizeBytes: 1 });
     await puts(3, 2, 1);
@@ -139,7 +139,7 @@ describe("tasks that have ended", () => {
     await puts(5, 4, 3);
   });
 
-  it("of a former life of the tablet, before a restore -> are replaced by what came of them now", async () => {
+  it("tasks from before a restore -> replaced by the tasks that now have their ids", async () => {
     start();
     await addEnded(1, { how: { event: "fail", result: "then" }, deployment: "a", outputSizeBytes: 5 });
     await puts(1);
@@ -152,7 +152,7 @@ describe("tasks that have ended", () => {
     expect(await page({ states: ["error"], deployment: "a" })).to.deep.equal([]);
   });
 
-  it("a page of them -> costs what is on it, whatever their number", async () => {
+  it("a page -> costs only its own tasks, whatever their total number", async () => {
     const read: number[] = [];
     const counted = new EndedTasks({
       addRecords: (records) => eventLog.addRecords(records),

@@ -16,7 +16,7 @@ const EVENT = {
   index: 1,
 } as const;
 
-describe("the logs of tasks", () => {
+describe("the output logs of tasks", () => {
   let eventLog: EventLog;
 
   beforeEach(() => {
@@ -39,7 +39,7 @@ describe("the logs of tasks", () => {
       ...limits,
     });
 
-  it("end within a number of bytes, and say so", async () => {
+  it("end at a limit in bytes, with a note", async () => {
     const log = taskLog({ maxOutputBytesPerTask: 5_000 });
     for (let i = 0; i < 20; i++) log.appendLine(1, "cpi", `${i} ${"é".repeat(500)}`);
     for (let i = 0; i < 200; i++) log.append(1, EVENT);
@@ -54,7 +54,7 @@ describe("the logs of tasks", () => {
     expect(log.sizeBytes(1)).to.equal(kept);
   });
 
-  it("are written together, soon, or at once where somebody waits for them", async () => {
+  it("are written in batches, soon, or at once when a caller waits", async () => {
     const appends: string[] = [];
     const counted: TaskLogOptions["eventLog"] = {
       append: (stream, lines) => {
@@ -89,7 +89,7 @@ describe("the logs of tasks", () => {
     expect(await log.readLines({ taskId }, "debug", 0, 100)).to.have.length(6);
   });
 
-  it("of a task that has ended -> end where it ended, whatever a former director still writes", async () => {
+  it("of an ended task -> end where it ended, whatever a former director still writes", async () => {
     const log = taskLog({});
     for (let i = 0; i < 3; i++) log.append(1, EVENT);
     await log.flush(1);
@@ -108,7 +108,7 @@ describe("the logs of tasks", () => {
     expect([...steps, log.nextStep(2, "a")]).to.deep.equal([1, 1, 2, 1]);
   });
 
-  it("wait for the storage within a number of bytes of all tasks, and go on after that", async () => {
+  it("wait for a full storage within a limit for all tasks, and continue afterwards", async () => {
     const log = taskLog({ maxWaitingOutputBytes: 5_000 });
     for (let taskId = 1; taskId <= 10; taskId++) log.appendLine(taskId, "debug", "x".repeat(1_000));
     await Promise.all(Array.from({ length: 10 }, (_, i) => log.flush(i + 1)));

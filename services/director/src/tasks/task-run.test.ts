@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { TaskRun } from "./task-run.js";
 
 describe("one task while a worker runs it", () => {
-  it("as many calls listen for its end as it has lanes -> Node warns of no leak", async () => {
+  it("many lanes listen for its end -> Node warns of no listener leak", async () => {
     const warnings: string[] = [];
     const onWarning = ({ name }: Error) => void warnings.push(name);
     process.on("warning", onWarning);

@@ -120,7 +120,7 @@ describe("task runner", () => {
       return task;
     });
 
-  it("what was planned before the locks were held -> is planned again once they are", async () => {
+  it("a plan from before the locks were acquired -> made again with the locks", async () => {
     let plans = 0;
     await start((_context, job, tables) => {
       plans++;
@@ -140,7 +140,7 @@ describe("task runner", () => {
     expect(plans).to.equal(2);
   });
 
-  it("a task has ended -> all its events are there", async () => {
+  it("an ended task -> all of its events are stored", async () => {
     appendDelayMs = 200;
     await start(() => ({
       locks: [],
@@ -155,7 +155,7 @@ describe("task runner", () => {
     expect((await taskLog.read({ taskId }, 0, 10)).map((event) => event.state)).to.deep.equal(["started", "finished"]);
   });
 
-  it("what a task records first and last shares the commits of its own begin and end", async () => {
+  it("the first and last records of a task share the commits of its start and end", async () => {
     const record = (manifest: string) => (tx: DirectorTransaction) =>
       tx.deployments.put({ name: "d", manifest, deleting: false, checkedByTaskId: 0 });
     let heldBeforeActing: string | undefined;
@@ -190,7 +190,7 @@ describe("task runner", () => {
     expect(heldBeforeActing, "durable by then").to.equal("-, processing, intended");
   });
 
-  it("an intent that the store refuses -> nothing is done, and the task fails", async () => {
+  it("an intent that the store refuses -> no effect, and the task fails", async () => {
     let acted = false;
     await start((context) => ({
       locks: [DISK],
@@ -210,7 +210,7 @@ describe("task runner", () => {
     expect(acted).to.equal(false);
   });
 
-  it("a step that records nothing first -> begins when it is durable that its task was taken", async () => {
+  it("a step that does not record first -> begins when the task's start is durable", async () => {
     const commits: string[] = [];
     let atBegin: string | undefined;
     await start(() => ({
@@ -226,7 +226,7 @@ describe("task runner", () => {
     expect(atBegin).to.equal("processing");
   });
 
-  it("a bug in a job -> an error of the task that tells nothing of the inside", async () => {
+  it("a bug in a job -> the task fails without internal details", async () => {
     await start(() => ({
       locks: [DISK],
       cpis: [],
@@ -245,7 +245,7 @@ describe("task runner", () => {
     ["takes longer than it may", { timeoutMs: 100 }, "it took longer than 100 ms"],
   ];
   for (const [cause, limits, result] of STOPPED)
-    it(`a task ${cause} -> told to stop, but its lock is free only when it has`, async () => {
+    it(`a task ${cause} -> requested to stop; its lock is free only when it has stopped`, async () => {
       let finish = () => {};
       const finished = new Promise<void>((resolve) => {
         finish = resolve;
@@ -266,7 +266,7 @@ describe("task runner", () => {
       await eventually(() => locks.list().length === 0);
     });
 
-  it("a task waits too long for a lock that a call holds -> an error that says which call", async () => {
+  it("a task waits too long for a lock that a call holds -> an error that names the call", async () => {
     await start(() => ({ locks: [DISK], cpis: [], run: async () => "done" }), { acquireTimeoutMs: 1 });
     await locks.openLane(NO_TASK, "call of sample.echo for ann").settle([DISK], new AbortController().signal);
     times.start();
@@ -277,7 +277,7 @@ describe("task runner", () => {
     );
   });
 
-  it("a task gives signs of life -> its locks are put off, however long it takes", async () => {
+  it("a task that renews its locks -> the deadline moves, however long the task takes", async () => {
     await start(
       () => ({
         locks: [DISK],
@@ -297,7 +297,7 @@ describe("task runner", () => {
     expect(await ended(await add())).to.include({ state: "done" });
   });
 
-  it("one worker -> tasks run in the order in which they were asked for", async () => {
+  it("one worker -> tasks run in the order of their requests", async () => {
     const order: string[] = [];
     await start(
       (_, job) => ({
@@ -316,7 +316,7 @@ describe("task runner", () => {
     expect(order).to.deep.equal(names);
   });
 
-  describe("with a CPI that hangs", () => {
+  describe("with a hanging CPI", () => {
     let goOn: () => void;
     let ran: string[];
 
@@ -351,7 +351,7 @@ describe("task runner", () => {
       return ids as [number, number, number, number];
     };
 
-    it("tasks of another CPI run, and those that wait hold no lock", async () => {
+    it("tasks of another CPI run, and waiting tasks hold no lock", async () => {
       const stuck = await stuckTwice();
       for (const taskId of await addAll("well-1", "well-2", "well-3")) await ended(taskId);
       expect(ran).to.deep.equal(["stuck-1", "stuck-2", "well-1", "well-2", "well-3"]);
@@ -365,7 +365,7 @@ describe("task runner", () => {
       expect(ran.slice(-2)).to.deep.equal(["stuck-3", "stuck-4"]);
     });
 
-    it("tasks that ask it and another CPI -> take no worker from those that ask the other alone", async () => {
+    it("tasks that call it and another CPI -> take no worker from tasks that call only the other", async () => {
       await stuckTwice();
       await addAll("stuck+well-1", "stuck+well-2", "stuck+well-3");
       await eventually(() => ran.length === 4);
@@ -373,7 +373,7 @@ describe("task runner", () => {
       expect(ran).to.deep.equal(["stuck-1", "stuck-2", "stuck+well-1", "stuck+well-2", "well-1", "well-2"]);
     });
 
-    it("a task that comes to ask it -> waits there, and locks nothing that others need", async () => {
+    it("a task that comes to need it -> waits there, and holds no lock that others need", async () => {
       await stuckTwice();
       const [turned] = await addAll("turns-1");
       await eventually(async () => ran.includes("turns-1") && (await taskOf(turned as number))?.state === "queued");
@@ -383,7 +383,7 @@ describe("task runner", () => {
       expect(await ended(turned as number)).to.include({ state: "done", attempts: 1 });
     });
 
-    it("one that is cancelled while it waits -> ends, and keeps nobody from the next worker", async () => {
+    it("a task cancelled while it waits -> ends, and does not delay the next worker", async () => {
       const stuck = await stuckTwice();
       await tablet.transact((tx) => {
         const waiting = tx.tasks.get(taskKey(stuck[2]));

@@ -87,7 +87,7 @@ describe("task states", () => {
     }
   }
 
-  it("restored from a backup -> held, unless it had ended", () => {
+  it("restored from a backup -> held, unless ended", () => {
     for (const state of ["queued", "processing", "cancelling"] as const) {
       expect(restored(inState(state))).to.deep.equal({ ...inState(state), state: "held" });
     }
@@ -95,36 +95,36 @@ describe("task states", () => {
     expect(resume(restored(inState("cancelling")))).to.include({ state: "queued", stop: null });
   });
 
-  it("ended -> has an end, a result and no job any more", () => {
+  it("ended -> has an end and a result, and no job any more", () => {
     const ended = inState("done");
     expect(ended).to.include({ endedAtMs: 4_000, result: "ok", job: null });
     expect(hasEnded(ended)).to.equal(true);
     expect(hasEnded(inState("cancelling"))).to.equal(false);
   });
 
-  it("taken again after a crash -> one attempt more, the first start kept", () => {
+  it("taken again after a crash -> one more attempt, with the first start time", () => {
     const again = take(inState("processing"), 9_000, { again: false });
     expect(again).to.include({ attempts: 2, startedAtMs: 2_000 });
   });
 
-  it("taken again after it waited for a lock -> the same attempt", () => {
+  it("taken again after a wait for a lock -> the same attempt", () => {
     expect(take(putBack(inState("processing")), 9_000, { again: true })).to.include({
       attempts: 1,
       startedAtMs: 2_000,
     });
   });
 
-  it("stopped twice -> the first reason stands", () => {
+  it("stopped twice -> the first reason stays", () => {
     const stopped = end(requestStop(inState("cancelling"), EXPIRE, 5_000), { event: "heed" }, 6_000);
     expect(stopped).to.include({ state: "cancelled", result: CANCEL.why });
   });
 
-  it("expired while it ran, and heeded -> timeout", () => {
+  it("expired while it ran, and ended early -> timeout", () => {
     const stopped = end(requestStop(inState("processing"), EXPIRE, 5_000), { event: "heed" }, 6_000);
     expect(stopped).to.include({ state: "timeout", result: EXPIRE.why });
   });
 
-  it("a result beyond the limit -> cut", () => {
+  it("a result beyond the limit -> truncated", () => {
     const long = end(inState("processing"), { event: "fail", result: "x".repeat(10_000) }, 5_000);
     expect(long.result).to.have.lengthOf(MAX_RESULT_LENGTH + 3);
   });

@@ -43,7 +43,7 @@ describe("waiting for a task that was started", () => {
   }
 
   for (const reason of [new UnavailableError("the server stops"), new FencedError("another leads")]) {
-    it(`${reason.reason} -> it was started, and what became of it is unknown: nobody starts a second`, async () => {
+    it(`${reason.reason} -> reported as started with an unknown outcome, so that the caller starts no second task`, async () => {
       expect(reason.outcome).to.equal("not_done");
       expect(await endedBy(reason))
         .to.be.instanceOf(UnavailableError)
@@ -55,7 +55,7 @@ describe("waiting for a task that was started", () => {
     });
   }
 
-  it("it cannot be recorded -> whoever kept something for it hears so, and may forget that", async () => {
+  it("a task that cannot be recorded -> onNotRecorded is called, so that its data can be forgotten", async () => {
     storage.commit = () => Promise.reject(new UnavailableError("the disk is gone", { outcome: "unknown" }));
     const told: string[] = [];
     const job = { type: "detach_dynamic_disk", diskName: "d" } as const;
@@ -71,7 +71,7 @@ describe("waiting for a task that was started", () => {
     expect(told).to.deep.equal(["numbered 1", "not recorded 1"]);
   });
 
-  it("the caller gave up -> says just that", async () => {
+  it("the caller gave up -> only that is reported", async () => {
     const reason = new CancelledError("gone");
     expect(await endedBy(reason)).to.equal(reason);
   });

@@ -1,15 +1,15 @@
 import { expect } from "chai";
 import { mayJoin, WorkerQuotas } from "./worker-quotas.js";
 
-describe("worker shares", () => {
-  it("all workers of a CPI taken -> the next task waits, and another CPI's does not", () => {
+describe("worker quotas", () => {
+  it("all workers of a CPI busy -> its next task waits, and another CPI's task does not", () => {
     const shares = new WorkerQuotas(2);
     expect([1, 2, 3].map((taskId) => shares.take(taskId, ["a"]).hasWorker)).to.deep.equal([true, true, false]);
     expect(shares.take(4, ["b"]).hasWorker).to.equal(true);
     expect(shares.take(3, ["a"]).hasWorker).to.equal(false);
   });
 
-  it("released -> the one that has waited longest has it, and need not ask", () => {
+  it("a released worker -> goes to the task that has waited longest", () => {
     const shares = new WorkerQuotas(1);
     for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]).hasWorker;
     expect(shares.release(1)).to.equal(2);
@@ -21,21 +21,21 @@ describe("worker shares", () => {
     expect(shares.take(5, ["a"]).hasWorker).to.equal(true);
   });
 
-  it("gone while it waits -> nobody gets a worker for it, nor it one", () => {
+  it("a task that leaves the queue -> gets no worker, and no other gets one for it", () => {
     const shares = new WorkerQuotas(1);
     for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]).hasWorker;
     expect(shares.release(2)).to.equal(undefined);
     expect(shares.release(1)).to.equal(3);
   });
 
-  it("granted and gone before it ran -> the next one has it", () => {
+  it("a task that ends before it runs -> its granted worker goes to the next", () => {
     const shares = new WorkerQuotas(1);
     for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]).hasWorker;
     shares.release(1);
     expect(shares.release(2)).to.equal(3);
   });
 
-  it("other CPIs by now -> the task changes its set, and the next in line has its worker", () => {
+  it("other CPIs by now -> the task changes its set, and the next in line gets its worker", () => {
     const shares = new WorkerQuotas(1);
     for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]);
     expect(shares.take(2, ["b"])).to.deep.equal({ hasWorker: true, next: undefined });
@@ -50,7 +50,7 @@ describe("worker shares", () => {
     expect(shares.take(2, ["b", "a", "b"]).hasWorker).to.equal(false);
   });
 
-  it("tasks that also ask a CPI that hangs take all workers of their set -> none of those that do not", () => {
+  it("tasks that also call a hanging CPI take all workers of their set -> none of the workers of other tasks", () => {
     const shares = new WorkerQuotas(1);
     for (const [taskId, cpis] of [["b"], ["a", "b"], ["b", "c"], [], ["", "b"]].entries())
       expect(shares.take(taskId, cpis).hasWorker).to.equal(true);
@@ -59,12 +59,12 @@ describe("worker shares", () => {
     expect(shares.take(20, ["b", "a"]).hasWorker).to.equal(false);
   });
 
-  it("nobody knows a task -> nothing happens", () => {
+  it("an unknown task -> no effect", () => {
     expect(new WorkerQuotas(1).release(1)).to.equal(undefined);
   });
 });
 
-describe("the room of a queue", () => {
+describe("admission of tasks to a queue", () => {
   const fill = (limit: number, lengths: number[], set: number): void => {
     const length = () => lengths.reduce((sum, each) => sum + each, 0);
     const more = () => ({ ofCpiSet: lengths[set] ?? 0, length: length(), limit });
