@@ -57,7 +57,7 @@ describe("a driver's asynchronous method in the director", () => {
 
   const timesRun = (): number => readFileSync(file, "utf8").split("\n").length - 1;
 
-  it("asked for again because its end could not be written -> told again, and not run again", async () => {
+  it("requested again because its end could not be recorded -> reported again, and not run again", async () => {
     memory.keepSecrets(TASK_ID, { password: "hunter2-secret" });
     const result = await attempt("this start");
     expect(result).to.equal('"logged in with <redacted>"');
@@ -65,12 +65,12 @@ describe("a driver's asynchronous method in the director", () => {
     expect(timesRun()).to.equal(1);
   });
 
-  it("begun by a director that has ended -> nobody knows what it did", async () => {
+  it("begun by a director process that has ended -> the outcome is unknown", async () => {
     const error = await rejection(attempt("another start"), DriverError, "the director ended while the method ran");
     expect(error.outcome).to.equal("unknown");
   });
 
-  it("secret arguments that only a director knew which has ended -> it was not called", async () => {
+  it("secret arguments of a director process that has ended -> not called", async () => {
     const error = await rejection(attempt(undefined), InvalidStateError, "secret arguments (password)");
     expect(error.outcome).to.equal("not_done");
   });

@@ -11,7 +11,7 @@ describe("agents of nodes", () => {
     ["hangs", new TimeoutError("no answer within 10000 ms")],
     ["goes away", new UnavailableError("the connection broke", { outcome: "unknown" })],
   ] as const)
-    it(`one that ${title} as it is asked for its methods -> no method was begun, and callers may try again`, async () => {
+    it(`an agent that ${title} while its methods are listed -> no method was begun, and callers may retry`, async () => {
       const listMethods = () => Promise.reject(failure);
       const nodes = new Nodes({
         registries: [{ getHost: async () => ({ host: { address: "127.0.0.1:1" } as Host }) }],
@@ -24,7 +24,7 @@ describe("agents of nodes", () => {
       expect(outcome).to.equal("not_done");
     });
 
-  it("a driver that starts may have a method that nobody has yet -> callers may try again", () => {
+  it("a starting driver that may offer the missing method -> callers may retry", () => {
     const starting = startingOf([
       { package: "/opt/shelf", state: "starting" },
       { package: "/opt/light", state: "running" },
