@@ -62,7 +62,7 @@ describe("VMs that were silent for so long that they count as dead", () => {
       (task) => task.type === "resurrect_instances" && task.deployment === deployment,
     );
 
-  it("are deleted though their CPI has them, and made anew, no more at once than the update block says", async () => {
+  it("are deleted although the CPI reports them, and recreated within the concurrency of the update block", async () => {
     const instances = await deployed("api", 2);
     const before = await instances();
     // Each deleteVm call waits a while for a second concurrent call.
@@ -101,7 +101,7 @@ describe("VMs that were silent for so long that they count as dead", () => {
     ["they cannot be deleted", "deleteVm", refused],
   ];
   for (const [index, [what, method, error]] of STOPS.entries())
-    it(`are not made anew as long as ${what}`, async () => {
+    it(`are not recreated as long as ${what}`, async () => {
       const deployment = `web-${index}`;
       const instances = await deployed(deployment, 1);
       const [{ agentId, vmCid } = { agentId: "", vmCid: "" }] = await instances();

@@ -2,7 +2,7 @@ import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "../testing/test-director.js";
 
-describe("what a group must say of its VMs", () => {
+describe("required VM keys of an instance group", () => {
   const NETWORKS = "networks: [{name: any}]";
   const ALL = `stemcell: s, vm_type: small, ${NETWORKS}`;
   const ROWS: [string, RegExp | undefined][] = [
@@ -36,7 +36,7 @@ networks: [{name: any, type: dynamic}]
   };
 
   for (const [group, refusal] of ROWS)
-    it(`${group} -> ${refusal === undefined ? "taken" : "refused"} where VMs are made; on a fleet taken`, async () => {
+    it(`${group} -> ${refusal === undefined ? "accepted" : "refused"} where the CPI creates VMs; accepted on a fleet`, async () => {
       director.cpi.needsVmSpec = true;
       const task = await deploy(group);
       if (refusal === undefined) expect(task?.result).to.equal("/deployments/web");

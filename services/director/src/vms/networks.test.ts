@@ -119,7 +119,7 @@ describe("addresses of instances", () => {
     });
   }
 
-  it("whatever the subnet -> prefix is of the one address, the netmask of the subnet", () => {
+  it("every subnet -> prefix describes the single address, and netmask the subnet", () => {
     const needs = { group: "g", index: 0, az: "z1", ips: {}, isTaken: () => false, isForeign: () => false };
     const argument = (used: GroupNetwork, of: Network) => settleNetworks([used], [of], needs).networks.n;
     expect(argument(use(), network([subnet("10.0.0.0/28")]))).to.include({ prefix: "32", netmask: "255.255.255.240" });
@@ -148,7 +148,7 @@ describe("IPv6 addresses", () => {
   for (const text of [":", ":::", "1::2::3", "1:2:3:4:5:6:7", "fe80::1%eth0", "[::1]", "::1/64", "::g", "12345::"])
     it(`"${text}" -> refused`, () => expect(() => parseIp(text)).to.throw("is no IPv4 or IPv6 address"));
 
-  it("networks -> their ends and netmask; none holds an address of the other family", () => {
+  it("networks -> their first and last address and netmask; none contains an address of the other family", () => {
     const { first, last, netmask } = parseCidr("2001:db8::5/64");
     expect([formatIp(first), formatIp(last), netmask]).to.deep.equal([
       "2001:db8::",
@@ -163,7 +163,7 @@ describe("IPv6 addresses", () => {
     ]);
   });
 
-  it("a VM in an IPv6 subnet -> one address, of a range wider than any JavaScript number", () => {
+  it("a VM in an IPv6 subnet -> one address, also in a range beyond JavaScript's safe integers", () => {
     const used = { ...use(), nicGroup: "1" };
     const needs = { group: "g", index: 0, az: "z1", ips: {}, isTaken: () => false, isForeign: () => false };
     const subnets = [
@@ -185,7 +185,7 @@ describe("IPv6 addresses", () => {
 });
 
 describe("IPv4 addresses", () => {
-  it("read and written -> the same, up to the highest", () => {
+  it("parsed and formatted -> equal, up to the highest", () => {
     for (const ip of ["0.0.0.0", "10.0.0.1", "192.168.255.254", "255.255.255.255"])
       expect(formatIp(parseIp(ip))).to.equal(ip);
     expect([0, 8, 24, 29, 32].map((prefix) => parseCidr(`10.0.0.0/${prefix}`).netmask)).to.deep.equal([

@@ -54,7 +54,7 @@ describe("VMs and disks of deployments", () => {
     (await director.deployments.deleteOrphanedDisk({ diskCid, wait: true })).task;
   const requests = () => [...director.cpi.vms.values()].map((vm) => vm.request);
 
-  it("az, VM type and extensions -> merged, the later ones win; tags and settings in env", async () => {
+  it("az, VM type and extensions -> merged, later ones override; tags and settings in env", async () => {
     await deployed(
       manifest("vm_type: small, vm_extensions: [public], env: {a: 1, bosh: {ntp: [mine]}}", 1, "tags: {team: t}"),
     );
@@ -83,7 +83,7 @@ describe("VMs and disks of deployments", () => {
     });
   });
 
-  it("networks -> in the shapes that CPIs know; addresses kept, unique, and none left -> an error", async () => {
+  it("networks -> in the CPI contract's format; addresses kept and unique; no free address -> an error", async () => {
     const networks =
       "networks: [{name: private, default: [dns, gateway]}, {name: any}, {name: floating, static_ips: [1.2.3.4, 1.2.3.5]}]";
     await deployed(manifest(networks, 2));
@@ -131,7 +131,7 @@ describe("VMs and disks of deployments", () => {
   const swapping = (...ips: string[]) =>
     manifest(`networks: [{name: private, static_ips: [${ips.join(", ")}]}], persistent_disk: 64`, ips.length);
 
-  it("static addresses swapped -> never two VMs with one address; a third takes one over; each keeps its disk", async () => {
+  it("swapped static addresses -> never two VMs with one address; a third takes one over; each keeps its disk", async () => {
     await director.configs.updateConfig({
       type: "cloud",
       content: CLOUD.replace("static: [10.0.0.5]", "static: [10.0.0.4-10.0.0.6]"),
@@ -165,7 +165,7 @@ describe("VMs and disks of deployments", () => {
     expect(director.cpi.calls).to.deep.equal([]);
   });
 
-  it("killed while static addresses are swapped -> the next director finishes", async function () {
+  it("killed during a swap of static addresses -> the next director finishes", async function () {
     leaveToVerify(this);
     await director.configs.updateConfig({
       type: "cloud",
@@ -189,13 +189,13 @@ describe("VMs and disks of deployments", () => {
     ["an unknown disk type", "persistent_disk_type: x", /could not find disk pool by name `x`/],
   ];
   for (const [cause, group, effect] of REFUSED) {
-    it(`${cause} -> refused before anything is done`, async () => {
+    it(`${cause} -> refused before any effect`, async () => {
       await rejection(deploy(manifest(group)), Error, effect);
       expect(director.cpi.calls).to.deep.equal([]);
     });
   }
 
-  it("a persistent disk -> created near the VM, attached, and mounted by the agent; again -> nothing", async () => {
+  it("a persistent disk -> created near the VM, attached, and mounted by the agent; repeated -> no change", async () => {
     await deployed(manifest("persistent_disk_type: fast"));
     const [instance] = await instances();
     const [disk] = await disks();
@@ -215,7 +215,7 @@ describe("VMs and disks of deployments", () => {
     expect(director.cpi.calls).to.deep.equal([]);
   });
 
-  it("the disk is no longer wanted -> unmounted, detached, an orphan; deleted by its id; unknown -> tried with all", async () => {
+  it("a disk no longer wanted -> unmounted, detached, an orphan; deleted by id; unknown -> tried with all CPIs", async () => {
     await deployed(manifest("persistent_disk: 512"));
     const [disk] = await disks();
     const cid = disk?.diskCid ?? "";
@@ -233,7 +233,7 @@ describe("VMs and disks of deployments", () => {
     expect(director.dispatcher.contexts.at(-1)?.context).to.include({ unknownId: true });
   });
 
-  it("the CPI refuses to attach a persistent disk -> it stays detached; wanted no more -> an orphan at once", async () => {
+  it("the CPI refuses to attach a persistent disk -> it stays detached; no longer wanted -> an orphan at once", async () => {
     director.cpi.failNext("attachDisk", new InvalidStateError("the slot is taken"));
     expect((await deploy(manifest("persistent_disk: 512")))?.result).to.match(/attachDisk failed: the slot is taken/);
     const [disk] = await disks();
@@ -243,7 +243,7 @@ describe("VMs and disks of deployments", () => {
     expect(director.cpi.calls.filter((call) => call.startsWith("detachDisk"))).to.deep.equal([]);
   });
 
-  it("the instance leaves, its agent dead -> its disk is detached all the same, and kept as an orphan", async () => {
+  it("the instance leaves, its agent dead -> its disk is detached, and kept as an orphan", async () => {
     await deployed(manifest("persistent_disk: 512"));
     await director.agent("host-1").stop();
     await deployed(manifest("persistent_disk: 512", 0));
@@ -268,7 +268,7 @@ describe("VMs and disks of deployments", () => {
     expect(await disks(true)).to.deep.equal([]);
   });
 
-  it("the CPI cannot resize -> an error that says so, and the disk is back as it was; smaller -> refused", async () => {
+  it("the CPI cannot resize -> an error with the reason, and the disk as before; smaller -> refused", async () => {
     await deployed(manifest("persistent_disk_type: fast"));
     const [before] = await disks();
     director.cpi.lacking.add("resizeDisk");
@@ -284,7 +284,7 @@ describe("VMs and disks of deployments", () => {
     expect(director.cpi.calls).to.deep.equal([]);
   });
 
-  it("the CPI knows no metadata -> tolerated, said once, and not asked for again", async () => {
+  it("a CPI without metadata methods -> tolerated, noted once, and not called again", async () => {
     director.cpi.lacking.add("setVmMetadata").add("setDiskMetadata");
     const task = await deploy(manifest("persistent_disk: 512"));
     expect(task?.result).to.equal("/deployments/web");
@@ -301,7 +301,7 @@ describe("VMs and disks of deployments", () => {
     expect((await director.eventTexts(next?.taskId ?? 0)).join("\n")).not.to.contain("CPI method missing");
   });
 
-  it("no VM, but another try may do better -> five tries with the same agent id", async () => {
+  it("create_vm fails with a retry allowed -> five attempts with the same agent id", async () => {
     const again = () => new VmCreationFailedError("no capacity", { about: { ok_to_retry: "true" } });
     for (let count = 0; count < 4; count++) director.cpi.failNext("createVm", again());
     await deployed(manifest("env: {}"));
@@ -337,7 +337,7 @@ describe("VMs and disks of deployments", () => {
     });
   }
 
-  it("a stemcell or CPI of version 1 while there is no bosh-registry -> an error that says what to do", async () => {
+  it("a stemcell or CPI of version 1 without a bosh-registry -> an error with the remedy", async () => {
     director.cpi.apiVersions.set("", 1);
     const old = await deploy(manifest("env: {}"));
     expect(old?.result).to.match(/needs the bosh-registry, .* add `boshRegistry` to the director's config/);
@@ -349,7 +349,7 @@ describe("VMs and disks of deployments", () => {
     await deploy(manifest("env: {}", 0));
   });
 
-  it("a disk id that is none, or a dynamic disk's -> refused", async () => {
+  it("an invalid disk id, or a dynamic disk's -> refused", async () => {
     await deployed(manifest("env: {}"));
     await rejection(deleteOrphan("../x"), Error, /disk_cid "\.\.\/x" is malformed/);
     await director.provide("data", (await instances())[0]?.instanceId ?? "");
@@ -360,7 +360,7 @@ describe("VMs and disks of deployments", () => {
     await rejection(director.disks.getDisk({ diskName: "data" }), NotFoundError);
   });
 
-  it("after all that -> no log of the director holds a secret", () => {
+  it("after all that -> the director's logs contain no secret", () => {
     expect(director.process.logs).to.contain("leadership gained").and.not.contain(CANARY);
   });
 });
