@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { LIMITS } from "../testing/manifest-check.js";
 import { parseCloudConfig } from "./cloud-config.js";
 
-describe("what a cloud config may say, row by row", () => {
+describe("accepted and refused cloud configs, row by row", () => {
   const subnets = (...list: string[]): string => `networks:\n- name: net\n  subnets:\n  - ${list.join("\n  - ")}\n`;
   const CLOUDS: [string, string, RegExp][] = [
     [
@@ -39,12 +39,12 @@ describe("what a cloud config may say, row by row", () => {
     ],
   ];
   for (const [cause, cloud, effect] of CLOUDS)
-    it(`cloud config: ${cause} -> refused, with the place; stored -> as before`, () => {
+    it(`cloud config: ${cause} -> refused, with the position; stored -> read as before`, () => {
       expect(() => parseCloudConfig(cloud, { ...LIMITS, what: "cloud config" })).to.throw(effect);
       expect(parseCloudConfig(cloud, { ...LIMITS, what: "cloud config", stored: true }).networks).to.have.length(1);
     });
 
-  it("cloud config: prefix of one address, as BOSH's default -> taken", () => {
+  it("cloud config: prefix of a single address, BOSH's default -> accepted", () => {
     const cloud = subnets("{range: 10.0.0.0/24, prefix: 32}", '{range: "2001:db8::/64", prefix: "128"}');
     expect(parseCloudConfig(cloud, { ...LIMITS, what: "cloud config" }).networks).to.have.length(1);
   });

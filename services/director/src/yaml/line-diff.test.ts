@@ -28,7 +28,7 @@ describe("differences of lines", () => {
     return lines.filter(({ change }) => change !== "none").length;
   };
 
-  it("long texts with few changes -> these alone", () => {
+  it("long texts with few changes -> only these", () => {
     const from = numbered(20_000);
     expect(changesOf(from, [...from.slice(0, 100), ...from.slice(101, 15_000), "new", ...from.slice(15_000)])).to.equal(
       2,
@@ -41,13 +41,13 @@ describe("differences of lines", () => {
     ).to.equal(2_000);
   });
 
-  it("a short text beside a long one, both other -> the fewest changes", () => {
+  it("a short and a long text without common lines -> the fewest changes", () => {
     expect(changesOf([...numbered(80, "from"), "same", "a"], [...numbered(20_000, "to"), "same", "b"])).to.equal(
       20_082,
     );
   });
 
-  it("texts too different for an exact answer -> replaced as a whole, but for their ends", () => {
+  it("texts too different for an exact diff -> the middle is replaced as a whole", () => {
     const [from, to] = [numbered(5_000, "from"), numbered(5_000, "to")];
     const lines = diffLines(["a", ...from, "same", ...from, "z"], ["a", ...to, "same", ...to, "z"]);
     expect(lines).to.have.lengthOf(20_004);

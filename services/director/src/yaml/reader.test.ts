@@ -24,7 +24,7 @@ describe("YAML reader", () => {
   const read = (reader: YamlReader, text: string, options: { stored?: boolean; signal?: AbortSignal } = {}) =>
     reader.read({ format: "cloud_config", text, limits: LIMITS }, options);
 
-  it("a small text and a large one -> both are read, and wrong ones refused with the line", async () => {
+  it("a small and a large text -> both are read, and faulty texts refused with the line", async () => {
     const reader = newReader();
     expect((await read(reader, SMALL)).azs).to.have.length(1);
     expect((await read(reader, LARGE)).azs.at(-1)?.name).to.equal("z19");
@@ -37,7 +37,7 @@ describe("YAML reader", () => {
     }
   });
 
-  it("a text takes too long -> an error that says so; the texts behind it are read by a new worker", async () => {
+  it("a text beyond the time limit -> an error with the reason; a new worker reads the next texts", async () => {
     const reader = newReader({ timeoutMs: 300, maxMemoryMib: 2_048 });
     const slow = rejection(read(reader, SLOW), InvalidArgumentError, /`default` takes longer to read than 300 ms/);
     const behind = [1, 2, 3].map(() => read(reader, LARGE, { stored: true }));
@@ -45,14 +45,14 @@ describe("YAML reader", () => {
     for (const config of await Promise.all(behind)) expect(config.azs).to.have.length(20);
   });
 
-  it("a text takes too much memory -> an error that says so, and nothing else ends", async function () {
+  it("a text beyond the memory limit -> an error with the reason, and no other text fails", async function () {
     leaveToVerify(this);
     const reader = newReader({ maxMemoryMib: 32 });
     await rejection(read(reader, SLOW), InvalidArgumentError, /takes more memory to read than 32 MiB/);
     expect((await read(reader, LARGE)).azs).to.have.length(20);
   });
 
-  it("too many wait -> one more is refused, unless it was accepted once", async () => {
+  it("too many waiting texts -> a further text is refused, unless it is stored", async () => {
     const reader = newReader({ maxWaiting: 1 });
     const waiting = [read(reader, LARGE), read(reader, LARGE)];
     await rejection(read(reader, LARGE), ResourceExhaustedError, "1 texts wait to be read already");
@@ -60,7 +60,7 @@ describe("YAML reader", () => {
       expect(config.azs).to.have.length(20);
   });
 
-  it("callers leave, one whose text is read and one that waits -> they hear of it; the next is read", async () => {
+  it("callers leave, one while its text is read and one in the queue -> both are answered; the next text is read", async () => {
     const reader = newReader();
     const callers = [new AbortController(), new AbortController()];
     const left = callers.map(({ signal }) => rejection(read(reader, LARGE, { signal })));
@@ -70,7 +70,7 @@ describe("YAML reader", () => {
     expect((await stays).azs).to.have.length(20);
   });
 
-  it("large texts, by callers who stay -> nothing of them is kept", async function () {
+  it("large texts of waiting callers -> no memory of them is kept", async function () {
     leaveToVerify(this);
     const reader = newReader();
     const caller = new AbortController();
@@ -89,7 +89,7 @@ describe("YAML reader", () => {
     await eventually(() => expect(usedBytes() - beforeBytes).to.be.below(4 * 1024 * 1024));
   });
 
-  it("closed -> who is served and who waits hear of it", async () => {
+  it("closed -> current and waiting callers are answered", async () => {
     const reader = newReader({ maxMemoryMib: 2_048 });
     const all = [SLOW, LARGE, LARGE].map((text) => rejection(read(reader, text)));
     reader.close();

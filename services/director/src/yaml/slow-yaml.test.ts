@@ -24,7 +24,7 @@ function cpuMsOf(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
 }
 
-describe("the reading of YAML that is slow to read", function () {
+describe("reading of slow YAML in a worker", function () {
   this.timeout(600_000);
   const entries = Object.entries(SLOW_YAML);
   const limits = { what: "text", sizeBytes: MIB_BYTES, instances: 1_000, ignoreJobs: true };
@@ -48,13 +48,13 @@ describe("the reading of YAML that is slow to read", function () {
     expect(cpuMsOf(process.pid) - beforeMs, name).to.be.below(WAIT_CPU_MS);
   }
 
-  it("a little of each -> taken or refused, and this thread has nothing to do with it", async () => {
+  it("a small text of each kind -> accepted or refused, without CPU time of this thread", async () => {
     start(60_000);
     for (const [index, [name, textOf]] of entries.entries())
       await expectTakenOrRefused(name, textOf(SMALL_BYTES), index);
   });
 
-  it("a mebibyte of each -> taken or refused, by the timeout at the latest", async function () {
+  it("a MiB of each kind -> accepted or refused, within the timeout", async function () {
     leaveToVerify(this);
     start(500);
     for (const [index, [name, textOf]] of entries.entries())
@@ -62,7 +62,7 @@ describe("the reading of YAML that is slow to read", function () {
   });
 });
 
-describe("YAML that is slow to read", function () {
+describe("slow YAML in requests", function () {
   this.timeout(600_000);
   let director: TestDirector;
   let pid: number;
@@ -128,7 +128,7 @@ describe("YAML that is slow to read", function () {
     expect(director.process.exit).to.equal(undefined);
   }
 
-  it("a mebibyte of an ordinary manifest -> taken, and nobody else waits", async () => {
+  it("a MiB of a typical manifest -> accepted, and no other request waits", async () => {
     await director.deploy("first", 0);
     await expectNoWait("an ordinary manifest", () => deploy(ordinaryManifest(MIB_BYTES)));
     // The task reads the manifest, too. It creates nothing, because the groups have no instances.
@@ -160,7 +160,7 @@ describe("YAML that is slow to read", function () {
       vmType(`[${counted(49_990, (i) => `value-${1e11 + i}`)}]`),
     ],
   ];
-  it("a diff of short texts that have no line in common -> taken, and nobody else waits", async () => {
+  it("a diff of short texts without common lines -> answered, and no other request waits", async () => {
     const ofLines = (line: string): string => vmType(`[${counted(1_000, () => line, ",")}]`);
     await update("cloud")(ofLines("1"));
     await expectNoWait("a diff of short texts", async () =>
@@ -169,7 +169,7 @@ describe("YAML that is slow to read", function () {
   });
 
   for (const [index, [what, send, text]] of KEPT.entries())
-    it(`${what} -> taken, and nobody else waits`, async function () {
+    it(`${what} -> accepted, and no other request waits`, async function () {
       // The cases differ only in the text, so the usual run takes the first case and those with aliases.
       if (index > 0 && !what.startsWith("aliases")) leaveToVerify(this);
       await expectNoWait(what, async () => expect(await outcomeOf(send, text)).to.equal("taken"));

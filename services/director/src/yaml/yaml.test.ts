@@ -13,7 +13,7 @@ const CLOUD = { what: "cloud config `default`", sizeBytes: 10_000 };
 const MANIFEST = { what: "manifest", sizeBytes: 10_000, instances: 10, ignoreJobs: false };
 
 describe("cloud configs in YAML", () => {
-  it("BOSH's whole format -> what we use of it, the rest let be", () => {
+  it("BOSH's whole format -> the known parts are read, the rest is ignored", () => {
     const config = parseCloudConfig(
       `azs: [{name: z1, cpi: east, cloud_properties: {rack: 3}}, {name: z2}]
 vm_types: [{name: default, cloud_properties: {ram: 1024}}]
@@ -94,14 +94,14 @@ compilation: {workers: 3, network: default}
     ],
   ];
   for (const [cause, content, effect] of BAD) {
-    it(`${cause} -> refused, with the place`, () => {
+    it(`${cause} -> refused, with the position`, () => {
       expect(() => parseCloudConfig(content, CLOUD)).to.throw(InvalidArgumentError, effect);
     });
   }
 });
 
 describe("manifests in YAML", () => {
-  it("BOSH's whole format -> what we use of it, the rest let be", () => {
+  it("BOSH's whole format -> the known parts are read, the rest is ignored", () => {
     const text = `name: web
 releases: []
 stemcells: [{alias: default, os: ubuntu, version: latest}]
@@ -178,7 +178,7 @@ instance_groups:
     ["too many in all", group("{name: web, instances: 10, azs: [z1]}"), /wants 11 instances: the limit is 10/],
   ];
   for (const [cause, text, effect] of BAD) {
-    it(`${cause} -> refused, with the place`, () => {
+    it(`${cause} -> refused, with the position`, () => {
       expect(() => parseManifest(text, MANIFEST)).to.throw(InvalidArgumentError, effect);
     });
   }
@@ -220,7 +220,7 @@ describe("limits of YAML", () => {
     ["a long text aliased", longAliased(30), longAliased(31), /too many bytes once its aliases are expanded/],
   ];
   for (const [what, within, beyond, effect] of ROWS)
-    it(`${what}, just within the limit -> read; one more -> refused`, () => {
+    it(`${what}, at the limit -> read; one more -> refused`, () => {
       read(within);
       expect(() => read(beyond)).to.throw(InvalidArgumentError, effect);
     });
@@ -262,7 +262,7 @@ describe("limits of YAML", () => {
 
   const ROUNDED = ["9007199254740993", "-9007199254740993", "0x20000000000001", "123456789012345678901"];
   for (const text of ROUNDED)
-    it(`${text} -> refused by line, since it would lose digits; as a text, or accepted once -> read`, () => {
+    it(`${text} -> refused by line, because it would lose digits; as a text, or stored -> read`, () => {
       const config = `azs:\n- name: z1\n  cloud_properties: {account: ${text}}\n`;
       const limits = { ...storedLimits("cloud config"), stored: false };
       expect(() => parseCloudConfig(config, limits)).to.throw(
@@ -272,17 +272,17 @@ describe("limits of YAML", () => {
       expect(quoted.azs[0]?.cloudProperties).to.deep.equal({ account: text });
       expect(parseCloudConfig(config, storedLimits("cloud config")).azs).to.have.lengthOf(1);
     });
-  it("the largest whole number that keeps its digits, and a float -> read", () => {
+  it("the largest integer that keeps its digits, and a float -> read", () => {
     const limits = { ...storedLimits("text"), stored: false };
     expect(readYaml("[9007199254740991, 1e300, 2.5]", limits)).to.deep.equal([9007199254740991, 1e300, 2.5]);
   });
 
-  it("what was accepted once -> read beyond the limits of what is new", () => {
+  it("a stored text -> read beyond the limits of new texts", () => {
     const value = readYaml(longAliased(50), storedLimits("text"));
     expect(value).to.have.length(51);
   });
 
-  it("what was accepted once, deeper than any stack -> an error, no crash", () => {
+  it("a stored text, nested beyond any stack -> an error, no crash", () => {
     expect(() => readYaml(`${"[".repeat(200_000)}${"]".repeat(200_000)}`, storedLimits("text"))).to.throw(
       InvalidArgumentError,
       /nested too deep|call stack/,
@@ -290,11 +290,11 @@ describe("limits of YAML", () => {
   });
 });
 
-describe("values as deep as the limit", () => {
+describe("values nested up to the limit", () => {
   const depth = MAX_YAML_DEPTH;
   const mappings = (depth: number): string => `${"{a: ".repeat(depth)}1${"}".repeat(depth)}`;
 
-  it("tags, which lie deepest in the env of a VM -> the dispatcher can decode them", () => {
+  it("tags, the deepest values in the env of a VM -> the dispatcher can decode them", () => {
     const { tags } = parseManifest(`name: web\ntags: ${mappings(depth - 1)}\n`, MANIFEST);
     const identity = { director: "d", deployment: "web", group: "g", tags };
     const env = vmEnv({}, identity, undefined);
@@ -327,7 +327,7 @@ describe("unknown top-level keys", () => {
     );
   });
 
-  it("very many of them -> the first ones are told", async () => {
+  it("very many of them -> the first ones are named", async () => {
     const keys = Array.from({ length: 20 }, (_, index) => `k${index}: 1\n`).join("");
     const error = await rejection(
       () => parseCloudConfig(keys, CLOUD),
@@ -337,7 +337,7 @@ describe("unknown top-level keys", () => {
     expect(error.message).to.not.contain("k10");
   });
 
-  it("BOSH's own -> let be", () => {
+  it("BOSH's own keys -> ignored", () => {
     const manifest =
       "name: web\ndirector_uuid: x\nreleases: []\nstemcells: []\nupdate: {}\ninstance_groups: []\ncompilation: {}\n" +
       "properties: {}\nvariables: []\nfeatures: {}\ntags: {}\naddons: []\n";
@@ -345,7 +345,7 @@ describe("unknown top-level keys", () => {
     expect(parseCloudConfig("azs: []\ncompilation: {workers: 1}\n", CLOUD).azs).to.deep.equal([]);
   });
 
-  it("in what was accepted once -> let be", () => {
+  it("in a stored text -> ignored", () => {
     const config = parseCloudConfig("azs: [{name: z1}]\nmeta: 1\n", storedLimits("cloud config"));
     expect(config.azs).to.have.length(1);
   });
