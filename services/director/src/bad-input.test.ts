@@ -222,7 +222,7 @@ describe("bad input to the director", () => {
     });
   }
 
-  it("after all that -> no task was made, and no config changed", async () => {
+  it("after all that -> no task was started, and no config changed", async () => {
     const { tasks } = await director.tasks.listTasks({});
     expect(tasks.map((task) => task.type)).to.deep.equal(["update_deployment"]);
     const { configs } = await director.configs.listConfigs({});
@@ -231,7 +231,7 @@ describe("bad input to the director", () => {
     ]);
   });
 
-  it("the same config again -> the same version; changed -> the next", async () => {
+  it("the same config again -> the same version; a changed config -> the next version", async () => {
     const same = await director.configs.updateConfig({ type: "cloud", name: "default", content: CLOUD_CONFIG });
     expect(same.config?.configId).to.equal(1);
     const next = await director.configs.updateConfig({
@@ -245,7 +245,7 @@ describe("bad input to the director", () => {
     expect((await director.configs.getConfig({ type: "cloud" })).config?.configId).to.equal(2);
   });
 
-  it("another role -> PERMISSION_DENIED", async () => {
+  it("a caller of another role -> PERMISSION_DENIED", async () => {
     const tls = director.certs.files("disk-agent-host-1");
     const client = createClient(DynamicDiskServiceDefinition, {
       address: director.address,

@@ -73,10 +73,10 @@ const visits = (place: string): boolean => {
   return isNew || process.env.DISKMESH_CRASH_PLACES === "all";
 };
 
-describe("a director killed at each place of a task that it began by itself", function () {
+describe("a director killed at each crash point of a task that it started itself", function () {
   this.timeout(1_800_000);
 
-  describe("about VMs whose agents go by their hosts' names", () => {
+  describe("VMs whose agents have the names of their hosts", () => {
     let director: TestDirector;
     let resurrection: Client<typeof ResurrectionServiceDefinition>;
 
@@ -122,7 +122,7 @@ describe("a director killed at each place of a task that it began by itself", fu
     const run = (job: CrashedJob<World>) =>
       crashAtEachPlace({ director, places: new CrashPlaces(director.folder), visits }, job);
 
-    it("makes a VM anew -> there is one again, and no other", async () => {
+    it("recreates a VM -> one VM exists afterwards", async () => {
       const switchTo = (enabled: boolean) =>
         resurrection.updateResurrection({ wanted: { enabled, deployment: "", group: "" } });
       let victim: TestAgent | undefined;
@@ -166,7 +166,7 @@ describe("a director killed at each place of a task that it began by itself", fu
       });
     });
 
-    it("tells an agent that was restarted of its disks -> it has the link, and no other", async () => {
+    it("sends a restarted agent its disks -> the agent has exactly this link", async () => {
       const { instanceId, agentId } = await only();
       const agent = director.agent(agentId);
       expect((await director.provide("told", instanceId)).state).to.equal(TaskState.DONE);
@@ -196,7 +196,7 @@ describe("a director killed at each place of a task that it began by itself", fu
     });
   });
 
-  describe("about VMs whose agents have certificates", () => {
+  describe("VMs whose agents have their own certificates", () => {
     let director: TestDirector;
     let agents: VmAgent[] = [];
     let caFile: string;
@@ -215,7 +215,7 @@ describe("a director killed at each place of a task that it began by itself", fu
       await director?.stop();
     });
 
-    it("renews certificates -> each agent has one that lasts, and its VM", async () => {
+    it("renews certificates -> each agent has a valid certificate and its VM", async () => {
       const valid = async (at: string) => {
         const { certificates } = await director.vms.listAgentCertificates({ deployment: WEB });
         const { VALID } = AgentCertificateState;

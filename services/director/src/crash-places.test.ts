@@ -193,7 +193,7 @@ const JOBS: readonly CrashJob[] = [
 ];
 
 for (const findsByToken of isWhole ? [true, false] : [true])
-  describe(`a director killed at each place of a job, with a CPI that ${findsByToken ? "finds what it made" : "makes another"}`, function () {
+  describe(`a director killed at each crash point of a job, with a CPI ${findsByToken ? "with" : "without"} lookup by token`, function () {
     this.timeout(isWhole ? 3_600_000 : 600_000);
     let director: TestDirector;
     let node: TestNode | undefined;
@@ -227,7 +227,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
 
     const jobs = JOBS.filter(({ isForWhole = false }) => isWhole || !isForWhole);
     for (const [number, job] of jobs.entries())
-      it(`${job.name} -> asked for again, it is done; nothing is lost, doubled or left behind`, async function () {
+      it(`${job.name} -> repeated after the kill, it is done; nothing is lost, duplicated or left behind`, async function () {
         if (!job.isQuick) leaveToVerify(this);
         const visits = (place: string, at: number, count: number): boolean => {
           if ((at - 1) % EACH !== 0 || (!isWhole && seen.has(place))) return false;

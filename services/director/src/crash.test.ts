@@ -39,7 +39,7 @@ describe("a director killed between two steps", () => {
     });
 
   for (const when of ["before", "after"] as const) {
-    it(`provide, killed ${when} the effect of attachDisk -> done once`, async function () {
+    it(`provide, killed ${when} the effect of attachDisk -> one attached disk`, async function () {
       leaveToVerify(this);
       const disksBefore = director.cpi.disks.size;
       const taskId = await crashAt(director.cpi.gate("attachDisk", when), provide);
@@ -71,7 +71,7 @@ describe("a director killed between two steps", () => {
     });
   }
 
-  it("queued and waiting tasks -> all run after the restart, and locks are free again", async () => {
+  it("queued and waiting tasks -> all run after the restart, and all locks are free again", async () => {
     const gate = director.cpi.gate("createDisk", "before");
     const names = Array.from({ length: 8 }, (_, index) => `${name}-${index}`);
     const ids: number[] = [];
@@ -92,7 +92,7 @@ describe("a director killed between two steps", () => {
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   });
 
-  it("cancelling when it was killed -> cancelled", async function () {
+  it("killed while it cancels a task -> the task is cancelled", async function () {
     leaveToVerify(this);
     const gate = director.cpi.gate("createDisk", "after");
     const { task } = await provide();

@@ -10,7 +10,7 @@ import { CLOUD_CONFIG, TestDirector } from "./testing/test-director.js";
 const SIZE_BYTES = 16 * 1024 * 1024;
 const PATIENT = { timeoutMs: 30_000 };
 
-describe("a director whose disk is full", () => {
+describe("a director with a full disk", () => {
   let disk: SmallDisk;
   let director: TestDirector;
 
@@ -26,7 +26,7 @@ describe("a director whose disk is full", () => {
     disk?.[Symbol.dispose]();
   });
 
-  it("says so, runs on, keeps all it acknowledged, and serves again once there is room", async () => {
+  it("reports it, keeps running, keeps all acknowledged changes, and serves again once there is space", async () => {
     director = await TestDirector.start({ tablet: { storage: disk.folder } });
     let acknowledged = 0;
     const update = async () => {
@@ -56,7 +56,7 @@ describe("a director whose disk is full", () => {
     expect(director.process.logs).not.to.contain("backup");
   });
 
-  it("keeps what tasks say until there is room for it, and their ends as long", async function () {
+  it("keeps task outputs and task ends in memory until there is space", async function () {
     leaveToVerify(this);
     const storage = join(temporaryFolder(), "state");
     mkdirSync(storage);
@@ -81,7 +81,7 @@ describe("a director whose disk is full", () => {
     }
   });
 
-  it("says so to whoever uploads a stemcell, and keeps nothing of it", async function () {
+  it("refuses an uploaded stemcell with the reason, and keeps none of it", async function () {
     leaveToVerify(this);
     const folder = join(disk.folder, "stemcells");
     director = await TestDirector.start({ stemcells: { folder } });

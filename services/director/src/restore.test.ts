@@ -69,7 +69,7 @@ for (const store of ["a folder", "MongoDB"])
     const states = async (taskIds: readonly number[]) =>
       Promise.all(taskIds.map(async (taskId) => (await director.task(taskId)).state));
 
-    it("runs nothing again by itself: an operator resumes or drops what was under way, and new numbers are new", async () => {
+    it("resumes no task by itself: an operator resumes or cancels held tasks, and new numbers are unused", async () => {
       const [instance = ""] = await director.deploy("one", 1);
       const done = await director.provide("disk-0", instance);
       const gate = director.cpi.gate("createDisk", "before");
@@ -105,7 +105,7 @@ for (const store of ["a folder", "MongoDB"])
       expect(next.taskId).to.be.above(after.taskId + 2 ** 31);
     });
 
-    it("restored a second time from the same backup -> claims above what the dispatcher has seen", async function () {
+    it("restored again from the same backup -> claims above the generation that the dispatcher has seen", async function () {
       leaveToVerify(this);
       const seen = director.dispatcher.fences.at(-1) as number;
       for (let restart = 0; restart < 2; restart++) await director.process.restart();

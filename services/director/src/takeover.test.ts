@@ -45,7 +45,7 @@ describe("two directors on one database", () => {
     await remove();
   });
 
-  it("killed while a task runs -> the standby leads, and runs the task to its end, once", async () => {
+  it("the leader is killed while a task runs -> the standby leads, and finishes the task once", async () => {
     const port = await freePort();
     const address = `127.0.0.1:${port}`;
     const tls = first.certs.files("operator");
@@ -122,8 +122,8 @@ describe("two directors on one database", () => {
   });
 });
 
-describe("a director that waits for the first word of its database", () => {
-  it("has its HTTPS face open, which says that it serves nothing yet", async () => {
+describe("a director that waits for its database", () => {
+  it("has its HTTPS API open, which reports that the director does not serve yet", async () => {
     const held = new Set<Socket>();
     const silent = createServer((socket) => held.add(socket.on("error", () => {}))).listen(0, "127.0.0.1");
     await once(silent, "listening");

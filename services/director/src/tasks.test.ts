@@ -32,7 +32,7 @@ describe("tasks", () => {
   }
   const stateOf = async (taskId: number): Promise<string> => (await director.task(taskId)).state;
 
-  it("a deploy that hangs -> does not delay a disk", async () => {
+  it("a hanging deploy -> does not delay a disk task", async () => {
     const gate = director.cpi.gate("createVm", "before");
     const { task } = await director.deployments.deploy({ manifest: manifest("slow", 1) });
     await gate.reached;
@@ -42,7 +42,7 @@ describe("tasks", () => {
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
   });
 
-  it("tasks that wait for a lock -> take no worker from others, and go on one after the other", async () => {
+  it("tasks that wait for a lock -> occupy no worker, and continue one after the other", async () => {
     const gate = director.cpi.gate("attachDisk", "before");
     const held = await startProvide(name, first);
     await gate.reached;
@@ -64,7 +64,7 @@ describe("tasks", () => {
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   });
 
-  it("wait, the task takes longer than the call -> the task as it is, before the deadline", async () => {
+  it("wait on a task that takes longer than the call -> returns the task before the deadline", async () => {
     const gate = director.cpi.gate("createDisk", "before");
     const started = Date.now();
     const { task } = await director.disks.provideDisk(
@@ -78,7 +78,7 @@ describe("tasks", () => {
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
   });
 
-  it("cancelled while it waits for a lock -> cancelled at once, and out of the way", async () => {
+  it("cancelled while it waits for a lock -> cancelled at once, and leaves the lock's queue", async () => {
     const gate = director.cpi.gate("createDisk", "before");
     const held = await startProvide(name, first);
     await gate.reached;
@@ -93,7 +93,7 @@ describe("tasks", () => {
     expect((await director.ended(held)).state).to.equal(TaskState.DONE);
   });
 
-  it("cancelled while a CPI call is under way -> the call is ended first; what is not known is said", async () => {
+  it("cancelled during a CPI call -> the call is ended first; an unknown outcome is reported", async () => {
     const gate = director.cpi.gate("createDisk", "after");
     const taskId = await startProvide(name, first);
     await gate.reached;
@@ -109,7 +109,7 @@ describe("tasks", () => {
     );
   });
 
-  it("cancelled while a CPI call is under way that does not end -> keeps its locks until it does", async () => {
+  it("cancelled during a CPI call that does not end -> keeps its locks until the call ends", async () => {
     director.cpi.endsCalls = false;
     const gate = director.cpi.gate("createDisk", "before");
     const taskId = await startProvide(name, first);
@@ -125,7 +125,7 @@ describe("tasks", () => {
     director.cpi.endsCalls = true;
   });
 
-  it("cancelled while the dispatcher does not end its call -> cut off in the end, and said so", async function () {
+  it("cancelled while the dispatcher does not end its call -> aborted after a timeout, and reported", async function () {
     leaveToVerify(this);
     director.cpi.endsCalls = false;
     const gate = director.cpi.gate("createDisk", "before");
@@ -140,14 +140,14 @@ describe("tasks", () => {
     expect(await director.ended(await startProvide(name, first))).to.include({ state: TaskState.DONE });
   });
 
-  it("cancelled after it has ended, or unknown -> refused", async () => {
+  it("cancel of an ended or unknown task -> refused", async () => {
     const task = await director.provide(name, first);
     const refused = await rejection(director.tasks.cancelTask({ taskId: task.taskId }));
     expect(refused).to.be.instanceOf(InvalidStateError).with.property("message").that.contains("has ended (done)");
     await rejection(director.tasks.cancelTask({ taskId: 999_999 }), NotFoundError);
   });
 
-  it("watched by many from different places -> each sees its part as it comes, and the end", async () => {
+  it("watched by many from different indexes -> each receives its part as it comes, and the end", async () => {
     const gate = director.cpi.gate("attachDisk", "before");
     const taskId = await startProvide(name, first);
     await gate.reached;
@@ -177,7 +177,7 @@ describe("tasks", () => {
     expect(await director.watch(taskId)).to.deep.equal(all[0]);
   });
 
-  it("a step fails -> its event and the task say why", async () => {
+  it("a failed step -> its event and the task's result contain the reason", async () => {
     director.cpi.failNext("createDisk", new InvalidStateError("the moon is full"));
     const task = await director.provide(name, first);
     expect(task.result).to.equal("CPI createDisk failed: the moon is full");
@@ -202,7 +202,7 @@ describe("tasks", () => {
     expect(error).to.deep.include({ error: { code: 100, message: why } });
   });
 
-  it("list -> what ends or comes meanwhile changes no later page", async () => {
+  it("list -> tasks that end or start meanwhile change no later page", async () => {
     for (let count = 0; count < 3; count++) await director.provide(name, "nobody");
     const failed = { states: [TaskState.ERROR], pageSize: 1 };
     const { tasks, nextPageToken } = await director.tasks.listTasks(failed);
@@ -237,7 +237,7 @@ describe("tasks", () => {
   });
 });
 
-describe("what a task has put out", () => {
+describe("the output of a task", () => {
   let director: TestDirector;
   let first: string;
 
@@ -247,7 +247,7 @@ describe("what a task has put out", () => {
   });
   after(() => director?.stop());
 
-  it("stays as it was told, whenever the director is killed, and ends with the task", async () => {
+  it("keeps its lines whenever the director is killed, and ends with the task", async () => {
     const told: string[] = [];
     let taskId = 0;
     // All gates exist from the start, because a starting director may pass the next step before the test sees the
@@ -300,7 +300,7 @@ describe("limits of tasks", () => {
   const start = async (diskName: string): Promise<Task> =>
     (await director.disks.provideDisk({ ...WANTED, diskName, instanceId: first })).task as Task;
 
-  it("too many tasks that have not ended -> refused", async () => {
+  it("too many unended tasks -> refused", async () => {
     const gate = director.cpi.gate("createDisk", "before");
     const ids = [];
     for (let index = 0; index < 5; index++) ids.push((await start("d")).taskId);
@@ -310,7 +310,7 @@ describe("limits of tasks", () => {
     for (const taskId of ids) await director.ended(taskId);
   });
 
-  it("many ended tasks -> the oldest are forgotten, with their events", async function () {
+  it("many ended tasks -> the oldest are deleted, with their events", async function () {
     leaveToVerify(this);
     for (let index = 0; index < 15; index++) await director.provide("e", first);
     const tasks = await eventually(async () => {
