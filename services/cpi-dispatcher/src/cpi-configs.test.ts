@@ -8,11 +8,11 @@ import { CpiSet, OfferedCpi } from "./cpi-set.js";
 const own = new OfferedCpi("own", "a", { why: "for tests" });
 const set = new CpiSet([own], own, true);
 
-describe("the cpi-configs that directors told", () => {
+describe("the cpi-configs of directors", () => {
   const tell = (configs: CpiConfigs, directorId: string, version: string, sizeBytes = 100) =>
     configs.set(directorId, { version, fingerprint: version, azs: new Map(), sizeBytes }, () => set);
 
-  it("are kept in the last version, and in the one before it for some time", async () => {
+  it("the last version is kept, and the previous version for some time", async () => {
     const configs = new CpiConfigs(set, { maxCpiConfigBytes: 1_000, formerCpiConfigMs: 50 });
     tell(configs, "d", "1");
     tell(configs, "d", "2");
@@ -21,14 +21,14 @@ describe("the cpi-configs that directors told", () => {
     expect(configs.find("d", "2").set).to.equal(set);
   });
 
-  it("are kept in the version that was told last, also when it was told before", async () => {
+  it("a version that is sent again counts as the last version", async () => {
     const configs = new CpiConfigs(set, { maxCpiConfigBytes: 1_000, formerCpiConfigMs: 50 });
     for (const version of ["1", "2", "1"]) tell(configs, "d", version);
     await eventually(() => expect(() => configs.find("d", "2")).to.throw(CpiConfigUnknownError));
     expect(configs.find("d", "1").set).to.equal(set);
   });
 
-  it("may have so many bytes in all: more is refused, and what is there stays", () => {
+  it("total bytes are limited: a further config is refused, and the present ones stay", () => {
     const configs = new CpiConfigs(set, { maxCpiConfigBytes: 1_000, formerCpiConfigMs: 60_000 });
     tell(configs, "d1", "1", 400);
     tell(configs, "d2", "1", 400);

@@ -4,7 +4,7 @@ import { CpiLog } from "./cpi-log.js";
 const LIMITS = { maxLogWatchers: 10, maxLogLinesPerReader: 1_000, maxLogBytesPerReader: 4_000, maxLogBytes: 10_000 };
 const LINE = "é".repeat(500);
 
-describe("what CPIs say, while nobody reads it", () => {
+describe("log lines of CPIs without a reader", () => {
   /** Writes lines in a call without a watcher, then watches and returns the received lines. */
   async function early(log: CpiLog, logId: string, lines: number): Promise<string[]> {
     const read: string[] = [];
@@ -19,13 +19,13 @@ describe("what CPIs say, while nobody reads it", () => {
     return read;
   }
 
-  it("is kept up to a number of bytes, and more is counted", async () => {
+  it("are kept up to a number of bytes; further lines are counted", async () => {
     const log = new CpiLog(LIMITS);
     const read = await early(log, "a", 10);
     expect(read).to.deep.equal([LINE, LINE, LINE, LINE, "[6 lines were dropped: nobody read them in time]"]);
   });
 
-  it("is kept up to a number of bytes of all readers, and forgotten with its call", async () => {
+  it("are kept up to a number of bytes of all readers, and dropped with their call", async () => {
     const log = new CpiLog(LIMITS);
     const calls = ["a", "b", "c"].map((logId) => {
       let end = () => {};
@@ -50,7 +50,7 @@ describe("what CPIs say, while nobody reads it", () => {
     expect(await early(log, "d", 4)).to.deep.equal([LINE, LINE, LINE, LINE]);
   });
 
-  it("goes to those who watch its director, each log id up to limits of its own", async () => {
+  it("reach the watchers of their director, with limits per log id", async () => {
     const log = new CpiLog(LIMITS);
     const stop = new AbortController();
     const read: string[] = [];
@@ -70,7 +70,7 @@ describe("what CPIs say, while nobody reads it", () => {
     expect(read).to.deep.equal(["a line", "a line", "a line", "a line", dropped, "c line", "c line"]);
   });
 
-  it("is kept for whoever is about to watch its director", async () => {
+  it("are kept for a watcher of their director that arrives late", async () => {
     const log = new CpiLog(LIMITS);
     await log.during({ logId: "a", directorId: "d" }, async (onLine) => {
       onLine("early");

@@ -32,7 +32,7 @@ describe("the fence", () => {
     expect(await fence.run(director(4), never, async () => "higher")).to.equal("higher");
   });
 
-  it("refuses lower generations, and says both", async () => {
+  it("refuses lower generations, and names both generations", async () => {
     await fence.raise(director(3), never);
     let hasRun = false;
     const error = await rejection(
@@ -65,7 +65,7 @@ describe("the fence", () => {
     expect(await running).to.equal("ended");
   });
 
-  it("ends a director's calls of one request id alone, and answers once they have ended", async () => {
+  it("ends only the calls of one request id, and answers once they have ended", async () => {
     const [one, same, other, foreign] = [new Work(), new Work(), new Work(), new Work()];
     const running = [
       fence.run(director(1), never, one.run, named("task-1")),
@@ -93,7 +93,7 @@ describe("the fence", () => {
     await rejection(fence.endCalls(director(1), named("task-2"), never), OutdatedError);
   });
 
-  it("ends one call alone, and refuses it if it comes later", async () => {
+  it("ends a single call, and refuses it if it arrives later", async () => {
     const [one, same] = [new Work(), new Work()];
     const running = [
       fence.run(director(1), never, one.run, named("task-1", "call-1")),
@@ -113,7 +113,7 @@ describe("the fence", () => {
     expect(await fence.run(director(1), never, async () => "nameless", named("task-1"))).to.equal("nameless");
   });
 
-  it("holds a higher generation's call back until lower ones have ended, even when nobody fenced", async () => {
+  it("holds back a call of a higher generation until lower ones have ended, even without a fence", async () => {
     const [old, young] = [new Work(), new Work()];
     const running = fence.run(director(1), never, old.run);
     await settled();
@@ -129,7 +129,7 @@ describe("the fence", () => {
     expect(await next).to.equal("ended");
   });
 
-  it("refuses a call that was overtaken while it waited", async () => {
+  it("refuses a call that was outdated while it waited", async () => {
     const [first, second] = [new Work(), new Work()];
     const running = fence.run(director(1), never, first.run);
     await settled();
@@ -182,7 +182,7 @@ describe("the fence", () => {
     await running;
   });
 
-  it("keeps directors apart, and only so many", async () => {
+  it("keeps directors apart, up to a limit", async () => {
     await fence.raise(director(9, "d1"), never);
     expect(await fence.run(director(1, "d2"), never, async () => "free")).to.equal("free");
     await rejection(fence.raise(director(1, "d3"), never), ResourceExhaustedError);

@@ -66,7 +66,7 @@ describe("the dispatcher's process", () => {
     });
   }
 
-  it("serves without its registry, says UNAVAILABLE of what needs it, and stops cleanly", async () => {
+  it("serves without its registry, answers UNAVAILABLE where it needs it, and stops cleanly", async () => {
     const process = await start({});
     const client = connect();
     const { cpis } = await client.listCpis({ context });
@@ -78,7 +78,7 @@ describe("the dispatcher's process", () => {
     expect(await process.stop()).to.include({ code: 0 });
   });
 
-  it("kills, before it serves again, what it left running when it was killed", async () => {
+  it("kills the processes that it left running when it was killed, before it serves again", async () => {
     const folder = temporaryFolder();
     const runFolder = join(folder, "run");
     const execPath = writeScript(folder, "cpi", "sleep 100 & exec sleep 100");
@@ -98,7 +98,7 @@ describe("the dispatcher's process", () => {
     client.close();
   });
 
-  it("kills what runs when it stops", async () => {
+  it("kills running CPIs when it stops", async () => {
     const folder = temporaryFolder();
     const runFolder = join(folder, "run");
     const execPath = writeScript(folder, "cpi", "sleep 100 & exec sleep 100");
@@ -116,7 +116,7 @@ describe("the dispatcher's process", () => {
     client.close();
   });
 
-  it("offers each registry that it is given as a CPI", async () => {
+  it("offers each configured registry as a CPI", async () => {
     await start({
       cpis: [
         { name: "cell-b", type: "fleet" },
@@ -161,7 +161,7 @@ describe("the dispatcher's process", () => {
       "executables.callTimeoutMs",
     ],
   ] as const)
-    it(`does not start with ${what}, and says so in one line`, async () => {
+    it(`does not start with ${what}, and logs one line with the reason`, async () => {
       const process = await start(change, "nothing");
       while (!process.exit) await new Promise((resolve) => setTimeout(resolve, 20));
       expect(process.exit).to.include({ code: 78 });

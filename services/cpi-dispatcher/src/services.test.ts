@@ -80,7 +80,7 @@ describe("CpiService", () => {
     ]);
   });
 
-  it("takes the first CPI by default, another by name, and no unknown one", async () => {
+  it("uses the first CPI by default, another by name, and refuses an unknown name", async () => {
     const vmCid = "vm-x";
     await director.hasVm({ context: contextOf(1), vmCid });
     await director.hasVm({ context: contextOf(1, { cpi: "a-slow-one" }), vmCid });
@@ -90,7 +90,7 @@ describe("CpiService", () => {
     );
   });
 
-  it("passes on who calls and for how long", async () => {
+  it("forwards the caller and the deadline", async () => {
     await director.hasVm(
       { context: { ...contextOf(1), stemcellApiVersion: 3 }, vmCid: "vm-x" },
       { deadlineMs: 60_000 },
@@ -117,7 +117,7 @@ describe("CpiService", () => {
       expect(await director.hasVm({ context: contextOf(5), vmCid: "v" })).to.deep.equal({ exists: false });
     });
 
-    it("aborts what runs, and answers once it has ended", async () => {
+    it("aborts running calls, and answers once they have ended", async () => {
       const context = contextOf(1, { cpi: "a-slow-one" });
       const attaching = reasonOfFailed(director.attachDisk({ context, vmCid: "v", diskCid: "d" }));
       while (!dispatcher.slow.attaching) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -135,7 +135,7 @@ describe("CpiService", () => {
       expect(await attaching).to.equal("CANCELLED");
     });
 
-    it("needs a director that says who it is", async () => {
+    it("needs a director's id", async () => {
       const vmCid = "v";
       const contexts = [
         undefined,
@@ -154,7 +154,7 @@ describe("CpiService", () => {
     });
   });
 
-  it("lets operators look without being fenced, and nothing more", async () => {
+  it("lets operators call read-only methods without a fence, and no others", async () => {
     const operator = dispatcher.client("operator");
     await director.fence({ directorId: "d1", directorGeneration: 5 });
     expect((await operator.info({})).apiVersion).to.equal(2);
@@ -178,7 +178,7 @@ describe("CpiService", () => {
   });
 
   for (const role of ["disk-registry", "disk-agent-host-1", "cpi-dispatcher"])
-    it(`is not for ${role}`, async () => {
+    it(`is refused for ${role}`, async () => {
       const stranger = dispatcher.client(role);
       expect(await reasonOfFailed(stranger.listCpis({ context: contextOf(1) }))).to.equal("PERMISSION_DENIED");
       expect(await reasonOfFailed(stranger.hasVm({ context: contextOf(1), vmCid: "v" }))).to.equal("PERMISSION_DENIED");

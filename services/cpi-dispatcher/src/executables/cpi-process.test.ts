@@ -15,7 +15,7 @@ import { RunFolder } from "./run-folder.js";
 const MIB = 1024 * 1024;
 const CANARY = "canary-5ecre7";
 
-describe("what a CPI's executable answers", () => {
+describe("answers of a CPI's executable", () => {
   const limits = { ...EXECUTABLE_LIMITS, callTimeoutMs: 600_000 };
   let folder: string;
   let lines: string[];
@@ -56,7 +56,7 @@ describe("what a CPI's executable answers", () => {
     ["of 2 million empty lines -> none", "\n".repeat(2_000_000), 0, true],
   ];
   for (const [what, log, passedOn, cut] of CASES)
-    it(`a log ${what} is passed on, and the answer counts`, async () => {
+    it(`a log ${what} is forwarded, and the answer counts`, async () => {
       writeFileSync(answerFile(), JSON.stringify({ result: true, error: null, log }));
       expect(await ask()).to.equal(true);
       const [request, ...said] = lines;
@@ -67,7 +67,7 @@ describe("what a CPI's executable answers", () => {
       expect(said.join("\n").includes(CANARY), "a secret is seen").to.equal(false);
     });
 
-  it("a line is cut in the middle of a secret -> nothing of the secret is seen", async () => {
+  it("a line cut in the middle of a secret -> no part of the secret is visible", async () => {
     const key = randomBytes(800).toString("hex");
     const log = `${key} `.repeat(limits.maxLogLineLength / key.length + 1);
     writeFileSync(answerFile(), JSON.stringify({ result: true, error: null, log }));
@@ -75,7 +75,7 @@ describe("what a CPI's executable answers", () => {
     expect(lines.at(-1)).to.match(/^(<redacted> ?)+$/);
   });
 
-  it("its properties hold the certificates of many authorities -> it is called, and each is hidden", async () => {
+  it("properties with the certificates of many CAs -> the CPI is called, and each is redacted", async () => {
     const certificates = Array.from({ length: 4_000 }, () => randomBytes(48).toString("base64"));
     const log = certificates.slice(0, 10).join("\n");
     writeFileSync(answerFile(), JSON.stringify({ result: true, error: null, log }));
@@ -83,7 +83,7 @@ describe("what a CPI's executable answers", () => {
     expect(lines.slice(1)).to.deep.equal(Array(10).fill("<redacted>"));
   });
 
-  it("64 MiB -> taken; a byte more -> an error that names the limit", async () => {
+  it("64 MiB -> accepted; a byte more -> an error that names the limit", async () => {
     const json = '{"result":true,"error":null,"log":""}';
     writeFileSync(answerFile(), json + " ".repeat(64 * MIB - json.length));
     expect(await ask()).to.equal(true);

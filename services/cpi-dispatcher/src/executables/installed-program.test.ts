@@ -39,7 +39,7 @@ describe("a CPI's installed program", () => {
       expect(await installedProgram(join(folder, path), jobs)).to.match(/\/bin\/cpi$/);
     });
 
-  it("runs what is installed below a jobs folder that is a link itself", async () => {
+  it("runs a program below a jobs folder that is itself a link", async () => {
     const linked = join(folder, "linked-jobs");
     expect(await installedProgram(join(linked, "bosh_cpi/bin/cpi"), linked)).to.match(/0a1b\/bin\/cpi$/);
   });
@@ -60,7 +60,7 @@ describe("a CPI's installed program", () => {
       await rejection(installedProgram(path, jobs), CpiUnusableError, "executables.jobsFolder");
     });
 
-  it("refuses everything while there is no jobs folder", async () => {
+  it("refuses every program while there is no jobs folder", async () => {
     await rejection(installedProgram("/bin/sh", join(folder, "none")), CpiUnusableError, "executables.jobsFolder");
   });
 });

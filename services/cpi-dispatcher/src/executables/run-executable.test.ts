@@ -75,7 +75,7 @@ describe("a CPI's process", () => {
     expect(await run("cat; echo; echo done")).to.equal('{"method":"info"}\ndone\n');
   });
 
-  it("has PATH, TMPDIR and HOME alone, no arguments, and a TMPDIR of its own", async () => {
+  it("has only PATH, TMPDIR and HOME, no arguments, and its own TMPDIR", async () => {
     process.env.CANARY_OF_THE_PARENT = "tweet";
     const text = await run('env | grep -v "^PWD=\\|^_=\\|^SHLVL="; echo "ARGS=$#"; touch "$TMPDIR/left-over"');
     delete process.env.CANARY_OF_THE_PARENT;
@@ -87,7 +87,7 @@ describe("a CPI's process", () => {
     expect(text).to.include("PATH=/usr/sbin:/usr/bin:/sbin:/bin\n").and.to.include("ARGS=0");
   });
 
-  it("may end in any way: its exit status says nothing", async () => {
+  it("may end in any way: its exit status is ignored", async () => {
     expect(await run("echo answer; exit 3")).to.equal("answer\n");
     expect(await run("echo answer; kill -9 $$")).to.equal("answer\n");
   });
@@ -107,7 +107,7 @@ describe("a CPI's process", () => {
     expect(await runExecutable({ ...call, onLine: () => {} })).to.have.property("text", "answer\n");
   });
 
-  it("is heard on standard error, line by line, while it works", async () => {
+  it("is forwarded from standard error line by line while it works", async () => {
     const untilTold = `while [ ! -e ${folder}/go ]; do sleep 0.01; done`;
     const running = run(`echo one >&2; printf "two\\r\\nthr" >&2; ${untilTold}; printf "ee" >&2; echo answer`);
     await eventually(() => lines.length === 2);
@@ -117,14 +117,14 @@ describe("a CPI's process", () => {
     expect(lines).to.deep.equal(["one", "two", "three"]);
   });
 
-  it("may talk without end: lines are cut, and the log too, and the call goes on", async () => {
+  it("may log without end: lines and log are truncated, and the call continues", async () => {
     await run('head -c 2000 /dev/zero | tr "\\0" x >&2; echo >&2; yes noise | head -n 100000 >&2; echo answer');
     expect(lines[0]).to.equal("x".repeat(1_000));
     expect(lines.at(-1)).to.match(/the rest of the log is dropped/);
     expect(lines.join("").length).to.be.below(6_000);
   });
 
-  it("may talk faster than it is read: it waits, and loses nothing", async () => {
+  it("may log faster than the read rate: it waits, and no line is lost", async () => {
     const startedAtMs = performance.now();
     const script = 'head -c 600000 /dev/zero | tr "\\0" "x" | fold -w 99 >&2; echo answer; echo >&2; echo last >&2';
     const limits = { maxStderrBytesPerSecond: 100_000, maxLogLength: 1_000_000 };
@@ -135,7 +135,7 @@ describe("a CPI's process", () => {
     expect(lines.at(-1)).to.equal("last");
   });
 
-  it("that floods its log is killed, and no more is read than is allowed", async () => {
+  it("that exceeds the log limit is killed, and no more is read than the limit", async () => {
     const error = await rejection(run("yes >&2", { maxStderrBytesPerSecond: 1_000_000, maxStderrBytes: 1_500_000 }));
     expect(error).to.be.instanceOf(InvalidCpiResponseError).with.property("outcome", "unknown");
     expect(error.message).to.include("more than 1500000 bytes to standard error and was killed");
@@ -143,7 +143,7 @@ describe("a CPI's process", () => {
     expect(lines.length).to.be.below(100);
   });
 
-  it("may leave behind somebody who floods its log: its answer counts", async function () {
+  it("may leave behind a process that floods its log: its answer counts", async function () {
     skipWithout(this, "setsid");
     const flood = `setsid sh -c 'echo $$ >&2; touch ${folder}/started; exec yes >&2' > /dev/null &`;
     expect(await run(`${flood} while [ ! -e ${folder}/started ]; do sleep 0.01; done; echo answer`)).to.equal(
@@ -160,7 +160,7 @@ describe("a CPI's process", () => {
     ["answers a deep nest", "yes [ | head -n 100", "more than 10 levels deep"],
     ["answers lists without end", "yes [], | head -n 5000", "more than 1000 values"],
   ] as const)
-    it(`that ${what} -> InvalidCpiResponseError that says so`, async () => {
+    it(`that ${what} -> InvalidCpiResponseError with the reason`, async () => {
       const error = await rejection(run(script));
       expect(error).to.be.instanceOf(InvalidCpiResponseError).with.property("outcome", "unknown");
       expect(error.message)
@@ -168,7 +168,7 @@ describe("a CPI's process", () => {
         .and.include(says);
     });
 
-  it("whose answer is the longest when there is no room -> it alone has to go", async () => {
+  it("with the longest answer when the memory budget is exceeded -> only that call fails", async () => {
     const long = `head -c 4000000 /dev/zero; echo there >&2; sleep 100`;
     const short = "head -c 2000000 /dev/zero; while [ ! -e $0.go ]; do sleep 0.01; done";
     const limits = { maxAnswerBytes: 10_000_000 };
@@ -191,19 +191,19 @@ describe("a CPI's process", () => {
     }
   });
 
-  it("is not started for a request that is too long, or that was given up", async () => {
+  it("is not started for a request that is too long or cancelled", async () => {
     await rejection(run("touch ran", { maxRequestBytes: 3 }), InvalidArgumentError);
     await rejection(run("touch ran", {}, AbortSignal.abort(new CancelledError("up"))), CancelledError);
   });
 
-  it("is killed at its timeout, with all it has started", async () => {
+  it("is killed at its timeout, with all its child processes", async () => {
     const startedAtMs = performance.now();
     const error = await rejection(run("sleep 100 & sleep 100 & trap '' TERM; sleep 100", { timeoutMs: 300 }));
     expect(error).to.be.instanceOf(TimeoutError).with.property("message").that.includes("executables.callTimeoutMs");
     expect(performance.now() - startedAtMs).to.be.below(LIMITS.timeoutMs);
   });
 
-  it("is killed when its caller gives up, with all it has started", async () => {
+  it("is killed when its caller gives up, with all its child processes", async () => {
     const controller = new AbortController();
     const running = rejection(run('sleep 100 & echo "$!" >&2; wait', {}, controller.signal));
     await eventually(() => lines.length === 1);
@@ -214,7 +214,7 @@ describe("a CPI's process", () => {
     expect(environmentOf(Number(lines[0])), "the orphan lives").to.equal("");
   });
 
-  describe("that its caller gives up", () => {
+  describe("whose caller gives up", () => {
     const givenUp = async (script: string, cancelGraceMs: number) => {
       const controller = new AbortController();
       const running = runWhole(script, { cancelGraceMs }, controller.signal);
@@ -226,12 +226,12 @@ describe("a CPI's process", () => {
     };
     const UNTIL_TOLD = "echo ready >&2; while true; do sleep 0.05; done";
 
-    it("may clean up, and what it had done by then counts", async () => {
+    it("may clean up, and an answer that it had completed counts", async () => {
       const { settled, reason } = await givenUp(`trap 'echo done; exit 0' TERM; ${UNTIL_TOLD}`, 60_000);
       expect(settled).to.deep.equal({ text: "done\n", givenUp: reason });
     });
 
-    it("and goes on all the same -> it is killed, and the caller hears its own reason", async () => {
+    it("and that continues -> it is killed, and the caller gets its own reason", async () => {
       // Long enough for a busy machine to deliver the signal.
       const { settled, reason } = await givenUp(`trap 'echo told >&2' TERM; ${UNTIL_TOLD}`, 4_000);
       expect(settled).to.equal(reason);
@@ -245,7 +245,7 @@ describe("a CPI's process", () => {
     expect(performance.now() - startedAtMs).to.be.below(LIMITS.timeoutMs);
   });
 
-  describe("whose answer comes while this process is kept from reading", () => {
+  describe("whose answer arrives while this process cannot read", () => {
     /** Blocks this process until the condition holds, and then for `thenMs` more. */
     const blockUntil = async (condition: () => boolean, thenMs: number): Promise<void> => {
       // After this turn of the event loop, timers run before pending reads.
@@ -262,7 +262,7 @@ describe("a CPI's process", () => {
       ["a process outside its group", "setsid"],
       ["a process of its group", "nohup"],
     ] as const)
-      it(`from ${who} after its exit -> the answer is taken`, async function () {
+      it(`from ${who} after its exit -> the answer is accepted`, async function () {
         skipWithout(this, start);
         const untilThereIs = (name: string) => `while [ ! -e ${file(name)} ]; do sleep 0.01; done`;
         const write = `touch ${file("started")}; ${untilThereIs("go")}; echo answer; touch ${file("written")}; sleep 100`;
@@ -284,21 +284,21 @@ describe("a CPI's process", () => {
         }
       });
 
-    it("and its time is over meanwhile -> the answer is taken, as it was in time", async () => {
+    it("and its timeout passes meanwhile -> the answer is accepted, because it was in time", async () => {
       const running = run(`sleep 0.2; echo answer; touch ${file("written")}`, { timeoutMs: 2_000 });
       await blockUntil(() => existsSync(file("written")), 2_500);
       expect(await running).to.equal("answer\n");
     });
   });
 
-  it("may take its time for a large answer", async () => {
+  it("may be slow with a large answer", async () => {
     const script = `for part in 1 2 3 4 5; do head -c 1000000 /dev/zero | tr "\\0" $part; sleep 0.1; done`;
     const text = await run(script, { maxAnswerBytes: 5_000_000 });
     expect(text).to.have.length(5_000_000);
     expect([...new Set(text)].join("")).to.equal("12345");
   });
 
-  it("may leave behind what has left its group on purpose, such as a VM", async function () {
+  it("may leave behind a process that left its group on purpose, such as a VM", async function () {
     skipWithout(this, "setsid");
     // Waits until the process has left the group, because it would otherwise be killed with the group.
     const leave = `env -i setsid sh -c 'echo $$ >&2; touch ${folder}/left; exec sleep 100' &`;
@@ -310,7 +310,7 @@ describe("a CPI's process", () => {
 });
 
 describe("the run folder", () => {
-  it("ends what a killed dispatcher has left running, recorded or not, and nobody else", async () => {
+  it("kills the processes of a killed dispatcher, recorded or not, and no others", async () => {
     const folder = temporaryFolder();
     const runs = join(folder, "runs");
     const runFolder = await RunFolder.open(runs);
@@ -346,7 +346,7 @@ describe("the run folder", () => {
     await Promise.all(calls);
   });
 
-  it("without room for a run -> no CPI runs on, and the error says why", async function () {
+  it("without space for a run -> no CPI keeps running, and the error says why", async function () {
     using disk = SmallDisk.mount(1024 * 1024);
     if (disk === undefined) skipBecause(this, "no file system can be mounted here");
     const runs = join(disk.folder, "runs");
@@ -364,7 +364,7 @@ describe("the run folder", () => {
     expect(await processesOf(runs)).to.deep.equal([]);
   });
 
-  it("is not taken from somebody else", async () => {
+  it("is not taken from another owner", async () => {
     const file = join(temporaryFolder(), "file");
     writeFileSync(file, "");
     await rejection(RunFolder.open(file));

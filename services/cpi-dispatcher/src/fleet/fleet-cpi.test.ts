@@ -31,7 +31,7 @@ describe("the fleet CPI, with a registry and two agents", () => {
   const createDisk = (disk: Partial<NewDisk>) =>
     cpi.createDisk({ sizeMib: 1, cloudProperties: {}, vmCid: "", az: "z1", token: "", ...disk }, newCall());
 
-  it("makes VMs of hosts, whose agents go by the host's id", async () => {
+  it("makes VMs of hosts, whose agents have the hosts' ids", async () => {
     const vm = await createVm("agent-1");
     const { hosts } = await fleet.registry().listHosts({ vmCid: vm.vmCid });
     expect(vm.vmCid).to.equal("vm-agent-1");
@@ -46,7 +46,7 @@ describe("the fleet CPI, with a registry and two agents", () => {
     expect(await reasonOfFailed(createVm("agent-3", "z9"))).to.equal("NO_HOST_FREE");
   });
 
-  it("hints at the export's socket on the VM's host", async () => {
+  it("returns a hint with the export's socket on the VM's host", async () => {
     const [{ vmCid }, diskCid] = [await createVm("agent-1"), await createDisk({})];
     const hint = (await cpi.attachDisk(vmCid, diskCid, newCall())) as { path: string };
     expect(hint.path).to.match(new RegExp(`/exports/${diskCid}\\.sock$`));
@@ -64,7 +64,7 @@ describe("the fleet CPI, with a registry and two agents", () => {
     await cpi.deleteDisk(diskCid, newCall());
   });
 
-  it("takes every stemcell and makes none; finds what it made by the token", async () => {
+  it("accepts every stemcell and creates none; finds its objects by the token", async () => {
     const director = fleet.dispatcher("director");
     const request = {
       imagePath: "/image",
@@ -78,7 +78,7 @@ describe("the fleet CPI, with a registry and two agents", () => {
     expect(await director.info({ context })).to.deep.include({ findsByToken: true, stemcellFormats: [] });
   });
 
-  it("places a disk on its VM's own host where that has as good devices as others", async () => {
+  it("places a disk on its VM's own host if that has as good devices as others", async () => {
     const { vmCid, agentId } = await createVm("agent-1");
     const diskCids = await Promise.all([1, 2, 3, 4].map(() => createDisk({ vmCid })));
     const { devices } = await fleet.registry().listDevices({ hostId: agentId });
@@ -88,7 +88,7 @@ describe("the fleet CPI, with a registry and two agents", () => {
     await cpi.deleteVm(vmCid, newCall());
   });
 
-  it("remembers metadata as labels, and replaces it", async () => {
+  it("stores metadata as labels, and replaces it", async () => {
     const diskCid = await createDisk({});
     const labels = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk?.labels;
     await cpi.setDiskMetadata(diskCid, { deployment: "d", index: 1 }, newCall());
@@ -101,7 +101,7 @@ describe("the fleet CPI, with a registry and two agents", () => {
     await cpi.deleteDisk(diskCid, newCall());
   });
 
-  it("places a disk in the az of its VM, and refuses another", async () => {
+  it("places a disk in the az of its VM, and refuses another az", async () => {
     const { vmCid } = await createVm("agent-1");
     expect(await reasonOfFailed(createDisk({ vmCid, az: "z9" }))).to.equal("INVALID_ARGUMENT");
     const diskCid = await createDisk({ vmCid, az: "" });
@@ -110,7 +110,7 @@ describe("the fleet CPI, with a registry and two agents", () => {
     await cpi.deleteVm(vmCid, newCall());
   });
 
-  it("gives up at the caller's deadline while an agent hangs, and attaches when asked again", async () => {
+  it("gives up at the caller's deadline while an agent hangs, and attaches when called again", async () => {
     const [{ vmCid, agentId }, diskCid] = [await createVm("agent-1"), await createDisk({})];
     const agent = fleet.agents.get(agentId) as ServiceProcess;
     agent.signal("SIGSTOP");
@@ -124,14 +124,14 @@ describe("the fleet CPI, with a registry and two agents", () => {
     await cpi.deleteDisk(diskCid, newCall());
   });
 
-  it("knows nothing of ids that cannot be its own", async () => {
+  it("answers NOT_FOUND for ids that it cannot have assigned", async () => {
     for (const cid of ["x".repeat(65), "vol:1.2"]) {
       expect(await cpi.hasDisk(cid, newCall())).to.equal(false);
       expect(await cpi.hasVm(cid, newCall())).to.equal(false);
     }
   });
 
-  it("makes a disk larger by whole devices of its az, while it is detached, and keeps what is on it", async () => {
+  it("enlarges a detached disk by whole devices of its az, and keeps its content", async () => {
     const [{ vmCid }, diskCid] = [await createVm("agent-1"), await createDisk({})];
     const disk = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk;
     const [device] = (await disk())?.deviceIds ?? [];

@@ -29,7 +29,7 @@ describe("CPI executables behind the dispatcher", () => {
   const bench = ScriptDispatcher.forEachTest();
 
   describe("requests", () => {
-    it("carry method, arguments in the contract's order, version, context and properties", async () => {
+    it("contain method, arguments in the contract's order, version, context and properties", async () => {
       const cpi = bench.dispatcher.scriptCpi("a", answers('"x-1"'), { properties: { user: "u", vm: "shadow" } });
       await bench.dispatcher.setCpis([cpi]);
       const at = context({ cpi: "a", stemcellApiVersion: 1 });
@@ -86,7 +86,7 @@ describe("CPI executables behind the dispatcher", () => {
       ]);
     });
 
-    it("name the stemcell's version, and 2 where there is none or nobody knows", async () => {
+    it("contain the stemcell's version, and 2 when there is none or it is unknown", async () => {
       const cpi = bench.dispatcher.scriptCpi("a", answers("null"));
       await bench.dispatcher.setCpis([cpi]);
       await bench.director.deleteVm({ context: context({ cpi: "a", stemcellApiVersion: 3 }), vmCid: "v" });
@@ -100,14 +100,14 @@ describe("CPI executables behind the dispatcher", () => {
       ]);
     });
 
-    it("of VMs without a stemcell -> a CPI of version 2 answers a hint that counts", async () => {
+    it("of VMs without a stemcell -> a hint of a CPI of version 2 counts", async () => {
       const cpi = bench.dispatcher.scriptCpi("a", answers('{"path": "/dev/sdb"}'));
       await bench.dispatcher.setCpis([cpi]);
       const attached = await bench.director.attachDisk({ context: context({ cpi: "a" }), vmCid: "v", diskCid: "d" });
       expect(attached.diskHint).to.deep.equal({ path: "/dev/sdb" });
     });
 
-    it("are one process an operation: info is asked once for a version of the config", async () => {
+    it("run one process per operation: info is called once per config version", async () => {
       const cpi = bench.dispatcher.scriptCpi("a", answers("true"));
       await bench.dispatcher.setCpis([cpi]);
       const has = (version: string) =>
@@ -141,7 +141,7 @@ describe("CPI executables behind the dispatcher", () => {
         expect(requestsOf(cpi).at(-1)?.api_version).to.equal(version);
       });
 
-    it("without an info method -> v1; with one that fails -> UNAVAILABLE, nothing done, asked again", async () => {
+    it("without an info method -> v1; with a failing info -> UNAVAILABLE, nothing done, called again", async () => {
       const old = failsWith("InvalidCall")
         .replaceAll(V2, "null")
         .replace(
@@ -181,7 +181,7 @@ describe("CPI executables behind the dispatcher", () => {
         expect((await has()).exists).to.equal(true);
       });
 
-    it("with an info that hangs -> its own time, once for all who wait for it", async () => {
+    it("with a hanging info -> its own timeout, once for all callers", async () => {
       const hasty = new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
         limits: { infoTimeoutMs: 4_000 },
       });
@@ -201,14 +201,14 @@ describe("CPI executables behind the dispatcher", () => {
       }
     });
 
-    it("v2 and v3 keep the networks that create_vm settled", async () => {
+    it("v2 and v3 return the networks that create_vm settled", async () => {
       await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", answers('["vm-1",{"n":{"ip":"10.0.0.9"}}]'))]);
       const made = await bench.director.createVm({ ...newVm, context: context({ cpi: "a", stemcellApiVersion: 3 }) });
       expect(made).to.include({ vmCid: "vm-1", usesRegistry: false, apiVersion: 2 });
       expect(made.networks).to.deep.equal({ n: { ip: "10.0.0.9" } });
     });
 
-    it("v2 must give a hint; numbers inside become strings", async () => {
+    it("v2 must return a hint; numbers in it become strings", async () => {
       await bench.dispatcher.setCpis([
         bench.dispatcher.scriptCpi("none", answers("null")),
         bench.dispatcher.scriptCpi("numbers", answers('{"lun":3,"iscsi_settings":{"id":7}}')),
@@ -233,7 +233,7 @@ describe("CPI executables behind the dispatcher", () => {
       ["Bosh::Clouds::CloudError", "CPI_FAILED"],
       ["Anything", "CPI_FAILED"],
     ] as const)
-      it(`${type} -> ${reason}, with its type and whether to try again`, async () => {
+      it(`${type} -> ${reason}, with its type and whether to retry`, async () => {
         await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", failsWith(type))]);
         const error = await bench.director
           .getDisks({ context: context({ cpi: "a" }), vmCid: "v" })
@@ -250,7 +250,7 @@ describe("CPI executables behind the dispatcher", () => {
       ["the wrong shape", `echo '{"result":"yes","error":null,"log":""}'`],
       ["too much", "yes | head -c 2000000"],
     ] as const)
-      it(`an answer that is ${what} -> an error that says so, and whether anything was done is unknown`, async () => {
+      it(`an answer that is ${what} -> an error with the reason, and an unknown outcome`, async () => {
         const script = `read -r request\ncase "$request" in '{"method":"info"'*) echo '{"result":${V2},"error":null,"log":""}' ;; *) ${answer} ;; esac`;
         await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", script)]);
         const error = await bench.director

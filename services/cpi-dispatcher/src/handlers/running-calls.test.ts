@@ -32,7 +32,7 @@ describe("running calls of CPIs", () => {
       return { lines, stop };
     };
 
-    it("come line by line while the CPI works, to those who watch that id, with the answer's log", async () => {
+    it("arrive line by line while the CPI works, at watchers of the log id, with the answer's log", async () => {
       const script = `${answers("true")}\n${THEN}\necho one >&2; ${UNTIL_TOLD}; echo two >&2`;
       const cpi = bench.dispatcher.scriptCpi("a", script);
       await bench.dispatcher.setCpis([cpi]);
@@ -48,7 +48,7 @@ describe("running calls of CPIs", () => {
       await Promise.all([watching.stop(), stranger.stop()]);
     });
 
-    it("reach a watcher who comes a little late", async () => {
+    it("reach a watcher that arrives a little late", async () => {
       const script = `${answers("true")}\n${THEN}\necho early >&2; touch "$0.early"; ${UNTIL_TOLD}`;
       const cpi = bench.dispatcher.scriptCpi("a", script);
       await bench.dispatcher.setCpis([cpi]);
@@ -66,7 +66,7 @@ describe("running calls of CPIs", () => {
     const SLOW = `read -r request\ncase "$request" in '{"method":"info"'*) echo '{"result":${V2},"error":null,"log":""}' ;; *) sleep 60 & sleep 60 ;; esac`;
     const gone = async () => (await processesOf(bench.dispatcher.runFolder)).length === 0;
 
-    it("are dead before Fence is answered, and their successors wait for that", async () => {
+    it("are dead before Fence is answered, and later calls wait for that", async () => {
       await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", SLOW)]);
       const calls = Array.from({ length: 3 }, () =>
         reasonOfFailed(bench.director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" })),
@@ -77,7 +77,7 @@ describe("running calls of CPIs", () => {
       expect(await Promise.all(calls)).to.deep.equal(["CANCELLED", "CANCELLED", "CANCELLED"]);
     });
 
-    it("have their own time to make a stemcell", async () => {
+    it("have a longer timeout to create a stemcell", async () => {
       const slow = new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
         executables: { callTimeoutMs: 2_000 },
       });
@@ -96,7 +96,7 @@ describe("running calls of CPIs", () => {
       }
     });
 
-    it("are ended by their director, by request id, and say themselves what came of them", async () => {
+    it("are ended by their director, by request id, and report their outcome", async () => {
       const finishing = `read -r request\ntrap 'echo "$answer"; exit' TERM\nanswer='{"result":${V2},"error":null,"log":""}'
 case "$request" in *has_vm*) answer='{"result":true,"error":null,"log":""}'; sleep 60 & wait ;; *) echo "$answer" ;; esac`;
       const cpis = [bench.dispatcher.scriptCpi("a", SLOW), bench.dispatcher.scriptCpi("b", finishing)];
@@ -116,7 +116,7 @@ case "$request" in *has_vm*) answer='{"result":true,"error":null,"log":""}'; sle
       expect(await reasonOfFailed(other)).to.equal("CANCELLED");
     });
 
-    it("are gone when they are cancelled, and at their deadline", async () => {
+    it("are killed when they are cancelled, and at their deadline", async () => {
       await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", SLOW)]);
       await bench.director.info({ context: context({ cpi: "a" }) });
       const controller = new AbortController();
@@ -139,7 +139,7 @@ case "$request" in *has_vm*) answer='{"result":true,"error":null,"log":""}'; sle
       });
     });
 
-    it("wait for their turn within the limit of calls of one CPI", async () => {
+    it("wait in a queue for the concurrency limit of a CPI", async () => {
       const running = `ls -d "$0".[0-9]* | wc -l`;
       // Calls wait until two run at once, however slowly they start.
       const meet = `until [ -e "$0.two" ]; do [ $(${running}) -lt 2 ] || touch "$0.two"; sleep 0.01; done`;

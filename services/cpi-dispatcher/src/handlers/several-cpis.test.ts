@@ -16,11 +16,11 @@ import {
   V3,
 } from "../testing/script-dispatcher.js";
 
-describe("CPIs side by side behind the dispatcher", () => {
+describe("several CPIs behind the dispatcher", () => {
   const bench = ScriptDispatcher.forEachTest();
 
   describe("several CPIs", () => {
-    it("are chosen by az, by record, by former name; one that is broken hurts nobody else", async () => {
+    it("are chosen by az, by record, by former name; a broken CPI does not affect the others", async () => {
       const [left, right] = [
         bench.dispatcher.scriptCpi("left", answers('"d-left"')),
         bench.dispatcher.scriptCpi("right", answers('"d-right"')),
@@ -41,7 +41,7 @@ describe("CPIs side by side behind the dispatcher", () => {
       expect(bench.own.calls).to.have.length(1);
     });
 
-    it("are all tried for an unknown id: not found goes on, another error stops", async () => {
+    it("are all tried for an unknown id: NOT_FOUND continues, another error stops", async () => {
       const [a, b, c] = ["a", "b", "c"].map((name) =>
         bench.dispatcher.scriptCpi(name, failsWith("Bosh::Clouds::VMNotFound")),
       );
@@ -58,7 +58,7 @@ describe("CPIs side by side behind the dispatcher", () => {
       expect(requestsOf(c as CpiConfig)).to.have.length(0);
     });
 
-    it("has-checks of an unknown id: no goes on, yes ends it", async () => {
+    it("has-checks of an unknown id: false continues, true ends the search", async () => {
       const cpis = [
         bench.dispatcher.scriptCpi("a", answers("false")),
         bench.dispatcher.scriptCpi("b", answers("true")),
@@ -73,7 +73,7 @@ describe("CPIs side by side behind the dispatcher", () => {
       expect((await bench.director.hasDisk({ context: alone, diskCid: "d" })).exists).to.equal(false);
     });
 
-    it("get a stemcell where its format fits; what one meets is said in its place", async () => {
+    it("get a stemcell in a format that they accept; a CPI's error is reported in its entry", async () => {
       const image = join(bench.dispatcher.folder, "image");
       writeFileSync(image, "");
       const cpis = [
@@ -109,7 +109,7 @@ describe("CPIs side by side behind the dispatcher", () => {
       expect(await reasonOfFailed(create({ imagePath: "relative" }))).to.equal("INVALID_ARGUMENT");
     });
 
-    it("one that hangs is given up before the deadline, and the others are heard of", async () => {
+    it("a hanging CPI is given up before the deadline, and the others' outcomes are reported", async () => {
       const stuck = bench.dispatcher.scriptCpi("stuck", "sleep 60");
       const slow = bench.dispatcher.scriptCpi(
         "slow",
@@ -142,7 +142,7 @@ describe("CPIs side by side behind the dispatcher", () => {
       expect(stemcells[2]?.error).to.match(/did not answer within \d+ ms/);
     });
 
-    it("are listed with version, formats and what they last met", async () => {
+    it("are listed with version, formats and last error", async () => {
       await bench.dispatcher.setCpis([
         bench.dispatcher.scriptCpi("b", answers("null")),
         bench.dispatcher.scriptCpi("a", "exit 1"),
@@ -168,14 +168,14 @@ describe("CPIs side by side behind the dispatcher", () => {
     const set = (cpis: CpiConfig[], version = "v", generation = 1) =>
       reasonOfFailed(bench.dispatcher.setCpis(cpis, version, generation));
 
-    it("of a version that is not known here -> CPI_CONFIG_UNKNOWN, until it is told", async () => {
+    it("of an unknown version -> CPI_CONFIG_UNKNOWN, until it is sent", async () => {
       const has = () => bench.director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" });
       expect(await reasonOfFailed(has())).to.equal("CPI_CONFIG_UNKNOWN");
       await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", answers("true"))]);
       expect((await has()).exists).to.equal(true);
     });
 
-    it("keep the last two versions; the same version never means two things", async () => {
+    it("keep the last two versions; a version never has two contents", async () => {
       for (const version of ["v1", "v2", "v3"]) await bench.dispatcher.setCpis([cpi({})], version);
       const info = (version: string) =>
         bench.director.info({ context: context({ cpiConfigVersion: version, cpi: "a" }) });
@@ -212,7 +212,7 @@ describe("CPIs side by side behind the dispatcher", () => {
       ["no registry at all", { type: "fleet", properties: { registry_address: [] } }, "registry_address"],
     ];
     for (const [what, fields, why] of unusable)
-      it(`with a CPI of ${what} -> its calls fail and say so, and the others serve`, async () => {
+      it(`with a CPI of ${what} -> its calls fail with the reason, and the others work`, async () => {
         await bench.dispatcher.setCpis([
           cpi({ name: "wrong", ...fields }),
           bench.dispatcher.scriptCpi("right", answers("true")),
@@ -232,7 +232,7 @@ describe("CPIs side by side behind the dispatcher", () => {
       expect((await bench.director.info({ context: context({ cpi: "a" }) })).apiVersion).to.equal(2);
     });
 
-    it("of an old bench.director, or of none, are refused", async () => {
+    it("of an outdated director, or of none, are refused", async () => {
       await bench.director.fence({ directorId: "d1", directorGeneration: 5 });
       expect(await set([cpi({})], "v", 4)).to.equal("OUTDATED");
       expect(await set([cpi({})], "../v", 5)).to.equal("INVALID_ARGUMENT");
@@ -242,7 +242,7 @@ describe("CPIs side by side behind the dispatcher", () => {
       );
     });
 
-    it("are listed to operators: the dispatcher's bench.own, then each director's last, with the azs it told last", async () => {
+    it("are listed to operators: the dispatcher's own CPIs, then each director's last config with its azs", async () => {
       const listed = async () => {
         const { cpis } = await bench.dispatcher.client("operator").listCpis({});
         return cpis.map(({ directorId, name, azs }) => [directorId, name, azs.join(" ")].join("/"));
@@ -261,7 +261,7 @@ describe("CPIs side by side behind the dispatcher", () => {
       expect(await reasonOfFailed(ofOld)).to.equal("CPI_CONFIG_UNKNOWN");
     });
 
-    it("of one director are not another's", async () => {
+    it("of one director are invisible to others", async () => {
       await bench.dispatcher.setCpis([cpi({})]);
       const other = context({ directorId: "d2", cpi: "a" });
       expect(await reasonOfFailed(bench.director.info({ context: other }))).to.equal("CPI_CONFIG_UNKNOWN");

@@ -39,18 +39,18 @@ describe("an answer of a CPI", () => {
     [JSON.stringify({ ...ok, error: { ...failed, message: null } }), "'message'"],
     [JSON.stringify({ ...ok, error: { type: "T", message: "M" } }), "'ok_to_retry'"],
   ] as const)
-    it(`is not ${text.slice(0, 60)}`, () => {
+    it(`is invalid: ${text.slice(0, 60)}`, () => {
       expect(() => parseAnswer(text))
         .to.throw(InvalidCpiResponseError, /^Invalid CPI response - /)
         .with.property("message")
         .that.includes(says);
     });
 
-  it("is not quoted: it may hold secrets", () => {
+  it("is not quoted, because it may contain secrets", () => {
     expect(() => parseAnswer("s3cret")).to.throw(InvalidCpiResponseError, /^((?!s3cret).)*$/);
   });
 
-  it("leaves it unknown whether anything was done", () => {
+  it("that is invalid leaves the outcome unknown", () => {
     expect(() => parseAnswer(""))
       .to.throw()
       .with.property("outcome", "unknown");
@@ -58,7 +58,7 @@ describe("an answer of a CPI", () => {
 });
 
 describe("a result", () => {
-  it("of info may lack what old CPIs do not know", () => {
+  it("of info may lack fields that old CPIs do not know", () => {
     const needsVmSpec = true;
     expect(resultOf.info({})).to.deep.equal({ apiVersion: undefined, stemcellFormats: [], needsVmSpec });
     expect(resultOf.info({ needs_vm_spec: false })).to.include({ needsVmSpec: false });
@@ -69,7 +69,7 @@ describe("a result", () => {
     });
   });
 
-  it("of create_vm is a CID, or a CID and networks, as the version says", () => {
+  it("of create_vm is a CID, or a CID and networks, depending on the version", () => {
     expect(resultOf.createVm("vm-1", "cid")).to.deep.equal({ vmCid: "vm-1", networks: undefined });
     expect(resultOf.createVm(["vm-1", { a: {} }], "cid_and_networks")).to.deep.equal({
       vmCid: "vm-1",
@@ -79,7 +79,7 @@ describe("a result", () => {
     for (const result of ["vm-1", ["vm-1", {}]]) expect(resultOf.createVm(result, "either").vmCid).to.equal("vm-1");
   });
 
-  it("of update_disk keeps the id, or gives another", () => {
+  it("of update_disk keeps the id, or contains a new id", () => {
     expect(resultOf.updatedDisk(null, "d1")).to.equal("d1");
     expect(resultOf.updatedDisk("d2", "d1")).to.equal("d2");
   });
@@ -110,7 +110,7 @@ describe("a result", () => {
     "calculate_vm_cloud_properties, a list": () => resultOf.object("calculate_vm_cloud_properties", []),
   };
   for (const [what, parse] of Object.entries(wrong))
-    it(`is not: ${what}`, () => {
+    it(`is invalid: ${what}`, () => {
       expect(parse).to.throw(InvalidCpiResponseError, what.split(",")[0]?.split(" ")[0]);
     });
 });

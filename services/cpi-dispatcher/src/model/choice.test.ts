@@ -194,11 +194,11 @@ describe("the choice of CPIs", () => {
     });
 
   for (const method of EXISTING) {
-    it(`${method} -> the recorded one, whatever the az says; a former name finds it too`, () => {
+    it(`${method} -> the recorded CPI, whatever the az; a former name finds it too`, () => {
       expect(chooseCpis(configured, wanted(method, { ...z1, recordedCpi: "right" }))).to.deep.equal(one("right"));
       expect(chooseCpis(configured, wanted(method, { recordedCpi: "old-left" }))).to.deep.equal(one("left"));
     });
-    it(`${method}, none recorded -> who has the default's things, whatever the az says now`, () => {
+    it(`${method}, none recorded -> the CPI that has the default's objects, whatever the az`, () => {
       expect(chooseCpis(configured, wanted(method, z1))).to.deep.equal(one(DEFAULT_CPI));
       expect(chooseCpis(adopted, wanted(method, z1))).to.deep.equal(one("adopter"));
       expect(chooseCpis(own, wanted(method))).to.deep.equal(one(DEFAULT_CPI));
@@ -276,7 +276,7 @@ describe("the names of a cpi-config", () => {
       4,
     );
 
-  it("may be many, with former names, and with the default's things adopted once", () => {
+  it("may be many, with former names, and with the default's objects adopted once", () => {
     check(["a"], ["b", "old-b", "older-b"], ["c.eu-1", ""]);
     check(["a", "a"]);
   });
@@ -295,7 +295,7 @@ describe("the names of a cpi-config", () => {
     ],
   ];
   for (const cpis of twice)
-    it(`stand for one CPI each, unlike in ${JSON.stringify(cpis)}`, () => {
+    it(`name one CPI each, unlike in ${JSON.stringify(cpis)}`, () => {
       expect(() => check(...cpis))
         .to.throw(CpiConfigInvalidError, "Duplicate CPI name")
         .with.nested.property("about.bosh_error_code", "550000");
@@ -312,7 +312,7 @@ describe("the names of a cpi-config", () => {
     [["a"], ["b"], ["c"], ["d"], ["e"]],
   ];
   for (const cpis of malformed)
-    it(`are not ${JSON.stringify(cpis).slice(0, 60)}`, () => {
+    it(`are refused: ${JSON.stringify(cpis).slice(0, 60)}`, () => {
       expect(() => check(...cpis)).to.throw(InvalidArgumentError);
     });
 });

@@ -46,7 +46,7 @@ describe("an error of a CPI", () => {
     });
 
   for (const type of ["Unknown", "VMNotFound", "Bosh::Clouds::AttachDiskResponseError", "Bosh::Clouds::toString", ""])
-    it(`of type '${type}' -> unknown, in its own words`, () => {
+    it(`of type '${type}' -> unknown, with its own message`, () => {
       const made = errorOfCpi(error(type), call("has_vm"));
       expect(made).to.have.property("name", "CpiFailedError");
       expect(made.message).to.equal(
@@ -67,7 +67,7 @@ describe("an error of a CPI", () => {
       );
     });
 
-  it("names the things it is about, where there are any", () => {
+  it("names the objects of the call, if any", () => {
     expect(errorOfCpi(error("x"), call("attach_disk")).about).to.include({ vm_cid: "v1", disk_cid: "d1" });
     const about = errorOfCpi(error("x"), { ...call("info"), vmCid: "", diskCid: "" }).about;
     expect(about).to.not.have.any.keys("vm_cid", "disk_cid");

@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { JsonMeter } from "./json-meter.js";
 
-describe("the measure of an answer", () => {
+describe("limits of an answer's JSON", () => {
   const LIMITS = { maxDepth: 3, maxValues: 5 };
   const cases: [what: string, text: string, tooMuch: "depth" | "values" | undefined][] = [
     ["as deep as may be", '[[{"a":1}]]', undefined],
@@ -17,7 +17,7 @@ describe("the measure of an answer", () => {
     ["nothing", "", undefined],
   ];
   for (const [what, text, tooMuch] of cases)
-    it(`${what} -> ${tooMuch ?? "well"}, in one piece and byte by byte`, () => {
+    it(`${what} -> ${tooMuch ?? "within the limits"}, in one piece and byte by byte`, () => {
       const bytes = Buffer.from(text);
       expect(new JsonMeter(LIMITS).add(bytes)).to.equal(tooMuch);
       const meter = new JsonMeter(LIMITS);

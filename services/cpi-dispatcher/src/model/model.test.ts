@@ -20,13 +20,13 @@ describe("a disk hint", () => {
     });
 
   for (const given of [null, undefined, "", {}, { path: null }])
-    it(`${JSON.stringify(given)} is none`, () => {
+    it(`${JSON.stringify(given)} is refused`, () => {
       expect(() => stringifiedHint(given, "disk-7")).to.throw(InvalidStateError, "disk-7");
     });
 });
 
 describe("cloud properties of a fleet disk", () => {
-  it("have defaults, and leave alone what is for other CPIs", () => {
+  it("have defaults, and ignore properties of other CPIs", () => {
     expect(parseFleetDiskProperties({})).to.deep.equal({ pool: "", spreadRacks: false });
     expect(parseFleetDiskProperties({ type: "gp3" })).to.deep.equal({ pool: "", spreadRacks: false });
     expect(parseFleetDiskProperties({ pool: "ssd", spread_racks: true })).to.deep.equal({
@@ -43,7 +43,7 @@ describe("cloud properties of a fleet disk", () => {
     { spread_racks: "yes" },
     { spread_racks: 1 },
   ])
-    it(`are not ${JSON.stringify(wrong)}`, () => {
+    it(`are refused: ${JSON.stringify(wrong)}`, () => {
       expect(() => parseFleetDiskProperties(wrong)).to.throw(InvalidArgumentError, "cloud_properties");
     });
 });
@@ -55,17 +55,17 @@ describe("a fleet disk", () => {
   });
 
   for (const size of [0, -1, 1.5, Number.NaN, 2 ** 33, Number.MAX_SAFE_INTEGER])
-    it(`is not of ${size} MiB`, () => {
+    it(`is refused with ${size} MiB`, () => {
       expect(() => sizeBytesOf(size)).to.throw(InvalidArgumentError, "size_mib");
     });
 
-  it("has an id made of its token, never one that is no id", () => {
+  it("has a valid id made of its token", () => {
     expect(diskIdOf("a1")).to.equal("disk-a1");
     for (const token of ["a/b", "a.b", "x".repeat(60), "\0"])
       expect(() => diskIdOf(token)).to.throw(InvalidArgumentError);
   });
 
-  it("has metadata as labels, in order", () => {
+  it("has metadata as labels, sorted by name", () => {
     expect(labelsOf({ b: "text", a: 1, c: { d: [true] }, e: null })).to.deep.equal([
       { name: "a", value: "1" },
       { name: "b", value: "text" },

@@ -71,7 +71,7 @@ describe("the version of the CPI contract", () => {
     ["failed -> the call may be repeated", false, UnavailableError],
     ["cannot get better -> the call need not be repeated", true, CpiUnusableError],
   ] as const)
-    it(`an info that ${what}; nothing is done, and the error says why`, () => {
+    it(`an info that ${what}; no effect, and the error says why`, () => {
       const failing = () => negotiate(met({ info: { kind: "failed", message: "boom", isDefinite } }));
       expect(failing).to.throw(type, "boom").with.property("outcome", "not_done");
     });

@@ -31,7 +31,7 @@ describe("a request in a log", () => {
     ["attach_disk", ["vm", "disk"], ["vm", "disk"]],
   ];
   for (const [method, args, shown] of rows)
-    it(`${method} shows what it is about, and hides the rest`, () => {
+    it(`${method} shows its objects, and redacts the rest`, () => {
       const context = { director_uuid: "d", request_id: "r", password: "s", vm: { stemcell: { api_version: 2 } } };
       expect(redactedRequest(method, args, context, ["password"])).to.deep.equal({
         method,
@@ -40,11 +40,11 @@ describe("a request in a log", () => {
       });
     });
 
-  it("hides a property that shadows what a director says", () => {
+  it("redacts a property that overrides the director's context", () => {
     expect(redactedRequest("info", [], { request_id: "s" }, ["request_id"]).context).to.deep.equal({ request_id: R });
   });
 
-  it("has secrets in env, but for what names the VM", () => {
+  it("redacts env, except for the VM's name", () => {
     expect(secretEnv({ a: 1, bosh: { group: "g", groups: [], tags: {}, password: "p" } })).to.deep.equal({
       a: 1,
       bosh: { password: "p" },
