@@ -5,13 +5,11 @@ import type { TaskContext } from "../tasks/context.js";
 import type { AgentCalls } from "./agent-calls.js";
 import type { AgentCertificates } from "./agent-certificates.js";
 
-/** Context of the handlers of agent certificates. */
 export interface AgentContext extends TaskContext {
   /** Undefined when agents do not have their own certificates. */
   readonly agentCertificates: AgentCertificates | undefined;
 }
 
-/** Context of steps that call agents. */
 export interface AgentJobContext {
   readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;
