@@ -32,7 +32,6 @@ const agentCertificatesConfig = z.strictObject({
     .describe("An agent gets another one when a third of it is over."),
 });
 
-/** Configuration of the VM agents. */
 export const agentsConfig = groupConfig("The agents in VMs.", {
   settings: partlySecretConfig(
     groupConfig(

@@ -88,7 +88,6 @@ const stemcells = {
   maxConcurrentUploads: 4,
   /** Time for the next bytes of an upload. */
   idleTimeoutMs: MINUTE_MS,
-  /** Time for a download. */
   downloadTimeoutMs: HOUR_MS,
   /** Time for a CPI to create a stemcell. Equals the dispatcher's time for create_stemcell. */
   createTimeoutMs: HOUR_MS,
