@@ -6,7 +6,6 @@ import { Configs, type NamedPart } from "./configs.js";
 
 export const CLOUD = "cloud";
 
-/** Merges all cloud configs. */
 export class CloudConfigs extends Configs<CloudConfig, CloudConfig> {
   constructor(reader: YamlReader, limits: Omit<TextLimits, "what">) {
     super({

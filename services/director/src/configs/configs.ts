@@ -13,10 +13,8 @@ export interface NamedPart<Part> {
 }
 
 export interface ConfigsOptions<Part, Merged> {
-  /** The type of the configs. */
   readonly type: string;
   readonly reader: YamlReader;
-  /** Limits of a new config. */
   readonly limits: Omit<TextLimits, "what">;
   readonly read: (reader: YamlReader, text: string, limits: TextLimits, options: ReadOptions) => Promise<Part>;
   /** Merges the latest version of each config of the type. Throws when the configs conflict. */

@@ -7,14 +7,12 @@ import { Configs, type NamedPart } from "./configs.js";
 
 export const CPI = "cpi";
 
-/** All cpi-configs merged. */
 export interface MergedCpiConfig extends CpiNames {
   /** Identifies this set of CPIs without describing its content. Empty when there is no cpi-config. */
   readonly version: string;
   readonly cpis: readonly CpiDefinition[] | undefined;
 }
 
-/** Merges all cpi-configs. */
 export class CpiConfigs extends Configs<readonly CpiDefinition[], MergedCpiConfig> {
   constructor(reader: YamlReader, limits: Omit<TextLimits, "what">) {
     super({

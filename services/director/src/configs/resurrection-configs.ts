@@ -6,7 +6,6 @@ import { Configs } from "./configs.js";
 
 export const RESURRECTION = "resurrection";
 
-/** Merges the rules of all configs of type "resurrection". */
 export class ResurrectionConfigs extends Configs<readonly ResurrectionRule[], readonly ResurrectionRule[]> {
   readonly #isOnByDefault: boolean;
 
