@@ -4,7 +4,6 @@ import type { ReadersOfTexts } from "../configs/readers-of-texts.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import type { CpiCalls } from "./cpi-calls.js";
 
-/** Context of steps that call CPIs. */
 export interface CpiJobContext {
   readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;

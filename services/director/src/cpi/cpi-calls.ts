@@ -15,7 +15,6 @@ type CpiMethod = Exclude<keyof CpiClient, "close" | "endCalls" | "fence" | "list
 type RequestOf<Method extends CpiMethod> = Omit<Parameters<CpiClient[Method]>[0], "context">;
 type ResponseOf<Method extends CpiMethod> = Awaited<ReturnType<CpiClient[Method]>>;
 
-/** The CPI of a call. */
 export interface CpiTarget {
   /** The CPI recorded with the object of the call; empty for the default CPI. */
   readonly cpi: string;
@@ -32,7 +31,6 @@ export interface CpiTarget {
 export interface CpiConfigSource {
   /** Returns an empty string when there is no cpi-config. */
   version(): Promise<string>;
-  /** Sends the cpi-config to a dispatcher. */
   send(dispatcher: Pick<Dispatcher, "client">, signal: AbortSignal): Promise<void>;
 }
 

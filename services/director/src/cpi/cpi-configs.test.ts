@@ -221,7 +221,7 @@ describe("cpi-configs", () => {
       tasks.push(task?.taskId ?? 0);
     }
     await Promise.all(gates.map((gate) => gate.reached));
-    // Two more tasks than the share of one CPI has workers.
+    // Two more tasks than one CPI has workers.
     for (let index = 0; index < 2; index++)
       await director.deployments.deploy({ manifest: manifest(`x${index}`, 1, ["z2"]) });
     expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);

@@ -12,7 +12,6 @@ export interface Dispatcher {
   readonly health: Pick<Client<typeof HealthDefinition>, "check">;
 }
 
-/** Callbacks for the management of a dispatcher. */
 export interface DispatcherDuties {
   /** Makes the dispatcher refuse former directors. Resolves once none of their calls runs there. */
   fence(dispatcher: Dispatcher): Promise<void>;
