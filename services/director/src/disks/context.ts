@@ -3,7 +3,6 @@ import type { Events } from "../audit/events.js";
 import type { DirectorConfig } from "../config/config.js";
 import type { CpiJobContext } from "../cpi/context.js";
 
-/** Context of jobs and steps on disks. */
 export interface DiskJobContext extends CpiJobContext, AgentJobContext {
   readonly config: DirectorConfig;
   readonly events: Pick<Events, "record" | "begin" | "flush">;

@@ -9,7 +9,6 @@ import { ANY_ATTACHMENT, decideDelete } from "./decisions.js";
 import { dynamicDisks } from "./disk.js";
 import { dynamicDisk } from "./dynamic-disk.js";
 
-/** Deletes a detached disk. */
 export const deleteDynamicDisk: Planner<"delete_dynamic_disk", DiskJobContext> = (context, job, tables) => ({
   ...cpisOfStep(context, tables, tables.disks.get(job.diskName)?.cpi),
   locks: [{ type: "disk", resource: job.diskName }],

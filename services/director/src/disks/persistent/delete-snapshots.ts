@@ -8,7 +8,6 @@ import type { Planner } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
 
-/** Deletes one snapshot or all snapshots of a deployment. */
 export const deleteSnapshots: Planner<"delete_snapshots", DiskJobContext> = (context, job, tables) => {
   const [snapshot] = subjects(tables, job);
   if (snapshot === undefined)
