@@ -3,12 +3,10 @@ import type { ConfigContext } from "../configs/context.js";
 import type { DeploymentJobContext } from "../deployments/context.js";
 import type { LockName } from "../locks/locks.js";
 
-/** Context of the handlers of problems and resurrection. */
 export interface HealthContext extends ConfigContext {
   readonly agentHealths: AgentHealths;
 }
 
-/** Context of jobs that find and resolve problems. */
 export interface HealthJobContext extends DeploymentJobContext {
   /** Returns the task that holds the lock; undefined for a free lock. */
   readonly lockOwner: (lock: LockName) => number | undefined;
