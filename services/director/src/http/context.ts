@@ -8,7 +8,6 @@ import type { Feed } from "../page/feed.js";
 import type { StemcellContext } from "../stemcells/context.js";
 import type { VendorContext } from "../vendor-methods/context.js";
 
-/** The dependencies of all APIs. */
 export interface Context
   extends AgentContext,
     InstanceContext,

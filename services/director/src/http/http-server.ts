@@ -58,7 +58,6 @@ export interface HttpServerOptions {
   readonly log: Logger;
 }
 
-/** Timeout of a TLS handshake. */
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 /** Maximum size of a request's headers. The longest header is a UAA token of a few KiB. */
 const MAX_HEADER_BYTES = 16 * 1_024;

@@ -3,7 +3,6 @@ import { DomainError, InvalidArgumentError, PermissionDeniedError, Unauthenticat
 import { type Answer, json } from "./answer.js";
 import { statusOf } from "./http-error.js";
 
-/** Path prefix of the Ironic API. */
 export const PASSTHRU_PREFIX = "/v1";
 const VERSION_HEADER = "x-openstack-ironic-api-version";
 /** The Ironic API version that the routes implement, and the range of accepted versions. */

@@ -179,8 +179,8 @@ describe("the stock bosh CLI", () => {
   it("disks and snapshots", async () => {
     const [first] = await instances();
     const disk = first?.disk_cids ?? "";
-    // The director refuses, as BOSH's does, but the CLI reports success: it takes a disk that is not listed as orphaned
-    // for deleted.
+    // The director refuses, as BOSH's does, but the CLI reports success: it assumes that a disk is deleted when no list
+    // of orphaned disks contains it.
     await run(`delete-disk ${disk}`);
     expect((await instances())[0]?.disk_cids).to.equal(disk);
     await run("take-snapshot");

@@ -2,7 +2,6 @@ import type { InstanceUpdateOptions } from "@diskmesh/api/director";
 import { NotImplementedError } from "@diskmesh/domain";
 import type { HttpCall } from "../route.js";
 
-/** Parses the update options of a query. */
 export function updateOptionsOf({ query }: HttpCall): InstanceUpdateOptions {
   const skipped = query.get("skip_drain") ?? "";
   const skipDrain = skipped === "*" || skipped === "true";
