@@ -2,7 +2,6 @@ import type { AgentHealths } from "../agents/agent-healths.js";
 import type { LockKeeper } from "../locks/lock-keeper.js";
 import type { TaskContext } from "../tasks/context.js";
 
-/** The dependencies of instance handlers. */
 export interface InstanceContext extends TaskContext {
   readonly locks: LockKeeper;
   readonly agentHealths: AgentHealths;
