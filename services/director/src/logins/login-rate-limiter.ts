@@ -24,7 +24,9 @@ interface Failures {
 export class LoginRateLimiter {
   /** Failures by address and name, oldest first. */
   readonly #failures = new Map<string, Failures>();
-  /** Failures by network, counting names that had not failed from there before. */
+  /**
+   * Numbers of failed names by network. A name counts with its first failure there, unless it has logged in from there.
+   */
   readonly #names = new Map<string, Failures>();
   /** Successful logins by address and name, oldest first. */
   readonly #known = new Set<string>();
