@@ -26,7 +26,6 @@ export interface NamedProperties {
   readonly cloudProperties: JsonObject;
 }
 
-/** All cloud configs merged. */
 export interface CloudConfig {
   readonly azs: readonly Az[];
   readonly vmTypes: readonly NamedProperties[];

@@ -1,7 +1,6 @@
 import type { JsonObject } from "../store/json.js";
 import type { UpdateBlock } from "./update-block.js";
 
-/** A network in an instance group. */
 export interface GroupNetwork {
   readonly name: string;
   readonly staticIps: readonly string[];
@@ -37,7 +36,6 @@ export interface GroupSpec extends InstanceGroup, VmNeeds {
   readonly networks: readonly GroupNetwork[];
   readonly env: JsonObject;
   readonly migratedFrom: readonly FormerGroup[];
-  /** The persistent disk, by size or by disk type. */
   readonly persistentDisk?: { readonly sizeMib: number; readonly type: string };
   readonly update: UpdateBlock;
 }
