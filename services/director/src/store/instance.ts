@@ -113,9 +113,7 @@ export interface VmBasis {
   readonly cloudProperties: JsonObject;
   /** The networks in the arguments of create_vm. */
   readonly networks: JsonObject;
-  /** The manifest's env. */
   readonly env: JsonObject;
-  /** The tags in the VM's metadata. */
   readonly tags: JsonObject;
   /** Group and index in the VM's metadata; undefined in records of earlier releases. */
   readonly member?: string;

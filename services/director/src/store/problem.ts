@@ -37,7 +37,6 @@ export interface Finding {
   readonly instanceId: string;
   /** The recorded VM, or the cid of an unknown VM; empty for none. */
   readonly vmCid: string;
-  /** The CPI of the VM or disk. */
   readonly cpi: string;
   /** Empty when the problem concerns no disk. */
   readonly diskCid: string;
