@@ -9,7 +9,6 @@ import type { EndedTasks } from "./ended-tasks.js";
 import type { TaskLog } from "./task-log.js";
 import type { Tasks } from "./tasks.js";
 
-/** The dependencies of handlers that start, list and end tasks, and of handlers that read tables or record events. */
 export interface TaskContext {
   readonly config: DirectorConfig;
   readonly limits: DirectorLimits;

@@ -130,7 +130,6 @@ export class TaskLog {
     return (await this.#options.eventLog.read(streamOf(task.taskId, type), { from, limit: wanted })).lines;
   }
 
-  /** Deletes all outputs of a task. */
   async drop(taskId: number): Promise<void> {
     for (const type of OUTPUT_TYPES) await this.#options.eventLog.drop(streamOf(taskId, type));
   }
