@@ -3,7 +3,6 @@ import { freePort } from "@diskmesh/testkit";
 import { HttpClient } from "./http-client.js";
 import { type DirectorChange, TestDirector } from "./test-director.js";
 
-/** Scopes by user. */
 const USERS: Readonly<Record<string, readonly string[]>> = {
   admin: ["bosh.admin"],
   reader: ["bosh.read"],

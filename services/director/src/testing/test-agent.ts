@@ -26,7 +26,6 @@ export class TestAgent {
   readonly #gateOf = new Map<string, Gate>();
   /** Takes effect with the next start. */
   heartbeatIntervalMs = 60_000;
-  /** The content of the next heartbeats. */
   heartbeat: object = {};
   /** Makes the agent run jobs as BOSH's agents do. Takes effect with the next start. */
   hasJobs = false;

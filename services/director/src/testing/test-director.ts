@@ -190,7 +190,6 @@ export class TestDirector {
     return all.map((instance) => instance.instanceId);
   }
 
-  /** Deploys and returns the ended task. */
   async deployManifest(manifest: string): Promise<Task> {
     return (await this.deployments.deploy({ manifest, wait: true })).task as Task;
   }
