@@ -27,7 +27,6 @@ export class CallMemory {
     return secrets && { ...args, ...secrets };
   }
 
-  /** Forgets a task that has ended. */
   forget(taskId: number): void {
     this.#secrets.delete(taskId);
     this.kept.forget(String(taskId));

@@ -7,7 +7,6 @@ import type { CallMemory } from "./call-memory.js";
 import type { Nodes } from "./nodes.js";
 import type { Passthru } from "./passthru.js";
 
-/** The dependencies of vendor method handlers. */
 export interface VendorContext extends TaskContext {
   readonly locks: LockKeeper;
   readonly passthru: Passthru;
@@ -28,7 +27,6 @@ interface Vendors {
   readonly random: () => number;
 }
 
-/** The dependencies of vendor method jobs. */
 export interface VendorJobContext {
   readonly tablet: DirectorTablet;
   readonly clock: Clock;

@@ -3,7 +3,6 @@ import { InvalidArgumentError, type JsonObject, jsonDepthOf, problemAsJson, Unav
 /** The permission scope that a method requires. */
 export type VendorScope = "read" | "call" | "admin";
 
-/** A method that a driver offers. */
 export interface VendorMethod {
   readonly driver: string;
   readonly name: string;
@@ -20,7 +19,6 @@ export interface VendorMethod {
   readonly schema: JsonObject;
 }
 
-/** The methods of a node or driver. */
 export interface VendorMethods {
   /** In the configured order of the drivers. */
   readonly methods: readonly VendorMethod[];
