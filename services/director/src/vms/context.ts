@@ -9,7 +9,6 @@ interface VmMaking {
   readonly agentCertificates: AgentCertificates | undefined;
 }
 
-/** The dependencies of jobs and steps on VMs. */
 export interface VmJobContext extends DiskJobContext {
   readonly making: VmMaking;
 }
