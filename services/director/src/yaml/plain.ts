@@ -78,7 +78,6 @@ function toValue(document: Document.Parsed, maxAliasCount: number): unknown {
   }
 }
 
-/** Returns the error for a text with too deep nesting. */
 export function tooDeep(offset?: number): YamlError {
   return new YamlError(`it is nested too deep: the limit is ${MAX_YAML_DEPTH}`, offset, "cannot be read");
 }

@@ -4,7 +4,6 @@ import { EitherSignal, Slots } from "@diskmesh/service";
 import type { Format, Reading, ReadingOf, Results } from "./formats.js";
 import type { WorkerAnswer } from "./worker.js";
 
-/** Limits of the reader. */
 export interface YamlReaderOptions {
   /** Maximum texts that wait for the worker; more are refused. */
   readonly maxWaiting?: number;
@@ -13,7 +12,6 @@ export interface YamlReaderOptions {
   readonly maxMemoryMib?: number;
 }
 
-/** Options of a read. */
 export interface ReadOptions {
   /** Set for a text accepted before. It is never refused for lack of queue space, and has a longer time limit. */
   readonly stored?: boolean;

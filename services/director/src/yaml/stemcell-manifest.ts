@@ -16,7 +16,6 @@ const stemcellSchema = z.looseObject({
   api_version: z.int().min(0).max(1_000).nullish(),
 });
 
-/** The manifest within a stemcell. */
 export interface StemcellManifest {
   readonly name: string;
   readonly version: string;
