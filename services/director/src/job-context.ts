@@ -3,5 +3,4 @@ import type { LogJobContext } from "./instance-logs/context.js";
 import type { StemcellJobContext } from "./stemcells/context.js";
 import type { VendorJobContext } from "./vendor-methods/context.js";
 
-/** The dependencies of all jobs. */
 export type JobContext = HealthJobContext & LogJobContext & StemcellJobContext & VendorJobContext;

@@ -59,7 +59,6 @@ const planners: { readonly [Type in JobType]: Planner<Type, JobContext> } = {
   call_vendor_method: callVendorMethod,
 };
 
-/** Returns the planner of all jobs. */
 export function planWith(context: JobContext): Plan {
   return <Type extends JobType>(job: JobOf<Type>, tables: DirectorTables, taskId: number) =>
     (planners[job.type as Type] as Planner<Type, JobContext>)(context, job, tables, taskId);
