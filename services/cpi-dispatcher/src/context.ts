@@ -3,7 +3,6 @@ import type { CpiLog } from "./cpi-log.js";
 import type { Fence } from "./fence.js";
 import type { CpiMaker } from "./make-cpis.js";
 
-/** The context of every handler. */
 export interface DispatcherContext {
   readonly configs: CpiConfigs;
   readonly maker: Pick<CpiMaker, "makeSet">;

@@ -24,7 +24,6 @@ export interface CpiProcessOptions {
 }
 
 interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting"> {
-  /** Time limit of a call. */
   readonly callTimeoutMs: number;
   /** Time limit of info, which does no work. */
   readonly infoTimeoutMs: number;
@@ -32,7 +31,6 @@ interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting
   readonly createStemcellTimeoutMs: number;
 }
 
-/** A request to a CPI. */
 export interface CpiRequest {
   readonly method: CpiMethod;
   readonly args: readonly unknown[];

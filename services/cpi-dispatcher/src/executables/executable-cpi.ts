@@ -25,9 +25,7 @@ import { secretEnv } from "../model/redacted-request.js";
 import { CpiProcess, type CpiProcessOptions, type CpiRequest, withCpiOn } from "./cpi-process.js";
 
 interface CallLimits {
-  /** Maximum concurrent calls of a CPI. */
   readonly maxConcurrentCalls: number;
-  /** Maximum queued calls of a CPI. */
   readonly maxWaitingCalls: number;
 }
 

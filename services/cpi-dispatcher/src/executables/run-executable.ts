@@ -11,18 +11,15 @@ import type { RunFolder, RunRecord } from "./run-folder.js";
 
 /** The limits of a CPI process. */
 export interface ExecutableLimits extends AnswerLimits {
-  /** Time limit of the call. */
   readonly timeoutMs: number;
   /** The config key of the time limit; undefined when it is not configurable. */
   readonly timeoutSetting: string | undefined;
   /** Time between SIGTERM and SIGKILL of a cancelled process. */
   readonly cancelGraceMs: number;
   readonly maxRequestBytes: number;
-  /** Maximum characters of a forwarded log line. */
   readonly maxLogLineLength: number;
   /** Maximum characters forwarded from a call's log. */
   readonly maxLogLength: number;
-  /** Read rate of standard error. */
   readonly maxStderrBytesPerSecond: number;
   /** Maximum bytes on standard error. A CPI that writes more is killed. */
   readonly maxStderrBytes: number;

@@ -18,7 +18,6 @@ export interface CpiError {
   readonly okToRetry: boolean;
 }
 
-/** The failed call. */
 export interface FailedCpiCall {
   readonly cpi: string;
   readonly method: CpiMethod;

@@ -8,7 +8,6 @@ import {
   parseSizeBytes,
 } from "@diskmesh/domain";
 
-/** The fleet CPI's properties in a disk type. */
 export interface FleetDiskProperties {
   /** Empty for the registry's default pool. */
   readonly pool: string;

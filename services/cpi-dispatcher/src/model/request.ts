@@ -1,7 +1,6 @@
 import type { JsonObject } from "@diskmesh/domain";
 import type { CpiMethod } from "./methods.js";
 
-/** The origin of a request. */
 export interface RequestOrigin {
   readonly directorId: string;
   readonly requestId: string;

@@ -74,7 +74,6 @@ export interface RecordedRequest {
   readonly context: object;
 }
 
-/** Returns the requests that a CPI's script recorded. */
 export function requestsOf(cpi: CpiConfig): RecordedRequest[] {
   if (!existsSync(`${cpi.execPath}.requests`)) return [];
   const lines = readFileSync(`${cpi.execPath}.requests`, "utf8").trim().split("\n");

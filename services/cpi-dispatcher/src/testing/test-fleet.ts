@@ -48,7 +48,6 @@ export class TestFleet {
     return this.#client(CpiServiceDefinition, this.dispatcherAddress, name, "cpi-dispatcher");
   }
 
-  /** Returns a registry client for operators. */
   registry(): Client<typeof DiskRegistryServiceDefinition> {
     return this.#client(DiskRegistryServiceDefinition, this.registryAddress, "operator", "disk-registry");
   }
