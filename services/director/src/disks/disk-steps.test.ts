@@ -2,7 +2,7 @@ import { InvalidStateError, TimeoutError } from "@diskmesh/domain";
 import { AgentError } from "@diskmesh/mbus";
 import { expect } from "chai";
 import type { TaskRun } from "../tasks/task-run.js";
-import { tellToForget } from "./disk-steps.js";
+import { requestRelease } from "./disk-steps.js";
 
 describe("an agent's answer to the request to release a disk", () => {
   const silent = new TimeoutError("agent host-1 did not answer");
@@ -25,8 +25,8 @@ describe("an agent's answer to the request to release a disk", () => {
       const events: unknown[] = [];
       const event = (said: object): unknown => events.push(said);
       const run = { checkpoint: () => {}, event } as unknown as TaskRun;
-      const telling = tellToForget(run, { stage: "s", task: "t" }, Promise.reject(error), { mustLetGo });
-      const outcome = await telling.catch((reason: unknown) => reason);
+      const request = requestRelease(run, { stage: "s", task: "t" }, Promise.reject(error), { mustLetGo });
+      const outcome = await request.catch((reason: unknown) => reason);
       expect(outcome).to.equal(effect === "fails" ? error : false, "whether it let go");
       const message = `${error.message}; the disk is detached all the same`;
       const told = [{ stage: "s", task: "t", state: "failed", message }];
@@ -42,7 +42,7 @@ describe("an agent's answer to the request to release a disk", () => {
       },
       event: () => expect.fail("it said so"),
     } as unknown as TaskRun;
-    const telling = tellToForget(run, { stage: "s", task: "t" }, Promise.reject(silent), { mustLetGo: false });
-    expect(await telling.catch((reason: unknown) => reason)).to.equal(stop);
+    const request = requestRelease(run, { stage: "s", task: "t" }, Promise.reject(silent), { mustLetGo: false });
+    expect(await request.catch((reason: unknown) => reason)).to.equal(stop);
   });
 });

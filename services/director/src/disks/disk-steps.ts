@@ -177,14 +177,14 @@ export async function deleteWithCpi(
  * from the agent is thrown, for example when the disk is in use, unless the agent does not know the disk. Errors that
  * are not DomainErrors are bugs and are always thrown.
  */
-export async function tellToForget(
+export async function requestRelease(
   run: TaskRun,
   event: { readonly stage: string; readonly task: string },
-  telling: Promise<void>,
+  request: Promise<void>,
   { mustLetGo }: { readonly mustLetGo: boolean },
 ): Promise<boolean> {
   try {
-    await telling;
+    await request;
     return true;
   } catch (error) {
     run.checkpoint();

@@ -4,7 +4,7 @@ import { tolerate } from "../cpi/cpi-error.js";
 import { recorded } from "../cpi/cpi-target.js";
 import { putPossibleOrphan } from "../cpi/make-once.js";
 import { runHeld } from "../deployments/run-unit.js";
-import { NOT_ATTACHED, tellToForget } from "../disks/disk-steps.js";
+import { NOT_ATTACHED, requestRelease } from "../disks/disk-steps.js";
 import { detachDisk } from "../disks/dynamic/detach.js";
 import { attachDisk, tellAgentOfDisk } from "../disks/dynamic/provide.js";
 import { forgetForGood } from "../disks/forget.js";
@@ -148,11 +148,11 @@ async function takeFromElsewhere(context: HealthJobContext, run: TaskRun, proble
   for (const holder of holders) {
     const { agentId, vmCid } = holder;
     await run.stage("Detaching disk", `${diskCid} from ${vmCid}`, async () => {
-      const telling =
+      const request =
         problem.disk?.kind === "dynamic"
           ? forgetForGood(context, run, agentId, [diskCid], context.limits.agents.detachTimeoutMs)
           : unmount(context, run, agentId, diskCid);
-      await tellToForget(run, { stage: "Telling agent", task: `${agentId} to forget ${diskCid}` }, telling, {
+      await requestRelease(run, { stage: "Telling agent", task: `${agentId} to forget ${diskCid}` }, request, {
         mustLetGo: true,
       });
       const call = context.cpi.call("detachDisk", recorded(holder), { vmCid, diskCid }, run);

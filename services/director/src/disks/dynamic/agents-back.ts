@@ -32,7 +32,7 @@ const WITHOUT_JITTER = 1;
 export class AgentsBack {
   readonly #options: AgentsBackOptions;
   readonly #due = new Map<string, Due>();
-  readonly #telling = new Set<Promise<void>>();
+  readonly #request = new Set<Promise<void>>();
   readonly #closed = new AbortController();
   #working = Promise.resolve();
   #wake = () => {};
@@ -49,7 +49,7 @@ export class AgentsBack {
     this.#closed.abort();
     this.#wake();
     await this.#working;
-    await Promise.all(this.#telling);
+    await Promise.all(this.#request);
   }
 
   note(agentId: string): void {
@@ -71,9 +71,9 @@ export class AgentsBack {
     while (!signal.aborted) {
       await this.#someAreDue();
       if (signal.aborted) return;
-      const telling = this.#tellNext();
-      this.#telling.add(telling);
-      void telling.finally(() => this.#telling.delete(telling));
+      const request = this.#tellNext();
+      this.#request.add(request);
+      void request.finally(() => this.#request.delete(request));
     }
   }
 

@@ -8,7 +8,7 @@ import type { JobOf } from "../../store/task.js";
 import type { Planner, Through } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
-import { type Intended, tellToForget } from "../disk-steps.js";
+import { type Intended, requestRelease } from "../disk-steps.js";
 import { forgetForGood } from "../forget.js";
 import { owedRemoval } from "../owed-removal.js";
 import { ANY_ATTACHMENT, decideDetach } from "./decisions.js";
@@ -61,7 +61,7 @@ async function detachIntended(
     const instance = await context.tablet.read((tables) => tables.instances.get(disk.instanceId));
     const { stemcellApiVersion = 0 } = instance ?? {};
     const agentId = agentToTell(instance ?? {});
-    const isTold = agentId === "" || (await tellAgentToForget(context, run, disk, agentId));
+    const isTold = agentId === "" || (await requestLinkRemoval(context, run, disk, agentId));
     const owed = isTold ? undefined : owedRemoval(disk, { agentId }, context.clock.nowMs());
     await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () =>
       steps.detach(disk, stemcellApiVersion, begun),
@@ -72,17 +72,22 @@ async function detachIntended(
 }
 
 /** Returns true when the agent certainly has no link for the disk and will not create one. */
-async function tellAgentToForget(context: DiskJobContext, run: TaskRun, disk: Disk, agentId: string): Promise<boolean> {
+async function requestLinkRemoval(
+  context: DiskJobContext,
+  run: TaskRun,
+  disk: Disk,
+  agentId: string,
+): Promise<boolean> {
   const event = { stage: "Telling agent", task: `${agentId} to forget ${disk.name}` };
   const { detachTimeoutMs } = context.limits.agents;
   run.checkpoint();
   run.event({ ...event, state: "started", message: "" });
-  const telling = async (): Promise<void> => {
+  const request = async (): Promise<void> => {
     const { diskCid, attachmentId } = disk;
     await context.agents.tell(run, agentId, "remove_dynamic_disk", [diskCid], detachTimeoutMs);
     if (!context.agents.endedAdds.has(attachmentId))
       await forgetForGood(context, run, agentId, [diskCid], detachTimeoutMs);
     run.event({ ...event, state: "finished", message: "" });
   };
-  return tellToForget(run, event, telling(), { mustLetGo: false });
+  return requestRelease(run, event, request(), { mustLetGo: false });
 }

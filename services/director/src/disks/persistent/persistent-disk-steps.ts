@@ -12,7 +12,7 @@ import type { PersistentDisk } from "../../store/persistent-disk.js";
 import type { DirectorTables } from "../../store/schema.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
-import { DiskSteps, deleteWithCpi, tellToForget } from "../disk-steps.js";
+import { DiskSteps, deleteWithCpi, requestRelease } from "../disk-steps.js";
 import {
   type CopyStep,
   copied,
@@ -304,7 +304,7 @@ async function unmountAndDetach(
     const event = { stage: "Unmounting persistent disk", task: diskCid };
     const agentId = agentToTell(instance);
     if (agentId !== "")
-      await tellToForget(run, event, unmount(context, run, agentId, diskCid), { mustLetGo: mustUnmount });
+      await requestRelease(run, event, unmount(context, run, agentId, diskCid), { mustLetGo: mustUnmount });
     await steps.detach(disk, instance.stemcellApiVersion);
     await context.tablet.transact((tx) => steps.detachedIn(tx));
   });
