@@ -5,7 +5,7 @@ import { createDiskOnly } from "./disks/dynamic/create.js";
 import { deleteDynamicDisk } from "./disks/dynamic/delete.js";
 import { detachDynamicDisk } from "./disks/dynamic/detach.js";
 import { attachDiskOnly, provideDisk } from "./disks/dynamic/provide.js";
-import { tellAgentsAgain } from "./disks/dynamic/tell-agents.js";
+import { notifyAgentsAgain } from "./disks/dynamic/tell-agents.js";
 import { attachOrphanedDisk } from "./disks/persistent/attach-orphaned-disk.js";
 import { deleteOrphanedDisk } from "./disks/persistent/delete-orphaned-disk.js";
 import { deleteSnapshots } from "./disks/persistent/delete-snapshots.js";
@@ -52,7 +52,7 @@ const planners: { readonly [Type in JobType]: Planner<Type, JobContext> } = {
   delete_snapshots: deleteSnapshots,
   settle_owed_removals: settleRemovalsOfAgent,
   renew_agent_certificates: renewAgentCertificates,
-  tell_agents: tellAgentsAgain,
+  tell_agents: notifyAgentsAgain,
   resurrect_instances: resurrectInstances,
   scan_deployment: scanDeployment,
   resolve_problems: resolveProblems,

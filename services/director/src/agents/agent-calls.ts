@@ -56,7 +56,7 @@ export class AgentCalls {
    * Calls an idempotent agent method and discards the answer. Repeats the call until the timeout when the answer is
    * lost or the agent is unreachable. By default ignores agents that do not know the method.
    */
-  async tell(
+  async notify(
     run: TaskRun,
     agentId: string,
     method: string,
@@ -68,7 +68,8 @@ export class AgentCalls {
   }
 
   /**
-   * Returns the answer to an idempotent call, repeated as in `tell`; undefined when the agent does not know the method.
+   * Returns the answer to an idempotent call, repeated as in `notify`; undefined when the agent does not know the
+   * method.
    */
   ask(
     run: TaskRun,

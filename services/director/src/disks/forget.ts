@@ -17,16 +17,16 @@ export async function forgetForGood(
   timeoutMs: number,
 ): Promise<void> {
   const endAtMs = context.clock.monotonicMs() + timeoutMs;
-  const tell = (method: string, args: readonly unknown[]) =>
-    context.agents.tell(run, agentId, method, args, Math.max(1, endAtMs - context.clock.monotonicMs()));
+  const notify = (method: string, args: readonly unknown[]) =>
+    context.agents.notify(run, agentId, method, args, Math.max(1, endAtMs - context.clock.monotonicMs()));
   try {
     // All agents queue list_disk, which changes nothing.
-    await tell("list_disk", []);
+    await notify("list_disk", []);
   } catch (error) {
     // An error of the agent also shows that the request has ended.
     if (!(error instanceof AgentError)) throw error;
   }
-  for (const diskCid of diskCids) await tell("remove_dynamic_disk", [diskCid]);
+  for (const diskCid of diskCids) await notify("remove_dynamic_disk", [diskCid]);
 }
 
 /**

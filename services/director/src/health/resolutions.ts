@@ -6,7 +6,7 @@ import { putPossibleOrphan } from "../cpi/make-once.js";
 import { runHeld } from "../deployments/run-unit.js";
 import { NOT_ATTACHED, requestRelease } from "../disks/disk-steps.js";
 import { detachDisk } from "../disks/dynamic/detach.js";
-import { attachDisk, tellAgentOfDisk } from "../disks/dynamic/provide.js";
+import { attachDisk, notifyAgentOfDisk } from "../disks/dynamic/provide.js";
 import { forgetForGood } from "../disks/forget.js";
 import { persistentDiskOrphaned } from "../disks/persistent/persistent-disk.js";
 import { detachFromVm, noteOrphaned, persistentDisk, unmount } from "../disks/persistent/persistent-disk-steps.js";
@@ -49,7 +49,7 @@ export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
   detach_disk: takeFromElsewhere,
   add_link: async (context, run, problem) => {
     const { agentId } = await instanceOf(context, problem);
-    await tellAgentOfDisk(context, run, await dynamicDiskOf(context, problem), agentId);
+    await notifyAgentOfDisk(context, run, await dynamicDiskOf(context, problem), agentId);
   },
   remove_link: async (context, run, { diskCid, ...problem }) => {
     const { agentId } = await instanceOf(context, problem);
@@ -125,7 +125,7 @@ async function reattachDisk(context: HealthJobContext, run: TaskRun, problem: Pr
     const target = await context.tablet.read((tables) => targetOf(instanceId, tables.instances.get(instanceId)));
     await attachDisk(context, run, dynamic, target);
     const attached = await dynamicDiskOf(context, problem);
-    if (attached.hint !== null) await tellAgentOfDisk(context, run, attached, target.agentId);
+    if (attached.hint !== null) await notifyAgentOfDisk(context, run, attached, target.agentId);
   } else if (persistent !== undefined) {
     const instance = await instanceOf(context, problem);
     // Jobs may be using the mounted disk. They start again after the disk is attached.

@@ -1,7 +1,7 @@
 import { NotImplementedError } from "@diskmesh/domain";
 import { NO_SETTINGS } from "../agents/agent-calls.js";
 import { envWithCert, mbusOf, withKey } from "../agents/agent-key.js";
-import { tellAgentOfDisks } from "../disks/dynamic/provide.js";
+import { notifyAgentOfDisks } from "../disks/dynamic/provide.js";
 import { changeInstance } from "../instances/instance-record.js";
 import { formatInstance, type Instance } from "../store/instance.js";
 import type { JsonObject } from "../store/json.js";
@@ -62,6 +62,6 @@ export async function renewCertificate(context: VmJobContext, run: TaskRun, inst
       agentKeys: current.agentKeys?.filter(({ pin }) => pin === key.pin),
     });
     // The disks are sent before the renewal counts as done, because heartbeats alone may not reveal so short a restart.
-    await tellAgentOfDisks(context, run, agentId).finally(() => changeInstance(context, instanceId, takesOne));
+    await notifyAgentOfDisks(context, run, agentId).finally(() => changeInstance(context, instanceId, takesOne));
   });
 }

@@ -32,7 +32,7 @@ const WITHOUT_JITTER = 1;
 export class AgentsBack {
   readonly #options: AgentsBackOptions;
   readonly #due = new Map<string, Due>();
-  readonly #request = new Set<Promise<void>>();
+  readonly #notifying = new Set<Promise<void>>();
   readonly #closed = new AbortController();
   #working = Promise.resolve();
   #wake = () => {};
@@ -49,7 +49,7 @@ export class AgentsBack {
     this.#closed.abort();
     this.#wake();
     await this.#working;
-    await Promise.all(this.#request);
+    await Promise.all(this.#notifying);
   }
 
   note(agentId: string): void {
@@ -71,9 +71,9 @@ export class AgentsBack {
     while (!signal.aborted) {
       await this.#someAreDue();
       if (signal.aborted) return;
-      const request = this.#tellNext();
-      this.#request.add(request);
-      void request.finally(() => this.#request.delete(request));
+      const request = this.#notifyNext();
+      this.#notifying.add(request);
+      void request.finally(() => this.#notifying.delete(request));
     }
   }
 
@@ -91,27 +91,29 @@ export class AgentsBack {
     }
   }
 
-  async #tellNext(): Promise<void> {
+  async #notifyNext(): Promise<void> {
     const { clock, log, isResponsive } = this.#options;
     const nowMs = clock.monotonicMs();
     const next = [...this.#due].filter(([, { atMs }]) => atMs <= nowMs).slice(0, AGENTS_PER_TASK);
     for (const [, due] of next) due.atMs = Number.POSITIVE_INFINITY;
-    const wereTold = await this.#tell(next.map(([agentId]) => agentId).filter(isResponsive)).catch((error: unknown) => {
-      if (!this.#closed.signal.aborted)
-        log.warn({ error: messageOf(error) }, "disk list delivery to agents failed, retrying");
-      return false;
-    });
+    const wereNotified = await this.#notify(next.map(([agentId]) => agentId).filter(isResponsive)).catch(
+      (error: unknown) => {
+        if (!this.#closed.signal.aborted)
+          log.warn({ error: messageOf(error) }, "disk list delivery to agents failed, retrying");
+        return false;
+      },
+    );
     for (const [agentId, due] of next) {
       // The agent may have restarted again in the meantime, which replaced its entry.
       if (this.#due.get(agentId) !== due) continue;
-      if (wereTold && isResponsive(agentId)) this.#due.delete(agentId);
+      if (wereNotified && isResponsive(agentId)) this.#due.delete(agentId);
       else due.atMs = clock.monotonicMs() + backoffMs(due.attempts++, BACKOFF, WITHOUT_JITTER);
     }
     this.#wake();
   }
 
   /** Resolves with true when all agents have their disks or an operator cancelled the task. */
-  async #tell(all: readonly string[]): Promise<boolean> {
+  async #notify(all: readonly string[]): Promise<boolean> {
     const { tablet, tasks } = this.#options;
     const agentIds = await tablet.read((tables) =>
       all.filter((agentId) => attachedTo(tables, agentId).disks.length > 0),

@@ -188,7 +188,9 @@ describe("disk decisions", () => {
   for (const row of PROVIDE) {
     it(`provide: ${row.cause} -> ${row.effect}`, () => {
       const decide = (): DiskStep =>
-        decideProvide(row.disk, { ...WANTED, ...row.wanted }, row.target ?? TARGET, { agentTold: row.told ?? false });
+        decideProvide(row.disk, { ...WANTED, ...row.wanted }, row.target ?? TARGET, {
+          agentNotified: row.told ?? false,
+        });
       expect(decided(decide)).to.equal(row.effect);
     });
   }

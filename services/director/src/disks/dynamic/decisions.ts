@@ -14,7 +14,7 @@ export type DiskStep =
 
 /** Progress of this run of the task that is not recorded. */
 export interface Progress {
-  readonly agentTold: boolean;
+  readonly agentNotified: boolean;
 }
 
 export interface WantedDisk {
@@ -54,7 +54,7 @@ export function decideProvide(
       return { do: "attach" };
     case "attached":
       if (differs(disk, wanted)) return { do: "set_metadata" };
-      if (disk.hint !== null && !progress.agentTold) return { do: "tell_agent" };
+      if (disk.hint !== null && !progress.agentNotified) return { do: "tell_agent" };
       return {
         do: "nothing",
         result: `attached disk \`${disk.name}\` to \`${target.vmCid}\` in deployment \`${disk.deployment}\`${disk.hint === null ? NOT_TOLD : ""}`,

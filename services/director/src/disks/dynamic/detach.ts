@@ -61,8 +61,8 @@ async function detachIntended(
     const instance = await context.tablet.read((tables) => tables.instances.get(disk.instanceId));
     const { stemcellApiVersion = 0 } = instance ?? {};
     const agentId = agentToTell(instance ?? {});
-    const isTold = agentId === "" || (await requestLinkRemoval(context, run, disk, agentId));
-    const owed = isTold ? undefined : owedRemoval(disk, { agentId }, context.clock.nowMs());
+    const isNotified = agentId === "" || (await requestLinkRemoval(context, run, disk, agentId));
+    const owed = isNotified ? undefined : owedRemoval(disk, { agentId }, context.clock.nowMs());
     await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () =>
       steps.detach(disk, stemcellApiVersion, begun),
     );
@@ -84,7 +84,7 @@ async function requestLinkRemoval(
   run.event({ ...event, state: "started", message: "" });
   const request = async (): Promise<void> => {
     const { diskCid, attachmentId } = disk;
-    await context.agents.tell(run, agentId, "remove_dynamic_disk", [diskCid], detachTimeoutMs);
+    await context.agents.notify(run, agentId, "remove_dynamic_disk", [diskCid], detachTimeoutMs);
     if (!context.agents.endedAdds.has(attachmentId))
       await forgetForGood(context, run, agentId, [diskCid], detachTimeoutMs);
     run.event({ ...event, state: "finished", message: "" });

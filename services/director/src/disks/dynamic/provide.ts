@@ -51,17 +51,17 @@ function plan(context: DiskJobContext, tables: DirectorTables, wanted: Wanted): 
 }
 
 async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): Promise<string | Through> {
-  let agentTold = false;
+  let agentNotified = false;
   const decide = (tables: DirectorTables) => {
     const target = targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId));
     const disk = tables.disks.get(wanted.diskName);
     const row = wantedDisk(context, tables, target, wanted);
-    const step = decideProvide(disk, row, target, { agentTold });
+    const step = decideProvide(disk, row, target, { agentNotified });
     return { disk, target, metadata: row.metadata, step };
   };
-  const tell = async (disk: Disk, { agentId }: Target): Promise<void> => {
-    await timed(context, "tell_agent", tellAgentOfDisk(context, run, disk, agentId));
-    agentTold = true;
+  const notify = async (disk: Disk, { agentId }: Target): Promise<void> => {
+    await timed(context, "tell_agent", notifyAgentOfDisk(context, run, disk, agentId));
+    agentNotified = true;
   };
   for (;;) {
     run.checkpoint();
@@ -85,11 +85,11 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
       // The recorded attach intent covers the notification of the agent, so the notification does not wait until the
       // hint is durable.
       const next = context.tablet.ahead(decide);
-      if (next.step.do === "tell_agent" && next.disk) await tell(next.disk, target);
+      if (next.step.do === "tell_agent" && next.disk) await notify(next.disk, target);
     } else if (step.do === "set_metadata" && disk && metadata) {
       await timed(context, "set_metadata", setDiskMetadata(context, run, disk, metadata));
     } else if (step.do === "tell_agent" && disk) {
-      await tell(disk, target);
+      await notify(disk, target);
     } else {
       throw new TypeError(`a provide cannot ${step.do}`);
     }
@@ -142,7 +142,7 @@ function intendAttachIn(
 }
 
 /** Sends the VM's agent the hint that locates the disk. */
-export async function tellAgentOfDisk(
+export async function notifyAgentOfDisk(
   context: DiskJobContext,
   run: TaskRun,
   disk: Disk,
@@ -153,7 +153,7 @@ export async function tellAgentOfDisk(
   await run.stage("Telling agent", `${agentId} of ${disk.name}`, async () => {
     try {
       endedAdds.delete(disk.attachmentId);
-      await context.agents.tell(run, agentId, "add_dynamic_disk", [disk.diskCid, disk.hint], attachTimeoutMs);
+      await context.agents.notify(run, agentId, "add_dynamic_disk", [disk.diskCid, disk.hint], attachTimeoutMs);
       endedAdds.add(disk.attachmentId);
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
@@ -166,9 +166,9 @@ export async function tellAgentOfDisk(
 }
 
 /** Sends a restarted agent the disks of its VM, which the agent has forgotten. Needs the lock of the instance. */
-export async function tellAgentOfDisks(context: DiskJobContext, run: TaskRun, agentId: string): Promise<void> {
+export async function notifyAgentOfDisks(context: DiskJobContext, run: TaskRun, agentId: string): Promise<void> {
   const { disks } = await context.tablet.read((tables) => attachedTo(tables, agentId));
-  for (const disk of disks) await tellAgentOfDisk(context, run, disk, agentId);
+  for (const disk of disks) await notifyAgentOfDisk(context, run, disk, agentId);
 }
 
 class AgentNotToldError extends DomainError {

@@ -4,21 +4,21 @@ import type { Planner } from "../../tasks/job.js";
 import { sideBySide } from "../../tasks/run-all.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
-import { tellAgentOfDisks } from "./provide.js";
+import { notifyAgentOfDisks } from "./provide.js";
 
 /**
  * Sends possibly restarted agents the dynamic disks of their VMs, because a restart loses the disk links. Agents that
  * still know their disks change nothing. Each agent is handled in a lane, a concurrent part of the task that holds the
  * lock of the agent's instance.
  */
-export const tellAgentsAgain: Planner<"tell_agents", DiskJobContext> = (context, { agentIds }) => ({
+export const notifyAgentsAgain: Planner<"tell_agents", DiskJobContext> = (context, { agentIds }) => ({
   locks: [],
   cpis: [],
   run: async (run) => {
     const failed: string[] = [];
     await sideBySide(agentIds, context.limits.agents.maxConcurrentChecks, async (agentId) => {
       try {
-        await tellOne(context, run, agentId);
+        await notifyOne(context, run, agentId);
       } catch (error) {
         run.checkpoint();
         if (!(error instanceof DomainError)) throw error;
@@ -30,7 +30,7 @@ export const tellAgentsAgain: Planner<"tell_agents", DiskJobContext> = (context,
   },
 });
 
-function tellOne(context: DiskJobContext, run: TaskRun, agentId: string): Promise<void> {
+function notifyOne(context: DiskJobContext, run: TaskRun, agentId: string): Promise<void> {
   return run.inLane(async (lane, locks) => {
     for (;;) {
       lane.checkpoint();
@@ -39,7 +39,7 @@ function tellOne(context: DiskJobContext, run: TaskRun, agentId: string): Promis
       const own = { type: "instance", resource: instance.instanceId } as const;
       if ((await locks.settle([own], lane.stopped)) === "acquired") continue;
       // Attach and detach need the lock of the instance, so the disks cannot change.
-      return tellAgentOfDisks(context, lane, agentId);
+      return notifyAgentOfDisks(context, lane, agentId);
     }
   });
 }

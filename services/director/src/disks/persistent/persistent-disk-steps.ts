@@ -126,9 +126,10 @@ async function mount(context: DiskJobContext, run: TaskRun, instance: Instance, 
   const { diskCid, hint } = disk;
   const steps = persistentDisk(context, run, disk.diskId);
   await run.stage("Mounting persistent disk", `${diskCid} on ${formatInstance(instance)}`, async () => {
-    if (hint !== null) await context.agents.tell(run, agentId, "add_persistent_disk", [diskCid, hint], attachTimeoutMs);
+    if (hint !== null)
+      await context.agents.notify(run, agentId, "add_persistent_disk", [diskCid, hint], attachTimeoutMs);
     await steps.setMetadata(disk, await metadataOf(context, instance));
-    await context.agents.tell(run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
+    await context.agents.notify(run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
     await steps.change((current) => persistentDisks.moved(current, "mount"));
   });
 }
@@ -217,10 +218,10 @@ async function migrate(
   try {
     await run.stage("Migrating persistent disk", `${disk.diskCid} to ${diskCid}`, async () => {
       if (hint !== null)
-        await context.agents.tell(run, agentId, "add_persistent_disk", [diskCid, hint], attachTimeoutMs);
+        await context.agents.notify(run, agentId, "add_persistent_disk", [diskCid, hint], attachTimeoutMs);
       await persistentDisk(context, run, next.diskId).setMetadata(next, await metadataOf(context, instance));
       if (!(await isMigrated(context, run, agentId, disk, next))) {
-        await context.agents.tell(run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
+        await context.agents.notify(run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
         await callMigrate(context, run, agentId, disk, next);
       }
       await context.tablet.transact((tx) => {
@@ -312,7 +313,7 @@ async function unmountAndDetach(
 
 export async function unmount(context: DiskJobContext, run: TaskRun, agentId: string, diskCid: string): Promise<void> {
   for (const method of ["unmount_disk", "remove_persistent_disk"])
-    await context.agents.tell(run, agentId, method, [diskCid], context.limits.agents.detachTimeoutMs);
+    await context.agents.notify(run, agentId, method, [diskCid], context.limits.agents.detachTimeoutMs);
 }
 
 /**
