@@ -64,7 +64,7 @@ export function decodeDirectorEvent(line: string, eventId: number): NumberedEven
  * Returns false for tasks that are not audited: clients list VM stats so often that the events would displace all
  * others.
  */
-export function isTold({ type }: Pick<Task, "type">): boolean {
+export function isAudited({ type }: Pick<Task, "type">): boolean {
   return type !== "retrieve_vm_stats";
 }
 

@@ -12,7 +12,7 @@ import {
   decodeDirectorEvent,
   deedOf,
   encodeDirectorEvent,
-  isTold,
+  isAudited,
   noteIdOf,
 } from "./director-event.js";
 
@@ -25,10 +25,10 @@ export interface EventsOptions {
   readonly log: Logger;
 }
 
-interface Told {
+interface QueuedEvent {
   readonly event: Omit<DirectorEvent, "parentId">;
   /** The event that this event ends or is part of. */
-  readonly parent: Told | undefined;
+  readonly parent: QueuedEvent | undefined;
   /** Id of the transaction's note, if any. */
   readonly noteId: number | undefined;
   /** Undefined until the event is durable; 0 when it was lost. */
@@ -74,11 +74,11 @@ const READ_FOR_NOTES = 2_000;
 export class Events {
   readonly #options: EventsOptions;
   readonly #unwatch: () => void;
-  readonly #pending: Told[] = [];
+  readonly #pending: QueuedEvent[] = [];
   /** Running tasks by task id, with the attempt. */
-  readonly #tasks = new Map<number, { readonly attempts: number; readonly task: Task; readonly begun: Told }>();
+  readonly #tasks = new Map<number, { readonly attempts: number; readonly task: Task; readonly begun: QueuedEvent }>();
   /** Noted begin events whose ends are pending, by note id. The value is undefined until the transaction is durable. */
-  readonly #begunNotes = new Map<number, Told | undefined>();
+  readonly #begunNotes = new Map<number, QueuedEvent | undefined>();
   readonly #gathering = new Gathering(GATHER_MS);
   #writing: Promise<void> | undefined;
   #latest: Promise<unknown> = Promise.resolve();
@@ -87,7 +87,7 @@ export class Events {
   constructor(options: EventsOptions) {
     this.#options = options;
     this.#unwatch = options.tablet.watch((changes) => this.#onChanges(changes));
-    this.#left = this.#tellWhatWasLeft();
+    this.#left = this.#writeFormerNotes();
   }
 
   async close(): Promise<void> {
@@ -127,8 +127,8 @@ export class Events {
    */
   noteBegin(tx: DirectorTransaction, deed: Deed, origin: Origin & { readonly taskId: number }): Begun {
     const task = tx.tasks.get(taskKey(origin.taskId));
-    const told = { ...(task && originOf(task)), ...origin };
-    const noteId = this.#noteIn(tx, { ...deed, ...told });
+    const all = { ...(task && originOf(task)), ...origin };
+    const noteId = this.#noteIn(tx, { ...deed, ...all });
     this.#begunNotes.set(noteId, undefined);
     return {
       end: (outcome) => {
@@ -157,18 +157,18 @@ export class Events {
    * event.
    */
   async begin(deed: Deed, origin: Origin & { readonly taskId: number }): Promise<Begun> {
-    const told = this.#add(deed, origin, { parent: this.#tasks.get(origin.taskId)?.begun });
+    const queued = this.#add(deed, origin, { parent: this.#tasks.get(origin.taskId)?.begun });
     this.#gathering.hurry();
-    await told.written;
-    return this.#begun(told, deed, origin);
+    await queued.written;
+    return this.#begun(queued, deed, origin);
   }
 
-  #begun(parent: Told, deed: Deed, origin: Origin): Begun {
+  #begun(parent: QueuedEvent, deed: Deed, origin: Origin): Begun {
     return { end: (outcome) => this.#endOf(parent, deed, origin, outcome) };
   }
 
   #endOf(
-    parent: Told | undefined,
+    parent: QueuedEvent | undefined,
     deed: Deed,
     origin: Origin,
     { objectName = deed.objectName, error = "", taskId = origin.taskId ?? 0 }: Outcome,
@@ -179,26 +179,26 @@ export class Events {
   #add(
     deed: Deed,
     origin: Origin,
-    { parent, error = "" }: { readonly parent?: Told | undefined; readonly error?: string } = {},
-  ): Told {
+    { parent, error = "" }: { readonly parent?: QueuedEvent | undefined; readonly error?: string } = {},
+  ): QueuedEvent {
     const { clock } = this.#options;
     const task = this.#tasks.get(origin.taskId ?? 0)?.task;
     const unless = { ...(task && originOf(task)), error };
     const event = completeEvent({ timeMs: clock.nowMs(), ...unless, ...deed, ...origin });
-    return this.#push(newTold(event, parent));
+    return this.#push(newQueuedEvent(event, parent));
   }
 
-  #push(told: Told): Told {
+  #push(queued: QueuedEvent): QueuedEvent {
     const { log } = this.#options;
     if (this.#pending.length >= MAX_PENDING) {
-      log.error({ event: told.event }, "audit event dropped, write queue full");
-      settle(told, 0);
-      return told;
+      log.error({ event: queued.event }, "audit event dropped, write queue full");
+      settle(queued, 0);
+      return queued;
     }
-    this.#pending.push(told);
-    this.#latest = told.written;
+    this.#pending.push(queued);
+    this.#latest = queued.written;
     this.#writing ??= this.#write();
-    return told;
+    return queued;
   }
 
   /** Returns the bounds of all events recorded so far. */
@@ -217,25 +217,27 @@ export class Events {
 
   #onChanges(changes: readonly Change[]): void {
     for (const { table, document } of changes) {
-      if (table === "untoldEvents" && document !== null) this.#tellNote(document as UntoldEvent);
+      if (table === "untoldEvents" && document !== null) this.#queueNote(document as UntoldEvent);
       if (table !== "tasks" || document === null) continue;
       const task = document as Task;
-      if (!isTold(task)) continue;
+      if (!isAudited(task)) continue;
       if (hasEnded(task)) this.#endTask(task);
       else if (task.state === "processing" && this.#tasks.get(task.taskId)?.attempts !== task.attempts)
         this.#beginTask(task);
     }
   }
 
-  #tellNote({ noteId, event }: UntoldEvent): void {
+  #queueNote({ noteId, event }: UntoldEvent): void {
     const { eventId: _, parentId: __, ...noted } = decodeDirectorEvent(event, 0);
     const isBegin = this.#begunNotes.has(noteId);
-    const told = this.#push(newTold(noted, isBegin ? this.#tasks.get(noted.taskId)?.begun : undefined, noteId));
-    if (isBegin) this.#begunNotes.set(noteId, told);
+    const queued = this.#push(
+      newQueuedEvent(noted, isBegin ? this.#tasks.get(noted.taskId)?.begun : undefined, noteId),
+    );
+    if (isBegin) this.#begunNotes.set(noteId, queued);
   }
 
   /** Writes the events that a previous process noted but did not write. */
-  async #tellWhatWasLeft(): Promise<void> {
+  async #writeFormerNotes(): Promise<void> {
     const { tablet, eventLog, log } = this.#options;
     try {
       const left = await tablet.read(({ untoldEvents }) => [...untoldEvents.entries()]);
@@ -243,9 +245,9 @@ export class Events {
       const { next } = await eventLog.bounds(STREAM);
       const from = Math.max(0, next - READ_FOR_NOTES);
       const { lines } = await eventLog.read(STREAM, { from, limit: READ_FOR_NOTES });
-      const told = new Set(lines.map(noteIdOf));
-      for (const note of left) if (!told.has(note.noteId)) this.#tellNote(note);
-      this.#forgetNotes(left.map(({ noteId }) => noteId).filter((noteId) => told.has(noteId)));
+      const written = new Set(lines.map(noteIdOf));
+      for (const note of left) if (!written.has(note.noteId)) this.#queueNote(note);
+      this.#forgetNotes(left.map(({ noteId }) => noteId).filter((noteId) => written.has(noteId)));
     } catch (error) {
       log.error({ error: messageOf(error) }, "audit event recovery failed, retried at the next start");
     }
@@ -289,12 +291,12 @@ export class Events {
       const lines = linesOf(batch);
       try {
         const next = await eventLog.append(STREAM, lines);
-        for (const [i, told] of batch.entries()) settle(told, next - batch.length + i + 1);
+        for (const [i, queued] of batch.entries()) settle(queued, next - batch.length + i + 1);
         this.#forgetNotes(batch.flatMap(({ noteId }) => noteId ?? []));
         await this.#forgetSurplus(next, batch.length);
       } catch (error) {
         log.error({ error: messageOf(error), events: lines }, "audit event write failed");
-        for (const told of batch) settle(told, 0);
+        for (const queued of batch) settle(queued, 0);
       }
     }
     this.#writing = undefined;
@@ -309,23 +311,23 @@ export class Events {
   }
 }
 
-function newTold(event: Told["event"], parent: Told | undefined, noteId?: number): Told {
-  let resolve: Told["resolve"] = () => {};
+function newQueuedEvent(event: QueuedEvent["event"], parent: QueuedEvent | undefined, noteId?: number): QueuedEvent {
+  let resolve: QueuedEvent["resolve"] = () => {};
   const written = new Promise<number>((onWritten) => {
     resolve = onWritten;
   });
   return { event, parent, noteId, eventId: undefined, written, resolve };
 }
 
-function settle(told: Told, eventId: number): void {
+function settle(queued: QueuedEvent, eventId: number): void {
   // Events are durable before the trim, so a failed trim keeps their ids.
-  told.eventId ??= eventId;
-  told.resolve(told.eventId);
+  queued.eventId ??= eventId;
+  queued.resolve(queued.eventId);
 }
 
 /** Events of one batch have no ids yet, so a child stores the distance in lines to its parent. */
-function linesOf(batch: readonly Told[]): string[] {
-  const placeOf = new Map(batch.map((told, place) => [told, place]));
+function linesOf(batch: readonly QueuedEvent[]): string[] {
+  const placeOf = new Map(batch.map((queued, place) => [queued, place]));
   return batch.map(({ event, parent, noteId = 0 }, place) => {
     const parentPlace = parent && placeOf.get(parent);
     const parentBefore = parentPlace === undefined ? 0 : place - parentPlace;

@@ -23,14 +23,14 @@ export const NO_FILTERS = {
 interface Asking {
   readonly signal?: AbortSignal;
   /** Returns true when the caller may see the event. Default: all events. */
-  readonly isTold?: (event: Pick<NumberedEvent, "deployment">) => boolean;
+  readonly isVisible?: (event: Pick<NumberedEvent, "deployment">) => boolean;
 }
 
 /** Throws the signal's reason once the caller no longer waits. */
 export async function listEvents(
   context: { readonly events: Events },
   request: ListEventsRequest,
-  { signal, isTold = () => true }: Asking = {},
+  { signal, isVisible = () => true }: Asking = {},
 ): Promise<ListEventsResponse> {
   const { pageSize, pageToken, ...filters } = request;
   const { beforeId } = filters;
@@ -50,7 +50,7 @@ export async function listEvents(
     for (const event of some) {
       if (events.length === size || leftToScan-- <= 0) break;
       index = event.eventId - 1;
-      if (isTold(event) && matches(event, filters)) events.push(encodeEvent(event));
+      if (isVisible(event) && matches(event, filters)) events.push(encodeEvent(event));
     }
     if (some.length === 0) index = first;
     if (events.length === size) break;

@@ -16,7 +16,7 @@ export const eventRoutes: readonly Route[] = [
     teams: "own",
     serve: async (http) => {
       const filters = filtersOf(http);
-      const asking = { signal: http.call.signal, isTold: await toldTo(http) };
+      const asking = { signal: http.call.signal, isVisible: await visibleTo(http) };
       const events: Event[] = [];
       let pageToken = "";
       do {
@@ -36,7 +36,7 @@ export const eventRoutes: readonly Route[] = [
 ];
 
 /** Returns the filter of visible events. Team members see the events of their team's present deployments. */
-async function toldTo({ context, may }: HttpCall): Promise<(event: Pick<Event, "deployment">) => boolean> {
+async function visibleTo({ context, may }: HttpCall): Promise<(event: Pick<Event, "deployment">) => boolean> {
   if (may("listEvents", [])) return () => true;
   const own = await context.tablet.read(
     ({ deployments }) =>
