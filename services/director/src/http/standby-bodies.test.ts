@@ -2,7 +2,7 @@ import { freePort } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type HttpDirector, httpUsers, startHttpDirector } from "../testing/http-director.js";
 import { basic, rawAnswer } from "../testing/raw-request.js";
-import { StandbyFace } from "../testing/standby-face.js";
+import { StandbyApi } from "../testing/standby-api.js";
 
 const LEADER_HOST = "127.0.0.2";
 const VERBS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
@@ -29,13 +29,13 @@ const BODIES: Readonly<Record<string, string>> = {
 
 describe("request bodies through a standby director", () => {
   let leader: HttpDirector;
-  let standby: StandbyFace;
+  let standby: StandbyApi;
 
   before(async () => {
     const port = await freePort();
     leader = await startHttpDirector({ listen: { host: LEADER_HOST, port } });
     const users = await httpUsers({ admin: ["bosh.admin"] });
-    standby = await StandbyFace.start({ users }, { port, certs: leader.director.certs });
+    standby = await StandbyApi.start({ users }, { port, certs: leader.director.certs });
     const kept = { type: "mine", name: "kept", content: "a: 1" };
     await leader.director.configs.updateConfig(kept);
   });

@@ -1,20 +1,20 @@
 import { expect } from "chai";
-import { StandbyFace } from "../testing/standby-face.js";
+import { StandbyApi } from "../testing/standby-api.js";
 
 const REQUEST_TIMEOUT_MS = 3_000;
 
 describe("long responses through a standby director", () => {
-  let face: StandbyFace;
+  let api: StandbyApi;
 
   before(async () => {
-    face = await StandbyFace.start({}, { tuning: { http: { requestTimeoutMs: REQUEST_TIMEOUT_MS } } });
+    api = await StandbyApi.start({}, { tuning: { http: { requestTimeoutMs: REQUEST_TIMEOUT_MS } } });
   });
-  after(() => face?.stop());
-  afterEach(() => face.reset());
+  after(() => api?.stop());
+  afterEach(() => api.reset());
 
   it("a response that takes longer than the request timeout -> complete", async () => {
     const pieces = 50;
-    await face.lead((_request, response) => {
+    await api.lead((_request, response) => {
       const endsAtMs = performance.now() + REQUEST_TIMEOUT_MS * 1.2;
       let sent = 0;
       const timer = setInterval(() => {
@@ -26,17 +26,17 @@ describe("long responses through a standby director", () => {
       }, REQUEST_TIMEOUT_MS / 60);
       response.once("close", () => clearInterval(timer));
     });
-    const { status, body } = await face.client().send("GET", "/resources/1");
+    const { status, body } = await api.client().send("GET", "/resources/1");
     expect(status).to.equal(200);
     expect(body).to.match(/^x{50,}END$/);
   });
 
   it("a response that does not begin, or stalls in the middle -> ended", async () => {
-    await face.lead((request, response) => {
+    await api.lead((request, response) => {
       if (request.url === "/resources/2") response.write("x");
     });
-    expect((await face.client().send("GET", "/resources/1")).status).to.be.oneOf([503, 504]);
-    const half = await face
+    expect((await api.client().send("GET", "/resources/1")).status).to.be.oneOf([503, 504]);
+    const half = await api
       .client()
       .send("GET", "/resources/2")
       .catch((error: Error) => error);

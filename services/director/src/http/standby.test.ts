@@ -4,18 +4,18 @@ import { request as httpsRequest } from "node:https";
 import type { SourceRow } from "@diskmesh/page/rows";
 import { expect } from "chai";
 import type { HttpClient } from "../testing/http-client.js";
-import { StandbyFace } from "../testing/standby-face.js";
+import { StandbyApi } from "../testing/standby-api.js";
 
 describe("the HTTPS API of a standby director", () => {
-  let face: StandbyFace;
+  let api: StandbyApi;
   let http: HttpClient;
 
   before(async () => {
-    face = await StandbyFace.start();
-    http = face.client();
+    api = await StandbyApi.start();
+    http = api.client();
   });
-  after(() => face?.stop());
-  afterEach(() => face.reset());
+  after(() => api?.stop());
+  afterEach(() => api.reset());
 
   async function bodyOf(request: IncomingMessage): Promise<string> {
     let text = "";
@@ -24,7 +24,7 @@ describe("the HTTPS API of a standby director", () => {
   }
 
   it("no known leader -> alive, not ready, and answers 503 with a retry time", async () => {
-    face.leaderAddress = "";
+    api.leaderAddress = "";
     expect((await http.send("GET", "/healthz")).status).to.equal(200);
     expect(await http.send("GET", "/readyz")).to.include({ status: 503, body: "leader: it stands by\n" });
     for (const path of ["/info", "/tasks", "/deployments/x", "/tasks/1"]) {
@@ -37,7 +37,7 @@ describe("the HTTPS API of a standby director", () => {
   });
 
   it("the page -> served here, with the reason why this director does not lead; its event stream by no director", async () => {
-    face.leaderAddress = "";
+    api.leaderAddress = "";
     expect((await http.send("GET", "/page")).body).to.contain("<!doctype html>");
     expect((await http.send("GET", "/page/files/main.js")).status).to.equal(200);
     expect((await http.send("GET", "/page/feed", { headers: { accept: "text/event-stream" } })).status).to.equal(503);
@@ -57,7 +57,7 @@ describe("the HTTPS API of a standby director", () => {
 
   it("forwards requests unchanged, and the leader's responses, too; answers health itself", async () => {
     const got: object[] = [];
-    await face.lead((request, response) => {
+    await api.lead((request, response) => {
       void bodyOf(request).then((body) => {
         const { method, url, headers } = request;
         got.push({ method, url, body, range: headers.range, type: headers["content-type"], own: headers["x-own"] });
@@ -104,7 +104,7 @@ describe("the HTTPS API of a standby director", () => {
     const begun = new Promise<void>((resolve) => {
       onBegun = resolve;
     });
-    await face.lead((request, response) => {
+    await api.lead((request, response) => {
       request.on("data", (piece: Buffer) => {
         sizeBytes += piece.length;
         onBegun();
@@ -113,8 +113,8 @@ describe("the HTTPS API of a standby director", () => {
     });
     const authorization = `Basic ${Buffer.from("admin:p").toString("base64")}`;
     const headers = { authorization, "content-type": "application/x-compressed", "content-length": 2 ** 21 };
-    const place = { host: "127.0.0.1", port: face.port, method: "POST", path: "/stemcells", headers, agent: false };
-    const upload = httpsRequest({ ...place, ca: readFileSync(face.certs.files("operator").caFile) });
+    const place = { host: "127.0.0.1", port: api.port, method: "POST", path: "/stemcells", headers, agent: false };
+    const upload = httpsRequest({ ...place, ca: readFileSync(api.certs.files("operator").caFile) });
     const answered = new Promise<number | undefined>((resolve, reject) => {
       upload.once("response", (response) => resolve(response.statusCode));
       upload.once("error", reject);
@@ -128,7 +128,7 @@ describe("the HTTPS API of a standby director", () => {
   });
 
   it("between two leaders -> waits for the next leader", async () => {
-    await face.lead(
+    await api.lead(
       (request, response) => void bodyOf(request).then((body) => response.end(`${request.method} ${body}`)),
     );
     for (const [method, body] of [
@@ -136,7 +136,7 @@ describe("the HTTPS API of a standby director", () => {
       ["POST", "name: x"],
     ] as const) {
       // Two misses: the check whether this director leads, and the first search for the leader.
-      face.missed = 2;
+      api.missed = 2;
       const answer = await http.send(method, "/deployments", { body });
       expect([answer.status, answer.body]).to.deep.equal([200, `${method} ${body}`]);
     }
@@ -144,7 +144,7 @@ describe("the HTTPS API of a standby director", () => {
 
   it("forwards no request with a wrong login", async () => {
     let asked = 0;
-    await face.lead((_request, response) => {
+    await api.lead((_request, response) => {
       asked += 1;
       response.end();
     });
@@ -155,7 +155,7 @@ describe("the HTTPS API of a standby director", () => {
 
   it("forwards /info with a wrong login as without a login, and no unknown path", async () => {
     const got: (string | undefined)[] = [];
-    await face.lead(({ url, headers }, response) => {
+    await api.lead(({ url, headers }, response) => {
       got.push(`${url} ${headers.authorization === undefined ? "without" : "with"}`);
       response.end("{}");
     });
@@ -169,7 +169,7 @@ describe("the HTTPS API of a standby director", () => {
 
   it("too many wrong logins at /info -> 429 here, without a request to the leader", async () => {
     const got: (string | undefined)[] = [];
-    await face.lead(({ headers }, response) => {
+    await api.lead(({ headers }, response) => {
       got.push(headers.authorization);
       response.end("{}");
     });
@@ -190,15 +190,15 @@ describe("the HTTPS API of a standby director", () => {
     };
     expect(await refused()).to.match(/the one that leads did not answer: .*; try again/);
     let asked = 0;
-    await face.lead(() => {
+    await api.lead(() => {
       asked += 1;
-    }, face.certs.files("disk-agent-host-1"));
+    }, api.certs.files("disk-agent-host-1"));
     expect(await refused()).to.match(/did not answer: .*; try again/);
     expect(asked).to.equal(0);
   });
 
   it("the leader dies in the middle -> 503 with an unknown outcome, or a response that breaks off", async () => {
-    await face.lead((request, response) => {
+    await api.lead((request, response) => {
       if (request.method === "POST") request.socket.destroy();
       else response.writeHead(200, { "content-length": "100" }).write("[", () => request.socket.destroy());
     });
@@ -210,7 +210,7 @@ describe("the HTTPS API of a standby director", () => {
   });
 
   it("forwards no request that was forwarded to it", async () => {
-    face.leaderAddress = "127.0.0.1:7010";
+    api.leaderAddress = "127.0.0.1:7010";
     const answer = await http.send("GET", "/tasks");
     expect([answer.status, JSON.parse(answer.body).description]).to.deep.equal([503, "this director stands by"]);
   });

@@ -22,7 +22,7 @@ interface KeyPair {
 }
 
 /** The HTTPS API of a standby director, and a fake leader whose responses the test defines. */
-export class StandbyFace {
+export class StandbyApi {
   /** The address that the standby takes for the leader's. */
   leaderAddress = `${LEADER_HOST}:7010`;
   /** The number of next lookups that find no leader. */
@@ -39,10 +39,10 @@ export class StandbyFace {
   static async start(
     http: object = {},
     place: { readonly port?: number; readonly certs?: TestCertificates; readonly tuning?: Tuning } = {},
-  ): Promise<StandbyFace> {
+  ): Promise<StandbyApi> {
     const certs = place.certs ?? (await testCertificates({ hostIds: ["host-1"] }));
     const port = place.port ?? (await freePort());
-    const face = new StandbyFace(certs, port);
+    const api = new StandbyApi(certs, port);
     const config = directorConfig.parse({
       listen: { host: "127.0.0.1", port: 0 },
       tls: certs.files("director"),
@@ -57,20 +57,17 @@ export class StandbyFace {
     });
     if (config.http === undefined) throw new TypeError("no http");
     const current = (): never => {
-      if (face.missed-- > 0) throw servedElsewhere("this director stands by");
-      throw servedElsewhere("this director stands by", face.leaderAddress);
+      if (api.missed-- > 0) throw servedElsewhere("this director stands by");
+      throw servedElsewhere("this director stands by", api.leaderAddress);
     };
     const readiness = new Readiness({ needs: ["leader"], log: silentLogger });
     readiness.standsBy("10.0.0.1:7010");
     readiness.missing("leader", "it stands by");
     const report = () => readiness.report();
     const limits = changed(DIRECTOR_LIMITS, { http: { leaderWaitMs: 1_000, ...place.tuning?.http } });
-    face.server = new HttpServer(
-      { config, limits, current, report, routes: allRoutes, log: silentLogger },
-      config.http,
-    );
-    await face.server.listen();
-    return face;
+    api.server = new HttpServer({ config, limits, current, report, routes: allRoutes, log: silentLogger }, config.http);
+    await api.server.listen();
+    return api;
   }
 
   client(login = "admin:p", certs: Pick<TestCertificates, "files"> = this.certs): HttpClient {
