@@ -18,8 +18,8 @@ export interface AgentCallsOptions {
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 2_000 };
 const PING_TIMEOUT_MS = 1_000;
 /**
- * Time for which an agent may hold its answer to a disk action before it answers with a task to poll. Most actions are
- * a link, a mount or a file and end sooner.
+ * Maximum time for an agent to answer a disk action directly; after that the agent answers with a task to poll. Most
+ * actions are a link, a mount or a file and end sooner.
  */
 const ANSWER_WITHIN_MS = 50;
 

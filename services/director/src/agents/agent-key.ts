@@ -5,8 +5,8 @@ import type { JsonObject } from "../store/json.js";
 const MAX_KEYS = 8;
 
 /**
- * Returns the agent's keys with a new key added, because the agent may use either. Drops ended keys first, then the
- * oldest keys except the first, which worked before any failure.
+ * Returns the agent's keys with a new key added, because the agent may use any of them. Beyond the limit, drops ended
+ * keys first, then the oldest keys except the first, which worked before any failure.
  */
 export function withKey(keys: readonly AgentKey[] | undefined, key: AgentKey): readonly AgentKey[] {
   const [first, ...others] = (keys ?? []).filter(({ endsAtMs }) => endsAtMs > key.issuedAtMs);
