@@ -40,7 +40,7 @@ interface LeaderRegistryOptions {
 const CLIENT_ADDRESS = "x-diskmesh-client-address";
 const CLIENT_LOGIN = "x-diskmesh-client-login";
 const ASK_AGAIN_MS = 100;
-/** JSON writes a character as six at most; the answer has other fields beside the settings. */
+/** JSON escapes a character as six characters at most. The seventh covers the other fields of the answer. */
 const MAX_JSON_GROWTH = 7;
 
 /**
