@@ -8,7 +8,7 @@ import {
 } from "@diskmesh/service";
 import * as z from "zod";
 
-/** Maximum that lets a deploy, which waits for agents, end within its timeout of 24 h. */
+/** This maximum lets a deploy, which waits for agents, end within its timeout of 24 h. */
 const READY_TIMEOUT_MAX_MS = 12 * 3_600_000;
 
 const text = z.string().min(1);

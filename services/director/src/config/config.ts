@@ -17,7 +17,7 @@ import { agentsConfig } from "./agents-config.js";
 import { httpConfig } from "./http-config.js";
 
 const MINUTE_MS = 60_000;
-/** Maximum that lets a dynamic disk task end within its hour: the task may call a CPI twice and retry for a minute. */
+/** This maximum lets a dynamic disk task end within its hour: the task may call a CPI twice and retry for a minute. */
 const CALL_TIMEOUT_MAX_MS = 29 * MINUTE_MS;
 
 const fields = z.strictObject({
