@@ -9,7 +9,7 @@ function callsOfOnly(dispatcher: string, directorGeneration: number, sinceMs: nu
   return { ...nobody, callId: "all", dispatcher, directorGeneration, things: [ANYTHING], sinceMs };
 }
 
-/** Id of a record that marks the store as written by a release that records calls, even while no call runs. */
+/** Id of a record in every store of a release that records calls, even while no call runs. */
 const RECORDING = "recording";
 
 export function isOfDispatcher({ callId }: CpiCall): boolean {
@@ -89,7 +89,7 @@ export function callText({ method, cpi, things }: Pick<CpiCall, "method" | "cpi"
   return `${whose} has not answered ${method}${what}`;
 }
 
-/** Returns why the objects of a call are blocked. Operators read the text, so it names their options. */
+/** Returns the reason why the objects of a call are blocked, with the operator's remedies. */
 export function whyHeldUp({ dispatcher, method, taskId, sinceMs }: CpiCall, nowMs: number): string {
   const ageSeconds = Math.max(0, Math.round((nowMs - sinceMs) / 1_000));
   const what =

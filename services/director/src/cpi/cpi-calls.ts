@@ -78,7 +78,7 @@ interface OneCall extends Pick<RepeatOptions, "timeoutMs">, Omit<LostCall, "call
 }
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 5_000 };
-/** Time before a CPI is asked again for a method that it lacks, because its executable may have been replaced. */
+/** Pause before a method that a CPI lacks is called again, because the CPI's executable may have been replaced. */
 const LACKED_FOR_MS = 600_000;
 /** A reason for abort(), which would otherwise create an error with a stack for each call. */
 const SETTLED = "the call has ended";
