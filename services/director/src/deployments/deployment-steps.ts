@@ -80,8 +80,8 @@ export function cloudConfigIds(tables: DirectorTables): readonly number[] {
 }
 
 /**
- * Throws InvalidStateError for groups without stemcell, VM type or networks whose CPI creates VMs. Only CPIs with
- * existing VMs accept such groups.
+ * Throws InvalidStateError for groups without stemcell, VM type or networks when their CPI creates VMs. CPIs whose VMs
+ * already exist accept such groups.
  */
 export async function refuseBareGroups(context: DeploymentJobContext, run: TaskRun, text: string): Promise<void> {
   const bare = await context.tablet.read((tables) => {

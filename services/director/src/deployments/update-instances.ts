@@ -171,7 +171,7 @@ function groupsOf(context: DeploymentJobContext, tables: DirectorTables, update:
   }));
 }
 
-/** Returns units of the selected instances that need work, each with the instances that it depends on. */
+/** Returns the selected instances that need work, in units with the instances on which they depend. */
 function unitsIn(
   context: DeploymentJobContext,
   tables: DirectorTables,
@@ -184,7 +184,7 @@ function unitsIn(
   return units.flatMap((unit) => unitOf(context, tables, needs, unit) ?? []);
 }
 
-/** Returns undefined for an instance that cannot be planned, which fails at its own update. */
+/** Returns undefined for an instance that cannot be planned. The instance's own update then reports the error. */
 function knownHolder(needs: DeployNeeds, instance: Instance): Instance | undefined {
   try {
     return needs.holderOf(instance);
