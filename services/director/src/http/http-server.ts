@@ -252,8 +252,8 @@ export class HttpServer {
   }
 
   /**
-   * Returns the login if the credentials are valid. Invalid credentials count as none, which is how `bosh log-in`
-   * detects them.
+   * Returns the login; undefined for missing or invalid credentials. `bosh log-in` recognizes invalid credentials by an
+   * answer without a user.
    */
   async #loginIfAny(request: FastifyRequest): Promise<Login | undefined> {
     if (request.headers.authorization === undefined) return undefined;

@@ -117,7 +117,7 @@ export class LeaderForwarder {
     });
   }
 
-  /** Accepts a certificate of a director, or of another authority if it is valid for the leader's host name. */
+  /** Accepts a director's certificate, or a certificate of another CA that is valid for the leader's host name. */
   #checkLeader(host: string, certificate: PeerCertificate): Error | undefined {
     const { serialNumber } = certificate;
     if (this.tls.mesh.isRevoked(serialNumber)) return new Error(`its certificate, number ${serialNumber}, is revoked`);

@@ -33,7 +33,10 @@ export interface HttpCall {
 export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD" | "OPTIONS" | "TRACE";
   readonly path: string;
-  /** The operation that the login needs; undefined when the route checks by itself once it knows its subject. */
+  /**
+   * The operation that the login needs; undefined when the route checks the permission itself, once the object is
+   * known.
+   */
   readonly operation: Operation | undefined;
   /**
    * Set for routes that are not about an existing deployment. Members of any team may call the route and get their

@@ -30,7 +30,7 @@ function changeOf(change: LineChange): DiffLine[1] {
   return change === LineChange.REMOVED ? "removed" : null;
 }
 
-/** Returns the diff of two sides, each a stored version by its id or a content. */
+/** Returns the diff of two sides, each given as the id of a stored version or as content. */
 export async function diffOfTwo(
   http: HttpCall,
   fromFields: Fields,

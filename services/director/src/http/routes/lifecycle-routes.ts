@@ -35,7 +35,7 @@ export const lifecycleRoutes: readonly Route[] = [
     (path): Route => ({
       method: "PUT",
       path,
-      // The permission is the same for every verb. The verb's own operation is checked below.
+      // Every verb needs the same scopes. The verb's own operation is checked below.
       operation: "recreateInstances",
       serve: async (http) => {
         const state = http.query.get("state") ?? "";
