@@ -61,8 +61,7 @@ export class Logins {
   }
 
   async #basic(credentials: string, address: string, signal: AbortSignal): Promise<Login> {
-    // The network is part of the key, because the password may be a guess when it comes from elsewhere and must pass
-    // the rate limiter.
+    // The network is part of the key: a password from another network may be a guess and must pass the rate limiter.
     const mark = createHmac("sha256", this.#key)
       .update(`${networkOf(address)} ${credentials}`)
       .digest("base64");
