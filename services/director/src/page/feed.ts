@@ -109,7 +109,7 @@ export class Feed {
         }
         if (ended.aborted) return;
         if (changed.size === 0) yield "event: beat\ndata: {}\n\n";
-        // A few rows at a time: rows that change again in the meantime are sent once.
+        // Sends a few rows per message, so that a row that changes again meanwhile is sent once.
         while (changed.size > 0 && !ended.aborted) yield `event: rows\ndata: ${rowCache.textOf(taken(changed))}\n\n`;
         if (!isComplete) yield "event: complete\ndata: {}\n\n";
         isComplete = true;
