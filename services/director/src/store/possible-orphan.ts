@@ -6,7 +6,7 @@ export interface PossibleOrphan {
   /** The token that the CPI got in the call; for a VM the agent's id. */
   readonly token: string;
   readonly kind: "vm" | "disk" | "snapshot";
-  /** The object's cid, set when the object was left behind although its cid was known. */
+  /** The object's cid, if it was known when the object was left behind. */
   readonly cid?: string | undefined;
   readonly cpi: string;
   readonly az: string;

@@ -150,7 +150,7 @@ export type Job =
   | { readonly type: "delete_snapshots"; readonly deployment: string; readonly snapshotCid: string }
   | { readonly type: "settle_owed_removals"; readonly agentId: string }
   | { readonly type: "renew_agent_certificates"; readonly instanceIds: readonly string[] }
-  /** Sends agents that may have been restarted the dynamic disks of their VMs. */
+  /** Notifies agents that may have restarted of the dynamic disks of their VMs. */
   | { readonly type: "tell_agents"; readonly agentIds: readonly string[] }
   | { readonly type: "resurrect_instances"; readonly deployment: string; readonly vms: readonly Resurrected[] }
   | { readonly type: "scan_deployment"; readonly deployment: string }
