@@ -25,8 +25,8 @@ export interface TaskRunnerOptions {
   readonly events: Pick<Events, "flush">;
   readonly plan: Plan;
   /**
-   * Acquires what planning the job needs, without waiting. The runner holds the returned resource until it disposes of
-   * it.
+   * Loads the data that planning the job needs, because planning itself cannot wait. The runner disposes of the
+   * returned resource after use.
    */
   readonly prepare: (job: Job, signal: AbortSignal) => Promise<Disposable | undefined>;
   readonly locks: LockKeeper;
@@ -262,7 +262,7 @@ export class TaskRunner {
     histogramOf(directorMetrics.lockWait).record(waitedMs / 1_000, { queue: waits.queue });
   }
 
-  /** Without a worker the task keeps only its ordering locks, so that it blocks no other task. */
+  /** A task without a worker keeps only its deployment and stemcell locks, so that it blocks no other task. */
   #takeWorker({ taskId, queue }: Task, { cpis }: Step): boolean {
     const { hasWorker, next } = this.#workers[queue].take(taskId, cpis);
     if (next !== undefined) this.enqueue({ taskId: next, queue });
@@ -336,7 +336,7 @@ export class TaskRunner {
       const { result } = end(task, how, clock.nowMs());
       run.failure(result, how.event === "heed" ? CODES.taskCancelled : (how.code ?? CODES.any));
     }
-    // Flushed in the same turn, so that both logs set a commit. A client that sees the end can then read all lines.
+    // Flushed in the same turn, so that both logs share a commit. A client that sees the end can then read all lines.
     void events.flush();
     await taskLog.flush(taskId);
     const ended = await tablet.transact((tx) => {
