@@ -98,7 +98,7 @@ async function onNode(context: VendorJobContext, run: TaskRun, job: CallJob, boo
         await client.cancelMethod({ callId }, { signal: run.stopping });
       }
       const options = { signal: stops ? run.stopping : run.stopped, deadlineMs: vendors.callTimeoutMs };
-      // A call that must stop is not begun, only joined if it was begun before.
+      // A call that must stop is joined if it was begun before, and not begun otherwise.
       const { outcome } = await (stops || args === undefined
         ? client.joinMethod({ bootId, callId }, options)
         : client.callMethod({ ...request, args }, options));

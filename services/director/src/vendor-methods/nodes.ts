@@ -124,7 +124,10 @@ export class Nodes {
   }
 }
 
-/** Returns the error of a request that starts no method. Such a request is retryable even if its outcome is unknown. */
+/**
+ * Returns the error of a request that starts no method. A lost answer becomes a retryable error, because nothing was
+ * begun.
+ */
 export function nothingBegun(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted || !(error instanceof DomainError) || !error.retryable || error.outcome !== "unknown")
     return error;
