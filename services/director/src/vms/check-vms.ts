@@ -14,7 +14,7 @@ const STAGE = "Checking vms";
 /** "shut_out": the agent has no valid certificate. "there": the VM exists and its agent answers. */
 type Finding = "gone" | "silent" | "shut_out" | "there";
 
-/** Finds out which VMs are gone and which agents do not answer, once for each task. */
+/** Finds missing VMs and silent agents, once for each task. */
 export async function checkVms(
   context: VmJobContext,
   run: TaskRun,
