@@ -76,7 +76,7 @@ export type GroupDocument = z.output<typeof groupSchema>;
 
 export const migratedFromSchema = z.array(z.strictObject({ name: nameSchema, az: nameSchema.nullish() }));
 
-/** Parses a NIC group, which may be given as a number or text. Returns undefined when invalid, null when absent. */
+/** Parses a NIC group, given as a number or text. Returns undefined when invalid, null when absent. */
 export function nicGroupOf(value: unknown): string | null | undefined {
   if (value === null || value === undefined) return null;
   const text = String(value);
