@@ -32,7 +32,7 @@ import { addServices } from "./services.js";
 import type { DirectorTablet } from "./store/stored-schema.js";
 import { Nodes } from "./vendor-methods/nodes.js";
 
-/** Maximum generations by which a dispatcher's answer may raise the tablet's generation. */
+/** The most generations by which a dispatcher's answer may raise the tablet's generation. */
 const RESTORED_GENERATIONS_MAX = 2 ** 20;
 
 /**
