@@ -7,8 +7,8 @@ const MAX_MARGIN_MS = 2_000;
 export const timeLeftMs = (call: CpiCall): number => Math.max(0, call.deadlineAtMs - Date.now());
 
 /**
- * Runs the part of a CPI among several and cancels it shortly before the call's deadline, or after `maxMs`. The caller
- * then still receives the outcomes of the other CPIs.
+ * Runs one CPI's part of a call to several CPIs, and cancels it shortly before the call's deadline or after `maxMs`.
+ * The caller then still receives the outcomes of the other CPIs.
  */
 export async function endingEarly<Result>(
   call: CpiCall,

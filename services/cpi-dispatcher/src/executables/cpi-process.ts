@@ -109,7 +109,7 @@ function answerOfGivenUp(text: string, givenUp: Error): CpiAnswer {
   throw givenUp;
 }
 
-/** Runs a check of a CPI's answer and adds the CPI and method to its error. */
+/** Runs a check of a CPI's answer. Adds the CPI and the method to the check's error. */
 export function withCpiOn<Result>(cpi: string, method: CpiMethod, check: () => Result): Result {
   try {
     return check();

@@ -33,7 +33,7 @@ export function createStemcell(
 }
 
 /**
- * Creates the stemcell with a CPI. A CPI without create_stemcell needs no stemcell, which is an error only for a CPI
+ * Creates the stemcell with a CPI. A CPI without create_stemcell needs no stemcell; that is an error only for a CPI
  * requested by name.
  */
 async function make(

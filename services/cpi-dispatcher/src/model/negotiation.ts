@@ -12,7 +12,7 @@ export type InfoOutcome =
   | {
       readonly kind: "failed";
       readonly message: string;
-      /** True when only a fix of the CPI helps, because its answer was malformed or missing. */
+      /** True when a retry cannot help, because the CPI's answer was malformed or missing. */
       readonly isDefinite: boolean;
     };
 
