@@ -48,7 +48,7 @@ export class Manifests {
     return this.#hold(text, await this.#reader.read<"manifest">(reading, { stored: true, signal }));
   }
 
-  /** Returns a held manifest. */
+  /** Returns a manifest that `hold` has loaded and not yet released. */
   get(text: string): Manifest {
     const held = this.#remembered.get(text);
     if (held === undefined) throw new TypeError("nobody holds that manifest");

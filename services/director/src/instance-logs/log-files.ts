@@ -111,7 +111,7 @@ export class LogFiles {
     }
   }
 
-  /** Prepares an upload of one agent into the folder. */
+  /** Prepares the upload of an agent's logs into the folder. */
   expect(folder: string, name: string): LogUpload {
     const { url } = this.#options;
     if (url === undefined)

@@ -165,7 +165,10 @@ export async function notifyAgentOfDisk(
   });
 }
 
-/** Sends a restarted agent the disks of its VM, which the agent has forgotten. Needs the lock of the instance. */
+/**
+ * Sends a restarted agent the disks of its VM again, because the restart lost the disk links. Needs the lock of the
+ * instance.
+ */
 export async function notifyAgentOfDisks(context: DiskJobContext, run: TaskRun, agentId: string): Promise<void> {
   const { disks } = await context.tablet.read((tables) => attachedTo(tables, agentId));
   for (const disk of disks) await notifyAgentOfDisk(context, run, disk, agentId);
