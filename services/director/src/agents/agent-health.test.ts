@@ -41,12 +41,12 @@ describe("detection of agent restarts between two heartbeats", () => {
     ["on time", steady, 30_000, [1_000, 1_030], false],
     ["a little late", steady, 35_000, [1_000, 1_035], false],
     ["late", steady, 37_000, [1_000, 1_037], true],
-    ["early, as the first one of a new life", steady, 2_000, [1_000, 1_002], true],
+    ["early, as the first heartbeat after a restart", steady, 2_000, [1_000, 1_002], true],
     ["on time, of a VM that was started since", steady, 30_000, [1_000, 5], true],
     ["on time, of an agent that tells no uptime", steady, 30_000, [Number.NaN, Number.NaN], false],
-    ["a second one, of which nobody knows when it should come", NO_RHYTHM, 2_000, [1_000, 1_002], false],
-    ["the first one that this director hears", NO_RHYTHM, undefined, [1_000, 1_600], false],
-    ["the first that it hears, of a VM that was started since", NO_RHYTHM, undefined, [10_000, 10], true],
+    ["a second heartbeat, without a known interval", NO_RHYTHM, 2_000, [1_000, 1_002], false],
+    ["the first heartbeat that this director receives", NO_RHYTHM, undefined, [1_000, 1_600], false],
+    ["the first heartbeat received, of a VM with a later boot time", NO_RHYTHM, undefined, [10_000, 10], true],
     ["of an agent that beats often, a second late", { gapMs: 500, intervalMs: 500 }, 1_500, [1_000, 1_001], false],
   ];
   for (const [what, rhythm, gapMs, [first, second], so] of cases)

@@ -33,10 +33,10 @@ describe("certificates (keys) of an agent", () => {
   });
 
   const STATES: [string, readonly AgentKey[], number, CertificateState, boolean][] = [
-    ["a new one", [KEY], 1_000, "valid", false],
-    ["one of which a third is over", [KEY], 31_000, "due", false],
-    ["one that has ended, and one that has not", [KEY, { ...KEY, endsAtMs: 200_000 }], 100_000, "due", false],
-    ["one that has ended", [KEY], 91_000, "ended", true],
+    ["a new key", [KEY], 1_000, "valid", false],
+    ["a key with a third of its lifetime over", [KEY], 31_000, "due", false],
+    ["an expired and a valid key", [KEY, { ...KEY, endsAtMs: 200_000 }], 100_000, "due", false],
+    ["an expired key", [KEY], 91_000, "ended", true],
     ["none any more", [], 1_000, "left_behind", true],
   ];
   for (const [what, keys, nowMs, state, shutOut] of STATES)

@@ -105,7 +105,7 @@ describe("answers to nats-server's auth callouts", () => {
       async () => [[(await pair(mesh, { role: "operator", name: "ann" })).certPem]],
       "operator ann is not let in",
     ],
-    ["what is no certificate", async () => [["nothing"]], "PEM"],
+    ["a text that is no certificate", async () => [["nothing"]], "PEM"],
   ];
   for (const [what, chains, says] of REFUSED)
     it(`${what} -> the client is refused`, async () => {
