@@ -173,8 +173,8 @@ describe("the bosh-registry", () => {
       ["GET without, from the VM's own address", () => get("mine", ""), 200, "ok"],
       ["GET without, from elsewhere", () => get("other", ""), 401, "access_denied"],
       ["GET with wrong credentials", () => get("mine", "Basic eDp5"), 401, "access_denied"],
-      ["GET of what is not there, with credentials", () => get("nobody"), 404, "not_found"],
-      ["GET of what is not there, without", () => get("nobody", ""), 401, "access_denied"],
+      ["GET of unknown settings, with credentials", () => get("nobody"), 404, "not_found"],
+      ["GET of unknown settings, without credentials", () => get("nobody", ""), 401, "access_denied"],
       [
         "PUT without credentials",
         () => call("PUT", "/instances/mine/settings", { auth: "", body: "{}" }),
@@ -187,9 +187,15 @@ describe("the bosh-registry", () => {
         401,
         "access_denied",
       ],
-      ["PUT of what is no JSON", () => call("PUT", "/instances/new/settings", { body: "{" }), 400, "error", /not JSON/],
       [
-        "PUT of what is nested very deep",
+        "PUT of a text that is no JSON",
+        () => call("PUT", "/instances/new/settings", { body: "{" }),
+        400,
+        "error",
+        /not JSON/,
+      ],
+      [
+        "PUT of very deep nesting",
         () => call("PUT", "/instances/new/settings", { body: `{"a":${"[".repeat(500)}${"]".repeat(500)}}` }),
         400,
         "error",
@@ -199,7 +205,7 @@ describe("the bosh-registry", () => {
       ["PUT above the limit", () => put("new", { text: "x".repeat(300_000) }), 413, "error", /more than 2000 bytes/],
       ["PUT of a third", () => call("PUT", "/instances/a%20b/settings", { body: OBJECT }), 200, "ok"],
       [
-        "PUT of one too many",
+        "PUT beyond the limit of instances",
         () => call("PUT", "/instances/fourth/settings", { body: OBJECT }),
         507,
         "error",
