@@ -221,13 +221,13 @@ describe("CPI calls", () => {
   const TWO: [string, (Error | string)[], Error[], string[]][] = [
     ["an answer", ["disk"], [], ["call-1 recorded at a", "call at a", "call-1 ended"]],
     [
-      "away -> the other one, at once",
+      "unreachable -> the other dispatcher, at once",
       [new UnavailableError("away"), "disk"],
       [],
       ["call-1 recorded at a", "call at a", "call-1 ended", "call-2 recorded at b", "call at b", "call-2 ended"],
     ],
     [
-      "lost -> the other one, once the first says that it has ended",
+      "lost -> the other dispatcher, once the first confirms the end",
       [unknown, "disk"],
       [new UnavailableError("starting"), new UnavailableError("starting"), undefined as unknown as Error],
       [
