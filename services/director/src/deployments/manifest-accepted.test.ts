@@ -69,7 +69,7 @@ describe("accepted manifests, row by row", () => {
 
   const TAKEN: [string, string][] = [
     [
-      "what the CLI sends for nothing",
+      "the empty values that the CLI sends",
       web(
         "instances: 1\njobs: []\nproperties: {}\nnetworks: []",
         "releases: []\naddons: []\nvariables: []\nfeatures: {}\ndirector_uuid: x",
@@ -82,7 +82,10 @@ describe("accepted manifests, row by row", () => {
         'update: {canaries: "2", max_in_flight: 10, canary_watch_time: 1000-60000, update_watch_time: 30000, serial: true, vm_strategy: delete-create, initial_deploy_az_update_strategy: serial}',
       ),
     ],
-    ["quoted, what has two meanings", web("instances: 1\nenv: {a: \"yes\", b: '0755', c: !!str on, d: 0, e: 07a}")],
+    [
+      "quoted values that would have two meanings",
+      web("instances: 1\nenv: {a: \"yes\", b: '0755', c: !!str on, d: 0, e: 07a}"),
+    ],
     [
       "half a variable",
       web("instances: 1\nenv: {a: ((b, c: d)), e: (f)}").replace("((b,", '"((b",').replace("d))", '"d))"'),

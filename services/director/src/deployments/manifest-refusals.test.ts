@@ -36,7 +36,7 @@ describe("refused manifests, row by row", () => {
       /only one can be the default for addressable/,
     ],
     [
-      "no azs while a subnet names one",
+      "no azs, but a subnet with an az",
       web("instances: 1\nnetworks: [{name: net}]", "", ""),
       /instance group `db`, network `net`: its subnets are in azs, such as `z1`: name the group's azs, too/,
     ],
@@ -78,10 +78,14 @@ describe("refused manifests, row by row", () => {
       `${statically("10.0.1.10")}- {name: b, instances: 1, azs: [z1], networks: [{name: net, static_ips: [10.0.1.10]}]}\n`,
       /instance group `b`, network `net`: static ip 10\.0\.1\.10 is instance group `db`'s, too/,
     ],
-    ["one in no subnet", statically("10.9.0.1"), /`db`, network `net`: static ip 10\.9\.0\.1 is in no subnet/],
-    ["one not in static", statically("10.0.1.21"), /10\.0\.1\.21 is not in `static` of its subnet: add it there/],
+    ["a static ip in no subnet", statically("10.9.0.1"), /`db`, network `net`: static ip 10\.9\.0\.1 is in no subnet/],
+    [
+      "a static ip outside of static",
+      statically("10.0.1.21"),
+      /10\.0\.1\.21 is not in `static` of its subnet: add it there/,
+    ],
     ["the gateway", statically("10.0.1.1"), /10\.0\.1\.1 is the subnet's gateway/],
-    ["a reserved one", statically("10.0.1.30"), /10\.0\.1\.30 is reserved in its subnet/],
+    ["a reserved static ip", statically("10.0.1.30"), /10\.0\.1\.30 is reserved in its subnet/],
     ["the network address", statically("10.0.1.0"), /10\.0\.1\.0 is the subnet's own address/],
     ["the last address", statically("10.0.1.255"), /10\.0\.1\.255 is the subnet's own address/],
     [
@@ -90,7 +94,7 @@ describe("refused manifests, row by row", () => {
       /address 10\.0\.1\.15 is another instance's already, of deployment `ci`/,
     ],
     [
-      "one of an az that the group has not",
+      "a static ip of an az that the group lacks",
       web("instances: 1\nnetworks: [{name: net, static_ips: [10.0.1.10]}]", "", "azs: [z2]"),
       /static ip 10\.0\.1\.10, which is instance 0's, is in AZ `z1`: the group, or another of its networks/,
     ],
