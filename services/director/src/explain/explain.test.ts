@@ -87,7 +87,7 @@ describe("explain: causes at the director", () => {
       /^said so$/,
     ],
     [
-      "a task whose CPI cannot be asked",
+      "a task whose CPI cannot be called",
       TASK,
       known([failed({ reason: "CPI_UNUSABLE", about: {} })]),
       ["CPI_UNUSABLE"],
@@ -110,7 +110,7 @@ describe("explain: causes at the director", () => {
       ["LOCK_HELD"],
       /held by call of m for ann, and free when that has been answered$/,
     ],
-    ["a lock that nobody holds", LOCK, known([]), [], /^$/],
+    ["a free lock", LOCK, known([]), [], /^$/],
   ];
   for (const [cause, subject, facts, reasons, says] of ROWS)
     it(`${cause} -> ${reasons.join(", ") || "no cause"}`, () => {
