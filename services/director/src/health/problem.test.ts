@@ -25,7 +25,7 @@ describe("problems", () => {
     ["a disk is somewhere", { type: "mount_info_mismatch", ...DISK, vmCid: "" }, "ignore", "detach_disk"],
     ["no link", { type: "missing_link", ...DISK }, "add_link", "add_link"],
     ["another's link", { type: "surplus_link", ...DISK }, "remove_link", "remove_link"],
-    ["a VM is nobody's", { type: "unknown_vm", instanceId: "" }, "ignore", "delete_vm"],
+    ["a VM without a record", { type: "unknown_vm", instanceId: "" }, "ignore", "delete_vm"],
     ["a stranger's link", { type: "surplus_link", diskCid: "s" }, "ignore", "ignore"],
   ];
   for (const [what, finding, fallback, one] of ROWS)

@@ -124,7 +124,7 @@ describe("a deployment that deviates from its records", () => {
       [{ type: "mount_info_mismatch", instanceGroup: "db", defaultResolution: "ignore" }],
     ],
     [
-      "a link was removed, and one was made elsewhere",
+      "a link was removed, and another created elsewhere",
       async () => {
         const { diskCid = "" } = (await data()) ?? {};
         (await agentOf("db")).links.delete(diskCid);
@@ -138,7 +138,7 @@ describe("a deployment that deviates from its records", () => {
       ],
     ],
     [
-      "somebody else made a VM",
+      "a VM was created without a record",
       async () => strange("vm-stranger"),
       [{ type: "unknown_vm", instanceGroup: "", vmCid: "vm-stranger", defaultResolution: "ignore" }],
     ],
@@ -209,7 +209,7 @@ describe("a deployment that deviates from its records", () => {
 
   const MENDED: [string, () => Promise<void>, string][] = [
     ["an agent is silent, and its VM rebooted", async () => silentUntil("app", "rebootVm"), "reboot_vm"],
-    ["an agent is silent, and its VM made anew", async () => silentUntil("app", "createVm"), "recreate_vm"],
+    ["an agent is silent, and its VM is recreated", async () => silentUntil("app", "createVm"), "recreate_vm"],
     [
       "a disk is where it should not be",
       async () => {
@@ -233,7 +233,7 @@ describe("a deployment that deviates from its records", () => {
       async () => void (await agentOf("app")).links.set((await data())?.diskCid ?? "", {}),
       "remove_link",
     ],
-    ["a VM is nobody's", async () => strange("vm-stranger"), "delete_vm"],
+    ["a VM without a record", async () => strange("vm-stranger"), "delete_vm"],
   ];
   for (const [what, harm, resolution] of MENDED)
     it(`${what} -> ${resolution}, and a scan finds nothing`, async () => {

@@ -24,17 +24,17 @@ const silent = (count: number, silentMs: number, deployment = "d"): WatchedVm[] 
 
 describe("decisions about VMs with silent agents", () => {
   const cases: [what: string, watched: WatchedVm[], verdicts: string[]][] = [
-    ["all are heard -> nothing", well(10), []],
+    ["all agents send heartbeats -> nothing", well(10), []],
     ["silent, not yet for long -> nothing", [...well(4), vm("a", 119_999)], []],
-    ["silent -> made anew if its CPI says that it is gone", [...well(4), vm("a", 120_000)], ["a make_anew"]],
-    ["silent for much longer -> made anew", [...well(4), vm("a", 600_000)], ["a make_anew dead"]],
+    ["silent -> recreated if its CPI reports it gone", [...well(4), vm("a", 120_000)], ["a make_anew"]],
+    ["silent for much longer -> recreated", [...well(4), vm("a", 600_000)], ["a make_anew dead"]],
     [
-      "lost already -> made anew likewise",
+      "already lost -> recreated likewise",
       [...well(4), vm("a", 120_000, { instance: { vmState: "lost" } })],
       ["a make_anew"],
     ],
     [
-      "silent for much longer, its certificate has ended -> made anew only if its CPI says that it is gone",
+      "silent for much longer with an expired certificate -> recreated only if its CPI reports it gone",
       [...well(4), vm("a", 600_000, { isShutOut: true })],
       ["a make_anew"],
     ],
@@ -45,10 +45,10 @@ describe("decisions about VMs with silent agents", () => {
       [...well(4), vm("a", 600_000, { hasUnknownAttach: true })],
       ["a hold it is not known whether a disk is attached to it: detach the disk, or scan"],
     ],
-    ["the only one -> made anew: one failure looks as any other", [vm("a", 120_000)], ["a make_anew"]],
-    ["all of four -> made anew", silent(4, 120_000), ["make_anew", "make_anew", "make_anew", "make_anew"]],
-    ["two of five -> made anew", [...well(3), ...silent(2, 120_000)], ["make_anew", "make_anew"]],
-    ["half of six -> made anew", [...well(3), ...silent(3, 120_000)], ["make_anew", "make_anew", "make_anew"]],
+    ["the only VM -> recreated: its failure looks like any other", [vm("a", 120_000)], ["a make_anew"]],
+    ["all of four -> recreated", silent(4, 120_000), ["make_anew", "make_anew", "make_anew", "make_anew"]],
+    ["two of five -> recreated", [...well(3), ...silent(2, 120_000)], ["make_anew", "make_anew"]],
+    ["half of six -> recreated", [...well(3), ...silent(3, 120_000)], ["make_anew", "make_anew", "make_anew"]],
     [
       "three of five of a deployment, of many agents -> held",
       [...well(20, "other"), ...well(2), ...silent(3, 120_000)],
@@ -59,22 +59,22 @@ describe("decisions about VMs with silent agents", () => {
       ],
     ],
     [
-      "one, while others of its deployment have just been missed -> held: they beat one after the other",
+      "one VM, while others of its deployment just missed a heartbeat -> held, because heartbeats are spread in time",
       [...well(20, "other"), ...well(2), ...silent(2, 61_000), vm("a", 120_000)],
       ["a hold more than half of its deployment's"],
     ],
     [
-      "one each of deployments of three, more than half of all -> held",
+      "a VM in each of several deployments of three, more than half of all -> held",
       [1, 2, 3].flatMap((n) => [...well(1, `d${n}`), ...silent(2, 120_000, `d${n}`)]),
       Array.from({ length: 6 }, () => "hold more than half of all agents"),
     ],
     [
-      "all of a deployment, switched off, and one elsewhere -> that one, if these are not half of all",
+      "all of a deployment with resurrection off, and one elsewhere -> the one elsewhere, if the others are below half of all",
       [...silent(5, 600_000, "off").map((each) => ({ ...each, isOn: false })), ...well(10), vm("a", 120_000)],
       ["a make_anew"],
     ],
     [
-      "silent ones that are switched off count among the silent",
+      "silent VMs with resurrection off count as silent",
       [...silent(5, 600_000, "off").map((each) => ({ ...each, isOn: false })), ...well(2), vm("a", 120_000)],
       ["a hold more than half of all agents"],
     ],

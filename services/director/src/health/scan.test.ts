@@ -47,7 +47,7 @@ describe("findings of an inspection", () => {
   }
   const ROWS: [string, Row, string[]][] = [
     ["all is well", {}, []],
-    ["nobody can say anything", { sight: BLIND }, []],
+    ["no information from CPI and agent", { sight: BLIND }, []],
     ["its CPI does not know it", { sight: { ...BLIND, exists: false } }, ["missing_vm"]],
     ["it is recorded as lost, and is well", { vm: "lost" }, []],
     ["there is none", { vm: "none" }, ["missing_vm"]],
@@ -68,7 +68,7 @@ describe("findings of an inspection", () => {
     ["another's link", { sight: { linkedCids: ["d", "o"] } }, ["surplus_link o"]],
     ["a stranger's link", { sight: { linkedCids: ["d", "s"] } }, ["surplus_link s"]],
     ["another's disk", { sight: { attachedCids: ["d", "p", "o"] } }, ["mount_info_mismatch o"]],
-    ["a disk that nobody knows, perhaps the VM's own", { sight: { attachedCids: ["d", "p", "root"] } }, []],
+    ["an unrecorded disk, perhaps the VM's own", { sight: { attachedCids: ["d", "p", "root"] } }, []],
     ["detached, and there", { dynamic: "detached", sight: { linkedCids: [] } }, ["mount_info_mismatch d"]],
   ];
   for (const [what, row, expected] of ROWS)
