@@ -6,7 +6,7 @@ describe("errors for Ironic clients", () => {
   const NOT_KNOWN = "x; what the method has done is not known";
   const ROWS: readonly [title: string, error: Error, status: number, text: string, retryAfter: string | undefined][] = [
     ["nothing was begun", new UnavailableError("x"), 503, "x", "1"],
-    ["nobody knows what it did", new UnavailableError("x", { outcome: "unknown" }), 500, NOT_KNOWN, undefined],
+    ["an unknown outcome", new UnavailableError("x", { outcome: "unknown" }), 500, NOT_KNOWN, undefined],
     ["it took too long", new TimeoutError("x"), 504, NOT_KNOWN, undefined],
     ["the node is locked", new AbortedError("x", { retryAfterMs: 1_500 }), 409, "x", "2"],
     ["the method failed", new DriverError("x"), 500, "x", undefined],
