@@ -102,7 +102,7 @@ describe("lifecycle decisions", () => {
   const MISSING: [string, Instance, boolean, boolean][] = [
     ["never made", made("none", "stopped"), true, true],
     ["half made", made("creating", "stopped"), true, true],
-    ["never heard of", made("created", "stopped"), true, true],
+    ["never answered", made("created", "stopped"), true, true],
     ["half deleted", made("deleting", "stopping"), true, true],
     ["gone", made("lost", "stopped"), true, true],
     ["silent, and may serve", made("lost", "started"), false, true],

@@ -70,7 +70,7 @@ describe("changes of a VM by a deploy", () => {
     ["the CPI of the az", "recreate: its az has CPI `west` instead of `east`", { cpi: "west" }],
     ["the az has no CPI any more", "recreate: its az has CPI (default) instead of `east`", { cpi: "" }],
     [
-      "everything, but what it was made of is not known",
+      "everything, but the basis of the VM is unknown",
       "keep",
       { cpi: "west", basis: { env: {} }, instance: { basis: null } },
     ],
