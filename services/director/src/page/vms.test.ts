@@ -18,12 +18,12 @@ describe("rows of VMs", () => {
   const cases: [string, Parameters<typeof vmRow>, object][] = [
     ["all is well -> no trouble", [instance, ["d"], shown(true)], { state: "running", disks: ["d"] }],
     [
-      "its agent is silent -> so since it was heard",
+      "a silent agent -> silent since its last heartbeat",
       [instance, [], shown(false)],
       { trouble: "its agent is silent", sinceMs: HEARD_MS },
     ],
     [
-      "never heard -> silent, nobody knows since when",
+      "an agent without a heartbeat -> silent since an unknown time",
       [instance, [], { health: undefined, silentMs: 1e6, isResponsive: false }],
       { trouble: "its agent is silent", heardMs: 0 },
     ],
