@@ -14,8 +14,8 @@ const az = (cpi: string) => ({ name: "z1", cloudProperties: {}, cpi });
 describe("the CPI of an az, and recorded CPI names", () => {
   const AZ: [string, string, CpiNames, string | RegExp][] = [
     ["no cpi-config, az without CPI", "", NONE, ""],
-    ["no cpi-config, az with one", "cell2", NONE, "cell2"],
-    ["cpi-config, az with one of it", "west", SOME, "west"],
+    ["no cpi-config, az with a CPI", "cell2", NONE, "cell2"],
+    ["cpi-config, az with a CPI of it", "west", SOME, "west"],
     ["cpi-config, az with a former name", "orient", SOME, "east"],
     ["cpi-config, az without CPI", "", SOME, /AZ `z1` must specify a CPI when CPI config is defined/],
     [

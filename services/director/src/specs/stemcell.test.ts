@@ -29,7 +29,7 @@ describe("stemcells", () => {
     ["under a former name", { os: "noble", version: "1" }, [row("1", "orient")], "sc-1-orient"],
     ["under both names", { os: "noble", version: "1" }, [row("1", "orient"), row("1", "east")], "sc-1-east"],
     [
-      "one that is being deleted",
+      "a stemcell that is being deleted",
       { os: "noble", version: "1" },
       [row("1", "east", { deleting: true })],
       /there is no stemcell/,
