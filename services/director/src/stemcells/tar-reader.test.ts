@@ -92,7 +92,7 @@ describe("the tar reader", () => {
     ["GNU's magic", [header({ name: "image", magic: "ustar  \0" })], "image"],
     ["a prefix", [header({ name: "image", prefix: "x" })], "x/image"],
     [
-      "what is no file",
+      "an entry that is no file",
       ["1", "2", "3", "4", "5", "6", "7", "S", "?"].map((type) => header({ name: "image", type })),
       Array(9).fill("(image)").join(" "),
     ],
