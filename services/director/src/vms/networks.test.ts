@@ -30,7 +30,7 @@ describe("addresses of instances", () => {
     ["an empty subnet", [subnet("10.0.0.0/24")], {}, "10.0.0.1"],
     ["the gateway first", [subnet("10.0.0.0/24", { gateway: "10.0.0.1" })], {}, "10.0.0.2"],
     [
-      "reserved and static ones",
+      "reserved and static addresses",
       [subnet("10.0.0.0/24", { reserved: ["10.0.0.1-10.0.0.3"], static: ["10.0.0.4"] })],
       {},
       "10.0.0.5",
@@ -47,19 +47,19 @@ describe("addresses of instances", () => {
       "10.0.0.33",
     ],
     [
-      "its own, which one of several ranges holds",
+      "its own address, within one of several ranges",
       [subnet("10.0.0.0/24", { reserved: ["10.0.0.1-10.0.0.20", "10.0.0.3"] })],
       { ips: { n: "10.0.0.12" } },
       "10.0.0.21",
     ],
     [
-      "all addresses but one reserved",
+      "all addresses except one reserved",
       [subnet("0.0.0.0/0", { gateway: "0.0.0.1", reserved: ["0.0.0.2-255.255.255.253"] })],
       {},
       "255.255.255.254",
     ],
     ["all addresses reserved", [subnet("0.0.0.0/0", { reserved: ["0.0.0.0/0"] })], {}, /no free address/],
-    ["taken ones", [subnet("10.0.0.0/24")], { taken: ["10.0.0.1"] }, "10.0.0.2"],
+    ["taken addresses", [subnet("10.0.0.0/24")], { taken: ["10.0.0.1"] }, "10.0.0.2"],
     ["its own from before", [subnet("10.0.0.0/24")], { ips: { n: "10.0.0.9" } }, "10.0.0.9"],
     [
       "its own, which is reserved now",
