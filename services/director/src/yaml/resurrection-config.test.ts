@@ -30,7 +30,7 @@ describe("configs of type resurrection in YAML", () => {
     ["no rules", "a: 1", "a"],
     ["a rule that says neither on nor off", "rules: [{include: {deployments: [web]}}]", "rules.0.enabled"],
     ["a word that is neither", "rules: [{enabled: maybe}]", "rules.0.enabled"],
-    ["what to include, indented wrongly", "rules:\n- enabled: false\n  include:\n  deployments: [web]", "rules.0"],
+    ["a wrongly indented include", "rules:\n- enabled: false\n  include:\n  deployments: [web]", "rules.0"],
     ["an empty filter, which would be for all", "rules: [{enabled: false, exclude: {}}]", "rules.0.exclude"],
     ["a filter that BOSH has not", "rules: [{enabled: false, include: {azs: [z1]}}]", "azs"],
     ["a name that none can have", "rules: [{enabled: false, include: {deployments: [../etc]}}]", "deployments.0"],

@@ -169,11 +169,7 @@ instance_groups:
       /no IPv4/,
     ],
     ["no YAML, with a secret", 'name: "hush" "hush"', /^(?!.*hush).*not valid YAML: line 1/],
-    [
-      "one that was torn off",
-      "name: x\nazs: [z1",
-      /line 2: the indentation is wrong, or a list or mapping is not closed/,
-    ],
+    ["a truncated text", "name: x\nazs: [z1", /line 2: the indentation is wrong, or a list or mapping is not closed/],
     ["a tab", "name: x\n\tazs: []", /not valid YAML: line 2: (?![A-Z_]+$)/],
     ["too many in all", group("{name: web, instances: 10, azs: [z1]}"), /wants 11 instances: the limit is 10/],
   ];
