@@ -136,7 +136,7 @@ describe("the dispatcher's process", () => {
   });
 
   for (const [what, change, key] of [
-    ["a key nobody knows", { colour: "red" }, "colour"],
+    ["an unknown key", { colour: "red" }, "colour"],
     ["no registry", { registry: undefined }, "registry"],
     ["a CPI of a type that is a path", { cpis: [{ name: "x", type: "../aws" }] }, "cpis.0.type"],
     [
@@ -145,7 +145,7 @@ describe("the dispatcher's process", () => {
       "cpis.0.execPath",
     ],
     [
-      "two CPIs of one name",
+      "two CPIs with the same name",
       {
         cpis: [
           { name: "x", type: "fleet" },

@@ -66,7 +66,7 @@ describe("the choice of CPIs", () => {
   const cases: [what: string, offer: Offer, given: Wanted, expected: Choice][] = [
     ["create_vm in an az -> the az's", configured, wanted("create_vm", z1), one("left")],
     [
-      "create_vm in an az that names a former name -> the one that had it",
+      "create_vm in an az with a former name -> the CPI that had the name",
       configured,
       wanted("create_vm", { az: "z1", azCpi: "old-left" }),
       one("left"),
@@ -75,7 +75,7 @@ describe("the choice of CPIs", () => {
     ["create_vm without an az, adopted -> the adopter", adopted, wanted("create_vm"), one("adopter")],
     ["create_vm, no cpi-config -> the default", own, wanted("create_vm", { az: "z1" }), one(DEFAULT_CPI)],
     [
-      "create_vm in an az with one of our own by name",
+      "create_vm in an az with one of the dispatcher's CPIs by name",
       own,
       wanted("create_vm", { az: "z1", azCpi: "cell-b" }),
       one("cell-b"),
@@ -89,7 +89,7 @@ describe("the choice of CPIs", () => {
     ],
     ["create_disk without an az -> the default", configured, wanted("create_disk"), one(DEFAULT_CPI)],
     ["info of an az -> the az's", configured, wanted("info", z1), one("left")],
-    ["info of one by name", configured, wanted("info", { recordedCpi: "right" }), one("right")],
+    ["info of a CPI by name", configured, wanted("info", { recordedCpi: "right" }), one("right")],
     ["info, nothing said -> the default", own, wanted("info"), one(DEFAULT_CPI)],
     [
       "calculate_vm_cloud_properties of an az -> the az's",
@@ -98,25 +98,25 @@ describe("the choice of CPIs", () => {
       one("left"),
     ],
     [
-      "create_stemcell -> every CPI that takes one of its formats",
+      "create_stemcell -> every CPI that accepts one of its formats",
       configured,
       wanted("create_stemcell", { stemcellFormats: ["aws-light"] }),
       { kind: "every", names: ["right"] },
     ],
     [
-      "create_stemcell whose formats are not known -> every CPI",
+      "create_stemcell with unknown formats -> every CPI",
       configured,
       wanted("create_stemcell"),
       { kind: "every", names: ["left", "right"] },
     ],
     [
-      "create_stemcell -> also a CPI whose formats are not known",
+      "create_stemcell -> also a CPI with unknown formats",
       adopted,
       wanted("create_stemcell", { stemcellFormats: ["aws-raw"] }),
       { kind: "every", names: ["right", "adopter"] },
     ],
     [
-      "create_stemcell again -> only those that lack it",
+      "create_stemcell again -> only the CPIs that lack it",
       configured,
       wanted("create_stemcell", { exceptCpis: ["right"] }),
       { kind: "every", names: ["left"] },
@@ -128,13 +128,13 @@ describe("the choice of CPIs", () => {
       { kind: "every", names: [] },
     ],
     [
-      "create_stemcell for one by name",
+      "create_stemcell for a CPI by name",
       configured,
       wanted("create_stemcell", { recordedCpi: "right", stemcellFormats: ["x"] }),
       one("right"),
     ],
     [
-      "create_stemcell, adopted -> the adopter has what the default made",
+      "create_stemcell, adopted -> the adopter has the default CPI's stemcell",
       adopted,
       wanted("create_stemcell", { exceptCpis: ["", "left"] }),
       { kind: "every", names: ["right"] },
@@ -158,7 +158,7 @@ describe("the choice of CPIs", () => {
       { kind: "try_all", names: ["right", "left", DEFAULT_CPI] },
     ],
     [
-      "delete_disk of an orphan -> its recorded one first, then the others",
+      "delete_disk of an orphan -> its recorded CPI first, then the others",
       configured,
       wanted("delete_disk", { unknownId: true, recordedCpi: "right" }),
       { kind: "try_all", names: ["right", "left", DEFAULT_CPI] },
@@ -207,7 +207,7 @@ describe("the choice of CPIs", () => {
 
   const refused: [what: string, offer: Offer, given: Wanted, type: new (...args: never[]) => Error, text: string][] = [
     [
-      "a name that nobody has",
+      "a name that no CPI has",
       configured,
       wanted("delete_vm", { recordedCpi: "x" }),
       CpiUnusableError,
@@ -221,7 +221,7 @@ describe("the choice of CPIs", () => {
       "CPI 'left' not found in cpi-config (because cpi-config is not set)",
     ],
     [
-      "an az's name that nobody has",
+      "an az's CPI name that no CPI has",
       configured,
       wanted("create_vm", { az: "z1", azCpi: "x" }),
       CpiUnusableError,

@@ -9,7 +9,7 @@ describe("limits of an answer's JSON", () => {
     ["lists beside each other", "[[],[]]", undefined],
     ["as many values as may be", "[1,2,3,4]", undefined],
     ["more values", "[1,2,3,4,5]", "values"],
-    ["more values, empty ones", '{"a":[],"b":{},"c":[]}', "values"],
+    ["more values, all empty", '{"a":[],"b":{},"c":[]}', "values"],
     ["brackets in a text", '["[[[[,,,,,,{{{{"]', undefined],
     ["an escaped quote in a text", '["\\"[[[[,,,,,,"]', undefined],
     ["an escaped backslash at its end", '["\\\\",[[[]]]]', "depth"],
