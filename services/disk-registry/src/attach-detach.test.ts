@@ -78,7 +78,7 @@ describe("disk-registry attaches and detaches devices", () => {
     await fleet.add();
     const seen = await eventually(async () => {
       const device = await fleet.registry.device("d1");
-      // The longest delay is reached by then.
+      // After five attempts the retry delay has reached its maximum.
       expect(device.attempts).to.be.at.least(5);
       return device;
     });
@@ -157,7 +157,7 @@ describe("disk-registry attaches and detaches devices", () => {
     await fleet.registry.process.kill();
     hang = false;
     await fleet.registry.process.start();
-    // No agent registers: the pending order continues from the registry's own state.
+    // No agent registers again: the new process continues the pending order from its stored state.
     const after = await fleet.inState("d1", AttachState.ATTACHED);
     expect(after.deviceGeneration).to.equal(before.deviceGeneration);
     expect(after.tabletGeneration).to.equal(before.tabletGeneration + 1);

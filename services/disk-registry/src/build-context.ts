@@ -28,7 +28,7 @@ import {
 import type { WorkContext } from "./workers/work-context.js";
 import { Workers } from "./workers/workers.js";
 
-/** Takes a few tens of milliseconds. */
+/** Registrations per turn of the event loop; they take a few tens of milliseconds. */
 const REGISTRATIONS_PER_TURN = 32;
 
 /** External effects of a registry beside its tablet's storage. */

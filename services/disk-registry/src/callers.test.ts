@@ -71,7 +71,7 @@ describe("the callers of the disk-registry", () => {
     registry = await TestRegistry.start({}, ["h1", ...FLOODS.map((_, index) => floodHost(index))]);
     agent = await registry.agent("h1", ["d1"]);
     await agent.register();
-    // The registry changes an unknown device once more after its order is confirmed.
+    // The registry writes an unknown device once more, when its agent confirms the detach.
     await eventually(async () => expect((await registry.device("d1")).detachConfirmed).to.equal(true));
   });
   after(async () => registry?.stop());
@@ -164,7 +164,7 @@ describe("the callers of the disk-registry", () => {
     const outcome = await new Promise<string>((resolve) => {
       socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
       socket.on("close", () => resolve("closed"));
-      // An HTTP/2 server sends its settings first.
+      // An HTTP/2 server sends its SETTINGS frame first, so any data means that the connection was accepted.
       socket.on("data", () => resolve("answered"));
     }).finally(() => socket.destroy());
     expect(outcome).to.be.oneOf(["closed", "ECONNRESET"]);

@@ -25,7 +25,7 @@ describe("commits", () => {
       );
     let finishErasing = (): void => {};
     try {
-      // Erases would add commits to those that are counted.
+      // Erases would add commits to those that the test counts.
       const erasing = new Promise<undefined>((resolve) => {
         finishErasing = () => resolve(undefined);
       });

@@ -27,7 +27,7 @@ describe("dead hosts", () => {
     return host;
   };
 
-  /** Returns a registered, heard agent whose devices are all attached and clean. */
+  /** Returns a registered agent that has sent a heartbeat, and whose devices are all attached and clean. */
   const readyAgent = async (hostId: string, deviceIds: string[]): Promise<TestAgent> => {
     const agent = await registry.agent(hostId, deviceIds);
     await agent.register();
@@ -60,7 +60,7 @@ describe("dead hosts", () => {
       expect((await hostOf("h2")).assignment).not.to.equal(undefined);
     });
     expect((await hostOf("h1")).assignment).to.equal(undefined);
-    // Publishes on the host itself, and elsewhere on a device of the host.
+    // One publication is on the host itself, and the other one uses a device of the host from elsewhere.
     for (const hostId of ["h1", "h2"]) {
       const error = await rejection(operator.publishDisk({ diskId: "there", hostId }), UnavailableError);
       expect(error.message).to.contain("suspected of silence");
@@ -101,7 +101,7 @@ describe("dead hosts", () => {
     expect(dead.state).to.equal(DEAD);
     expect(dead.saidDead).to.include({ by: "operator", reason: "the hall burnt down" });
     expect(dead.saidDead?.saidAt?.getTime()).to.equal(dead.stateChangedAt?.getTime());
-    // The answer is not a grant.
+    // The error proves that PublishDisk did not report success.
     await rejection(operator.publishDisk({ diskId: "x", hostId: "h12" }), UnavailableError);
     // The progress is reported shortly before the deadline, which may be too late on a busy machine.
     const unpublish = () => operator.unpublishDisk({ diskId: "y" }, { deadlineMs: 1_500 });
@@ -112,7 +112,7 @@ describe("dead hosts", () => {
     });
     expect(await registry.device(free)).to.include({ attachState: "ATTACH_STATE_DETACHED", detachConfirmed: false });
 
-    // Both agents were only disconnected.
+    // Both agents were only disconnected, so their processes continue.
     await rejection(two.heartbeat(), AbortedError);
     await two.register();
     two.startHeartbeats(50);

@@ -205,7 +205,7 @@ describe("disk-registry creates disks and publishes them on hosts", () => {
   it("a session that an agent calls outdated is replaced by a newer one", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
-    // The agent sends no heartbeat about its errors.
+    // The agent must not report its errors in a heartbeat.
     agent.stopHeartbeats();
     const seen = (agent.sessions.get("d1")?.sessionNumber ?? 0) + 4;
     agent.sessions.set("d1", { sessionNumber: seen, holderHostId: "" });

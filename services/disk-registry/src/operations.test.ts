@@ -7,7 +7,7 @@ import type { TestAgent } from "./testing/test-agent.js";
 import { TestRegistry } from "./testing/test-registry.js";
 
 const MIB = 1024 * 1024;
-/** Much longer than a busy machine delays a heartbeat. */
+/** Heartbeat times that even a busy machine meets. */
 const HEARD = { intervalMs: 50, timeoutMs: 2_000 };
 
 describe("disk-registry, as operators see it", () => {
@@ -67,7 +67,7 @@ describe("disk-registry, as operators see it", () => {
   it("a silent host shows its removal's timeout; back, it is WARNING without new disks, then ONLINE", async function () {
     leaveToVerify(this);
     registry = await TestRegistry.start({
-      // The probation must last until a busy machine has tried what is refused during it.
+      // The probation must last until a busy machine has made the calls that are refused during it.
       heartbeat: { ...HEARD, probationMs: 8_000 },
       unavailableRemovalTimeoutMs: 60_000,
     });
@@ -84,7 +84,7 @@ describe("disk-registry, as operators see it", () => {
     const silent = await hostOf("h1");
     const timesOutAt = silent.removalTimesOutAt?.getTime() ?? 0;
     const silentAt = silent.stateChangedAt?.getTime() ?? 0;
-    // The answer uses the wall clock; the timeout counts by the monotonic clock.
+    // The answer is computed with the wall clock, but the timeout runs on the monotonic clock, so they differ a little.
     expect(timesOutAt - silentAt).to.be.within(59_900, 65_000);
     expect((await registry.device("d1")).removalTimesOutAt?.getTime()).to.be.within(
       timesOutAt - 100,
@@ -106,7 +106,7 @@ describe("disk-registry, as operators see it", () => {
     await agent.register();
     expect((await hostOf("h1")).state, "a registration does not shorten it").to.equal(HostState.WARNING);
     await eventually(async () => expect((await hostOf("h1")).state).to.equal(HostState.ONLINE));
-    // Nothing proves that the drive is the same one.
+    // The drive has no serial number, so it may have been swapped.
     await clean("d1");
     await registry.operator.createDisk({ diskId: "x", sizeBytes: MIB, az: "z1" });
   });
@@ -128,7 +128,7 @@ describe("disk-registry, as operators see it", () => {
     expect((await hostOf("h1")).bootId).to.equal("later");
     expect(await register("later"), "the one that is in place").to.equal("taken");
     await eventually(async () => expect(await register(agent.bootId)).to.equal("taken"));
-    // The other start can also take over: no start is locked out for good.
+    // The other start can take over as well: no start is locked out for good.
     await eventually(async () => expect(await register("later")).to.equal("taken"));
   });
 

@@ -7,7 +7,7 @@ import { expect } from "chai";
 import { TestRegistries } from "./testing/test-registries.js";
 
 /**
- * Long enough for the steps before the pause, and shorter than the time after which agents drop a silent connection.
+ * Long enough for the steps before the pause, and shorter than the time after which agents close a silent connection.
  */
 const LEASE_TIME_MS = 8_000;
 /** A failed order is retried after half to all of this time. */
@@ -51,29 +51,29 @@ describe("a registry paused between reading an order and sending it", () => {
         return failed > before;
       };
       await eventually(hasFailedAgain, { ...PATIENCE, everyMs: 20 });
-      // From now on commits wait, and reads of the changed documents wait along with them: the next order too.
+      // From now on commits wait, and reads of changed documents wait for the commits. So the next order waits, too.
       database.signal("SIGSTOP");
       const said = { deviceIds: ["d2"], health: Health.WARNING, reason: `round ${round}` };
       changing = operator.setDeviceState(said).catch(() => {});
       await delay(ORDER_BACKOFF_MS + 500);
-      // On a busy machine the order had been sent before the pause.
+      // On a busy machine the order may have been sent before the pause; the test then tries again.
       if (agent.received.filter(({ kind }) => kind === "attach").length === failed) break;
       database.signal("SIGCONT");
       await changing;
     }
     first.signal("SIGSTOP");
-    // The commit completes, and its answer waits for the paused process.
+    // The database completes the commit, and its answer waits for the paused process.
     database.signal("SIGCONT");
     await eventually(() => second.logs.includes("leadership gained"), PATIENCE);
     const received = agent.received.length;
     first.signal("SIGCONT");
     await eventually(() => first.logs.includes("leadership lost"), PATIENCE);
     await changing;
-    // Two orders of the new leader leave enough time for one of the former leader's.
+    // After two orders of the new leader, an order of the former leader would have arrived.
     const ofNew = () => agent.received.filter((order) => order.tabletGeneration > old).length;
     await eventually(() => ofNew() >= 2, PATIENCE);
     expect(agent.received.slice(received).filter((order) => order.tabletGeneration <= old)).to.deep.equal([]);
-    // The process may notice either the end of the lease or the awaited state first.
+    // The process notices first either the end of its lease or the awaited state; both messages are correct.
     const keptBack = /the lease ran out.*"attach order failed"|"queue":"orders".*the lease ran out.*"work item failed/;
     expect(first.logs, "the order was about to be sent").to.match(keptBack);
   });

@@ -60,7 +60,7 @@ describe("the disk-registry process", () => {
   it("stops answering and exits with code 1 when another process has claimed its state", async () => {
     await fleet.startOwn();
     const { tablet } = fleet.registry.config as { tablet: { storage: string } };
-    // Without the lock, only the claim prevents two leaders.
+    // Without the lock file, only the claim of a tablet generation prevents two leaders.
     rmSync(join(tablet.storage, "registry", "owner.lock"));
     const second = await TestRegistry.start({ tablet });
     try {

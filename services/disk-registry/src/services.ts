@@ -42,7 +42,7 @@ import { watchHosts } from "./handlers/hosts/watch-hosts.js";
 import { listEvents } from "./handlers/list-events.js";
 
 const INFRASTRUCTURE: readonly Role[] = ["operator", "operator-hosts"];
-/** Roles that may change the whole fleet at once, after a disaster. */
+/** Roles of calls that change the whole fleet at once, after a disaster. */
 const WHOLE_FLEET: readonly Role[] = ["operator"];
 const READERS: readonly Role[] = [...OPERATOR_ROLES, "cpi-dispatcher", "director"];
 /** Roles for calls that a director makes for its admins over HTTPS. */

@@ -1,4 +1,4 @@
-/** Exports the parts from which a simulator builds a registry without a process. */
+/** Parts for a simulator that runs a registry without a process. */
 export { RefusedAgents } from "./agents/refused-agents.js";
 export { buildContext } from "./build-context.js";
 export type { Context } from "./calls/context.js";

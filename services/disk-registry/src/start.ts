@@ -12,7 +12,7 @@ import { addServices } from "./services.js";
 import type { RegistryTablet } from "./store/stored-schema.js";
 import { storedSchema } from "./store/stored-schema.js";
 
-/** Starts the registry. It listens at once, and serves whenever it leads its tablet and has loaded all state. */
+/** Starts the registry. It listens at once, and serves calls while it leads its tablet and has loaded the state. */
 export async function start(
   lifecycle: Lifecycle,
   config: Config,

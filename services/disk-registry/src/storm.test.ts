@@ -56,8 +56,8 @@ describe("simultaneous registrations", () => {
       expect(found.map((host) => `${host.bootId} ${host.state}`)).to.have.members(
         hostIds.map((id) => `${id}-boot-2 ONLINE`),
       );
-      // Each registration stores a new start. The number of registrations per commit depends on the machine, but many
-      // must share one.
+      // Each registration is stored. The number of registrations per commit depends on the machine, but many must share
+      // one.
       expect(commits.length)
         .to.be.at.least(1)
         .and.at.most(AGENTS / 2);

@@ -54,13 +54,13 @@ describe("two disk-registries on one database", () => {
   }
 
   it("a standby is NOT_SERVING, and redirects its caller to the leader", async () => {
-    // Long enough that the two do not swap roles meanwhile.
+    // Long enough that leader and standby do not swap roles meanwhile.
     await start(120_000);
     await operator.listHosts({ pageSize: 1 });
     await doesNotServe(registries.addresses[1]);
     const asked = { tls: registries.certificates.files("operator"), serverRole: "disk-registry" } as const;
     const ofStandby = registries.operator(registries.addresses[1]);
-    // The standby answers once it knows the leader.
+    // The standby redirects the call once it knows the leader.
     const { hosts } = await eventually(() => ofStandby.listHosts({ pageSize: 1 }));
     expect(hosts).to.deep.equal([]);
     const standby = { ...asked, address: registries.addresses[1] ?? "", service: "standby", timeoutMs: 30_000 };
@@ -153,7 +153,7 @@ describe("two disk-registries on one database", () => {
       Math.round(slowestMs),
     );
     expect(failures.filter(({ begunAfter, outcome }) => begunAfter || outcome !== "unknown")).to.deep.equal([]);
-    // One failure per caller.
+    // Each caller may fail at most once.
     expect(failures.length).to.be.below(9);
   });
 
@@ -163,7 +163,7 @@ describe("two disk-registries on one database", () => {
     const agent = await registries.agent("h1", ["d1"]);
     agent.before = async (kind) => (kind === "attach" ? OrderOutcome.IO_ERROR : undefined);
     await add("h1");
-    // The worker retries without end, and would continue.
+    // The order fails and is retried forever, so a leader that continued would send more orders.
     await eventually(() => agent.received.length > 5);
     const old = agent.received.at(-1)?.tabletGeneration ?? 0;
     registries.first.signal("SIGSTOP");
@@ -191,7 +191,7 @@ describe("two disk-registries on one database", () => {
     await start(leaseTimeMs);
     await operator.listHosts({ pageSize: 1 });
     const stopMs = performance.now();
-    // The leader may answer until it stops.
+    // The leader may answer calls until it stops.
     expect((await registries.first.stop()).code).to.equal(0);
     const stoppedMs = Math.round(performance.now() - stopMs);
     const takenMs = await servedAfterMs(stopMs);
@@ -206,17 +206,17 @@ describe("two disk-registries on one database", () => {
     const perHost = 1_000;
     for (const hostId of ["h1", "h2", "h3"] as const) {
       const deviceIds = Array.from({ length: perHost }, (_, index) => `${hostId}-d${index}`);
-      // The devices are not added, so no background work affects the measured takeover.
+      // The devices are not added, so no background work affects the takeover.
       await registries.agent(hostId, deviceIds);
       const last = deviceIds.at(-1) as string;
       await eventually(async () => expect((await device(last)).detachConfirmed).to.equal(true), { timeoutMs: 60_000 });
     }
-    // On a very busy machine they may have swapped roles.
+    // On a very busy machine the processes may have swapped roles.
     const [leader, standby] = await eventuallyLeaderAndStandby();
     await leader.kill();
     const killedMs = Date.now();
     const takenMs = await servedAfterMs(performance.now());
-    // The process's output may be read after its answer.
+    // The log line may arrive after the process's answer.
     await eventually(
       () => standby.logs.lastIndexOf("leadership gained") > standby.logs.lastIndexOf("standby mode entered"),
     );
@@ -224,8 +224,8 @@ describe("two disk-registries on one database", () => {
     print(`with ${3 * perHost} devices the standby served`, Date.parse(serves.time) - killedMs, leaseTimeMs);
     print(`with ${3 * perHost} devices a call right after SIGKILL was answered after`, takenMs, leaseTimeMs);
     expect(serves.stateLoaded).to.include({ hosts: 3, devices: 3 * perHost });
-    // The takeover time must be lease time plus 2 s at any number of devices. The time itself depends on the machine,
-    // so the test counts reads.
+    // The takeover must not read more documents than it needs. The test counts reads instead of time, because the time
+    // (required: lease time plus 2 s) depends on the machine.
     expect(serves.documentsRead).to.be.below(perHost / 10);
   });
 

@@ -8,12 +8,12 @@ import { troubleOf } from "./model/explain/explain.js";
 import type { RegistryTables } from "./model/store/schema.js";
 import type { TableChanges } from "./workers/table-changes.js";
 
-/** Takes a few milliseconds, after which other work of the event loop runs. */
+/** Things explained per turn of the event loop, which takes a few milliseconds. */
 const NAMES_AT_ONCE = 1_000;
 
 type Observed = Pick<Context, "tablet" | "tableChanges" | "known">;
 
-/** Reports the number of hosts, devices and disks in each trouble; returns a function that stops this. */
+/** Reports the number of hosts, devices and disks by trouble code as metrics; returns a function that stops this. */
 export function observeTroubles({ tablet, tableChanges, known }: Observed): () => void {
   const { hosts, devices, disks } = tableChanges;
   const all = [
@@ -27,10 +27,10 @@ export function observeTroubles({ tablet, tableChanges, known }: Observed): () =
   });
 }
 
-/** Keeps the troubles of all things of a kind. An update costs as much as has changed since the last one. */
+/** Trouble codes of all things of a kind. The cost of an update depends on the number of changes since the last one. */
 class Troubles {
   counts: ReadonlyMap<string, number> = new Map();
-  /** Lies before all changes, so the first update reads everything. */
+  /** Position before all changes, so the first update reads everything. */
   #position = -1;
   readonly #codes = new Map<string, string>();
 
@@ -40,11 +40,11 @@ class Troubles {
     private readonly allNames: (tables: RegistryTables) => readonly string[],
   ) {}
 
-  /** Rejects when another process may lead, which then reports the troubles. */
+  /** Updates the codes. Rejects when another process may lead, because that process reports the troubles then. */
   async lookAgain(tablet: Observed["tablet"], known: Known): Promise<void> {
     const changed = this.changes.since(this.#position, Number.POSITIVE_INFINITY);
     const { end } = this.changes;
-    // `ahead` does not wait for the store, unlike `read`: metrics matter most while the store does not answer.
+    // `ahead`, unlike `read`, does not wait for the store: metrics matter most while the store does not answer.
     const names = tablet.ahead((tables) =>
       changed === undefined ? this.allNames(tables) : [...this.changes.expand(tables, changed.keys)],
     );

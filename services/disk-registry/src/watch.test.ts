@@ -21,7 +21,7 @@ describe("WatchDevices", () => {
   const inState = (deviceId: string, state: AttachState) =>
     eventually(async () => expect((await registry.device(deviceId)).attachState).to.equal(state));
 
-  /** Returns a host with closed devices that nobody added, so that nothing changes by itself any more. */
+  /** Returns a host whose devices are closed and were never added, so that nothing more changes by itself. */
   const letGo = async (hostId: string, deviceIds: string[]) => {
     const agent = await registry.agent(hostId, deviceIds);
     await agent.register();
@@ -89,7 +89,7 @@ describe("WatchDevices", () => {
     const late = watch();
     await eventually(() => expect(late.failure).to.be.instanceOf(ResourceExhaustedError));
     await all[0]?.end();
-    // A place may become free a little later; a watcher that was refused before sees nothing.
+    // A watcher's place becomes free a little after the watch ends, so a refused watch is retried.
     await eventually(async () => {
       const instead = watch();
       await eventually(() => instead.failure !== undefined || instead.seen.length >= 2);
@@ -116,7 +116,7 @@ describe("WatchHosts and WatchDisks", () => {
   const saysDead = (hostId: string, state: HostState) =>
     fleet.registry.operator.setHostState({ hostIds: [hostId], state, reason: "test" });
 
-  // The shared registry is emptied after each test, which watchers would see.
+  // The shared registry deletes everything after each test; open watches would see that.
   afterEach(async () => {
     for (const watcher of watchers.splice(0)) await watcher.end();
   });
@@ -146,7 +146,7 @@ describe("WatchHosts and WatchDisks", () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const all = watchHosts();
     agent.stopHeartbeats();
-    // A delayed heartbeat may have ended an earlier suspicion.
+    // A delayed heartbeat on a busy machine may have caused and ended an earlier suspicion.
     await eventually(() => all.seen.at(-1) === "h1 ONLINE, suspected");
     const seen = all.seen.length;
     await eventually(async () => {
@@ -166,7 +166,7 @@ describe("WatchHosts and WatchDisks", () => {
     expect(await ofH2.next(2)).to.deep.equal(["begin", "end"]);
     await operator.publishDisk({ diskId: "a", hostId: "h2" });
     await eventually(() => ofH2.seen.includes("a ONLINE PUBLISHED"));
-    // No stored field of the disk changes.
+    // The host's state changes, and no stored field of the disk.
     await saysDead("h1", HostState.DEAD);
     await eventually(() => ofH2.seen.includes("a ERROR PUBLISHED"));
     await saysDead("h1", HostState.ONLINE);

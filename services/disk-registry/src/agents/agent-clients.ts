@@ -34,7 +34,7 @@ export class AgentClients {
   constructor(
     connect: ConnectAgent,
     fleet: AskedFleet,
-    /** Throws while another process may lead the tablet. */
+    /** Throws UnavailableError when this process may no longer lead the tablet, because its lease may have ended. */
     checkLease: () => void,
   ) {
     this.#connect = connect;
@@ -43,9 +43,10 @@ export class AgentClients {
   }
 
   /**
-   * Sends one order, unless another registry may lead. An agent that has not yet reported its remembered numbers to
-   * this leader is asked for them first, because an order from a store that was copied back must not reach it. `leader`
-   * is the leader at the time the order was planned.
+   * Sends one order. Throws without sending when another registry leads the fleet, or when this registry has claimed
+   * another generation than that of `leader`, under which the order was planned. An agent that has not reported its
+   * remembered numbers to this leader is asked for them first, because an order from a store that was copied back must
+   * not reach it.
    */
   async order<T>(
     host: Host,
@@ -66,13 +67,16 @@ export class AgentClients {
     }
   }
 
-  /** Ensures that this leader knows what the host's agent remembers. Rejects when the host may not be sent anything. */
+  /**
+   * Has the agent report its remembered numbers, if it has not reported them to this leader yet. Rejects when no order
+   * may be sent to the host.
+   */
   async introduce(host: Host, deadlineMs: number): Promise<void> {
     this.#checkMayAct();
     if (!this.#fleet.knows(host.hostId, host.bootId)) await this.#ask(host, this.#clientOf(host), deadlineMs);
   }
 
-  /** Drops the connection of a host that is gone for good. */
+  /** Closes the connection of a host that was purged. */
   forget(hostId: HostId): void {
     this.#clients.get(hostId)?.client.close();
     this.#clients.delete(hostId);

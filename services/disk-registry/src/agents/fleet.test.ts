@@ -25,7 +25,7 @@ describe("disk-registry and the numbers that agents remember", () => {
   let operator: Client<typeof FleetServiceDefinition>;
 
   beforeEach(async () => {
-    // Each test needs an own registry, because a registry keeps what agents report and later tests must not see that.
+    // Each test starts its own registry, because a registry keeps the numbers and incarnations that agents reported.
     await fleet.startOwn();
     connect();
   });
@@ -57,7 +57,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     await rejection(fleet.createDisk("z", { hostId: "h1", az: "" }), ResourceExhaustedError);
     expect(agent.sessions.get(held), "not erased").to.deep.include({ sessionNumber: session, diskId: "x" });
     expect(agent.exports.get("x"), "still served").to.equal(session);
-    // New numbers lie above everything that the copy did not know.
+    // New numbers are higher than every number that was given after the copy was made.
     const published = await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" });
     expect(published.disk?.publication?.sessionNumber).to.be.above(session + 1_000);
 
@@ -78,7 +78,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     const session = agent.sessions.get("d1");
     await copyStore("back");
     await fleet.createDisk("y");
-    // Runs long before the next heartbeat.
+    // No heartbeat has reported the agent's numbers to the copy yet.
     const publishing = fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" }, SHORT).catch(() => {});
     await eventually(async () => expect((await fleetNow()).tabletGeneration).to.be.above(AHEAD));
     agent.startHeartbeats(50);
@@ -105,7 +105,8 @@ describe("disk-registry and the numbers that agents remember", () => {
     const session = agent.sessions.get("d1");
     agent.stopHeartbeats();
     await copyStore("back");
-    // h2 remembers nothing of the publication, so the copy keeps leading, with higher sessions than h1 remembers.
+    // h2 has no session of the publication, so it accepts the copy, and the copy gives session numbers above those that
+    // h1 remembers.
     await fleet.createDisk("y", { hostId: "h2", az: "" });
     for (let round = 0; round < 3; round++) {
       await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h2" });
@@ -125,7 +126,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const honest = await fleet.readyAgent("h2", ["e1"]);
     const before = await fleetNow();
-    // Heartbeats would report the agent's true numbers.
+    // Heartbeats would report the agent's real numbers instead of those that this test sends.
     agent.stopHeartbeats();
     const lie = { highestSessionNumber: 2 ** 40 };
     const refused = await rejection(agent.register(lie), InvalidStateError);
@@ -234,7 +235,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     expect(answer.predecessors).to.deep.equal([{ tabletId, incarnation: "restored-elsewhere" }]);
     await fleet.createDisk("x");
 
-    // Simulates an agent that registered here and never received the answer.
+    // Simulates an agent that changed to the other registry, although the answer to its registration was lost.
     agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
     const unheard = await rejection(agent.heartbeat(), AbortedError);
     expect(unheard.message).to.contain("obeys incarnation restored-elsewhere, which this registry took over from");
@@ -276,7 +277,7 @@ describe("disk-registry and the numbers that agents remember", () => {
         attachState: AttachState.UNKNOWN,
       });
     expect((await fleetNow()).unknownDiskDevices).to.equal(2);
-    // The device that the operator knows to be free.
+    // The operator knows that this device is free.
     const dry = await operator.decideUnknownDisks({
       ...verdict(UnknownDiskVerdict.REGISTRY, { deviceIds: [free] }),
       dryRun: true,

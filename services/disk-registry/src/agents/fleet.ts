@@ -43,18 +43,18 @@ const NOTHING: Numbers = { tabletGeneration: 0, deviceGeneration: 0, sessionNumb
 const HOSTS_PER_COMMIT = 1_000;
 
 /**
- * Decides which incarnation the fleet obeys: compares what agents remember with what this registry has given out.
- * Stands still when another incarnation leads, and continues above numbers that this registry cannot have given.
+ * Compares the incarnation and the numbers that agents remember with those of this registry. Stops giving orders when
+ * an agent obeys another incarnation, and raises the counters above numbers that this registry did not give.
  */
 export class Fleet {
-  /** Last reports of agents that were not believed, by host. */
+  /** Last report of each agent whose numbers were refused. */
   readonly refused = new Map<HostId, Refused>();
   /**
-   * Boot id of the agent that has reported its remembered numbers to this leader, by host. Purged hosts stay, because
-   * their agents keep what they were sent.
+   * Boot id of each agent that has reported its remembered numbers to this leader. Purged hosts stay in the map,
+   * because their agents still remember the numbers of earlier orders.
    */
   readonly #introduced = new Map<HostId, string>();
-  /** Highest numbers that agents can know of before this leader has sent them anything. */
+  /** Highest numbers that an agent can remember before this leader has sent orders. */
   #atFirst: Numbers = NOTHING;
   #standsStill: string | undefined;
   #raising: Promise<void> | undefined;
@@ -80,8 +80,8 @@ export class Fleet {
   }
 
   /**
-   * Returns the current leader. Callers take it before an await, so that a plan is stamped with the leader it was made
-   * under.
+   * Returns the current leader. A caller reads the leader before it awaits, so that orders carry the generation under
+   * which they were planned.
    */
   leader(): Leader {
     const { id: tabletId, incarnation, generation: tabletGeneration } = this.tablet;
@@ -99,8 +99,7 @@ export class Fleet {
   }
 
   /**
-   * Throws AbortedError while this registry is moving its counters above numbers that it did not know, because no
-   * number may be taken meanwhile.
+   * Throws AbortedError while this registry raises its counters, because a number taken meanwhile could be a duplicate.
    */
   requireSettled(): void {
     if (this.#raising !== undefined)
@@ -117,14 +116,18 @@ export class Fleet {
     this.refused.delete(hostId);
   }
 
-  /** Has the agent report its remembered numbers again. Numbers that this leader already sent to it stay known. */
+  /**
+   * Marks the host so that its agent reports its remembered numbers again. The map entry stays, because this leader has
+   * already sent numbers to the agent.
+   */
   #askAgain(hostId: HostId): void {
     if (this.#introduced.has(hostId)) this.#introduced.set(hostId, "");
   }
 
   /**
-   * Takes in what an agent remembers, and returns once this registry's own numbers are above it. Throws
-   * InvalidStateError when the agent obeys another registry, or an operator must decide whose numbers they are.
+   * Compares the numbers that an agent remembers with this registry's, and returns once this registry's are higher.
+   * Throws InvalidStateError when the agent obeys another registry, or when an operator must decide whether the numbers
+   * were given.
    */
   async hear(hostId: HostId, bootId: string, remembered: Remembered): Promise<void> {
     for (;;) {
@@ -142,7 +145,7 @@ export class Fleet {
     this.#introduced.set(hostId, bootId);
   }
 
-  /** Handles an agent's refusal of an order: the agent may obey another registry. */
+  /** Handles an agent's refusal of an order. A refusal may name another registry that the agent obeys. */
   async hearRefusal(hostId: HostId, { about }: DomainError): Promise<void> {
     const other = obeyedInstead(about);
     if (other === undefined) return;
@@ -150,9 +153,9 @@ export class Fleet {
     if (judged.verdict === "other incarnation") await this.#standStill(hostId, other);
   }
 
-  /** Raises the counters on an operator's word that the numbers were given. `doing` is the operator's call. */
+  /** Raises the counters because an operator states that these numbers were given. `doing` is the operator's call. */
   async raise(seen: Numbers, doing?: Doing): Promise<void> {
-    // Claims run one at a time, because the answers to two claims may arrive in the wrong order.
+    // Raises run one at a time, because the answers to two concurrent claims may arrive in the wrong order.
     for (;;) {
       await this.#raising;
       const upTo = await this.tablet.read((tables) => this.#coveringNumbers(tables, seen));
@@ -185,7 +188,7 @@ export class Fleet {
     return isHigher ? { numbers, above } : undefined;
   }
 
-  /** Adopts the agents of another incarnation, on an operator's word that the incarnation is gone for good. */
+  /** Adopts the agents of another incarnation, because an operator states that the incarnation is gone for good. */
   async adopt(fleet: Pick<OtherFleet, "tabletId" | "incarnation">, doing?: Doing): Promise<void> {
     const { tabletId, incarnation } = this.leader();
     if (fleet.tabletId === tabletId && fleet.incarnation === incarnation)
@@ -198,7 +201,7 @@ export class Fleet {
     await this.#look();
   }
 
-  /** Returns the highest numbers that the host's agent can know. */
+  /** Returns the highest numbers that the host's agent can remember. */
   #knownTo(tables: RegistryTables, hostId: HostId, origin: Origin, { tabletGeneration }: Remembered): Numbers {
     if (this.#introduced.has(hostId)) return ownNumbers(tables, this.leader());
     // Generations of another incarnation are not comparable with this one's.
@@ -219,7 +222,7 @@ export class Fleet {
     });
   }
 
-  /** Begins a leadership. No agent has been sent anything under this generation yet. */
+  /** Starts a leadership. No agent has received an order of this generation yet. */
   async #begin(): Promise<void> {
     await this.#look();
     const own = await this.tablet.transact((tx) => {
@@ -234,7 +237,7 @@ export class Fleet {
     this.#standsStill = await this.tablet.read((tables) => whyStandsStill(tables, this.leader()));
   }
 
-  /** Stops giving orders, and returns the error for the agent. */
+  /** Records the other incarnation, which stops all orders of this registry. Returns the error for the agent. */
   async #standStill(
     hostId: HostId,
     { tabletId, incarnation }: Pick<Remembered, "tabletId" | "incarnation">,
@@ -280,9 +283,8 @@ export class Fleet {
   }
 
   /**
-   * Raises the counters. The order matters: sending to hosts stops first, then the generation is claimed, which proves
-   * that no other process leads, then the counters go up. A crash in between leaves numbers that are found too low
-   * again.
+   * Raises the counters in this order: stop orders to all hosts, claim the generation (which proves that no other
+   * process leads), raise the counters. After a crash in between, the next reports of agents cause the raise again.
    */
   async #raiseTo(upTo: Numbers, gap: Parameters<typeof raiseCounters>[2], doing?: Doing): Promise<void> {
     for (;;) {
@@ -290,11 +292,11 @@ export class Fleet {
       if (hostIds.length === 0) break;
       await this.tablet.transact((tx) => requireRegistration(tx, hostIds));
     }
-    // claimAbove claims a generation above its argument; the named generation itself may be claimed.
+    // claimAbove claims a generation above its argument, and `upTo` itself may be claimed.
     await this.tablet.claimAbove(upTo.tabletGeneration - 1);
     await this.tablet.transact((tx) => {
       raiseCounters(tx, upTo, gap);
-      // Every host registers anew, so earlier starts no longer limit what an agent can know.
+      // All hosts register anew, so the numbers recorded at earlier starts no longer limit what an agent can remember.
       forgetStarts(tx);
     }, doing);
     this.#introduced.clear();
@@ -302,14 +304,14 @@ export class Fleet {
   }
 }
 
-/** Returns the registry that an agent reports to obey in an error; undefined when the error names none. */
+/** Returns the registry that the agent's error says it obeys; undefined when the error names none. */
 function obeyedInstead(about: DomainError["about"]): Pick<Remembered, "tabletId" | "incarnation"> | undefined {
   const { tablet_id: tabletId, incarnation } = about;
   if (!tabletId || !incarnation) return undefined;
   try {
     return { tabletId: parseId("tablet_id", tabletId), incarnation: parseId("incarnation", incarnation) };
   } catch {
-    // The reported name cannot be a registry's.
+    // The reported ids are malformed.
     return undefined;
   }
 }

@@ -5,12 +5,15 @@ import type { WhySuspected } from "../model/disks/placement.js";
 interface Heard {
   readonly listenedMs: number;
   readonly atMs: number;
-  /** Boot id of the start that registered last; undefined when none has since the load. */
+  /** Boot id of the last registration since this process loaded the tablet; undefined when there was none. */
   readonly bootId: string | undefined;
   readonly hasBeaten: boolean;
 }
 
-/** Tracks when each host was last heard. Kept in memory only: after a takeover, silence counts from the load. */
+/**
+ * Tracks when each host was last heard (heartbeat or registration). Kept in memory only: after a takeover, silence
+ * counts from the load of the tablet.
+ */
 export class Liveness {
   readonly #heard = new Map<HostId, Heard>();
   readonly #listenedAtLoadMs: number;
@@ -41,8 +44,8 @@ export class Liveness {
   }
 
   /**
-   * Returns whether the last registered start of the agent is alive. A start that never sent a heartbeat may have ended
-   * before its registration was answered.
+   * Returns whether the agent start that registered last still counts as running. A start without a heartbeat gets a
+   * shorter timeout, because it may have ended before its registration was answered.
    */
   isInPlace(hostId: HostId): boolean {
     const { intervalMs, missedUntilSuspected, timeoutMs } = this.beat;
@@ -51,7 +54,7 @@ export class Liveness {
     return this.silentForMs(hostId) <= waitMs;
   }
 
-  /** Continues counting from the listening time of former leaders. */
+  /** Adds the listening time that former leaders recorded. */
   goOnFrom(listenedBeforeMs: number): void {
     this.#listenedBeforeMs = listenedBeforeMs;
   }
@@ -61,7 +64,7 @@ export class Liveness {
     return this.#listenedBeforeMs + Math.floor(this.#listenedMs() - this.#listenedAtLoadMs);
   }
 
-  /** Excludes time in which this process was too busy to receive heartbeats from every host's silence. */
+  /** Excludes `ms` from the silence of every host, because this process was too busy to read heartbeats. */
   wasDeaf(ms: number): void {
     this.#deafMs += ms;
   }
@@ -70,14 +73,14 @@ export class Liveness {
     return this.#listenedMs() - (this.#heard.get(hostId)?.listenedMs ?? this.#listenedAtLoadMs);
   }
 
-  /** Returns why the host gets nothing new now; undefined when its heartbeats arrive in time. */
+  /** Returns why nothing new is placed on the host; undefined when its heartbeats arrive in time. */
   readonly whySuspected: WhySuspected = (hostId) => {
     const { intervalMs, missedUntilSuspected } = this.beat;
     if (this.silentForMs(hostId) <= intervalMs * missedUntilSuspected) return undefined;
     return `host ${hostId} is suspected of silence: ${missedUntilSuspected} heartbeats in a row are missing`;
   };
 
-  /** Returns whether the host has not been heard since the load, and had too little time for a heartbeat. */
+  /** Returns whether the host has not been heard since the load, and the heartbeat timeout has not passed since. */
   readonly mayYetBeHeard = (hostId: HostId): boolean =>
     !this.#heard.has(hostId) && this.silentForMs(hostId) <= this.beat.timeoutMs;
 

@@ -3,15 +3,18 @@ import type { RefusedConnection } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import type { Refusal, RefusedRegistration } from "../model/explain/cause.js";
 
-/** Hosts kept. The limit evicts the oldest refusals, because anybody can be refused under any host name. */
+/** Hosts kept. The oldest refusals are evicted, because anybody can cause refusals under any host name. */
 const MAX_HOSTS = 1_000;
-/** An agent retries within seconds; after this time without a retry it is gone, or uses another certificate. */
+/**
+ * Time after which a refusal without a repetition is dropped. A refused agent retries within seconds, so an agent that
+ * stopped retrying has ended or has another certificate.
+ */
 const REMEMBERED_MS = 600_000;
 
 /**
- * Recently refused agents, by the host name that they claimed. Kept in memory, whether or not the process leads.
- * Refused connections are only a hint for people, because whoever made the certificate chose the name. A refused
- * registration came from an agent with the host's own certificate.
+ * Recently refused agents, by the host name that they claimed. Kept in memory on every process, leading or not. A
+ * refused connection is only a hint for people, because the maker of the certificate chose the name. A refused
+ * registration came from an agent with the host's valid certificate.
  */
 export class RefusedAgents {
   readonly #connections: LastByHost<Refusal>;

@@ -17,9 +17,9 @@ type Change<Request, Response> = (context: ChangeContext, request: Request, call
 type Serve<Request, Response> = (context: Context, request: Request, call: CallContext) => Promise<Response>;
 
 /**
- * Serves a change: an event in the same transaction records the caller under the name of the RPC. A refused operator
- * call is also an event, in a transaction of its own, because nothing depends on it; dry runs are none. Refusals count as routine, so that
- * a script that retries does not evict other events.
+ * Wraps a handler that changes state. Its transaction also stores an event with the caller and the RPC's name. A call
+ * refused to an operator is stored as an event in its own transaction, unless it is a dry run. That event is marked as
+ * routine, so that a script that retries does not evict other events.
  */
 export function noted<Request extends object, Response>(
   action: string,
@@ -57,8 +57,8 @@ export function noted<Request extends object, Response>(
 }
 
 /**
- * Serves a change like `noted`, and refuses it while another registry leads this fleet, because an acknowledged change
- * would be lost there.
+ * Wraps a handler like `noted`, and refuses the call while another registry leads this fleet, because an acknowledged
+ * change would be lost there.
  */
 export function changing<Request extends object, Response>(
   action: string,
@@ -103,7 +103,7 @@ async function refuse({ tablet, config, clock, log }: Context, request: object, 
   }
 }
 
-/** Finds ids by the field names that all requests share. Values that are no valid ids name nothing. */
+/** Collects ids from the id fields that all requests share. Malformed values are skipped. */
 function thingsNamedIn(request: object) {
   const named = request as Readonly<Record<string, unknown>>;
   const ids = <Id>(one: string, many: string, parse: (id: string) => Id): Id[] =>

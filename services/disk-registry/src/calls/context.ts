@@ -14,7 +14,7 @@ import type { Workers } from "../workers/workers.js";
 export interface Context extends WorkContext {
   /** Disk ids, signalled after each durable change. */
   readonly diskChanges: Changes<DiskId>;
-  /** Changes that watchers of each kind read. */
+  /** Changes of hosts, devices and disks, read by watchers. */
   readonly tableChanges: { readonly [What in "hosts" | "devices" | "disks"]: TableChanges };
   /** Running calls of WatchHosts, WatchDevices and WatchDisks. */
   readonly watchers: { count: number };
@@ -23,16 +23,16 @@ export interface Context extends WorkContext {
   /** Limits log lines about refused agents, separately from those of failed calls. */
   readonly refusalLines: LineLimit;
   /**
-   * Resolves in a later turn of the event loop once a limited number of registrations has run in each turn. Heartbeats,
-   * answers of the store and timers run between thousands of registrations that arrive at once.
+   * Limits the registrations in each turn of the event loop: resolves in a later turn. Heartbeats, answers of the store
+   * and timers run between thousands of registrations that arrive at once.
    */
   readonly registrationTurn: () => Promise<void>;
   readonly lastRegistrations: LastRegistrations;
   /** Facts for `explain` that are not in the tables. */
   readonly known: Known;
   /**
-   * Exports of disks that this registry never knew, by host. Kept in memory only, because the sessions that they use
-   * are fenced in any case.
+   * Exports of disks that this registry never created, by host. Kept in memory only, because their sessions are fenced
+   * in any case.
    */
   readonly unknownExports: Map<HostId, readonly ReportedExport[]>;
 }

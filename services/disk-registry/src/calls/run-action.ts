@@ -4,7 +4,7 @@ import type { Device, RegistryTables, RegistryTransaction } from "../model/store
 import { actionResultMessage } from "../requests/wire.js";
 import type { ChangeContext } from "./context.js";
 
-/** Thrown out of a dry run's transaction to undo it. */
+/** Thrown inside the transaction of a dry run, so that the transaction is rolled back. */
 class DryRun extends Error {
   constructor(readonly result: unknown) {
     super("dry run");
@@ -29,8 +29,8 @@ export async function transactUnlessDry<T>(
 }
 
 /**
- * Runs a CMS action in one transaction, or a dry run of it. Afterwards wakes the workers of devices that await an order
- * or an erase; `named` returns those devices. `named` runs in the same transaction, because another read would wait for
+ * Runs a CMS action, or a dry run of it, in one transaction. Then wakes the workers of the devices that await an order
+ * or an erase. `named` returns these devices; it runs in the same transaction, because a separate read would wait for
  * another commit.
  */
 export async function runAction(

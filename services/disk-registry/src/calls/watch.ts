@@ -5,18 +5,18 @@ import type { PageOptions } from "@diskmesh/tablet";
 import type { RegistryTables } from "../model/store/schema.js";
 import type { Context } from "./context.js";
 
-/** Changes read at once per watcher; bounds the memory that a slow watcher holds. */
+/** Changes read per batch and watcher; bounds the memory that a slow watcher holds. */
 const READ_AT_ONCE = 256;
 
 /** A kind of thing that callers can watch, and the messages for it. */
 export interface Watched<Item, Changed, Removed> {
   readonly what: keyof Context["tableChanges"];
-  /** Yields all possible matches, ordered by key. */
+  /** Yields all items that may match the filter, ordered by key. */
   readonly candidates: (tables: RegistryTables, page: PageOptions) => Iterable<Item>;
   readonly get: (tables: RegistryTables, key: string) => Item | undefined;
   readonly keyOf: (item: Item) => string;
   readonly matches: (item: Item) => boolean;
-  /** Returns whether the item may have matched before, judged by fields that never change. */
+  /** Returns whether the item may have matched earlier, judged by fields that never change. */
   readonly mayHaveMatched: (item: Item) => boolean;
   readonly changed: (tables: RegistryTables, item: Item) => Changed;
   readonly removed: (key: string) => Removed;
@@ -54,8 +54,8 @@ export async function* watch<Item, Changed, Removed>(
 
 class Watch<Item, Changed, Removed> {
   /**
-   * Keys that the watcher was sent and not told to forget. Undefined when the watcher resumed, because only it knows
-   * them.
+   * Keys that the watcher holds: sent and not removed since. Undefined for a resumed watcher, because its keys are
+   * unknown here.
    */
   #sent: Set<string> | undefined;
   #position = 0;
@@ -80,7 +80,7 @@ class Watch<Item, Changed, Removed> {
       const updates = await this.#updatesOf(changed.keys);
       this.#position = changed.position;
       for (const [index, update] of updates.entries()) {
-        // Only the last update completes the batch.
+        // Only the last message of a batch carries the resume token.
         yield this.#message(update, index === updates.length - 1);
       }
     }
@@ -89,7 +89,7 @@ class Watch<Item, Changed, Removed> {
   async *#snapshot(): AsyncGenerator<Message<Changed | Removed>> {
     const { tableChanges, tablet } = this.context;
     const { what, candidates, keyOf, matches, changed } = this.watched;
-    // The position is taken before the first read, so changes made while the snapshot is sent are sent again after it.
+    // The position is taken before the first read, so changes made during the snapshot are sent again after it.
     this.#position = tableChanges[what].end;
     this.#sent = new Set();
     yield this.#message({ $case: "snapshotBegin", value: {} }, false);
@@ -129,7 +129,7 @@ class Watch<Item, Changed, Removed> {
     });
   }
 
-  /** Returns whether the watcher may have been sent the item. A resumed watcher may have been sent anything. */
+  /** Returns whether the watcher may hold the item. A resumed watcher may hold any item. */
   #mayKnow(item: Item | undefined, key: string): boolean {
     if (this.#sent !== undefined) return this.#sent.delete(key);
     return item === undefined || this.watched.mayHaveMatched(item);
@@ -141,7 +141,7 @@ class Watch<Item, Changed, Removed> {
   }
 }
 
-/** Returns undefined when the watcher needs a snapshot first. */
+/** Returns undefined when the watcher needs a snapshot first: it has no token, or the token is of another leader. */
 function parseResumeToken(
   { fleet, tableChanges }: Context,
   what: keyof Context["tableChanges"],
@@ -156,7 +156,7 @@ function parseResumeToken(
         about: { field: "resume_token" },
       },
     );
-  // Each leader counts positions from the start.
+  // Positions of another leader are not comparable, because each leader counts from the start.
   if (Number(generation) !== fleet.leader().tabletGeneration) return undefined;
   return tableChanges[what].since(Number(position), 0) === undefined ? undefined : Number(position);
 }

@@ -29,8 +29,8 @@ const heartbeatConfig = z
         "Time for which a host that was UNAVAILABLE stays WARNING, without new disks, before it is ONLINE; 0 for none.",
       ),
   })
-  // A healthy host is silent for up to one interval between heartbeats. `findSilent` counts silence towards a mass
-  // silence from one interval before the timeout, and healthy hosts must not reach that.
+  // A healthy host is silent for up to one heartbeat interval. `findSilent` counts a host towards a mass outage once it
+  // is silent for timeoutMs - intervalMs, and a healthy host must stay below that.
   .refine(({ intervalMs, timeoutMs }) => 2 * intervalMs < timeoutMs, "timeoutMs must be more than twice intervalMs")
   .prefault({});
 

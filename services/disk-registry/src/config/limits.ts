@@ -4,7 +4,10 @@ import { DEFAULT_RPC_SERVER_LIMITS, LIST_LIMITS, type ListLimits, type RpcServer
 export const REGISTRY_LIMITS = {
   /** Delay between two tries of an order, a publication or an erase. */
   backoff: { minDelayMs: 100, maxDelayMs: 30_000 },
-  /** Timeout of an agent's answer. An agent answers after 1 s that its work continues; a busy host needs longer. */
+  /**
+   * Timeout of an agent's answer. An agent answers PENDING after 1 s when its work continues; a busy host may answer
+   * later.
+   */
   agentTimeoutMs: 15_000,
   /** Hosts with an order in flight; each host has at most one. */
   maxOrderedHosts: 256,
@@ -12,7 +15,7 @@ export const REGISTRY_LIMITS = {
   maxDevicesPerOrder: 4_096,
   /** Disks being published or unpublished at once. */
   maxPublications: 64,
-  /** Time that a fence gives the old host to end its export. A host that hangs must not delay the fence. */
+  /** Time that a fence waits for the old host to end its export. A hung host must not delay the fence. */
   unexportTimeoutMs: 2_000,
   /** Time before its deadline at which a call answers that the work continues, so that the answer arrives. */
   answerMarginMs: 250,
@@ -34,18 +37,22 @@ export const REGISTRY_LIMITS = {
 
   /**
    * Largest lead over this registry's own numbers at which an agent's report is believed. A registry gives fewer
-   * numbers between two backups, and 2^32 steps of this size fit into a number. A larger lead needs an operator's word.
+   * numbers between two backups, and 2^32 steps of this size fit into a number. A larger lead needs an operator's
+   * RaiseNumbers.
    */
   believedAhead: 2 ** 20,
-  /** Minimum interval between raises that only agents' reports cause, so that a lying agent costs one step an hour. */
+  /**
+   * Minimum interval between two raises that only agents' reports cause, so that a lying agent raises the counters once
+   * an hour at most.
+   */
   raiseIntervalMs: 3_600_000,
-  /** Other incarnations remembered. */
+  /** Maximum other incarnations that are remembered. */
   maxOthers: 64,
 
   lists: LIST_LIMITS as ListLimits,
   /** Concurrent streams of WatchHosts, WatchDevices and WatchDisks. */
   maxWatchers: 100,
-  /** Changes per kind that a watcher may lag behind or resume after. A watcher further behind gets a new snapshot. */
+  /** Changes of each kind that are kept. A watcher that lags further behind, or resumes later, gets a new snapshot. */
   maxRememberedChanges: 100_000,
 
   maxHosts: 100_000,

@@ -26,7 +26,7 @@ import {
 type Use = (typeof USES)[number];
 type QueueCounts = Readonly<Record<(typeof QUEUES)[number], Readonly<Record<(typeof QUEUE_STATES)[number], number>>>>;
 
-/** Returns the use of a device in operation; undefined for other devices. */
+/** Returns how a device in operation is used; undefined for other devices. */
 function useOf(device: Device): Use | undefined {
   if (device.attachState === "UNKNOWN" || device.attachState === "DETACHED") return undefined;
   if (device.diskId !== "") return "disk";

@@ -10,7 +10,7 @@ export function labelsEtag(labels: readonly Label[]): string {
   return createHash("sha256").update(text).digest("hex").slice(0, ETAG_DIGITS);
 }
 
-/** Throws AbortedError where the labels are not those that the caller has read; an empty `etag` accepts any. */
+/** Throws AbortedError when the labels have changed since the caller read `etag`; an empty `etag` skips the check. */
 export function requireSameLabels({ diskId, labels }: Disk, etag: string): void {
   if (etag === "" || etag === labelsEtag(labels)) return;
   throw new AbortedError(

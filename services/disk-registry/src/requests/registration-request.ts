@@ -22,8 +22,8 @@ import { healthOf } from "./wire.js";
 type Rules = { readonly limits: RegistryLimits } & Pick<Config, "serialNumbersOfMany">;
 
 /**
- * Parses a registration. A malformed device is refused alone, because one file's name must not exclude its host; any
- * other error refuses the whole registration.
+ * Parses a registration. A malformed device is refused alone, because one badly named file must not exclude its host;
+ * any other error refuses the whole registration.
  */
 export function parseRegistration(
   request: RegisterAgentRequest,
@@ -57,7 +57,7 @@ export function parseRegistration(
   };
 }
 
-/** Returns the numbers that an agent remembers, from any of its messages. */
+/** Returns the numbers that an agent remembers; every kind of agent message has these fields. */
 export function rememberedOf(message: {
   readonly tabletId: string;
   readonly incarnation: string;
@@ -98,7 +98,7 @@ function parseDevice(
   heardAtMs: number,
 ): ReportedDevice {
   const health = healthOf(device.health, "health");
-  // The size of a device that cannot be opened is unknown.
+  // A device that cannot be opened is reported with size 0.
   const parseSize = health === "ERROR" ? parseCount : parseSizeBytes;
   const serialNumber = plainText(device.serialNumber, limits.maxTextLength);
   return {
@@ -124,13 +124,16 @@ function parseDevice(
   };
 }
 
-/** An agent without an incarnation may be of a release that does not report disks. */
+/**
+ * Returns undefined when the disk is not reported: an agent without an incarnation may be of a release that lacks the
+ * field.
+ */
 function parseSessionDisk(sessionDiskId: string, incarnation: string): ReportedDevice["sessionDiskId"] {
   if (sessionDiskId !== "") return parseDiskId(sessionDiskId, "session_disk_id");
   return incarnation === "" ? undefined : "";
 }
 
-/** Includes the numbers of the things that the message lists. */
+/** Returns the remembered numbers, raised to the numbers of the devices and exports in the message. */
 function withReported(
   remembered: Remembered,
   { devices, exports }: Pick<RegisterAgentRequest, "devices" | "exports">,
@@ -138,7 +141,7 @@ function withReported(
   let { tabletGeneration, deviceGeneration, sessionNumber } = remembered;
   for (const { stamp, sessionNumber: ofDevice } of devices) {
     sessionNumber = Math.max(sessionNumber, parseCounterValue("session_number", ofDevice));
-    // A stamp of another tablet or incarnation than the agent obeys does not count.
+    // Skips stamps of a tablet or incarnation that the agent no longer obeys.
     if (stamp?.tabletId !== remembered.tabletId || stamp.incarnation !== remembered.incarnation) continue;
     const ofStamp = parseCounterValue("tablet_generation", stamp.tabletGeneration);
     tabletGeneration = Math.max(tabletGeneration, ofStamp);

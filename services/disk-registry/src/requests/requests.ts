@@ -13,9 +13,9 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { DeviceSelector } from "../model/devices/device-selection.js";
 import type { Label } from "../model/store/schema.js";
 
-/** Parses request fields into narrow types, which all code behind the handlers takes. */
+/** Parsers of request fields. All code behind the handlers takes the parsed types. */
 
-// Nearly all texts match, and this test is much cheaper than one for Unicode classes.
+// Fast path: nearly all texts match, and the test for Unicode classes is much slower.
 const PRINTABLE_ASCII = /^[ -~]*$/;
 
 // Larger values were never given out by a counter, and raising a counter to them would exhaust it.
@@ -51,7 +51,7 @@ export function parseCount(field: string, value: number, max = Number.MAX_SAFE_I
 /** Parses a generation or session number that an agent reports. */
 export const parseCounterValue = (field: string, value: number): number => parseCount(field, value, MAX_COUNTER_VALUE);
 
-/** Parses a number that an operator says was given. Its limit leaves enough values for later numbers. */
+/** Parses a number that an operator states was given. Its limit leaves enough values for later numbers. */
 export const parseTrueNumber = (field: string, value: number): number =>
   parseCount(field, value, MAX_COUNTER_VALUE / 2);
 
@@ -92,12 +92,12 @@ export function parseLabels(
   return labels.map(({ name, value }) => ({ name, value }));
 }
 
-// Half of a surrogate pair would be stored as another character.
+// Throws for half of a surrogate pair, which the store would turn into another character.
 function requireWellFormed(field: string, ...texts: readonly string[]): void {
   for (const text of texts) if (/\p{Surrogate}/u.test(text)) throw invalid(field, `${field} holds malformed Unicode`);
 }
 
-/** Returns the author of an operator's override, for later readers. */
+/** Returns the operator's identity as the stored author of an override. */
 export const saidBy = ({ identity }: CallContext): string => formatIdentity(identity);
 
 /** Parses an operator's reason; may be empty. */
@@ -107,7 +107,7 @@ export function parseReason(reason: string, maxLength: number): string {
   return reason;
 }
 
-/** Shortens and sanitises an agent's text for people, e.g. an error, instead of refusing it. */
+/** Shortens and sanitises a text from an agent, e.g. an error, instead of refusing it. */
 export function plainText(text: string, maxLength: number): string {
   const short = text.slice(0, maxLength);
   if (PRINTABLE_ASCII.test(short)) return short;

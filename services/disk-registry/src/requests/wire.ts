@@ -49,12 +49,12 @@ import type {
 } from "../model/store/schema.js";
 import { labelsEtag } from "./labels-etag.js";
 
-/** Translates between protobuf messages and the model; no other file does. */
+/** Translates between protobuf messages and the model; only this file does. */
 
 const dateOf = (ms: number): Date => new Date(ms);
 const dateIf = (ms: number | undefined): Date | undefined => (ms === undefined ? undefined : new Date(ms));
 
-/** Facts about a host that are not stored. */
+/** Facts about a host that are kept in memory only. */
 export interface HostTimes {
   readonly lastHeardAtMs: number | undefined;
   readonly removalTimesOutAtMs: number | undefined;
@@ -62,12 +62,12 @@ export interface HostTimes {
   readonly trouble: Cause | undefined;
 }
 
-/** Facts about a device that are not stored. */
+/** Facts about a device that are kept in memory only. */
 export interface DeviceProgress {
   readonly nextAttemptAtMs: number | undefined;
   readonly removalTimesOutAtMs: number | undefined;
   readonly erasedBytes: number;
-  /** Reported cause of an agent's wait, when it is not stored. */
+  /** Cause of an agent's wait in an erase, which is not stored. */
   readonly pending: Pending | undefined;
   readonly trouble: Cause | undefined;
 }
@@ -313,7 +313,7 @@ const OUTCOME_CODES: Partial<Record<OrderOutcome, OutcomeCode>> = {
 // An agent may report any number; an invalid one counts as 0.
 const countOr0 = (value: number): number => (Number.isSafeInteger(value) && value > 0 ? value : 0);
 
-/** An unknown kind of outcome confirms nothing. */
+/** Returns the outcome in the model's form. An unknown code counts as a failure. */
 export function outcomeOf(outcome: DeviceOutcomeMessage): DeviceOutcome {
   const code = OUTCOME_CODES[outcome.outcome];
   const message = code === undefined ? `unknown outcome: ${outcome.message}` : outcome.message;

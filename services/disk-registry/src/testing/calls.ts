@@ -5,7 +5,7 @@ import type { RegistryClient } from "./test-registry.js";
 /** A test's call through any client. */
 export type Call = (operator: RegistryClient) => Promise<unknown>;
 
-/** Request for all devices. */
+/** Request that watches all devices. */
 export const WATCH = { hostId: "", attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", resumeToken: "" } as const;
 
 /** Returns the first message of a stream, and ends the stream. */
@@ -14,7 +14,9 @@ export async function firstOf<T>(stream: AsyncIterable<T>): Promise<T | undefine
   return undefined;
 }
 
-/** Asserts that a call fails with the named error, a message that contains `says`, and the field, if one is given. */
+/**
+ * Asserts that a call fails with the named error, that its message contains `says`, and that it names `field` if given.
+ */
 export async function refused(promise: Promise<unknown>, name: string, says: string, field?: string): Promise<void> {
   let error: DomainError | undefined;
   await promise.catch((reason: DomainError) => {

@@ -59,13 +59,13 @@ interface Expected {
   readonly nextTryAtMs?: number;
   readonly becauseOf?: readonly Subject[];
   readonly isRoutine?: true;
-  /** Expected commands among the cures. */
+  /** Commands that the cures must contain. */
   readonly commands?: readonly string[];
 }
 
 /**
- * A scene and the causes expected for it. Host h1 has device d1, which holds disk x if there is one; h2 serves the
- * disk.
+ * A scene, and the causes that explain must return for the subject. Host h1 has device d1, which holds disk x if the
+ * scene has a disk; h2 serves the disk.
  */
 export type ExplainRow = readonly [cause: string, subject: Subject, scene: Scene, expected: readonly Expected[]];
 

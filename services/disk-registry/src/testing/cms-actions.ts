@@ -7,7 +7,7 @@ import { type RemovalCall, type RemovalLimits, removeDevice, removeHost } from "
 import type { Publication, RegistryTransaction } from "../model/store/schema.js";
 import { aDevice, aHost, deviceId, diskId, type Fleet, hostId, MIB, TestFleet } from "./fleet-fixture.js";
 
-/** Shared tests of CMS actions: each row has a fleet, an action and its result. */
+/** Current time in these tests. */
 export const NOW_MS = 10_000_000;
 export const limits: RemovalLimits = {
   unavailableRemovalTimeoutMs: 3_600_000,
@@ -80,11 +80,11 @@ export interface ActionRow {
   readonly code: ActionResult["code"] | Reason;
   readonly says?: string;
   readonly dependent?: readonly string[];
-  /** "state generation flags" by device after the action; null when the device is gone. */
+  /** Devices after the action as "state generation flags"; null when the device is gone. */
   readonly devices?: Readonly<Record<string, string | null>>;
   readonly wish?: boolean;
   readonly retryAfterMs?: number;
-  /** "bytes erased / bytes to erase" in MiB. */
+  /** Expected progress as "MiB erased / MiB to erase". */
   readonly erase?: string;
   readonly unerased?: readonly string[];
 }

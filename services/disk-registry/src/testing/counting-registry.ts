@@ -21,12 +21,14 @@ export interface StoredFleet {
 }
 
 /**
- * Duration of a commit in turns of the event loop, in which other calls run. On a slow machine one turn may last longer
- * than any chosen time.
+ * Duration of a commit, in turns of the event loop, so that other calls run meanwhile. A number of turns is independent
+ * of the machine's speed.
  */
 const TURNS_PER_COMMIT = 8;
 
-/** Counts commits and stores nothing. Each commit takes a while, so that concurrent changes can share one. */
+/**
+ * Storage that counts commits and stores nothing. Each commit takes a while, so that concurrent changes can share one.
+ */
 class CountingStorage implements TabletStorage {
   readonly commits: (readonly Change[])[] = [];
 
@@ -69,7 +71,7 @@ export class CountingRegistry implements AsyncDisposable {
       listen: { host: "127.0.0.1", port: 0 },
       tls,
       tablet: { storage: "unused" },
-      // The timeout exceeds the test on any machine, because a silent host would cause additional commits.
+      // Longer than any test, because a silent host would cause additional commits.
       heartbeat: { timeoutMs: 600_000 },
     });
     const storage = new CountingStorage(fleet);

@@ -14,7 +14,7 @@ import {
 export const MIB = 1024 * 1024;
 export const leader: Leader = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 7 };
 
-/** An agent that obeys that leader, and remembers only numbers that it gave. */
+/** Report of an agent that obeys this leader and remembers only numbers that this leader gave. */
 export const remembered = {
   tabletId: leader.tabletId,
   incarnation: leader.incarnation,
@@ -111,7 +111,7 @@ export class TestFleet {
     return this.#memory.transact(fn).result;
   }
 
-  /** Tablet for workers; every change is durable at once. */
+  /** Stand-in for a tablet; every change is durable at once. */
   readonly tablet = {
     read: async <T>(fn: (tables: TestFleet["tables"]) => T): Promise<T> => fn(this.tables),
     transact: async <T>(fn: (tx: RegistryTransaction) => T): Promise<T> => this.transact(fn),

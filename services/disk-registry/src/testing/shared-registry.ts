@@ -6,7 +6,7 @@ import { expect } from "chai";
 import type { TestAgent } from "./test-agent.js";
 import { type ConfigChange, TestRegistry } from "./test-registry.js";
 
-/** A registry shared by the tests of a file and emptied after each, with common operations. */
+/** A registry that the tests of a file share, emptied after each test. Has shorthands for common calls. */
 export class SharedRegistry {
   #shared: TestRegistry | undefined;
   #own: TestRegistry | undefined;
@@ -60,7 +60,7 @@ export class SharedRegistry {
     });
   }
 
-  /** Returns a registered, heard agent whose devices are attached and erased. */
+  /** Returns a registered agent that has sent a heartbeat, and whose devices are attached and erased. */
   async readyAgent(hostId: "h1" | "h2" | "h3", deviceIds: string[]): Promise<TestAgent> {
     const agent = await this.registry.agent(hostId, deviceIds);
     await agent.register();

@@ -30,7 +30,7 @@ export interface TestAgentOptions {
 
 /**
  * A disk agent that speaks the real protocol over real connections, with device files in memory only. It follows the
- * rules of stamps and sessions, and can be told to misbehave.
+ * rules of stamps and sessions, and tests can make it misbehave.
  */
 export class TestAgent {
   readonly #options: TestAgentOptions;
@@ -51,16 +51,16 @@ export class TestAgent {
   before: (kind: Kind, request: OrderRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   beforeErase: (request: EraseDeviceRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   erasedBytes = 0;
-  /** Values of the PENDING outcomes that a test asks for; for a session they apply to each device. */
+  /** Values of the PENDING outcomes that a test asks for. An outcome of a session has them for each device. */
   waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
   sessionsArePending = false;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
-  /** Behaves like agents of former releases, which do not know open_device_ids. */
+  /** True behaves like agents of former releases, which ignore open_device_ids. */
   opensNothingAlong = false;
-  /** Received session and export requests in order, with the devices to open. */
+  /** Received session and export requests in order, as text, with the devices to open. */
   readonly told: string[] = [];
-  /** Changes the report of a device. */
-  /** Empty until registered. */
+  /** Hook by which a test changes the report of a device. */
+  /** Registry that the agent obeys; empty before it registers. */
   obeys = { tabletId: "", incarnation: "" };
   report: (device: ReportedDevice) => ReportedDevice = (device) => device;
 
@@ -86,7 +86,7 @@ export class TestAgent {
         listDevices: async () => ({ bootId: this.bootId, ...this.remembered }),
       }),
     });
-    // Keeps its port over a restart, as a real agent does. A port chosen by the kernel may be taken by then.
+    // Keeps its port over a restart, as a real agent does. A freshly chosen port could be taken by another process.
     const port = this.port || (await freePort());
     this.port = await server.listen({ host: "127.0.0.1", port });
     server.setServing(true);
@@ -99,7 +99,7 @@ export class TestAgent {
     });
   }
 
-  /** Numbers as a real agent reports them, unless a test has another registry give orders. */
+  /** Numbers as a real agent reports them; a test overrides them to simulate another registry's orders. */
   get remembered() {
     const stamps = [...this.orders.values()].map(({ stamp }) => stamp);
     const sessions = [...this.sessions.values()].map(({ sessionNumber }) => sessionNumber);
@@ -125,7 +125,7 @@ export class TestAgent {
       ...this.remembered,
       ...change,
     });
-    // Stamps begin anew with another incarnation.
+    // Stamps of another incarnation are not comparable, so the remembered orders are dropped.
     if (answer.incarnation !== this.obeys.incarnation) this.orders.clear();
     this.obeys = { tabletId: answer.tabletId, incarnation: answer.incarnation };
     for (const { deviceId, stamp } of answer.allowedDevices) if (stamp) this.#note(deviceId, stamp, "attach");
@@ -271,7 +271,7 @@ export class TestAgent {
     return this.#openAlong(request, "");
   }
 
-  /** Opens or ends the sessions that an export request contains. */
+  /** Opens or ends the sessions of the devices in `open_device_ids`. */
   async #openAlong(request: ExportDiskRequest | UnexportDiskRequest, holderHostId: string) {
     const { openDeviceIds: deviceIds, bootId, stamp, sessionNumber, diskId } = request;
     if (this.opensNothingAlong) return { outcomes: [] };

@@ -125,7 +125,7 @@ export class TestRegistries {
     return agent;
   }
 
-  /** Starts a real agent process with device files of its own. Returns its address. */
+  /** Starts a real agent process with its own device files. Returns its address. */
   async agentProcess(hostId: HostId, deviceIds: readonly string[]): Promise<string> {
     const port = await freePort();
     const address = `127.0.0.1:${port}`;

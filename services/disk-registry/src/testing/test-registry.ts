@@ -22,7 +22,7 @@ export type ConfigChange = { readonly [part: string]: unknown } & {
   readonly tuning?: Partial<RegistryLimits>;
 };
 
-/** A registry in a process of its own, with short timeouts, and agents in this process. */
+/** A registry in its own process, with short timeouts, and agents in this process. */
 export class TestRegistry {
   readonly #closers: (() => unknown)[] = [];
 
@@ -47,12 +47,13 @@ export class TestRegistry {
       tuning: {
         backoff: { minDelayMs: 20, maxDelayMs: 200 },
         erasePollIntervalMs: 20,
-        // Longer than delays of a busy machine, because a retry would be counted twice.
+        // Longer than the delays of a busy machine, because a retry would be counted twice.
         agentTimeoutMs: 20_000,
         unexportTimeoutMs: 20_000,
         ...change.tuning,
       },
-      // Agents of many tests send no heartbeats, and a busy machine delays those that do.
+      // Agents of many tests send no heartbeats, and a busy machine delays heartbeats, so no host falls silent by
+      // default.
       heartbeat: {
         intervalMs: 100,
         timeoutMs: 300_000,
@@ -110,11 +111,11 @@ export class TestRegistry {
     return disk;
   }
 
-  /** Stops the agents and removes all state, so that the next test can use the same process. */
+  /** Purges everything, so that the next test can use the same process. */
   async reset(): Promise<void> {
     for (const close of this.#closers.splice(0).reverse()) await close();
     const { operator } = this;
-    // Hosts are purged first, because a device that is gone needs no fence.
+    // Hosts are purged first, because the fence of a disk does not wait for a purged device.
     for (const { hostId } of (await operator.listHosts({})).hosts) {
       await operator.purgeHost({ hostId, force: true });
     }

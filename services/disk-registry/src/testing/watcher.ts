@@ -3,7 +3,9 @@ import { eventually } from "@diskmesh/testkit";
 
 type Message = WatchHostsResponse | WatchDevicesResponse | WatchDisksResponse;
 
-/** Records all messages of a watch as text: "begin", "end", "d1 ATTACHED", "h1 ONLINE, suspected", "-d1". */
+/**
+ * Records all messages of a watch as text: "begin", "end", "d1 ATTACHED", "h1 ONLINE, suspected", "-d1" for a removal.
+ */
 export class Watcher {
   readonly seen: string[] = [];
   lastToken = "";

@@ -21,12 +21,12 @@ interface Progress {
   readonly pending: Pending | undefined;
 }
 
-/** Has one dirty, free, ATTACHED device erased by its agent, under a session of its own. */
+/** Has a dirty, free, ATTACHED device erased by its agent, under its own session. */
 export class EraseWorker {
   /** Progress of running erases, as agents last reported. */
   readonly #progress = new Map<DeviceId, Progress>();
 
-  /** Kept in memory only: after a restart every device gets new tries. */
+  /** Failed tries by device. Kept in memory only: a new leader starts from zero. */
   readonly #failedTries = new Map<DeviceId, number>();
 
   constructor(private readonly context: WorkContext) {}
@@ -89,7 +89,8 @@ export class EraseWorker {
     if (outcome?.code === "PENDING") return { retryAfterMs: limits.erasePollIntervalMs };
     const said = outcome === undefined ? "the agent's answer does not name it" : `${outcome.code}: ${outcome.message}`;
     const text = `device ${deviceId} was not erased: ${said}`;
-    // After a failed sync, an agent treats no later sync of that session as a success.
+    // After a failed sync, an agent reports no later sync of that session as a success, so the erase needs a new
+    // session.
     if (outcome?.code === "OUTDATED" || outcome?.code === "IO_ERROR")
       await tablet.transact((tx) => abandonEraseSession(tx, deviceId, sessionNumber, text));
     throw new UnavailableError(text);

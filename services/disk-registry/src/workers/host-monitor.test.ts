@@ -17,7 +17,7 @@ const config = configSchema.parse({
   heartbeat: { intervalMs: 1_000, timeoutMs: 5_000 },
 });
 
-/** Returns the states of a silent host after sleeps that lasted as long as given. */
+/** Returns the states of a silent host, read after each of the sweeps, which follow sleeps of the given lengths. */
 async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly string[]> {
   const fleet = new TestFleet({ hosts: [aHost("h1")] });
   const left = [...sleepsMs];
@@ -65,7 +65,7 @@ class Leaders {
     disks: [aDisk("x", ["d0"], { publication: publishedWithFence("h9") })],
   });
   readonly fenced: string[] = [];
-  /** Hosts in the order of their `seenOtherwise` notifications. */
+  /** Hosts of all `seenOtherwise` notifications, in order. */
   readonly seenOtherwise: string[] = [];
   readonly registryFleet: { standsStill?: string } = {};
   refusedAgents: RefusedAgents | undefined;

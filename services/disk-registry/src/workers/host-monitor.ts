@@ -29,7 +29,9 @@ import type { WorkContext } from "./work-context.js";
 /** Maximum delay between a host's timeout and its detection. */
 const MAX_LOOK_INTERVAL_MS = 1_000;
 
-/** Maximum time counted towards removal timeouts that a takeover loses. */
+/**
+ * Maximum listening time that a takeover loses, because it was not recorded yet. Delays removal timeouts by as much.
+ */
 const MAX_NOTE_INTERVAL_MS = 10_000;
 
 export interface HostEvents {
@@ -37,7 +39,7 @@ export interface HostEvents {
   readonly online: (hostId: HostId) => void;
   /** Called when disks were fenced off from their host. */
   readonly fenced: (diskIds: readonly DiskId[]) => void;
-  /** Called when facts in memory only have changed: suspicions of silence and refused agents. */
+  /** Called when facts that are kept in memory only have changed: suspicions of silence, and refused agents. */
   readonly seenOtherwise: (hostIds: readonly HostId[]) => void;
 }
 
@@ -48,7 +50,7 @@ export class HostMonitor {
   #massSilentBefore = 0;
   #mass: MassSilence | undefined;
   #seen: ReadonlyMap<HostId, string> = new Map();
-  /** Monotonic clock time, in ms. */
+  /** Monotonic time of the last recording of the listening time, in ms. */
   #notedAtMs = 0;
 
   constructor(
@@ -68,14 +70,14 @@ export class HostMonitor {
         await this.#sleep(signal);
         await this.look();
       } catch (error) {
-        // A lost tablet ends the whole process; any other error is retried in the next sweep.
+        // A lost tablet ends the whole process; after any other error the next sweep tries again.
         if (signal.aborted) continue;
         this.context.log.warn({ error: messageOf(error) }, "silent host check failed, retrying");
       }
     }
   }
 
-  /** Takes over from the former leader. Must run before anything times out or is fenced. */
+  /** Loads the state of the former leader's monitoring. Must run before any timeout or fence. */
   async begin(): Promise<void> {
     const { tablet, clock, config, liveness } = this.context;
     const { timeoutMs, intervalMs } = config.heartbeat;
@@ -89,7 +91,7 @@ export class HostMonitor {
     this.#running ??= this.#run();
   }
 
-  /** Runs while time counts against a host, and once when it begins to. */
+  /** Records the listening time while any removal timeout runs, and once when it starts. */
   async #noteListened(): Promise<void> {
     const { tablet, clock, config, liveness } = this.context;
     const nowMs = clock.monotonicMs();
@@ -105,7 +107,8 @@ export class HostMonitor {
     const lookInMs = Math.min(config.heartbeat.intervalMs, MAX_LOOK_INTERVAL_MS);
     const dueAtMs = clock.monotonicMs() + lookInMs;
     await clock.sleep(lookInMs, signal);
-    // The timer was late because the event loop was busy. Heartbeats that arrived meanwhile are read only after timers.
+    // The timer fired late because the event loop was busy. Node runs timers before it reads the sockets with the
+    // heartbeats that arrived meanwhile.
     const deafMs = Math.max(0, Math.round(clock.monotonicMs() - dueAtMs));
     liveness.wasDeaf(deafMs);
   }
@@ -131,19 +134,17 @@ export class HostMonitor {
     this.#tellSeenOtherwise(found.seen);
     const before = this.#mass;
     const { silence, mass } = afterMassSilence(found.silence, before, timeoutMs, clock.monotonicMs());
-    // The mass silence is durable before any action, and until all actions are done; otherwise the next leader would
-    // fence.
+    // The mass silence is stored before any action, and cleared after all of them. Otherwise a new leader would fence.
     if (mass !== undefined && before === undefined) await tablet.transact((tx) => noteMassSilence(tx, true, nowMs));
     this.#mass = mass;
     this.#alert(silence.massSilent);
     const { silent } = silence;
     if (silent.length > 0) {
       this.context.log.warn({ hosts: silent.length, first: silent[0] }, "silent hosts marked UNAVAILABLE");
-      // Hosts of a mass silence may be healthy and only disconnected, so nothing is taken from them without an
-      // operator.
+      // Hosts of a mass silence may be healthy and only disconnected, so only an operator fences their disks.
       const fences = before === undefined;
       const fenced = await tablet.transact((tx) => {
-        // A host that is heard since the sweep began loses nothing.
+        // A host that was heard since the sweep began is not marked.
         const stillSilent = silent.filter((hostId) => silentForMs(hostId) > timeoutMs);
         const marked = markUnavailable(tx, stillSilent, timeoutMs, nowMs);
         noteListened(tx, liveness.totalListenedMs);
@@ -163,7 +164,7 @@ export class HostMonitor {
     for (const hostId of found.timedOut) await this.#giveUp(hostId, nowMs);
   }
 
-  /** Returns the facts in memory about hosts, as texts to compare. */
+  /** Returns the facts that are kept in memory only, by host, as texts to compare. */
   #inMemory(tables: RegistryTables): ReadonlyMap<HostId, string> {
     const { liveness, refusedAgents } = this.context;
     const { standsStill = "" } = this.context.fleet;
@@ -192,7 +193,7 @@ export class HostMonitor {
       this.context.log.warn({ hostId, devices: given }, "detach confirmation timed out, devices marked DETACHED");
   }
 
-  /** Logs once when it begins and once when it ends, not in every sweep. */
+  /** Logs a mass silence once when it begins and once when it ends. */
   #alert(massSilent: readonly HostId[]): void {
     const about = { alert: "mass_silence", hosts: massSilent.length };
     if (massSilent.length > 0 && this.#massSilentBefore === 0) {

@@ -15,7 +15,7 @@ const config = configSchema.parse({
   tablet: { storage: "unused" },
 });
 
-/** Returns the device after an agent has obeyed an order while something else happened. */
+/** Returns the device after an agent has confirmed an order while `meanwhile` changed the fleet. */
 async function afterOrder(attachState: "ATTACHING" | "CLOSING", meanwhile: (fleet: TestFleet) => void) {
   const fleet = new TestFleet({ devices: [aDevice("d1", { attachState, generation: 5 })] });
   const order = async () => {

@@ -34,14 +34,14 @@ interface Answer {
 }
 
 /**
- * Delay before a host's next order, so that requests made meanwhile share it. An order of any size costs a call, a
- * commit here and a commit at the agent.
+ * Delay between an answer and the host's next order, so that requests made meanwhile share the order. Each order costs
+ * a call, a commit here and a commit at the agent, however many devices it has.
  */
 const GATHER_MS = 50;
 
 /**
- * Sends one host at a time its attach and detach orders, until all are confirmed. A device that keeps failing backs off
- * alone and delays no other.
+ * Sends each host its attach and detach orders until all are confirmed; each host has one order in flight. A device
+ * that keeps failing has its own backoff and delays no other device.
  */
 export class OrderWorker {
   /**
@@ -57,7 +57,7 @@ export class OrderWorker {
     private readonly onConfirmed: (devices: readonly Device[]) => void,
   ) {}
 
-  /** Makes all devices of a host due at once, because something changed there. */
+  /** Clears the backoff of all devices of a host, because the host registered or changed. */
   forgetTries(hostId: HostId): void {
     this.#tries.delete(hostId);
   }
@@ -70,7 +70,8 @@ export class OrderWorker {
   async process(hostId: HostId, signal: AbortSignal): Promise<WorkResult> {
     const { tablet, limits } = this.context;
     await this.#gather(hostId, signal);
-    // The leader is read before the plan, so a plan is not sent under a generation that was claimed since.
+    // The leader is read before the plan. When another generation is claimed in between, AgentClients sends nothing and
+    // throws.
     const leader = this.context.fleet.leader();
     const nowMs = this.context.clock.monotonicMs();
     const isDue = (device: Device): boolean => (this.#triesOf(device)?.dueAtMs ?? 0) <= nowMs;
@@ -100,7 +101,7 @@ export class OrderWorker {
 
   async #send({ host, attach, detach }: HostOrders, leader: Leader, signal: AbortSignal): Promise<readonly Answer[]> {
     const answers: Answer[] = [];
-    // Attach and detach run one after the other, because each host has one order in flight.
+    // Attach and detach run one after another, because each host has one order in flight.
     if (detach.length > 0) answers.push(await this.#order(host, "detach", detach, leader, signal));
     if (attach.length > 0) answers.push(await this.#order(host, "attach", attach, leader, signal));
     return answers;
@@ -162,7 +163,8 @@ export class OrderWorker {
     const { clock, limits, random } = this.context;
     const unsettled = new Set<string>(settled.flatMap((part) => part.unsettled));
     const tries = this.#tries.get(hostId) ?? new Map<string, Tries>();
-    // The whole order shares one draw and one time, so that devices that failed together are retried in one order.
+    // All devices of an order share one random draw and one time, so that devices that failed together are retried in
+    // one order.
     const [draw, nowMs] = [random(), clock.monotonicMs()];
     for (const device of answers.flatMap((answer) => answer.ordered)) {
       const count = this.#triesOf(device)?.count ?? 0;
@@ -175,7 +177,7 @@ export class OrderWorker {
     else this.#tries.delete(hostId);
   }
 
-  /** Tries of an earlier generation belong to another order. */
+  /** Returns the device's tries; undefined when they are of an earlier generation, which was another order. */
   #triesOf(device: Device): Tries | undefined {
     const tries = this.#tries.get(device.hostId)?.get(device.deviceId);
     return tries?.generation === device.generation ? tries : undefined;

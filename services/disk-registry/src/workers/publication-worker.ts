@@ -29,9 +29,12 @@ import type { Host, PendingDevice, RegistryTransaction } from "../model/store/sc
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 
-/** Time that a complete fence waits for the host's confirmation that it no longer serves the disk. */
+/** Time in ms that a complete fence waits for the host's confirmation that it no longer serves the disk. */
 const FENCED_HOST_MS = 200;
-/** Passed as the reason, because abort() without one creates an error with a stack each time. */
+/**
+ * Abort reason of the timer once the host has answered. abort() without a reason would create an error with a stack
+ * each time.
+ */
 const OVER = "the host has said it";
 
 /** Transaction that completes the publication once all external work is done. */
@@ -46,7 +49,7 @@ type Grant = { readonly kind: "granted" } | Refusal;
 interface Refusal {
   readonly kind: "refused" | "outdated";
   readonly error: string;
-  /** Devices that will grant the session once their wait is over. */
+  /** Devices that grant the session once their wait is over. */
   readonly pending: readonly PendingDevice[];
 }
 
@@ -58,11 +61,11 @@ class NotGrantedError extends UnavailableError {
 }
 
 /**
- * Brings one disk from PUBLISHING to PUBLISHED, or from UNPUBLISHING to unpublished. The wanted state may change during
+ * Moves a disk from PUBLISHING to PUBLISHED, or from UNPUBLISHING to unpublished. The wanted state may change during
  * any await, so every step checks that its session number is still the disk's.
  *
- * A device whose host is UNAVAILABLE can grant nothing. The disk stays UNPUBLISHING, with an error that names the host,
- * until the host is back or purged. A fence that a device has not confirmed must not count as complete.
+ * A device whose host is UNAVAILABLE cannot grant a session. The disk then stays UNPUBLISHING, with an error that names
+ * the host, until the host is back or purged: a fence is complete only when every device has confirmed it.
  */
 export class PublicationWorker {
   readonly #running = new Map<DiskId, AbortController>();
@@ -71,12 +74,12 @@ export class PublicationWorker {
 
   constructor(private readonly context: WorkContext) {}
 
-  /** Aborts waits for the disk's agents, because another state is wanted. */
+  /** Aborts the requests to the disk's agents, because the wanted state has changed. */
   abandon(diskId: DiskId): void {
     this.#running.get(diskId)?.abort(new AbortedError(`something else is wanted of disk ${diskId}`));
   }
 
-  /** Returns why devices refused the disk's session when last asked. */
+  /** Returns, by device, why it refused the disk's session in the last try. */
   answersOf(diskId: DiskId): ReadonlyMap<DeviceId, string> {
     return this.#answers.get(diskId) ?? new Map();
   }
@@ -94,7 +97,8 @@ export class PublicationWorker {
 
   async #process(diskId: DiskId, signal: AbortSignal, closing: AbortSignal): Promise<WorkResult> {
     const { tablet, fleet } = this.context;
-    // The leader is read before the plan, so a plan is not sent under a generation that was claimed since.
+    // The leader is read before the plan. When another generation is claimed in between, AgentClients sends nothing and
+    // throws.
     const leader = fleet.leader();
     const planned = await tablet.read((tables) => planSession(tables, diskId));
     if (planned === undefined) {
@@ -142,8 +146,8 @@ export class PublicationWorker {
 
   async #unpublish(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
     const { disk, publication } = plan;
-    // The host is normally asked to end its export first, so that its in-flight I/O still reaches the devices. A fence
-    // waits for no host.
+    // An unpublication asks the host to end its export first, so that in-flight I/O still reaches the devices. A fence
+    // does not wait for the host.
     const isFriendly = !isFence(disk);
     const told = this.#unexport(plan, isFriendly ? devicesOfTarget(plan) : [], signal);
     const granted = new Set(isFriendly ? await told : []);
@@ -203,7 +207,7 @@ export class PublicationWorker {
     }
   }
 
-  /** The message contains the first refusal only; every waiting device is named. */
+  /** The message contains only the first refusal, but `pending` lists every waiting device. */
   #grantOf({ host, deviceIds }: SessionGroup, outcomes: ReadonlyMap<string, DeviceOutcome>): Grant {
     const nowMs = this.context.clock.nowMs();
     const pending: PendingDevice[] = [];
@@ -222,9 +226,9 @@ export class PublicationWorker {
   }
 
   /**
-   * Publishes in one order when the host has all the devices and they grant the session at once. Returns an empty path
-   * when they do not, or the agent does not know such an order; then each step runs, and reports its errors,
-   * separately.
+   * Publishes in a single order when the host has all the devices and they grant the session at once. Returns an empty
+   * path when another device or an old agent prevents that; the caller then runs each step separately, which also
+   * reports its errors separately.
    */
   async #exportAtOnce(plan: OrderedSession, host: Host, signal: AbortSignal): Promise<string> {
     const own = devicesOfTarget(plan);
@@ -234,7 +238,7 @@ export class PublicationWorker {
       const granted = grantedOf(outcomes);
       return own.every((deviceId) => granted.has(deviceId)) ? exportPath : "";
     } catch (error) {
-      // A host that does not answer gives no further information.
+      // Trying the steps separately would only wait for another timeout.
       if (signal.aborted || (error as Error).cause instanceof TimeoutError) throw error;
       return "";
     }
@@ -277,8 +281,9 @@ export class PublicationWorker {
   }
 
   /**
-   * Ends the export on a best-effort basis, because a host that is not reached is fenced off all the same. Returns the
-   * devices that have granted the session since; undefined when the host may still serve the disk.
+   * Asks the host to end the export. The answer is not required, because the devices fence the host off in any case.
+   * Returns the devices that have granted the new session in the same order; undefined when the host may still serve
+   * the disk.
    */
   async #unexport(
     plan: OrderedSession,
@@ -311,7 +316,7 @@ export class PublicationWorker {
     }
   }
 
-  /** A later answer is ignored. */
+  /** Returns the answer, or false after `timeMs`. */
   async #within(timeMs: number, told: Promise<boolean>): Promise<boolean> {
     const timer = new AbortController();
     const timeIsUp = this.context.clock.sleep(timeMs, timer.signal).then(

@@ -11,8 +11,8 @@ export interface Changed {
 }
 
 /**
- * Keys of durable changes in order, limited to the last ones. All watchers read this one list, each at its own
- * position. A watcher that falls behind the start of the list begins again with a snapshot.
+ * Keys of the last durable changes, in order. All watchers read this list, each at its own position. A watcher that
+ * falls behind the start of the list begins again with a snapshot.
  */
 export class TableChanges {
   readonly #max: number;
@@ -48,12 +48,12 @@ export class TableChanges {
     return { keys: [...new Set(keys)], position: position + keys.length };
   }
 
-  /** Returns the things that keys stand for, each once. */
+  /** Returns the ids that the keys stand for, without duplicates. */
   expand(tables: RegistryTables, keys: readonly string[]): ReadonlySet<string> {
     return new Set(keys.flatMap((key) => this.expandKey(tables, key)));
   }
 
-  /** Resolves once there are changes at the position or after it. */
+  /** Resolves once the list has a change at the position or later. */
   async beyond(position: number, signal: AbortSignal): Promise<void> {
     using watch = this.#changes.watch();
     while (this.end <= position) await watch.changed(signal);
@@ -63,12 +63,12 @@ export class TableChanges {
     this.#unwatch();
   }
 
-  /** Reports things as changed whose facts in memory changed. */
+  /** Adds changes for things whose facts in memory changed. */
   touch(keys: Iterable<string>): void {
     const before = this.#keys.length;
     for (const key of keys) this.#keys.push(key);
     if (this.#keys.length === before) return;
-    // Trims in large steps, because moving the rest costs as much as the dropped part.
+    // Trims in large steps, because moving the remaining keys costs as much as dropping.
     if (this.#keys.length > 2 * this.#max) {
       const dropped = this.#keys.length - this.#max;
       this.#keys.splice(0, dropped);
@@ -78,17 +78,17 @@ export class TableChanges {
   }
 }
 
-/** Ids hold no space. */
+/** Prefix with a space, which no id contains. */
 const ON_HOST = "on host ";
 
-/** Returns a key for all devices, or disks, whose description may have changed because of that host. */
+/** Returns the key that stands for all devices, or disks, whose description may have changed because of the host. */
 export function onHost(hostId: string): string {
   return `${ON_HOST}${hostId}`;
 }
 
 /**
- * Returns the hosts whose description may have changed: a host under removal waits for its devices and for what it
- * serves.
+ * Returns the hosts whose description may have changed. A host's description depends on its devices under removal, and
+ * on the disks published to it.
  */
 export function hostsSeenOtherwise(change: StoredChange): readonly string[] {
   const { table, key, document, previous } = change;
@@ -114,7 +114,7 @@ export function disksSeenOtherwise(change: StoredChange): readonly string[] {
   const { table, key, document, previous } = change;
   if (table === "disks") return [key];
   if (table !== "devices") return ofHost(change);
-  // Neither exists when the document was created and deleted within one commit.
+  // Both are missing when the document was created and deleted within one commit.
   const device = (document ?? previous?.document) as Device | undefined;
   return device?.diskId ? [device.diskId] : [];
 }
@@ -127,7 +127,7 @@ function ofHost({ table, key, document, previous }: StoredChange): readonly stri
   return now === before ? [] : [onHost(key)];
 }
 
-/** Returns the devices that a key of `devicesSeenOtherwise` stands for: an order waits for its host. */
+/** Returns the devices that a key of `devicesSeenOtherwise` stands for. For a host: its devices that await an order. */
 export function devicesOf({ devices }: RegistryTables, key: string): string[] {
   if (!key.startsWith(ON_HOST)) return [key];
   return Array.from(devices.by("awaitingOrderByHost", key.slice(ON_HOST.length)), ({ deviceId }) => deviceId);

@@ -5,14 +5,14 @@ import { requireRegistration } from "../model/disks/remembered.js";
 import { leaderStamp } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 
-/** Exports to end: all of the disk on that host with this session number or a lower one. */
+/** Ends every export of the disk on this host with this session number or a lower one. */
 export interface Unexport {
   readonly hostId: HostId;
   readonly diskId: DiskId;
   readonly sessionNumber: number;
 }
 
-// Ids hold no space.
+// A space separates the parts, because ids contain none.
 export const unexportKey = ({ hostId, diskId, sessionNumber }: Unexport): string =>
   `${hostId} ${diskId} ${sessionNumber}`;
 
@@ -21,7 +21,7 @@ function parseKey(key: string): Unexport {
   return { hostId: parseHostId(host), diskId: parseDiskId(disk), sessionNumber: Number(session) };
 }
 
-/** Ends unwanted exports on hosts. The exports are fenced off already, so this only frees resources. */
+/** Ends unwanted exports on hosts. The devices have fenced these exports off already, so this only frees resources. */
 export class UnexportWorker {
   constructor(private readonly context: WorkContext) {}
 
@@ -31,13 +31,13 @@ export class UnexportWorker {
     const { hostId, diskId, sessionNumber } = parseKey(key);
     const host = await tablet.read((tables) => {
       const publication = tables.disks.get(diskId)?.publication;
-      // The disk is wanted on the host again under this number, so the host may keep the export.
+      // The disk is published to this host under a session that the request would end as well.
       if (publication?.hostId === hostId && publication.sessionNumber <= sessionNumber) return undefined;
       return tables.hosts.get(hostId);
     });
     if (host === undefined) return "done";
     if (whyNotToldToLetGo(host) !== undefined) {
-      // The host reports its exports when it registers.
+      // The next registration reports the host's exports, and the unwanted ones are ended then.
       await tablet.transact((tx) => requireRegistration(tx, [hostId]));
       return "done";
     }

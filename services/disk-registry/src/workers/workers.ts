@@ -12,7 +12,9 @@ import { PublicationWorker } from "./publication-worker.js";
 import { type Unexport, UnexportWorker, unexportKey } from "./unexport-worker.js";
 import type { WorkContext } from "./work-context.js";
 
-/** All background work of a registry. A wake-up names a thing to check; the tables decide the work. */
+/**
+ * All background work of a registry. A wake-up names only the thing to check; the worker reads the tables to decide.
+ */
 export class Workers {
   readonly #context: WorkContext;
   readonly #orderWorker: OrderWorker;
@@ -94,7 +96,7 @@ export class Workers {
     return this.#eraseWorker.stateOf(device);
   }
 
-  /** Wakes all work that was pending when the state was loaded. */
+  /** Wakes the workers for all work in the loaded state. */
   async wakeAll(): Promise<void> {
     await this.#monitor.begin();
     const { tablet } = this.#context;
@@ -109,7 +111,7 @@ export class Workers {
     if (unwantedBy.length > 0) await tablet.transact((tx) => requireRegistration(tx, unwantedBy));
   }
 
-  /** Wakes everything that waited for the host, because the host was heard. */
+  /** Wakes all work that waited for the host. Called when the host is heard. */
   wakeHost(hostId: HostId): void {
     this.#orderWorker.forgetTries(hostId);
     const waking = this.#context.tablet.read((tables) => {
@@ -123,11 +125,11 @@ export class Workers {
     waking.catch(() => {});
   }
 
-  /** Wakes the orders and erases that the devices await, after a request about them. */
+  /** Wakes the orders and erases that the devices await. */
   wakeDevices(devices: readonly Device[]): void {
     for (const device of devices) {
       if (awaitsOrder(device)) this.#orders.enqueue(device.hostId);
-      // Repeated requests do not speed up the retries.
+      // A device in backoff is not woken, so that repeated requests do not speed up the retries.
       else if (isErasable(device) && this.#erases.dueAtMs(device.deviceId) === undefined)
         this.#erases.enqueue(device.deviceId);
     }
@@ -142,7 +144,7 @@ export class Workers {
     this.#publications.enqueue(diskId);
   }
 
-  /** Aborts waits for the disks' former hosts, after the disks were fenced off. */
+  /** Aborts requests to the disks' former hosts, and starts the fences. */
   wakeFences(diskIds: readonly DiskId[]): void {
     for (const diskId of diskIds) {
       this.#publicationWorker.abandon(diskId);
@@ -150,7 +152,7 @@ export class Workers {
     }
   }
 
-  /** Returns why devices refused the disk's session when last asked. */
+  /** Returns, by device, why it refused the disk's session in the last try. */
   answersOf(diskId: DiskId): ReadonlyMap<DeviceId, string> {
     return this.#publicationWorker.answersOf(diskId);
   }

@@ -32,7 +32,7 @@ export async function fenceHost(
   return { disks: answerOf(progress) };
 }
 
-/** Waits until the fence is complete, or an agent has refused or cannot be reached. */
+/** Waits until the fence is complete, or until an agent has refused the session or cannot be reached. */
 async function untilTried(
   { diskChanges, tablet, clock }: ChangeContext,
   call: CallContext,

@@ -46,7 +46,7 @@ export async function heartbeat(
   requireObeyed(fleet.leader(), hostId, remembered);
   const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
   liveness.hear(hostId);
-  // Most heartbeats change nothing and must cost almost nothing.
+  // Fast path: most heartbeats change nothing and cause no transaction.
   const warning = plainText(request.warning, limits.maxTextLength);
   const isWarned = (host.agentWarning ?? "") !== warning;
   if (host.state === "UNAVAILABLE" || changed.length > 0 || failed.length > 0 || isWarned) {

@@ -39,7 +39,7 @@ export async function registerAgent(
   }
 }
 
-/** Records refusals that repeat with each registration until somebody fixes the cause. */
+/** Logs and records a refusal that will repeat until somebody fixes its cause. */
 function noteRefusal(
   { fleet, log, refusalLines, refusedAgents }: Context,
   { address }: RegisterAgentRequest,
@@ -51,7 +51,7 @@ function noteRefusal(
     error instanceof InvalidArgumentError ||
     error instanceof InvalidStateError ||
     error instanceof ResourceExhaustedError;
-  // The agent is not at fault when the registry stands still.
+  // While the registry stands still, the cause is the registry and not the agent.
   if (!isLasting || fleet.standsStill !== undefined) return;
   const about = { hostId, address: plainText(address, MAX_ADDRESS_LENGTH), error: error.message };
   const isNew = refusedAgents.registrationRefused(hostId, about.address, error.message);
@@ -67,7 +67,7 @@ async function takeIn(
   const { tablet, fleet, clock, config, limits, liveness, log, refusalLines, workers } = context;
   const heardAtMs = clock.nowMs();
   await context.registrationTurn();
-  // A caller that gave up registers again, so its abandoned call does no work.
+  // Stops the work of a call whose caller gave up, because that agent registers again.
   call.signal.throwIfAborted();
   const { serialNumbersOfMany } = config;
   const registration = parseRegistration(request, hostId, { limits, serialNumbersOfMany }, heardAtMs);
@@ -78,8 +78,8 @@ async function takeIn(
       "devices of an agent registration refused",
     );
   await fleet.hear(hostId, registration.bootId, registration.remembered);
-  // The answer to a registration contains orders, so it is refused. Heartbeats are still accepted, because the hosts
-  // are alive.
+  // The answer to a registration contains orders, so a registry that does not lead refuses it. It still accepts
+  // heartbeats, because the hosts are alive.
   fleet.requireLeads();
   const ofHosts = hostLimits(context);
   const answer = await tablet.transact((tx) => {
@@ -88,7 +88,7 @@ async function takeIn(
     fleet.requireSettled();
     const leader = fleet.leader();
     const taken = register(tx, registration, leader, ofHosts, clock.nowMs());
-    // Runs in the same transaction: a sweep in between would see a registered host that is silent.
+    // Recorded in the same transaction: a sweep of the host monitor in between would see a registered but silent host.
     liveness.hearRegistration(hostId, registration.bootId);
     noteRegistration(context.lastRegistrations, registration);
     return { ...taken, leader, predecessors: predecessorsOf(tx, leader, tablet.parentIncarnations) };

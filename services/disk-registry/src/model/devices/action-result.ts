@@ -13,8 +13,8 @@ export interface ActionResult {
   /** Set while a removal erases devices. */
   readonly erase?: EraseProgress | undefined;
   /**
-   * Set with S_OK. A removal lists the devices that left with data on them; an addition lists the devices whose former
-   * hardware did.
+   * Set with S_OK. A removal lists the devices that left without an erase; an addition lists the devices whose former
+   * hardware was replaced without an erase.
    */
   readonly unerasedDeviceIds?: readonly DeviceId[] | undefined;
 }
@@ -45,7 +45,7 @@ export function tryAgain(
 
 const MAX_NAMED = 10;
 
-/** Formats the first ids and the number of the others. Messages are for people. */
+/** Formats the first ids, and the number of the others, for a message. */
 export function named(ids: readonly string[]): string {
   const more = ids.length - MAX_NAMED;
   return more > 0 ? `${ids.slice(0, MAX_NAMED).join(", ")} and ${more} more` : ids.join(", ");

@@ -20,13 +20,16 @@ import { SortedSharers } from "./sorted-sharers.js";
 const MAX_REASONS = 4;
 const WELL = { health: "ONLINE", healthMessage: "" } as const;
 
-/** Options of an addition, and its inputs that are not in the tables. */
+/** Options of an addition, and its inputs from memory, config and clock. */
 export interface AddCall {
   readonly nowMs: number;
   /** `retry_after` while a host is UNAVAILABLE. */
   readonly waitingRetryAfterMs: number;
   readonly shared?: SharedSerialNumbers | undefined;
-  /** Also accepts devices that nothing identifies after a reboot of their machine. */
+  /**
+   * True also adds drives without a serial number or volume id; after each boot of their machine they wait for
+   * ConfirmDevice.
+   */
   readonly acceptUnidentified?: boolean | undefined;
 }
 
@@ -69,10 +72,7 @@ function hostAdded(
   return actionResult("S_OK", `${name} is in operation; ${changed} of them were taken in${not}`);
 }
 
-/**
- * Adds the unerased devices to any result: the hardware has been swapped, and no later answer mentions the former
- * hardware.
- */
+/** Adds the ids of unerased replaced devices to any result, because no later answer mentions the former hardware. */
 function naming(unerasedDeviceIds: readonly DeviceId[], result: ActionResult): ActionResult {
   if (unerasedDeviceIds.length === 0) return result;
   const note = `their former hardware was not erased, and left with what was on it: ${named(unerasedDeviceIds)}`;
@@ -130,7 +130,7 @@ function requireStaying({ removalRequested, hostId }: Host, names: string): void
   throw new InvalidStateError(message, { reason: "HOST_BEING_REMOVED", about: { host_id: hostId } });
 }
 
-/** Result for a host that is away: the noted addition runs once the host is heard. */
+/** Returns the result for an UNAVAILABLE host: the addition is stored and takes effect once the host is heard. */
 function whileAway(name: string, { stateMessage }: Host, { waitingRetryAfterMs }: AddCall): ActionResult {
   return tryAgain(
     `${name}: taken in, and not in operation before the host is heard: ${stateMessage}`,
@@ -138,7 +138,9 @@ function whileAway(name: string, { stateMessage }: Host, { waitingRetryAfterMs }
   );
 }
 
-/** Returns why an accepted device cannot be used, and the remedy; undefined when it is usable or becoming usable. */
+/**
+ * Returns why an added device cannot be used, and the remedy; undefined when it is usable or becomes usable by itself.
+ */
 function hindranceOf({ deviceId, health, healthMessage, replacement, ...device }: Device): string | undefined {
   if (replacement !== undefined)
     return `device ${deviceId}: ${whyReplaced({ deviceId, health, healthMessage, replacement, ...device })}`;
@@ -153,7 +155,7 @@ interface Added {
   readonly taken: number;
   /** Reasons why devices were left unchanged. */
   readonly refused: readonly string[];
-  /** Reasons why accepted devices cannot be used. */
+  /** Reasons why added devices cannot be used. */
   readonly hindered: readonly string[];
   /** Devices whose replacement was accepted while the former hardware was not erased. */
   readonly unerased: readonly DeviceId[];
@@ -195,15 +197,15 @@ function addAll(
   return { changed, taken, refused, hindered, unerased };
 }
 
-/** Returns whether AddDevice accepts the hardware found in the device's place. */
+/** Returns whether AddDevice replaces the device's recorded hardware by the hardware found in its place. */
 function isTakenIn({ diskId, attachState, replacement }: Device): boolean {
   const isIn = attachState === "ATTACHING" || attachState === "ATTACHED";
   return diskId === "" && (!isIn || replacement !== undefined);
 }
 
 /**
- * Refuses when drives of the host that hold disks are not in their places: the drive that would be added, and erased,
- * may hold their data.
+ * Refuses when drives of the host that hold disks are missing from their places: the drive to add, which is erased, may
+ * be such a drive.
  */
 function whyMisplaced(device: Device, misplaced: readonly Device[]): string | undefined {
   if (!isTakenIn(device)) return undefined;
@@ -225,8 +227,7 @@ function whyUnidentified(device: Device): string | undefined {
 }
 
 /**
- * Returns the device as it would be added: with the hardware found in its place, and without any claim that it is about
- * to get.
+ * Returns the device as it is before the addition gives it a claim to its bytes, with the hardware found in its place.
  */
 function asAccepted(device: Device): Device {
   if (device.diskId !== "") return device;
@@ -235,14 +236,14 @@ function asAccepted(device: Device): Device {
   return isNew ? { ...device, ...found, attachState: "UNKNOWN" } : device;
 }
 
-/** Returns the identity that AddDevice accepts: other hardware, or the same hardware with its grown size. */
+/** Returns the identity that AddDevice records: that of other hardware, or of the same hardware with its grown size. */
 function foundInPlace({ replacement, grownToBytes }: Device): Partial<DeviceIdentity> | undefined {
   return replacement ?? (grownToBytes === undefined ? undefined : { sizeBytes: grownToBytes });
 }
 
 function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, findSharers: FindSharers): Device {
   const advanced = acceptReplacement(tx, device, advance(tx, device, "add", nowMs), nowMs);
-  // The agent compares the file it opens with the recorded identity; without an identity it would open any drive of
+  // An agent that opens a file compares it with the recorded identity. Without an identity it would open any drive of
   // that size.
   const isNew = device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED";
   if (!isNew) return advanced;
@@ -258,8 +259,7 @@ function withoutWish(device: Device): Device {
 }
 
 /**
- * Makes other or grown hardware the device, with unknown contents. While a disk is on the device, its recorded bytes
- * stay.
+ * Records other or grown hardware as the device's, with unknown contents. Does nothing while a disk is on the device.
  */
 function acceptReplacement(tx: RegistryTransaction, before: Device, device: Device, nowMs: number): Device {
   const found = foundInPlace(device);
@@ -269,6 +269,6 @@ function acceptReplacement(tx: RegistryTransaction, before: Device, device: Devi
   const { replacement, grownToBytes: _, ...rest } = ordered;
   const unknown = { dirty: true, eraseSessionNumber: 0, ...WELL } as const;
   const accepted = { ...rest, ...found, ...unknown };
-  // A grown drive keeps its health.
+  // A grown drive is the same hardware, so its hardware errors and overrides stay.
   return replacement === undefined ? withReportedHealth(accepted, WELL, nowMs) : withoutKeptHealth(accepted);
 }

@@ -5,7 +5,7 @@ import { type AttachEvent, advance, TRANSITIONS, transitionOf } from "./attach-s
 
 const STATES: readonly AttachState[] = ["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"];
 
-// The transition table of the design, written a second time in another form, so that an error in either shows.
+// Repeats the transition table in another form, so that an error in either one fails this test.
 const EXPECTED: readonly [AttachEvent, string, string][] = [
   ["add", "UNKNOWN DETACHED CLOSING", "ATTACHING next"],
   ["add", "ATTACHING", "ATTACHING same"],

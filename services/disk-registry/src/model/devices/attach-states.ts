@@ -5,17 +5,17 @@ export type AttachEvent =
   /** AddHost or AddDevice. */
   | "add"
   /**
-   * AddHost or AddDevice accepts the replacement that the agent found, which makes an order for the former hardware
-   * outdated.
+   * AddHost or AddDevice accepts the replacement that the agent found. Orders for the former hardware are outdated
+   * then.
    */
   | "replacement_accepted"
   /** The agent confirms the attach of the current generation. */
   | "attach_confirmed"
   /** The agent fails the attach, or does not answer. */
   | "attach_failed"
-  /** The agent registers without holding the device. */
+  /** The agent registers and does not hold the device. */
   | "registered_without"
-  /** Another device in operation lies on the same bytes, and there is no disk on this one. */
+  /** Another device in operation lies on the same bytes, and this device has no disk. */
   | "refused"
   /** RemoveHost or RemoveDevice, with no disk left on any device that it names. */
   | "remove"
@@ -73,8 +73,8 @@ export function transitionOf(state: AttachState, event: AttachEvent): Transition
 }
 
 /**
- * Returns the device after the event; the caller puts it. A new generation clears attempts, error and confirmation of
- * the order before it.
+ * Returns the device after the event; the caller stores it. A new generation resets attempts, error and confirmation of
+ * the former order.
  */
 export function advance(tx: RegistryTransaction, device: Device, event: AttachEvent, nowMs: number): Device {
   const transition = transitionOf(device.attachState, event);

@@ -10,7 +10,8 @@ import { type SharedSerialNumbers, sharersIn, whyRefused } from "./same-bytes.js
 type Replaced = Device & { readonly replacement: DeviceIdentity };
 
 /**
- * Confirms, on an operator's word, that the hardware found in the devices' places is theirs: for all devices, or none.
+ * Records that the hardware found in the devices' places is the devices' own, as an operator states. Confirms all the
+ * devices or none.
  */
 export function confirmDevice(
   tx: RegistryTransaction,
@@ -31,7 +32,7 @@ export function confirmDevice(
   for (const device of replaced) {
     const confirmed = asConfirmed(device, nowMs);
     const isWanted = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
-    // A new generation sends the agent the confirmed identity.
+    // A new generation causes a new order, which carries the confirmed identity to the agent.
     tx.devices.put(isWanted ? advance(tx, confirmed, "replacement_accepted", nowMs) : confirmed);
   }
   return actionResult("S_OK", `confirmed: ${named(replaced.map(({ deviceId }) => deviceId))}`);

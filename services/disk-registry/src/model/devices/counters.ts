@@ -23,16 +23,19 @@ function next(tx: RegistryTransaction, name: CounterName): number {
   return value;
 }
 
-/** Orders attach and detach requests. Stored with the change that uses it, so it never decreases. */
+/**
+ * Returns the next device generation, which orders attach and detach requests. Stored with the change that uses it, so
+ * it never decreases.
+ */
 export const nextDeviceGeneration = (tx: RegistryTransaction): number => next(tx, "device_generation");
 
-/** Orders everything that writes to devices: publications, fences and erases. */
+/** Returns the next session number, which orders publications, fences and erases. */
 export const nextSessionNumber = (tx: RegistryTransaction): number => next(tx, "session_number");
 
 /**
- * Skips all values up to `upTo`, so that none of them is given out. A lower `upTo` changes nothing. The recorded gap
- * starts above `above` when that is lower than the last value: values in between were given here, and may also have
- * been given elsewhere.
+ * Skips all values up to `upTo`, so that none of them is given out. Does nothing when `upTo` is lower than the last
+ * value. The recorded gap starts at `above` when that is lower than the last value, because values in between were
+ * given here and may have been given elsewhere too.
  */
 export function skipValues(
   tx: RegistryTransaction,

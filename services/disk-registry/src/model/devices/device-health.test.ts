@@ -16,7 +16,7 @@ function say(fleet: TestFleet, health: Health, atMs = WORD_MS): readonly string[
   return said.map((device) => device.deviceId);
 }
 
-/** Applies a message as a heartbeat and as a registration, each to a fleet of its own. */
+/** Applies a message as a heartbeat and as a registration, each to its own fleet. */
 function heard(fleetOf: () => TestFleet, message: string, atMs: number, nowMs = NOW_MS): readonly string[] {
   const failure = { message, metAtMs: atMs };
   const [beats, registers] = [fleetOf(), fleetOf()];

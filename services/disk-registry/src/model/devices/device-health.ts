@@ -13,16 +13,19 @@ type Said = Pick<Device, "health" | "healthMessage">;
 /** A hardware error of a device. */
 export interface HardwareError {
   readonly message: string;
-  /** Time by the registry's clock. The last reported error occurred at this time or later. */
+  /** Earliest time, by the registry's clock, at which the last reported error occurred. */
   readonly metAtMs: number;
 }
 
-/** A host that noted an error before its clock was set reports an age of decades; a larger age counts as 0. */
+/**
+ * Largest believed age of an error; a larger age counts as 0. A host whose clock was set after the error reports an age
+ * of decades.
+ */
 const MAX_ERROR_AGE_MS = 30 * 24 * 60 * 60 * 1_000;
 
 const WORSE: readonly Health[] = ["ONLINE", "WARNING", "ERROR"];
 
-/** Returns the health that the device's agent reports, without hardware errors and operator overrides. */
+/** Returns the health that the agent reports, without remembered hardware errors and operator overrides. */
 export function reportedHealth({ health, healthMessage, keptHealth }: Device): Said {
   return keptHealth?.reported ?? { health, healthMessage };
 }
@@ -42,8 +45,8 @@ export function metAtMs(ageMs: number, heardAtMs: number): number {
 }
 
 /**
- * Returns the device with a hardware error that stays until an operator overrides it. The first error since then is
- * kept.
+ * Returns the device with a hardware error, which stays until an operator overrides it. An error that is already
+ * recorded is kept.
  */
 export function withHardwareError(device: Device, error: HardwareError, nowMs: number): Device {
   const { hardwareError, said } = device.keptHealth ?? {};
@@ -53,21 +56,21 @@ export function withHardwareError(device: Device, error: HardwareError, nowMs: n
 }
 
 /**
- * An operator has since said that the device is well. If the clock was set back behind that, the error counts: a
- * repeated override is cheaper than trusting a broken drive.
+ * Returns whether an operator has declared the device well since the error. Returns false when the clock was set back
+ * before that declaration: repeating it is cheaper than trusting a broken drive.
  */
 function isTakenBack({ saidWellAtMs }: Device, error: HardwareError, nowMs: number): boolean {
   return saidWellAtMs !== undefined && saidWellAtMs <= nowMs && error.metAtMs < saidWellAtMs;
 }
 
-/** Drops everything reported about the former hardware. */
+/** Drops hardware errors and overrides of the former hardware. */
 export function withoutKeptHealth({ keptHealth: _, ...device }: Device): Device {
   return device;
 }
 
 /**
- * Combines the sources: the worst health counts. Among equals an operator's override comes first, then a hardware
- * error.
+ * Combines the sources: the worst health counts. Among equals the operator's override comes first, then a hardware
+ * error, then the agent's report.
  */
 function compose(device: Device, { hardwareError, said, reported }: KeptHealth): Device {
   const { keptHealth: before, ...rest } = device;
@@ -86,8 +89,8 @@ function compose(device: Device, { hardwareError, said, reported }: KeptHealth):
 }
 
 /**
- * Sets an operator's health override. ONLINE removes the override and clears hardware errors, including earlier ones
- * that agents report later. Returns the devices that it changed.
+ * Sets an operator's health override. ONLINE removes the override and clears hardware errors, also errors from before
+ * that agents report later. Returns the devices whose health changed.
  */
 export function sayOfDevices(
   tx: RegistryTransaction,

@@ -23,8 +23,8 @@ export function hostToErase(tables: RegistryTables, deviceId: DeviceId): Host | 
 }
 
 /**
- * Gives the erase a session of its own once, which fences off every earlier writer. Returns undefined when there is
- * nothing to erase.
+ * Returns the erase order of the device, with its own session, which fences off every earlier writer. A repeated call
+ * returns the same session. Returns undefined when there is nothing to erase.
  */
 export function beginErase(tx: RegistryTransaction, deviceId: DeviceId): EraseOrder | undefined {
   const found = findErasable(tx, deviceId);
@@ -36,7 +36,7 @@ export function beginErase(tx: RegistryTransaction, deviceId: DeviceId): EraseOr
   return { host, deviceId, sessionNumber };
 }
 
-/** Marks the device clean, unless it changed since the erase's session was given. */
+/** Marks the device clean, unless it changed since the erase got its session. */
 export function completeErase(tx: RegistryTransaction, deviceId: DeviceId, sessionNumber: number): boolean {
   const device = tx.devices.get(deviceId);
   if (device === undefined || device.eraseSessionNumber !== sessionNumber || device.diskId !== "") return false;
@@ -46,8 +46,8 @@ export function completeErase(tx: RegistryTransaction, deviceId: DeviceId, sessi
 }
 
 /**
- * Drops the erase's session, so that the next try takes a new one: the agent has seen a higher session, or cannot write
- * in this one any more. Records the reason like `recordEraseFailure`.
+ * Drops the erase's session, so that the next try takes a new one, because the agent has seen a higher session or can
+ * no longer write in this one. Records the reason like `recordEraseFailure`.
  */
 export function abandonEraseSession(
   tx: RegistryTransaction,
@@ -60,9 +60,7 @@ export function abandonEraseSession(
   if (device?.eraseSessionNumber === sessionNumber) tx.devices.put({ ...device, eraseSessionNumber: 0 });
 }
 
-/**
- * Records the error of the last try for callers that wait for the device, unless an order to the device fails as well.
- */
+/** Records the error of the last erase for callers that wait for the device. A failing order's error has precedence. */
 export function recordEraseFailure(
   tx: RegistryTransaction,
   deviceId: DeviceId,
@@ -75,7 +73,7 @@ export function recordEraseFailure(
   if (device.lastError !== lastError) tx.devices.put({ ...device, lastError });
 }
 
-/** Returns whether the last error is an order's, which is retried until it succeeds, and not an erase's. */
+/** Returns whether the last error is that of an attach or detach order, which the order worker clears by retrying. */
 function isOfOrder(device: Device): boolean {
   return device.attempts > 0;
 }

@@ -3,7 +3,10 @@ import { type Device, type ForeignDevice, LACKS_DEVICES, type RegistryTransactio
 
 const MAX_FOREIGN_DEVICES = 64;
 
-/** Records refused devices for operators: no other field says why the host lacks a device. */
+/**
+ * Records devices that are refused because their ids belong to other hosts. Operators see there why the host lacks
+ * them.
+ */
 export function noteForeign(tx: RegistryTransaction, hostId: HostId, refused: readonly ForeignDevice[]): void {
   const host = tx.hosts.get(hostId);
   if (host === undefined) return;
@@ -13,12 +16,12 @@ export function noteForeign(tx: RegistryTransaction, hostId: HostId, refused: re
   if (!isKnown) tx.hosts.put(foreign.length === 0 ? rest : { ...rest, foreignDevices: foreign });
 }
 
-/** Forgets a device. Its id is free afterwards, so hosts that were refused it register again. */
+/** Deletes a device, which frees its id. Hosts whose devices of that id were refused must register again. */
 export function forgetDevice(tx: RegistryTransaction, { deviceId }: Device): void {
   tx.devices.delete(deviceId);
   for (const host of [...tx.hosts.by("byLack", LACKS_DEVICES)]) {
     const { foreignDevices = [], mustRegister } = host;
-    // Each unlisted device may be this one when a host had more than the list holds.
+    // The stored list is limited: when the host had more such devices, any unlisted one may have this id.
     const isMeant =
       foreignDevices.length >= MAX_FOREIGN_DEVICES || foreignDevices.some((each) => each.deviceId === deviceId);
     if (isMeant && !mustRegister) tx.hosts.put({ ...host, mustRegister: true });

@@ -45,14 +45,14 @@ export function stampOf(device: Device, leader: Leader): Stamp {
   return { ...leader, deviceGeneration: device.generation };
 }
 
-/** Returns why the host gets no orders now; undefined when it may get them. */
+/** Returns why the host gets no orders now; undefined when it gets them. */
 export function whyNotTold(host: Host): string | undefined {
   if (isAway(host)) return host.stateMessage;
   return whyUnheard(host);
 }
 
 /**
- * Returns why the host does not even get detach orders; undefined when it may. A DEAD host whose agent has registered
+ * Returns why the host does not get detach orders; undefined when it gets them. A DEAD host whose agent has registered
  * since gets detach orders only.
  */
 export function whyNotToldToLetGo(host: Host): string | undefined {
@@ -65,7 +65,7 @@ function whyUnheard(host: Host): string | undefined {
   return `host ${host.hostId} is told nothing before its agent has registered anew, which it does by itself`;
 }
 
-/** Returns whether a host that gets orders gets this device's order too. */
+/** Returns whether the order for this device may be sent, given that the host gets detach orders. */
 export function isToldOf(host: Host, device: Device): boolean {
   return device.attachState !== "ATTACHING" || whyNotTold(host) === undefined;
 }
@@ -91,7 +91,7 @@ export function planOrders(
   return attach.length + detach.length === 0 ? undefined : { host, attach, detach };
 }
 
-/** Result of one order, by device. */
+/** Devices of one answer, by result. */
 export interface Settled {
   /** Devices confirmed now. */
   readonly confirmed: readonly DeviceId[];
@@ -100,8 +100,8 @@ export interface Settled {
 }
 
 /**
- * Returns whether the asked start of the agent is still the current one. An answer of a former start may arrive late
- * and says nothing about what the new start holds.
+ * Returns whether the agent start that answered is still the current one. A late answer of a former start is no
+ * evidence of the devices that the new start holds.
  */
 export function isOfThisStart(tables: RegistryTables, asked: Host): boolean {
   return tables.hosts.get(asked.hostId)?.bootId === asked.bootId;
@@ -155,13 +155,16 @@ function settle(
       ? confirmAttach(tx, device, outcome, findSharers, nowMs)
       : confirmDetach(tx, device, outcome, nowMs);
   if (confirmed) return true;
-  // Retries cannot succeed while the device that has the bytes is in operation.
+  // The agent cannot open the device while another device in operation lies on its bytes, so it leaves ATTACHING.
   if (kind === "attach" && hasNoRight(device, findSharers)) tx.devices.put(advance(tx, device, "refused", nowMs));
   else recordFailure(tx, device, `${outcome.code}: ${outcome.message}`, nowMs);
   return false;
 }
 
-/** AddDevice may not have known yet that the device lies on another device's bytes. */
+/**
+ * Returns whether another device has precedence on the same bytes. AddDevice may have run before that overlap was
+ * known.
+ */
 function hasNoRight(device: Device, findSharers: FindSharers): boolean {
   return (
     device.attachState === "ATTACHING" && device.diskId === "" && whoHasTheBytes(findSharers, device) !== undefined
@@ -215,7 +218,7 @@ export function recordOrderFailure(
   }
 }
 
-/** An agent chooses the text, and it is stored until the next order. */
+/** Limit of an error text, because the agent chooses it and it is stored until the next order. */
 const MAX_ERROR_LENGTH = 2_048;
 
 function recordFailure(tx: RegistryTransaction, device: Device, error: string, nowMs: number): void {

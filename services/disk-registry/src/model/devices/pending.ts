@@ -1,6 +1,6 @@
 import type { Pending } from "../store/schema.js";
 
-/** An agent chooses the text, and it is stored while the order is. */
+/** Limit of a wait's message, because the agent chooses it and it is stored with the order. */
 const MAX_MESSAGE_LENGTH = 2_048;
 
 /** Tolerance in which two reported starts count as the same wait, because answers take different times to arrive. */
@@ -15,11 +15,11 @@ export interface Waiting {
   readonly inFlightOperations?: number;
 }
 
-/** Returns a PENDING outcome in its stored form; returns `before` when it says the same. */
+/** Returns a PENDING outcome in its stored form; returns `before` when nothing changed. */
 export function pendingOf(outcome: Waiting, before: Pending | undefined, nowMs: number): Pending {
   const { pendingMs = 0, inFlightOperations = 0 } = outcome;
   const message = outcome.message.slice(0, MAX_MESSAGE_LENGTH);
-  // An agent may report any number, and the time must be a valid date.
+  // Bounded because an agent may report any number, and the result must be a valid date.
   const sinceMs = Math.max(0, nowMs - pendingMs);
   const isSame =
     before !== undefined &&

@@ -9,28 +9,28 @@ export interface EraseState {
   readonly erasedBytes: number;
   /** Failed tries since the last success. */
   readonly failedTries: number;
-  /** Reported cause of the agent's wait at the last call; undefined when it did not wait. */
+  /** Cause of the wait that the agent last reported; undefined when it did not wait. */
   readonly pending?: Pending | undefined;
 }
 
 export interface EraseLimits {
-  /** `retry_after` while devices are being erased. */
+  /** `retry_after` in ms while devices are being erased. */
   readonly erasingRetryAfterMs: number;
-  /** `retry_after` while disks block the removal, a device cannot be erased, or a host is UNAVAILABLE. */
+  /** `retry_after` in ms while disks block the removal, a device cannot be erased, or a host is UNAVAILABLE. */
   readonly waitingRetryAfterMs: number;
 }
 
-/** State of the erases that a removal waits for, which is not in the tables. */
+/** Source of the state of erases, which is kept in memory only. */
 export interface EraseWatch {
   readonly limits: EraseLimits;
   readonly eraseState: (device: Device) => EraseState;
   readonly nowMs: number;
 }
 
-/** Waits longer than this are reported, because a normal write is shorter. */
+/** Minimum duration of a wait that is reported; a normal write is shorter. */
 const PENDING_TO_TELL_MS = 5_000;
 
-/** Failed tries from which an erase is reported as failing. It is still retried. */
+/** Number of failed tries from which an erase is reported as failing. Its retries continue. */
 const FAILED_TRIES_TO_TELL = 3;
 
 /**
@@ -42,7 +42,9 @@ export function mustBeErased(device: Device): boolean {
   return isHeld && device.dirty && !device.keepData;
 }
 
-/** Returns the progress of the erases that a removal waits for, and names those that cannot finish by themselves. */
+/**
+ * Returns the progress of the erases that a removal waits for, with the names of devices whose erase needs an operator.
+ */
 export function whileErasing(name: string, devices: readonly Device[], call: EraseWatch): ActionResult {
   const { limits, eraseState } = call;
   const stuck: string[] = [];
@@ -85,7 +87,7 @@ function faultOf(device: Device, { failedTries }: EraseState): string | undefine
   return failedTries >= FAILED_TRIES_TO_TELL ? device.lastError : undefined;
 }
 
-/** Returns the devices that leave with data on them, or with unknown contents. */
+/** Returns the devices that leave without an erase: they hold data or unknown contents. */
 export function unerasedIn(devices: readonly Device[]): readonly DeviceId[] {
   return devices.filter((device) => device.dirty || device.diskId !== "").map((device) => device.deviceId);
 }

@@ -51,12 +51,12 @@ export function newDevice(tx: RegistryTransaction, hostId: HostId, reported: Rep
 }
 
 function withNewError(device: Device, { hardwareError }: ReportedDevice, nowMs: number): Device {
-  // The errors are the swapped hardware's, not the device's.
+  // The errors belong to the replacement hardware, not to the recorded device.
   if (hardwareError === undefined || device.replacement !== undefined) return device;
   return withHardwareError(device, hardwareError, nowMs);
 }
 
-/** Handles an id that belongs to another host: this host must close whatever it has under that id. */
+/** Refuses a device id that belongs to another host: this host must close its device of that id. */
 export function foreignDevice(tx: RegistryTransaction, known: Device): { generation: number; reason: string } {
   const reason = `the device id belongs to host ${known.hostId}: give the device another id, or purge it there first`;
   return { generation: nextDeviceGeneration(tx), reason };
@@ -85,7 +85,7 @@ export function mergeReported(
   const held = reported.attached && merged.replacement === undefined;
   if (merged.attachState === "ATTACHED" && !held) merged = advance(tx, merged, "registered_without", nowMs);
   const isInOperation = merged.attachState === "ATTACHED" || merged.attachState === "ATTACHING";
-  // A missing device had no claim, so a device that took its bytes meanwhile keeps them.
+  // A missing device had no claim to its bytes, so a device that took them meanwhile keeps them.
   const claimant: Device = device.missing ? { ...merged, attachState: "UNKNOWN" } : merged;
   if (isInOperation && merged.diskId === "" && whoHasTheBytes(findSharers, claimant))
     merged = advance(tx, merged, "refused", nowMs);
@@ -98,9 +98,9 @@ export function mergeReported(
 }
 
 /**
- * While no agent held the device, another drive of its size may have taken its place, or it has been elsewhere, so its
- * contents are unknown. A running erase starts again under another session: the former agent may have finished it on
- * the former drive, and its answer may still arrive.
+ * Returns the device with unknown contents, unless it has a disk: while no agent held it, it may have been swapped for
+ * another drive of its size, or used elsewhere. A running erase restarts under another session, because a late answer
+ * of the former agent may be about the former drive.
  */
 export function distrusted(device: Device): Device {
   if (device.diskId !== "" || (device.dirty && device.eraseSessionNumber === 0)) return device;
@@ -125,7 +125,7 @@ export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number
   if (!sameFields(merged, device)) tx.devices.put(merged);
 }
 
-/** Handles a device whose report is malformed: in error until a well-formed report arrives. */
+/** Handles a device whose report is malformed: it is in error until a well-formed report arrives. */
 export function mergeRefused(tx: RegistryTransaction, device: Device, reason: string, nowMs: number): void {
   const healthMessage = `the agent of host ${device.hostId} registered the device with a malformed description: ${reason}`;
   const refused: Device = { ...withReportedHealth(device, { health: "ERROR", healthMessage }, nowMs), refused: true };
@@ -134,8 +134,8 @@ export function mergeRefused(tx: RegistryTransaction, device: Device, reason: st
 }
 
 /**
- * Returns whether the report changes nothing. That holds for nearly all devices when many hosts register at once, and
- * the check avoids building them again to compare.
+ * Returns whether the report changes nothing, which holds for nearly all devices when many hosts register at once. The
+ * check is cheaper than building the merged device and comparing.
  */
 function isAsKnown(device: Device, reported: ReportedDevice): boolean {
   const said = reportedHealth(device);
@@ -198,12 +198,18 @@ export function whyReplaced(device: Device & { readonly replacement: DeviceIdent
   return `other hardware is in its place (${change}): ${cure}`;
 }
 
-/** Returns whether the hardware found in the device's place may be the device, so that an operator must decide. */
+/**
+ * Returns whether the hardware found in the device's place has no known difference, so that an operator must decide
+ * whether it is the device.
+ */
 export function isUnproven(device: Device): boolean {
   return device.replacement !== undefined && identityChange(device, device.replacement) === "";
 }
 
-/** An identity that is unknown on either side, as for a file that could not be read, proves nothing. */
+/**
+ * Returns false when the identities are known and differ. An unknown identity (an unreadable file) or size (0) proves
+ * no difference.
+ */
 function isShownSame(known: DeviceIdentity, found: DeviceIdentity): boolean {
   if (identifiedBy(known) === undefined || identifiedBy(found) === undefined) return true;
   return known.sizeBytes === 0 || found.sizeBytes === 0 || isKnownSame(known, found);
@@ -215,9 +221,9 @@ export function identityOf(of: DeviceIdentity): DeviceIdentity {
 }
 
 /**
- * Returns the differences, for people; empty when it is the same device. A path may change with the order in which
- * drives are found, and a file or drive with the same identity may have grown. A device of size 0 cannot be opened by
- * its agent, so nothing is known of its hardware.
+ * Returns the differences as text; empty when none is known. The path is not compared, because it may depend on the
+ * order in which drives are found. A larger size with the same identity is growth. A device of size 0 could not be
+ * opened by its agent, so nothing is known of its hardware.
  */
 function identityChange(known: DeviceIdentity, found: DeviceIdentity): string {
   if (known.sizeBytes === 0 || found.sizeBytes === 0) return "";

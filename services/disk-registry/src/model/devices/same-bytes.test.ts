@@ -22,7 +22,7 @@ const FILE = "boot-1 file 8:1:99:0";
 
 type Fields = Partial<Device>;
 
-/** Returns a device in operation, and a device of host h2 that was not added yet. */
+/** Returns a device in operation, and a device of host h2 that was not added. */
 function pair(first: Fields, second: Fields): TestFleet {
   return new TestFleet({
     hosts: [aHost("h1"), aHost("h2")],
@@ -187,7 +187,7 @@ describe("two devices on the same bytes", () => {
     fleet.transact((tx) => registerAgent(tx, { ...registration("a"), devices: [] }, leader, { maxHosts: 9 }, NOW_MS));
     expect(fleet.device("a")).to.include({ missing: true, health: "ERROR" });
     expect(add()).to.equal("S_OK");
-    // The device returns to its former host, where it has the later claim and unknown contents.
+    // The device returns to its former host. There it has the later claim, and its contents are unknown.
     register(fleet, "a");
     expect(fleet.device("a")).to.include({ attachState: "CLOSING", dirty: true });
     expect([fleet.device("a").missing, fleet.device("b").attachState]).to.deep.equal([undefined, "ATTACHING"]);

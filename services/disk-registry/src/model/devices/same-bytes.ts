@@ -1,7 +1,7 @@
 import { isDistinctive } from "@diskmesh/domain";
 import type { Device, RegistryTables } from "../store/schema.js";
 
-/** Serial numbers that several drives bear, as an operator said; they identify nothing. */
+/** Serial numbers that several drives have, according to the config; they identify nothing. */
 export type SharedSerialNumbers = ReadonlySet<string>;
 
 export const NO_SHARED_SERIAL_NUMBERS: SharedSerialNumbers = new Set();
@@ -12,24 +12,27 @@ export interface Sharer {
   readonly why: string;
 }
 
-/** Finds the devices on the same bytes as the given one, whether or not in operation. */
+/** Returns the devices on the same bytes as the given one, in operation or not. */
 export type FindSharers = (device: Device) => Iterable<Sharer>;
 
 /**
  * Returns the device in operation that lies on the same bytes as this one and has precedence, with the evidence;
- * undefined when there is none. Of two devices in operation, precedence goes to the one with a disk, then to the
- * ATTACHED one, then to the one with the earlier order, so the order of registrations does not matter.
+ * undefined when there is none. Precedence goes to the device with a disk, then to the ATTACHED device, then to the
+ * device with the lower generation, so the order of registrations does not matter.
  *
  * A file identity comes from the kernel of one boot of one machine, so agents of two hosts that report the same
- * identity run on that machine. The file's lock separates two machines that see one file over a network, and the serial
- * number separates two that see one drive.
+ * identity run on that machine. The lock on the file separates two machines that see one file over a network, and the
+ * serial number separates two machines that see one drive.
  */
 export function whoHasTheBytes(findSharers: FindSharers, device: Device): Sharer | undefined {
   for (const found of findSharers(device)) if (hasThePlace(found.other, device)) return found;
   return undefined;
 }
 
-/** Checks each device with the same file or serial number. Suits one device; `SortedSharers` suits many. */
+/**
+ * Returns a finder that compares all devices with the same file or serial number, for a single device. `SortedSharers`
+ * is faster for many.
+ */
 export function sharersIn(tables: RegistryTables, shared: SharedSerialNumbers): FindSharers {
   return function* (device) {
     const { deviceId, hostId, fileIdentity, serialNumber } = device;
@@ -49,7 +52,7 @@ export const onOneFile = (fileIdentity: string): string => `both are on the file
 export const ofOneSerialNumber = (serialNumber: string): string =>
   `both have the serial number ${JSON.stringify(serialNumber)}`;
 
-/** Returns why a device is refused, for people; undefined when it is not. */
+/** Returns why the device is refused because of its bytes; undefined when it is accepted. */
 export function whyRefused(findSharers: FindSharers, device: Device): string | undefined {
   const found = whoHasTheBytes(findSharers, device);
   if (found === undefined) return undefined;
@@ -66,7 +69,8 @@ export function whyRefused(findSharers: FindSharers, device: Device): string | u
 }
 
 /**
- * Returns 0 for no claim to the bytes. A device that its agent no longer reports has no claim unless a disk is on it.
+ * Returns the rank of the device's claim to its bytes; 0 for none. A device that its agent no longer reports has no
+ * claim, unless a disk is on it.
  */
 function claimOf({ diskId, attachState, missing }: Device): number {
   if (diskId !== "") return 3;
@@ -76,7 +80,7 @@ function claimOf({ diskId, attachState, missing }: Device): number {
 }
 
 /**
- * Returns a negative number when `a` has the better claim, and so takes precedence over every device that yields to
+ * Compares claims for sorting: the better claim first. A device that yields to `b` also yields to every device before
  * `b`.
  */
 export function compareClaims(a: Device, b: Device): number {
@@ -89,12 +93,12 @@ function hasThePlace(other: Device, device: Device): boolean {
 }
 
 export function overlap(a: Device, b: Device): boolean {
-  // A device of size 0 has an unknown length, because its agent could not read it.
+  // Size 0 means an unknown length, because the agent could not read the file.
   const end = ({ offsetBytes, sizeBytes }: Device) => offsetBytes + (sizeBytes || Number.POSITIVE_INFINITY);
   return a.offsetBytes < end(b) && b.offsetBytes < end(a);
 }
 
-/** Returns whether the serial number identifies one drive. */
+/** Returns whether the serial number belongs to one drive only. */
 export function tellsDrivesApart(serialNumber: string, shared: SharedSerialNumbers): boolean {
   return isDistinctive(serialNumber) && !shared.has(serialNumber);
 }

@@ -13,7 +13,7 @@ import {
 
 /**
  * Finds the sharers of many devices in one transaction or read. Returns only the device with the best claim of each
- * other host, because that one decides. Sorts the devices of a file once, because thousands may lie on one file.
+ * other host, because that device decides. Sorts the devices of a file once, because a file may hold thousands.
  */
 export class SortedSharers {
   readonly #files = new Map<string, OnOneDrive>();
@@ -24,7 +24,7 @@ export class SortedSharers {
     private readonly shared: SharedSerialNumbers,
   ) {}
 
-  /** Updates the index with a device that a transaction has put. */
+  /** Updates the index after a transaction stored the device. */
   note(device: Device): void {
     this.#files.get(device.fileIdentity ?? "")?.add(device);
     this.#drives.get(device.serialNumber)?.add(device);
@@ -63,11 +63,13 @@ type IsThere = (device: Device) => boolean;
 interface OfHost {
   readonly deviceIds: Set<DeviceId>;
   readonly ranges: Ranges;
-  /** Device with the best claim; undefined until first needed, and after a device was put. */
+  /** Device with the best claim; undefined before its first use, and after a device was stored. */
   best: Device | undefined;
 }
 
-/** Devices with one file identity or serial number, by host. Devices that have left are skipped during iteration. */
+/**
+ * Devices with one file identity or serial number, by host. Iteration skips devices that have moved to another drive.
+ */
 class OnOneDrive {
   readonly #hosts = new Map<HostId, OfHost>();
 
@@ -88,7 +90,7 @@ class OnOneDrive {
     const found = this.#hosts.get(device.hostId)?.ranges.near(device) ?? [];
     for (const { deviceId, startBytes, sizeBytes } of found) {
       const other = this.tables.devices.get(deviceId);
-      // Skips ranges from before a device moved.
+      // Skips outdated ranges of a device that has moved.
       if (other?.offsetBytes !== startBytes || other.sizeBytes !== sizeBytes || !isThere(other)) continue;
       if (deviceId !== device.deviceId && overlap(device, other)) yield other;
     }
@@ -117,13 +119,13 @@ class OnOneDrive {
 interface Range {
   readonly deviceId: DeviceId;
   readonly startBytes: number;
-  /** 0 when unknown. */
+  /** Size 0 is unknown. */
   readonly sizeBytes: number;
 }
 
 /**
- * Ranges of one file, sorted by start, in one list for each power of two of their length. Few ranges of a list start
- * before a given range and can reach into it.
+ * Ranges of one file, sorted by start, in one list for each power of two of their length. In each list, only ranges
+ * that start less than that length before a given range can reach into it.
  */
 class Ranges {
   readonly #byMaxSize = new Map<number, Range[]>();
@@ -138,7 +140,7 @@ class Ranges {
     ranges.splice(at, 0, { deviceId, startBytes, sizeBytes });
   }
 
-  /** Yields all ranges that overlap the device, and few others. */
+  /** Yields all ranges that overlap the device, and a few that do not. */
   *near({ offsetBytes, sizeBytes }: Device): Generator<Range> {
     const endBytes = offsetBytes + (sizeBytes || Number.POSITIVE_INFINITY);
     for (const [maxSizeBytes, ranges] of this.#byMaxSize)

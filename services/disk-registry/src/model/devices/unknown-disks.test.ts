@@ -29,7 +29,7 @@ const X = diskId("x");
 
 describe("the session of a device that its agent remembers", () => {
   const inUse = { diskId: X };
-  // Session 60 is the last one that was given; 61 to 1,000 were skipped.
+  // Session 60 is the last session that was given; 61 to 1,000 were skipped.
   const rows: readonly [string, Partial<Device>, Partial<Disk>, number, string | undefined, boolean][] = [
     ["none", {}, {}, 0, "", false],
     ["below the last, not recorded for the device", {}, {}, 60, "y", false],
@@ -209,7 +209,10 @@ describe("a device that is held by an unknown disk", () => {
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
   });
 
-  /** Returns a fleet with device d1, and disk x if asked, after d1's agent reported the unknown session. */
+  /**
+   * Returns a fleet with device d1 (and disk x, if given), after d1's agent reported a session that this registry never
+   * gave.
+   */
   function marked(device: Partial<Device>, disk: Partial<Disk> = {}): TestFleet {
     const disks = device.diskId === undefined ? [] : [aDisk("x", ["d1"], disk)];
     const fleet = new TestFleet({ devices: [aDevice("d1", { lastSessionNumber: 40, ...device })], disks, session: 60 });

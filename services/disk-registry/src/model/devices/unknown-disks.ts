@@ -2,17 +2,17 @@ import type { DeviceId, DiskId } from "@diskmesh/domain";
 import type { Device, RegistryTables, RegistryTransaction, UnknownSession } from "../store/schema.js";
 import { mayHaveGiven } from "./counters.js";
 
-/** Last session of a device, as its agent remembers it. */
+/** Last session that an agent remembers for a device. */
 export interface RememberedSession {
   /** Highest session; 0 when none. */
   readonly sessionNumber: number;
-  /** Empty for an erase; undefined when the agent does not report it. */
+  /** Disk of the session; empty for an erase; undefined when the agent does not report it. */
   readonly sessionDiskId: DiskId | "" | undefined;
 }
 
 /**
- * Returns the session that the agent remembers for the device, if this registry never gave it and it is not of the disk
- * on the device.
+ * Returns the session that the agent remembers for the device, if this registry never gave it and the session's disk is
+ * not the device's disk.
  */
 export function findUnknownSession(
   tables: RegistryTables,
@@ -22,7 +22,7 @@ export function findUnknownSession(
   const { diskId, lastSessionNumber } = device;
   if (sessionNumber <= (lastSessionNumber ?? 0)) return undefined;
   if (diskId !== "") {
-    // The session may have any number: a former leader published the disk again, and the disk is known to be on this
+    // The session number does not matter: a former leader published the disk again, and the disk is known to be on this
     // device.
     if (sessionDiskId === diskId) return undefined;
     const ofDisk = tables.disks.get(diskId)?.lastSessionNumber ?? 0;
@@ -36,7 +36,8 @@ export function findUnknownSession(
 export function markUnknown(tx: RegistryTransaction, device: Device, remembered: RememberedSession): Device {
   const unknownSession = findUnknownSession(tx, device, remembered);
   const known = device.unknownSession;
-  // Only an operator clears the mark, because an agent may lose its memory.
+  // A mark stays when the report lacks the session, because an agent may lose its cache. Only an operator clears a
+  // mark.
   if (unknownSession === undefined || (known && known.sessionNumber >= unknownSession.sessionNumber)) return device;
   const dirty = device.dirty || device.diskId === "";
   const marked: Device = { ...device, unknownSession, dirty };
@@ -44,7 +45,7 @@ export function markUnknown(tx: RegistryTransaction, device: Device, remembered:
   return marked;
 }
 
-/** Returns why the device must not be touched; undefined when it may be. */
+/** Returns why the device gets no orders, erases or sessions; undefined when it may get them. */
 export function whyUnknown({ deviceId, hostId, unknownSession }: Device): string | undefined {
   if (unknownSession === undefined) return undefined;
   const { sessionNumber, diskId } = unknownSession;
@@ -59,16 +60,16 @@ export type UnknownDiskVerdict = "registry" | "agent";
 
 export interface Decided {
   readonly deviceIds: readonly DeviceId[];
-  /** Disks that may be published again, or have lost a device. */
+  /** Disks whose devices changed: they may be published again, or have lost a device. */
   readonly diskIds: readonly DiskId[];
-  /** Unknown disks that no device holds any more; a host that serves such a disk serves nothing. */
+  /** Unknown disks whose devices no longer remember them. A host that exports such a disk must end the export. */
   readonly endedDiskIds: readonly DiskId[];
 }
 
 /**
  * Applies an operator's decision. `registry`: the registry's record is right, and the session that the agent remembers
- * is discarded. `agent`: the disk known on the device loses it, and the device stays unchanged until the other
- * decision.
+ * is discarded. `agent`: the agent is right, so the registry's disk loses the device. The device stays marked until a
+ * `registry` decision.
  */
 export function decideUnknown(
   tx: RegistryTransaction,

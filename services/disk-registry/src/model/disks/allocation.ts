@@ -2,22 +2,25 @@ import type { HostId } from "@diskmesh/domain";
 import { type Device, type DiskRequest, freeKey, type Host, type RegistryTables } from "../store/schema.js";
 import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
 
-/** Reason why no devices were found: the free space, and the space that will be free soon. */
+/** Free space when an allocation failed, and space that becomes free soon. */
 export interface Shortage {
   readonly freeBytes: number;
   /** Free bytes on the largest devices, up to the maximum number of devices of a disk. */
   readonly usableBytes: number;
   readonly erasingDevices: number;
   /**
-   * Devices that are being attached, or are free on hosts suspected of silence. Such a host is soon heard again, or
-   * UNAVAILABLE.
+   * Devices that are being attached, or that are free on suspected hosts. A suspected host is soon either heard again
+   * or UNAVAILABLE.
    */
   readonly comingDevices: number;
-  /** True when the free and the coming devices together suffice. */
+  /** True when the free and the coming devices together hold the disk. */
   readonly sufficesSoon: boolean;
-  /** Hosts not heard yet whose devices would make the free space suffice. Empty when `sufficesSoon`. */
+  /**
+   * UNAVAILABLE hosts that may still be heard and whose devices would hold the rest of the disk. Empty when
+   * `sufficesSoon`.
+   */
   readonly awaitedHostIds: readonly HostId[];
-  /** Devices unused because an operator must decide on them, or has overridden their health. */
+  /** Free devices that are not used: held by an unknown disk, or with an operator's health override. */
   readonly blocked: { readonly heldByUnknownDisk: number; readonly saidUnwell: number };
 }
 
@@ -25,18 +28,21 @@ export type Allocation = { readonly devices: readonly Device[] } | { readonly sh
 
 export interface AllocationLimits {
   readonly maxDevices: number;
-  /** Devices with larger blocks are not used. */
+  /** Maximum block size of the devices, in bytes. Absent: any. */
   readonly maxBlockSizeBytes?: number;
-  /** Random number in [0, 1). Chooses among equal hosts and devices, so that a bad one does not fail every try. */
+  /**
+   * Random number in [0, 1) that chooses among equal hosts and devices, so that retries do not always meet the same bad
+   * one.
+   */
   readonly draw: number;
-  /** Suspected hosts get no new disk. Omitted: no host is suspected. */
+  /** Suspected hosts get no new disk. Absent: no host is suspected. */
   readonly whySuspected?: WhySuspected;
   /**
-   * Returns whether an UNAVAILABLE host may still be heard, because this registry became leader recently. Omitted: no
-   * host may.
+   * Returns whether an UNAVAILABLE host may still be heard, because this registry became leader recently. Absent: no
+   * host may still be heard.
    */
   readonly mayYetBeHeard?: (hostId: HostId) => boolean;
-  /** Preferred host when no other single host serves better; empty for none. */
+  /** Host that is preferred among equally good single hosts; empty for none. */
   readonly nearHostId?: HostId | "";
 }
 
@@ -49,12 +55,12 @@ interface FreeHost {
 /**
  * Chooses free devices for a disk, or none when they do not suffice. Takes whole devices. Prefers few hosts, then few
  * devices and physical paths, then the near host, or different racks when requested. Finds a choice whenever one
- * exists. Equal state and draw give the same choice.
+ * exists. The same state and draw give the same choice.
  */
 export function allocate(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): Allocation {
   const candidates = candidateHosts(tables, request, limits.whySuspected ?? NOBODY_SUSPECTED);
   const hosts = rotated(candidates, limits.draw);
-  // The rest of the draw after the choice of a host.
+  // Uses the fraction that remains of the draw after the choice of a host.
   const inHost = { ...limits, draw: (limits.draw * candidates.length) % 1 };
   const devices = request.spreadRacks
     ? gather(freeHosts(tables, hosts, request, inHost), request.sizeBytes, limits.maxDevices, leastUsedRack)
@@ -77,7 +83,7 @@ function hostsOf(tables: RegistryTables, { hostId, az }: DiskRequest): readonly 
   return hosts.filter((host) => host !== undefined && (az === "" || host.az === az)) as Host[];
 }
 
-/** Returns whether the host may become placeable once its agent has registered. */
+/** Returns whether the host may be placeable once its agent has registered. */
 function isAwaited(host: Host, mayYetBeHeard: (hostId: HostId) => boolean): boolean {
   if (host.removalRequested || host.state === "DEAD") return false;
   return host.state === "UNAVAILABLE" ? mayYetBeHeard(host.hostId) : host.mustRegister === true;
@@ -99,7 +105,7 @@ function freeHosts(
   return hosts.map((host) => freeOf(tables, host, request, limits)).filter(({ devices }) => devices.length > 0);
 }
 
-/** Hosts compared among those that can hold the whole disk. Bounds the work in a large fleet. */
+/** Maximum hosts compared among those that can hold the whole disk. Bounds the work in a large fleet. */
 const FITTING_HOSTS_COMPARED = 16;
 
 function pack(
@@ -134,9 +140,9 @@ interface Choice {
 }
 
 /**
- * Returns the cheapest choice on one host. Each device and each path beyond the first costs as much as wasted space of
- * the disk's size. Two small devices are cheaper than one of ten times the size, and one large device is cheaper than
- * ten small ones.
+ * Returns the cheapest choice of devices on one host. The cost is the wasted space, plus the disk's size for each
+ * device and each path beyond the first. So two small devices are cheaper than a single device of ten times the size,
+ * and one large device is cheaper than ten small ones.
  */
 function cheapest(devices: readonly Device[], neededBytes: number, maxDevices: number): Choice | undefined {
   const onOnePath = [...byPath(devices).values()].filter(
@@ -165,8 +171,8 @@ function byPath(devices: readonly Device[]): ReadonlyMap<string, readonly Device
 }
 
 /**
- * Chooses `count` of the devices, which are sorted largest first. Replaces each of the largest by the smallest that
- * suffices.
+ * Chooses `count` of the devices, which are sorted largest first. Starts with the largest devices, and replaces each by
+ * the smallest device that still suffices.
  */
 function coverWith(devices: readonly Device[], neededBytes: number, count: number): readonly Device[] | undefined {
   const chosen = devices.slice(0, count);
@@ -205,17 +211,17 @@ interface Gathered {
   readonly ofHost: Map<HostId, number>;
 }
 
-/** Rank of a host: the lowest is asked first, and the first of equal ones. */
+/** Returns the rank of a host; the host with the lowest rank is used first. */
 type Order = (free: FreeHost, gathered: Gathered, devicesLeft: number) => number;
 
-// No rack holds enough devices for the host's term to reach 1.
+// The host's count only breaks ties between racks, because its term stays below 1.
 const leastUsedRack: Order = ({ host }, { ofRack, ofHost }) =>
   (ofRack.get(host.rack) ?? 0) + (ofHost.get(host.hostId) ?? 0) / Number.MAX_SAFE_INTEGER;
 
 const usedHostThenLargest: Order = ({ host, devices }, { ofHost }, devicesLeft) =>
   ofHost.has(host.hostId) ? Number.NEGATIVE_INFINITY : -totalBytes(devices.slice(0, devicesLeft));
 
-/** Takes one device after the other, such that the largest remaining devices still suffice for the rest. */
+/** Takes one device after another, and checks each time that the largest remaining devices hold the rest. */
 function gather(
   hosts: readonly FreeHost[],
   neededBytes: number,
@@ -251,8 +257,8 @@ function gather(
 }
 
 /**
- * Returns a device of the first host that has a fitting one: the device and the largest others, `largest` in total,
- * hold the rest.
+ * Returns a device of the first host that has a suitable one. A device is suitable when it and the `largest` other
+ * devices hold `restBytes`.
  */
 function firstThatSuffices(
   hosts: readonly FreeHost[],

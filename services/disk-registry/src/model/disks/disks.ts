@@ -26,11 +26,11 @@ import { howToEnd, requireDisk } from "./publications.js";
 export interface DiskLimits {
   readonly maxDisks: number;
   readonly maxDevicesPerDisk: number;
-  /** `retry_after` for a disk that fits once devices are erased, or hosts are heard. */
+  /** `retry_after` in ms for a disk that fits once devices are erased, or hosts are heard. */
   readonly erasingRetryAfterMs: number;
 }
 
-/** Inputs of the choice of devices that are not in the tables. */
+/** Inputs of the device choice that are not in the tables. */
 type Choice = Pick<AllocationLimits, "draw" | "whySuspected" | "mayYetBeHeard" | "nearHostId">;
 
 /** Creates a disk on free devices, or returns the disk that the same request created before. */
@@ -157,7 +157,7 @@ export function resizeDisk(
   const missing = { ...requested, sizeBytes: sizeBytes - disk.sizeBytes };
   const allocation = allocate(tx, missing, {
     maxDevices: limits.maxDevicesPerDisk - disk.deviceIds.length,
-    // The data on the disk was written in its block size and relies on it.
+    // The data on the disk was written in blocks of this size, so added devices must not have larger ones.
     maxBlockSizeBytes: disk.blockSizeBytes,
     ...choice,
   });

@@ -6,7 +6,9 @@ import { planSession, takeAway } from "./publications.js";
 /** Author, time and reason of a fence. */
 export type FenceWord = Omit<Fence, "hostId">;
 
-/** Fences off every disk that the host serves, or may still serve. Nothing is sent before this is durable. */
+/**
+ * Fences off every disk that the host serves or may still serve. Only stores the intent; workers send after the commit.
+ */
 export function fenceHost(tx: RegistryTransaction, hostId: HostId, word: FenceWord): readonly DiskId[] {
   requireHost(tx, hostId);
   return fenceAll(tx, hostId, word, () => true);

@@ -13,13 +13,13 @@ import { type PublicationStep, requestUnpublish, requireDisk } from "./publicati
 
 export interface HostRequest {
   readonly vmCid: string;
-  /** Empty for any az. */
+  /** Required az of the host; empty for any. */
   readonly az: string;
-  /** Disks that the VM will use. Hosts that hold more of their bytes are preferred. */
+  /** Disks that the VM will use. Hosts that hold more bytes of these disks are preferred. */
   readonly diskIds: readonly DiskId[];
 }
 
-/** Assigns a free ONLINE host to a VM, or returns the host that it has. */
+/** Assigns a free ONLINE host to a VM, or returns the host that the VM already has. */
 export function assignHost(
   tx: RegistryTransaction,
   request: HostRequest,
@@ -75,7 +75,10 @@ export function requireHostOfVm(tables: RegistryTables, vmCid: string): Host {
   return host;
 }
 
-/** Throws InvalidStateError about the VM, unless the disk is or was to be published on its host. */
+/**
+ * Requests the end of a publication to the VM's host. Throws InvalidStateError about the VM when the disk is published
+ * elsewhere.
+ */
 export function requestUnpublishFromVm(tx: RegistryTransaction, diskId: DiskId, vmCid: string): PublicationStep {
   const { hostId } = requireHostOfVm(tx, vmCid);
   if (requireDisk(tx, diskId).publication?.hostId !== hostId)
@@ -104,7 +107,7 @@ function chooseHost(tables: RegistryTables, request: HostRequest, whySuspected: 
   return best;
 }
 
-/** Returns whether a free host is only away briefly, as during a restart of its agent, so that a retry may get it. */
+/** Returns whether a free host is away only briefly, e.g. while its agent restarts, so that a retry may get it. */
 function isOneDueBack(tables: RegistryTables, az: string): boolean {
   for (const { assignment, removalRequested, state } of hostsIn(tables, az))
     if (assignment === undefined && !removalRequested && state === "ONLINE") return true;
@@ -115,10 +118,10 @@ function hostsIn(tables: RegistryTables, az: string): Iterable<Host> {
   return az === "" ? tables.hosts.entries() : tables.hosts.by("byAz", az);
 }
 
-/** Hosts named for each reason; the others are counted. */
+/** Maximum hosts named for each reason; the others are counted. */
 const MAX_NAMED = 8;
 
-/** Describes which hosts have VMs and which can take none now, with the reasons. */
+/** Describes which hosts have VMs, and why the others cannot take a VM now. */
 function whyNoneIsFree(tables: RegistryTables, az: string, nowMs: number, whySuspected: WhySuspected): string {
   const taken: string[] = [];
   const unfit: string[] = [];

@@ -2,7 +2,10 @@ import type { HostId } from "@diskmesh/domain";
 import { whyNotTold } from "../devices/orders.js";
 import type { Host } from "../store/schema.js";
 
-/** Returns why a host is suspected of silence; undefined when it is not. Suspicion is kept in memory only. */
+/**
+ * Returns why a host is suspected of silence (heartbeats are missing); undefined when it is not. Suspicions are kept in
+ * memory only.
+ */
 export type WhySuspected = (hostId: HostId) => string | undefined;
 
 export const NOBODY_SUSPECTED: WhySuspected = () => undefined;
@@ -13,7 +16,7 @@ export function isPlaceable(host: Host, whySuspected: WhySuspected): boolean {
   return isSound && whySuspected(host.hostId) === undefined;
 }
 
-/** Returns why the host is not asked for anything new now; undefined when it may be asked. */
+/** Returns why the host gets nothing new; undefined when it may. */
 export function whyNotAsked(host: Host, whySuspected: WhySuspected): string | undefined {
   return whyNotTold(host) ?? whySuspected(host.hostId);
 }

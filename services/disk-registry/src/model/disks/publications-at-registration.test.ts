@@ -156,7 +156,7 @@ describe("publications at registration", () => {
     ];
     const answer = register(fleet, registration([reported("d1", granted)], { exports }));
     expect(answer.strayExports).to.deep.equal(exports);
-    // The flag is for the next leader, in case this one does not end the exports.
+    // The flag lets the next leader end the exports, in case this leader stops before it does.
     expect(fleet.host("h1").servesUnwanted).to.equal(true);
     register(fleet, registration([reported("d1", granted)], { exports: [] }));
     expect(fleet.host("h1").servesUnwanted).to.equal(undefined);

@@ -26,7 +26,7 @@ import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js
 import { requireRegistration } from "./remembered.js";
 
 /**
- * Result of a request: the disk has reached the requested state, is on its way, or is blocked by its own ongoing
+ * Progress of a request: the disk has reached the requested state, is on its way, or is still busy with the opposite
  * change.
  */
 type PublicationProgress = "reached" | "under_way" | "busy";
@@ -48,7 +48,7 @@ export interface PublishOptions {
   readonly onHostSilence?: "KEEP" | "FENCE" | undefined;
 }
 
-/** Records that a disk is wanted on a host. Nothing is sent before this is durable. */
+/** Stores that a disk is wanted on a host. Workers act only after the commit. */
 export function requestPublish(
   tx: RegistryTransaction,
   diskId: DiskId,
@@ -73,7 +73,10 @@ export function requestPublish(
   return { progress: "under_way", disk: markUnasked(tx, noted) };
 }
 
-/** A device that must not be asked yet may never be asked. */
+/**
+ * Marks a publication whose devices cannot all be asked now. No device is asked for such a session, so it can be
+ * withdrawn without a fence.
+ */
 function markUnasked(tx: RegistryTransaction, disk: Disk): Disk {
   if (disk.publication === undefined || planSession(tx, disk.diskId)?.blocked === undefined) return disk;
   const put: Disk = { ...disk, publication: { ...disk.publication, unasked: true } };
@@ -82,8 +85,8 @@ function markUnasked(tx: RegistryTransaction, disk: Disk): Disk {
 }
 
 /**
- * Records that devices are about to be asked; runs before the first one is. Returns false when the wanted state changed
- * meanwhile, and then no device is asked.
+ * Records that devices are about to be asked for the session; must run before the first request. Returns false when the
+ * wanted state changed meanwhile; the caller then asks no device.
  */
 export function markAsked(tx: RegistryTransaction, diskId: DiskId, seen: Publication): boolean {
   const disk = tx.disks.get(diskId);
@@ -93,7 +96,7 @@ export function markAsked(tx: RegistryTransaction, diskId: DiskId, seen: Publica
   return true;
 }
 
-/** The last request decides. */
+/** Sets the silence rule of the latest request. */
 function withSilenceRule(
   tx: RegistryTransaction,
   disk: Disk,
@@ -107,7 +110,7 @@ function withSilenceRule(
   return put;
 }
 
-/** Returns the progress of a requested publication. Throws when another request has replaced it. */
+/** Returns the progress of a requested publication. Throws when another request has replaced the publication. */
 export function publishProgress(tables: RegistryTables, diskId: DiskId, hostId: HostId): PublicationStep {
   const disk = requireDisk(tables, diskId);
   const { publication } = disk;
@@ -120,8 +123,8 @@ export function publishProgress(tables: RegistryTables, diskId: DiskId, hostId: 
 }
 
 /**
- * Records that a disk is wanted nowhere, or, with `hostId`, not on that host. From here on its session has no holder;
- * the disk counts as unpublished only when every device has granted that session.
+ * Stores that a disk is wanted nowhere, or, with `hostId`, not on that host. Gives the disk a new session without a
+ * holder; the disk counts as unpublished once every device has granted it.
  */
 export function requestUnpublish(tx: RegistryTransaction, diskId: DiskId, hostId: HostId | undefined): PublicationStep {
   const disk = requireDisk(tx, diskId);
@@ -132,7 +135,10 @@ export function requestUnpublish(tx: RegistryTransaction, diskId: DiskId, hostId
   return { progress: ending.publication === undefined ? "reached" : "under_way", disk: ending };
 }
 
-/** Returns the progress of a requested unpublication. Any state but UNPUBLISHING means that the fence was complete. */
+/**
+ * Returns the progress of a requested unpublication. Any state other than UNPUBLISHING means that the fence is
+ * complete.
+ */
 export function unpublishProgress(tables: RegistryTables, diskId: DiskId): PublicationStep {
   const disk = requireDisk(tables, diskId);
   return { progress: disk.publication?.state === "UNPUBLISHING" ? "under_way" : "reached", disk };
@@ -144,29 +150,31 @@ export function beginUnpublish(tx: RegistryTransaction, disk: Disk): Disk {
   return putPublication(tx, disk, { ...publication, state: "UNPUBLISHING" });
 }
 
-/** Fences again, because a device that was gone and counted as fenced has come back and can now be asked. */
+/** Starts the fence again. A purged or missing device counted as fenced, and has come back. */
 export function fenceAnew(tx: RegistryTransaction, disk: Disk, hostId: HostId): void {
   putPublication(tx, disk, { hostId: disk.fence?.hostId ?? hostId, state: "UNPUBLISHING" });
 }
 
-/** Takes a disk from its host without asking the host. A cooperative end that is under way becomes a fence. */
+/**
+ * Takes a disk from its host without the host's cooperation. An unpublication that waits for the host becomes a fence.
+ */
 export function takeAway(tx: RegistryTransaction, disk: Disk, fence: Fence): void {
   const { publication } = disk;
   if (publication?.hostId !== fence.hostId || isFence(disk)) return;
   putPublication(tx, { ...disk, fence }, { ...publication, state: "UNPUBLISHING" });
 }
 
-/** Returns whether the disk is being, or was, taken from its host without asking the host. */
+/** Returns whether the disk is being, or was, taken from its host without the host's cooperation. */
 export function isFence({ publication, fence }: Disk): boolean {
   return fence !== undefined && (publication === undefined || publication.state === "UNPUBLISHING");
 }
 
-/** Publishes again under a new session, because the host lost its export, or a device its session. */
+/** Publishes again under a new session, because the host lost its export or a device lost its session. */
 export function restartPublication(tx: RegistryTransaction, disk: Disk, publication: Publication): void {
   putPublication(tx, disk, { ...publication, state: "PUBLISHING" });
 }
 
-/** Stores a publication with a new session. A session that no device was asked for ends without one. */
+/** Stores a publication with a new session. Removes the publication when it is to end and no device was ever asked. */
 function putPublication(
   tx: RegistryTransaction,
   disk: Disk,
@@ -191,7 +199,7 @@ function putPublication(
   return put;
 }
 
-/** Returns what a caller that needs the disk elsewhere, or deleted, must do first. */
+/** Returns the action that frees the disk for another host or for deletion. */
 export function howToEnd({ hosts }: RegistryTables, { hostId }: Publication): string {
   const state = hosts.get(hostId)?.state;
   if (state !== "UNAVAILABLE" && state !== "DEAD") return "unpublish it first";
@@ -231,7 +239,10 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host, whyS
   }
 }
 
-/** Returns why a disk's device stays unusable without somebody's action. ATTACHING devices need none. */
+/**
+ * Returns why a device stays unusable until somebody acts; undefined otherwise. ATTACHING devices become usable by
+ * themselves.
+ */
 function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): string | undefined {
   const device = tables.devices.get(deviceId);
   if (device === undefined || device.diskId !== disk.diskId) return `its device ${deviceId} was purged`;
@@ -245,7 +256,7 @@ function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): st
   return `its device ${deviceId} on host ${device.hostId} is ${device.attachState}`;
 }
 
-/** Devices of one host on which a session is to be opened. */
+/** Devices of one host that are asked for a session. */
 export interface SessionGroup {
   readonly host: Host;
   readonly deviceIds: readonly DeviceId[];
@@ -254,27 +265,24 @@ export interface SessionGroup {
 export interface SessionPlan {
   readonly disk: Disk;
   readonly publication: Publication;
-  /** Empty when the session fences off every host. */
+  /** Host whose I/O the session allows; empty when the session fences off every host. */
   readonly holderHostId: HostId | "";
   /** Host that serves, is to serve, or served the disk. */
   readonly target: Host | undefined;
   readonly groups: readonly SessionGroup[];
   /**
-   * Devices of the disk in order. A fence omits purged devices, because none of the disk's data is on them any more. It
-   * also omits devices unknown to a registered start of their agent, because no agent holds them.
+   * Devices of the disk in order. A fence omits purged devices, because they hold none of the disk's data. It also
+   * omits devices that a registered agent no longer reports, because no agent holds them.
    */
   readonly devices: readonly Device[];
-  /**
-   * Devices that cannot be asked now, e.g. on an UNAVAILABLE host, and the reasons. The others are asked all the same.
-   */
+  /** Devices that cannot be asked now, e.g. on an UNAVAILABLE host, with the reasons. All other devices are asked. */
   readonly unasked: ReadonlyMap<DeviceId, string>;
   /** Reason why the session cannot be granted by all devices now. */
   readonly blocked: string | undefined;
 }
 
 /**
- * Plans which devices to ask for the disk's current session; undefined when there is nothing to do. Pure: sends
- * nothing.
+ * Returns which devices to ask for the disk's current session; undefined when there is nothing to do. Sends nothing.
  */
 export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan | undefined {
   const disk = tables.disks.get(diskId);
@@ -328,7 +336,9 @@ function whyNotNow(device: Device, host: Host, fencing: boolean): string | undef
   return `device ${device.deviceId} on host ${host.hostId} is ${device.attachState}${device.lastError === "" ? "" : `: ${device.lastError}`}`;
 }
 
-/** Returns whether the publication is still the one that was seen. It may have been replaced during an await. */
+/**
+ * Returns whether the publication is still the same as `seen`. Another request may have replaced it during an await.
+ */
 export function isCurrent(tables: RegistryTables, diskId: DiskId, seen: Publication): boolean {
   const now = tables.disks.get(diskId)?.publication;
   return now !== undefined && now.sessionNumber === seen.sessionNumber && now.state === seen.state;
@@ -355,8 +365,9 @@ export function completePublish(tx: RegistryTransaction, diskId: DiskId, seen: P
 }
 
 /**
- * Marks the disk unpublished once every device has granted the session without a holder. A host that was not told may
- * continue its export, without effect on the data; its agent must register again, and is told then.
+ * Marks the disk unpublished once every device has granted the session without a holder. When the host has not
+ * confirmed the end of its export, the export may continue without effect on the data; the agent must register again,
+ * and gets the order to end it then.
  */
 export function completeUnpublish(
   tx: RegistryTransaction,
@@ -373,10 +384,10 @@ export function completeUnpublish(
 
 const MAX_ERROR_LENGTH = 2_048;
 
-/** Pending devices named; the others are mostly in the same state. */
+/** Maximum pending devices that are stored; the others are mostly in the same state. */
 const MAX_PENDING = 16;
 
-/** Records the error of the last try for waiting callers and later readers. */
+/** Records the error of the last try. Waiting callers and later reads get it. */
 export function recordPublicationFailure(
   tx: RegistryTransaction,
   diskId: DiskId,

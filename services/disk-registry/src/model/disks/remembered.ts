@@ -17,7 +17,7 @@ export interface Numbers {
   readonly sessionNumber: number;
 }
 
-/** An agent's memory of the registry that it obeys. */
+/** Numbers that an agent remembers, and the registry that it obeys. */
 export interface Remembered extends Numbers {
   /** Empty when the agent never obeyed a registry. */
   readonly tabletId: string;
@@ -34,8 +34,8 @@ export interface BelievedNumbers {
 }
 
 /**
- * Registry that an agent obeys. `predecessor` is an incarnation that this one was restored from, or has adopted; the
- * agent changes over when it registers.
+ * Relation of the registry that an agent obeys to this one. A `predecessor` is an incarnation that this registry was
+ * restored from or has adopted; its agents change over when they register.
  */
 export type Origin = "own" | "predecessor" | "other incarnation" | "other tablet";
 
@@ -80,24 +80,21 @@ const NAMES: Readonly<Record<keyof Numbers, string>> = {
 };
 const FIELDS = Object.keys(NAMES) as (keyof Numbers)[];
 
-/** `raise` means that this registry's state is older than a believable number that the agent has seen. */
+/** `raise`: the agent has seen believable numbers above this registry's, so the store is older than the agent. */
 export type NumbersVerdict =
   | { readonly verdict: "known" }
   | { readonly verdict: "raise" }
   /** Only an operator can decide which registry gave the number. */
   | { readonly verdict: "refuse"; readonly reason: string };
 
-/**
- * Returns the highest numbers that an agent can know before this leader has sent it anything. Numbers that this leader
- * gives later are not among them.
- */
+/** Returns the highest numbers that an agent can remember before this leader has sent orders. */
 export function numbersAtFirst(own: Numbers): Numbers {
   return { ...own, tabletGeneration: own.tabletGeneration - 1 };
 }
 
 /**
- * Returns the highest numbers that an agent can know that obeyed no later generation, and that this leader has sent
- * nothing: those given when the next leader began. Later numbers went to other agents, or came from elsewhere.
+ * Returns the highest numbers that an agent can remember if it obeyed no generation above `generation` and this leader
+ * has sent it nothing: the numbers given when the next leader began. Higher numbers in its memory came from elsewhere.
  */
 export function numbersKnownTo(tables: RegistryTables, atFirst: Numbers, generation: number): Numbers {
   for (const start of tables.starts.entries())
@@ -105,7 +102,10 @@ export function numbersKnownTo(tables: RegistryTables, atFirst: Numbers, generat
   return atFirst;
 }
 
-/** Leader starts kept. An agent that obeyed none of them can know the numbers given before the first. */
+/**
+ * Maximum leader starts kept. An agent that obeyed an older generation is compared with the numbers of the oldest kept
+ * start.
+ */
 const MAX_STARTS = 64;
 
 /** Records the numbers that had been given when this leader began. */
@@ -128,8 +128,8 @@ function forgetStart(tx: RegistryTransaction, start: Start): void {
 }
 
 /**
- * Judges what an agent remembers, given the numbers `own` that it can know. Stamps start again when an agent changes
- * over, so that only its sessions count then.
+ * Compares the numbers that an agent remembers with `own`, the highest ones that it can remember. Only sessions count
+ * for an agent of a predecessor, because stamps start again when an agent changes over.
  */
 export function judgeNumbers(
   tables: RegistryTables,
@@ -149,7 +149,7 @@ export function judgeNumbers(
       reason: `${said}: no agent's word alone is believed for more than ${believedAhead} above`,
     };
   const lastAtMs = lastReportedGapAtMs(tables);
-  // The check nowMs >= lastAtMs prevents an endless wait after the clock was set back.
+  // `nowMs >= lastAtMs` prevents an endless wait after the clock was set back.
   if (lastAtMs !== undefined && nowMs >= lastAtMs && nowMs - lastAtMs < raiseIntervalMs)
     return {
       verdict: "refuse",
@@ -167,8 +167,8 @@ export function refusedNumbers(hostId: HostId, reason: string): Error {
 }
 
 /**
- * Returns the numbers above every number that an agent is believed, so that one agent's report covers those of the
- * others.
+ * Returns numbers above the highest numbers that any agent's report can reach, so that one raise covers the reports of
+ * all agents.
  */
 export function raisedAbove(own: Numbers, believedAhead: number): Numbers {
   return {
@@ -179,8 +179,8 @@ export function raisedAbove(own: Numbers, believedAhead: number): Numbers {
 }
 
 /**
- * Raises the counters; the tablet's generation is claimed beforehand. `above` are numbers that were certainly given
- * only here.
+ * Raises the counters; the caller has claimed the tablet generation before. All numbers up to `above` were certainly
+ * given by this registry.
  */
 export function raiseCounters(
   tx: RegistryTransaction,
@@ -226,7 +226,7 @@ export function whyStandsStill(tables: RegistryTables, leader: Leader): string |
   return undefined;
 }
 
-/** Records another incarnation. Returns false when it is known, or the limit is reached. */
+/** Records another incarnation. Returns false when it is known already, or the limit is reached. */
 export function noteOther(tx: RegistryTransaction, other: OtherFleet, maxOthers: number): boolean {
   const notAdopted = [...tx.fleets.entries()].filter(({ adoptedAtMs }) => adoptedAtMs === undefined);
   if (tx.fleets.get(fleetKey(other)) !== undefined || notAdopted.length >= maxOthers) return false;
@@ -234,7 +234,9 @@ export function noteOther(tx: RegistryTransaction, other: OtherFleet, maxOthers:
   return true;
 }
 
-/** Records an operator's word that the incarnation is gone for good, so that its agents belong to this registry. */
+/**
+ * Records an operator's statement that the incarnation is gone for good, so that its agents belong to this registry.
+ */
 export function adopt(
   tx: RegistryTransaction,
   fleet: Pick<OtherFleet, "tabletId" | "incarnation">,

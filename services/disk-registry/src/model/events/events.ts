@@ -4,7 +4,7 @@ import type { Device, Disk, Host, RegistryTransaction } from "../store/schema.js
 import { type ChangedDocument, changesByThemselves, MAX_NAMED, namedIn, type OwnEvent } from "./own-events.js";
 
 export interface EventLimits {
-  /** Maximum events kept: of non-routine events, and of routine ones. */
+  /** Maximum events kept, separately for routine and other events. */
   readonly maxCount: number;
   readonly maxAgeMs: number;
 }
@@ -23,7 +23,7 @@ export interface Doing {
   eventId: number;
 }
 
-/** Marks a transaction that records its own event. */
+/** Key that marks a transaction which records its own event. */
 export const IS_NOTED = "is noted";
 
 const MAX_MESSAGE_LENGTH = 1_000;
@@ -31,9 +31,9 @@ const MAX_MESSAGE_LENGTH = 1_000;
 const MAX_DROPPED = 16;
 
 /**
- * Runs at the end of each transaction that changes something, and records which caller changed which hosts, devices and
- * disks. A caller's action is one event over all its transactions. Changes that the registry makes by itself are
- * recorded where an operator would look for them.
+ * Runs at the end of each transaction that changes something, and stores an event with the caller and the changed
+ * hosts, devices and disks. A caller's action is one event over all its transactions. A change that the registry makes
+ * by itself gets an event only if operators look for it.
  */
 export function noteEvents(
   tx: RegistryTransaction,
@@ -63,7 +63,7 @@ export function told({ user, action, answer, message, requestId, traceId }: Doin
   return { ...said, ...(traceId === undefined ? {} : { traceId }) };
 }
 
-/** Records an action that changed nothing. */
+/** Records a caller's action that changed nothing. */
 export function noteWithoutChange(
   tx: RegistryTransaction,
   event: Omit<RegistryEvent, "eventId" | "atMs">,
@@ -74,8 +74,8 @@ export function noteWithoutChange(
 }
 
 /**
- * Returns the changed things without those of an earlier transaction. Devices and disks also name their hosts and
- * disks.
+ * Returns the ids of the changed things, and of those of an earlier transaction of the same call. A device also names
+ * its host, and a disk the hosts of its publication.
  */
 function thingsIn(changed: readonly ChangedDocument[], earlier: RegistryEvent | undefined) {
   const hostIds = new Set<HostId>(earlier?.hostIds);
@@ -132,7 +132,7 @@ export interface EventFilter {
   readonly untilMs: number;
 }
 
-/** Matches an event that omits some of its changes for any thing of that kind. */
+/** Returns whether the event matches. An event with a shortened list of things matches any id of that kind. */
 export function isAskedFor(filter: EventFilter, event: RegistryEvent): boolean {
   const names = (ids: readonly string[], id: string | undefined): boolean =>
     id === undefined || ids.includes(id) || (event.more === true && ids.length === MAX_NAMED);

@@ -14,7 +14,7 @@ export interface ChangedDocument {
 
 const REGISTRY = "disk-registry";
 
-/** Ids named in one event; `more` marks that others exist. */
+/** Maximum ids of each kind in one event; `more` is set when others exist. */
 export const MAX_NAMED = 64;
 
 interface Things {
@@ -35,10 +35,15 @@ export function namedIn(things: Things): Pick<RegistryEvent, "hostIds" | "device
   };
 }
 
-/** Events of one kind per transaction. A host with thousands of broken devices must not evict all other events. */
+/**
+ * Maximum events of one kind per transaction, so that a host with thousands of broken devices does not evict all other
+ * events.
+ */
 const MAX_OF_A_KIND = 8;
 
-/** Returns the changes made by the registry itself, or because of an agent's report, that operators look for. */
+/**
+ * Returns events for changes without a caller (made by the registry, or reported by an agent) that operators look for.
+ */
 export function changesByThemselves(changed: readonly ChangedDocument[]): readonly OwnEvent[] {
   const byAction = new Map<string, OwnEvent[]>();
   for (const event of eachChange(changed)) {
@@ -49,7 +54,7 @@ export function changesByThemselves(changed: readonly ChangedDocument[]): readon
   return [...byAction.values()].flatMap((events) => (events.length > MAX_OF_A_KIND ? [together(events)] : events));
 }
 
-/** Merges many events of a kind into one with the first one's message. */
+/** Merges many events of a kind into one, which has the message of the first. */
 function together(events: readonly OwnEvent[]): OwnEvent {
   const [first] = events as [OwnEvent];
   const things = namedIn({

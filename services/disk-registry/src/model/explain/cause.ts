@@ -8,10 +8,10 @@ export type Subject =
   | { readonly kind: "DEVICE"; readonly name: DeviceId }
   | { readonly kind: "DISK"; readonly name: DiskId }
   | { readonly kind: "POOL"; readonly name: string }
-  /** A VM by its CPI's id for it. The director knows more about it. */
+  /** A VM, named by its CPI's id (CID). The director knows more about it. */
   | { readonly kind: "VM"; readonly name: string };
 
-/** All reasons of a cause. */
+/** All reasons that a cause may have, by kind of thing. */
 export const REASONS = {
   HOST: [
     "STANDS_STILL",
@@ -43,13 +43,13 @@ export const REASONS = {
 type Reason = (typeof REASONS)[keyof typeof REASONS][number] | "NOT_ADDED" | "POOL_ROOM";
 
 export interface Cause extends CauseOf<Subject, Reason> {
-  /** True when nobody needs to act: the step is under way without an error, or nobody waits for it. */
+  /** True when nobody needs to act: the step is in progress without an error, or nobody waits for it. */
   readonly isRoutine?: boolean;
 }
 
-/** A refused connection or call in a host's name. */
+/** A refused connection or call under a host's name. */
 export interface Refusal {
-  /** Refused address, and the reason. */
+  /** Address of the refused agent, and the reason. */
   readonly message: string;
   /** Time since which the message is the same. */
   readonly sinceMs: number;
@@ -66,7 +66,7 @@ export interface RefusedRegistration extends Refusal {
 export interface Known {
   readonly whySuspected: WhySuspected;
   readonly lastHeardAtMs: (hostId: HostId) => number | undefined;
-  /** Returns the last refusal in a host's name; undefined when there was none lately. */
+  /** Returns the last refusal under a host's name; undefined when there was none lately. */
   readonly refusalOf: (hostId: HostId) => Refusal | undefined;
   /**
    * Returns the host's last refused registration; undefined when none was refused lately, or one was accepted since.

@@ -48,7 +48,7 @@ function notAdded(tables: RegistryTables, device: Device, { serialNumbersOfMany,
   };
 }
 
-/** Explains an attach or a detach that the device's agent has not confirmed. */
+/** Explains an attach or detach order that the agent has not confirmed. */
 function order(tables: RegistryTables, device: Device, { progressOf, whySuspected }: Known): Found {
   if (!awaitsOrder(device)) return undefined;
   const { deviceId, hostId, attachState, generation, attempts, lastError, stateChangedAtMs } = device;

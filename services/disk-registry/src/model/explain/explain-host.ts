@@ -23,7 +23,7 @@ export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known)
   return isOut ? causes.map((cause) => ({ ...cause, isRoutine: true })) : causes;
 }
 
-/** Returns when a host that is not asked was last heard; undefined when that is unknown. */
+/** Returns when a silent or suspected host was last heard; undefined when that is unknown. */
 export function silentSinceMs(tables: RegistryTables, hostId: HostId, known: Known): number | undefined {
   const host = tables.hosts.get(hostId);
   return host && whySilent(tables, host, known)?.sinceMs;
@@ -48,8 +48,8 @@ function isSilent({ hostId, state }: Host, { whySuspected }: Known): boolean {
 }
 
 /**
- * An agent with the host's certificate runs, so nothing may be taken from the host for what may be a typo in its
- * config.
+ * Explains a refused registration. An agent with the host's certificate runs, and the cause may be a typo in its
+ * config, so the cures take nothing from the host.
  */
 function refusedRegistration(hostId: HostId, { refusedRegistrationOf }: Known): Found {
   const refusal = refusedRegistrationOf(hostId);
@@ -60,8 +60,8 @@ function refusedRegistration(hostId: HostId, { refusedRegistrationOf }: Known): 
 }
 
 /**
- * A stranger can also be refused in the host's name. The refusal is reported only for a silent host, as it may be that
- * host's agent.
+ * Explains a refused connection under the name of a silent host. Ignored when the host was heard since, because any
+ * stranger can be refused under its name.
  */
 function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
   const refusal = refusalOf(hostId);
@@ -191,7 +191,7 @@ function removal(tables: RegistryTables, host: Host): Found {
   };
 }
 
-/** A host's removal was requested when its devices' removal was. */
+/** Returns when the host's removal was requested: RemoveHost sets the time on its devices. */
 function wishedAtMs(devices: readonly Device[]): number | undefined {
   const all = devices.flatMap(({ removalRequestedAtMs: atMs }) => (atMs === undefined ? [] : [atMs]));
   return all.length === 0 ? undefined : Math.min(...all);

@@ -5,7 +5,7 @@ import type { Cause, Known, Subject } from "./cause.js";
 
 const SHOWN_HOSTS = 3;
 
-/** A pool's bytes by their use for new disks. */
+/** Bytes of a pool, by their availability for new disks. */
 interface PoolRoom {
   freeBytes: number;
   usedBytes: number;
@@ -17,7 +17,10 @@ interface PoolRoom {
   readonly hostsKeptOut: Set<Device["hostId"]>;
 }
 
-/** Explains why new disks may find no space. Applies to any pool, because the size of a future request is unknown. */
+/**
+ * Explains why a new disk may find no space. Any pool can have such a cause, because the size of a future request is
+ * unknown.
+ */
 export function poolCauses(tables: RegistryTables, pool: string, known: Known): Cause[] {
   const room = roomOf(tables, pool, known);
   const { hostsNotAdded, hostsKeptOut } = room;

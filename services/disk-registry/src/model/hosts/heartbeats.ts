@@ -18,8 +18,8 @@ export interface HardwareFailure extends HardwareError {
 }
 
 /**
- * Fleet size from which more than half of the hosts falling silent at once counts as a fault of the network or the
- * registry.
+ * Minimum fleet size for the mass-outage guard: when more than half of the hosts fall silent at once, the network or
+ * the registry is taken to be at fault.
  */
 const MASS_SILENCE_MIN_HOSTS = 10;
 
@@ -40,8 +40,8 @@ export function requireRegistered(tables: RegistryTables, hostId: HostId, bootId
 }
 
 /**
- * Throws the error that makes an agent register again that obeys a predecessor: it never received the answer to its
- * accepted registration and has continued with the predecessor. It would refuse every order.
+ * Throws the error that makes an agent register again when it still obeys a predecessor. Such an agent never received
+ * the answer to its accepted registration, and would refuse every order.
  */
 export function requireObeyed(
   leader: Leader,
@@ -59,7 +59,7 @@ export function requireObeyed(
 export interface AgentReport {
   readonly changed: readonly DeviceHealth[];
   readonly failed?: readonly HardwareFailure[];
-  /** Why the host must get nothing new; empty when nothing is wrong with it. */
+  /** Reason why nothing new may be placed on the host; empty for none. */
   readonly warning?: string;
 }
 
@@ -78,8 +78,8 @@ export function applyHeartbeat(
   if (warned !== host) tx.hosts.put(warned);
   for (const { deviceId, health, healthMessage } of changed) {
     const device = tx.devices.get(deviceId);
-    // Swapped hardware reports its own health, not the device's, so only a registration or AddDevice clears the error.
-    // A device with a malformed report in the last registration may be other hardware, too.
+    // Replacement hardware reports its own health, not that of the recorded device, so only a registration or AddDevice
+    // clears the error. A device whose last report was malformed may be other hardware, too.
     if (device?.hostId !== hostId || device.replacement !== undefined || device.refused) continue;
     const before = reportedHealth(device);
     if (before.health === health && before.healthMessage === healthMessage) continue;
@@ -93,7 +93,10 @@ export function applyHeartbeat(
   }
 }
 
-/** Returns the host as heard again. Its probation keeps new disks away from a host that comes and goes. */
+/**
+ * Returns the host after it was heard again, on probation. Probation keeps new disks away from a host that comes and
+ * goes.
+ */
 export function backFromUnavailable(host: Host, probationMs: number, nowMs: number): Host {
   if (probationMs === 0) return proven(host, nowMs);
   const stateMessage = `host ${host.hostId} is back from UNAVAILABLE: it is ONLINE when it was heard for ${probationMs} ms`;
@@ -108,7 +111,7 @@ function proven({ probationEndsAtMs: _, ...host }: Host, nowMs: number): Host {
   return { ...host, state: "WARNING", stateMessage: `host ${hostId}: ${agentWarning}`, stateChangedAtMs: nowMs };
 }
 
-/** Returns the host with its agent's warning: WARNING while there is one, unless its state is worse. */
+/** Returns the host with the agent's warning: its state is WARNING then, unless it is worse. */
 export function withAgentWarning(host: Host, warning: string, nowMs: number): Host {
   const { agentWarning = "", ...rest } = host;
   if (agentWarning === warning) return host;
@@ -144,15 +147,15 @@ export function findSuspected(tables: RegistryTables, whySuspected: WhySuspected
 export interface Silence {
   /** Hosts to mark UNAVAILABLE. */
   readonly silent: readonly HostId[];
-  /** Hosts silent in such numbers at once that none is believed to be dead. */
+  /** Hosts of a mass silence, which are not marked UNAVAILABLE. */
   readonly massSilent: readonly HostId[];
 }
 
 /**
- * Finds hosts that have been silent for the timeout. In a fleet of ten hosts or more, none is marked when more than
- * half fall silent within one window, which includes hosts marked during the last timeout. Hosts cut off at the same
- * moment were last heard at different moments of the interval before, so the window counts all hosts within an interval
- * of the timeout. Otherwise the first ones would be marked before the others are noticed.
+ * Finds hosts that have been silent for `timeoutMs`. A mass silence marks none of them: more than half of a fleet of
+ * ten or more hosts is silent. Hosts cut off at the same moment reach the timeout up to one heartbeat interval apart,
+ * so the count includes hosts within `intervalMs` of the timeout, and hosts marked during the last `timeoutMs`.
+ * Otherwise the first ones would be marked before the others are noticed.
  */
 export function findSilent(
   tables: RegistryTables,
@@ -165,7 +168,6 @@ export function findSilent(
   let heardBefore = 0;
   let recentlyLost = 0;
   for (const host of tables.hosts.entries()) {
-    // An operator has declared the host dead.
     if (host.state === "DEAD") continue;
     if (host.state === "UNAVAILABLE") {
       if (nowMs - host.stateChangedAtMs < timeoutMs) recentlyLost++;
@@ -185,24 +187,25 @@ export function findSilent(
 export interface MassSilence {
   /** Fewest hosts silent at once since it began. */
   readonly fewestSilent: number;
-  /** Monotonic time at which hosts that are still silent count as dead, unless more are heard again before. */
+  /** Monotonic time in ms at which hosts that are still silent count as dead. A host that comes back moves it. */
   readonly overAtMs: number;
 }
 
-/** Only the former leader knew the number. */
+/** Number of silent hosts after a takeover, because only the former leader knew it. */
 const UNKNOWN_SILENT = Number.POSITIVE_INFINITY;
 
 /**
- * Returns the mass silence that ran under the former leader. No host can be silent for this leader before the timeout.
+ * Returns the mass silence that ran under the former leader. It lasts at least the timeout plus an interval, because no
+ * host can reach the timeout earlier under the new leader.
  */
 export function inheritedMassSilence(timeoutMs: number, intervalMs: number, monotonicMs: number): MassSilence {
   return { fewestSilent: UNKNOWN_SILENT, overAtMs: monotonicMs + timeoutMs + intervalMs };
 }
 
 /**
- * Returns the mass silence after this sweep; undefined once no host has come back for the timeout. After a takeover,
- * agents register one after the other and are silent at first. Those still waiting when half are back would otherwise
- * count as dead.
+ * Returns the mass silence after this sweep; undefined once no host has come back for `timeoutMs`. The guard outlasts
+ * the return of half the hosts, because agents register one after another after a takeover, and the last ones would
+ * otherwise be marked UNAVAILABLE.
  */
 export function afterMassSilence(
   found: Silence,
@@ -214,7 +217,7 @@ export function afterMassSilence(
   const overAtMs = monotonicMs + timeoutMs;
   if (massSilent.length > 0) return { silence: found, mass: { fewestSilent: massSilent.length, overAtMs } };
   if (before === undefined) return { silence: found, mass: undefined };
-  // A new leader counts all hosts as just heard.
+  // A new leader counts all hosts as just heard, so it cannot detect silence before its first timeout.
   const mayBeSilent = before.fewestSilent === UNKNOWN_SILENT && monotonicMs < before.overAtMs;
   if (silent.length === 0) return { silence: found, mass: mayBeSilent ? before : undefined };
   if (silent.length < before.fewestSilent) {
@@ -224,7 +227,9 @@ export function afterMassSilence(
   return { silence: { silent: [], massSilent: silent }, mass: before };
 }
 
-/** Returns DEAD hosts whose agents registered since, and fell silent again, so that they are no longer counted on. */
+/**
+ * Returns DEAD hosts whose agents registered and fell silent again; these must register again before they get orders.
+ */
 export function findSilentDead(
   tables: RegistryTables,
   silentForMs: (hostId: HostId) => number,
@@ -241,7 +246,10 @@ export function silenceWord(tables: RegistryTables, hostId: HostId, nowMs: numbe
   return { by: "disk-registry", atMs: nowMs, reason: tables.hosts.get(hostId)?.stateMessage ?? "" };
 }
 
-/** Returns the hosts that it changed: a host may have been purged or declared DEAD since the sweep. */
+/**
+ * Marks hosts UNAVAILABLE. Returns the hosts that it changed, because a host may have been purged or declared DEAD
+ * since the sweep.
+ */
 export function markUnavailable(
   tx: RegistryTransaction,
   hostIds: readonly HostId[],

@@ -150,7 +150,7 @@ describe("an operator's override of hosts", () => {
     expect(waiting.code).to.equal("E_TRY_AGAIN");
     expect(removalTimedOut(fleet.host("h1"), limits, NOW_MS)).to.equal(false);
     say(fleet, "dead", "h1");
-    // A clock that was set back does not change the result.
+    // Setting the wall clock back does not change the result.
     expect(removalTimedOut(fleet.host("h1"), limits, 0)).to.equal(true);
     expect(fleet.transact((tx) => giveUpOnHost(tx, h1, limits, call))).to.equal(1);
     expect(fleet.device("d2")).to.include({ attachState: "DETACHED", detachConfirmed: false });

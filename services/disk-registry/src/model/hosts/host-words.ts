@@ -7,11 +7,11 @@ import { disksOn, disksServedBy } from "./remove-action.js";
 /** Operator's override of a host's state: dead, or alive after all. */
 export type HostWord = "dead" | "back";
 
-/** Hosts of an operator's override, and the things that depend on them. */
+/** Hosts that an operator's override changes, and their devices and disks. */
 export interface Touched {
   /** Hosts whose state changes. */
   readonly hostIds: readonly HostId[];
-  /** Number of the hosts' devices. */
+  /** Number of devices on these hosts. */
   readonly devices: number;
   /**
    * Disks with a device on one of the hosts. They cannot be published before the host is back, or the device is purged.
@@ -25,15 +25,15 @@ export interface Touched {
 }
 
 /**
- * Records an operator's override for all the hosts, or for none. A DEAD host gets no orders, and must register before
- * it counts as heard, which ends what it serves.
+ * Records an operator's override for all the hosts, or for none. A DEAD host gets no orders. It must register before it
+ * counts as heard, and that registration ends its publications.
  */
 export function sayOfHosts(
   tx: RegistryTransaction,
   hostIds: readonly HostId[],
   word: HostWord,
   said: OperatorsWord,
-  /** Fences off the disks whose `onHostSilence` is FENCE. */
+  /** True fences off the disks whose `onHostSilence` is FENCE. */
   fence = false,
 ): Touched {
   const hosts = hostIds.map((hostId) => requireHost(tx, hostId)).filter((host) => changes(host, word));
@@ -52,7 +52,7 @@ function dead(host: Host, said: OperatorsWord): Host {
   return { ...rest, state: "DEAD", stateMessage, stateChangedAtMs: said.atMs, saidDead: said, mustRegister: true };
 }
 
-/** Returns the host in the state after a silence: its agent registers, and then passes probation. */
+/** Returns the host as UNAVAILABLE: its agent must register and pass probation before it is ONLINE. */
 function back(host: Host, said: OperatorsWord): Host {
   const { saidDead: _, silentAtListenedMs: __, ...rest } = host;
   const why = said.reason === "" ? "" : ` (${said.reason})`;

@@ -11,9 +11,9 @@ import { type Device, isAway, type RegistryTables, type RegistryTransaction } fr
 import { disksOn, disksServedBy } from "./remove-action.js";
 
 /**
- * Forgets a host, its devices and its VM for good. Refuses a host that is a VM, because its director still relies on
- * it. A running agent gets NOT_FOUND at its next heartbeat, registers again and closes everything: all its devices are
- * UNKNOWN then, with the next generations.
+ * Deletes a host, its devices and its VM assignment. Refuses a host that is a VM, because its director still relies on
+ * it. A running agent gets NOT_FOUND at its next heartbeat, registers again and closes all devices: all of them are
+ * UNKNOWN then, with new generations.
  */
 export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolean): ActionResult {
   const { assignment } = requireHost(tx, hostId);
@@ -34,8 +34,8 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
 }
 
 /**
- * Forgets one device, or all devices on a path. Devices that their agent still reports become UNKNOWN and are ordered
- * detached. Those of a silent host are gone at once, and become UNKNOWN when the host registers again.
+ * Deletes one device, or all devices on a path. Devices that an agent still reports become UNKNOWN and are ordered
+ * detached. The devices of a silent host are deleted at once, and become UNKNOWN when the host registers again.
  */
 export function purgeDevice(
   tx: RegistryTransaction,
@@ -55,7 +55,7 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
   const host = tx.hosts.get(device.hostId);
   if (host !== undefined && isAway(host)) {
     forgetDevice(tx, device);
-    // The agent may be alive and hold the device, and only a registration reports that.
+    // The agent may be alive and hold the device; its registration reports that.
     requireRegistration(tx, [host.hostId]);
     return;
   }
@@ -66,8 +66,8 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
     unknownSession,
     ...rest
   } = advance(tx, device, "purge", nowMs);
-  // The sessions that the agent remembers count as given: those of its disk were, and the operator who purges has seen
-  // the others.
+  // The sessions of the device's disk, and an unknown session that the purging operator has seen, count as given from
+  // now on.
   const given = [rest.lastSessionNumber, unknownSession?.sessionNumber, tx.disks.get(device.diskId)?.lastSessionNumber];
   const lastSessionNumber = Math.max(...given.map((number) => number ?? 0));
   const last = given.some((number) => number !== undefined) && { lastSessionNumber };
@@ -90,7 +90,10 @@ function brokenNote(held: readonly DiskId[]): string {
   return held.length === 0 ? "" : `; these disks have lost devices: ${held.join(", ")}`;
 }
 
-/** Returns disks whose fence may proceed once the host is gone: those it serves, and those with devices on it. */
+/**
+ * Returns disks whose fence may complete once the host is purged: disks that the host serves, and disks with devices on
+ * it.
+ */
 export function disksAffectedByPurge(tables: RegistryTables, hostId: HostId): readonly DiskId[] {
   return [...new Set([...disksServedBy(tables, hostId), ...disksOn(devicesOfHost(tables, hostId))])];
 }

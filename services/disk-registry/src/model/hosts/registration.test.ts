@@ -282,7 +282,7 @@ describe("the order of registrations", () => {
     come(1);
     come(3);
     expect(() => come(2)).to.throw(AbortedError, "registration 2 of host h1 came after registration 3");
-    // A repeated call carries the same number.
+    // A retried call carries the same registration number.
     come(3);
     come(1, "boot-2");
     come(0, "boot-2");
@@ -303,7 +303,7 @@ describe("registration", () => {
   const erased: readonly [string, Partial<Device>, Partial<ReportedDevice>, string, number][] = [
     ["held all the time", nameless, nameless, "h1-boot-1", 7],
     ["held again by a new start, the same file", asFile("b 1"), asFile("b 1"), "h1-boot-2", 7],
-    // The former start may have erased the drive that was there, and its answer may still arrive.
+    // The former start may have erased the former drive, and its answer may still arrive.
     ["held again by a new start, with nothing to tell it by", nameless, nameless, "h1-boot-2", 0],
   ];
   for (const [cause, known, found, bootId, session] of erased)

@@ -54,7 +54,7 @@ export interface RefusedDevice {
   readonly reason: string;
 }
 
-/** Contents of a registration. The remembered numbers were judged before. */
+/** Contents of a registration. The caller has already judged the remembered numbers. */
 export interface Registration {
   readonly hostId: HostId;
   readonly address: string;
@@ -66,18 +66,18 @@ export interface Registration {
   readonly refusedDevices?: readonly RefusedDevice[] | undefined;
   readonly exports: readonly ReportedExport[];
   readonly remembered: Remembered;
-  /** Increases with each registration of one start. 0 and absent mean that the order is unknown. */
+  /** Increases with each registration of one agent start. 0 or absent: the order of registrations is unknown. */
   readonly registrationNumber?: number | undefined;
-  /** Why the host must get nothing new; empty and absent when nothing is wrong with it. */
+  /** Reason why nothing new may be placed on the host; empty or absent for none. */
   readonly warning?: string | undefined;
 }
 
 export interface StampedDevice {
   readonly deviceId: DeviceId;
   readonly stamp: Stamp;
-  /** Why the device is not allowed; empty when it is. */
+  /** Reason why the device must be detached; empty for a device to attach. */
   readonly reason: string;
-  /** Recorded identity of an allowed device. The agent must not hold other hardware in its place. */
+  /** Recorded identity of a device to attach. The agent must not open other hardware in its place. */
   readonly expected?: DeviceIdentity | undefined;
 }
 
@@ -86,31 +86,34 @@ export interface RegistrationAnswer {
   readonly allowed: readonly StampedDevice[];
   /** Devices to detach. */
   readonly unknown: readonly StampedDevice[];
-  /** Exports of the agent that are not wanted. */
+  /** Exports of known disks that this host should not serve; the agent must end them. */
   readonly strayExports: readonly ReportedExport[];
-  /** Exports of disks that this registry never knew. They stay until an operator decides on their devices. */
+  /** Exports of disks that this registry never created. They stay until an operator decides on their devices. */
   readonly unknownExports: readonly ReportedExport[];
 }
 
-/** A device of the host in its new state, and its agent's report. */
+/** A device of the host after the registration, and its agent's report. */
 interface TakenIn {
   readonly device: Device;
   readonly reported: ReportedDevice;
-  /** The previous registration did not contain the device. */
+  /** The previous registration lacked the device. */
   readonly wasMissing: boolean;
 }
 
-/** Replaced starts remembered per host; one suffices to detect two agents running at once. */
+/** Former starts remembered per host; a single one suffices to detect two agents that run at once. */
 const MAX_FORMER_BOOTS = 4;
 
 export interface HostLimits {
   readonly maxHosts: number;
-  /** Time that a host must be heard after it was UNAVAILABLE before it is ONLINE; 0 and absent mean none. */
+  /** Time in ms that a returned host must be heard before it is ONLINE; 0 or absent for none. */
   readonly probationMs?: number | undefined;
   readonly sharedSerialNumbers?: SharedSerialNumbers | undefined;
 }
 
-/** Applies the report of an agent of this tablet and decides what the agent is to hold. */
+/**
+ * Applies the report of an agent of this tablet. Returns the devices that the agent must attach and detach, and its
+ * unwanted exports.
+ */
 export function registerAgent(
   tx: RegistryTransaction,
   registration: Registration,
@@ -149,7 +152,7 @@ export function registerAgent(
     else unknown.push(stamped);
   }
   for (const { deviceId, reason } of registration.refusedDevices ?? []) {
-    // A known device stays in operation, in error.
+    // A known device stays in operation, with health ERROR.
     if (tx.devices.has(deviceId)) continue;
     unknown.push({ deviceId, stamp: { ...leader, deviceGeneration: nextDeviceGeneration(tx) }, reason });
   }
@@ -161,7 +164,7 @@ export function registerAgent(
   return { allowed, unknown, ...unwanted };
 }
 
-/** Throws when the az changed, because disks were placed on the host's devices for its az. */
+/** Throws when the az changed, because disks were placed on the host according to its az. */
 function requireSameAz(tables: RegistryTables, { hostId, az }: Host, registration: Registration): void {
   if (az === registration.az) return;
   const disks = disksOn([...tables.devices.by("usedByHost", hostId)]);
@@ -220,9 +223,9 @@ function formerBoots(before: Host, bootId: string): Pick<Host, "formerBootIds"> 
 }
 
 /**
- * Refuses a start of an agent that a later start replaced, while the later one is heard. Otherwise two agents would run
- * under one host id, and each would get orders for the host's devices. A later start that never sent a heartbeat may
- * have ended before its answer, or its registration may be a delayed message of a dead agent.
+ * Refuses a registration of a former agent start while its successor is heard. Otherwise two agents would run under one
+ * host id, and each would get orders for the host's devices. A successor that never sent a heartbeat may have ended
+ * before its registration was answered, or its registration may be a delayed message of an ended agent.
  */
 export function requireNotReplaced(
   tables: RegistryTables,
@@ -239,7 +242,10 @@ export function requireNotReplaced(
   );
 }
 
-/** Last accepted registration by host. Kept in memory only, because no message is delayed beyond a leader's term. */
+/**
+ * Last accepted registration by host. Kept in memory only, because messages are not delayed longer than a leader
+ * serves.
+ */
 export type LastRegistrations = Map<HostId, { readonly bootId: string; readonly number: number }>;
 
 /** Refuses a registration that arrives after a later one of the same start. */
@@ -258,14 +264,14 @@ export function noteRegistration(last: LastRegistrations, registration: Registra
   last.set(hostId, { bootId, number });
 }
 
-/** Updates the host's devices that the registration did not contain. */
+/** Updates the host's devices that the registration lacked. */
 function mergeAllLost(
   tx: RegistryTransaction,
   { hostId, refusedDevices = [] }: Registration,
   own: readonly TakenIn[],
   nowMs: number,
 ): void {
-  // The count avoids a search that costs as much as applying the report, because nearly always no device is missing.
+  // Comparing the counts avoids a search that costs as much as applying the report; nearly always no device is missing.
   if (tx.devices.count("byHost", hostId) === own.length) return;
   const reportedIds = new Set<string>(own.map(({ device }) => device.deviceId));
   const reasons = new Map<string, string>(refusedDevices.map(({ deviceId, reason }) => [deviceId, reason]));
@@ -295,8 +301,9 @@ function whyNotAllowed(device: Device, findSharers: FindSharers): string {
 }
 
 /**
- * Takes from a DEAD host what it serves. Otherwise gives published disks a new session and export in three cases: the
- * agent's restart ended the export, the loss of its cache ended a device's session, or the agent's address changed.
+ * Takes all publications from a host that was DEAD. Otherwise gives a published disk a new session and export when the
+ * agent's restart ended the export, when the loss of its cache ended a device's session, or when the agent's address
+ * changed.
  */
 function restartBrokenPublications(
   tx: RegistryTransaction,
@@ -327,7 +334,10 @@ function restartBrokenPublications(
   }
 }
 
-/** Returns exports that are not wanted, without those of disks that this registry never knew, which may be in use. */
+/**
+ * Returns the exports that the host should not serve, split into those of known disks and those of disks that this
+ * registry never created. The latter may be in use.
+ */
 function unwantedExports(
   tables: RegistryTables,
   { hostId, exports }: Registration,

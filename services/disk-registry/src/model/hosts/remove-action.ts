@@ -22,7 +22,7 @@ import {
 } from "../store/schema.js";
 
 export interface RemovalLimits extends EraseLimits {
-  /** Time that a removal waits for an UNAVAILABLE host's confirmation. */
+  /** Time in ms that a removal waits for an UNAVAILABLE host's confirmation. */
   readonly unavailableRemovalTimeoutMs: number;
   /** Upper limit of `retry_after` while waiting. */
   readonly maxWaitingRetryAfterMs: number;
@@ -39,7 +39,7 @@ export interface RegistryTime {
 
 /** Options of a removal, and its inputs that are not in the tables. */
 export interface RemovalCall extends EraseWatch, RegistryTime {
-  /** Devices leave with their data, not erased. The last call's value counts. */
+  /** True lets devices leave without an erase. The last call's value counts. */
   readonly keepData: boolean;
   readonly limits: RemovalLimits;
 }
@@ -56,12 +56,12 @@ export function removeHost(tx: RegistryTransaction, hostId: HostId, call: Remova
 export function removeDevice(tx: RegistryTransaction, selector: DeviceSelector, call: RemovalCall): ActionResult {
   const devices = requireDevices(tx, selector);
   const names = devices.map((device) => device.deviceId).join(", ");
-  // Disks that a host serves are not affected when one of its devices leaves.
+  // One device's removal does not wait for disks that the host serves or for its VM.
   const uses = { servedDiskIds: [], vmCid: undefined };
   return removeAll(tx, { name: `device ${names}`, devices, ...uses }, call);
 }
 
-/** Things that one removal takes out of operation together. */
+/** Devices of one removal, and the uses that block it. */
 interface Removal {
   readonly name: string;
   /** All devices are of one host. */
@@ -139,7 +139,7 @@ function isBrokenDisk(tables: RegistryTables, diskId: DiskId): boolean {
   return disk !== undefined && diskHealth(tables, disk).health === "ERROR";
 }
 
-/** Lists disks with their states, because whoever decides on a disk needs to know whether it is or can be in use. */
+/** Lists disks with their states, because a person who decides on a disk must know whether it is or can be in use. */
 function described(tables: RegistryTables, diskIds: readonly DiskId[]): string {
   const texts = diskIds.map((diskId) => {
     const disk = tables.disks.get(diskId);
@@ -152,7 +152,7 @@ function described(tables: RegistryTables, diskIds: readonly DiskId[]): string {
   return named(texts);
 }
 
-/** Only an operator's decision ends the wait, so the retry time grows to the time waited already. */
+/** Only an operator can end this wait, so the retry delay grows to the time waited already. */
 function brokenRetryAfterMs(devices: readonly Device[], { limits, nowMs }: RemovalCall): number {
   const since = devices.map(({ removalRequestedAtMs = nowMs }) => removalRequestedAtMs);
   const waitedMs = nowMs - Math.min(...since);
@@ -160,8 +160,8 @@ function brokenRetryAfterMs(devices: readonly Device[], { limits, nowMs }: Remov
 }
 
 /**
- * Records the wish for the device. A device that has left, or is leaving, keeps its former value, because nobody can
- * erase it there.
+ * Stores that the device is to be removed. A device that is closing or has left keeps its former `keepData`, because it
+ * can no longer be erased.
  */
 function noteWish(tx: RegistryTransaction, device: Device, { keepData, nowMs }: RemovalCall): Device {
   if (device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED") return device;
@@ -177,14 +177,17 @@ function noteWish(tx: RegistryTransaction, device: Device, { keepData, nowMs }: 
 function removeOne(tx: RegistryTransaction, device: Device, nowMs: number): Device {
   const removed = advance(tx, device, "remove", nowMs);
   if (removed === device) return device;
-  // Clears the erase's session: a late answer would report an erase from before the device left, and others may have
-  // written to it since.
+  // Clears the erase's session: a late answer would be about an erase from before the device left, and others may have
+  // written to the device since.
   const left = { ...removed, eraseSessionNumber: 0 };
   tx.devices.put(left);
   return left;
 }
 
-/** An agent opens a device that it finds before it learns that the device is not in operation. */
+/**
+ * Returns whether the agent must still confirm the close. That includes an UNKNOWN device: an agent opens a device that
+ * it finds before the registry has answered that it is not in operation.
+ */
 function isBeingClosed({ attachState, detachConfirmed }: Device, isLost: boolean): boolean {
   return attachState === "CLOSING" || (attachState === "UNKNOWN" && !detachConfirmed && !isLost);
 }
@@ -224,7 +227,10 @@ function unconfirmedNote(devices: readonly Device[]): string {
   return `; nobody confirmed that it was let go, and its host may still hold: ${names}`;
 }
 
-/** Counts only time in which the host could have been heard: neither changed clocks nor time without a leader count. */
+/**
+ * Returns the rest of the removal timeout in ms. Counts only time in which a leader listened for heartbeats, on
+ * monotonic clocks.
+ */
 function removalLeftMs({ state, silentAtListenedMs }: Host, timeoutMs: number, listenedMs: number): number {
   if (state === "DEAD") return 0;
   const silentMs = silentAtListenedMs === undefined ? 0 : Math.max(0, listenedMs - silentAtListenedMs);
@@ -233,7 +239,7 @@ function removalLeftMs({ state, silentAtListenedMs }: Host, timeoutMs: number, l
 
 /**
  * Returns when the removal stops waiting for the host's confirmation, if this registry leads and listens until then;
- * undefined for a host that can still confirm. DEAD ends the wait.
+ * undefined for a host that is not away. A DEAD host's wait is over at once.
  */
 export function removalTimesOutAtMs(
   host: Host,

@@ -1,7 +1,7 @@
 import type { WhySuspected } from "../disks/placement.js";
 import { type Host, type RegistryTables, type RegistryTransaction, VIGIL } from "../store/schema.js";
 
-/** Returns whether a mass silence ran at the last sweep, by any leader. */
+/** Returns whether a mass silence was ongoing at the last sweep, of this leader or a former one. */
 export function massSilenceRan(tables: RegistryTables): boolean {
   return tables.vigils.get(VIGIL)?.massSilence === true;
 }
@@ -11,12 +11,12 @@ export function noteMassSilence(tx: RegistryTransaction, runs: boolean, nowMs: n
   tx.vigils.put({ name: VIGIL, listenedMs, ...(runs && { massSilence: true, massSilenceSinceMs: nowMs }) });
 }
 
-/** Description of a mass silence for operators. */
+/** A mass silence as reported to operators. */
 export interface ToldMassSilence {
-  /** Undefined when a release without this field noticed it. */
+  /** Undefined when an earlier release recorded the mass silence without its time. */
   readonly sinceMs: number | undefined;
   readonly silentHosts: number;
-  /** All hosts without the DEAD ones. */
+  /** Number of hosts, without DEAD ones. */
   readonly hosts: number;
 }
 
@@ -31,13 +31,13 @@ export function massSilenceNow(tables: RegistryTables, whySuspected: WhySuspecte
   };
 }
 
-/** Returns whether any host is away whose removal can time out. */
+/** Returns whether any host is UNAVAILABLE, so that the time of its removals counts. */
 export function isAnyUnavailable(tables: RegistryTables): boolean {
   for (const { state } of tables.hosts.entries()) if (state === "UNAVAILABLE") return true;
   return false;
 }
 
-/** Returns whether the silence of any UNAVAILABLE host does not count yet. */
+/** Returns whether the removal timeout of any UNAVAILABLE host has not started yet. */
 export function isAnyUncounted(tables: RegistryTables): boolean {
   for (const host of tables.hosts.entries()) if (isUncounted(host)) return true;
   return false;
@@ -47,12 +47,12 @@ function isUncounted({ state, silentAtListenedMs }: Host): boolean {
   return state === "UNAVAILABLE" && silentAtListenedMs === undefined;
 }
 
-/** Returns how long leaders could hear hosts, as far as that was recorded. */
+/** Returns how long, in ms, leaders have listened for heartbeats, as far as recorded. */
 export function listenedBefore(tables: RegistryTables): number {
   return tables.vigils.get(VIGIL)?.listenedMs ?? 0;
 }
 
-/** Records how long leaders could hear hosts. From now on the silence of all UNAVAILABLE hosts counts. */
+/** Records how long leaders have listened. The removal timeouts of all UNAVAILABLE hosts run from here on. */
 export function noteListened(tx: RegistryTransaction, listenedMs: number): void {
   const { awakeAtMs: _, ...vigil } = tx.vigils.get(VIGIL) ?? {};
   tx.vigils.put({ ...vigil, name: VIGIL, listenedMs });

@@ -9,7 +9,7 @@ export interface RegistryEvent {
   readonly user: string;
   /** Name of an RPC, or of an action of the registry itself. */
   readonly action: string;
-  /** First changed things of each kind. */
+  /** First ids of the changed things of each kind. */
   readonly hostIds: readonly HostId[];
   readonly deviceIds: readonly DeviceId[];
   readonly diskIds: readonly DiskId[];
@@ -21,7 +21,7 @@ export interface RegistryEvent {
   readonly requestId?: string | undefined;
   /** Absent when the call was not traced. */
   readonly traceId?: string | undefined;
-  /** Marks a frequent kind of event. Kept apart, so that it does not evict others. */
+  /** True for a frequent kind of event. These are limited separately, so that they do not evict others. */
   readonly routine?: true | undefined;
 }
 

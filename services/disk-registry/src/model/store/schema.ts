@@ -15,7 +15,10 @@ export interface OperatorsWord {
   readonly reason: string;
 }
 
-/** Health of a device's hardware, as agents and operators report it. It does not say whether the device may be used. */
+/**
+ * Health of a device's hardware, as agents and operators report it. Whether the device may be used depends on its
+ * attach state.
+ */
 export type Health = "ONLINE" | "WARNING" | "ERROR";
 
 /** Assigns the host to a VM of the fleet CPI. */
@@ -37,38 +40,38 @@ export interface Host {
   readonly bootId: string;
   /** Boot ids of replaced starts, the latest last; absent when none is known. */
   readonly formerBootIds?: readonly string[] | undefined;
-  /** Set with WARNING after UNAVAILABLE: the time at which the host counts as ONLINE again. */
+  /** Set with WARNING after UNAVAILABLE: the time at which the probation ends and the host is ONLINE. */
   readonly probationEndsAtMs?: number | undefined;
   /** Set with DEAD. */
   readonly saidDead?: OperatorsWord | undefined;
   readonly removalRequested: boolean;
   /**
    * The registry's record of the host may be outdated: a device was purged or a disk fenced off while its agent was
-   * away, the host is DEAD, or the tablet was restored or copied back. Heartbeats do not count, and no order is given,
-   * before the agent has registered again.
+   * away, the host is DEAD, or the tablet was restored or copied back. Until the agent has registered again, its
+   * heartbeats do not count and it gets no order.
    */
   readonly mustRegister?: true | undefined;
   /**
-   * The host served unwanted disks at its last registration. The plan to end them is kept in memory only, so the next
+   * The host served unwanted disks at its last registration. The exports to end are kept in memory only, so the next
    * leader has the agent register again.
    */
   readonly servesUnwanted?: true | undefined;
   readonly assignment?: VmAssignment | undefined;
-  /** Why the agent wants nothing new on the host; absent when it reports no reason. */
+  /** Reason, reported by the agent, why nothing new may be placed on the host; absent for none. */
   readonly agentWarning?: string | undefined;
   /**
-   * Set with UNAVAILABLE: `Vigil.listenedMs` when the silence began to count for the removal timeout. Absent: it does
-   * not count yet.
+   * Set with UNAVAILABLE: value of `Vigil.listenedMs` from which the removal timeout runs. Absent: the timeout has not
+   * started.
    */
   readonly silentAtListenedMs?: number | undefined;
-  /** Written by 0.1.0, and no longer read. */
+  /** Written by 0.1.0; no longer read. */
   readonly removalCountsFromMs?: number | undefined;
-  /** Devices that it last reported under ids of other hosts' devices; limited in number. */
+  /** Devices that its agent last reported under ids of other hosts' devices; limited in number. */
   readonly foreignDevices?: readonly ForeignDevice[] | undefined;
   readonly createdAtMs: number;
 }
 
-/** A device's id, and the host that has that device. */
+/** Id of a device, and the host that owns that id. */
 export interface ForeignDevice {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
@@ -95,7 +98,7 @@ export interface DeviceIdentity {
  */
 export type AttachState = "UNKNOWN" | "ATTACHING" | "ATTACHED" | "CLOSING" | "DETACHED";
 
-/** A session that an agent remembers, and that this registry never gave. */
+/** A session that an agent remembers and this registry never gave. */
 export interface UnknownSession {
   readonly sessionNumber: number;
   /** Empty for an erase. */
@@ -107,7 +110,7 @@ export interface Pending {
   readonly message: string;
   /** Start of the oldest pending operation. */
   readonly sinceMs: number;
-  /** Operations that the host's operating system has not completed. */
+  /** Number of I/O operations that the host's operating system has not completed. */
   readonly inFlightOperations: number;
 }
 
@@ -127,60 +130,62 @@ export interface Device extends DeviceIdentity {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
   readonly pool: string;
-  /** Worst of the agent's report and what is kept. */
+  /** Worst of the agent's report, hardware errors and overrides. */
   readonly health: Health;
   readonly healthMessage: string;
   readonly keptHealth?: KeptHealth | undefined;
-  /** Time at which an operator last set ONLINE. Hardware errors from before do not count. */
+  /** Time at which an operator last set ONLINE. Earlier hardware errors are ignored. */
   readonly saidWellAtMs?: number | undefined;
   /**
-   * Time since which the agent reports a health other than ONLINE; absent when it is ONLINE, or that was not recorded.
+   * Time since which the agent reports a health other than ONLINE; absent for ONLINE, and in documents that lack the
+   * time.
    */
   readonly unwellSinceMs?: number | undefined;
   readonly attachState: AttachState;
-  /** Counter value of the event that caused the last order. */
+  /** Fencing generation of the last order. */
   readonly generation: number;
   /** Failed or unanswered tries of the current order. */
   readonly attempts: number;
   readonly lastError: string;
-  /** Why the current order is not complete, though it did not fail. */
+  /** Why the current order is still in progress; absent when it has failed or ended. */
   readonly pending?: Pending | undefined;
-  /** Holds data of a former disk, or unknown data. */
+  /** True when the device holds data of a former disk, or unknown data. */
   readonly dirty: boolean;
   readonly removalRequested: boolean;
   /** Absent when the time was not recorded. */
   readonly removalRequestedAtMs?: number | undefined;
-  /** The device leaves with its data, not erased. */
+  /** True when the device leaves without an erase. */
   readonly keepData?: true | undefined;
   /**
-   * The agent has confirmed the detach of the current generation. While false, a device that is not to be held is
-   * ordered detached.
+   * True when the agent has confirmed the detach of the current generation. While false, a device that is not to be
+   * held is ordered detached.
    */
   readonly detachConfirmed: boolean;
-  /** Empty when free. */
+  /** Disk on the device; empty when free. */
   readonly diskId: DiskId | "";
   /** Session of the current erase; 0 when none was given. */
   readonly eraseSessionNumber: number;
   /**
-   * Highest session given for the device without a disk, or for a disk that has left it; absent when not recorded.
-   * Sessions of the current disk are in the disk.
+   * Highest session given for the device when it had no disk, or for a disk that has left it; absent when not recorded.
+   * Sessions of the current disk are recorded there.
    */
   readonly lastSessionNumber?: number | undefined;
   /**
-   * Session that the agent remembers for another disk or an erase. The contents are unknown until an operator decides.
+   * Session that the agent remembers for another disk or for an erase. The device is not used until an operator
+   * decides.
    */
   readonly unknownSession?: UnknownSession | undefined;
   readonly stateChangedAtMs: number;
-  /** The agent's last registration did not contain the device. */
+  /** True when the agent's last registration lacked the device. */
   readonly missing?: true | undefined;
-  /** The agent's last report of the device was malformed, so the stored fields may be outdated. */
+  /** True when the agent's last report of the device was malformed, so the stored fields may be outdated. */
   readonly refused?: true | undefined;
   /**
-   * Hardware that the agent found in the device's place, until AddDevice accepts it or ConfirmDevice says that it is
-   * the device.
+   * Hardware that the agent found in the device's place, until AddDevice accepts it as new, or ConfirmDevice states
+   * that it is the device.
    */
   readonly replacement?: DeviceIdentity | undefined;
-  /** Grown size of the file or drive. AddDevice accepts it once no disk is on the device. */
+  /** Grown size of the file or drive, in bytes. AddDevice accepts it once no disk is on the device. */
   readonly grownToBytes?: number | undefined;
 }
 
@@ -199,18 +204,18 @@ export interface Publication {
   readonly exportPath: string;
   readonly attempts: number;
   readonly lastError: string;
-  /** Takes the disk from the host automatically when the host is UNAVAILABLE. Absent: only an operator does. */
+  /** FENCE takes the disk from its host automatically when the host is UNAVAILABLE. Absent: only an operator does. */
   readonly onHostSilence?: "FENCE" | undefined;
-  /** Devices that wait before they grant the session; absent when none waited at the last try. */
+  /** Devices whose grant of the session is pending; absent when none was at the last try. */
   readonly pending?: readonly PendingDevice[] | undefined;
-  /** No device was asked for this session or an earlier one, so it can be taken back without a fence. */
+  /** True while no device has been asked for this session or an earlier one, so that it can end without a fence. */
   readonly unasked?: true | undefined;
 }
 
-/** Record that a disk was taken from a host without asking the host. */
+/** Record of taking a disk from a host without the host's cooperation. */
 export interface Fence {
   readonly hostId: HostId;
-  /** An operator, or this registry. */
+  /** An operator's identity, or "disk-registry". */
   readonly by: string;
   readonly atMs: number;
   readonly reason: string;
@@ -225,7 +230,7 @@ export interface Label {
   readonly value: string;
 }
 
-/** Parameters of CreateDisk. An equal request finds the disk; a different one conflicts with it. */
+/** Parameters of CreateDisk. A repeated call with equal parameters returns the disk; different parameters conflict. */
 export interface DiskRequest {
   readonly sizeBytes: number;
   /** Empty when only a host was named. */
@@ -244,7 +249,7 @@ export interface Disk {
   readonly az: string;
   readonly deviceIds: readonly DeviceId[];
   readonly publication?: Publication | undefined;
-  /** Fence that ended, or is ending, the last publication; cleared by the next publication. */
+  /** Fence that ended or is ending the last publication. The next publication clears it. */
   readonly fence?: Fence | undefined;
   /** Highest session given for the disk; absent when none was, or that was not recorded. */
   readonly lastSessionNumber?: number | undefined;
@@ -252,12 +257,12 @@ export interface Disk {
   readonly createdAtMs: number;
 }
 
-/** Skipped values of a counter: this registry gave none of them, and others may have. */
+/** Skipped values of a counter: this registry gave none of them, but another one may have. */
 export interface Gap {
-  /** All values above this one. */
+  /** Lower end of the gap, exclusive. */
   readonly above: number;
   readonly upTo: number;
-  /** Set when only an agent's report was the reason; absent for a restore or an operator's word. */
+  /** Set when only an agent's report caused the gap; absent for a restore or an operator's RaiseNumbers. */
   readonly reportedAtMs?: number | undefined;
 }
 
@@ -271,7 +276,7 @@ export interface Counter {
 
 export type CounterName = "device_generation" | "session_number";
 
-/** An incarnation other than this registry's: an agent obeys it, or an operator had this registry adopt it. */
+/** An incarnation other than this registry's that an agent obeys or that an operator had this registry adopt. */
 export interface OtherFleet {
   readonly tabletId: string;
   /** Empty for agents that never received an incarnation. */
@@ -279,18 +284,18 @@ export interface OtherFleet {
   /** Host whose agent first reported it; empty when an operator did. */
   readonly hostId: HostId | "";
   readonly heardAtMs: number;
-  /** Absent: this registry stands still while the incarnation is of its own tablet. */
+  /** Time of the adoption. While absent, this registry stands still if the incarnation is of its own tablet. */
   readonly adoptedAtMs?: number | undefined;
 }
 
-/** Numbers that had been given when a leader of that generation began. */
+/** Numbers that had been given when a leader began; `tabletGeneration` is that leader's. */
 export interface Start {
   readonly tabletGeneration: number;
   readonly deviceGeneration: number;
   readonly sessionNumber: number;
 }
 
-/** Returns whether the host's agent is not expected to answer. */
+/** Returns whether the host is UNAVAILABLE or DEAD. */
 export function isAway({ state }: Pick<Host, "state">): boolean {
   return state === "UNAVAILABLE" || state === "DEAD";
 }
@@ -315,21 +320,21 @@ function isHeldEmpty(device: Device): boolean {
 }
 
 /**
- * Returns whether nothing is placed on the device because an operator must decide on it, or has overridden its health.
+ * Returns whether an operator must decide on the device, or has overridden its health; nothing is placed on it then.
  */
 function isOverridden(device: Device): boolean {
   return isHeldEmpty(device) && (device.unknownSession !== undefined || device.keptHealth?.said !== undefined);
 }
 
-/** Returns whether the agent has yet to confirm the device's current generation, and is to be sent it. */
+/** Returns whether the agent must be sent the device's current generation, because it has not confirmed it. */
 export function awaitsOrder(device: Device): boolean {
   if (isLeftAlone(device)) return false;
   return device.attachState === "ATTACHING" || (device.attachState !== "ATTACHED" && !device.detachConfirmed);
 }
 
 /**
- * Returns whether the agent must not be sent orders for the device: an unknown disk may be in use there, and only an
- * operator's decision takes it away.
+ * Returns whether the agent must not be sent orders for the device: an unknown disk may be in use there, and an
+ * operator decides.
  */
 export function isLeftAlone(device: Device): boolean {
   return device.unknownSession !== undefined && device.attachState !== "ATTACHING" && !device.keepData;
@@ -339,24 +344,24 @@ export function isLeftAlone(device: Device): boolean {
 export interface Vigil {
   readonly name: typeof VIGIL;
   /**
-   * Total time that leaders of this tablet have been able to hear hosts, as far as recorded. Each leader measures with
-   * its monotonic clock and continues from the recorded value. Absent: never recorded.
+   * Total time in ms that leaders of this tablet have listened for heartbeats, as far as recorded. Each leader measures
+   * with its monotonic clock and continues from the recorded value. Absent: never recorded.
    */
   readonly listenedMs?: number | undefined;
-  /** Written by 0.1.0, and no longer read. */
+  /** Written by 0.1.0; no longer read. */
   readonly awakeAtMs?: number | undefined;
-  /** A mass silence is ongoing. */
+  /** True while a mass silence is ongoing. */
   readonly massSilence?: true | undefined;
-  /** Time at which it was noticed. */
+  /** Time at which the mass silence was noticed. */
   readonly massSilenceSinceMs?: number | undefined;
 }
 
 export const VIGIL = "hosts";
 
-/** Index key of hosts whose agents were refused devices. */
+/** Index key of hosts that lack devices, because the devices' ids belong to other hosts. */
 export const LACKS_DEVICES = "devices";
 
-// Types a plain object as a table with its index names: the model imports only types of @diskmesh/tablet.
+// Types a plain object as a table with its index names. The model imports only types of @diskmesh/tablet.
 const table =
   <Doc>() =>
   <Index extends string>(definition: Table<Doc, Index>): Table<Doc, Index> =>
@@ -370,7 +375,7 @@ const hosts = table<Host>()({
     byLack: (host) => (host.foreignDevices === undefined ? undefined : LACKS_DEVICES),
   },
   queries: [["state", "stateChangedAtMs"]],
-  // Changes after the backup are lost here, and the agents still remember them.
+  // Changes after the backup are lost here, but the agents still remember them, so each one must register.
   onRestore: (host) => ({ ...host, mustRegister: true }),
 });
 
@@ -382,7 +387,7 @@ const devices = table<Device>()({
     byFileIdentity: (device) => device.fileIdentity || undefined,
     bySerialNumber: (device) => device.serialNumber || undefined,
     usedByHost: (device) => (device.diskId === "" ? undefined : device.hostId),
-    // The separator occurs in neither part, because host ids and pool names hold no space.
+    // A space separates the parts, because neither a host id nor a pool name contains one.
     freeByHostAndPool: (device) => (isFree(device) ? `${device.hostId} ${device.pool}` : undefined),
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),
     overriddenByHost: (device) => (isOverridden(device) ? device.hostId : undefined),
@@ -406,15 +411,15 @@ const counters = table<Counter>()({
   onRestore: (counter, step) => withGap(counter, { above: counter.value, upTo: counter.value + step }),
 });
 
-/** Gaps kept per counter; the oldest are dropped. Agents' reports add at most one an hour. */
+/** Maximum gaps kept per counter; the oldest are dropped. Agents' reports add at most one an hour. */
 const MAX_GAPS = 64;
 
-/** Returns the counter moved to the end of the gap. */
+/** Returns the counter with the gap added and its value at the gap's end. */
 export function withGap(counter: Counter, gap: Gap): Counter {
   return { ...counter, value: gap.upTo, gaps: [...(counter.gaps ?? []), gap].slice(-MAX_GAPS) };
 }
 
-// Ids hold no space.
+// A space separates the parts, because ids contain none.
 export const fleetKey = ({ tabletId, incarnation }: Pick<OtherFleet, "tabletId" | "incarnation">): string =>
   `${tabletId} ${incarnation}`;
 
