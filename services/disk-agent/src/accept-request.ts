@@ -2,7 +2,10 @@ import type { Stamp } from "@diskmesh/domain";
 import type { AgentContext } from "./context.js";
 import { acceptRequest } from "./model/orders.js";
 
-/** Refuses a request for another start, of another tablet or of a replaced leader. Remembers a newer leader. */
+/**
+ * Throws for a request to another start of the agent, of another tablet, or of a replaced leader. Remembers a newer
+ * leader.
+ */
 export function acceptFrom(
   { ledger, bootId }: Pick<AgentContext, "ledger" | "bootId">,
   request: { readonly bootId: string; readonly stamps: readonly Stamp[] },

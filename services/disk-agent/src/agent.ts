@@ -37,7 +37,7 @@ import { addServices } from "./services.js";
 import { keepRegistered } from "./workers/registration.js";
 import { repeat } from "./workers/repeat.js";
 
-/** Starts the agent in order: its memory, the devices, the exports, then the APIs for the registry and the director. */
+/** Starts the agent in this order: cache, devices, exports, then the APIs for the registry and the director. */
 export async function startAgent(
   lifecycle: Lifecycle,
   config: AgentConfig,
@@ -46,7 +46,7 @@ export async function startAgent(
 ): Promise<void> {
   warnOfSmallThreadPool(log);
   const folders = await makeBaseFolder(config.baseFolder);
-  // Two agents on one cache would each grant sessions without the other's knowledge.
+  // Two agents on one cache would each grant sessions that the other one does not know.
   const lock = await FolderLock.take(config.baseFolder, { required: config.requireFileLocks });
   lifecycle.use("base folder lock", async () => lock.release());
   const io = new IoCounters();
@@ -70,10 +70,7 @@ function diskLinks({ dynamicDisks, persistentDisks }: BaseFolder, { exports }: A
   return { dynamicDisks: linksIn(dynamicDisks), persistentDisks: linksIn(persistentDisks) };
 }
 
-/**
- * Removes the links and sockets that a killed agent left of ended exports. Runs before anybody can ask for another
- * export.
- */
+/** Removes links and sockets of ended exports that a killed agent left. Must run before the APIs accept new exports. */
 async function clearLeftovers(
   folders: BaseFolder,
   { exports, ledger, log }: AgentContext,
@@ -84,7 +81,7 @@ async function clearLeftovers(
     return diskId !== undefined && exports.find(diskId) === undefined;
   };
   const sockets = await clearDeadSockets(folders.exports, isOurs);
-  // An export that cannot be served now is still wanted, and so is its link.
+  // A remembered export that cannot be served now keeps its link.
   const isExported = (diskId: DiskId): boolean => ledger.memory.exports.get(diskId)?.spec !== undefined;
   const cleared = await Promise.all(links.map((each) => each.clear(folders.exports, isExported)));
   const names = cleared.flat();
@@ -98,7 +95,7 @@ function warnOfSmallThreadPool(log: Logger): void {
   if (threads < 32) log.warn({ threads }, "thread pool too small to isolate hung devices; set UV_THREADPOOL_SIZE=64");
 }
 
-/** External effects of an agent, beside the APIs that it serves. */
+/** External effects of an agent, apart from the APIs that it serves. */
 export interface AgentEdges {
   readonly clock: Clock;
   /** In [0, 1). */
@@ -135,13 +132,11 @@ function systemEdges(config: AgentConfig, limits: AgentLimits, log: Logger, io: 
   };
 }
 
-/**
- * Returns a function that logs the last reason for each address: a repeated reason is logged once, a new one at once.
- */
+/** Returns a function that logs failures by address, and skips a failure with the same reason as the last one. */
 function tellOnce(log: Logger): (address: string, error: Error) => void {
   const told = new Map<string, string>();
   return (address, { message }) => {
-    // Some messages contain the time, which must not make them new.
+    // Removes times from the message, so that the same reason compares equal.
     const reason = message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "");
     if (told.get(address) === reason) return;
     told.set(address, reason);
@@ -167,7 +162,7 @@ export async function startHolding(
   const context = makeContext(config, ledger, await edges.machineBootId(), options);
   const { drainTimeoutMs, startOpenTimeoutMs } = limits;
   lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs));
-  // Devices found now are opened at the start and are in the first registration.
+  // Devices found now are opened at the start, and the first registration reports them.
   await context.rescan.run();
   await context.devices.start({ waitMs: startOpenTimeoutMs, openNothing: cacheIsLost });
   lifecycle.use("erases", context.eraser);
@@ -283,7 +278,7 @@ function openRemotePart(
     });
 }
 
-/** Returns the address at which other hosts reach the agent. */
+/** Starts the gRPC server. Returns the address at which other hosts reach the agent. */
 async function serveRegistryFace(
   lifecycle: Lifecycle,
   context: AgentContext,

@@ -34,7 +34,7 @@ describe("an agent with unusable devices", () => {
       expect(device?.healthMessage, deviceId).to.match(reason);
     }
     expect(devices.get("dev-a")).to.include({ health: "HEALTH_ONLINE", attached: true });
-    // A file that is too short is open while it is checked.
+    // The agent opens a file that is too short, and closes it after the check.
     await eventually(() =>
       expect(["a", "b", "short", "fifo"].map((name) => scene.held(name))).to.deep.equal([1, 1, 0, 0]),
     );
@@ -44,7 +44,7 @@ describe("an agent with unusable devices", () => {
     makeDeviceFile(folder, "missing", DEVICE_BYTES);
     expect(await order.attach("missing")).to.equal(DONE);
     expect(scene.held("missing")).to.equal(1);
-    // A new file causes a registration, not only a heartbeat.
+    // A replaced file causes a registration, because a heartbeat does not report it.
     await eventually(
       () =>
         registry.registrations

@@ -5,14 +5,13 @@ import { removeFile } from "./remove-file.js";
 
 export interface BaseFolder {
   readonly cacheFile: string;
-  /** Proves that an agent has run here, even when its cache is lost. */
+  /** Mark file: its existence proves that an agent has run here, even when the cache is lost. */
   readonly markFile: string;
   readonly exports: string;
   readonly dynamicDisks: string;
   readonly persistentDisks: string;
 }
 
-/** Creates the missing folders. */
 export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
   const folders = {
     cacheFile: join(baseFolder, "agent-cache.json"),
@@ -23,7 +22,7 @@ export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
   };
   try {
     await mkdir(folders.exports, { recursive: true, mode: 0o700 });
-    // Every process that can reach a socket can write to the disk.
+    // Restricts the folder, because every process that can reach a socket can write to the disk.
     await chmod(folders.exports, 0o700);
     await mkdir(folders.dynamicDisks, { recursive: true });
     await mkdir(folders.persistentDisks, { recursive: true });

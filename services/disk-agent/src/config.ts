@@ -25,7 +25,7 @@ import {
 import * as z from "zod";
 import { parseGlob } from "./devices/glob.js";
 
-/** Returns a schema that parses a text with a parser of the domain; the parser's error becomes the issue. */
+/** Returns a schema that calls a parser of the domain; the error of the parser becomes the issue. */
 function parsed<Narrow>(parse: (value: string) => Narrow) {
   return z.string().transform((value, context) => {
     try {
@@ -69,7 +69,10 @@ function requireDevicePath(path: string, context: z.RefinementCtx<string>): void
   }
 }
 
-/** Returns no problems for a file that cannot be read, because it may exist when the agent runs. */
+/**
+ * Returns the problems of the device's file. Returns none for an unreadable file, because it may exist when the agent
+ * runs.
+ */
 function problemsOfDeviceFile({ path, offsetBytes, sizeBytes }: DeviceEntry): string[] {
   const size = sizeBytes === undefined ? fileSize(path) : 0n;
   if (size - BigInt(offsetBytes) <= BigInt(Number.MAX_SAFE_INTEGER)) return [];
@@ -104,8 +107,8 @@ interface Placed {
 }
 
 /**
- * Yields each device that begins before an earlier device on its path has ended, once. Comparing all pairs of thousands
- * would take minutes.
+ * Yields each device that overlaps an earlier device on its path, once. Sorted first, because comparing all pairs of
+ * thousands of devices would take minutes.
  */
 function* overlaps(entries: readonly DeviceEntry[]): Generator<Placed & { readonly other: DeviceEntry }> {
   const placed = entries.map((entry, index): Placed => ({ index, entry }));

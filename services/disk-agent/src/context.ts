@@ -17,9 +17,9 @@ import type { RegistrationDue } from "./registration-due.js";
 export interface AgentContext {
   readonly config: AgentConfig;
   readonly limits: AgentLimits;
-  /** New at each start; orders for an earlier start are refused. */
+  /** Random id of this start of the agent; orders for an earlier start are refused. */
   readonly bootId: string;
-  /** Boot id of the agent's machine. A restart of the machine, which loses data that was not flushed, changes it. */
+  /** Boot id of the agent's machine. It changes when the machine restarts, which loses data that was not flushed. */
   readonly machineBootId: string;
   readonly ledger: Ledger;
   readonly devices: DeviceTable;

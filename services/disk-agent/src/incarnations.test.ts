@@ -15,7 +15,7 @@ describe("an agent between incarnations", () => {
 
   beforeEach(() => scene.registry.become(PARENT));
 
-  /** Has the agent register, and change over to the registry that answers. */
+  /** Makes the agent register and change over to the registry's new incarnation. */
   const changeOver = async (life: Parameters<TestRegistry["become"]>[0]) => {
     scene.registry.become(life);
     scene.registry.onHeartbeat = () => {
@@ -40,7 +40,7 @@ describe("an agent between incarnations", () => {
     await scene.agent.process.kill();
     scene.registry.onHeartbeat = () => {};
     scene.registry.answer = (request) => scene.registry.allow(request);
-    // Both incarnations are refused for good, whatever predecessors they name.
+    // Each of the two incarnations is refused for good, whatever predecessors it names.
     for (const predecessors of [[], [{ tabletId: "tablet-1", incarnation: "child" }]]) {
       scene.registry.become({ ...PARENT, tabletGeneration: 5_000, predecessors });
       const before = scene.registry.registrations.length;
@@ -59,7 +59,7 @@ describe("an agent between incarnations", () => {
       await scene.agent.process.kill();
     }
     scene.registry.become(CHILD);
-    // Raises the generation above those given already.
+    // Raises the generation above all numbers that were given.
     for (let given = 0; given < 10; given += 1) scene.registry.nextGeneration("dev-a");
     const before = scene.registry.registrations.length;
     await scene.agent.process.start();

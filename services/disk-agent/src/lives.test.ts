@@ -50,7 +50,7 @@ describe("an agent's cache over restarts", () => {
     }
   });
 
-  /** Leaves an agent's folder in which dev-b was ordered detached, and then applies `lose` to its cache. */
+  /** Runs an agent in which dev-b is ordered detached, kills it, and applies `lose` to its cache. */
   const liveBefore = async (lose: (cacheFile: string) => void) => {
     await scene.start();
     const order = await scene.orders();

@@ -80,7 +80,7 @@ describe("device files between processes", () => {
     await eventually(() =>
       registry.heartbeats.some(({ changed }) => changed.some(({ health }) => health === "HEALTH_ONLINE")),
     );
-    // The agent that restarts later now gets no lock.
+    // The agent that restarts second gets no lock.
     await first.process.start();
     expect((await list(first))[0]?.healthMessage).to.contain(`process ${second.process.pid} (`);
   });
@@ -125,7 +125,7 @@ describe("device files between processes", () => {
     ]);
     const devices = new Map((await list(agent)).map((device) => [device.deviceId, device]));
     const attached = [...devices.values()].filter((device) => device.attached).map(({ deviceId }) => deviceId);
-    // The first device to be opened wins.
+    // The device whose file is opened first wins.
     expect(attached.join()).to.be.oneOf(["head,tail", "middle"]);
     const [refused] = [...devices.values()].filter((device) => !device.attached);
     expect(refused?.healthMessage).to.match(

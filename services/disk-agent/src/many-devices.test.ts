@@ -10,7 +10,9 @@ const BLOCK = 4096;
 const BOOT_ID = "boot-1";
 const COUNT = 4_096;
 
-/** Returns the CPU time in ms to attach that many devices of one file, open a session on each, and detach them. */
+/**
+ * Returns the CPU time in ms of attaching `count` devices of one file, opening a session on each, and detaching them.
+ */
 async function costOf(count: number): Promise<number> {
   const ids = Array.from({ length: count }, (_, index) => `d${index}`);
   const fixture = new DeviceFixture(
@@ -36,7 +38,7 @@ async function costOf(count: number): Promise<number> {
   return (user + system) / 1_000;
 }
 
-/** Returns the CPU time in ms to copy the map of that many devices twice for each of them. */
+/** Returns the CPU time in ms of copying a map of `count` devices twice for each device. */
 function costOfCopies(count: number): number {
   const devices = new Map(Array.from({ length: count }, (_, index) => [`d${index}`, { ...LEADER }]));
   const began = process.cpuUsage();
@@ -50,9 +52,9 @@ function costOfCopies(count: number): number {
 describe("many devices on one file", () => {
   it("cost less than half of copying the map of all devices with each order", async () => {
     let [orders, copies] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
-    // Warms up the compiler, which must affect neither measurement.
+    // Warms up the JIT compiler, so that compiling is not measured.
     await costOf(COUNT);
-    // Other processes evict CPU caches during some runs, but not all.
+    // Repeats the measurement, because other processes evict CPU caches during some runs.
     for (let times = 0; times < 2 || (times < 5 && orders >= copies / 2); times++) {
       orders = Math.min(orders, await costOf(COUNT));
       copies = Math.min(copies, costOfCopies(COUNT));

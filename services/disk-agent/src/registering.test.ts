@@ -60,7 +60,10 @@ describe("an agent that registers", () => {
     expect(logged()).to.equal(1);
   });
 
-  /** Kills the agent, stores an error of `dev-a` with that time, and returns the next start's registration. */
+  /**
+   * Kills the agent, stores an error of `dev-a` with this time in its cache, and returns the registration of the next
+   * start.
+   */
   async function startsWithError(hardwareErrorAtMs: number | undefined): Promise<RegisterAgentRequest> {
     await scene.agent.process.kill();
     const cache = join(scene.agent.baseFolder, "agent-cache.json");

@@ -1,4 +1,4 @@
-/** Signals that the registry must be told again what the agent has. */
+/** Signals that the agent must register again, because its devices or exports changed. */
 export class RegistrationDue {
   #due = new AbortController();
 
@@ -11,7 +11,7 @@ export class RegistrationDue {
     this.#due.abort();
   }
 
-  /** Marks the start of a registration; later changes need another one. */
+  /** Clears the signal when a registration begins; later changes set it again. */
   reset(): void {
     if (this.#due.signal.aborted) this.#due = new AbortController();
   }

@@ -1,4 +1,4 @@
-/** Exports the parts from which a simulator builds an agent without a process. */
+/** Parts for a simulator that runs an agent without a process. */
 export { type AgentEdges, registerWithRegistry, startHolding, watchDevices } from "./agent.js";
 export type { CacheFileSystem } from "./cache/cache-file.js";
 export { configSchema } from "./config.js";

@@ -39,7 +39,7 @@ import {
 import type { DeviceOrder } from "./model/orders.js";
 import type { RegistrationAnswer } from "./model/registration.js";
 
-/** Translates between messages and the model; no other file does. */
+/** Translates between protobuf messages and the model; only this file does. */
 
 /** Parses the stamp of a request other than an attach or detach order; its device generation is 0. */
 export function parseLeaderStamp(stamp: StampMessage | undefined): Stamp {
@@ -60,7 +60,7 @@ function parseStampOf(field: string, stamp: StampMessage | undefined, minDeviceG
   return { tabletId, incarnation, tabletGeneration, deviceGeneration };
 }
 
-/** Empty from a registry of the first release. */
+/** Parses an incarnation; empty from a registry of the first release. */
 function parseIncarnation(field: string, value: string): string {
   return value === "" ? "" : parseId(field, value);
 }
@@ -78,7 +78,7 @@ export function parseDeviceIds(values: readonly string[], maxDevices: number): D
   return parseNamed("device_ids", values, maxDevices);
 }
 
-/** Parses device ids like the function above, and accepts an empty list. */
+/** Parses device ids like `parseDeviceIds`, and accepts an empty list. */
 export function parseSomeDeviceIds(field: string, values: readonly string[], maxDevices: number): DeviceId[] {
   return values.length === 0 ? [] : parseNamed(field, values, maxDevices);
 }
@@ -149,7 +149,7 @@ export function parseExportSpec(request: ExportDiskRequest, maxExtents: number):
   return { diskId, sessionNumber: parseSessionNumber(request.sessionNumber), blockSizeBytes, extents };
 }
 
-// The gRPC library also accepts paths and other schemes, so only a host and a port may reach it.
+// The gRPC library also accepts paths and other URI schemes, so only "host:port" passes.
 function parseAddress(field: string, value: string): string {
   if (value.length <= 300 && /^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$/.test(value)) return value;
   throw new InvalidArgumentError(`${field} ${quoted(value)} is malformed: give "address:port"`, { about: { field } });
@@ -206,19 +206,19 @@ export function encodeReportedDevice(
     sessionDiskId,
     hardwareError,
     hardwareErrorAgeMs,
-    // The reported file is not the held one when the path names another file.
+    // When the path names another file, the reported file is not the one that is held.
     attached: device.attached && !device.replaced,
   };
 }
 
-/** Encodes a discovered file that cannot be registered as it is: a device of no size, in ERROR. */
+/** Encodes a discovered file that registries would refuse: a device of size 0 in health ERROR. */
 export function encodeRefusedFile({ deviceId, path, reason }: RefusedFile, memory: AgentMemory): ReportedDevice {
   const { number: sessionNumber = 0, diskId: sessionDiskId = "" } = memory.devices.get(deviceId)?.session ?? {};
   const error = encodeHealth({ level: "ERROR", message: reason });
   return ReportedDevice.fromPartial({ deviceId, path: printable(path), sessionNumber, sessionDiskId, ...error });
 }
 
-/** Escapes control characters of a path, as registries accept it. */
+/** Escapes control characters of a path, because registries refuse them. */
 function printable(path: string): string {
   return JSON.stringify(path)
     .slice(1, -1)

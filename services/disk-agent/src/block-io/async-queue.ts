@@ -18,7 +18,7 @@ export class AsyncQueue<Item> implements AsyncIterable<Item> {
     });
   }
 
-  /** Ends the queue: the consumer ends after the remaining items. */
+  /** Ends the queue. The consumer first takes the remaining items. */
   end(): void {
     this.#ended = true;
     this.#something.touch();
@@ -42,7 +42,7 @@ export class AsyncQueue<Item> implements AsyncIterable<Item> {
         else await this.#something.changed();
       }
     } finally {
-      // A consumer that left takes no more items, so the waiting producers are released.
+      // The consumer has left and takes no more items, so waiting producers are released.
       this.#drop();
     }
   }

@@ -141,7 +141,7 @@ describe("a device of another host", () => {
     await remote.read(0, 1);
     fixture.files.writes.shut();
     const first = remote.write(0, Buffer.alloc(6 * 4096, 1), false);
-    // Four operations are at the device and two wait in the agent's queue.
+    // The device has four operations in flight, and two wait in the agent's queue.
     await eventually(() => fixture.files.writes.arrivals === 4);
     proxy.cut();
     await sleep(500);

@@ -23,7 +23,7 @@ import { encodeClearKind } from "./clear-kind.js";
 import { errorOfErrno } from "./errno.js";
 
 interface RemotePartLimits {
-  /** Timeout of an operation, over all reconnections. */
+  /** Timeout of an operation in ms, including all reconnections. */
   readonly operationTimeoutMs: number;
   readonly maxInFlight: number;
   /** Largest read or write in one message. */
@@ -34,7 +34,10 @@ interface RemotePartLimits {
 export type RemoteAgent = Pick<Client<typeof DiskAgentServiceDefinition>, "blockIo" | "close">;
 
 interface RemotePartOptions {
-  /** Called with the first operation, because loading keys costs more than the rest of an export's start. */
+  /**
+   * Connects to the other agent. Called with the first operation, because loading the keys costs more than the rest of
+   * an export's start.
+   */
   readonly connect: () => RemoteAgent;
   readonly diskId: DiskId;
   readonly deviceId: DeviceId;
@@ -58,9 +61,9 @@ interface PendingOperation {
 }
 
 /**
- * A device of another host, over one BlockIo stream that is reopened when it breaks. Unanswered operations are then
- * sent again. They are sent only on a stream whose opening was answered, and the other agent answers that only once all
- * operations of the former stream have ended. No earlier copy of a write can therefore land after a later write.
+ * Device of another host, over one BlockIo stream that is reopened when it breaks. Operations without an answer are
+ * then sent again, once the opening of the new stream was answered. The other agent answers an opening only after all
+ * operations of the former stream have ended, so no earlier copy of a write can land after a later write.
  */
 export class RemotePart implements DiskPart {
   readonly #options: RemotePartOptions;
@@ -72,7 +75,7 @@ export class RemotePart implements DiskPart {
   #sweeping = false;
   #outgoing: AsyncQueue<Request> | undefined;
   #stream: AbortController | undefined;
-  /** Set once no operation can succeed any more. */
+  /** Final error of the stream; from then on every operation fails with it. */
   #ended: DomainError | undefined;
   #agent: RemoteAgent | undefined;
   #machineBootId = "";
@@ -104,7 +107,8 @@ export class RemotePart implements DiskPart {
       const chunk = Buffer.from(data.subarray(done, done + chunkBytes));
       writes.push(this.#submit({ $case: "write", value: { offsetBytes: offsetBytes + done, data: chunk, fua } }));
     }
-    // All writes end before the answer, because an NBD client may reuse the range after it, even after an error.
+    // Waits for all writes before answering, even after an error, because an NBD client may reuse the range after the
+    // answer.
     const results = await Promise.allSettled(writes);
     const failed = results.find((result) => result.status === "rejected");
     if (failed) throw failed.reason;
@@ -121,7 +125,7 @@ export class RemotePart implements DiskPart {
   async flush(): Promise<void> {
     const covered = this.#acknowledgedWrites;
     await this.#submit({ $case: "flush", value: {} });
-    // The flush may have been answered by a machine that restarted since the writes, and then does not cover them.
+    // The other machine may have restarted between the writes and this flush; the flush then does not cover the writes.
     if (this.#lostWrites)
       throw new DeviceIoError(
         `the machine of device ${this.#options.deviceId} restarted with writes that were acknowledged and not flushed`,
@@ -160,7 +164,7 @@ export class RemotePart implements DiskPart {
     void this.#outgoing.push({ operationId: pending.id, operation: pending.operation });
   }
 
-  /** Keeps a stream open from the first operation until the end. */
+  /** Opens the stream at the first operation, and reopens it until the part ends. */
   async #run(): Promise<void> {
     if (this.#running) return;
     this.#running = true;
@@ -211,7 +215,7 @@ export class RemotePart implements DiskPart {
       this.#agent ??= this.#options.connect();
       return this.#agent;
     } catch (error) {
-      // Keys that are being replaced are readable at the next try.
+      // Unreadable key files may be in the middle of a renewal, so the next try reads them again.
       throw new UnavailableError(`cannot connect to the agent of the device: ${messageOf(error)}`, { cause: error });
     }
   }
@@ -235,7 +239,7 @@ export class RemotePart implements DiskPart {
     this.#machineBootId = machineBootId;
   }
 
-  /** Fails operations whose timeout has passed, while there are any. */
+  /** Fails operations whose timeout has passed. Runs while any operation is pending. */
   async #sweep(): Promise<void> {
     if (this.#sweeping) return;
     this.#sweeping = true;
@@ -252,7 +256,8 @@ export class RemotePart implements DiskPart {
           outcome: "unknown",
         }),
       );
-      // The operation may still arrive. Only a new stream ensures that it has ended before a later one begins.
+      // The other agent may still execute the operation. Only a new stream proves that it has ended before a later
+      // operation begins.
       if (oldest.sent) this.#stream?.abort();
     }
     this.#sweeping = false;
@@ -272,8 +277,8 @@ export class RemotePart implements DiskPart {
 }
 
 /**
- * Returns whether the error is final: the session was superseded, or a retry cannot succeed. Any other error may come
- * from a broken connection.
+ * Returns whether the error is final: the session was superseded, or a retry cannot succeed. Other errors may come from
+ * a broken connection and are retried.
  */
 function isFinal(error: unknown): error is DomainError {
   return [OutdatedError, PermissionDeniedError, NotFoundError, InvalidArgumentError].some(

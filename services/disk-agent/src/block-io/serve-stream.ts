@@ -21,7 +21,7 @@ import { errnoOfError } from "./errno.js";
 interface BlockIoLimits {
   readonly maxInFlightPerStream: number;
   readonly maxReadBytes: number;
-  /** Time that a new stream waits for the I/O of the stream that it replaces. */
+  /** Time in ms that a new stream waits for the I/O of the stream that it replaces. */
   readonly takeOverTimeoutMs: number;
 }
 
@@ -30,7 +30,7 @@ export interface BlockIoServing {
   readonly ledger: Ledger;
   readonly clock: Clock;
   readonly limits: BlockIoLimits;
-  /** Tells a holder whether the agent's machine restarted, which loses data that was not flushed. */
+  /** Sent to the holder, which detects by it that the agent's machine restarted and lost data that was not flushed. */
   readonly machineBootId: string;
 }
 
@@ -61,7 +61,7 @@ export async function* serveBlockIo(
   } finally {
     call.signal.removeEventListener("abort", stop);
     device.leaveStream(stream);
-    // Operations still waiting for a slot must not begin, because nobody would receive their answers.
+    // Operations that wait for a slot must not begin, because their answers have no receiver.
     stream.abort(new UnavailableError("the stream has ended"));
   }
 }
@@ -132,7 +132,10 @@ async function runOperations(
   }
 }
 
-/** Throws UnavailableError, which ends the stream, when the device is detached; the client may retry. */
+/**
+ * Runs one operation on the device. Throws UnavailableError, which ends the stream, when the device is detached; the
+ * client may retry.
+ */
 async function runOperation(
   request: BlockIoRequest,
   device: Device,

@@ -4,20 +4,22 @@ import { type FileSystem, replaceFile } from "@diskmesh/atomic-file";
 import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
 import { encodeSlot, encodeSlots, fitsSlot, slotBytesFor, slotOffset } from "./slots.js";
 
-/** An existing file, to be written in place. */
+/** An existing file that is written in place. */
 interface WritableFile {
   write(text: string, position: number): Promise<{ readonly bytesWritten: number }>;
   stat(): Promise<FilePlace>;
   close(): Promise<void>;
 }
 
-/** Identity of a file, independent of its path. */
+/** Inode and device of a file, which stay the same when its path changes. */
 interface FilePlace {
   readonly dev: number;
   readonly ino: number;
 }
 
-/** O_DSYNC makes each write durable once it resolves: write and sync take one round trip to another thread, not two. */
+/**
+ * O_DSYNC makes a write resolve once its data is durable. A separate sync would cost another round trip to a thread.
+ */
 const IN_PLACE = constants.O_RDWR | constants.O_DSYNC;
 
 /** Part of a file system that the cache uses; Node's own file system satisfies it. */
@@ -28,7 +30,7 @@ export interface CacheFileSystem extends FileSystem {
   stat(path: string): Promise<FilePlace>;
 }
 
-/** A file with slots that this process made. */
+/** The cache file, open for writes in place since this process created it. */
 interface Slots {
   readonly file: WritableFile;
   readonly place: FilePlace;
@@ -37,9 +39,9 @@ interface Slots {
 }
 
 /**
- * A small file of two slots that are written alternately, each write with one sync, because replacing a file takes ten
- * times as long. The file is replaced at first, when it grows, and after a write failed. Changes made during a write
- * share the next write.
+ * A small file with two slots that are written alternately. Each write needs one sync; replacing the file would take
+ * ten times as long. The file is replaced at the first write, when it grows, and after a failed write. Changes made
+ * during a write share the next write.
  */
 export class CacheFile<Contents> {
   readonly #path: string;
@@ -53,7 +55,7 @@ export class CacheFile<Contents> {
   #hasSlots: boolean;
   #problem: string | undefined;
 
-  /** `encode` returns ASCII. `stored` is the file's present contents; undefined when it holds nothing valid. */
+  /** `encode` returns ASCII. `stored` is the file's present contents; undefined when the file holds nothing valid. */
   constructor(options: {
     path: string;
     encode: (contents: Contents) => string;
@@ -69,7 +71,7 @@ export class CacheFile<Contents> {
     this.#hasSlots = options.hasSlots ?? false;
   }
 
-  /** Contents on disk; undefined when nothing valid is there. */
+  /** Contents of the file; undefined when the file holds nothing valid. */
   get stored(): Contents | undefined {
     return this.#stored;
   }
@@ -80,7 +82,7 @@ export class CacheFile<Contents> {
   }
 
   /**
-   * Tests whether contents of this length can be written, by writing them again. Never throws: `problem` has the error.
+   * Rewrites contents of this length to test whether the file can be written. Never throws: `problem` has the error.
    */
   async check(): Promise<void> {
     if (this.#wanted === undefined || this.#writing !== undefined) return;
@@ -104,7 +106,7 @@ export class CacheFile<Contents> {
   async store(contents: Contents): Promise<void> {
     this.#wanted = contents;
     if (this.#stored === contents && this.#writing === undefined) return;
-    // A running write may contain older contents, so the call waits for it, and then for one that contains these.
+    // A running write may contain older contents, so the call waits for it, and then for a write with these contents.
     if (this.#writing) await this.#writing.catch(() => undefined);
     if (this.#stored === this.#wanted) return;
     await this.#write(this.#wanted);
@@ -126,7 +128,7 @@ export class CacheFile<Contents> {
     const { bytesWritten } = await file.write(slot, slotOffset(number, slotBytes));
     if (bytesWritten !== slotBytes) throw new Error(`only ${bytesWritten} of ${slotBytes} bytes could be written`);
     slots.lastNumber = number;
-    // A file that was replaced or removed by another process would be believed at the next start.
+    // Another process may have replaced or removed the file. The next start would then read outdated contents.
     const found = await this.#files.stat(this.#path).catch(() => undefined);
     if (found?.ino !== slots.place.ino || found.dev !== slots.place.dev) await this.#replace(text);
   }
@@ -152,7 +154,7 @@ export class CacheFile<Contents> {
       this.#stored = contents;
       this.#problem = undefined;
     } catch (error) {
-      // The slots' state is unknown, so the next write replaces both.
+      // After a failed write the slots' state is unknown, so the next write replaces the file.
       await this.#forgetSlots();
       this.#problem = messageOf(error);
       const text = "the agent cannot remember the order";

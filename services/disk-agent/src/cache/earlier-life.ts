@@ -8,9 +8,8 @@ const TEXT =
   "without this file and the cache it takes its next start for its first ever, and opens all.\n";
 
 /**
- * Returns whether an agent has run here before, by a mark file apart from its cache. Creates a missing mark durably,
- * before there is anything to forget. `hasCache` says that a cache file exists, in any state, which proves an earlier
- * run as well.
+ * Returns whether an agent has run here before. The evidence is a mark file outside the cache, or any cache file
+ * (`hasCache`). Creates a missing mark file durably, before the agent remembers anything.
  */
 export async function hasEarlierLife(
   markFile: string,
@@ -21,7 +20,7 @@ export async function hasEarlierLife(
     await files.readFile(markFile, "utf8");
     return true;
   } catch (error) {
-    // A mark that cannot be read exists.
+    // Any other error means that the file exists.
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") return true;
   }
   try {

@@ -70,12 +70,12 @@ describe("an agent's cache on a full disk", () => {
       await eventually(() => expect(registry.heartbeats.at(-1)?.warning).to.equal(""));
       const warning = /^its agent can take no order: .*ENOSPC/;
       await eventually(() => {
-        // Fills the disk again: a running write may have replaced a file since, and freed its space.
+        // Fills the disk again, because a running write may have replaced a file and freed its space.
         disk.fill();
         expect(registry.heartbeats.at(-1)?.warning).to.match(warning);
       });
       const before = registry.registrations.length;
-      // A new leader's generation cannot be stored, so the agent keeps registering.
+      // The agent cannot store the new leader's generation, so it keeps registering.
       registry.become({ incarnation: registry.incarnation, tabletGeneration: 2 });
       registry.onHeartbeat = () => {
         throw new AbortedError("register again");

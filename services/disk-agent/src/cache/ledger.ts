@@ -11,27 +11,30 @@ export class Ledger {
     this.#file = file;
   }
 
-  /** Last decided memory, which may not be durable yet. Its prohibitions apply at once. */
+  /** Memory after the last decision; it may not be durable yet. What it forbids is forbidden at once. */
   get memory(): AgentMemory {
     return this.#memory;
   }
 
-  /** Takes over a decision's memory. The decision must not be acted on or reported before `durable` has resolved. */
+  /**
+   * Replaces the memory by a decision's result. The caller acts on or reports the decision only after `durable` has
+   * resolved.
+   */
   remember(memory: AgentMemory): void {
     this.#memory = memory;
   }
 
-  /** Memory on disk: nothing remembered since was acted on. */
+  /** Memory on disk. The agent has not acted on later decisions. */
   get stored(): AgentMemory {
     return this.#file.stored ?? emptyMemory(this.#memory.hostId);
   }
 
-  /** Reason why nothing can be stored now; undefined when the last try succeeded. */
+  /** Reason why the last write failed; undefined when it succeeded. */
   get problem(): string | undefined {
     return this.#file.problem;
   }
 
-  /** Tests whether the memory can be stored. */
+  /** Writes the memory again, to test whether it can be stored. */
   check(): Promise<void> {
     return this.#file.check();
   }
@@ -41,7 +44,7 @@ export class Ledger {
     return this.#file.close();
   }
 
-  /** Resolves with the stored memory once everything remembered so far is on disk. */
+  /** Resolves once the present memory is on disk, and returns it. */
   async durable(): Promise<AgentMemory> {
     const memory = this.#memory;
     await this.#file.store(memory);

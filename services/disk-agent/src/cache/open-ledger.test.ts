@@ -14,7 +14,7 @@ describe("an agent's ledger", () => {
     opened.push(handle);
     return handle;
   };
-  // Closes the files as the operating system does for a killed agent.
+  // Closes the files, as the operating system does when an agent is killed.
   afterEach(() => Promise.all(opened.splice(0).map((handle) => handle.close())));
 
   it("survives repeated kills, and is readable by the previous release after a clean stop", async () => {

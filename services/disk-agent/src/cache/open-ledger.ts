@@ -9,8 +9,9 @@ import { seal, unseal } from "./seal.js";
 import { hasSlots, latestText } from "./slots.js";
 
 /**
- * Opens the agent's memory. `cacheIsLost` means that the agent has run before and its promises are unknown: it may hold
- * nothing before a registry has answered. An unusable cache file is renamed.
+ * Opens the agent's memory. `cacheIsLost` means that the agent has run before and its cache is gone or unusable. It
+ * then has forgotten which devices it must not hold, so it opens none before a registry has answered. An unusable cache
+ * file is renamed.
  */
 export async function openLedger(
   hostId: HostId,
@@ -29,7 +30,7 @@ export async function openLedger(
   if (cacheIsLost) log.error({ cacheFile: path }, "cache lost, devices stay closed until registration");
   const now = memory ?? emptyMemory(hostId);
   const encode = (contents: AgentMemory) => seal(asAscii(encodeCache(contents)));
-  // An empty cache in place of a lost one would look intact at the next start.
+  // A lost cache is not replaced by an empty one, which would look intact at the next start.
   const stored = cacheIsLost ? now : memory;
   const slotted = memory !== undefined && found !== undefined && "text" in found && hasSlots(found.text);
   const file = new CacheFile({ path, encode, stored, hasSlots: slotted, files });
@@ -45,7 +46,7 @@ function contentsOf(found: ReadFile, hostId: HostId): { memory?: AgentMemory; pr
   }
 }
 
-/** Escapes JSON to ASCII, so that each character is a byte. */
+/** Escapes JSON to ASCII, so that the text's length is its number of bytes. */
 function asAscii(text: string): string {
   return text.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 
 const SEAL = /^\{"sha256":"([0-9a-f]{64})",/;
 
-/** Returns a JSON object's text with a checksum of the whole as its first member. */
+/** Returns a JSON object's text with a checksum of the text as its first member. */
 export function seal(text: string): string {
   return `{"sha256":"${checksum(text)}",${text.slice(1)}`;
 }

@@ -6,9 +6,7 @@ const LINE_BYTES = 512;
 const textOf = (name: string) => seal(`{"name":"${name}","filler":"${"x".repeat(1_200)}"}\n`);
 const slotBytes = slotBytesFor(textOf("a").length);
 
-/**
- * Returns a file's contents after these writes; of the last one only the lines that `linesOfLast` selects were written.
- */
+/** Returns a file after these writes. Of the last write, only the lines that `linesOfLast` selects reached the file. */
 function fileAfter(names: readonly string[], linesOfLast: (line: number) => boolean = () => true): string {
   let file = encodeSlots(textOf("first"), slotBytes);
   for (const [index, name] of names.entries()) {

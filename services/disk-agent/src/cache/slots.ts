@@ -2,23 +2,23 @@ import { crc32 } from "node:zlib";
 import { unseal } from "./seal.js";
 
 /**
- * Stores a sealed text in two slots of equal size, so that one can be written in place while the other is valid. A slot
+ * Stores a sealed text in two slots of equal size: a write goes into one slot while the other slot stays valid. A slot
  * consists of lines of 512 bytes, which a disk writes whole or not at all. Each line begins with its checksum and the
- * number of its write. An interrupted write, which nobody acted on, is thereby told from later damage: its lines are
- * intact, and of that write or the one before it in the slot. Then the other slot counts. Damage makes the whole
- * contents count as lost.
+ * number of its write. After an interrupted write all lines are intact, and belong to that write or to the slot's
+ * previous one; the other slot counts then, because the agent did not act on the interrupted write. Any other content
+ * is damage, and the whole cache counts as lost.
  */
 
 const LINE_BYTES = 512;
 const CHECKSUM_DIGITS = 8;
 const NUMBER_DIGITS = 16;
 const TEXT_BYTES = LINE_BYTES - CHECKSUM_DIGITS - NUMBER_DIGITS - 1;
-/** A slot is written again after this many writes. */
+/** Number of slots. */
 const SLOTS = 2;
-/** Size of a file system's block; slots grow in this step. */
+/** Size of a file system's block; the slot size is a multiple of it. */
 const BLOCK_BYTES = 4_096;
 
-/** Returns the slot size for a text of that length, with room to grow. */
+/** Returns the slot size for a text of that length, with spare space. */
 export function slotBytesFor(textLength: number): number {
   const neededBytes = Math.ceil((textLength * 1.25) / TEXT_BYTES) * LINE_BYTES;
   return Math.ceil(neededBytes / BLOCK_BYTES) * BLOCK_BYTES;
@@ -29,7 +29,7 @@ export function fitsSlot(textLength: number, slotBytes: number): boolean {
   return textLength <= (slotBytes / LINE_BYTES) * TEXT_BYTES;
 }
 
-/** Returns the file offset of the write with that number, which never overwrites the previous one. */
+/** Returns the file offset of the write with that number. Consecutive writes go to different slots. */
 export function slotOffset(number: number, slotBytes: number): number {
   return (number % SLOTS) * slotBytes;
 }
@@ -49,7 +49,7 @@ const hex = (value: number, digits: number): string => value.toString(16).padSta
 
 const checksum = (line: string): string => hex(crc32(line), CHECKSUM_DIGITS);
 
-/** Returns a file without interrupted writes; its next write is number 3. */
+/** Returns a complete file with this text in both slots, as writes 1 and 2. */
 export function encodeSlots(text: string, slotBytes: number): string {
   return encodeSlot(text, 2, slotBytes) + encodeSlot(text, 1, slotBytes);
 }
@@ -70,7 +70,7 @@ export function latestText(contents: string): string {
   return found;
 }
 
-/** Returns the number of an interrupted write without a text. */
+/** Returns the number and text of a slot's write; the text is undefined when the write was interrupted. */
 function readSlot(slot: string): { readonly number: number; readonly text: string | undefined } {
   const numbers = new Set<number>();
   let text = "";

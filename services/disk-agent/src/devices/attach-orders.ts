@@ -6,7 +6,7 @@ import { differenceFrom } from "./device-place.js";
 import type { DeviceTable } from "./device-table.js";
 import type { DeviceOutcome } from "./outcome.js";
 
-/** Executes decided attach and detach orders. The decisions must be durable before `run`. */
+/** Executes decided attach and detach orders. The decisions must be durable before `run` is called. */
 export class AttachOrders {
   readonly #ledger: Ledger;
   readonly #devices: DeviceTable;
@@ -16,7 +16,7 @@ export class AttachOrders {
     this.#devices = devices;
   }
 
-  /** Executes an order. Work that exceeds the answer timeout continues and is answered `pending`. */
+  /** Executes an order. Work that exceeds the answer timeout continues, and the outcome is `pending`. */
   async run(order: DeviceOrder, verdict: OrderVerdict): Promise<DeviceOutcome> {
     const answer = (outcome: DeviceOutcome["outcome"], message: string): DeviceOutcome => {
       return { deviceId: order.deviceId, outcome, message, stamp: order.stamp };
@@ -43,11 +43,11 @@ export class AttachOrders {
         return device.replaced
           ? { outcome: "device_changed", message: device.changed ?? "" }
           : { outcome: "already", message: "" };
-      // The registry means the file that is at the path now, or a file that this host does not have.
+      // The held file is not the recorded one, so it is closed. The recorded file may be at the path now.
       await this.#letGo(device, other);
       if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
     }
-    // A running attempt is joined; only a failed one is started again.
+    // A running open is joined; only a failed one is started again.
     if (!device.holds) device.attach();
     const came = await this.#devices.until<Came>(() => {
       if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
@@ -76,7 +76,7 @@ export class AttachOrders {
     return came ?? { outcome: "pending", message, waiting: device.waiting };
   }
 
-  /** Checks which file the path names now, within the answer timeout. */
+  /** Checks, within the answer timeout, which file the path names now. */
   async #look(device: Device): Promise<void> {
     let looked = false;
     void device.file.look().then(() => {
@@ -86,7 +86,7 @@ export class AttachOrders {
     await this.#devices.until(() => looked || undefined);
   }
 
-  /** Refuses I/O on the held file, and waits for its close unless other devices hold it. */
+  /** Refuses I/O on the held file, and waits until it is closed. Does not wait when other devices hold the file. */
   async #letGo(device: Device, reason: string): Promise<void> {
     device.fail({ outcome: "device_changed", message: reason });
     device.file.reconcile();

@@ -5,21 +5,21 @@ import { FileSyncs } from "./file-syncs.js";
 import { type ByteRange, HeldBytes } from "./held-bytes.js";
 import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
 
-/** The part of a device that its file uses. */
+/** A device as seen by its file. */
 export interface FileUser {
   readonly id: DeviceId;
   readonly config: { readonly path: string; readonly offsetBytes: number };
   readonly sizeBytes: number;
   /** True when the device was ordered attached, or was never ordered detached. */
   readonly wanted: boolean;
-  /** True when the file is to be open for the device. */
+  /** True when the file must be open for the device. */
   readonly holds: boolean;
-  /** Bytes of the device in the file, once verified. */
+  /** Byte range of the device in the file, once verified. */
   readonly range: ByteRange;
   verify(facts: FileFacts): void;
   fail(failure: DeviceFailure): void;
   noteUnusable(message: string): void;
-  /** Notes that unsynced writes to the file were lost. It is unknown which device wrote them. */
+  /** Records that unsynced writes to the file were lost. Any device on the file may have written them. */
   noteLostWrites(): void;
 }
 
@@ -33,14 +33,16 @@ export interface DeviceFileOptions {
   readonly opener: FileOpener;
   readonly changes: Changes<void>;
   readonly clock: Clock;
-  /** Held bytes of each file, by the file's identity, whichever paths name it. */
+  /** Held byte ranges by file identity, because several paths may name one file. */
   readonly heldBytes: Map<string, HeldBytes<FileUser>>;
   /** Called when the path names another file than before, or the file's size has changed. */
   readonly onChange: () => void;
   readonly log: Logger;
 }
 
-/** One path and its one descriptor, shared by all devices on it, and closed with the last of them. */
+/**
+ * One path and its descriptor, which all devices on the path share. The last device that stops holding it closes it.
+ */
 export class DeviceFile {
   readonly path: string;
   readonly devices: FileUser[] = [];
@@ -53,9 +55,9 @@ export class DeviceFile {
   /** Error of the last check of the path. */
   #lookError: string | undefined;
   #looking: Promise<void> | undefined;
-  /** Devices for which the file is to be open. */
+  /** Devices that need the file open. */
   readonly #holding = new Set<FileUser>();
-  /** Devices of #holding that were not verified against the open file yet. */
+  /** Devices of #holding that are not yet verified against the open file. */
   readonly #unverified = new Set<FileUser>();
   readonly #syncs = new FileSyncs(() => {
     for (const device of this.devices) device.noteLostWrites();
@@ -99,24 +101,24 @@ export class DeviceFile {
     return this.#changed;
   }
 
-  /** True when the path names the held file, and its length has changed. */
+  /** True when the path still names the held file, possibly with another length. */
   get isOnlyResized(): boolean {
     return this.#lookError === undefined && this.#opened?.identity === this.#seen?.identity;
   }
 
-  /** True when the path names another file than the held one. */
+  /** True when the path names another file than the held one, or a file of another size. */
   get replaced(): boolean {
     return this.#opened !== undefined && this.#seen !== undefined && this.#difference(this.#opened) !== undefined;
   }
 
-  /** True when the file is to be open for some device. */
+  /** True when any device needs the file open. */
   get isHeld(): boolean {
     return this.#holding.size > 0;
   }
 
   /**
-   * Called whenever a device begins or ceases to hold the file, because scanning thousands of devices on one file is
-   * too slow.
+   * Called whenever a device starts or stops needing the file. Scanning the thousands of devices of one file on each
+   * change would be too slow.
    */
   noteHolds(device: FileUser): void {
     if (device.holds === this.#holding.has(device)) return;
@@ -129,27 +131,27 @@ export class DeviceFile {
     if (!this.#unverified.delete(device) && this.#opened) this.#release(this.#opened.identity, device);
   }
 
-  /** Resolves once everything written before through the descriptor is on the drive. */
+  /** Resolves once all earlier writes through the descriptor are on the drive. */
   sync(handle: OpenHandle): Promise<void> {
     return this.#syncs.sync(handle);
   }
 
-  /** Counts a system call on the file as begun or ended. */
+  /** Counts a system call on the file: 1 when it begins, -1 when it has ended. */
   noteInFlight(change: 1 | -1): void {
     this.#operationsInFlight += change;
   }
 
-  /** Opens or closes the file according to the wanted devices and the I/O in flight. */
+  /** Opens or closes the file, depending on the devices that need it and on the I/O in flight. */
   reconcile(): void {
-    // A device that became wanted while the file was open for others is not verified yet. The file may have been too
-    // short for it when it was opened.
+    // A device that began to need the file while it was open for others is not verified yet. The file may be too short
+    // for it.
     if (this.held && (this.#phase === "open" || this.#phase === "draining")) this.#verify(this.held);
     this.#apply("changed");
   }
 
   /**
-   * Checks which file the path names now. The held file stays open whatever is found, because it may be the only way to
-   * written data. A check of a dead drive may hang, so only one runs at a time.
+   * Checks which file the path names now. Never closes the held file, because it may be the only access to written
+   * data. A check of a dead drive may hang, so only one check runs at a time.
    */
   look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => {
@@ -210,7 +212,7 @@ export class DeviceFile {
     } catch (error) {
       const message = messageOf(error);
       for (const device of [...this.#holding]) device.fail({ outcome: "io_error", message });
-      // The open is retried periodically, so a repeated error is logged once.
+      // The open is retried periodically; a repeated error is logged once.
       if (message !== this.#openError) log.error({ path: this.path, error: message }, "device file open failed");
       this.#openError = message;
       this.#apply("open_failed");
@@ -237,7 +239,8 @@ export class DeviceFile {
   }
 
   /**
-   * Takes the device's bytes of the file, whichever path names it; returns the device that already holds some of them.
+   * Reserves the device's byte range of the file. Returns the device that already holds an overlapping range, through
+   * any path.
    */
   #take(identity: string, device: FileUser): FileUser | undefined {
     const { heldBytes } = this.#options;
@@ -261,7 +264,7 @@ export class DeviceFile {
       await opened?.handle.close();
       log.info({ path: this.path }, "device file closed");
     } catch (error) {
-      // Linux has released the descriptor even when close reports an error of earlier writes.
+      // On Linux, close releases the descriptor even when it reports an error of earlier writes.
       log.error({ path: this.path, error: messageOf(error) }, "device file close failed");
     }
     this.#apply("closed");

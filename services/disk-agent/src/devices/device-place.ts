@@ -9,15 +9,18 @@ export interface DeviceConfig {
   readonly deviceId: DeviceId;
   readonly path: string;
   readonly offsetBytes: number;
-  /** Undefined: all of the file from the offset on. */
+  /** Size in bytes; undefined: from the offset to the end of the file. */
   readonly sizeBytes?: number | undefined;
   readonly blockSizeBytes: number;
-  /** Serial number that the kernel must report if it reports any; identifies nothing by itself. */
+  /** Serial number that the kernel must report if it reports any. It does not identify the device by itself. */
   readonly serialNumber: string;
   readonly pool: string;
 }
 
-/** Returns the device's length in a file of that size; 0 when it does not fit, or is too large for a registry. */
+/**
+ * Returns the device's length in a file of that size; 0 when the device does not fit, or is larger than a registry
+ * accepts.
+ */
 export function sizeIn(fileSizeBytes: number, config: DeviceConfig): number {
   const { offsetBytes, blockSizeBytes } = config;
   const rest = Math.max(0, fileSizeBytes - offsetBytes);
@@ -32,7 +35,7 @@ export function tooShort(fileSizeBytes: number, { deviceId, offsetBytes, sizeByt
   return `device file ${JSON.stringify(path)} is too short for device ${deviceId}: it holds ${fileSizeBytes} bytes, and ${needed} are needed`;
 }
 
-/** Returns why the file must not be held for the device with the recorded identity; undefined when it may be. */
+/** Returns why the file must not be held for a device with the recorded identity; undefined when it may be held. */
 export function whyUnfit(
   facts: FileFacts,
   config: DeviceConfig,
@@ -46,7 +49,7 @@ export function whyUnfit(
   return difference === undefined ? undefined : { outcome: "device_changed", message: difference };
 }
 
-/** Returns how the file contradicts the configuration; undefined when it does not. */
+/** Returns how the file contradicts the configuration; undefined when it agrees. */
 function misconfigured({ serialNumber }: FileFacts, config: DeviceConfig): string | undefined {
   const { deviceId, serialNumber: configured, path } = config;
   if (configured === "" || serialNumber === "" || configured === serialNumber) return undefined;
@@ -54,8 +57,8 @@ function misconfigured({ serialNumber }: FileFacts, config: DeviceConfig): strin
 }
 
 /**
- * Returns how the file differs from the registry's record, for people; undefined when it is proven to be the same. A
- * grown file still has the recorded bytes.
+ * Returns how the file differs from the registry's record, as text; undefined when it is proven to be the same file.
+ * Growth is no difference, because the recorded bytes are still there.
  */
 export function differenceFrom(
   registered: RememberedIdentity,
@@ -78,7 +81,7 @@ export function differenceFrom(
   return `${what}: nothing shows that it is the same file or drive`;
 }
 
-/** Returns what to do about a file that has grown beyond the device's recorded size; undefined when it has not. */
+/** Returns the advice for a file that has grown beyond the device's recorded size; undefined for other files. */
 export function growthOf(
   config: DeviceConfig,
   recordedBytes: number,
@@ -95,7 +98,7 @@ function marksOf({ serialNumber, identity }: FileFacts): FileMarks {
   return { serialNumber, fileIdentity: identity };
 }
 
-/** Throws InvalidArgumentError for I/O that is not within the device. */
+/** Throws InvalidArgumentError unless the I/O lies within the device. */
 export function requireInside(
   what: string,
   offsetBytes: number,

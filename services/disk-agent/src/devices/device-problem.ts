@@ -3,15 +3,15 @@ export interface DeviceProblem {
   readonly message: string;
 }
 
-/** Limits of a system call's duration, after which the device is suspected or unusable. */
+/** Durations of a system call after which the device is WARNING or ERROR. */
 export interface HangLimits {
   readonly warningAfterMs: number;
   readonly errorAfterMs: number;
 }
 
 /**
- * Returns the problem of a system call that has taken too long. The text stays the same meanwhile, because each new
- * text is reported.
+ * Returns the problem of a system call that takes too long. The text stays the same while it runs, because each new
+ * text causes a report to the registry.
  */
 export function hangOf(what: string, forMs: number, limits: HangLimits): DeviceProblem | undefined {
   const { warningAfterMs, errorAfterMs } = limits;
@@ -21,10 +21,10 @@ export function hangOf(what: string, forMs: number, limits: HangLimits): DeviceP
   return { level, message: `${what} has not returned within ${limitMs} ms` };
 }
 
-/** Linux's error codes for a failed drive, medium or data check. A full or short file is not a hardware error. */
+/** Linux error codes of a failed drive, medium or data check. A full or a short file is not a hardware error. */
 const HARDWARE_ERRORS: ReadonlySet<string | undefined> = new Set(["EIO", "ENODATA", "EREMOTEIO", "EILSEQ"]);
 
-/** Returns whether the drive failed. It may work again, but must not be trusted before an operator has checked it. */
+/** Returns whether the drive failed. Even if it works again, an operator must check it before it is trusted. */
 export function isHardwareError(error: unknown): boolean {
   return error instanceof Error && HARDWARE_ERRORS.has((error as NodeJS.ErrnoException).code);
 }

@@ -21,11 +21,11 @@ export interface DeviceTableOptions {
   readonly hangs: HangLimits;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called when the registry must be told of a changed file. */
+  /** Called when a file has changed, so that the agent registers again. */
   readonly onChange?: () => void;
 }
 
-/** All devices of the agent: configured ones and discovered ones. */
+/** All devices of the agent, configured or discovered. */
 export class DeviceTable {
   /** Signalled on every change of a device, file or I/O; waiters re-check their condition. */
   readonly changes = new Changes<void>();
@@ -62,8 +62,8 @@ export class DeviceTable {
   }
 
   /**
-   * Adds a discovered device. Before the start it is treated like a configured device. Later it is opened only if it
-   * was ordered attached before; the registry is told of it and decides.
+   * Adds a discovered device. A device that is discovered before the start is opened like a configured one. A later one
+   * is opened only if it was ordered attached before; otherwise the registry decides at the next registration.
    */
   add(config: DeviceConfig): void {
     const device = this.#make(config);
@@ -72,7 +72,7 @@ export class DeviceTable {
     if (this.#ledger.memory.devices.get(device.id)?.order?.kind === "attach") device.attach();
   }
 
-  /** Returns all files, each path once. */
+  /** Returns all files, one for each path. */
   files(): DeviceFile[] {
     return [...this.#files.values()];
   }
@@ -95,8 +95,7 @@ export class DeviceTable {
   }
 
   /**
-   * Calls `find` now, and again after each change of any device, until it returns something; undefined after the
-   * timeout, which is the answer timeout of an order by default.
+   * Calls `find` now and after each change of a device, until it returns a result. Returns undefined after the timeout.
    */
   until<Found>(find: () => Found | undefined, timeoutMs = this.#options.answerTimeoutMs): Promise<Found | undefined> {
     const { clock } = this.#options;
@@ -109,9 +108,9 @@ export class DeviceTable {
   }
 
   /**
-   * Starts the devices: opens all but those remembered as detached, and restores the sessions granted before. I/O of
-   * lower sessions ended with the process that ran it. Waits for slow files up to `waitMs`. With `openNothing` all
-   * devices wait for an order.
+   * Opens all devices except those remembered as detached, and restores their granted sessions. I/O of lower sessions
+   * ended with the process that ran it. Waits up to `waitMs` for slow files. With `openNothing` every device waits for
+   * an order.
    */
   async start(options: { waitMs: number; openNothing?: boolean }): Promise<void> {
     const { waitMs, openNothing = false } = options;
@@ -121,7 +120,7 @@ export class DeviceTable {
       device.grant(this.#ledger.memory.devices.get(device.id)?.session?.number ?? 0);
       if (!openNothing && isWanted(this.#ledger.memory, device.id)) device.attach();
       else {
-        // A detached device is not opened, but its size and usability are reported to the registry.
+        // Checks a detached device without opening it, because the registry is sent its size and usability.
         looking += 1;
         void device.file.look().then(() => {
           looking -= 1;
@@ -133,7 +132,7 @@ export class DeviceTable {
     await this.until(() => (opening() || looking > 0 ? undefined : true), waitMs);
   }
 
-  /** Closes every file; waits up to `waitMs` for I/O in flight. Sessions and orders stay unchanged. */
+  /** Closes every file, after waiting up to `waitMs` for I/O in flight. Sessions and orders stay remembered. */
   async stop(waitMs: number): Promise<void> {
     for (const device of this.#devices.values()) device.detach();
     const closed = () => [...this.#files.values()].every((file) => file.phase === "closed");

@@ -21,8 +21,8 @@ import { LostWrites } from "./lost-writes.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
 
 /**
- * One device: its holding state, its sessions, and all its I/O. Every read or write passes `#io`, which checks the
- * device and the session when the system call is made.
+ * One device: its state, its sessions and all its I/O. Every read or write goes through `#io`, which checks device and
+ * session right before the system call.
  */
 export class Device implements FileUser {
   readonly config: DeviceConfig;
@@ -74,17 +74,17 @@ export class Device implements FileUser {
     return this.config.deviceId;
   }
 
-  /** 0 while the size depends on a file that could not be read yet. */
+  /** Size in bytes; 0 while it depends on a file that could not be read yet. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
 
-  /** True when the file is to be open for this device: it is wanted, and was not found unusable. */
+  /** True when the device needs its file open: it is wanted, and has not failed. */
   get holds(): boolean {
     return this.#wanted && this.#failure === undefined;
   }
 
-  /** True when the device was ordered attached, or never ordered detached. */
+  /** True when the device was ordered attached, or was never ordered detached. */
   get wanted(): boolean {
     return this.#wanted;
   }
@@ -93,7 +93,10 @@ export class Device implements FileUser {
     return this.holds && this.file.phase === "open";
   }
 
-  /** True when nothing is open for this device and no open is under way, so its detach is complete. */
+  /**
+   * True when the detach is complete: the device has no I/O in flight, and its file is closed or open for other devices
+   * only.
+   */
   get released(): boolean {
     return !this.#wanted && this.inFlight === 0 && (this.file.phase === "closed" || this.file.isHeld);
   }
@@ -102,13 +105,16 @@ export class Device implements FileUser {
     return this.#failure;
   }
 
-  /** Known problem of the device; undefined when there is none. */
+  /** Known problem of the device, including a remembered hardware error; undefined for none. */
   get problem(): DeviceProblem | undefined {
     const untold = this.#ledger.memory.devices.get(this.id)?.hardwareError;
     return untold === undefined ? this.problemNow : { level: "ERROR", message: untold };
   }
 
-  /** Like `problem` without former hardware errors, which the registry is sent separately with their time. */
+  /**
+   * Present problem of the device; undefined for none. Remembered hardware errors are excluded, because the registry is
+   * sent these separately, with their times.
+   */
   get problemNow(): DeviceProblem | undefined {
     const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
     if (error !== undefined) return { level: "ERROR", message: error };
@@ -123,25 +129,25 @@ export class Device implements FileUser {
     return hangOf(`${what} device ${this.id}`, this.waiting.forMs, this.#hangs);
   }
 
-  /** Cause of a waiting close or open. */
+  /** Oldest system call for which a close or an open waits. */
   get waiting(): Waiting {
     const nowMs = this.#clock.monotonicMs();
     const sinceMs = Math.min(this.#inFlight.oldestSinceMs ?? nowMs, this.file.busySinceMs ?? nowMs);
     return { forMs: nowMs - sinceMs, inFlightOperations: this.inFlight };
   }
 
-  /** Returns the I/O that a higher session waits for. */
+  /** Returns the I/O of lower sessions, for which a grant waits. */
   waitingBelow(sessionNumber: number): Waiting {
     return this.#inFlight.waitingBelow(sessionNumber);
   }
 
   /**
-   * Reason why the path does not name the held file; a file that grew, or shrank outside the device, is still the
-   * device's.
+   * Reason why the path does not name the held file; undefined while it does. A file that grew, or shrank outside the
+   * device, counts as the same.
    */
   get changed(): string | undefined {
     const { changed, seen, isOnlyResized } = this.file;
-    // Fast path: called for every I/O, and nearly always nothing has changed.
+    // Fast path: every I/O calls this, and the path nearly always names the held file.
     if (changed === undefined) return undefined;
     const hasAllBytes = isOnlyResized && seen && sizeIn(seen.sizeBytes, this.config) >= this.#sizeBytes;
     return hasAllBytes ? undefined : changed;
@@ -154,7 +160,7 @@ export class Device implements FileUser {
     return this.changed !== undefined && this.file.replaced;
   }
 
-  /** Reason why no session may be granted; undefined when the bytes are the device's. */
+  /** Reason why no session may be granted; undefined when the file is the recorded one. */
   get whyChanged(): string | undefined {
     if (this.#failure?.outcome === "device_changed") return this.#failure.message;
     return this.replaced ? this.changed : undefined;
@@ -164,7 +170,7 @@ export class Device implements FileUser {
     return this.problem?.message;
   }
 
-  /** Facts to report of the file that the path names now, which may differ from the held one. */
+  /** Facts of the file that the path names now, for the registry. The held file may be another one. */
   get reported(): FileMarks & { readonly sizeBytes: number; readonly fileIdentity: string } {
     const { seen } = this.file;
     const sizeBytes = (seen && sizeIn(seen.sizeBytes, this.config)) || this.#sizeBytes;
@@ -175,22 +181,22 @@ export class Device implements FileUser {
     return this.#inFlight.count;
   }
 
-  /** Sets the two values that decide whether the device holds its file. */
+  /** Sets `wanted` and `failure`, which together decide whether the device needs its file open. */
   #want(wanted: boolean, failure: DeviceFailure | undefined): void {
     this.#wanted = wanted;
     this.#failure = failure;
     this.file.noteHolds(this);
   }
 
-  /** Starts to hold the device, or retries after a failure. */
+  /** Starts to hold the device, or tries again after a failure. */
   attach(): void {
-    // The error stays reported until the file is found to be in order.
+    // The failure stays reported until the file has been verified.
     this.#ioError = this.#failure?.message ?? this.#ioError;
     this.#want(true, undefined);
     this.file.reconcile();
   }
 
-  /** Retries after a failure whose cause may be gone. */
+  /** Tries again after a failure whose cause may be gone. */
   retry(): void {
     if (this.#wanted && this.#failure?.outcome === "io_error") this.attach();
   }
@@ -207,20 +213,20 @@ export class Device implements FileUser {
     this.file.reconcile();
   }
 
-  /** Gives up this attempt to hold the device. */
+  /** Records why the device cannot be held. It no longer needs its file open then. */
   fail(failure: DeviceFailure): void {
     this.#want(this.#wanted, failure);
     this.#changes.touch();
   }
 
-  /** Notes the result of checking a file that is not open. */
+  /** Records the result of a check without an open. */
   noteUnusable(message: string): void {
     this.#ioError = message;
   }
 
   /**
-   * Verifies the device against its file. A file that is too short, or not the one that the registry recorded, fails
-   * the device, because after a power cut another drive may be in its place while a session continues.
+   * Verifies the device against its file. A file that is too short or is not the recorded one fails the device, because
+   * after a power failure another drive may be in its place while a session continues.
    */
   verify(facts: FileFacts): void {
     const recorded = this.#ledger.memory.devices.get(this.id)?.identity;
@@ -230,12 +236,12 @@ export class Device implements FileUser {
       return;
     }
     if (!this.#wanted) this.#failure = undefined;
-    // The grown bytes belong to nobody before the registry accepts them.
+    // Uses the recorded size; grown bytes belong to the device only once the registry accepts them.
     this.#sizeBytes = recorded?.sizeBytes || sizeIn(facts.sizeBytes, this.config);
     this.#ioError = undefined;
   }
 
-  /** Reads one block at a relative position in [0, 1] of the device. Resolves when the system call returns. */
+  /** Reads one block at a relative position of the device, in [0, 1]. Resolves when the system call returns. */
   async probe(part: number): Promise<void> {
     const { handle } = this.file;
     if (handle === undefined || !this.holds) return;
@@ -259,7 +265,9 @@ export class Device implements FileUser {
     }
   }
 
-  /** Notes a slow probe. The text stays the same while it runs, because each new text is reported. */
+  /**
+   * Records a slow probe. The text stays the same while it runs, because each new text causes a report to the registry.
+   */
   noteSlowProbe(level: DeviceProblem["level"], limitMs: number): void {
     this.#probeProblem = { level, message: `a read of device ${this.id} has not returned within ${limitMs} ms` };
   }
@@ -269,7 +277,9 @@ export class Device implements FileUser {
     return this.#inFlight.isQuietBelow(sessionNumber);
   }
 
-  /** Allows I/O in a session that is durable, current and without I/O of lower sessions. */
+  /**
+   * Allows I/O in a session. The session must be durable and current, and the I/O of lower sessions must have ended.
+   */
   grant(sessionNumber: number): void {
     this.#grantedSession = sessionNumber;
   }
@@ -284,9 +294,9 @@ export class Device implements FileUser {
   }
 
   /**
-   * Makes a stream the only one of its session, and stops the former one. The new stream may begin once `isQuietBelow`
-   * the next session number holds. A write that a holder sends again after a lost connection then never lands before
-   * its first copy.
+   * Makes a stream the only one of its session, and aborts the former one. The new stream may begin once
+   * `isQuietBelow(sessionNumber + 1)` is true. So a write that is sent again after a lost connection never lands before
+   * its first copy has ended.
    */
   replaceStream(sessionNumber: number, stream: AbortController): void {
     this.#admit(sessionNumber);
@@ -350,7 +360,8 @@ export class Device implements FileUser {
   }
 
   /**
-   * The file has shrunk. The check stops all I/O, because a write would extend the file again, with zeros in between.
+   * Records that the file has shrunk, and returns the error. All I/O stops, because a write would extend the file
+   * again, with zeros in between.
    */
   #endsAt(position: number): Error {
     void this.file.look();

@@ -1,6 +1,6 @@
 import type { DeviceProblem } from "./device-problem.js";
 
-/** Warnings of vendors' drivers about a device. A driver can warn, but cannot make a device unusable. */
+/** Warnings of vendors' drivers about a device. A driver can warn, but cannot set a device to ERROR. */
 export class DriverWords {
   readonly #messages = new Map<string, string>();
 

@@ -5,14 +5,14 @@ export interface EraseLimits {
   readonly maxAtOnce: number;
   /** Maximum bytes written by all erases together. */
   readonly maxBytesPerSecond: number;
-  /** A write that takes longer than this frees its place for another device. */
+  /** Duration in ms after which a write no longer occupies its slot, so that another device can be erased. */
   readonly slowAfterMs: number;
 }
 
-/** Runs one write of an erase once the limits allow it. */
+/** Runs a write of an erase as soon as the limits allow it. */
 export type LimitedWrite = (sizeBytes: number, write: () => Promise<void>) => Promise<void>;
 
-/** Limits erases in favour of a host's users: devices at once, and bytes per second together. */
+/** Limits erases, so that they leave bandwidth for other I/O: devices at once, and total bytes per second. */
 export class EraseRate {
   readonly #turns: Slots;
   #nextWriteAtMs = 0;
@@ -25,7 +25,7 @@ export class EraseRate {
     this.#turns = new Slots(limits.maxAtOnce);
   }
 
-  /** Runs the erase of one device. Its first write waits for a place, which is freed when the erase ends. */
+  /** Runs the erase of one device. Its first write waits for a slot, which is freed when the erase ends. */
   async limit(erase: (write: LimitedWrite) => Promise<void>): Promise<void> {
     const { signal } = this.#stopping;
     let turn: (() => void) | undefined;
@@ -38,7 +38,7 @@ export class EraseRate {
       await this.#pace(sizeBytes, signal);
       signal.throwIfAborted();
       const over = new AbortController();
-      // A hung drive frees its place and blocks no other; the rest of its erase waits for another place.
+      // A hung write frees its slot, so that it blocks no other device. The rest of the erase waits for a new slot.
       this.clock.sleep(this.limits.slowAfterMs, over.signal).then(endTurn, () => {});
       try {
         await write();
@@ -53,7 +53,7 @@ export class EraseRate {
     }
   }
 
-  /** Makes erases fail before their next write. */
+  /** Makes all erases fail before their next write. */
   stop(): void {
     this.#stopping.abort(new Error("the agent is stopping"));
   }

@@ -9,14 +9,14 @@ import type { SessionOrders } from "./session-orders.js";
 
 interface EraseJob {
   readonly sessionNumber: number;
-  /** File being erased. Once it is closed, another drive may be at the device's path. */
+  /** File that is being erased. When the device's present handle is another one, a swapped drive may be at its path. */
   readonly handle: OpenHandle | undefined;
   erasedBytes: number;
   state: "running" | "done" | "outdated" | "failed";
   message: string;
 }
 
-/** Overwrites devices with zeros: one job per device, each under a session of its own, as fast as the limits allow. */
+/** Overwrites devices with zeros. Each device has one job, with its own session; the limits set the speed. */
 export class Eraser {
   readonly #devices: DeviceTable;
   readonly #sessions: SessionOrders;
@@ -41,7 +41,8 @@ export class Eraser {
   }
 
   /**
-   * Starts an erase, or joins the running one of the same session; answers when it is done or the timeout has passed.
+   * Starts an erase, or joins the running one of the same session. Returns when it is done, or after the answer
+   * timeout.
    */
   async erase(
     deviceId: DeviceId,
@@ -72,8 +73,8 @@ export class Eraser {
     const known = this.#jobs.get(device.id);
     const { handle } = device.file;
     if (known?.sessionNumber === sessionNumber) {
-      // A running job may have a write in flight, even when it must fail. A second job would finish before that write
-      // lands, and the device would be given to a new user.
+      // A job that must fail may still have a write in flight. A second job could finish before that write lands, and
+      // the write would then damage a new user's data.
       if (known.state === "running") return known;
       if (known.state === "done" && known.handle === handle) return known;
     }
@@ -111,7 +112,10 @@ export class Eraser {
   }
 }
 
-/** Some of the zeros went to the former file, so the whole erase must run again. */
+/**
+ * Throws when the file was reopened during the erase: some zeros went to the former file, so the whole erase must run
+ * again.
+ */
 function refuseReopened(device: Device, job: EraseJob): void {
   if (device.file.handle !== job.handle) throw new Error(`device ${device.id} was detached while it was erased`);
 }

@@ -1,9 +1,9 @@
 import type { OpenHandle } from "./open-file.js";
 
 /**
- * Runs the syncs of one open file one after another. The kernel reports lost writes only to the first sync; a
- * concurrent second sync would succeed and take them for stored. Calls that arrive during a sync share the next one,
- * which starts after they arrived and so covers their writes.
+ * Runs the syncs of one open file one after another. The kernel reports lost writes only to the first sync after the
+ * loss; a concurrent second sync would succeed. Calls that arrive during a sync share the next one, which covers their
+ * writes because it starts later.
  */
 export class FileSyncs {
   readonly #onFailure: () => void;

@@ -3,9 +3,9 @@ import { InvalidArgumentError, messageOf, quoted } from "@diskmesh/domain";
 import fastGlob from "fast-glob";
 import micromatch from "micromatch";
 
-/** No host has this many drives, so a glob that matches more is a mistake. */
+/** Maximum matches of a glob. No host has so many drives, so more matches mean a mistake in the config. */
 const MAX_MATCHES = 10_000;
-/** Maximum combinations of the alternatives in `{...}`, each of which is looked up separately. */
+/** Maximum combinations of the alternatives in `{...}`; each is expanded separately. */
 const MAX_PATTERNS = 1_000;
 
 /**
@@ -19,7 +19,7 @@ export function parseGlob(glob: string): string {
   if (maxPatterns(glob) > MAX_PATTERNS)
     throw new InvalidArgumentError(`${quoted(glob)} stands for more than ${MAX_PATTERNS} patterns: use * or two rules`);
   try {
-    // Without `debug`, an invalid pattern silently matches nothing.
+    // `expand` throws for an invalid pattern, which would otherwise match nothing.
     for (const pattern of micromatch.braces(literal(glob), { expand: true, keepEscaping: true }))
       micromatch.makeRe(pattern, { debug: true, posix: true, noext: true });
   } catch (error) {
@@ -33,19 +33,19 @@ export function parseGlob(glob: string): string {
 export async function expandGlob(glob: string): Promise<string[]> {
   const found = await fastGlob(literal(resolve(glob)), {
     cwd: "/",
-    // A hung file system then blocks only one thread of the process.
+    // One thread at a time, so that a hung file system blocks no more.
     concurrency: 1,
-    // Device nodes do not count as files.
+    // The library does not count device nodes as files.
     onlyFiles: false,
     extglob: false,
     globstar: false,
-    // A missing or inaccessible folder matches nothing, and must not hide matches elsewhere.
+    // A missing or unreadable folder matches nothing; it must not stop the search elsewhere.
     suppressErrors: true,
   });
   return found.sort().slice(0, MAX_MATCHES);
 }
 
-/** Escapes backslashes, parentheses and bars, which the library would interpret. */
+/** Escapes backslashes, parentheses and bars, which have a meaning for the library only. */
 function literal(glob: string): string {
   return glob.replaceAll("\\", "[\\\\]").replace(/[()|]/g, "\\$&");
 }

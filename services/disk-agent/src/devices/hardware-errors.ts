@@ -5,22 +5,22 @@ import { ageOf, hardwareErrors, withHardwareError, withoutHardwareErrors } from 
 import type { AgentMemory } from "../model/memory.js";
 
 /**
- * Monotonic time of an error in this run of the agent. Each error is a new object, so that it can be compared by
- * identity.
+ * Time of an error in this run of the agent (monotonic clock). Each error is a new object, so that errors are compared
+ * by identity.
  */
 interface Met {
   readonly atMs: number;
 }
 
-/** An error to report to the registry. */
+/** A hardware error to report to the registry. */
 export interface UntoldError {
   readonly message: string;
-  /** Minimum age of the last occurrence. */
+  /** Time in ms since the last occurrence, at least. */
   readonly ageMs: number;
   readonly lastMet: Met | undefined;
 }
 
-/** Hardware errors that the registry has not received yet. The agent's cache contains them, too. */
+/** Hardware errors that the registry has not acknowledged yet. The agent's cache contains them as well. */
 export class HardwareErrors {
   readonly #ledger: Ledger;
   readonly #clock: Clock;
@@ -31,23 +31,22 @@ export class HardwareErrors {
     this.#clock = clock;
   }
 
-  /** Records an error. */
   note(deviceId: DeviceId, message: string): void {
     this.#lastMet.set(deviceId, { atMs: this.#clock.monotonicMs() });
     const before = this.#ledger.memory;
     const memory = withHardwareError(before, deviceId, message, this.#clock.nowMs());
     if (memory === before) return;
     this.#ledger.remember(memory);
-    // A failed write is repeated with the next one; the registry receives the error all the same.
+    // A failed cache write needs no handling: the next write includes the error, and the registry gets it from memory.
     void this.#ledger.durable().catch(() => undefined);
   }
 
-  /** Returns the unreported errors in that memory, by device. */
+  /** Returns, by device, the errors in `memory` that the registry has not acknowledged. */
   untold(memory: AgentMemory): ReadonlyMap<DeviceId, UntoldError> {
     const errors = new Map<DeviceId, UntoldError>();
     for (const [deviceId, kept] of hardwareErrors(memory)) {
       const lastMet = this.#lastMet.get(deviceId);
-      // The clock may have been set since, which affects only errors from before this run.
+      // For an error of an earlier run only the wall clock gives an age, which is wrong if that clock was set since.
       const ageMs = lastMet ? Math.floor(this.#clock.monotonicMs() - lastMet.atMs) : ageOf(kept, this.#clock.nowMs());
       errors.set(deviceId, { message: kept.message, ageMs, lastMet });
     }
@@ -55,8 +54,8 @@ export class HardwareErrors {
   }
 
   /**
-   * Drops errors that the registry has received and stored. An error that occurred again meanwhile is reported again,
-   * because the registry may have dated the reported one before an operator's override.
+   * Drops errors that the registry has acknowledged. An error that occurred again meanwhile is reported again, because
+   * the registry may have dated the reported occurrence before an operator's override.
    */
   told(errors: ReadonlyMap<DeviceId, UntoldError>): void {
     const over = [...errors].filter(([deviceId, { lastMet }]) => this.#lastMet.get(deviceId) === lastMet);

@@ -1,4 +1,4 @@
-/** Bytes of a file. */
+/** A byte range of a file. */
 export interface ByteRange {
   readonly startBytes: number;
   readonly endBytes: number;
@@ -6,10 +6,10 @@ export interface ByteRange {
 
 /** Tracks the held byte ranges of one file and their holders. Held ranges never overlap. */
 export class HeldBytes<Holder> {
-  /** Sorted by offset. */
+  /** Held ranges, sorted by offset. */
   readonly #held: (ByteRange & { readonly holder: Holder })[] = [];
 
-  /** Takes the bytes; returns the holder of overlapping ones instead, if there is one. */
+  /** Reserves the range. Returns the holder of an overlapping range instead, if there is one. */
   take(holder: Holder, range: ByteRange): Holder | undefined {
     const at = this.#firstThatEndsAfter(range.startBytes);
     const next = this.#held[at];

@@ -3,15 +3,15 @@ import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.
 
 interface HeldFile {
   readonly opened: Promise<OpenedFile>;
-  /** Number of opens without a close. */
+  /** Number of opens that have not been closed. */
   users: number;
-  /** Settles when the descriptor is released. */
+  /** Resolves when the descriptor is released. */
   closing?: Promise<void>;
 }
 
 /**
- * Opens each file once, with one descriptor and one lock, whichever paths lead to it: links and bind mounts share it.
- * The first open's lock would refuse a second open.
+ * Opens each file once, with one descriptor and one lock, even when links or bind mounts give it several paths. A
+ * second open would fail on the lock of the first.
  */
 export class HeldFiles implements FileOpener {
   readonly #files: FileOpener;

@@ -5,21 +5,21 @@ interface Operation {
   readonly sinceMs: number;
 }
 
-/** Cause of a pending operation. */
+/** Operations for which an order waits. */
 export interface Waiting {
-  /** Duration of the oldest operation waited for. */
+  /** Duration of the oldest operation, in ms. */
   readonly forMs: number;
   /** Reads, writes and flushes that the operating system has not completed. */
   readonly inFlightOperations: number;
 }
 
-/** Session of reads outside any session. They change nothing, so they delay a close but no session. */
+/** Session number of reads that belong to no session. They change nothing, so they delay a close but no grant. */
 export const NO_SESSION = Number.POSITIVE_INFINITY;
 
 /** Operations of one device that the operating system has not completed. */
 export class InFlight {
   readonly #clock: Clock;
-  /** Oldest first. */
+  /** Oldest operation first. */
   readonly #operations = new Set<Operation>();
 
   constructor(clock: Clock) {
@@ -43,7 +43,7 @@ export class InFlight {
     return true;
   }
 
-  /** Monotonic time; undefined when nothing is in flight. */
+  /** Monotonic time at which the oldest operation began; undefined when nothing is in flight. */
   get oldestSinceMs(): number | undefined {
     for (const { sinceMs } of this.#operations) return sinceMs;
     return undefined;

@@ -1,4 +1,4 @@
-/** Tracks the session of a device in which the operating system lost acknowledged writes. */
+/** Remembers for a device the last session in which the operating system lost acknowledged writes. */
 export class LostWrites {
   #lostSession = 0;
   #writingSession = 0;
@@ -7,20 +7,21 @@ export class LostWrites {
     this.#writingSession = sessionNumber;
   }
 
-  /** Notes lost writes, which may be of the session that wrote last. */
+  /** Records lost writes. They may belong to the session that wrote last. */
   noteLoss(): void {
     this.#lostSession = Math.max(this.#lostSession, this.#writingSession);
   }
 
   /**
-   * Throws when this session's sync fails, or an earlier one did. After a failed sync the kernel forgets which pages
-   * were lost, and the next sync succeeds, including one of another device on the file.
+   * Syncs the file. Throws when this sync fails, or when an earlier sync of this session failed: after a failed sync
+   * the kernel forgets which pages were lost, and the next sync succeeds, even that of another device on the file.
    */
   async sync(sessionNumber: number, syncFile: () => Promise<void>): Promise<void> {
     try {
       await syncFile();
     } catch (error) {
-      // Never decreases: an older session's sync may fail late, when a newer session's writes were lost with its own.
+      // The maximum is kept: the sync of an older session may fail late, after a newer session's writes were lost as
+      // well.
       this.#lostSession = Math.max(this.#lostSession, sessionNumber);
       throw error;
     }

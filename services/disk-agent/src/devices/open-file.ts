@@ -17,13 +17,13 @@ export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasyn
   punchHole(offsetBytes: number, lengthBytes: number): Promise<boolean>;
 }
 
-/** Facts of a file, independent of its path later. */
+/** Facts of a file that stay true when its path changes. */
 export interface FileFacts {
   readonly sizeBytes: number;
   /**
-   * Equal for the same file or drive. The machine's boot id comes first, because numbers are reassigned at boot. A
-   * regular file: file system, inode and creation time, because inodes are reused. A block device: its number and the
-   * kernel's disk sequence number, because a new drive in the same slot gets the same number.
+   * Equal for the same file or drive. Begins with the machine's boot id, because numbers are reassigned at boot. A
+   * regular file has its file system, inode and creation time, because inodes are reused. A block device has its number
+   * and the kernel's disk sequence number, because a new drive in the same slot gets the same number.
    */
   readonly identity: string;
   /** Serial number from the kernel; empty for regular files. */
@@ -38,17 +38,20 @@ export interface OpenedFile extends FileFacts {
 export interface FileOpener {
   /** Opens a device file for I/O. Throws DeviceIoError with a text for people. */
   open(path: string): Promise<OpenedFile>;
-  /** Returns the same facts by path, without holding the file. */
+  /** Returns the facts of the file at the path, without keeping it open. */
   look(path: string): Promise<FileFacts>;
 }
 
 export interface FileOpenerOptions {
-  /** False: opens regular files on file systems without locks, too. */
+  /** False also opens regular files on file systems without locks. */
   readonly requireLocks: boolean;
   readonly lock?: FileLocking;
 }
 
-/** Returns the only code that opens and locks device files. No other holder of a lock has the same bytes. */
+/**
+ * Returns the opener of device files, the only code that opens and locks them. The lock excludes every other process
+ * that uses locks.
+ */
 export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOptions): FileOpener {
   return {
     look: lookAtDeviceFile,
@@ -75,8 +78,8 @@ function withHoles(handle: FileHandle): OpenHandle {
 
 async function openHandle(path: string): Promise<FileHandle> {
   const before = await statDeviceFile(path);
-  // Another file may be at the path by now: O_NONBLOCK prevents the open of a FIFO from hanging. O_EXCL makes the
-  // kernel refuse a block device that is mounted or held exclusively.
+  // Another file may be at the path by now. O_NONBLOCK keeps the open of a FIFO from hanging. O_EXCL makes the kernel
+  // refuse a block device that is mounted or held exclusively.
   const exclusive = before.isBlockDevice() ? constants.O_EXCL : 0;
   try {
     return await open(path, constants.O_RDWR | constants.O_NONBLOCK | exclusive);
@@ -129,7 +132,7 @@ async function factsOf(path: string, facts: BigIntStats): Promise<FileFacts> {
   }
   const number = deviceNumber(facts.rdev);
   try {
-    // The kernel counts sectors of 512 bytes here, whatever the hardware's sector size is.
+    // The kernel counts 512-byte sectors here, whatever sector size the hardware has.
     const sectors = Number(await readFile(`/sys/dev/block/${number}/size`, "utf8"));
     const identity = `${machineBoot()} block ${number}:${await diskSequence(number)}`;
     return { sizeBytes: sectors * 512, identity, serialNumber: await serialNumberOf(number) };

@@ -46,7 +46,7 @@ describe("health probes", () => {
     prober.look();
     await clock.advance(100);
     expect(healthOf("a")).to.equal("WARNING");
-    // The reads are real, and the test's clock runs ahead of them.
+    // The reads are real, and the test's clock runs faster than they do.
     await eventually(() => healthOf("b") === "ONLINE");
     for (let round = 0; round < 10; round++) {
       await clock.advance(100);

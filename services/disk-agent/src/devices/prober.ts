@@ -2,7 +2,7 @@ import { type Clock, Slots } from "@diskmesh/service";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
 
-/** Maximum devices probed at once, because probes must leave threads for I/O. */
+/** Maximum devices probed at once. Probes must leave threads for I/O. */
 const AT_ONCE = 4;
 
 export interface ProberOptions {
@@ -10,15 +10,15 @@ export interface ProberOptions {
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
-  /** A slower read makes the device WARNING. */
+  /** Duration of a read in ms after which the device is WARNING. */
   readonly warningAfterMs: number;
-  /** A still slower read makes the device ERROR. */
+  /** Duration of a read in ms after which the device is ERROR. */
   readonly errorAfterMs: number;
 }
 
 /**
- * Tests whether held devices answer, with a small read at a random position of each; the same block would come from the
- * kernel's cache. Each device has one probe at a time, however long it takes.
+ * Tests whether held devices answer, with a small read at a random position, because the same block would come from the
+ * kernel's cache. A device whose probe hangs gets no second one.
  */
 export class Prober {
   readonly #options: ProberOptions;
@@ -29,7 +29,10 @@ export class Prober {
     this.#options = options;
   }
 
-  /** Starts a probe of each held device without a running one, and judges the running ones. Does not wait. */
+  /**
+   * Starts a probe of each held device that has none running, and sets the health of devices whose probe is slow. Does
+   * not wait for the reads.
+   */
   look(): void {
     const { devices, clock, warningAfterMs } = this.#options;
     for (const device of devices.all()) {
@@ -45,7 +48,7 @@ export class Prober {
     const release = await this.#slots.acquire();
     this.#running.set(device, clock.monotonicMs());
     const over = new AbortController();
-    // A hung device keeps its thread, but frees its place for others.
+    // A hung read keeps its thread, but frees its slot for other devices.
     const slow = clock.sleep(warningAfterMs, over.signal).then(
       () => {
         release();

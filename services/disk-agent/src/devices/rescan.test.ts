@@ -16,17 +16,17 @@ describe("rescans", () => {
   let fixture: DeviceFixture;
   let rescan: Rescan;
   let changes = 0;
-  /** Files whose checks do not return, with the number of checks. */
+  /** Number of checks by path, for files whose checks never return. */
   const hanging = new Map<string, number>();
   let release = () => {};
   const warnings: object[] = [];
   let sleepers = 0;
-  /** Number of checks that may time out. No other check does, however busy the machine is. */
+  /** Number of checks that time out. No other check may, however busy the machine is. */
   let timeouts = 0;
   const sleep: Clock["sleep"] = async (durationMs, signal) => {
     sleepers++;
     try {
-      // The only remaining check is the one that hangs.
+      // Waits until only the hanging check is left.
       do await systemClock.sleep(durationMs, signal);
       while (timeouts === 0 || sleepers > 1 || ![...hanging.values()].some((looks) => looks > 0));
       timeouts--;

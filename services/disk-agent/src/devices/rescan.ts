@@ -6,7 +6,7 @@ import { expandGlob } from "./glob.js";
 import type { FileFacts, FileOpener } from "./open-file.js";
 
 export interface RescanResult {
-  /** New devices, and devices whose file is another one, or has another size, than before. */
+  /** New devices, and devices whose file or its size has changed. */
   readonly changedDeviceIds: readonly DeviceId[];
   readonly skipped: readonly Skipped[];
   /** Paths whose checks exceeded the timeout. */
@@ -21,14 +21,14 @@ export interface RescanOptions {
   readonly answerTimeoutMs: number;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called when the registry must be told of a new device, or of files that cannot be devices. */
+  /** Called when devices were found, or files that cannot be devices, so that the agent registers again. */
   readonly onChange: () => void;
 }
 
 /** Searches for new and replaced device files. A hanging check delays no other. */
 export class Rescan {
   readonly #options: RescanOptions;
-  /** Running checks of files without a device, and of folders: one at a time for each path and glob. */
+  /** Running checks of folders and of files without a device. Each path and glob has one check at a time. */
   readonly #looking = new Map<string, Promise<FileFacts>>();
   readonly #expanding = new Map<string, Promise<string[]>>();
   #skippedBefore = "";
@@ -38,7 +38,7 @@ export class Rescan {
     this.#options = options;
   }
 
-  /** Discovered files that cannot be registered in their present state. */
+  /** Discovered files that registries would refuse as they are now. */
   get refused(): readonly RefusedFile[] {
     return this.#refused;
   }
@@ -49,7 +49,7 @@ export class Rescan {
     const pending = new Set<string>();
     await Promise.all(devices.files().map((file) => this.#bounded(file.path, file.look(), pending)));
     const skipped = await this.#discover(pending);
-    // A file that was locked or missing before may be available now.
+    // A file that was locked or missing may be available now.
     for (const device of devices.all()) device.retry();
     const changedDeviceIds = devices
       .all()
@@ -58,7 +58,7 @@ export class Rescan {
     return { changedDeviceIds, skipped, pendingPaths: [...pending].sort() };
   }
 
-  /** Creates devices from files that match the rules and have no device yet. */
+  /** Creates devices for files that match the rules and have no device yet. */
   async #discover(pending: Set<string>): Promise<readonly Skipped[]> {
     const { rules, devices, opener, maxDevices, log, onChange } = this.#options;
     const skipped: Skipped[] = [];
@@ -108,7 +108,7 @@ export class Rescan {
     return files;
   }
 
-  /** Returns the result; undefined after the timeout, and then notes the path. */
+  /** Returns the result of the work. After the timeout adds the path to `pending` and returns undefined. */
   async #bounded<T>(path: string, work: Promise<T>, pending: Set<string>): Promise<T | undefined> {
     const over = new AbortController();
     const timeout = this.#options.clock.sleep(this.#options.answerTimeoutMs, over.signal).then(
@@ -118,7 +118,7 @@ export class Rescan {
       },
       () => undefined,
     );
-    // A result after the timeout is ignored and must not become an unhandled rejection.
+    // A late result is ignored; a late rejection must not count as unhandled.
     work.catch(() => {});
     try {
       return await Promise.race([work, timeout]);
@@ -127,7 +127,7 @@ export class Rescan {
     }
   }
 
-  /** Logs each new list once, not in every rescan. */
+  /** Logs skipped files once for each different list. */
   #report(skipped: readonly Skipped[]): void {
     const text = JSON.stringify(skipped);
     if (text === this.#skippedBefore) return;
@@ -137,7 +137,10 @@ export class Rescan {
   }
 }
 
-/** Joins the running work of a key, or starts it. A hung file system must not block one more thread each time. */
+/**
+ * Joins the running work of this key, or starts it. Otherwise each rescan of a hung file system would block one more
+ * thread.
+ */
 function joined<T>(underWay: Map<string, Promise<T>>, key: string, begin: () => Promise<T>): Promise<T> {
   const work = underWay.get(key) ?? begin().finally(() => underWay.delete(key));
   underWay.set(key, work);

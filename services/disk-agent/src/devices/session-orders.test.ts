@@ -51,7 +51,7 @@ describe("sessions", () => {
     await fixture.openSession("a", 1);
     fixture.files.writes.shut();
     const inFlight = write(1, OLD);
-    // Exceeds the device's I/O limit, so these wait in the agent's own queue.
+    // More operations than the device's I/O limit, so that these wait in the agent's queue.
     const queued = Array.from({ length: 6 }, () => nameOf(write(1, OLD)));
     await eventually(() => fixture.files.writes.arrivals === 4);
     expect(await fixture.openSession("a", 2)).to.equal("pending");
@@ -168,7 +168,7 @@ describe("sessions", () => {
     await shared.openSession("b", 2);
     await shared.device("b").write(2, 0, OLD, { fua: false });
     const first = flush("d");
-    // The sync has begun by then, so later calls share the next one.
+    // The sync has begun by then, so later calls share the next sync.
     await new Promise(setImmediate);
     expect(await nameOf(shared.device("b").flush(2)), "after the sync that failed").to.equal("DeviceIoError");
     expect(await first).to.equal("DeviceIoError");

@@ -16,13 +16,15 @@ import type { DeviceOutcome } from "./outcome.js";
 type Came = Omit<DeviceOutcome, "deviceId" | "stamp">;
 
 interface OpenOptions {
-  /** Maximum wait for a grant; the answer timeout of an order by default. */
+  /** Maximum wait for a grant in ms; by default the answer timeout of an order. */
   readonly waitMs?: number;
-  /** Remembers the session's purpose together with the session, unless a device refuses it. */
+  /** Makes a further change of the memory in the same write. Not called when a device refuses the session. */
   readonly andRemember?: () => void;
 }
 
-/** Opens and ends sessions. `remember` decides and blocks lower sessions at once; `run` waits for the grants. */
+/**
+ * Opens and ends sessions. Deciding blocks the I/O of lower sessions at once; the grant waits until that I/O has ended.
+ */
 export class SessionOrders {
   readonly #ledger: Ledger;
   readonly #devices: DeviceTable;
@@ -33,8 +35,8 @@ export class SessionOrders {
   }
 
   /**
-   * Opens the session on each device: stores it for all, then grants it on each one whose I/O of lower sessions has
-   * ended.
+   * Opens the session on each device: one write stores it for all devices, then each device grants it once its I/O of
+   * lower sessions has ended.
    */
   async open(
     deviceIds: readonly DeviceId[],
@@ -44,7 +46,7 @@ export class SessionOrders {
   ): Promise<DeviceOutcome[]> {
     const verdicts = this.#decide(deviceIds, (memory, deviceId) => decideOpenSession(memory, deviceId, wish));
     if (deviceIds.every((deviceId) => (verdicts.get(deviceId)?.verdict ?? "outdated") !== "outdated")) andRemember();
-    // I/O of a lower session may be waiting for the device.
+    // Wakes waiting I/O of lower sessions, which fails now.
     this.#devices.changes.touch();
     await this.#ledger.durable();
     return Promise.all(
@@ -75,7 +77,7 @@ export class SessionOrders {
     );
     if (!this.#isCurrent(deviceId, wish)) return this.#superseded(deviceId, wish.number);
     if (!quiet) return whileBusy(device, wish.number);
-    // A fence needs no open file: it is stored, and applies when the file is opened later.
+    // A fence is stored without an open file, and applies when the file is opened later.
     const isFence = wish.purpose === "disk" && wish.holderHostId === "";
     const changed = device.whyChanged;
     if (changed !== undefined && !isFence) return { outcome: "device_changed", message: changed };
@@ -105,7 +107,7 @@ export class SessionOrders {
     );
   }
 
-  /** Decides for each existing device, and remembers the decisions. */
+  /** Decides for each existing device, and stores all decisions in the memory. */
   #decide<Verdict>(
     deviceIds: readonly DeviceId[],
     decide: (memory: AgentMemory, deviceId: DeviceId) => { memory: AgentMemory; verdict: Verdict },

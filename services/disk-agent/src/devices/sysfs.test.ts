@@ -6,8 +6,8 @@ import { fileOpener } from "../testing/slow-files.js";
 import { diskSequence, serialNumberOf } from "./sysfs.js";
 
 describe("the kernel's facts about a drive", () => {
-  // Follows Linux's layout: dev/block holds links into the folders of the drives, and partitions are folders within
-  // them.
+  // Folder with the layout of Linux: dev/block holds links into the folders of the drives, and partitions are folders
+  // within them.
   const sysfs = temporaryFolder();
   const file = (path: string, text: string | Buffer) => {
     mkdirSync(dirname(join(sysfs, path)), { recursive: true });

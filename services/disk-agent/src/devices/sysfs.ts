@@ -4,13 +4,13 @@ import { join } from "node:path";
 const SYSFS = "/sys";
 const MAX_LENGTH = 255;
 
-/** Files with the serial number for different kinds of drives, relative to the block device's folder. */
+/** Files that hold a serial number, depending on the kind of drive; relative to the block device's folder. */
 const SERIAL_FILES = ["serial", "device/serial", "device/vpd_pg80", "wwid", "device/wwid", "dm/uuid", "md/uuid"];
 
 /**
- * Returns the serial number of a block device, or of a partition's drive, by "major:minor". Empty when the kernel knows
- * none, or when several drives of the machine report it, as clones do and drives behind some controllers. A partition's
- * serial number includes its partition number, because two partitions are different devices.
+ * Returns the serial number of a block device, or of a partition's drive; `number` is "major:minor". Empty when the
+ * kernel reports none, or reports the same for several drives of the machine (clones, and some controllers). A
+ * partition's serial number includes its partition number, because partitions are separate devices.
  */
 export async function serialNumberOf(number: string, sysfs = SYSFS): Promise<string> {
   const folder = join(sysfs, "dev/block", number);
@@ -31,7 +31,7 @@ async function readSerialNumber(drive: string): Promise<string> {
 
 const readings = new Map<string, Promise<ReadonlySet<string>>>();
 
-/** Reads the serial numbers of all drives; concurrent calls share one reading. */
+/** Returns the serial numbers that several drives report. Concurrent calls share one scan. */
 function serialNumbersOfMany(sysfs: string): Promise<ReadonlySet<string>> {
   const reading = readings.get(sysfs) ?? readAllDrives(sysfs).finally(() => readings.delete(sysfs));
   readings.set(sysfs, reading);
@@ -43,7 +43,7 @@ async function readAllDrives(sysfs: string): Promise<ReadonlySet<string>> {
   const ofMany = new Set<string>();
   for (const number of await readdir(join(sysfs, "dev/block"))) {
     const drive = join(sysfs, "dev/block", number);
-    // Partitions and virtual drives have no such link. Namespaces of one NVMe drive share one.
+    // Partitions and virtual drives lack this link. Namespaces of one NVMe drive have the same target.
     const hardware = await realpath(`${drive}/device`).catch(() => undefined);
     const serialNumber = hardware === undefined ? "" : await readSerialNumber(drive);
     if (hardware === undefined || serialNumber === "") continue;
@@ -54,13 +54,13 @@ async function readAllDrives(sysfs: string): Promise<ReadonlySet<string>> {
   return ofMany;
 }
 
-/** Returns the kernel's disk sequence number from when the drive appeared; empty where the kernel does not count. */
+/** Returns the kernel's sequence number of the drive's appearance; empty on kernels without it. */
 export async function diskSequence(number: string, sysfs = SYSFS): Promise<string> {
   const folder = join(sysfs, "dev/block", number);
   return (await readText(join(folder, "diskseq"))) || readText(`${folder}/../diskseq`);
 }
 
-/** Returns the printable text of a file from the given byte on; empty when the file does not exist. */
+/** Returns the printable text of a file without its first `skippedBytes` bytes; empty when the file does not exist. */
 async function readText(path: string, skippedBytes = 0): Promise<string> {
   try {
     const bytes = await readFile(path);

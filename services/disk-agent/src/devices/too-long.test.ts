@@ -7,7 +7,7 @@ import { configSchema } from "../config.js";
 import { type DeviceConfig, sizeIn, tooShort } from "./device-place.js";
 
 const TOO_LONG = 2 ** 53;
-/** A file system that supports sparse files of any length. */
+/** File system with sparse files of any length. */
 const TMPFS = "/dev/shm";
 
 describe("a device file of 2^53 bytes", () => {
@@ -23,7 +23,7 @@ describe("a device file of 2^53 bytes", () => {
     const folder = mkdtempSync(join(TMPFS, "dm-long-"));
     try {
       const [path, file] = [join(folder, "long"), join(folder, "agent.yaml")];
-      // Node cannot set such a length.
+      // Node cannot set a length this large.
       execFileSync("truncate", ["--size", `${TOO_LONG}`, path]);
       const devices = [{ deviceId: "whole", path }];
       writeFileSync(file, JSON.stringify({ devices }));

@@ -4,7 +4,7 @@ import type { Clock } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 
-/** The drivers' access to the host's devices. Nothing in it changes a byte. */
+/** Read-only access of the drivers to the host's devices. */
 export function deviceOffers(devices: DeviceTable, clock: Clock, random: () => number): DriverOffers {
   const found = (deviceId: string): Device => devices.get(parseDeviceId(deviceId));
   return {

@@ -31,10 +31,10 @@ export interface VendorCallsOptions {
 }
 
 const PENDING_AFTER_MS = 10_000;
-/** So long before the deadline of who asks. */
+/** Time in ms before the caller's deadline at which the answer is sent, so that it arrives. */
 const ANSWER_MARGIN_MS = 500;
 
-/** Calls of the methods that the host's drivers publish. */
+/** Runs the methods that the host's drivers publish. */
 export class VendorCalls {
   readonly #options: VendorCallsOptions;
   readonly #kept = new KeptCalls();
@@ -44,7 +44,7 @@ export class VendorCalls {
     this.#options = options;
   }
 
-  /** Starts the drivers. There are none before. */
+  /** Starts the drivers; before this call the host has none. */
   start(): void {
     const { hostId: nodeId, ...rest } = this.#options;
     this.#host ??= new DriverHost({ ...rest, nodeId });
@@ -58,7 +58,7 @@ export class VendorCalls {
     const listings = new Map(this.#host?.listings().map((listing) => [listing.name, listing]));
     const drivers = (this.#host?.drivers() ?? []).map(({ name, package: from, state, problem }) => {
       const listing = listings.get(name);
-      // One whose name another one has has no methods.
+      // Of two drivers with the same name, only the first has methods.
       listings.delete(name);
       const methods = (listing?.nodeMethods ?? []).map(({ schema, ...method }) => ({ ...method, argsSchema: schema }));
       return { name, package: from, state, problem, methods, catchAll: listing?.catchAll.node ?? false };
@@ -115,7 +115,7 @@ export class VendorCalls {
     return { host, timeoutMs: isAsync ? asyncTimeoutMs : syncTimeoutMs };
   }
 
-  /** Resolves with the outcome of a call once it has ended, or with "not ended" when the caller's time is up. */
+  /** Returns the outcome of a call that has ended, or "not ended" shortly before the caller's deadline. */
   async #told({ ended }: KeptCall, call: CallContext): Promise<ToldOutcome> {
     const { clock } = this.#options;
     const leftMs = call.deadlineAtMs - clock.nowMs() - ANSWER_MARGIN_MS;

@@ -1,6 +1,6 @@
 import type { ClearOptions } from "../devices/file-bytes.js";
 
-/** A readable and writable part of a disk, on a device of any host. Offsets count from the part's start. */
+/** A part of a disk on one device, of this or another host. Offsets count from the part's start. */
 export interface DiskPart {
   read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array>;
   /** With `fua`, resolves only once the bytes are on the device. */

@@ -21,7 +21,7 @@ describe("the table of exports", () => {
     const spec = specOf(7, "host-1");
     exports.intend(spec);
     expect(exports.list()).to.deep.equal([{ diskId, sessionNumber: 7 }]);
-    // No session was opened on the device.
+    // The device has no open session.
     await rejection(exports.serve(spec));
     expect(exports.list()).to.deep.equal([{ diskId, sessionNumber: 7 }]);
     await exports.end(diskId, 6);

@@ -10,7 +10,7 @@ import type { DiskPart } from "./disk-part.js";
 import { LinearDisk } from "./linear-disk.js";
 import { LocalPart, type LocalWaiting } from "./local-part.js";
 
-/** Opens a device of another host for an export. */
+/** Connects to a device of another host for an export. */
 export type OpenRemotePart = (extent: ExportExtent, spec: ExportSpec) => DiskPart;
 
 interface Running {
@@ -30,7 +30,7 @@ export class ExportTable {
   readonly #log: Logger;
   readonly #listenNbd: ListenNbd;
   readonly #running = new Map<DiskId, Running>();
-  /** Sessions of exports that are remembered and not served yet. */
+  /** Session numbers of exports that are remembered but not served yet. */
   readonly #beginning = new Map<DiskId, number>();
   readonly #turns = new Map<DiskId, Promise<void>>();
   #closed = false;
@@ -45,7 +45,7 @@ export class ExportTable {
     limits: NbdServerLimits & {
       readonly drainTimeoutMs: number;
       readonly maxEndedExports: number;
-      /** Maximum wait of I/O for a device that cannot be used now. */
+      /** Maximum wait in ms of I/O while a device is unusable. */
       readonly ioTimeoutMs: number;
     };
     log: Logger;
@@ -62,7 +62,7 @@ export class ExportTable {
     this.#listenNbd = options.listenNbd ?? NbdServer.listen;
   }
 
-  /** Restores the exports from before the agent stopped; sessions superseded since refuse the I/O. */
+  /** Serves the remembered exports again. The devices refuse I/O of sessions that were superseded meanwhile. */
   async start(): Promise<void> {
     for (const diskId of this.#ledger.memory.exports.keys())
       try {
@@ -73,15 +73,15 @@ export class ExportTable {
   }
 
   /**
-   * Remembers, not yet durably, that a disk is to be served. Throws OutdatedError when that is not allowed. The disk is
-   * listed as about to be served, so that a registry that no longer wants it ends it.
+   * Decides to serve a disk, and puts that into the memory, not yet durably. Throws OutdatedError when the decision is
+   * no. The disk is listed at once, so that a registry that no longer wants it can end it.
    */
   intend(spec: ExportSpec): void {
     this.#ledger.remember(decideExport(this.#ledger.memory, spec).memory);
     this.#beginning.set(spec.diskId, spec.sessionNumber);
   }
 
-  /** Serves a disk and returns its socket's path. Idempotent. */
+  /** Serves a disk, and returns the path of its socket. Idempotent. */
   async serve(spec: ExportSpec): Promise<string> {
     this.#check(spec);
     this.intend(spec);
@@ -91,7 +91,7 @@ export class ExportTable {
     } finally {
       if (this.#beginning.get(spec.diskId) === spec.sessionNumber) this.#beginning.delete(spec.diskId);
     }
-    // Read again, because another order may have come during the await.
+    // Read again, because another order may have changed it during the await.
     const running = this.#running.get(spec.diskId);
     if (running?.sessionNumber !== spec.sessionNumber)
       throw new UnavailableError(
@@ -101,8 +101,8 @@ export class ExportTable {
   }
 
   /**
-   * Ends exports of the disk up to a session, and forbids them. The end is final, and may be reported, only once the
-   * ledger is durable. An agent that dies before then may serve the disk again, as if it had not received the order.
+   * Ends all exports of the disk up to this session, and refuses them from now on. The caller reports the end only once
+   * the ledger is durable: an agent that dies earlier may serve the disk again.
    */
   async end(diskId: DiskId, sessionNumber: number): Promise<void> {
     const { maxEndedExports } = this.#limits;
@@ -111,18 +111,18 @@ export class ExportTable {
     await this.#apply(diskId);
   }
 
-  /** Recreates removed sockets, because jobs find their disks by them and the next order may come late. */
+  /** Creates removed sockets again, because jobs find their disks by them, and no order may arrive for a long time. */
   async lookAtSockets(): Promise<void> {
     for (const [diskId, { server }] of this.#running)
       try {
         if (!(await server.hasSocket())) await this.#apply(diskId);
       } catch (error) {
-        // A failure must not prevent the check of the other sockets.
+        // Goes on with the other sockets.
         this.#log.error({ diskId, error: messageOf(error) }, "export socket recreation failed");
       }
   }
 
-  /** Returns the disks served now, or about to be, by disk id. */
+  /** Returns the disks that are served, or about to be served. */
   list(): { diskId: DiskId; sessionNumber: number }[] {
     const sessions = new Map(this.#beginning);
     for (const [diskId, { sessionNumber }] of this.#running) sessions.set(diskId, sessionNumber);
@@ -136,13 +136,13 @@ export class ExportTable {
     return this.#running.has(diskId) ? this.#socketPath(diskId) : undefined;
   }
 
-  /** Returns the socket once pending changes of the disk have ended, because no server runs between two sessions. */
+  /** Returns the socket once pending changes of the disk have ended; between two sessions no server runs. */
   async findSettled(diskId: DiskId): Promise<string | undefined> {
     await this.#turns.get(diskId)?.catch(() => undefined);
     return this.find(diskId);
   }
 
-  /** Stops the servers. The exports stay remembered, and the next start serves them again. */
+  /** Stops the servers. The exports stay remembered, so the next start serves them again. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all([...this.#running.keys()].map((diskId) => this.#apply(diskId)));
@@ -164,7 +164,7 @@ export class ExportTable {
     }
   }
 
-  /** Makes the running server of a disk match the memory. Runs one at a time for each disk. */
+  /** Starts or stops the server of a disk, to match the memory. Runs one at a time for each disk. */
   #apply(diskId: DiskId): Promise<void> {
     const before = this.#turns.get(diskId) ?? Promise.resolve();
     const turn = before

@@ -184,7 +184,7 @@ describe("disks exported between two agents", () => {
       "ORDER_OUTCOME_OUTDATED",
     ]);
 
-    // One device already obeys a higher session, so the other's grant must not serve the disk.
+    // One device obeys a higher session already, so the grant of the other device must not suffice to serve the disk.
     agents.session += 4;
     await agents.ordersOne.openSession(["host-1-b"], agents.session, "disk-9", "host-1");
     const refused = await agents.ordersOne.exportAtOnce("disk-8", agents.session - 1, extents);

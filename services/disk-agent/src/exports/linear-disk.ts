@@ -7,7 +7,7 @@ interface Placed {
   readonly part: DiskPart;
 }
 
-/** Concatenates parts to one disk. Callers stay within `sizeBytes`. */
+/** A disk that consists of consecutive parts. Callers must stay within `sizeBytes`. */
 export class LinearDisk implements DiskPart {
   readonly sizeBytes: number;
   readonly #placed: readonly Placed[];
@@ -66,7 +66,7 @@ export class LinearDisk implements DiskPart {
   }
 }
 
-/** Waits for all promises even when one fails, because nothing of a request may be in flight after its answer. */
+/** Waits for all promises even when one fails, because a request must have no I/O in flight after its answer. */
 async function settled(promises: readonly Promise<unknown>[]): Promise<void> {
   const results = await Promise.allSettled(promises);
   const failed = results.find((result) => result.status === "rejected");

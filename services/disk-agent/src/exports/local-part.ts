@@ -5,16 +5,14 @@ import type { DeviceTable } from "../devices/device-table.js";
 import { type ClearOptions, clearChunks } from "../devices/file-bytes.js";
 import type { DiskPart } from "./disk-part.js";
 
-/** Limits of the wait for a device that cannot be used now. */
+/** Limits of the wait for a device that is unusable now. */
 export interface LocalWaiting {
   readonly devices: Pick<DeviceTable, "until" | "changes">;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly timeoutMs: number;
 }
 
-/**
- * A device of this host, used directly. I/O waits while the device cannot be used, like I/O to another host's device.
- */
+/** Part on a device of this host. I/O waits while the device is unusable, as it does for another host's device. */
 export class LocalPart implements DiskPart {
   readonly #device: Device;
   readonly #sessionNumber: number;
@@ -49,7 +47,10 @@ export class LocalPart implements DiskPart {
     this.#waiting.devices.changes.touch();
   }
 
-  /** UnavailableError is thrown before anything was submitted, so a retry writes nothing twice. */
+  /**
+   * Retries I/O that failed with UnavailableError, which is thrown before the system call, so that a retry writes
+   * nothing twice.
+   */
   async #tried<T>(io: () => Promise<T>): Promise<T> {
     const { devices, clock, timeoutMs } = this.#waiting;
     const deadlineAtMs = clock.monotonicMs() + timeoutMs;

@@ -14,11 +14,11 @@ export async function exportDisk(context: AgentContext, request: ExportDiskReque
   if (opened.length === 0) return { exportPath: await exports.serve(spec), outcomes: [] };
   const { diskId, sessionNumber: number } = spec;
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: config.hostId };
-  // One write stores the export with the session.
+  // One cache write stores the export together with the session.
   const came = await sessions.open(opened, wish, stamp, { waitMs: 0, andRemember: () => exports.intend(spec) });
   const outcomes = came.map(encodeOutcome);
   if (!came.every(isGranted)) return { exportPath: "", outcomes };
-  // A newer leader may have been accepted meanwhile.
+  // The agent may have accepted a newer leader during the await.
   accept();
   return { exportPath: await exports.serve(spec), outcomes };
 }

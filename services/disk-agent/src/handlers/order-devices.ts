@@ -5,7 +5,7 @@ import { decideEach, type OrderKind } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
 import { encodeOutcome, parseOrders } from "../wire.js";
 
-/** Runs AttachDevices and DetachDevices: decides all, stores all with one write, then executes each. */
+/** Runs AttachDevices and DetachDevices: decides all orders, stores them with one write, then executes each. */
 export async function orderDevices(
   context: Pick<AgentContext, "attachOrders" | "bootId" | "limits" | "devices" | "ledger">,
   kind: OrderKind,

@@ -18,10 +18,10 @@ export async function unexportDisk(context: AgentContext, request: UnexportDiskR
     return { outcomes: [] };
   }
   await ended;
-  // A newer leader may have been accepted meanwhile.
+  // The agent may have accepted a newer leader during the await.
   accept();
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: "" as const };
-  // One write stores the end of the export with the session.
+  // One cache write stores the end of the export together with the session.
   const outcomes = await sessions.open(opened, wish, stamp, { waitMs: 0 });
   return { outcomes: outcomes.map(encodeOutcome) };
 }

@@ -4,23 +4,21 @@ import { type DiskId, InvalidArgumentError, NotFoundError, parseDiskId, quoted }
 import { asDiskId, socketPathIn } from "../nbd/socket-path.js";
 import { removeFile } from "../remove-file.js";
 
-/**
- * Manages the links by which jobs on the host find their disks of one kind: one link per disk, named by the disk's id.
- */
+/** Symbolic links in a folder, one per disk and named by the disk's id, by which jobs on the host find their disks. */
 export class DiskLinks {
   readonly #folder: string;
   readonly #findExport: (diskId: DiskId) => Promise<string | undefined>;
 
   constructor(options: {
     folder: string;
-    /** Returns the socket at which this agent serves a disk; undefined when it does not. */
+    /** Returns the socket at which this agent serves a disk; undefined when it does not serve it. */
     findExport: (diskId: DiskId) => Promise<string | undefined>;
   }) {
     this.#folder = options.folder;
     this.#findExport = options.findExport;
   }
 
-  /** Links a disk to this agent's own export of it. A hint may confirm the target but never chooses it. */
+  /** Links a disk to this agent's socket for it. A hint must name the same path, or the call fails. */
   async add(diskCid: unknown, hint: unknown): Promise<void> {
     const diskId = parseCid(diskCid);
     const target = await this.#findExport(diskId);
@@ -43,24 +41,22 @@ export class DiskLinks {
     await rename(temporary, link);
   }
 
-  /** Returns whether the disk has a link to its present socket. */
+  /** Returns whether the disk's link leads to its present socket. */
   async leadsToDisk(diskCid: unknown): Promise<boolean> {
     const diskId = parseCid(diskCid);
     const target = await readlink(join(this.#folder, diskId)).catch(() => undefined);
     return target !== undefined && target === (await this.#findExport(diskId));
   }
 
-  /** Returns the disks with a link to their present socket, sorted by id. */
+  /** Returns the ids of the disks whose link leads to their present socket, sorted. */
   async list(): Promise<string[]> {
-    // Temporary names are not disk ids.
+    // Skips links under temporary names.
     const names = (await readdir(this.#folder)).filter((name) => !name.endsWith(TEMPORARY));
     const leading = await Promise.all(names.map((name) => this.leadsToDisk(name)));
     return names.filter((_, index) => leading[index]).sort();
   }
 
-  /**
-   * Removes the agent's links to exports that have ended, after a restart or an interrupted end. Returns their names.
-   */
+  /** Removes links to exports that have ended, which a restart or an interrupted end left. Returns their names. */
   async clear(exportsFolder: string, isExported: (diskId: DiskId) => boolean): Promise<string[]> {
     const cleared: string[] = [];
     for (const name of await readdir(this.#folder)) {
@@ -74,13 +70,13 @@ export class DiskLinks {
     return cleared;
   }
 
-  /** Removes the link; succeeds when it does not exist. */
+  /** Removes the disk's link; succeeds when it does not exist. */
   async remove(diskCid: unknown): Promise<void> {
     await removeFile(join(this.#folder, parseCid(diskCid)));
   }
 }
 
-/** Returns false when another file is in its place. */
+/** Returns whether the link was created. Returns false when a file of that name exists already. */
 async function isLinkedAnew(target: string, link: string): Promise<boolean> {
   try {
     await symlink(target, link);

@@ -9,7 +9,7 @@ export interface DirectorFaceParts {
   readonly persistentDisks: DiskLinks;
 }
 
-/** Returns this agent's methods of the BOSH agent protocol, besides those built into the protocol. */
+/** Returns this agent's methods of the BOSH agent protocol, in addition to the built-in ones. */
 export function agentMethods({
   hostId,
   dynamicDisks,
@@ -32,7 +32,7 @@ export function agentMethods({
       }),
     },
     ...persistentDiskMethods(persistentDisks),
-    // Stock agents have no such method.
+    // Extension: stock agents lack this method.
     list_dynamic_disks: { mode: "async", minArguments: 0, run: () => dynamicDisks.list() },
     add_dynamic_disk: {
       mode: "async",
@@ -56,8 +56,8 @@ export function agentMethods({
 }
 
 /**
- * A host's persistent disk is served unpartitioned and unformatted; a job opens it by its link. The link therefore
- * represents BOSH's mounted state, from add_persistent_disk to remove_persistent_disk.
+ * A persistent disk is served without partitions or file system, and a job opens it by its link. So the link stands for
+ * BOSH's mounted state, from add_persistent_disk to remove_persistent_disk.
  */
 function persistentDiskMethods(disks: DiskLinks): Record<string, AgentMethod> {
   const check = async (diskCid: unknown): Promise<void> => {

@@ -9,7 +9,7 @@ import type {
   RememberedSession,
 } from "./memory.js";
 
-/** The first format, unsealed, had neither a checksum nor incarnations. */
+/** Format names. The first, unsealed format has neither a checksum nor incarnations. */
 const FORMATS = { sealed: "diskmesh-agent-cache-2", unsealed: "diskmesh-agent-cache-1" };
 
 /** Encodes the memory as text, which the caller seals with a checksum. */
@@ -19,8 +19,8 @@ export function encodeCache(memory: AgentMemory): string {
 }
 
 /**
- * Decodes a cache file's text. Throws an Error that says why the text cannot be trusted: torn, of another format, or of
- * another host.
+ * Decodes the text of a cache file. Throws an Error with the reason when the text must not be used: incomplete, of
+ * another format, or of another host.
  */
 export function decodeCache(
   { text, sealed }: { readonly text: string; readonly sealed: boolean },
@@ -30,7 +30,8 @@ export function decodeCache(
   const format = sealed ? FORMATS.sealed : FORMATS.unsealed;
   if (root.format === FORMATS.sealed && !sealed) throw new Error("it has no checksum");
   if (root.format !== format) throw new Error(`its format is ${JSON.stringify(root.format)}, not ${format}`);
-  // `complete` is the last key. A text cut short does not parse; the key covers texts that were edited by hand.
+  // `complete` is the last key. A truncated text does not parse as JSON; the key detects texts that were shortened by
+  // hand.
   if (root.complete !== true) throw new Error("it is not complete");
   if (root.hostId !== hostId) throw new Error(`it belongs to host ${JSON.stringify(root.hostId)}, not ${hostId}`);
   const devices = new Map<DeviceId, DeviceMemory>();
@@ -73,7 +74,7 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
 
 function decodeIdentity(where: string, value: unknown): RememberedIdentity | undefined {
   const identity = asObject(where, value);
-  // The previous release stored no offset; the next registration brings the whole identity.
+  // The previous release stored no offset. The next registration brings the whole identity.
   if (identity.offsetBytes === undefined) return undefined;
   return {
     offsetBytes: asCount(`${where}.offsetBytes`, identity.offsetBytes),

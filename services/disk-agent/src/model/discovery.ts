@@ -1,12 +1,12 @@
 import { type DeviceId, messageOf, parseDevicePath } from "@diskmesh/domain";
 
-/** Attributes of the devices of one kind of file. The first pool rule that matches a file's size counts. */
+/** Pool and device size of files up to a size. The first rule that matches a file's size counts. */
 interface PoolRule {
   readonly pool: string;
   readonly minSizeBytes: number;
   readonly maxSizeBytes: number;
   readonly blockSizeBytes: number;
-  /** Cuts the file into as many devices of this size as it holds. Undefined: the file is one device. */
+  /** Size in bytes of the devices that the file is cut into, as many as it holds. Undefined: the file is one device. */
   readonly deviceSizeBytes?: number | undefined;
 }
 
@@ -43,14 +43,14 @@ export interface Skipped {
   readonly reason: string;
 }
 
-/** A file that matches a rule, and that registries would refuse as it is. */
+/** A file that matches a rule, but that registries would refuse as it is now. */
 export interface RefusedFile {
   readonly deviceId: DeviceId;
   readonly path: string;
   readonly reason: string;
 }
 
-/** Ids in use, and known files by identity with their paths. */
+/** Ids in use, and the paths of known files by file identity. */
 export interface Known {
   readonly deviceIds: { has(deviceId: DeviceId): boolean };
   readonly files: ReadonlyMap<string, string>;
@@ -58,8 +58,8 @@ export interface Known {
 }
 
 /**
- * Plans the new devices of found files: a file that is known under any name gets none. Refused files come after all
- * others, so that they take no id and no room from a device.
+ * Plans the devices of found files. A file that is known under any path gets none. Files that registries would refuse
+ * are planned last, so that they take neither ids nor places from usable devices.
  */
 export function planDevices(
   found: readonly FoundFile[],
@@ -125,7 +125,7 @@ export function planDevices(
   return { devices, refused, skipped };
 }
 
-/** Returns why registries would refuse a device on the file; undefined when they accept it. */
+/** Returns why registries would refuse a device on the file; undefined when they would accept it. */
 function whyUnregistrable({ path, sizeBytes }: FoundFile): string | undefined {
   if (sizeBytes > Number.MAX_SAFE_INTEGER)
     return `device file ${JSON.stringify(path)} holds ${sizeBytes} bytes: a device may have 2^53 - 1 at most`;

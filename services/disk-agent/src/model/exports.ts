@@ -2,9 +2,9 @@ import { type DiskId, OutdatedError } from "@diskmesh/domain";
 import type { AgentMemory, ExportMemory, ExportSpec } from "./memory.js";
 
 /**
- * Decides an order to serve a disk. Throws OutdatedError in three cases: a higher session of the disk was exported or
- * ended before, this session was ended, or it is of other devices, because a registry that went back in time gave the
- * number twice.
+ * Decides an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
+ * before, when this session was ended, or when this session was exported with other devices. The last case occurs when
+ * a registry's store was set back and it gave the number twice.
  */
 export function decideExport(
   memory: AgentMemory,
@@ -29,8 +29,8 @@ export function decideExport(
 }
 
 /**
- * Ends the exports of a disk up to a session number. Remembers up to `maxEnded` ended exports one by one. Older ones
- * are covered by one floor under all session numbers, which increase over the whole fleet.
+ * Ends the exports of a disk up to a session number. Up to `maxEnded` ended exports are remembered one by one. When
+ * more have ended, one floor covers the oldest; that works because session numbers increase over the whole fleet.
  */
 export function decideUnexport(
   memory: AgentMemory,
@@ -61,7 +61,7 @@ function withExport(memory: AgentMemory, diskId: DiskId, change: ExportMemory): 
   return { ...memory, exports };
 }
 
-// Addresses are not compared: an agent whose address changed still has the same bytes.
+// Addresses are not compared, because an agent whose address changed has the same devices.
 function sameSpec(a: ExportSpec, b: ExportSpec): boolean {
   return (
     a.blockSizeBytes === b.blockSizeBytes &&

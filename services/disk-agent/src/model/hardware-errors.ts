@@ -2,8 +2,8 @@ import type { DeviceId } from "@diskmesh/domain";
 import { type AgentMemory, type DeviceMemory, decideEach, withDevice } from "./memory.js";
 
 /**
- * Minimum interval between two stored times of the last error, so that a drive that fails everything costs one write in
- * each.
+ * Minimum interval in ms between two stored times of a device's last error, so that a drive that fails all I/O causes
+ * one write per interval.
  */
 export const NOTED_EVERY_MS = 1_000;
 
@@ -11,13 +11,14 @@ export const NOTED_EVERY_MS = 1_000;
 export interface KeptError {
   readonly message: string;
   /**
-   * Time by the agent's clock. Later errors occurred within `NOTED_EVERY_MS` of it. Absent from the previous release.
+   * Time of the last stored occurrence by the agent's wall clock; later ones came within `NOTED_EVERY_MS`. Undefined in
+   * caches of the previous release.
    */
   readonly notedAtMs: number | undefined;
 }
 
 /**
- * Returns the memory with a new error. The first error since the last report is kept, with the time of the last one.
+ * Returns the memory with the error. The message of the first unreported error is kept, and the time of the last one.
  */
 export function withHardwareError(
   memory: AgentMemory,
@@ -27,9 +28,9 @@ export function withHardwareError(
 ): AgentMemory {
   const { hardwareError = message, hardwareErrorAtMs } = memory.devices.get(deviceId) ?? {};
   const sinceMs = nowMs - (hardwareErrorAtMs ?? Number.NEGATIVE_INFINITY);
-  // A negative value means that the clock was set back; then the present time by the clock counts.
+  // A negative value means that the clock was set back; the new time is stored then.
   if (sinceMs >= 0 && sinceMs < NOTED_EVERY_MS) return memory;
-  // The cache would refuse a fraction or a time before 1970.
+  // The cache format accepts neither fractions nor times before 1970.
   return withDevice(memory, deviceId, { hardwareError, hardwareErrorAtMs: Math.max(0, Math.floor(nowMs)) });
 }
 
@@ -41,12 +42,14 @@ export function hardwareErrors({ devices }: AgentMemory): ReadonlyMap<DeviceId, 
   return errors;
 }
 
-/** Returns the minimum age of an error's last occurrence in an earlier run of the agent; 0 when unknown. */
+/**
+ * Returns the minimum time in ms since the error's last occurrence, for an earlier run of the agent; 0 when unknown.
+ */
 export function ageOf({ notedAtMs = Number.POSITIVE_INFINITY }: KeptError, nowMs: number): number {
   return Math.max(0, Math.floor(nowMs - notedAtMs - NOTED_EVERY_MS));
 }
 
-/** Returns the memory without errors that the registry has received. */
+/** Returns the memory without errors that the registry has acknowledged. */
 export function withoutHardwareErrors(
   memory: AgentMemory,
   told: ReadonlyMap<DeviceId, Pick<KeptError, "message">>,

@@ -1,13 +1,18 @@
 import type { AgentMemory } from "./memory.js";
 
-/** Numbers from which a registry learns whether its store is older than what it gave out before. */
+/** Highest numbers that the agent has seen. A registry whose own numbers are lower has an outdated store. */
 export interface HighestNumbers {
   readonly tabletId: string;
   readonly incarnation: string;
   readonly highestTabletGeneration: number;
-  /** Highest of the orders of this incarnation, including those for devices that the agent no longer has. */
+  /**
+   * Highest device generation of this incarnation's orders, including orders for devices that the agent no longer has.
+   */
   readonly highestDeviceGeneration: number;
-  /** Highest of devices and exports, of any incarnation: session numbers continue over all incarnations. */
+  /**
+   * Highest session number of devices and exports, in any incarnation, because session numbers continue over all of
+   * them.
+   */
   readonly highestSessionNumber: number;
 }
 

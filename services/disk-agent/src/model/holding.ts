@@ -1,26 +1,26 @@
 /**
  * State of a device file's descriptor.
- * closed    there is none, and no open is under way
- * opening   an open is under way
- * open      I/O may use it
- * draining  running I/O may use it, new I/O may not
- * closing   a close is under way
+ *     closed    no descriptor, and no open in progress
+ *     opening   an open is in progress
+ *     open      I/O may use the descriptor
+ *     draining  running I/O may use it, new I/O may not
+ *     closing   a close is in progress
  */
 export type HoldingPhase = "closed" | "opening" | "open" | "draining" | "closing";
 
-/** `changed` means that the wanted devices, or the I/O in flight, may have changed. */
+/** `changed`: the wanted devices or the I/O in flight may have changed. */
 export type HoldingEvent = "changed" | "opened" | "open_failed" | "closed";
 
 export interface HoldingFacts {
-  /** A device on the file is to be held. */
+  /** True when a device on the file needs it open. */
   readonly wanted: boolean;
-  /** No I/O uses the descriptor. */
+  /** True when no I/O uses the descriptor. */
   readonly idle: boolean;
 }
 
 /**
- * Returns the next phase of a device file, and the action that leads there. Throws on an event that the table lacks.
- * Above all, the file is not opened during another open or close, and not closed while I/O uses it.
+ * Returns the next phase of a device file, and the action that leads there. Throws for an event that is impossible in
+ * the phase. Ensures that opens and closes never overlap, and that the file is not closed while I/O uses it.
  */
 export function nextHolding(
   phase: HoldingPhase,

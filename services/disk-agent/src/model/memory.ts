@@ -1,24 +1,24 @@
 import type { DeviceId, DiskId, HostId, Stamp } from "@diskmesh/domain";
 
 /**
- * State that the agent must not lose; it is on disk before the agent acts on it. It is immutable; a decision returns
- * the next memory.
+ * State that the agent must keep over restarts; it is on disk before the agent acts on it. Immutable: a decision
+ * returns the next memory.
  */
 export interface AgentMemory {
   readonly hostId: HostId;
-  /** Tablet whose orders are obeyed; empty until the first registration. */
+  /** Id of the tablet that the agent obeys; empty before the first registration. */
   readonly tabletId: string;
-  /** Only incarnation of that tablet that is obeyed. While empty, every incarnation of the tablet is. */
+  /** Incarnation of that tablet that the agent obeys. While empty, the agent obeys every incarnation of the tablet. */
   readonly incarnation: string;
-  /** Ended incarnations that the obeyed one descends from, the latest last. They are refused for good. */
+  /** Ended predecessors of the obeyed incarnation, the latest last. Their orders are refused for good. */
   readonly formerIncarnations: readonly string[];
   /** Highest generation seen of that incarnation. */
   readonly tabletGeneration: number;
   readonly devices: ReadonlyMap<DeviceId, DeviceMemory>;
   readonly exports: ReadonlyMap<DiskId, ExportMemory>;
   /**
-   * Exports of disks not in `exports` are outdated up to this session number. Covers ended exports that are no longer
-   * listed.
+   * Floor for disks that are not in `exports`: their sessions up to this number are outdated. Covers ended exports that
+   * are no longer listed.
    */
   readonly exportFloor: number;
 }
@@ -28,7 +28,7 @@ export type OrderKind = "attach" | "detach";
 export interface RememberedOrder {
   readonly tabletGeneration: number;
   /**
-   * 0 for an order of a former incarnation: its kind still applies, and each order of the present incarnation is newer.
+   * 0 for an order of a former incarnation: its kind still applies, but each order of the present incarnation is newer.
    */
   readonly deviceGeneration: number;
   readonly kind: OrderKind;
@@ -37,18 +37,21 @@ export interface RememberedOrder {
 export interface RememberedSession {
   readonly number: number;
   readonly purpose: "disk" | "erase";
-  /** Empty for an erase. */
+  /** Disk of the session; empty for an erase. */
   readonly diskId: string;
   /** Host that may do I/O; empty for an erase and for a session that only fences. */
   readonly holderHostId: string;
-  /** The session has ended: no I/O until a higher session. */
+  /** True when the session was ended: no I/O before a higher session. */
   readonly ended: boolean;
 }
 
-/** Identity of a device as the registry recorded it. No other file is held for the device. Its path may change. */
+/**
+ * Identity of a device as the registry recorded it. Only a file with this identity is held for the device. The path may
+ * change.
+ */
 export interface RememberedIdentity {
   readonly offsetBytes: number;
-  /** 0 when the registry knows neither the size nor anything else of the file. */
+  /** Size in bytes; 0 when the registry knows nothing of the file. */
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
   readonly serialNumber: string;
@@ -57,14 +60,14 @@ export interface RememberedIdentity {
 
 export interface DeviceMemory {
   readonly order?: RememberedOrder;
-  /** Absent once the device was ordered detached: the next attach brings the identity. */
+  /** Absent after a detach order: the next attach order brings the identity. */
   readonly identity?: RememberedIdentity | undefined;
   readonly session?: RememberedSession;
-  /** Hardware error, kept until the registry has received it and stores it. */
+  /** Hardware error that the registry has not acknowledged yet. */
   readonly hardwareError?: string | undefined;
   /**
-   * Approximate time of the last occurrence, by this agent's clock. Absent without an error, and from the previous
-   * release.
+   * Approximate time of its last occurrence, by this agent's wall clock. Absent without an error, and in caches of the
+   * previous release.
    */
   readonly hardwareErrorAtMs?: number | undefined;
 }
@@ -86,7 +89,7 @@ export interface ExportSpec {
 export interface ExportMemory {
   /** Highest session number of an order to export the disk, or to end its export. */
   readonly sessionNumber: number;
-  /** Export to serve; absent when it was ended. */
+  /** Export to serve; absent when the export was ended. */
   readonly spec?: ExportSpec;
 }
 
@@ -103,7 +106,9 @@ export function emptyMemory(hostId: HostId): AgentMemory {
   };
 }
 
-/** Returns the last obeyed stamp of the present incarnation for a device; undefined when there is none. */
+/**
+ * Returns the stamp of the last obeyed order for a device, in the present incarnation; undefined when there is none.
+ */
 export function lastStamp(memory: AgentMemory, deviceId: DeviceId): Stamp | undefined {
   const order = memory.devices.get(deviceId)?.order;
   if (order === undefined || order.deviceGeneration === 0) return undefined;
@@ -115,12 +120,12 @@ export function lastStamp(memory: AgentMemory, deviceId: DeviceId): Stamp | unde
   };
 }
 
-/** Returns whether the device is to be held: a device that was never ordered detached is (seed 004). */
+/** Returns whether the device is to be held: its last order was an attach, or it has had no order (seed 004). */
 export function isWanted(memory: AgentMemory, deviceId: DeviceId): boolean {
   return memory.devices.get(deviceId)?.order?.kind !== "detach";
 }
 
-/** Maps that only a running `decideEach` references, and may therefore change in place. */
+/** Device maps that only a running `decideEach` references, so that they may be changed in place. */
 const ownCopies = new WeakMap<ReadonlyMap<DeviceId, DeviceMemory>, { isChanged: boolean }>();
 
 export function withDevice(memory: AgentMemory, deviceId: DeviceId, change: DeviceMemory): AgentMemory {
@@ -133,8 +138,8 @@ export function withDevice(memory: AgentMemory, deviceId: DeviceId, change: Devi
 }
 
 /**
- * Makes one decision after the other on a single copy of the device map, because a copy for each of thousands of
- * devices takes seconds. `decide` must keep nothing of the memory that it is given but what it returns.
+ * Makes all decisions on a single copy of the device map, because copying the map for each of thousands of devices
+ * takes seconds. `decide` must not keep the memory that it is given, other than by returning it.
  */
 export function decideEach<Item, Verdict>(
   memory: AgentMemory,
@@ -154,14 +159,14 @@ export function decideEach<Item, Verdict>(
   return { memory: own.isChanged || next !== draft ? next : memory, verdicts };
 }
 
-/** Records the device's identity from an order or a registration's answer. */
+/** Stores the device's identity from an order or from the answer to a registration. */
 export function rememberIdentity(
   memory: AgentMemory,
   deviceId: DeviceId,
   { offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity }: RememberedIdentity,
 ): AgentMemory {
   const identity = { offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity };
-  // Unchanged devices cost no write, because every registration repeats all of them.
+  // An unchanged identity causes no cache write, because every registration repeats all of them.
   if (JSON.stringify(memory.devices.get(deviceId)?.identity) === JSON.stringify(identity)) return memory;
   return withDevice(memory, deviceId, { identity });
 }

@@ -23,22 +23,22 @@ export interface DeviceOrder {
   readonly deviceId: DeviceId;
   readonly stamp: Stamp;
   readonly kind: OrderKind;
-  /** With an attach: the registry's record of the device. */
+  /** Set with an attach: the registry's record of the device. */
   readonly expected?: RememberedIdentity | undefined;
 }
 
 export type OrderVerdict =
-  /** The order is newer than all before: it is remembered now and must be executed. */
+  /** The order is newer than all earlier ones. It is remembered, and must be executed. */
   | { readonly verdict: "obey" }
-  /** The same order again: it is done already, its running attempt is joined, or it is retried after a failure. */
+  /** The order is a repeat: it is done, or still running, or is tried again after a failure. */
   | { readonly verdict: "converge" }
   | { readonly verdict: "outdated"; readonly message: string }
   | { readonly verdict: "unknown_device"; readonly message: string };
 
 /**
- * Rule 1: accepts a request and returns the memory with its tablet generation. Throws when the request is for another
- * start of the agent, from another tablet or incarnation, or from a replaced leader. An agent without an incarnation
- * obeys every incarnation of its tablet; only a registration sets one.
+ * Rule 1: accepts a request, and returns the memory with its tablet generation. Throws when the request is for another
+ * start of the agent, is of another tablet or incarnation, or is of a replaced leader. An agent without an incarnation
+ * obeys every incarnation of its tablet; only a registration sets the incarnation.
  */
 export function acceptRequest(
   memory: AgentMemory,
@@ -48,7 +48,7 @@ export function acceptRequest(
   if (request.bootId !== bootId)
     throw new OutdatedError(
       `the order is for start ${JSON.stringify(request.bootId.slice(0, 80))} of the agent of host ${memory.hostId}, which runs as ${bootId}: wait for its registration`,
-      // A sender that does not know this start may have been replaced before it.
+      // A sender with an outdated boot id may be a replaced leader, so the error names the leader that the agent obeys.
       { about: { host_id: memory.hostId, tablet_id: memory.tabletId, incarnation: memory.incarnation } },
     );
   if (memory.tabletId === "")
@@ -77,7 +77,7 @@ function isOfLeader(memory: AgentMemory, { tabletId, incarnation }: Stamp): bool
 
 function refuseOtherIncarnation(memory: AgentMemory, stamp: Stamp): void {
   const { hostId, tabletId, incarnation, formerIncarnations } = memory;
-  // The error tells the sender which registry leads instead.
+  // The error names the registry that the agent obeys instead.
   const about = { host_id: hostId, tablet_id: tabletId, incarnation };
   const from = `incarnation ${quoted(stamp.incarnation)} of tablet ${quoted(stamp.tabletId)}`;
   if (formerIncarnations.includes(stamp.incarnation))
@@ -92,12 +92,12 @@ function refuseOtherIncarnation(memory: AgentMemory, stamp: Stamp): void {
     );
 }
 
-/** Names the obeyed tablet and incarnation in messages. */
+/** Formats the obeyed tablet and incarnation for messages. */
 export function leaderOf({ tabletId, incarnation }: AgentMemory): string {
   return `incarnation ${quoted(incarnation)} of tablet ${quoted(tabletId)}`;
 }
 
-/** Rule 2: decides an order for one device, and returns the memory with it. */
+/** Rule 2: decides an order for one device, and returns the memory with the decision. */
 export function decideOrder(
   memory: AgentMemory,
   knownDevices: { has(deviceId: DeviceId): boolean },
@@ -126,7 +126,7 @@ function withExpected(memory: AgentMemory, { deviceId, kind, expected }: DeviceO
   return kind === "detach" || expected === undefined ? memory : rememberIdentity(memory, deviceId, expected);
 }
 
-/** Rule 3: returns whether the order is still the last one for its device. Checked again after every await. */
+/** Rule 3: returns whether the order is still the last one for its device. Callers check this after every await. */
 export function isCurrentOrder(memory: AgentMemory, order: DeviceOrder): boolean {
   const last = lastStamp(memory, order.deviceId);
   return (
@@ -137,7 +137,7 @@ export function isCurrentOrder(memory: AgentMemory, order: DeviceOrder): boolean
   );
 }
 
-/** Returns the verdict on an order that a later one replaced during its execution. */
+/** Returns the verdict on an order that a later one has replaced during its execution. */
 export function overtaken(memory: AgentMemory, order: DeviceOrder): OrderVerdict & { verdict: "outdated" } {
   const last = lastStamp(memory, order.deviceId);
   const lastKind = memory.devices.get(order.deviceId)?.order?.kind;

@@ -53,7 +53,7 @@ describe("decideRegistration: the obeyed incarnation", () => {
     readonly title: string;
     readonly memory: AgentMemory;
     readonly answer: RegistrationAnswer;
-    /** Obeyed tablet and incarnation afterwards, and the former ones. */
+    /** Obeyed tablet, incarnation and generation after the answer, and the former incarnations. */
     readonly obeyed: readonly [tabletId: string, incarnation: string, tabletGeneration: number, former: string[]];
   }
   const rows: Row[] = [

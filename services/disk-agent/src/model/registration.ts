@@ -5,34 +5,35 @@ import { type DeviceOrder, decideOrder, leaderOf, type OrderVerdict } from "./or
 /** An incarnation of a tablet. */
 interface Incarnation {
   readonly tabletId: string;
-  /** Empty for the time before the tablet had one. */
+  /** Empty for a tablet without incarnations (releases before they existed). */
   readonly incarnation: string;
 }
 
-/** Answer to a registration: the devices to hold and to close. */
+/** Answer to a registration: the devices to attach and to detach. */
 export interface RegistrationAnswer extends Incarnation {
   readonly tabletGeneration: number;
-  /** Incarnations whose agents the registry takes over. */
+  /** Former incarnations whose agents the answering registry takes over. */
   readonly predecessors: readonly Incarnation[];
   readonly allowed: readonly {
     readonly deviceId: DeviceId;
     readonly stamp: Stamp;
-    /** Undefined from a registry of the previous release. */
+    /** Registry's record of the device; undefined from a registry of the previous release. */
     readonly expected?: RememberedIdentity | undefined;
   }[];
   readonly unknown: readonly { readonly deviceId: DeviceId; readonly stamp: Stamp }[];
 }
 
 /**
- * Bounds the cache, which is written with each order. Each restore creates an incarnation, and a fleet sees fewer
- * restores than this. Older incarnations are refused as well, without the message that they were replaced.
+ * Maximum former incarnations kept; bounds the cache, which is written with each order. Each restore creates an
+ * incarnation, and a fleet sees fewer restores than this. Orders of forgotten incarnations are refused as well, with a
+ * less specific message.
  */
 const MAX_FORMER_INCARNATIONS = 64;
 
 /**
- * Applies an answer as a whole, through the same stamps as any order, so that an order that arrived before a delayed
- * answer wins. Throws, and applies nothing, when the answer comes from a registry that does not take over from the
- * obeyed one, or from a replaced registry or leader.
+ * Applies an answer to a registration as a whole. Each device goes through the same stamp check as an order, so that an
+ * order that overtook a delayed answer wins. Throws, and applies nothing, when the answering registry is replaced, or
+ * does not take over from the obeyed one.
  */
 export function decideRegistration(
   memory: AgentMemory,
@@ -94,8 +95,8 @@ function takeIncarnation(memory: AgentMemory, answer: RegistrationAnswer): Agent
 }
 
 /**
- * Changes over to another incarnation. Remembered generations no longer count, because another registry gave them. Held
- * and closed devices stay as they are until an order changes them. Sessions, exports and their numbers continue.
+ * Changes over to another incarnation. Remembered generations are reset, because another registry gave them. Held and
+ * closed devices stay as they are until an order changes them. Sessions, exports and their numbers continue.
  */
 function changeOver(memory: AgentMemory, answer: RegistrationAnswer): AgentMemory {
   const devices = new Map(memory.devices);
@@ -107,7 +108,7 @@ function changeOver(memory: AgentMemory, answer: RegistrationAnswer): AgentMemor
 
 function formerOnes(memory: AgentMemory, answer: RegistrationAnswer): string[] {
   const predecessors = answer.predecessors.map(({ incarnation }) => incarnation);
-  // The incarnation obeyed until now comes last, because it may still be running.
+  // The incarnation obeyed so far is last, and is therefore forgotten last: its registry may still be running.
   const all = new Set([...memory.formerIncarnations, ...predecessors].filter((each) => each !== memory.incarnation));
   all.add(memory.incarnation);
   for (const never of ["", answer.incarnation]) all.delete(never);

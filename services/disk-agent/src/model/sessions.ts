@@ -4,13 +4,16 @@ import { type AgentMemory, type RememberedSession, withDevice } from "./memory.j
 export type SessionWish = Omit<RememberedSession, "ended">;
 
 export type SessionVerdict =
-  /** Remembered now. Lower sessions may submit no more I/O; the session is granted once their I/O has ended. */
+  /**
+   * The session is new and is remembered now. Lower sessions may start no more I/O; the session is granted once their
+   * I/O has ended.
+   */
   | { readonly verdict: "supersede" }
   /** The session is remembered already. */
   | { readonly verdict: "same" }
   | { readonly verdict: "outdated"; readonly message: string };
 
-/** Decides the open of a session. A device obeys only the highest session number that it has seen. */
+/** Decides whether to open a session. A device accepts only the highest session number that it has seen. */
 export function decideOpenSession(
   memory: AgentMemory,
   deviceId: DeviceId,
@@ -37,7 +40,7 @@ export function decideOpenSession(
   };
 }
 
-/** Ends a session and all lower ones. A number that was never seen here is ended in advance. */
+/** Ends a session and all lower ones. A session that was never opened here can be ended in advance. */
 export function decideCloseSession(
   memory: AgentMemory,
   deviceId: DeviceId,
@@ -58,7 +61,7 @@ export function isCurrentSession(memory: AgentMemory, deviceId: DeviceId, number
   return current !== undefined && current.number === number && !current.ended;
 }
 
-/** Returns why a session number is not obeyed, for error messages. */
+/** Formats why a session number is refused, for error messages. */
 export function superseded(deviceId: DeviceId, number: number, current: RememberedSession): string {
   if (current.number === number)
     return current.ended

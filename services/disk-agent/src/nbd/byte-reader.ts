@@ -1,12 +1,12 @@
 import type { Socket } from "node:net";
 import { Watch } from "@diskmesh/service";
 
-/** Thrown when the peer ended the connection, between two messages or within one. */
+/** Thrown when the peer closed the connection, between two messages or within one. */
 export class ConnectionEndedError extends Error {
   override readonly name = "ConnectionEndedError";
 }
 
-/** Reads exact numbers of bytes from a socket. Reads at most one buffer ahead. */
+/** Reads exact numbers of bytes from a socket. Buffers at most one chunk beyond the request. */
 export class ByteReader {
   readonly #socket: Socket;
   readonly #something = new Watch();

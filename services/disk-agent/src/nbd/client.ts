@@ -27,7 +27,7 @@ export class NbdRequestError extends Error {
 
   constructor(
     what: string,
-    /** E.g. "EIO", or "ESHUTDOWN" when another session took over the disk. */
+    /** NBD error name, e.g. "EIO", or "ESHUTDOWN" when another session took over the disk. */
     readonly code: string,
   ) {
     super(`${what} failed with ${code}`);
@@ -36,7 +36,7 @@ export class NbdRequestError extends Error {
 
 interface PendingRequest {
   readonly what: string;
-  /** Bytes that follow a reply without an error. */
+  /** Number of data bytes that follow a successful reply. */
   readonly dataBytes: number;
   resolve(data: Buffer): void;
   reject(error: Error): void;

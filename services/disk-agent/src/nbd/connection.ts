@@ -23,7 +23,7 @@ export interface NbdConnectionLimits {
   readonly maxInFlightBytes: number;
 }
 
-/** One client's connection to an export: negotiation, then requests answered in any order. */
+/** One client's connection to an export: negotiation, then concurrent requests, answered in any order. */
 export class NbdConnection {
   readonly #socket: Socket;
   readonly #reader: ByteReader;
@@ -52,7 +52,7 @@ export class NbdConnection {
     this.#sums = options.io.ofDisk(options.served.name);
   }
 
-  /** Resolves when the connection has ended. A client's errors end only its own connection. */
+  /** Serves until the connection ends, and resolves then. A client's errors end only its own connection. */
   async run(): Promise<void> {
     const tooLate = setTimeout(
       () => this.#socket.destroy(new Error("negotiation took too long")),
@@ -69,12 +69,12 @@ export class NbdConnection {
     } finally {
       clearTimeout(tooLate);
       await Promise.all(this.#running);
-      // Ends after pending replies were sent; `close` disconnects a client that does not read.
+      // Closes after pending replies were sent; `close` cuts off a client that does not read them.
       this.#socket.end(() => this.#socket.destroy());
     }
   }
 
-  /** Takes no more requests and waits until the running ones are answered. */
+  /** Accepts no more requests, and waits until the running ones are answered. */
   async drain(): Promise<void> {
     this.#draining = true;
     await Promise.all(this.#running);
@@ -89,8 +89,8 @@ export class NbdConnection {
     const requests = new Slots(this.#limits.maxInFlightRequests);
     let inFlightBytes = 0;
     for (;;) {
-      // The request is admitted before its data is read, so a client that is faster than the disk is throttled by its
-      // socket.
+      // Acquires a request slot before reading the data, so that the socket throttles a client that is faster than the
+      // disk.
       const releaseRequest = await requests.acquire();
       const request = decodeRequest(await this.#reader.read(REQUEST_BYTES));
       if (request.command === COMMAND.DISC) return;
@@ -133,12 +133,12 @@ export class NbdConnection {
     await this.#send(encodeSimpleReply(request.cookie, error), data);
   }
 
-  /** 0 when the request may be tried. */
+  /** Returns the NBD error that refuses the request; 0 when it may run. */
   #refusal(request: NbdRequest): number {
     const { command } = request;
     const operation = OPERATIONS.get(command);
     if (operation === undefined) return NBD_ERROR.EINVAL;
-    // Clients may set FUA on any command once it is offered; it has no effect on commands that write nothing.
+    // Clients may set FUA on any command once the server offers it. FUA has no effect on commands that write nothing.
     const flags = command === COMMAND.WRITE_ZEROES ? COMMAND_FLAG.FUA | COMMAND_FLAG.NO_HOLE : COMMAND_FLAG.FUA;
     if ((request.flags & ~flags) !== 0) return NBD_ERROR.EINVAL;
     if (operation === "flush") return 0;
@@ -171,11 +171,11 @@ export class NbdConnection {
     }
   }
 
-  /** Resolves once the kernel has taken the reply, which bounds the replies queued for a client that does not read. */
+  /** Resolves once the kernel has taken the reply. That bounds the replies queued for a client that does not read. */
   async #send(header: Buffer, data: Uint8Array | undefined): Promise<void> {
     if (this.#socket.destroyed) return;
     await new Promise<void>((resolve) => {
-      // Both parts are queued without an await, so that no other reply comes between them.
+      // Both parts are queued in one turn of the event loop, so that no other reply comes between them.
       if (data === undefined) this.#socket.write(header, () => resolve());
       else {
         this.#socket.write(header);
@@ -199,7 +199,7 @@ function carriesData({ command }: NbdRequest): boolean {
   return command === COMMAND.READ || command === COMMAND.WRITE;
 }
 
-/** Maps an error to its NBD number. */
+/** Returns the NBD error number of an error. */
 function nbdErrorOf(error: unknown): number {
   if (error instanceof OutdatedError) return NBD_ERROR.ESHUTDOWN;
   if (error instanceof InvalidArgumentError) return NBD_ERROR.EINVAL;

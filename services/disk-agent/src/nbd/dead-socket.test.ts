@@ -16,7 +16,7 @@ describe("the state of a socket's path", () => {
   let live: Server;
 
   beforeEach(async () => {
-    // Exceeds the maximum path of a Unix socket.
+    // Longer than the maximum path of a Unix socket.
     folder = join(temporaryFolder(), "x".repeat(120));
     mkdirSync(folder);
     live = await listen("live.sock");
@@ -36,7 +36,7 @@ describe("the state of a socket's path", () => {
     return server;
   }
 
-  /** Leaves the socket of a process that was killed while it listened. */
+  /** Leaves a socket in place as if its process had been killed while it listened. */
   async function leaveDead(name: string): Promise<void> {
     const program = `require("node:net").createServer().listen(${JSON.stringify(name)}, () => console.log("listens"));`;
     const child = spawn(process.execPath, ["-e", program], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });

@@ -4,17 +4,17 @@ import { join } from "node:path";
 import { removeFile } from "../remove-file.js";
 import { shortSocketPath } from "./socket-path.js";
 
-/** State of a socket's path: "dead" is the socket of a killed process. */
+/** Kind of file at a socket's path. "dead": a socket whose process was killed. */
 export type SocketState = "nothing" | "dead" | "live" | "something else";
 
-/** Removes the socket of a killed process, and nothing else. Returns what was at the path. */
+/** Removes the file if it is a dead socket. Returns what was at the path. */
 export async function clearDeadSocket(path: string): Promise<SocketState> {
   const state = await stateOf(path);
   if (state === "dead") await removeFile(path);
   return state;
 }
 
-/** Removes the dead sockets of a folder whose names match. Returns their names. */
+/** Removes the dead sockets in a folder whose names match. Returns their names. */
 export async function clearDeadSockets(folder: string, isOurs: (name: string) => boolean): Promise<string[]> {
   const cleared: string[] = [];
   for (const name of await readdir(folder))
@@ -32,7 +32,7 @@ async function stateOf(path: string): Promise<SocketState> {
   await using short = await shortSocketPath(path);
   const code = await connectionError(short.path);
   if (code === "ENOENT") return "nothing";
-  // Any other error, such as a full backlog, proves that a process listens.
+  // Any other error, such as a full backlog, shows that a process listens.
   return code === "ECONNREFUSED" ? "dead" : "live";
 }
 

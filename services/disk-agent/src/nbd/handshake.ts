@@ -23,7 +23,8 @@ export interface NbdExport {
   readonly blockSizeBytes: number;
 }
 
-// A flush on one connection covers writes answered on any other, because all share the same open files.
+// All connections share the same open files, so a flush on one covers writes that were answered on others
+// (CAN_MULTI_CONN).
 const TRANSMISSION_FLAGS =
   TRANSMISSION.HAS_FLAGS |
   TRANSMISSION.SEND_FLUSH |
@@ -33,8 +34,8 @@ const TRANSMISSION_FLAGS =
   TRANSMISSION.CAN_MULTI_CONN;
 
 /**
- * Negotiates as the server. Returns true when transmission begins, false when the client left. Throws on malformed
- * input.
+ * Negotiates as the server. Returns true when the transmission phase begins, false when the client left. Throws on
+ * malformed input.
  */
 export async function negotiate(reader: ByteReader, socket: Writable, served: NbdExport): Promise<boolean> {
   socket.write(encodeGreeting());
@@ -47,7 +48,7 @@ export async function negotiate(reader: ByteReader, socket: Writable, served: Nb
     if (lengthBytes > MAX_OPTION_BYTES) throw new Error(`option ${option} is ${lengthBytes} bytes long`);
     const data = await reader.read(lengthBytes);
     if (option === OPTION.EXPORT_NAME) {
-      // EXPORT_NAME is the only option whose refusal has no reply.
+      // EXPORT_NAME has no error reply, so the connection is closed.
       if (!isServed(data.toString(), served)) throw new Error("the client asked for another export");
       socket.write(oldExportReply(served, noZeroes));
       return true;
@@ -57,8 +58,8 @@ export async function negotiate(reader: ByteReader, socket: Writable, served: Nb
       return false;
     }
     const replies = answerOption(option, data, served);
-    // The replies are sent before the next option is read, because a client that reads nothing would fill the memory
-    // with them.
+    // Waits for the replies before reading the next option. Otherwise the replies to a client that reads nothing would
+    // fill the memory.
     await written(socket, Buffer.concat(replies.map((reply) => encodeOptionReply(option, reply.type, reply.data))));
     if (option === OPTION.GO && replies.at(-1)?.type === REPLY.ACK) return true;
   }
@@ -89,7 +90,7 @@ function answerOption(option: number, data: Buffer, served: NbdExport): OptionRe
         return [refusal(REPLY.ERR_UNKNOWN, `this socket serves the export ${served.name} alone`)];
       return [
         { type: REPLY.INFO, data: encodeExportInfo(served.sizeBytes, TRANSMISSION_FLAGS) },
-        // The agent reads and writes single bytes; the disk's block size is the most efficient one.
+        // Minimum 1, because the agent reads and writes single bytes; preferred is the disk's block size.
         { type: REPLY.INFO, data: encodeBlockSizeInfo(1, served.blockSizeBytes, MAX_REQUEST_BYTES) },
         { type: REPLY.ACK },
       ];

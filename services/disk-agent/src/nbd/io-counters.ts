@@ -3,7 +3,7 @@ import { allEnded, DURATION_BUCKETS_SECONDS, histogramOf, metric, observe } from
 const OPERATIONS = ["read", "write", "flush", "discard", "zero"] as const;
 export type IoOperation = (typeof OPERATIONS)[number];
 
-/** Maximum disks in metrics by name, because a host serves hundreds over time. */
+/** Maximum disks that have their own metrics, because a host serves hundreds over time. */
 const MAX_NAMED_DISKS = 256;
 const OTHERS = "others";
 
@@ -75,7 +75,7 @@ const LATENCY_LABELS = Object.fromEntries(OPERATIONS.map((operation) => [operati
 export class IoCounters {
   readonly #disks = new Map<string, SumsByOperation>();
 
-  /** Returns the counters of a disk. Its server calls this once and increments them directly. */
+  /** Returns the counters of a disk. The disk's server gets them once and increments them directly. */
   ofDisk(diskId: string): SumsByOperation {
     const known = this.#disks.get(diskId);
     if (known !== undefined) return known;

@@ -46,7 +46,7 @@ describe("the NBD export", () => {
     const waiting = { devices: fixture.devices, clock: systemClock, timeoutMs: 0 };
     const parts = ["a", "b"].map((id) => new LocalPart(fixture.device(id), 1, waiting));
     disk = new LinearDisk(parts.map((part) => ({ part, sizeBytes: DEVICE_BYTES })));
-    // Exceeds the 107 bytes of a Unix socket's path, and contains a space.
+    // Longer than the 107 bytes of a Unix socket's path, and with a space.
     const folder = join(fixture.folder, "deep folder ".repeat(12).trim());
     mkdirSync(folder);
     socketPath = join(folder, "disk-1.sock");
@@ -366,7 +366,7 @@ describe("the NBD export", () => {
     server = await serve(disk);
   });
 
-  /** Runs a third-party client; skips by name when it is not installed. */
+  /** Runs a third-party client. Skips the test, and names the client, when it is not installed. */
   const tool = async (context: Mocha.Context, name: string, args: string[]): Promise<string> => {
     try {
       return (await run(name, args)).stdout;

@@ -38,9 +38,9 @@ export const COMMAND_FLAG = { FUA: 1, NO_HOLE: 2 } as const;
 
 export const NBD_ERROR = { EIO: 5, EINVAL: 22, ENOSPC: 28, EOVERFLOW: 75, ESHUTDOWN: 108 } as const;
 
-/** Largest read or write; also the most that clients send without asking. */
+/** Maximum bytes of a read or write; equals the default maximum of clients. */
 export const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
-/** Largest option of a client: a name of 4096 bytes and some information requests. */
+/** Maximum bytes of a client's option: a name of 4096 bytes and some information requests. */
 export const MAX_OPTION_BYTES = 8 * 1024;
 
 export const REQUEST_BYTES = 28;
@@ -51,7 +51,7 @@ export const OPTION_REPLY_HEADER_BYTES = 20;
 export interface NbdRequest {
   readonly flags: number;
   readonly command: number;
-  /** Chosen by the client and repeated in the reply. */
+  /** Number that the client chooses, and that the reply repeats. */
   readonly cookie: bigint;
   readonly offsetBytes: bigint;
   readonly lengthBytes: number;

@@ -22,7 +22,7 @@ export interface NbdListenOptions {
   readonly log: Logger;
 }
 
-/** The part of a server that an export uses. */
+/** Operations of a server that an export uses. */
 export type ServedNbd = Pick<NbdServer, "close" | "hasSocket" | "restore">;
 
 export type ListenNbd = (options: NbdListenOptions) => Promise<ServedNbd>;
@@ -50,8 +50,8 @@ export class NbdServer {
   }
 
   /**
-   * Listens at the path, and replaces the socket of a killed agent. Throws UnavailableError when something else is
-   * there, or it cannot listen. Counts requests in `io`.
+   * Listens at the path, and replaces the socket of a killed agent. Throws UnavailableError when another file is there,
+   * or when it cannot listen. Counts requests in `io`.
    */
   static async listen(options: NbdListenOptions, io = new IoCounters()): Promise<NbdServer> {
     const { socketPath, served, disk, limits, log } = options;
@@ -73,7 +73,7 @@ export class NbdServer {
           if (found === "something else") throw new Error("it is no socket; move it away");
           return bind();
         });
-        // A failed accept must not end the server.
+        // Without a listener, a failed accept would end the process.
         server.on("error", (error) => log.warn({ diskId: served.name, error: messageOf(error) }, "NBD accept failed"));
         return server;
       } catch (error) {
@@ -90,28 +90,28 @@ export class NbdServer {
     }
   }
 
-  /** Returns whether anything is at the server's path. */
+  /** Returns whether the path exists. */
   async hasSocket(): Promise<boolean> {
     const isThere = await lstat(this.#socketPath).catch((error: NodeJS.ErrnoException) => error.code !== "ENOENT");
     return isThere !== false;
   }
 
   /**
-   * Listens again when the socket was removed or replaced by a dead one, and returns true then. Existing connections
-   * continue. Throws UnavailableError when it cannot listen.
+   * Listens again when the socket was removed or is dead, and returns true then. Existing connections continue. Throws
+   * UnavailableError when it cannot listen.
    */
   async restore(): Promise<boolean> {
     const found = await clearDeadSocket(this.#socketPath);
     if (found === "live") return false;
     if (found === "something else")
       throw new UnavailableError(`${JSON.stringify(this.#socketPath)} is no socket any more; move it away`);
-    // Closed first, because a closing server removes whatever is at its path.
+    // Closes the former server first, because closing removes the file at the path.
     this.#server.close();
     this.#server = await this.#listen();
     return true;
   }
 
-  /** Accepts no more connections, answers running requests within the timeout, closes, and removes the socket. */
+  /** Stops listening, answers running requests within the timeout, closes the connections and removes the socket. */
   async close(drainTimeoutMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     const drained = Promise.all([...this.#connections].map((connection) => connection.drain()));
@@ -129,7 +129,7 @@ export class NbdServer {
 
 /** Returns a server that listens at the path, accessible to its owner only. */
 function bound(path: string, accept: (socket: Socket) => void, maxConnections: number): Promise<Server> {
-  // Half-open, because a client may end its side and still read its last answers.
+  // allowHalfOpen, because a client may end its side and still read its last answers.
   const server = createServer({ allowHalfOpen: true }, accept);
   server.maxConnections = maxConnections;
   return new Promise((resolve, reject) => {
@@ -141,7 +141,7 @@ function bound(path: string, accept: (socket: Socket) => void, maxConnections: n
     server.listen(path, () => {
       server.off("error", fail);
       try {
-        // Synchronous like Node's own bind, because a round trip to another thread takes ten times as long.
+        // Synchronous, like Node's own bind, because a round trip to another thread takes ten times as long.
         chmodSync(path, 0o600);
         resolve(server);
       } catch (error) {

@@ -5,18 +5,18 @@ import { type DiskId, parseDiskId } from "@diskmesh/domain";
 
 const SUFFIX = ".sock";
 
-/** Returns a disk's socket path in the folder of all exports. */
+/** Returns the path of a disk's socket in the exports folder. */
 export function socketPathIn(folder: string, diskId: string): string {
   return join(folder, `${diskId}${SUFFIX}`);
 }
 
-/** Returns the disk of a socket by its file name; undefined for other names. */
+/** Returns the disk of a socket's file name; undefined for other names. */
 export function diskIdOfSocket(name: string): DiskId | undefined {
   const diskId = name.slice(0, -SUFFIX.length);
   return name.endsWith(SUFFIX) ? asDiskId(diskId) : undefined;
 }
 
-/** Returns undefined when the name is no valid disk id. */
+/** Returns the name as a disk id; undefined when it is not valid. */
 export function asDiskId(name: string): DiskId | undefined {
   try {
     return parseDiskId(name, "disk_id");
@@ -25,12 +25,12 @@ export function asDiskId(name: string): DiskId | undefined {
   }
 }
 
-/** Linux's limit. */
+/** Maximum length of a Unix socket's path on Linux. */
 const SOCKET_PATH_MAX_BYTES = 107;
 
 /**
- * Returns a short path of a Unix socket. A folder's path may exceed the kernel's limit, and a path through the folder's
- * descriptor does not. The path is valid until it is disposed of.
+ * Returns a short path of a Unix socket, through a descriptor of its folder, because the folder's own path may exceed
+ * the kernel's limit. Valid until it is disposed of.
  */
 export async function shortSocketPath(path: string): Promise<{ path: string } & AsyncDisposable> {
   if (Buffer.byteLength(path) <= SOCKET_PATH_MAX_BYTES) return { path, [Symbol.asyncDispose]: async () => {} };

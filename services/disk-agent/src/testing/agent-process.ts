@@ -7,7 +7,7 @@ import type { AgentLimits } from "../limits.js";
 
 const MAIN_FILE = fileURLToPath(new URL("./tuned-main.js", import.meta.url));
 
-/** Parts of the configuration; `tuning` is merged. */
+/** Parts of the config; `tuning` is merged. */
 export type AgentConfigChange = { readonly [part: string]: unknown } & { readonly tuning?: Partial<AgentLimits> };
 
 export interface TestAgentOptions {
@@ -16,7 +16,7 @@ export interface TestAgentOptions {
   readonly certs: TestCertificates;
   readonly registryAddress: string;
   readonly devices: readonly object[];
-  /** Merged over the config. */
+  /** Parts that replace those of the config. */
   readonly config?: AgentConfigChange | undefined;
 }
 
@@ -40,7 +40,7 @@ export async function startTestAgent(options: TestAgentOptions): Promise<TestAge
       devices,
       remoteIoTimeoutMs: 60_000,
       ...config,
-      // Longer than delays of a busy machine, because later work is answered as pending.
+      // Longer than the delays of a busy machine, because work that takes longer is answered `pending`.
       tuning: { orderTimeoutMs: 30_000, startOpenTimeoutMs: 30_000, ...config?.tuning },
     },
     folder,
@@ -57,7 +57,7 @@ export interface TestAgent {
   readonly baseFolder: string;
 }
 
-/** Returns the number of a process's descriptors that are open on a file. */
+/** Returns how many descriptors of a process are open on a file. */
 export function countDescriptors(pid: number, path: string): number {
   const folder = `/proc/${pid}/fd`;
   let count = 0;
@@ -65,7 +65,7 @@ export function countDescriptors(pid: number, path: string): number {
     try {
       if (readlinkSync(join(folder, fd)) === path) count += 1;
     } catch {
-      // The descriptor was closed after the listing.
+      // The descriptor was closed since the folder was listed.
     }
   }
   return count;

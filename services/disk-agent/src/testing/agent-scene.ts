@@ -14,7 +14,7 @@ export const DONE = "ORDER_OUTCOME_DONE";
 export const ALREADY = "ORDER_OUTCOME_ALREADY";
 
 /**
- * Creates for each test two device files, a registry under the test's control, and a function that starts the agent of
+ * Creates for each test two device files, a registry that the test controls, and a function that starts the agent of
  * host-1.
  */
 export class AgentScene {
@@ -60,7 +60,9 @@ export class AgentScene {
     this.agent = await startTestAgent({ hostId: "host-1", folder, certs, registryAddress, devices, config });
   }
 
-  /** Returns orders for the start that has registered after that many registrations. */
+  /**
+   * Returns a sender of orders to the agent start that registered last, once there are more than `after` registrations.
+   */
   async orders(after = 0): Promise<AgentOrders> {
     const { bootId } = await this.registry.registered("host-1", after);
     return this.ordersOf("disk-registry", bootId);
@@ -92,7 +94,7 @@ export class AgentScene {
     }
   }
 
-  /** Returns the number of descriptors that the agent has of that file. */
+  /** Returns how many descriptors the agent has on that file. */
   held(name: string): number {
     return countDescriptors(this.agent.process.pid, this.path(name));
   }
@@ -107,7 +109,7 @@ export class AgentScene {
     return waitForHealth({ address, tls, serverRole: "disk-agent", serverName: "host-1", timeoutMs });
   }
 
-  /** Has the agent register again, through the answer to a heartbeat. */
+  /** Makes the agent register again, through the answer to a heartbeat. */
   async registerAnew(): Promise<void> {
     const before = this.registry.registrations.length;
     this.registry.onHeartbeat = () => {

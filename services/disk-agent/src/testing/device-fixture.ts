@@ -28,9 +28,9 @@ export function makeDeviceFile(folder: string, name: string, sizeBytes: number):
 /** Tablet, incarnation and generation that the agent obeys. */
 export const LEADER = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 1 };
 export const ANSWER_TIMEOUT_MS = 60;
-/** Exceeds any delay of a busy machine, so that only held-up files reach it. */
+/** Longer than any delay of a busy machine, so that only files which a test holds up reach it. */
 const STARVED_MS = 10_000;
-/** Wall clock time until a test sets it. */
+/** Wall clock time at the start of each test. */
 const START_MS = Date.UTC(2020, 0);
 
 /** Device code over real files, without a process or a network. */
@@ -42,12 +42,12 @@ export class DeviceFixture {
   readonly attachOrders: AttachOrders;
   readonly sessions: SessionOrders;
   readonly eraser: Eraser;
-  /** Lead of the clock over the time that really passed. */
+  /** Time in ms by which the clock is ahead of real time. */
   aheadMs = 0;
-  /** Offset of the wall clock set by the test. */
+  /** Change of the wall clock by the test, in ms. */
   setByMs = 0;
 
-  /** `devices`: the file's name and the device's place in it. */
+  /** `devices`: the file's name, and the device's offset and size in it. */
   constructor(
     devices: { id: string; file: string; offsetBytes?: number; sizeBytes?: number }[],
     eraseChunkBytes = 4096,
@@ -88,7 +88,10 @@ export class DeviceFixture {
     });
   }
 
-  /** Answers are late only where a test holds files up, not because the machine is busy. */
+  /**
+   * Clock whose timeouts fire only while a test holds files up, so that answers are not late merely because the machine
+   * is busy.
+   */
   #clock(): Clock {
     const sleep: Clock["sleep"] = async (durationMs, signal) => {
       const untilMs = performance.now() + STARVED_MS;

@@ -6,7 +6,7 @@ export const fileOpener = makeFileOpener({ requireLocks: true });
 class Gate {
   #open: (() => void) | undefined;
   #opened: Promise<void> | undefined;
-  /** Number of callers so far, whether or not the gate was shut. */
+  /** Number of callers so far, also of those that passed an open gate. */
   arrivals = 0;
 
   shut(): void {

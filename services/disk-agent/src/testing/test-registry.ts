@@ -19,7 +19,7 @@ export class TestRegistry {
   tabletGeneration = 1;
   /** Incarnations whose agents it takes over. */
   predecessors: Pick<Predecessor, "tabletId" | "incarnation">[] = [];
-  /** Answer to a registration; throws to refuse it. All devices are allowed by default. */
+  /** Returns the answer to a registration, or throws to refuse it. Allows all devices by default. */
   answer: (request: RegisterAgentRequest) => RegisterAgentResponse | Promise<RegisterAgentResponse> = (request) =>
     this.allow(request);
   /** Throws to refuse a heartbeat. */
@@ -54,7 +54,7 @@ export class TestRegistry {
         },
       }),
     });
-    // A port chosen by the kernel may be in use by an outgoing connection at the next start.
+    // Keeps its port: a port that the kernel chose could be in use by an outgoing connection at the next start.
     const port = this.port || (await freePort());
     this.port = await this.#server.listen({ host: "127.0.0.1", port });
     this.#server.setServing(true);
@@ -92,7 +92,7 @@ export class TestRegistry {
     return { tabletId: this.tabletId, incarnation: this.incarnation, tabletGeneration: this.tabletGeneration };
   }
 
-  /** Changes to another incarnation whose counters start again, as when another process took its address. */
+  /** Changes to another incarnation, whose counters start again, as if another registry had taken over the address. */
   become(life: Partial<Pick<TestRegistry, "tabletId" | "incarnation" | "tabletGeneration" | "predecessors">>): void {
     Object.assign(this, { predecessors: [] }, life);
     this.#generations.clear();
@@ -118,7 +118,7 @@ export class AgentOrders {
     readonly hostId: string,
     readonly address: string,
     tls: TlsFiles,
-    /** Start for which the orders are. */
+    /** Agent start that the orders are for. */
     readonly bootId: string,
   ) {
     this.#registry = registry;

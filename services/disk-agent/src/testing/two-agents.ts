@@ -10,7 +10,7 @@ import { AgentOrders, TestRegistry } from "./test-registry.js";
 /** Size of each device. */
 export const SIZE_BYTES = 2 * 1024 * 1024;
 
-/** Two agents with two devices each, for all tests of a file, and a registry under the tests' control. */
+/** Two agents with two devices each, and a registry that the tests control. All tests of a file share them. */
 export class TwoAgents {
   certs!: TestCertificates;
   folder!: string;
@@ -32,7 +32,7 @@ export class TwoAgents {
 
   async #start(): Promise<void> {
     this.certs = await testCertificates({ hostIds: ["host-1", "host-2"] });
-    // Contains spaces, and exceeds the maximum path of a Unix socket.
+    // Contains spaces, and is longer than the maximum path of a Unix socket.
     this.folder = join(temporaryFolder(), "a folder with spaces ".repeat(6).trim());
     this.registry = new TestRegistry(this.certs.files("disk-registry"));
     await this.registry.start();
@@ -67,7 +67,9 @@ export class TwoAgents {
     });
   }
 
-  /** Returns orders for the start that has registered after that many registrations. */
+  /**
+   * Returns a sender of orders to the agent start that registered last, once there are more than `after` registrations.
+   */
   async ordersOf(agent: TestAgent, after = 0): Promise<AgentOrders> {
     const { bootId } = await this.registry.registered(agent.hostId, after);
     return new AgentOrders(this.registry, agent.hostId, agent.address, this.certs.files("disk-registry"), bootId);

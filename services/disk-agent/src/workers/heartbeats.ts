@@ -25,25 +25,25 @@ export interface RegistrationOptions {
   readonly address: string;
   readonly backoff: BackoffLimits;
   readonly random: () => number;
-  /** Tracks whether the registry knows the agent and receives its heartbeats. */
+  /** Readiness of the service: set while the registry accepts the agent's heartbeats. */
   readonly readiness: Pick<Readiness, "met" | "missing">;
-  /** The code that aborts this signal also declares a registration due, so no code waits for both. */
+  /** The code that aborts this signal also declares a registration due, so waiting for the latter suffices. */
   readonly signal: AbortSignal;
 }
 
 /** A registration that the registry has accepted. */
 export interface Registered {
   readonly heartbeatIntervalMs: number;
-  /** Reported health of each device. */
+  /** Health of each device as last reported. */
   readonly told: Map<string, string>;
 }
 
-/** Returns what the registry knows of the devices' health after this report. */
+/** Returns the health of the devices as the registry knows it after this report. */
 export function healthTold(devices: readonly DeviceHealth[]): Map<string, string> {
   return new Map(devices.map((device) => [device.deviceId, textOf(device)]));
 }
 
-/** Returns why the host must get nothing new; empty when nothing is wrong. */
+/** Returns why nothing new may be placed on the host; empty for none. */
 export function warningOf({ problem }: Ledger): string {
   return problem === undefined ? "" : `its agent can take no order: ${problem}`;
 }
@@ -51,7 +51,7 @@ export function warningOf({ problem }: Ledger): string {
 const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
   `${health} ${healthMessage}`;
 
-/** Sends the heartbeats of one start of the agent, while the registry knows a registration of that start. */
+/** Sends the heartbeats of one agent start, as long as the registry knows that start. */
 export class Heartbeats {
   readonly #options: RegistrationOptions;
   readonly #failures: HeartbeatFailures;
@@ -69,9 +69,9 @@ export class Heartbeats {
   }
 
   /**
-   * Sends heartbeats until the registry wants a new registration, or changed devices must be reported. Returns the
-   * delay before it. A registration that the registry wants has no delay, because heartbeats already set the pace and
-   * are spread over their interval.
+   * Sends heartbeats until the registry demands a new registration, or changed devices require one. Returns the delay
+   * before the registration. It is 0 when the registry demands one, because heartbeats are already spread over their
+   * interval.
    */
   async sendUntilDue(): Promise<number> {
     const { context, backoff, random, signal, readiness } = this.#options;
@@ -85,8 +85,8 @@ export class Heartbeats {
   }
 
   /**
-   * Sends heartbeats without changes during a registration. The registration reports everything else, because two
-   * messages may arrive in the wrong order.
+   * Sends heartbeats without changes while a registration is in progress. Only the registration reports changes,
+   * because two messages may arrive in the wrong order.
    */
   async during<T>(registration: Promise<T>): Promise<T> {
     const over = new AbortController();
@@ -98,7 +98,7 @@ export class Heartbeats {
     }
   }
 
-  /** Waits before the next registration. */
+  /** Waits before the next registration, while heartbeats continue. */
   async pause(pauseMs: number): Promise<void> {
     const { context, signal } = this.#options;
     const over = new AbortController();
@@ -107,7 +107,7 @@ export class Heartbeats {
   }
 
   /**
-   * Returns the delay of a registration that the registry wants; undefined when a signal has aborted, or nothing is
+   * Returns the delay of a registration that the registry demands; undefined when a signal has aborted, or nothing is
    * registered.
    */
   async #send(
@@ -129,7 +129,7 @@ export class Heartbeats {
         const incarnation = await this.#beat(registered, how.tellsChanges);
         this.#failures.ended();
         how.answered?.();
-        // The registry is of a later release than at the registration, and only a registration sets its incarnation.
+        // The registry was upgraded since the registration, and only a registration stores its incarnation.
         if (context.ledger.memory.incarnation === "" && incarnation !== "") return 0;
       } catch (error) {
         if (signal.aborted) return undefined;
@@ -143,13 +143,13 @@ export class Heartbeats {
     return undefined;
   }
 
-  /** Random, so that agents that registered together do not send heartbeats together. */
+  /** Starts at a random time, so that agents that registered together do not send heartbeats together. */
   #schedule({ heartbeatIntervalMs }: Registered): void {
     const { context, random } = this.#options;
     this.#nextAtMs = context.clock.monotonicMs() + Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random()));
   }
 
-  /** Returns the incarnation of the registry that answered. */
+  /** Sends a heartbeat. Returns the incarnation of the answering registry. */
   async #beat({ told }: Registered, tellsChanges: boolean): Promise<string> {
     const { context, client, signal } = this.#options;
     const { bootId, config, limits, devices, ledger } = context;
@@ -157,8 +157,8 @@ export class Heartbeats {
       .all()
       .map((device) => ({ deviceId: device.id, ...encodeHealth(device.problemNow) }))
       .filter((health) => tellsChanges && told.get(health.deviceId) !== textOf(health));
-    // The numbers need not be durable: each was given by a registry, and a registry that continues above such a number
-    // is never wrong. A full disk therefore silences no host. The obeyed incarnation is durable since the registration.
+    // The reported numbers need not be durable: some registry gave each of them, so continuing above them is never
+    // wrong. A full disk therefore does not silence the host. The obeyed incarnation was stored at the registration.
     const failed = tellsChanges ? devices.hardwareErrors.untold(ledger.memory) : new Map<DeviceId, UntoldError>();
     const request = {
       hostId: config.hostId,
@@ -177,7 +177,7 @@ export class Heartbeats {
 
 const MAX_REASONS = 16;
 
-/** Logs why heartbeats fail, each reason once, because a cause that an operator must fix may last for days. */
+/** Logs why heartbeats fail, each reason once, because a cause that only an operator can fix may last for days. */
 class HeartbeatFailures {
   readonly #log: Logger;
   readonly #told = new Set<string>();
@@ -188,7 +188,7 @@ class HeartbeatFailures {
 
   tell(error: unknown): void {
     const text = messageOf(error);
-    // Texts of failed connections differ each time.
+    // Failed connections are logged under one text, because their messages differ each time.
     const refused = error instanceof InvalidStateError || error instanceof OutdatedError;
     const reason = refused || !(error instanceof Error) ? text : error.name;
     if (this.#told.has(reason) || this.#told.size >= MAX_REASONS) return;

@@ -8,8 +8,9 @@ import { encodeRefusedFile, encodeReportedDevice, parseRegistrationAnswer } from
 import { Heartbeats, healthTold, type Registered, type RegistrationOptions, warningOf } from "./heartbeats.js";
 
 /**
- * Keeps the agent registered until the signal aborts: registers, sends heartbeats, registers again when told to. While
- * a later registration waits, fails or is refused, the former one's heartbeats continue, because the host is alive.
+ * Keeps the agent registered until the signal aborts: registers, sends heartbeats, and registers again on demand. While
+ * a later registration is delayed, fails or is refused, heartbeats of the former one continue, because the host is
+ * alive.
  */
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { context, backoff, random, readiness, signal } = options;
@@ -33,7 +34,7 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
   }
 }
 
-/** Registers once and applies the answer. Applies nothing unless the call succeeded and the answer is well formed. */
+/** Registers once, and applies the answer if it is well formed. */
 async function register(
   { context, client, address, signal }: RegistrationOptions,
   registrationNumber: number,
@@ -41,7 +42,8 @@ async function register(
 ): Promise<Registered> {
   context.registrationDue.reset();
   const { bootId, config, limits, devices, exports, ledger, rescan } = context;
-  // Orders reported as obeyed must be durable. An agent that cannot write reports that, and its last stored memory.
+  // The registration reports orders as obeyed, so these must be durable. An agent that cannot write its cache reports
+  // that as a warning, and reports the memory that it stored last.
   const memory = await ledger.durable().catch(() => ledger.stored);
   const untold = devices.hardwareErrors.untold(memory);
   const reported = [
@@ -69,7 +71,7 @@ async function register(
   return { heartbeatIntervalMs: answer.heartbeatIntervalMs, told: healthTold(reported) };
 }
 
-/** `reported` is the memory that the answer refers to. */
+/** Applies the answer to a registration. `reported` is the memory that the registration contained. */
 async function applyAnswer(
   { attachOrders, devices, ledger, log, registrationDue }: AgentContext,
   reported: AgentMemory,
@@ -83,10 +85,10 @@ async function applyAnswer(
   if (before.incarnation !== incarnation && before.tabletId !== "") {
     const former = { former_tablet_id: before.tabletId, former_incarnation: before.incarnation };
     log.warn({ tabletId, incarnation, ...former }, "registry incarnation changed");
-    // Sessions that the former registry gave while the answer was on its way are unknown to this one.
+    // The former registry may have given sessions while the answer was on its way; the new registry must learn them.
     if (before.devices !== reported.devices) registrationDue.declare();
   }
-  // An export of a delayed order may be unwanted by now, and only the agent knows of it.
+  // An order may have started an export during the registration. Only another registration tells the registry of it.
   if (before.exports !== reported.exports) registrationDue.declare();
   const outcomes = await Promise.all(decisions.map(({ order, verdict }) => attachOrders.run(order, verdict)));
   for (const { deviceId, outcome, message: text } of outcomes)
@@ -100,7 +102,7 @@ async function applyAnswer(
 const MAX_REASONS = 16;
 const MAX_NAMED = 16;
 
-/** Logs which devices the registry does not want held, and why; repeats only when the reasons change. */
+/** Logs which devices the registry refuses, and why, whenever the list changes. */
 class Refusals {
   readonly #log: Logger;
   #told = "";

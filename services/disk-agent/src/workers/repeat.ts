@@ -1,7 +1,7 @@
 import { type Logger, messageOf } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 
-/** Repeats an action until the signal aborts; a failed run is logged, and the next one follows. */
+/** Repeats an action until the signal aborts. A failed run is logged and does not end the loop. */
 export async function repeat(options: {
   readonly what: string;
   readonly everyMs: number;
