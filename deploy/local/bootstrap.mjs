@@ -16,7 +16,7 @@ import { verify } from "./bootstrap/verify.mjs";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
-// Covers several hundred starts of a director.
+// Timeout that covers several hundred starts of a director.
 const CRASH_TEST_TIMEOUT_MS = 3 * 60 * 60_000;
 
 const commands = {
@@ -45,7 +45,7 @@ const commands = {
   policy: () => runModule("services/director/dist/print-policy.js"),
 };
 
-// The module sets process.exitCode or exits, which is the exit code of the process.
+// The imported module sets process.exitCode or exits, and its exit code becomes that of this process.
 async function runModule(file) {
   const path = join(root, file);
   if (!existsSync(path)) throw new Failure(`${file} is missing: the build did not make it`);
@@ -71,7 +71,7 @@ async function main() {
   if (!command)
     throw new Failure(`usage: node deploy/local/bootstrap.mjs ${Object.keys(commands).join("|")} [arguments]`);
   await prepare();
-  // The module must see its own arguments only.
+  // Removes this script's own argument, so that the module sees only its own.
   process.argv.splice(2, 1);
   return command(args);
 }

@@ -4,15 +4,16 @@ import { join } from "node:path";
 import { lastRelease } from "./last-release.mjs";
 import { Failure, ProgramFailure, runQuietly } from "./run.mjs";
 
-// A push brings several commits, so the last one alone would not show what the ones before it broke.
+// Compared earlier versions. A push may bring several commits, so comparing with the last one alone would miss breaks
+// in the others.
 const VERSIONS = 8;
 const TIMEOUT_MS = 60_000;
 const DELIBERATE = "proto/deliberate-breaks.json";
 
 /**
- * Compares proto/ with the last release and with its versions since then: generated code of any of them must go on
- * compiling, and be understood. proto/deliberate-breaks.json names the breaks on purpose, with their reasons. Says so
- * where there is no history.
+ * Compares proto/ with the last release and with later versions: code that was generated from any of them must go on
+ * compiling and be wire-compatible. proto/deliberate-breaks.json lists intended breaks with their reasons. Prints a
+ * note when there is no git history.
  */
 export async function checkBreaks(root) {
   const git = (...args) => runQuietly("git", args, { cwd: root, timeoutMs: TIMEOUT_MS });
@@ -37,7 +38,10 @@ export async function checkBreaks(root) {
   }
 }
 
-/** Resolves to why there is no history to compare with, as in an archive of the sources or a shallow clone. */
+/**
+ * Resolves to the reason why git history is missing, e.g. in an archive of the sources or a shallow clone; undefined
+ * when it exists.
+ */
 async function problemOfHistory(git) {
   const isShallow = await git("rev-parse", "--is-shallow-repository").catch((error) => error);
   if (isShallow instanceof Error) return isShallow.message;
@@ -64,7 +68,7 @@ async function breaksSince(root, archive) {
   } catch (error) {
     const lines = error instanceof ProgramFailure ? error.output.split("\n").filter((line) => line !== "") : [];
     if (lines.length === 0 || !lines.every((line) => line.startsWith("{"))) throw error;
-    // A sentence with addresses to read follows the one that names the break.
+    // Removes the links to documentation from buf's messages.
     return lines
       .map((line) => JSON.parse(line))
       .map(({ path, message }) => ({ path, message: message.replace(/ See https:.*/, "") }));

@@ -14,7 +14,7 @@ export function workspaceFolders(root) {
   );
 }
 
-/** Returns the absolute paths of all built files; those of the whole mesh first. */
+/** Returns the absolute paths of all built files; the outputs of the whole mesh come first. */
 export function builtFiles(root) {
   return workspaceFolders(root)
     .reverse()
@@ -40,7 +40,8 @@ export async function ensureBuilt(root) {
   );
 }
 
-// The compiler keeps the output of a deleted or renamed source, and an old test in it would still run.
+// Deletes outputs whose source was deleted or renamed, because the compiler keeps them and an old test among them would
+// still run.
 function dropOrphans(workspace) {
   const dist = join(workspace, "dist");
   if (!existsSync(dist)) return;

@@ -10,9 +10,8 @@ const DESCRIPTORS = "packages/rpc/dist/reflection/descriptors-thread.js";
 /** Program of a driver's process, and its thread. */
 export const DRIVERS = ["packages/driver/dist/driver-runner.js", "packages/driver/dist/orphan-watch.js"];
 /**
- * Programs and threads that start on their own and need a file beside the service's: threads, drivers, and the test
- * variants.
- * @public its test makes them
+ * Further entry points by service: worker threads, drivers, and test variants. Each is started by its file name, so it
+ * needs its own file.
  */
 export const OTHERS = {
   director: [
@@ -26,14 +25,15 @@ export const OTHERS = {
   "disk-registry": [DESCRIPTORS, "services/disk-registry/dist/testing/tuned-main.js"],
   "disk-agent": [DESCRIPTORS, ...DRIVERS, "services/disk-agent/dist/testing/tuned-main.js"],
 };
-/** These packages find their native code relative to their own files. */
+/** Packages that find their native code relative to their own files, and therefore stay outside the bundle. */
 const NATIVE = ["fs-native-extensions"];
-// CommonJS packages need `require`.
+// Bundled CommonJS packages need `require`.
 const BANNER = `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`;
 
 /**
- * Bundles each service with its imports into few files, with `services/NAME/bundle/main.js` as entry: a start that
- * finds and reads some 700 files takes twice the CPU time. Processes started from here use the bundles.
+ * Bundles each service with its imports into a few files, with `services/NAME/bundle/main.js` as entry point. Starting
+ * from some 700 separate files takes twice the CPU time. Sets DISKMESH_BUNDLED, so that processes started from here use
+ * the bundles.
  */
 export async function ensureBundled(root) {
   const made = Object.keys(OTHERS).map((name) => join(root, "services", name, "bundle/main.js"));
@@ -79,20 +79,20 @@ export async function bundleInto(root, outdir, { entryPoints, external = [] }) {
     banner: { js: BANNER },
     external: [...NATIVE, ...external],
     plugins: [{ name: "lazy", setup: leaveLazy }],
-    // With --enable-source-maps logs name the source lines. esbuild's `keepNames` costs the services a twelfth of their
-    // CPU time, because it names each function whenever one is created.
+    // Source maps give the source lines in logs (--enable-source-maps). esbuild's `keepNames` would cost the services a
+    // twelfth of their CPU time, because it names each function whenever it is created.
     sourcemap: true,
     sourcesContent: false,
     metafile: true,
     logLevel: "silent",
   });
   const made = Object.keys(metafile.outputs).map((file) => join(root, file));
-  // Parts of the former bundle, which a running service may have loaded until now.
+  // Files of the former bundle are deleted last, because a running service may load them until then.
   for (const file of readdirSync(join(root, outdir)))
     if (!made.includes(join(root, outdir, file))) rmSync(join(root, outdir, file));
   const renamed = made.filter((file) => file.endsWith(".js")).flatMap(renamedErrors);
   if (renamed.length > 0) {
-    // Without the entry point the next start bundles again.
+    // The next start bundles again, because the entry point is missing.
     rmSync(join(root, outdir, basename(entryPoints[0])));
     throw new Error(`${renamed.join("; ")}: let no other module have an error of its name`);
   }
@@ -103,7 +103,7 @@ export async function bundleInto(root, outdir, { entryPoints, external = [] }) {
   return { inputs: Object.keys(metafile.inputs), packages: [...NATIVE, ...lazy] };
 }
 
-/** Logs show an error's class name, which esbuild must not change. */
+/** Returns a message for each error class that esbuild renamed, because logs show the class name. */
 function renamedErrors(file) {
   const renamed = [];
   let source = "";
@@ -116,7 +116,7 @@ function renamedErrors(file) {
   return renamed;
 }
 
-// A third-party package that is loaded on demand stays outside the bundle.
+// Keeps third-party packages that are loaded on demand outside the bundle.
 function leaveLazy({ onResolve }) {
   onResolve({ filter: /^[^./]/ }, ({ kind, path }) =>
     kind === "dynamic-import" && !path.startsWith("@diskmesh/") ? { path, external: true } : undefined,

@@ -3,18 +3,19 @@ import { join } from "node:path";
 import { Failure } from "./run.mjs";
 import { sourceFiles } from "./source-files.mjs";
 
-// Ten lines of source without comments, blank lines and imports. Shorter runs are mostly brackets and data.
+// Minimum length of a copy in lines, without comments, blank lines and imports. Shorter copies are mostly brackets and
+// data.
 const MIN_LINES = 8;
 const MIN_TOKENS = 40;
-/** First and last lines of skipped parts: comments, imports, and re-exports. */
+/** Patterns of the first and last lines of skipped parts: comments, imports and re-exports. */
 const SKIPPED = [
   [/^\/\*/, /\*\/$/],
   [/^(?:import\b(?!\()|export (?:type )?[{*])/, /;$/],
 ];
 
 /**
- * Fails when lines of code occur in two places. Biome formats all files, so copies are equal line by line, in tests,
- * too. Imports are not compared. A table of cases counts only when the same cases occur twice.
+ * Throws a Failure when the same lines of code occur in two places, tests included. Biome formats all files, so copies
+ * are equal line by line. A table of cases counts only when the same cases occur twice.
  */
 export function checkCopies(root) {
   const seen = new Map();
@@ -28,7 +29,7 @@ make one shared piece of what stands in both places`,
     );
 }
 
-/** Returns the compared lines with their numbers. */
+/** Returns the lines to compare, with their numbers. */
 function codeLines(text) {
   const lines = [];
   let end;
@@ -42,7 +43,7 @@ function codeLines(text) {
   return lines;
 }
 
-/** Returns the file's lines that are in `seen`, by their text, and adds the others to it. */
+/** Returns copies of lines in `seen`, and adds the file's other lines to `seen`. */
 function copiesIn(file, lines, seen) {
   const copies = [];
   for (let first = 0; first + MIN_LINES <= lines.length; first++) {
@@ -52,13 +53,13 @@ function copiesIn(file, lines, seen) {
       .join("\n");
     const there = seen.get(text);
     if (there === undefined) seen.set(text, here);
-    // A run of equal lines is no copy of itself shifted by one line.
+    // A block of equal lines must not count as a copy of itself, shifted by one line.
     else if (there.file !== file || there.last < first) grow(copies, here, there);
   }
   return copies.filter(({ here }) => linesOf(here).reduce((sum, { tokens }) => sum + tokens, 0) >= MIN_TOKENS);
 }
 
-/** Adds a copy, or extends the last one by a line. */
+/** Adds a copy, or extends the last copy by one line. */
 function grow(copies, here, there) {
   const before = copies.at(-1);
   const goesOn =

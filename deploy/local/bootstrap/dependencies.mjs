@@ -25,7 +25,7 @@ export async function ensureDependencies(root) {
     );
 }
 
-// npm writes node_modules/.package-lock.json as the last step of an install, so the file proves a complete one.
+// npm writes node_modules/.package-lock.json at the end of an install, so the file proves that the install is complete.
 async function areInstalled(root) {
   const installed = await readLock(join(root, "node_modules/.package-lock.json"));
   if (!installed) return false;

@@ -10,7 +10,7 @@ const GIT_TIMEOUT_MS = 60_000;
 const BUILD_TIMEOUT_MS = 15 * 60_000;
 const OWN = "@diskmesh";
 
-/** Returns the commit of the last release; `undefined` when none is named. */
+/** Returns the commit of the last release; undefined when no release exists. */
 export function lastRelease(root) {
   const file = join(root, NAMED_IN);
   if (!existsSync(file)) return undefined;
@@ -20,9 +20,8 @@ export function lastRelease(root) {
 }
 
 /**
- * Builds the last release from the history once, with its own tools, and resolves to its folder; its programs are in
- * `services/NAME/bundle`. Rejects with a Failure when the history lacks it.
- * @public the test of versions starts it
+ * Builds the last release from git history once, with that release's own tools. Resolves to its folder; its programs
+ * are in `services/NAME/bundle`. Rejects with a Failure when the history lacks the release.
  */
 export async function ensureLastRelease(root) {
   const { commit, version } = lastRelease(root) ?? {};
@@ -53,13 +52,16 @@ async function unpack(root, commit, folder) {
   }
 }
 
-/** Links this version's packages except its own workspaces; the release's setup replaces them if it needs others. */
+/**
+ * Links this version's packages into the release's node_modules, except its workspaces. The release's own setup
+ * replaces the packages if it needs others.
+ */
 function linkDependencies(root, folder) {
   const [from, to] = [join(root, "node_modules"), join(folder, "node_modules")];
   mkdirSync(join(to, OWN), { recursive: true });
   for (const name of readdirSync(from).filter((one) => one !== OWN && one !== ".package-lock.json"))
     symlinkSync(join(from, name), join(to, name));
-  // Copied, because `npm ci` writes the file.
+  // Copied instead of linked, because `npm ci` writes the file.
   cpSync(join(from, ".package-lock.json"), join(to, ".package-lock.json"));
   for (const parent of ["packages", "services", "deploy"])
     for (const name of readdirSync(join(folder, parent))) {

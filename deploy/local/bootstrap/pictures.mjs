@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Failure } from "./run.mjs";
 
 const FOLDER = "docs/pictures";
-/** Sources of the pictures: the page, its data, and the command's output. */
+/** Sources of the pictures in docs: the page, its data, and the output of the command. */
 const SHOWN = [
   "packages/page/src",
   "packages/page/public",
@@ -16,7 +16,7 @@ const SHOWN = [
 ];
 const MADE_FROM = "made-from.json";
 
-/** Records that the pictures were made from the present sources. */
+/** Stores the hashes of the present sources, after new pictures were made. */
 export function notePictures(root) {
   writeFileSync(join(root, FOLDER, MADE_FROM), `${JSON.stringify(shownBy(root), null, 2)}\n`);
 }
@@ -33,7 +33,7 @@ export function checkPictures(root) {
   throw new Failure(`${FOLDER} is stale: run \`npm run pictures\` and commit it; changed since: ${changed.join(", ")}`);
 }
 
-/** Returns a hash of each source file. */
+/** Returns a hash of each source file of the pictures. */
 function shownBy(root) {
   const files = SHOWN.flatMap((path) =>
     /\.\w+$/.test(path) ? [path] : readdirSync(join(root, path)).map((name) => `${path}/${name}`),

@@ -1,12 +1,12 @@
 const REDRAW_EVERY_MS = 1000;
 const PLAIN_LINE_EVERY_MS = 15_000;
 
-/** True when lines may be redrawn; never on CI, where every line is kept. */
+/** True when lines may be redrawn. False on CI, which keeps every line. */
 const isInteractive = Boolean(process.stderr.isTTY) && process.env.CI === undefined;
 
 /**
- * Runs `work` and shows its duration on a line of standard error; standard output is left to the command. Prints
- * nothing for work that ends within `quietMs`.
+ * Runs `work` and prints its duration on a line of standard error, because standard output belongs to the command.
+ * Prints nothing when `work` ends within `quietMs`.
  */
 export async function step(title, work, { quietMs = 0 } = {}) {
   const startedMs = performance.now();

@@ -3,17 +3,17 @@ import { dirname, join } from "node:path";
 import { Failure } from "./run.mjs";
 
 const PLATFORM = `${process.platform}-${process.arch}`;
-/** Packages that are located by name without an import: files of the page. */
+/** Packages without an import, whose files the page loads by name. */
 const FOUND_BY_NAME = ["preact"];
-/** Packages needed only to compile native code. */
+/** Packages that are needed only to compile native code. */
 const TO_COMPILE = ["node-addon-api"];
 const NEEDED_FILE = /(?:\.[cm]?js|\.json|\.node|\.proto)$|(?:^|\/)(?:licen[cs]e|notice|copying)[^/]*$/i;
 const NOT_NEEDED =
   /^(?:\.[^/]*|node_modules|bin|tests?|test-utils|benchmarks?|debug|compat|devtools|build\/es\w+)\/|^rollup\.config|\/\.|\.min\.js$|\.musl\.node$/;
 
 /**
- * Copies packages and their dependencies to `folder`, with the same layout as below `root`, without files that no
- * program loads. Returns their folders, relative to the root.
+ * Copies packages and their dependencies to `folder`, in the same layout as below `root`. Omits files that no program
+ * loads. Returns the copied folders, relative to the root.
  */
 export function copyPackages(root, names, folder) {
   const packages = new Set(
@@ -33,7 +33,7 @@ function importedBy({ dependencies = {}, peerDependencies = {}, peerDependencies
   return [...Object.keys(dependencies), ...peers].filter((name) => !TO_COMPILE.includes(name));
 }
 
-/** Follows Node's resolution: beside the importer, or in a folder above. */
+/** Returns the folder of a package, as Node resolves it: beside the importer, or in a folder above. */
 function folderOf(root, name, importer) {
   for (let at = importer; at !== "."; at = dirname(at))
     if (existsSync(join(root, at, "node_modules", name))) return join(at, "node_modules", name);
@@ -47,7 +47,7 @@ function filesOf(folder) {
     .filter((file) => NEEDED_FILE.test(file) && !NOT_NEEDED.test(file) && isOfPlatform(file));
 }
 
-/** Prebuilt code for other platforms is larger than everything else. */
+/** Returns whether a file is for this platform. Prebuilt code for other platforms is larger than everything else. */
 function isOfPlatform(file) {
   return !file.startsWith("prebuilds/") || file.startsWith(`prebuilds/${PLATFORM}/`);
 }

@@ -15,14 +15,14 @@ const TAR_TIMEOUT_MS = 5 * 60_000;
 const PACKED_AT = "@315532800";
 /** Files that only tests start. */
 const FOR_TESTS = /\/testing\//;
-/** Further programs of a service's folder, started by the operator's command or by hand. */
+/** Further programs in a service's folder, which the operator's command or a person starts. */
 const BESIDE = {
   director: ["restore", "check-store", "hash-password"].map((name) => `services/director/dist/${name}.js`),
   "disk-registry": ["restore", "check-store"].map((name) => `services/disk-registry/dist/${name}.js`),
 };
 /**
- * Programs of `bin/`, with the folder of `lib/` that each starts.
- * @public a test holds the files of deploy/ to it
+ * Programs of `bin/`, each with the folder in `lib/` whose program it starts.
+ * @public a test compares the files of deploy/ with it
  */
 export const PROGRAMS = {
   diskmesh: "cli",
@@ -31,9 +31,12 @@ export const PROGRAMS = {
   "diskmesh-disk-registry": "disk-registry",
   "diskmesh-disk-agent": "disk-agent",
 };
-/** Environment defaults: a hung device file blocks a thread, and a few would block all of Node's four. */
+/**
+ * Default environment variables. A hung device file blocks a thread, and a few such files would block all four threads
+ * of Node's default.
+ */
 const SETTINGS = { "diskmesh-disk-agent": ["UV_THREADPOOL_SIZE", "64"] };
-/** Files copied unchanged: path in the archive, and path in the repository. */
+/** Files that are copied unchanged: path in the archive, then path in the repository. */
 const COPIES = {
   proto: "proto",
   docs: "docs",
@@ -47,7 +50,7 @@ const COPIES = {
   "README.md": "deploy/release/README.md",
   LICENSE: "LICENSE",
 };
-/** Files of the copied folders that only this repository needs. */
+/** Files of the copied folders that are useful in this repository only. */
 const LEFT_OUT = /\.test\.|\/buf(?:\.gen)?\.yaml$|deliberate-breaks\.json$/;
 
 /** Runs `npm run release`: creates `.cache/release/diskmesh-VERSION.tar.gz` and prints its path. */
@@ -58,9 +61,9 @@ export async function release(root, args) {
 }
 
 /**
- * Creates in `folder` an archive of everything that a host of this platform needs beside Node, and a file for
- * `sha256sum --check`. The sources must be compiled. Equal sources give equal bytes.
- * @public its test makes one elsewhere
+ * Creates an archive in `folder` that contains everything a host of this platform needs beside Node, and a checksum
+ * file for `sha256sum --check`. The sources must be compiled. Equal sources give equal bytes.
+ * @public its test creates one in another folder
  */
 export async function makeRelease(root, folder) {
   const { version } = readJson(join(root, "package.json"));
@@ -77,7 +80,7 @@ export async function makeRelease(root, folder) {
     } catch (error) {
       throw new Failure(`there can be no folder for the release: ${error.message}`);
     }
-  // At this depth below the root, because source maps locate the sources relative to it.
+  // The bundles must be built at this depth below the root, because source maps contain relative paths of the sources.
   const work = mkdtempSync(join(root, ".cache/making-release-"));
   try {
     const bundled = await step("bundling the release (esbuild)", () => bundleAll(root, join(work, name)), {
@@ -107,7 +110,7 @@ export async function ensureRelease(root, folder) {
   });
 }
 
-/** Replaces a file atomically, so that no partial one is seen, even after a kill. */
+/** Replaces a file atomically, so that a partial file is never visible, even after a kill. */
 async function replaceFile(file, content) {
   await writeFile(`${file}.new`, content);
   await rename(`${file}.new`, file);
@@ -125,7 +128,7 @@ async function bundleAll(root, folder) {
     ],
   }));
   wanted.push({ outdir: "lib/cli", entryPoints: ["packages/cli/dist/main.js", ...DRIVERS] });
-  // Vendors' drivers import this package by name.
+  // Vendors' drivers import @diskmesh/driver by name.
   wanted.push({ outdir: "node_modules/@diskmesh/driver", entryPoints: ["packages/driver/dist/index.js"] });
   const drivers = Object.values(readJson(join(root, "packages/drivers/package.json")).exports);
   wanted.push({
@@ -173,7 +176,7 @@ function addFiles(root, folder, { inputs, packages }) {
   }
 }
 
-/** Writes the package's own manifest with the names of its bundled files. */
+/** Writes a package.json for the package's bundled files, with the fields of its own. */
 function addManifest(root, name, folder) {
   const { description, license, type, version, exports, ...manifest } = readJson(
     join(root, "packages", name, "package.json"),
@@ -185,7 +188,7 @@ function addManifest(root, name, folder) {
   writeFileSync(join(folder, "package.json"), `${JSON.stringify(written, null, 2)}\n`);
 }
 
-/** The archive contains nothing specific to this machine, time or user. */
+/** The archive contains no names, times or users of this machine. */
 async function pack(work, name) {
   const order = ["--sort=name", "--format=ustar", `--mtime=${PACKED_AT}`];
   const owner = ["--owner=0", "--group=0", "--numeric-owner", "--mode=u+rwX,go+rX,go-w"];

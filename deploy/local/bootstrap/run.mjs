@@ -5,7 +5,7 @@ import { delimiter, join } from "node:path";
 /** An error that a user can act on; printed without a stack. */
 export class Failure extends Error {}
 
-/** A program could not be run, failed, or took too long; `output` is its output. */
+/** Thrown when a program could not be started, failed, or took too long. `output` is its output. */
 export class ProgramFailure extends Failure {
   constructor(command, reason, output) {
     super(`${output.trimEnd()}\n${command} ${reason}`.trimStart());
@@ -19,7 +19,7 @@ const KILL_AFTER_MS = 5000;
 const running = new Set();
 for (const signal of ["SIGTERM", "SIGHUP"])
   process.on(signal, () => {
-    // Only until other code handles the signal: the launcher and the test run have their own way to stop.
+    // Other listeners mean that the launcher or the test run stops in its own way.
     if (process.listenerCount(signal) > 1) return;
     for (const child of running) child.kill(signal);
     process.exit(signal === "SIGTERM" ? 143 : 129);
@@ -42,7 +42,7 @@ export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
     let killing;
     const timer = setTimeout(() => {
       timedOut = true;
-      // SIGTERM lets it end its own children.
+      // SIGTERM lets the program end its own children.
       child.kill("SIGTERM");
       killing = setTimeout(() => child.kill("SIGKILL"), KILL_AFTER_MS);
     }, timeoutMs);
@@ -53,7 +53,7 @@ export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
       if (reason === undefined) resolve(output);
       else reject(new ProgramFailure([file, ...args].join(" "), reason, output));
     };
-    // Its remaining children may keep its output open.
+    // Does not wait for the output to close, because remaining children may keep it open.
     child.once("exit", () =>
       setTimeout(() => [child.stdout, child.stderr].map((stream) => stream.destroy()), OUTPUT_GRACE_MS).unref(),
     );

@@ -4,7 +4,7 @@ import { workspaceFolders } from "./build.mjs";
 
 const GENERATED = "packages/api/src/generated/";
 
-/** The TypeScript and JavaScript files that people write, relative to the root. */
+/** Returns the handwritten TypeScript and JavaScript files, relative to the root. */
 export function sourceFiles(root) {
   return [...workspaceFolders(root).map((workspace) => `${workspace}/src`), "deploy/local/bootstrap"]
     .flatMap((folder) => filesIn(root, folder))
@@ -12,7 +12,7 @@ export function sourceFiles(root) {
     .sort();
 }
 
-/** The proto files of diskmesh, relative to the root. */
+/** Returns diskmesh's own proto files, relative to the root. */
 export function protoFiles(root) {
   return filesIn(root, "proto/diskmesh").filter((file) => file.endsWith(".proto"));
 }

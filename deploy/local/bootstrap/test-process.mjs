@@ -4,11 +4,11 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 
 const END_GRACE_MS = 3_000;
 
-/** Running test processes; each runs `test` of `file` since `testBeganMs`. */
+/** Running test processes. Each has run the test `test` of `file` since `testBeganMs`. */
 export const running = new Set();
 process.once("exit", () => {
   if (running.size === 0) return;
-  // SIGTERM lets a process remove its folders, unless it is in a busy loop.
+  // SIGTERM lets a process remove its folders; a process in a busy loop ignores it.
   for (const one of running) signalGroup(one, "SIGTERM");
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, END_GRACE_MS);
   for (const one of running) signalGroup(one, "SIGKILL");
@@ -16,17 +16,17 @@ process.once("exit", () => {
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(1));
 
 /**
- * Runs files of the queue one after another in one process, and yields each result. Ends with the first failed file,
- * because its leftovers must not affect the next one.
+ * Runs test files from the queue one after another in one process, and yields each result. Stops after the first file
+ * that fails, because its leftovers must not affect the next file.
  */
 export async function* runInProcess(queue, options, timeoutMs, env, execPath = process.execPath) {
   const child = fork(new URL("./test-worker.mjs", import.meta.url), {
-    // Mocha itself ignores unhandled rejections.
+    // Makes unhandled rejections fail the process, because Mocha ignores them.
     execArgv: ["--unhandled-rejections=strict", "--enable-source-maps"],
     env,
     execPath,
     stdio: ["ignore", "pipe", "pipe", "ipc"],
-    // A process group of its own, so that its children end with it.
+    // Own process group, so that the process's children are killed with it.
     detached: true,
   });
   running.add(child);
@@ -53,7 +53,7 @@ export async function* runInProcess(queue, options, timeoutMs, env, execPath = p
       testBeganMs: nowMs,
     });
     timer.refresh();
-    // An error means that the process has ended, which its exit event reports.
+    // Sending fails only when the process has ended, which the exit event reports.
     child.send({ file: child.file, options }, () => {});
   };
   begin();
@@ -63,7 +63,7 @@ export async function* runInProcess(queue, options, timeoutMs, env, execPath = p
       continue;
     }
     result = { ...message, durationMs: performance.now() - child.fileBeganMs };
-    // Earlier output arrives first.
+    // Waits for the next turn, so that earlier output is read first.
     await nextTurn();
     yield result;
     if (result.failures.length > 0 || queue.length === 0) break;
@@ -82,6 +82,6 @@ function signalGroup({ pid }, signal) {
   try {
     process.kill(-pid, signal);
   } catch {
-    // The group has no process left.
+    // No process of the group is left.
   }
 }

@@ -1,5 +1,5 @@
-// Runs test files one after another in one process, which loads shared imports once, and reports each result to its
-// parent.
+// Runs test files one after another in one process, so that shared imports are loaded once. Reports each result to the
+// parent process.
 import { setTimeout as sleep } from "node:timers/promises";
 import Mocha from "mocha";
 
@@ -7,9 +7,9 @@ const { showDiff, generateDiff } = Mocha.reporters.Base;
 const { stringify } = Mocha.utils;
 const LEFT_OPEN_LIMIT_MS = 10_000;
 
-/** A skipped test has its reason in its title; see skipBecause in packages/testkit. */
+/** Pattern of a skipped test's title, which contains the reason; see skipBecause in packages/testkit. */
 const REASON = /\[skipped: .+\]/;
-// The first use opens these streams, which must not count as a test's leak.
+// Opens these streams now, because their first use must not count as a resource that a test left open.
 for (const stream of [process.stdout, process.stderr]) stream.write("");
 
 process.once("disconnect", () => process.exit());
@@ -19,11 +19,11 @@ process.on("message", async ({ file, options }) => {
   const fail = (title, error) => {
     const difference = showDiff(error) ? generateDiff(stringify(error.actual), stringify(error.expected)) : "";
     result.failures.push({ title, error: `${error?.stack ?? error}${difference}` });
-    // Printed at once, before the other tests of the file end.
+    // Printed before the remaining tests of the file run.
     console.log(`failed: ${title}\n${result.failures.at(-1).error}`);
   };
   await run(file, options, result, fail).catch((error) => fail("could not be loaded", error));
-  // A failed test may not have closed its resources.
+  // A failed test may not have closed its resources, so they are not reported.
   const left = result.failures.length > 0 ? [] : await leftOpen(before);
   if (left.length > 0) fail("left open after its tests", [...left, ...openSockets()].join(", "));
   process.send(result);
@@ -48,7 +48,7 @@ async function run(file, options, result, fail) {
   mocha.dispose();
 }
 
-/** Returns the resources that would keep a process alive that ran this file alone, after some time to end. */
+/** Returns resources that are still open after some time, and would keep a process alive that runs only this file. */
 async function leftOpen(before) {
   for (const untilMs = performance.now() + LEFT_OPEN_LIMIT_MS; ; await sleep(20)) {
     const left = process.getActiveResourcesInfo();
@@ -57,7 +57,7 @@ async function leftOpen(before) {
   }
 }
 
-/** Returns the peers of open sockets, which identify their owners. */
+/** Returns the remote addresses of open sockets, by which their owners can be found. */
 function openSockets() {
   const open = process._getActiveHandles().filter(({ remoteAddress }) => remoteAddress !== undefined);
   return open.map((socket) => `from port ${socket.localPort} to ${socket.remoteAddress}:${socket.remotePort}`);

@@ -6,38 +6,41 @@ import { runInProcess, running } from "./test-process.mjs";
 import { touchedTests } from "./touched-tests.mjs";
 
 const PROGRESS_EVERY_MS = 15_000;
-/** A test that runs longer is named periodically, because it may hang. */
+/** Time in ms after which a running test is printed periodically, because it may hang. */
 const LONG_TEST_MS = 60_000;
 /** Maximum lines of each failure in the summary at the end. */
 const MAX_FAILURE_LINES = 60;
-// Exceeds the number of CPUs, because tests of processes mostly wait.
+// Number of test processes. More than CPUs, because tests that start processes mostly wait.
 const JOBS = Math.max(2, Math.min(8, availableParallelism() * 3));
 
-/** Tests most likely to break on another version of Node: pure models, gRPC, the stores, and the whole story. */
+/**
+ * Tests that also run on a newer LTS of Node, because they most likely break there: pure models, gRPC, stores, and the
+ * whole mesh.
+ */
 const RUN_ON_LTS =
   /\/model\/|^services\/director\/dist\/(?:specs|instances|locks)\/|^packages\/(?:rpc|tablet)\/|^deploy\/local\/dist\/start\.test/;
 
-/** Longest tests, started first, so that the run does not end with one of them alone. */
+/** Longest tests, started first, so that none of them runs alone at the end. */
 const BEGUN_FIRST =
   /^test\/dist\/(?:operations|fuzz|sim\/|kill-test|reference-cpi|agent-life)|\/mongo-storage\.test|\/crash-places|\/dist\/start\.test/;
 
 /**
- * Runs compiled tests by mocha in a few processes that take file after file; returns the exit code. `--changed` selects
- * the files that the working tree affects, names select paths that contain one of them; the other `args` are mocha's.
- * `verifying` comes from `npm run verify`: the failed checks, a PATH with almost no programs for a first run, and
- * optionally another version of Node for some tests.
+ * Runs compiled test files with Mocha in several processes; returns the exit code. With `--changed`, runs the test
+ * files affected by the working tree. A name among `args` selects test files whose path contains it; the other `args`
+ * go to Mocha. `options.verifying` is set by `npm run verify`: the failed checks, a PATH with almost no programs for a
+ * first run, and optionally another version of Node for some tests.
  */
 export async function runTests(root, args, options = {}) {
   const { isQuick, verifying, fileTimeoutMs = 20 * 60_000 } = options;
-  // Mocha's settings are in the root.
+  // Mocha reads its settings from the root folder.
   process.chdir(root);
   const { loadOptions } = (await import("mocha/lib/cli/options.cjs")).default;
   const { _: names, ...given } = loadOptions(args.filter((arg) => arg !== "--changed"));
   const inCamelCase = ([name, value]) => [name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()), value];
   const mochaOptions = Object.fromEntries(Object.entries(given).map(inCamelCase));
-  // Selected tests run in full, and CI runs all in full.
+  // Quick mode shortens long tests, but not selected tests and not in CI.
   process.env.DISKMESH_QUICK_RUN = String(Boolean(isQuick) && args.length === 0 && !process.env.CI);
-  // Shared artifacts of several test files are created there once.
+  // Folder for artifacts that several test files share and the first one creates.
   process.env.DISKMESH_RUN_FOLDER = mkdtempSync(join(tmpdir(), "diskmesh-run-"));
   process.once("exit", () => rmSync(process.env.DISKMESH_RUN_FOLDER, { recursive: true, force: true }));
   const all = builtFiles(root).filter((file) => file.endsWith(".test.js"));
@@ -53,8 +56,8 @@ export async function runTests(root, args, options = {}) {
 }
 
 /**
- * Runs all files with only the programs of `barePath`, as on a new machine. Then runs the files with skips again with
- * all programs, and some files on `ltsNode`.
+ * Runs all files with only the programs of `barePath`, as on a new machine. Then runs files with skipped tests again
+ * with all programs, and some files on `ltsNode`.
  */
 async function verify(root, files, run, { failedChecks, barePath, ltsNode }) {
   const withAll = { name: "with all programs", queue: [], run, results: [] };
@@ -83,7 +86,7 @@ async function verify(root, files, run, { failedChecks, barePath, ltsNode }) {
   return report([checks, ...bare.results, ...onLts.results], flaky);
 }
 
-/** Returns the compiled file of a source file. */
+/** Returns the path of a source file's compiled file. */
 function compiledName(name) {
   return name.replace(/(^|\/)src\//, "$1dist/").replace(/\.tsx?$/, ".js");
 }
@@ -97,7 +100,10 @@ function replace(results, newer) {
     );
 }
 
-/** Runs each failed file of a stage once more, alone. Returns a line for each test that failed only once. */
+/**
+ * Runs each failed file of a stage once more, without others of its stage. Returns a line for each test that failed
+ * only once.
+ */
 async function runAgain(stage, stages) {
   const flaky = [];
   for (const first of stage.results.filter(({ failures }) => failures.length > 0)) {
@@ -120,7 +126,7 @@ function refuseSkips(root, results) {
         result.failures.push({ title, error: "must run in CI, see .ci/allowed-skips" });
 }
 
-/** Runs the files of all stages in a few processes, in the order of the stages. */
+/** Runs the files of all stages in JOBS processes, in the order of the stages. */
 async function runStages(stages) {
   let done = 0;
   const runNext = async () => {
@@ -167,8 +173,8 @@ function counts({ passed, failures, skipped }) {
   return `${passed} passed, ${failures.length} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ""}`;
 }
 
-// Formats a failure for the end of a long log, which many people read only. Keeps both ends of the text: the
-// expectation, and the last lines of a program's output.
+// Formats a failure for the end of the log, which is the part that most people read. Keeps both ends of a long text:
+// the expectation, and the last lines of a program's output.
 function describeFailure({ file, title, error }) {
   const lines = error.trimEnd().split("\n");
   const left = lines.length - MAX_FAILURE_LINES;
@@ -176,7 +182,7 @@ function describeFailure({ file, title, error }) {
   return [`failed: ${file}: ${title}`, ...lines].join("\n  ");
 }
 
-/** A suite's reason is in its title, before those of its tests. */
+/** Lists skipped tests. A suite's reason is in its title, which precedes the titles of its tests. */
 function describeSkips(skipped) {
   const titles = skipped.map((title) => title.replace(/(\[skipped: .+?\]).*/s, "$1"));
   return [...new Set(titles)].map((title) => {

@@ -7,9 +7,9 @@ const INSTALL_TIMEOUT_MS = 10 * 60_000;
 const LTS_VERSION = "26.12.1";
 
 /**
- * Programs that tests start beside node, npm, git, sh and coreutils. A test whose program is missing is skipped by name;
- * `npm run verify` installs them where CI is set, and nothing else installs any. `since` is the oldest version that the
- * tests ran with; an older one is used, and may fail a test.
+ * Programs that tests start in addition to node, npm, git, sh and coreutils. A test whose program is missing is skipped
+ * with the program's name. Only `npm run verify` installs the programs, and only where CI is set. `since` is the oldest
+ * version with which the tests were run; an older version is used as well, but a test may fail.
  */
 const TOOLS = [
   {
@@ -89,7 +89,7 @@ const TOOLS = [
     usedBy: "clients in other languages",
   },
   {
-    // A program that openstacksdk brings: tests import the SDK with the Python beside it.
+    // Program of the openstacksdk package: tests find the SDK's Python beside it.
     name: "openstack-inventory",
     since: "4.22",
     pip: "openstacksdk==4.22.0",
@@ -98,13 +98,15 @@ const TOOLS = [
   },
 ];
 
-/** Links of a folder that is a whole PATH: what a newcomer has, and the nats-server that every command installs. */
+/**
+ * Programs in the PATH of the bare run: those that a new machine has, and the nats-server that every command installs.
+ */
 const BARE = ["npm", "npx", "git", "sh", "nats-server"];
-/** Debian's list; a machine may lack some. */
+/** Programs of Debian's coreutils; some may be missing on this machine. */
 const COREUTILS =
   "arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown chroot cksum comm cp csplit cut date dd df dir dircolors dirname du echo env expand expr factor false fmt fold groups head hostid id install join link ln logname ls md5sum mkdir mkfifo mknod mktemp mv nice nl nohup nproc numfmt od paste pathchk pinky pr printenv printf ptx pwd readlink realpath rm rmdir runcon seq sha1sum sha224sum sha256sum sha384sum sha512sum shred shuf sleep sort split stat stdbuf stty sum sync tac tail tee test timeout touch tr true truncate tsort tty uname unexpand uniq unlink users vdir wc who whoami yes";
 
-/** Makes `path` a folder with links to what a new machine has, and returns it. */
+/** Creates the folder `path` with links to the programs of a new machine, and returns it. */
 export function makeBarePath(path) {
   rmSync(path, { recursive: true, force: true });
   mkdirSync(path, { recursive: true });
@@ -116,7 +118,7 @@ export function makeBarePath(path) {
   return path;
 }
 
-/** Installs the tools that are missing, as far as they can be had here, and puts `folder` on PATH for those made there. */
+/** Installs missing tools, as far as this machine allows, and puts `folder`, which receives them, on PATH. */
 export async function installTools(folder) {
   mkdirSync(folder, { recursive: true });
   process.env.PATH = [folder, process.env.PATH].join(delimiter);
@@ -129,7 +131,10 @@ export async function installTools(folder) {
     console.log(`missing: ${name} ${since} or newer, which ${why}; used by: ${usedBy}`);
 }
 
-/** Whatever needs a program that cannot be had here is skipped, or fails by .ci/allowed-skips. */
+/**
+ * Runs an installation. A failure is only printed, because the tests that need the program are skipped, and
+ * .ci/allowed-skips decides whether that is allowed.
+ */
 async function tried(what, install) {
   await install().catch((error) => {
     if (!(error instanceof Failure)) throw error;
@@ -149,7 +154,10 @@ async function installByApt(packages) {
   );
 }
 
-/** Installs a newer LTS of Node below `folder`, and returns its path; undefined where npm has none for this machine. */
+/**
+ * Installs a newer LTS of Node below `folder`, and returns the path of its program; undefined when npm has none for
+ * this machine.
+ */
 export async function installLtsNode(folder) {
   const name = `node-${process.platform}-${process.arch}`;
   const prefix = join(folder, `node-${LTS_VERSION}`);

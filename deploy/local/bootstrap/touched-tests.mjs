@@ -4,10 +4,10 @@ import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { builtFiles, workspaceFolders } from "./build.mjs";
 
-/** Matches a module's name, in an import or as the file of a started process. */
+/** Matches a module name in an import, or the file name of a started process. */
 const MODULE = /["'`](@diskmesh\/[\w./-]+|[^"'`\s]+\.js)["'`]/g;
 
-/** Returns the given test files that run, start or lie beside a change since the last commit. */
+/** Returns the test files that changed since the last commit, or that import or start a changed file. */
 export function touchedTests(root, tests) {
   const files = builtFiles(root);
   const named = new Map(files.map((file) => [file, modulesIn(file, files)]));
@@ -28,7 +28,7 @@ function touchedBy(root, path, tests) {
   const source = path.match(/^(.*)\/src\/(.*)\.tsx?$/);
   if (source) return [join(root, source[1], "dist", `${source[2]}.js`)];
   if (path.endsWith(".md")) return [];
-  // Settings and files unknown to the compiler affect all tests of their workspace, or all tests.
+  // A file that the compiler does not know, such as a setting, affects all tests of its workspace, or all tests.
   const workspace = workspaceFolders(root).find((folder) => path.startsWith(`${folder}/`));
   return tests.filter((test) => test.startsWith(join(root, workspace ?? "", "/")));
 }
@@ -37,7 +37,7 @@ function modulesIn(file, files) {
   return [...readFileSync(file, "utf8").matchAll(MODULE)].flatMap(([, name]) => {
     if (/^\.\.?\/[^$]*$/.test(name)) return [resolve(dirname(file), name)];
     if (name.startsWith("@diskmesh/")) return resolvedFrom(file, name);
-    // A composed path matches every file that it could be.
+    // A path with a placeholder matches every file with the same end.
     const end = name.slice(name.lastIndexOf("}") + 1).replace(/^[./]*/, "/");
     return files.filter((one) => one.endsWith(end));
   });

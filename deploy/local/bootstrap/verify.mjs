@@ -13,7 +13,7 @@ import { checkWords } from "./words.mjs";
 const CHECK_TIMEOUT_MS = 5 * 60_000;
 const GENERATED = "packages/api/src/generated";
 
-/** Runs all checks of CI except the types, which the build has checked. Returns the exit code. */
+/** Runs all checks of CI except the type check, which is part of the build. Returns the exit code. */
 export async function verify(root) {
   const checks = {
     "format, lint, layers, pure models and file sizes (biome)": () =>
@@ -47,7 +47,7 @@ function run(root, program, args) {
   });
 }
 
-// buf looks for protoc-gen-ts_proto on PATH.
+// buf finds protoc-gen-ts_proto on PATH.
 function toolEnvironment(root) {
   return { ...process.env, PATH: `${join(root, "node_modules/.bin")}:${process.env.PATH}` };
 }

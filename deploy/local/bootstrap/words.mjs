@@ -10,7 +10,10 @@ const LATEST_COMMITS = 20;
 const SUBJECT = /^[a-z0-9/, .-]+: \S/;
 const MAX_SUBJECT_LENGTH = 72;
 
-/** Fails when a comment has no subject, or one of the latest commits no area. */
+/**
+ * Throws a Failure when a comment opens with a forbidden word, or when one of the latest commits has a malformed
+ * subject.
+ */
 export async function checkWords(root) {
   const files = [...sourceFiles(root), ...protoFiles(root)];
   const faults = [...files.flatMap((file) => commentFaults(root, file)), ...(await commitFaults(root))];
@@ -25,7 +28,7 @@ function commentFaults(root, file) {
   });
 }
 
-/** The text of a line with which a comment begins; empty for any other line. */
+/** Returns the line's text when a comment begins in it; otherwise an empty text. */
 function firstWords(line, lineBefore) {
   const text = line.trim();
   if (text.startsWith("/**")) return text.slice(3).trim();

@@ -16,7 +16,7 @@ interface Ended {
   readonly output: string;
 }
 
-/** Runs a line of JavaScript in its own process, with the exports of a bootstrap file as `m`. */
+/** Runs a line of JavaScript in its own process; `m` is the module with this name. */
 function run(module: string, script: string, env: NodeJS.ProcessEnv = process.env): Promise<Ended> {
   const source = `const m = await import(${JSON.stringify(join(bootstrap, module))});
     try { ${script} } catch (error) { console.log("FAILURE " + error.message); process.exitCode = 1; }`;
@@ -224,7 +224,7 @@ describe("the set-up behind npm start and npm test", () => {
         `${spawning} ${test(`it("a", () => { console.log("started", pid); ${hang} });`)}`,
       );
       write(join(folder, "packages/one/dist/other.test.js"), test(`it("b", () => {});`));
-      // Much longer than the other file takes on a busy machine.
+      // Much longer than the other file takes, even on a busy machine.
       const { code, output } = await runTests([], outside, { fileTimeoutMs: 20_000 });
       expect(output).to.match(
         /^failed: packages\/one\/dist\/hangs\.test\.js: took longer than \d+ s, at: s a\n {2}started \d+$/m,
@@ -236,7 +236,7 @@ describe("the set-up behind npm start and npm test", () => {
     });
 
     it("ends its processes when interrupted, also those that ignore signals", async () => {
-      // The output is flushed before the process hangs.
+      // Waits until the output is written, and hangs then.
       const body = `process.on("SIGTERM", () => {});
         process.stdout.write("started " + process.pid, () => {
           process.kill(process.ppid, "SIGINT");
@@ -301,7 +301,7 @@ describe("the set-up behind npm start and npm test", () => {
     const main = join(folder, "services/disk-agent/bundle/main.js");
     const bundled = async () => {
       const { output } = await run("bundle.mjs", `await m.ensureBundled(${JSON.stringify(folder)})`);
-      // The line with the bundling's duration appears on a slow machine only.
+      // On a slow machine the output has a line with the duration of the bundling.
       expect(output.replace(/^bundling the services \(esbuild\).*\n/gm, "")).to.equal("");
       return { says: execSync(`${process.execPath} "${main}"`).toString().trim(), at: statSync(main).mtimeMs };
     };
@@ -430,7 +430,7 @@ describe("the set-up behind npm start and npm test", () => {
         packages: { "": {}, "node_modules/a": { version }, "node_modules/b": { version: "1", optional: true } },
       });
 
-    // Replaces npm: installs according to the lock file, and counts its runs.
+    // Runs the function with a fake npm, which installs what the lock file says and counts its runs.
     async function ensure(): Promise<Ended> {
       const npm = write(
         join(folder, "npm-cli.js"),

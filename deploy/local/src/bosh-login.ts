@@ -12,7 +12,7 @@ interface BoshLogin {
   readonly passwordHash: string;
 }
 
-/** Returns the login of this state folder, created at its first start. */
+/** Returns the bosh CLI's login for this state folder. The first start creates it. */
 export async function boshLogin({ boshLoginFile }: MeshLayout): Promise<BoshLogin> {
   const text = await readFile(boshLoginFile, "utf8").catch(() => "{}");
   const { password, passwordHash } = JSON.parse(text) as Partial<BoshLogin>;

@@ -10,7 +10,7 @@ import type { MeshLayout } from "./layout.js";
 
 const DEADLINE_MS = 30_000;
 
-/** Creates an operator's clients of the services for operators and orchestrators. */
+/** Creates clients with the operator's certificate. */
 export function operatorClients(layout: MeshLayout) {
   const tls = layout.tlsFiles("operator");
   const director = {

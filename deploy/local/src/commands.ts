@@ -5,10 +5,7 @@ import { DEVICE_SIZE_BYTES, HOSTS } from "./layout.js";
 import { DEPLOYMENT, DISK_POOL } from "./story/deployment.js";
 import { DISK_NAME } from "./story/disk.js";
 
-/**
- * Returns commands for an operator's next steps, with this mesh's addresses and certificates. They run in a POSIX shell
- * unchanged.
- */
+/** Returns shell commands for the operator's next steps, with this mesh's addresses and certificates. */
 export function commandsToCopy(layout: MeshLayout, instanceId: string, boshPassword: string): string {
   const { caFile, certFile, keyFile } = layout.tlsFiles("operator");
   const flags = (style: "-" | "--") =>

@@ -37,7 +37,7 @@ interface Compose {
   readonly networks: Readonly<Record<string, unknown>>;
 }
 
-/** Config schemas that the services themselves use. */
+/** Config schemas of the services. */
 const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
   await Promise.all(
     [
@@ -52,7 +52,7 @@ const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
   ),
 );
 
-/** Parses a config like the service itself. */
+/** Parses a config with the service's own schema. */
 function parsedConfig(service: string, file: string): Config {
   const schema = SCHEMAS.get(service);
   if (schema === undefined) throw new Error(`there is no service ${service}`);
@@ -68,7 +68,7 @@ async function programs(): Promise<readonly string[]> {
   return Object.keys(PROGRAMS);
 }
 
-/** Runs the operator's command; its /etc/diskmesh is a folder of the test. */
+/** Runs the operator's command, with a folder of the test in the place of /etc/diskmesh. */
 function diskmesh(...args: string[]): void {
   execFileSync(process.execPath, [join(repository, "packages/cli/bin/diskmesh.mjs"), ...args]);
 }
@@ -175,7 +175,7 @@ describe("the compose file", () => {
     before(() => {
       made = temporaryFolder();
       const list = join(made, "mesh.list");
-      // The test starts a cluster on this machine, too.
+      // The addresses are of this machine, because the test also starts the NATS cluster here.
       const text = readFileSync(join(folder, "mesh.list"), "utf8").replace(/^nats\/.*$/gm, "$& 127.0.0.1");
       writeFileSync(list, text);
       const [, , verb = "", ...pki] = compose.services.pki?.command ?? [];
@@ -237,7 +237,7 @@ describe("the compose file", () => {
           .replace("0.0.0.0:4222", `127.0.0.1:${port + index}`)
           .replace("0.0.0.0:6222", `127.0.0.1:${port + 3 + index}`)
           .replace(/nats-([12]):6222/g, (_, number) => `127.0.0.1:${port + 2 + Number(number)}`)
-          // No server may connect to the unknown address.
+          // A test must not connect to the example's address of the third server.
           .replace(/, "[^"]*nats-3:6222"/, "");
       const run = (name: string, { config, env }: ReturnType<typeof natsServer>) =>
         new Child({ name, command: "nats-server", args: ["-c", config], env, logFile: join(made, `${name}.log`) });
@@ -249,7 +249,7 @@ describe("the compose file", () => {
       const members = ["nats-1", "nats-2"].map((name, index) => run(name, natsServer(name, onLoopback(index))));
       const stranger = run("stranger", { ...own, env });
       try {
-        // Each server also finds itself among the routes.
+        // Each server also connects to itself as a route.
         const joined = new RegExp(`127\\.0\\.0\\.1:${port + 4} - rid:\\d+ - Route connection created`);
         await eventually(() => expect(members[0]?.output).to.match(joined));
         for (const member of members)
@@ -299,7 +299,7 @@ describe("the manifests for Kubernetes", () => {
     );
     for (const { name, hostPath } of pod.volumes) {
       expect(mounts.has(name), name).to.equal(true);
-      // Programs of the node find the sockets at the same path.
+      // A socket must have the same path in the container as on the node, where other programs use it.
       if (hostPath) expect(hostPath.path).to.equal(mounts.get(name));
     }
   });

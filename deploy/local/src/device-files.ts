@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { DEVICE_SIZE_BYTES, DEVICES_PER_HOST, HOSTS, type MeshLayout } from "./layout.js";
 
-/** Creates the files that represent the hosts' drives; existing ones keep their bytes. */
+/** Creates sparse files that stand for the hosts' drives. Existing files keep their contents. */
 export async function makeDeviceFiles(layout: MeshLayout): Promise<void> {
   for (const { hostId } of HOSTS)
     for (let index = 0; index < DEVICES_PER_HOST; index += 1) {

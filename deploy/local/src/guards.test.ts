@@ -12,7 +12,7 @@ interface Finding {
   readonly location: { readonly path: string };
 }
 
-/** Creates a folder with this repository's configurations and `files`. */
+/** Creates a folder with this repository's config files, and with `files`. */
 function folderWith(files: Readonly<Record<string, string>>): string {
   const folder = temporaryFolder();
   symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
@@ -162,7 +162,7 @@ describe("the check of the protos against their earlier versions", () => {
     });
   }
 
-  /** Names the commit at `index` of the history as the last release. */
+  /** Records the commit at `index` as the last release. */
   function release(folder: string, index: number, hash = ""): string {
     const commit = hash || (git(folder, "rev-list", "--reverse", "HEAD").split("\n")[index] ?? "");
     mkdirSync(join(folder, "deploy/release"), { recursive: true });

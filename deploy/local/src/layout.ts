@@ -9,7 +9,7 @@ export interface LocalHost {
   readonly rack: string;
 }
 
-// All hosts are in one az, because a disk belongs to an az and the story moves a disk between hosts.
+// All hosts have the same az, because a disk stays in its az and the story moves a disk between hosts.
 export const HOSTS: readonly LocalHost[] = [1, 2, 3].map((number) => ({
   hostId: `host-${number}`,
   az: "z1",
@@ -23,15 +23,15 @@ const SERVICE_PORTS = { director: 10, "cpi-dispatcher": 20, "disk-registry": 30 
 const DIRECTOR_HTTPS_PORT = 25;
 const FIRST_AGENT_PORT = 40;
 const NATS_PORT = 50;
-/** First port of the metrics, one for each process. */
+/** Offset of the first metrics port; each process has its own port. */
 const FIRST_METRICS_PORT = 60;
 
-/** Distance of the highest port from the base port. */
+/** Offset of the highest port from the base port. */
 export const PORT_SPAN = FIRST_METRICS_PORT + Object.keys(SERVICE_PORTS).length + HOSTS.length - 1;
 
 export type ServiceName = keyof typeof SERVICE_PORTS;
 
-/** Locations of one local mesh: files below the state folder, ports above the base port. */
+/** Paths and ports of a local mesh: files below the state folder, ports from the base port on. */
 export class MeshLayout {
   constructor(
     readonly stateFolder: string,
@@ -46,7 +46,7 @@ export class MeshLayout {
     return `127.0.0.1:${this.basePort + FIRST_AGENT_PORT + HOSTS.findIndex((host) => host.hostId === hostId)}`;
   }
 
-  /** Address for the bosh CLI. */
+  /** Address that the bosh CLI connects to. */
   get directorHttpsAddress(): string {
     return `127.0.0.1:${this.basePort + DIRECTOR_HTTPS_PORT}`;
   }
@@ -59,7 +59,7 @@ export class MeshLayout {
     return `127.0.0.1:${this.basePort + NATS_PORT}`;
   }
 
-  /** Addresses by the name of the listening process. */
+  /** Addresses by process name. */
   get addresses(): ReadonlyMap<string, string> {
     const services = Object.keys(SERVICE_PORTS) as ServiceName[];
     return new Map([
@@ -69,7 +69,7 @@ export class MeshLayout {
     ]);
   }
 
-  /** Metrics addresses by process. */
+  /** Metrics addresses by process name. */
   get metricsAddresses(): ReadonlyMap<string, string> {
     const processes = [...Object.keys(SERVICE_PORTS), ...HOSTS.map(({ hostId }) => agentName(hostId))];
     return new Map(processes.map((name, index) => [name, `127.0.0.1:${this.basePort + FIRST_METRICS_PORT + index}`]));
@@ -88,12 +88,12 @@ export class MeshLayout {
     return join(this.stateFolder, "endpoints.json");
   }
 
-  /** Folder of files that nats-server's configuration includes. */
+  /** Folder with the files that nats-server's configuration includes. */
   get natsFolder(): string {
     return join(this.stateFolder, "nats");
   }
 
-  /** Seed of the key that signs the director's answers to nats-server. */
+  /** File with the seed of the key with which the director signs its answers to nats-server. */
   get natsIssuerSeedFile(): string {
     return join(this.natsFolder, "issuer.seed");
   }
@@ -119,7 +119,7 @@ export class MeshLayout {
     return join(this.stateFolder, "devices", hostId, `device-${index + 1}.img`);
   }
 
-  /** CPI whose VMs are processes: its jobs folder, its executable, and its state. */
+  /** Paths of the process CPI, whose VMs are local processes: jobs folder, executable and state. */
   get processCpi(): { readonly jobsFolder: string; readonly execPath: string; readonly stateFolder: string } {
     const folder = this.dataFolder("process-cpi");
     const jobsFolder = join(folder, "jobs");
@@ -131,7 +131,7 @@ export class MeshLayout {
   }
 }
 
-/** Returns the agent's process name, which is also its certificate's base name. */
+/** Returns the name of the agent's process, which is also the base name of its certificate files. */
 export function agentName(hostId: string): string {
   return `disk-agent-${hostId}`;
 }

@@ -14,7 +14,7 @@ export interface LocalMeshOptions {
   readonly layout: MeshLayout;
   /** Deletes the state of earlier runs first. */
   readonly fresh: boolean;
-  /** Receives a line for each event, e.g. when a process ended by itself. */
+  /** Called with one line of text for each event, e.g. when a process has ended unexpectedly. */
   readonly report: (line: string) => void;
   /** Aborts the start. */
   readonly signal: AbortSignal;
@@ -29,7 +29,7 @@ export class LocalMesh implements AsyncDisposable {
   ) {}
 
   static async start({ layout, fresh, report, signal }: LocalMeshOptions): Promise<LocalMesh> {
-    // Runs before anything is deleted or written, because another mesh may be running there.
+    // Checks the ports before anything is deleted or written, because another mesh may be running with this state.
     await checkPorts(layout);
     const state = await StateFolder.open(layout, { fresh });
     const mesh = new Mesh(report);
@@ -42,7 +42,7 @@ export class LocalMesh implements AsyncDisposable {
       await checkNatsServer();
       const [nats = [], ...services] = meshMembers(layout);
       await mesh.start(nats, signal);
-      // The services wait for each other by themselves, so they start in parallel.
+      // All services start in parallel, because each waits for the others by itself.
       await Promise.all(services.map((group) => mesh.start(group, signal)));
       await powerOnAll(layout.processCpi.stateFolder);
       await writeEndpoints(layout);

@@ -34,14 +34,19 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
 
 const PARENT_POLL_MS = 1000;
 
-/** Ctrl-C arrives twice: from the terminal, and from npm, which forwards it. */
+/**
+ * Signals within this time in ms count as one: Ctrl-C arrives from the terminal, and again from npm, which forwards it.
+ */
 const SAME_SIGNAL_MS = 1_000;
 
-/** Aborts on the first signal. A later one ends the process at once, and the reaper ends the mesh. */
+/**
+ * Returns a signal that aborts on the first Ctrl-C or SIGTERM. A second one ends the process at once, and the reaper
+ * ends the mesh.
+ */
 function stopOnSignals(): AbortSignal {
   const stopping = new AbortController();
   let firstAtMs: number | undefined;
-  // npm forwards signals, but when npm itself is killed, nothing else would stop this process.
+  // npm forwards signals. When npm itself is killed, only watching its process id stops this process.
   const npm = process.env.npm_lifecycle_event === undefined ? undefined : process.ppid;
   if (npm !== undefined)
     setInterval(() => {
@@ -67,7 +72,7 @@ async function main(): Promise<number> {
     await run(options, new Terminal(), signal);
     return 0;
   } catch (error) {
-    // A stop before the end of the story is no failure, unless only the story was requested.
+    // A stop during the story is a failure only with --once.
     if (signal.aborted) return options.once ? 1 : 0;
     throw error;
   }

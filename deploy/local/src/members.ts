@@ -10,7 +10,7 @@ import type { Member } from "./mesh.js";
 const CONNECT_TIMEOUT_MS = 1000;
 const POLL_MS = 50;
 
-/** Returns the processes of the mesh in groups, each of which needs the earlier ones. */
+/** Returns the processes of the mesh in groups. Each group needs the earlier ones to be ready. */
 export function meshMembers(layout: MeshLayout): Member[][] {
   return [
     [natsServer(layout)],
@@ -38,7 +38,7 @@ function diskAgent(layout: MeshLayout, hostId: string): Member {
   const address = layout.agentAddress(hostId);
   return {
     ...nodeProcess(layout, agentName(hostId), "disk-agent"),
-    // A hung device file blocks a thread of the pool; with Node's four threads, a few would block all others.
+    // A hung device file blocks a thread of the pool. With Node's default of four threads, a few would block all I/O.
     env: { UV_THREADPOOL_SIZE: "64" },
     waitUntilReady: healthOf(layout, address, "disk-agent", hostId),
   };
@@ -74,7 +74,7 @@ function accepts(address: string): Promise<boolean> {
       socket.destroy();
       resolve(accepted);
     };
-    // The server sends first once it serves.
+    // nats-server sends INFO first, so any data means that it serves.
     socket.once("data", () => end(true));
     socket.once("error", () => end(false));
     socket.once("timeout", () => end(false));

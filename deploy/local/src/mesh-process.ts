@@ -5,7 +5,7 @@ import { MIB_BYTES } from "@diskmesh/domain";
 const KEEP_LOG_UP_TO_BYTES = 16 * MIB_BYTES;
 const LAST_LINES_READ_BYTES = 64 * 1024;
 
-// Lines that Node prints after the message of an uncaught error.
+// Lines below the message of an uncaught error in Node's output.
 const BELOW_AN_ERROR = /^\s+at |^\s*[{}]\s*$|^\s+\w+: |^Node\.js v/;
 
 export interface ProcessSpec {
@@ -31,7 +31,7 @@ export class MeshProcess {
 
   constructor(readonly spec: ProcessSpec) {
     const log = openLog(spec.logFile);
-    // A session of its own: Ctrl-C in the terminal reaches only the launcher, which stops the mesh in order.
+    // Own session, so that Ctrl-C in the terminal reaches only the launcher, which stops the mesh in order.
     const env = { ...process.env, ...spec.env };
     this.child = spawn(spec.file, [...spec.args], { detached: true, stdio: ["ignore", log, log], env });
     closeSync(log);
@@ -68,11 +68,11 @@ function openLog(file: string): number {
   return openSync(file, "a", 0o600);
 }
 
-/** Returns a program's last message, for the line that reports its end. */
+/** Returns the last message in a program's log file, which is printed when the program has ended. */
 export function lastLogLine(file: string): string {
   const lines = readFileSync(file, "utf8").slice(-LAST_LINES_READ_BYTES).split("\n");
   const line = lines.findLast((text) => text.trim() !== "" && !BELOW_AN_ERROR.test(text)) ?? "nothing";
-  // Running services log JSON; its message is for people.
+  // Services log JSON with the message in a field.
   try {
     return String((JSON.parse(line) as { message?: unknown }).message ?? line);
   } catch {

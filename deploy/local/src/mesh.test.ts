@@ -21,7 +21,7 @@ describe("the processes of the mesh", () => {
   });
   afterEach(() => mesh.stop());
 
-  /** A real process that appends to `journal` when it starts and when it stops. */
+  /** Returns a member whose process appends a line to `journal` when it starts and when it stops. */
   function member(name: string, script = ""): Member {
     const journal = join(folder, "journal");
     writeFileSync(journal, "", { flag: "a" });
@@ -118,7 +118,7 @@ describe("the processes of the mesh", () => {
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A zombie is a process that has ended and was not waited for yet.
+    // A zombie (ended, not yet waited for) counts as ended.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
   } catch {
     return false;

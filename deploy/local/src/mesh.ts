@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { lastLogLine, MeshProcess, type ProcessEnd, type ProcessSpec } from "./mesh-process.js";
 
-/** Long enough for an agent that must first be registered, on a busy machine. */
+/** Timeout in ms, long enough for an agent that waits for its registration on a busy machine. */
 const READY_TIMEOUT_MS = 90_000;
 const STOP_GRACE_MS = 10_000;
 const RESTART_DELAY_MIN_MS = 200;
@@ -18,8 +18,8 @@ export interface Member extends ProcessSpec {
 }
 
 /**
- * The processes of the mesh. They stop in reverse order of their start; one that ends by itself is reported and
- * restarted.
+ * The processes of the mesh. Stops them in reverse order of their start. A process that ends unexpectedly is reported
+ * and restarted.
  */
 export class Mesh {
   /** Number of restarts after an unexpected end. */
@@ -27,7 +27,7 @@ export class Mesh {
   private readonly groups: Supervised[][] = [];
   private readonly reaper = startReaper();
 
-  /** `report` receives one line for each event. */
+  /** `report` is called with one line of text for each event. */
   constructor(private readonly report: (line: string) => void) {}
 
   /** Starts members and resolves when all of them are ready. */
@@ -84,7 +84,7 @@ class Supervised {
     const end = await Promise.race([readiness, process.ended]);
     giveUp.abort();
     if (end) throw this.startFailure(end);
-    // Watched from here on, because a process that never became ready is not restarted.
+    // Only ready processes are watched, because a process that never became ready is not restarted.
     this.watching = this.watch(process);
   }
 
@@ -153,7 +153,7 @@ function startReaper(): Reaper {
   const file = fileURLToPath(new URL("./reaper.js", import.meta.url));
   const child = spawn(process.execPath, [file], { detached: true, stdio: ["pipe", "ignore", "inherit"] });
   child.unref();
-  // Writing to a killed reaper fails; the mesh continues.
+  // The reaper may have been killed, and writing to it fails then.
   child.stdin.on("error", () => {});
   const send = (sign: string, pid: number | undefined) => pid !== undefined && child.stdin.write(`${sign}${pid}\n`);
   return {

@@ -5,7 +5,7 @@ import { authCalloutConfig, openCalloutIssuer } from "@diskmesh/mbus";
 import { openAgentAuthority } from "@diskmesh/pki";
 import type { MeshLayout } from "./layout.js";
 
-/** Writes nats-server's configuration: TLS for all clients, and authorisation by the director. */
+/** Writes nats-server's configuration: TLS for all clients, and authorisation by the director (auth callout). */
 export async function writeNatsConfig(layout: MeshLayout): Promise<void> {
   await mkdir(layout.natsFolder, { recursive: true, mode: 0o700 });
   const issuer = await openCalloutIssuer(layout.natsIssuerSeedFile, { makes: true });
@@ -18,7 +18,7 @@ export async function writeNatsConfig(layout: MeshLayout): Promise<void> {
 
 function natsConfig(layout: MeshLayout): string {
   const { certFile, keyFile } = layout.tlsFiles("nats");
-  // Relative to this file's folder. JSON strings are valid there.
+  // The includes are relative to the configuration's own folder. A JSON string is a valid string there.
   const folder = relative(dirname(layout.configFile("nats-server")), layout.natsFolder);
   return `listen: ${JSON.stringify(layout.natsAddress)}
 server_name: "diskmesh-local"

@@ -5,7 +5,7 @@ import { whyRefused } from "@diskmesh/mbus";
 
 const TIMEOUT_MS = 10_000;
 
-/** Throws when the `nats-server` on PATH is too old. A missing one fails at its start. */
+/** Throws when the `nats-server` on PATH is too old. A missing program fails when it is started. */
 export async function checkNatsServer(): Promise<void> {
   const refused = whyRefused((await versionOf("nats-server")) ?? "");
   if (refused !== undefined) throw new InvalidStateError(refused);

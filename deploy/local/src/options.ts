@@ -4,9 +4,9 @@ import { InvalidArgumentError, quoted } from "@diskmesh/domain";
 import { PORT_SPAN } from "./layout.js";
 
 export interface LocalOptions {
-  /** Exits after the story instead of serving. */
+  /** True exits after the story instead of serving on. */
   readonly once: boolean;
-  /** Deletes the state folder first. */
+  /** True deletes the state folder before the start. */
   readonly fresh: boolean;
   readonly help: boolean;
   readonly stateFolder: string;
@@ -23,7 +23,7 @@ export const USAGE = `npm start -- [options]
   --state FOLDER    keep the state there (default .diskmesh in the repository; also DISKMESH_STATE)
 The services are those of this repository, or of the unpacked release that DISKMESH_RELEASE names.`;
 
-/** Parses the command line; the environment supplies missing options. */
+/** Parses the command line. Environment variables supply options that are not given. */
 export function parseOptions(args: readonly string[], env: NodeJS.ProcessEnv, repositoryFolder: string): LocalOptions {
   const values = parse(args);
   return {

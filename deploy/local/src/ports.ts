@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import { parseHostPort, UnavailableError } from "@diskmesh/domain";
 import type { MeshLayout } from "./layout.js";
 
-/** Refuses with one line when a port of the mesh is in use. */
+/** Throws when a port of the mesh is in use. */
 export async function checkPorts(layout: MeshLayout): Promise<void> {
   const taken: string[] = [];
   const metrics = [...layout.metricsAddresses].map(([name, address]) => [`metrics of ${name}`, address] as const);

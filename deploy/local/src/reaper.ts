@@ -1,13 +1,14 @@
 /**
- * A separate process that ends the mesh's processes when its launcher is gone: the kernel closes the launcher's end of
- * standard input however it ends. Each input line is `+PID` for a started process, or `-PID` for an ended one.
+ * Process that ends the mesh's processes when the launcher has ended in any way, even by SIGKILL: the kernel then
+ * closes the launcher's end of standard input. Each input line is `+PID` for a started process, or `-PID` for an ended
+ * one.
  */
 import { createInterface } from "node:readline";
 
 const GRACE_MS = 5000;
 const pids = new Set<number>();
 
-// Ctrl-C in a terminal reaches this process too, but only the end of the launcher counts.
+// Ignores signals, because Ctrl-C in a terminal reaches this process, too. Only the end of the launcher ends it.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 
 createInterface({ input: process.stdin })

@@ -29,7 +29,7 @@ import { MeshLayout, PORT_SPAN } from "./layout.js";
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
 const SERVICES = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"];
 const PROGRAMS = ["diskmesh", ...SERVICES.map((name) => `diskmesh-${name}`)];
-/** The test consists of process starts, on a possibly busy machine. */
+/** The test starts many processes, and the machine may be busy. */
 const STORY_TIMEOUT_MS = 180_000;
 
 interface Release {
@@ -43,7 +43,7 @@ describe("a release", function () {
   let made: Release;
   let unpacked: string;
   let elsewhere: string;
-  /** Contains Node and the programs of every system. */
+  /** PATH with Node and the programs that every system has. */
   let path: string;
 
   const bootstrap = () => import(join(repository, "deploy/local/bootstrap/release.mjs"));
@@ -127,7 +127,7 @@ describe("a release", function () {
       expect(run(program, ["--help"]).stdout)
         .to.include(`diskmesh-${service}: `)
         .and.include("--check-config FILE");
-      // The errors are only about files that an operator must create.
+      // The example configs' only errors are about files that the operator must create.
       const checked = run(program, ["--check-config", join(unpacked, "examples", `${service}.yaml`)]);
       expect(checked.status, checked.stderr).to.equal(78);
       expect(checked.stdout + checked.stderr)
@@ -262,14 +262,14 @@ describe("a release", function () {
   });
 });
 
-/** Creates a folder that contains only the running Node. */
+/** Creates a folder that contains only the running Node program. */
 function folderWithNode(): string {
   const folder = temporaryFolder();
   symlinkSync(process.execPath, join(folder, "node"));
   return folder;
 }
 
-/** Returns the command line of the process that was started with a service's config file. */
+/** Returns the command line of the process whose arguments contain the service's config file. */
 function programOf(service: string, layout: MeshLayout): string {
   const config = layout.configFile(service === "disk-agent" ? "disk-agent-host-1" : service);
   const lines = readdirSync("/proc")

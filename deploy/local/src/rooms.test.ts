@@ -5,7 +5,10 @@ import { expect } from "chai";
 
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
 
-/** Folders of a package, bottom up. Files beside them, which connect them, come last. */
+/**
+ * Folders of each package, lowest layer first: a file may import from its own and lower layers. Files beside the
+ * folders come last.
+ */
 const ROOMS: Readonly<Record<string, string>> = {
   "services/director/src": `store config audit specs locks tasks yaml configs cpi agents instances
     disks disks/dynamic disks/persistent vms deployments health instance-logs stemcells vendor-methods explain
@@ -16,7 +19,7 @@ const ROOMS: Readonly<Record<string, string>> = {
   "packages/service/src": "time health config telemetry serving .",
 };
 
-/** Pure files of the director, by folder. */
+/** Files of the director that must not perform I/O, by folder. */
 const PURE: Readonly<Record<string, string>> = {
   store:
     "agent-authority agent-health bosh-registry-settings config cpi-call deployment director-event disk instance json node-error owed-removal persistent-disk possible-orphan problem resurrection-switch schema snapshot stemcell task vendor-call",
@@ -43,7 +46,7 @@ const PURE_PACKAGES = ["@diskmesh/domain", "@diskmesh/cpi", "@diskmesh/tablet"];
 const IMPURE =
   /\b(await|async|Promise|Date|performance|setTimeout|setInterval|setImmediate|queueMicrotask|process|crypto|fetch|console|globalThis|global|require)\b(?!\??:)|Math\.random|\bimport[.(]/;
 
-/** Returns a file's imports: packages by name, files below `source` as paths from there without extension. */
+/** Returns the imports of a file: packages by name, and files below `source` as relative paths without extension. */
 function importsOf(source: string, file: string): readonly string[] {
   const text = readFileSync(join(repository, source, file), "utf8");
   return [...text.matchAll(/ from "([^"]+)"/g)].map(([, name = ""]) =>

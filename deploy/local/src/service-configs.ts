@@ -7,7 +7,7 @@ import { BOSH_USER, boshLogin } from "./bosh-login.js";
 import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
 import { writeNatsConfig } from "./nats-config.js";
 
-/** Writes the configuration of every process for this version of the mesh. */
+/** Writes the config files of all processes. */
 export async function writeConfigs(layout: MeshLayout): Promise<void> {
   const { passwordHash } = await boshLogin(layout);
   const configs = new Map<string, object>([
@@ -56,7 +56,7 @@ function dispatcherConfig(layout: MeshLayout): object {
   };
 }
 
-/** Its VMs run a bosh-agent where one is installed. */
+/** VMs of this CPI run a bosh-agent if one is installed. */
 function processCpiConfig(layout: MeshLayout): object {
   const { stateFolder } = layout.processCpi;
   const path = programOnPath("bosh-agent");

@@ -9,7 +9,7 @@ import { expect } from "chai";
 import { MeshLayout, PORT_SPAN } from "./layout.js";
 
 const mainFile = fileURLToPath(new URL("./main.js", import.meta.url));
-/** Several minutes: the test consists of process starts, on a possibly busy machine. */
+/** The test starts many processes, and the machine may be busy. */
 const STORY_TIMEOUT_MS = 180_000;
 
 /** `npm start` as its own process, with its output so far. */
@@ -91,7 +91,7 @@ describe("npm start", function () {
       "disk detached",
       "disk provided",
       "checksum equal",
-      // N is any host that was heard in time for the first VM.
+      // N is the number of any host, because the first VM goes to the first host that was heard.
       "late write of host-N refused",
       "checksum still equal",
     ]);
@@ -111,7 +111,7 @@ describe("npm start", function () {
     process.kill(pidOf(layout, "disk-agent-host-2"), "SIGKILL");
     await again.printed("disk-agent-host-2 ended (SIGKILL); starting it again");
     await eventually(() => isListening(layout.agentAddress("host-2")));
-    // Sent twice: once by the terminal, once by npm.
+    // Ctrl-C arrives twice: from the terminal, and from npm.
     again.signal("SIGINT");
     again.signal("SIGINT");
     expect(await again.ended, again.output).to.equal(0);
@@ -238,20 +238,20 @@ function listenOn(address: string): Promise<Server> {
   });
 }
 
-/** Returns the process that was started with a config file of this mesh. */
+/** Returns the process id of the member that was started with this config file. */
 function pidOf(layout: MeshLayout, name: string): number {
   const configFile = layout.configFile(name, name === "nats-server" ? "conf" : "yml");
   for (const pid of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
     try {
       if (readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").includes(configFile)) return Number(pid);
     } catch {
-      // The process has ended since.
+      // The process has ended since the folder was listed.
     }
   }
   throw new Error(`no process runs with ${configFile}`);
 }
 
-/** Returns the director's user for the login that was printed for the bosh CLI. */
+/** Returns the user in the director's /info, asked with the login that was printed for the bosh CLI. */
 async function userOfPrintedLogin(output: string, layout: MeshLayout): Promise<unknown> {
   const [, url] = /bosh alias-env mesh -e (\S+) --ca-cert \S+/.exec(output) ?? [];
   const [, auth] = /BOSH_CLIENT=(admin BOSH_CLIENT_SECRET=\w+)/.exec(output) ?? [];

@@ -9,7 +9,7 @@ const FORMAT = 1;
 const MARKER = "mesh.json";
 const ROOM_FOR_THE_REST_BYTES = 256 * MIB_BYTES;
 
-/** Holds the state folder of a mesh: while it is open, no second launcher can use the folder. */
+/** Lock on the state folder of a mesh. While it is open, no second launcher can use the folder. */
 export class StateFolder implements AsyncDisposable {
   private constructor(private readonly lock: FolderLock) {}
 
@@ -43,7 +43,7 @@ async function requireOurs(folder: string): Promise<void> {
     throw new InvalidStateError(`${folder} does not look like the state of a mesh: --fresh will not delete it`);
 }
 
-/** With `fresh`, also replaces a file that is no folder. */
+/** Creates the folder. With `fresh`, replaces a file of the same name. */
 async function makeStateFolder(folder: string, { fresh }: { readonly fresh: boolean }): Promise<void> {
   const isThere = (await lstat(folder).catch(() => undefined)) !== undefined;
   if (isThere && !(await stat(folder).catch(() => undefined))?.isDirectory()) {
@@ -53,7 +53,7 @@ async function makeStateFolder(folder: string, { fresh }: { readonly fresh: bool
   await makeFolder(folder);
 }
 
-// Deletes everything but the lock, which this process holds: with a new lock file a second launcher could start.
+// Keeps the lock file, which this process holds: with a new file a second launcher could start.
 async function deleteState(folder: string): Promise<void> {
   for (const name of await readdir(folder))
     if (name !== FOLDER_LOCK_NAME) await rm(join(folder, name), { recursive: true, force: true });
@@ -91,13 +91,13 @@ async function checkMarker(folder: string): Promise<void> {
   if (parseObject(text)?.format !== FORMAT) throw corrupt(file, `is not the mark of a state of format ${FORMAT}`);
 }
 
-// Written at each start. A change by another program is reported, because others read the file.
+// Reports a change by another program. The file is rewritten at each start, and other programs read it.
 async function checkEndpoints(file: string): Promise<void> {
   const text = await readText(file);
   if (text !== undefined && !parseObject(text)) throw corrupt(file, "holds no JSON object");
 }
 
-// Device files start sparse and are filled when they are erased; a full disk would look like broken devices.
+// Device files are sparse and fill up when they are erased. A full disk would look like broken devices.
 async function checkSpace(layout: MeshLayout): Promise<void> {
   let missingBytes = ROOM_FOR_THE_REST_BYTES;
   for (const { hostId } of HOSTS)

@@ -9,14 +9,16 @@ const repository = fileURLToPath(new URL("../../..", import.meta.url));
 const units = join(repository, "deploy/systemd");
 const SERVICES = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"];
 const SHARED = "diskmesh-.service.d/10-hardening.conf";
-/** Maximum exposure of ten by `systemd-analyze security`, which knows all these settings since systemd 252. */
+/**
+ * Maximum exposure level (0 to 10) by `systemd-analyze security`. systemd knows all used settings since version 252.
+ */
 const EXPOSURE: Record<string, number> = {
   director: 1.2,
   "cpi-dispatcher": 1.3,
   "disk-registry": 1.2,
   "disk-agent": 1.7,
 };
-/** Keys whose lines are cumulative, in any order. */
+/** Keys that may occur several times; the order of their lines does not matter. */
 const LISTS = ["SystemCallFilter", "DeviceAllow", "SupplementaryGroups"];
 
 function read(file: string): string {
@@ -71,7 +73,8 @@ describe("the systemd units", () => {
       folder = temporaryFolder();
       cpSync(units, folder, { recursive: true });
       mkdirSync(join(folder, "bin"));
-      // The check requires existing programs; another test checks where a release is unpacked.
+      // `systemd-analyze verify` requires that the programs exist, so they are replaced. Another test checks the paths
+      // in an unpacked release.
       for (const file of readdirSync(folder).filter((name) => name.endsWith(".service"))) {
         const text = readFileSync(join(folder, file), "utf8");
         writeFileSync(join(folder, file), text.replace("/opt/diskmesh", folder));

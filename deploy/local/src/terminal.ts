@@ -1,6 +1,6 @@
 import type { WriteStream } from "node:tty";
 
-/** Prints lines for people: coloured on a terminal, plain elsewhere. */
+/** Prints lines: coloured on a terminal, plain elsewhere. */
 export class Terminal {
   private readonly startedMs = performance.now();
   private readonly colours: boolean;
@@ -31,7 +31,7 @@ export class Terminal {
     this.mark("32", "ok", text);
   }
 
-  /** Prints an event outside any step. */
+  /** Prints an event that belongs to no step. */
   note(text: string): void {
     this.mark("33", "note", text);
   }

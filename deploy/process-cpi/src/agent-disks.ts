@@ -4,7 +4,7 @@ import { parseId } from "@diskmesh/domain";
 import { writeWhole } from "./state.js";
 
 interface Disks {
-  /** Hints with which disks were added, by CID. */
+  /** Hint of each persistent disk, by CID. */
   readonly persistent: Readonly<Record<string, unknown>>;
   readonly mounted: readonly string[];
 }
@@ -14,7 +14,9 @@ export interface AgentDisksOptions {
   readonly describeHint: (hint: unknown) => string;
 }
 
-/** An agent's record of its VM's disks: persistent ones are entries in a file, dynamic ones links in a folder. */
+/**
+ * Disks of a VM as its agent knows them. Persistent disks are entries in a file, dynamic disks are links in a folder.
+ */
 export class AgentDisks {
   readonly #file: string;
   readonly #links: string;
@@ -51,7 +53,7 @@ export class AgentDisks {
     this.#change((disks) => ({ ...disks, mounted: disks.mounted.filter((one) => one !== cid) }));
   }
 
-  /** Makes a dynamic disk visible to the VM's programs. */
+  /** Creates the link by which the VM's programs find a dynamic disk. */
   link(cid: string, hint: unknown): void {
     const path = this.#diskAt(cid, hint);
     this.unlink(cid);
@@ -63,7 +65,7 @@ export class AgentDisks {
     rmSync(this.#linkOf(cid), { force: true });
   }
 
-  /** Simulates a reboot. */
+  /** Removes all links, as a reboot does. */
   forgetLinks(): void {
     mkdirSync(this.#links, { recursive: true });
     for (const name of readdirSync(this.#links)) rmSync(join(this.#links, name), { force: true });

@@ -15,10 +15,10 @@ export interface WantedLogs {
 
 const run = promisify(execFile);
 const TIMEOUT_MS = 60_000;
-/** Log files by type; the agent runs no jobs, and has no operating system of its own. */
+/** Log files by type. The agent runs no jobs and has no operating system of its own, so it has only agent logs. */
 const FILES: Readonly<Record<string, readonly string[]>> = { job: [], agent: ["agent.log", "asked.jsonl"], system: [] };
 
-/** Packs an agent's logs and uploads them to the given URL. */
+/** Packs the logs of an agent and uploads them to the URL of `wanted`. */
 export async function sendLogs(folder: string, wanted: WantedLogs, ca: string | undefined): Promise<{ sha1: string }> {
   const filters = (wanted.filters ?? []).map(patternOf);
   const isMeant = (name: string) => filters.length === 0 || filters.some((filter) => filter.test(name));
@@ -31,7 +31,7 @@ export async function sendLogs(folder: string, wanted: WantedLogs, ca: string | 
   try {
     const [files, file] = [join(scratch, "files"), join(scratch, "logs.tgz")];
     mkdirSync(files);
-    // Copied first, because tar fails on files that are being written.
+    // Copied first, because tar fails on a file that grows while it is read.
     for (const name of names) copyFileSync(join(folder, name), join(files, name));
     await run("tar", ["-czf", file, "-C", files, "."]);
     const bytes = readFileSync(file);
@@ -58,7 +58,7 @@ function put(bytes: Buffer, { signed_url: url, blobstore_headers: headers }: Wan
   });
 }
 
-/** Converts an agent's glob: `**` matches any folders, `*` any name. */
+/** Converts a glob to a regular expression: `**` matches any folders, `*` any characters of a name. */
 function patternOf(glob: string): RegExp {
   const parts = glob.split(/(\*\*\/|\*\*|\*)/).map((part) => {
     if (part === "**/") return "(?:.*/)?";

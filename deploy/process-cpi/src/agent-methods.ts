@@ -14,10 +14,12 @@ export interface AgentParts {
   readonly disks: AgentDisks;
 }
 
-/** Time between the answer and the exit of an agent with new settings. */
+/** Delay in ms between the answer to update_settings and the agent's exit, which applies the settings. */
 const EXIT_DELAY_MS = 1_000;
 
-/** Returns the methods that a director without jobs calls. Tasks run later, one after the other. */
+/**
+ * Returns the methods that a director calls on a VM without jobs. Long tasks run after their answer, one after another.
+ */
 export function agentMethods(parts: AgentParts): Record<string, AgentMethod> {
   return { ...stateMethods(parts), ...diskMethods(parts.disks) };
 }
@@ -50,7 +52,7 @@ function stateMethods({ folder, settings, state }: AgentParts): Record<string, A
     })),
     update_settings: task(1, (changed) => {
       if (!state.update(changed as Updated)) return "ok";
-      // The caller gets no answer; a later call is answered by the next process.
+      // Never resolves: the process exits, and its successor answers the director's later calls.
       return new Promise(() => setTimeout(() => process.exit(0), EXIT_DELAY_MS));
     }),
     prepare: task(1, () => "prepared"),
@@ -126,7 +128,7 @@ function vitals(): object {
   return { load: loadavg().map((load) => load.toFixed(2)), uptime: { secs: Math.round(uptime()) } };
 }
 
-/** Records each request before it is executed. */
+/** Wraps methods so that each request is appended to a file before it runs. */
 export function recorded(folder: string, methods: Record<string, AgentMethod>): Record<string, AgentMethod> {
   const entries = Object.entries(methods).map(([name, method]): [string, AgentMethod] => [
     name,

@@ -5,19 +5,19 @@ import { writeWhole } from "./state.js";
 
 interface Stored {
   readonly jobState: string;
-  /** Deployment data from apply. */
+  /** Argument of the last apply. */
   readonly spec: Readonly<Record<string, unknown>>;
-  /** Settings from update_settings. */
+  /** NATS connection from update_settings. */
   readonly mbus?: MbusSettings;
   readonly blobstores?: readonly BlobstoreSettings[];
 }
 
-/** Arguments of update_settings; omitted ones stay unchanged. */
+/** Arguments of update_settings; absent ones stay unchanged. */
 export type Updated = Pick<Stored, "mbus" | "blobstores">;
 
 const NOTHING: Stored = { jobState: "unknown", spec: {} };
 
-/** An agent's state that survives its restarts. */
+/** State of an agent that it keeps over restarts. */
 export class AgentState {
   readonly #file: string;
   #stored: Stored;
@@ -47,7 +47,7 @@ export class AgentState {
     this.#change({ ...this.#stored, spec });
   }
 
-  /** Applies new settings and returns whether anything changed. */
+  /** Stores new settings. Returns whether anything changed. */
   update({ mbus = this.#stored.mbus, blobstores = this.#stored.blobstores }: Updated): boolean {
     const stored = { ...this.#stored, ...(mbus && { mbus }), ...(blobstores && { blobstores }) };
     if (JSON.stringify(stored) === JSON.stringify(this.#stored)) return false;
@@ -55,7 +55,7 @@ export class AgentState {
     return true;
   }
 
-  /** Returns the certificate authorities of the server for logs; undefined when none are set. */
+  /** Returns the certificate authorities for the upload of logs; undefined when none are set. */
   logAuthorities({ env }: Settings): string | undefined {
     const [blobstore] = this.#stored.blobstores ?? env.bosh?.blobstores ?? [];
     return blobstore?.options?.tls?.cert?.ca;

@@ -3,20 +3,18 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { powerOff, powerOn } from "./vm-process.js";
 
-/**
- * Installs the program as an executable file that needs no node on PATH, because a CPI is started with a short PATH.
- */
+/** Installs the program as an executable that contains the path of node, because CPIs are started with a short PATH. */
 export function installCpi(execPath: string, program = fileURLToPath(new URL("./main.js", import.meta.url))): void {
   mkdirSync(dirname(execPath), { recursive: true });
   writeFileSync(execPath, `#!/bin/sh\nexec "${process.execPath}" "${program}"\n`, { mode: 0o755 });
 }
 
-/** Starts the VMs that are off, as after a power failure of their machine. */
+/** Starts the VMs that are off, as when their machine gets power again. */
 export async function powerOnAll(stateFolder: string): Promise<void> {
   for (const folder of vmFolders(stateFolder)) await powerOn(folder);
 }
 
-/** Ends the running VMs; they still exist. */
+/** Ends the processes of all VMs. The VMs still exist. */
 export async function powerOffAll(stateFolder: string): Promise<void> {
   for (const folder of vmFolders(stateFolder)) await powerOff(folder);
 }

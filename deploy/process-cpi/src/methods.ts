@@ -37,7 +37,7 @@ export const methods: Readonly<Record<string, Method>> = {
     const [agentId, stemcellCid, , networks] = request.arguments as [string, string, object, object];
     const state = stateOf(request);
     state.stemcells.get(stemcellCid);
-    // A repeated request after a kill continues with the same VM, because no two VMs have one agent id.
+    // After a kill, a repeated request continues with the VM of the same agent id; no two VMs may have the same one.
     const [begun] = state.vms.all().find(([, vm]) => vm.agentId === agentId) ?? [];
     const vmCid = begun ?? `i-${randomUUID()}`;
     if (begun === undefined) state.vms.put(vmCid, { agentId, metadata: {} });
@@ -55,11 +55,11 @@ export const methods: Readonly<Record<string, Method>> = {
     for (const [diskCid, holder] of state.attachments.all()) if (holder === vmCid) state.attachments.delete(diskCid);
     if (usesRegistry(request) && request.context.registry) await deleteSettings(request, vmCid);
     rmSync(state.vmFolder(vmCid), { recursive: true, force: true });
-    // Runs last, so that the deletion can be repeated until then.
+    // Deletes the record last, so that an interrupted deletion can be repeated.
     state.vms.delete(vmCid);
   },
 
-  /** A VM whose processes have ended does not exist, because nothing would restart it. */
+  /** Returns false for a VM whose processes have ended, because nothing would restart them. */
   has_vm(request) {
     const vmCid = String(request.arguments[0]);
     const state = stateOf(request);

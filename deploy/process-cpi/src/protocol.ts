@@ -1,4 +1,7 @@
-/** CPI contract from the executable's side, written from BOSH's documents, independently of the dispatcher. */
+/**
+ * The CPI contract as seen by the executable. Written from BOSH's documents, without code of the dispatcher, so that it
+ * tests the dispatcher.
+ */
 
 export interface Request {
   readonly method: string;
@@ -7,44 +10,44 @@ export interface Request {
   readonly context: Context;
 }
 
-/** Includes the CPI's properties from the cpi-config. */
+/** Context of a request; contains the CPI's properties from the cpi-config. */
 interface Context {
   readonly director_uuid: string;
   readonly request_id: string;
   readonly vm?: { readonly stemcell?: { readonly api_version?: number } };
   /** Folder of the CPI's state. */
   readonly state_folder: string;
-  /** Highest version that this CPI supports; 2 by default. With 1 it has no info method. */
+  /** Highest CPI API version that this CPI supports; 2 by default. With 1 it lacks the info method. */
   readonly speaks_api_version?: number;
   readonly stemcell_formats?: readonly string[];
-  /** Total capacity of its disks. */
+  /** Total capacity of the CPI's disks in MiB; 1 TiB by default. */
   readonly capacity_mb?: number;
-  /** Registry for agents' settings in version 1. */
+  /** bosh-registry that stores agents' settings in API version 1. */
   readonly registry?: { readonly endpoint: string; readonly user: string; readonly password: string };
   readonly agent?: AgentProperties;
 }
 
 export interface AgentProperties {
-  /** Default for agents whose `env` lacks it, as in version 1. */
+  /** NATS connection for agents whose `env` has none, as in API version 1. */
   readonly mbus?: MbusSettings;
-  /** Program of a VM's agent, e.g. a bosh-agent; the CPI's built-in agent by default. */
+  /** Path of the agent program of a VM, e.g. a bosh-agent; by default the CPI's built-in agent. */
   readonly path?: string;
-  /** Interval of the built-in agent; 30,000 by default, like BOSH's agents. */
+  /** Heartbeat interval of the built-in agent; 30,000 by default, like BOSH's agents. */
   readonly heartbeat_interval_ms?: number;
 }
 
-/** Connection of an agent to its director; `bosh.mbus` in `env`. */
+/** Connection of an agent to its director over NATS; `bosh.mbus` in `env`. */
 export interface MbusSettings {
   readonly urls?: readonly string[];
   readonly cert?: { readonly ca: string; readonly certificate: string; readonly private_key: string };
 }
 
-/** Blobstore of an agent. The built-in agent uses only the certificate authorities for uploads of logs. */
+/** Blobstore of an agent. The built-in agent uses only its certificate authorities, to upload logs. */
 export interface BlobstoreSettings {
   readonly options?: { readonly tls?: { readonly cert?: { readonly ca?: string } } };
 }
 
-/** The used part of BOSH's agent settings document. */
+/** Fields of BOSH's agent settings document that are used here. */
 export interface Settings {
   readonly agent_id: string;
   readonly vm: { readonly name: string };
@@ -57,7 +60,7 @@ export interface Settings {
 
 export type Networks = Readonly<Record<string, { readonly ip?: string }>>;
 
-/** An error for the director. */
+/** Error in a CPI's answer to the director. */
 export class CpiError extends Error {
   constructor(
     readonly type: string,
@@ -72,12 +75,12 @@ export class CpiError extends Error {
 export const cloudError = (type: string, message: string, okToRetry = false): CpiError =>
   new CpiError(`Bosh::Clouds::${type}`, message, okToRetry);
 
-/** Returns whether the agent gets its settings from the bosh-registry. */
+/** Returns whether the agent gets its settings from the bosh-registry, as in API version 1. */
 export function usesRegistry(request: Request): boolean {
   return (request.api_version ?? 1) < 2 || (request.context.vm?.stemcell?.api_version ?? 1) < 2;
 }
 
-/** Printed answer to a request. */
+/** Answer that is printed for a request. */
 export interface Answer {
   readonly result: unknown;
   readonly error: { readonly type: string; readonly message: string; readonly ok_to_retry: boolean } | null;

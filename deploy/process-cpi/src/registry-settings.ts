@@ -1,10 +1,10 @@
 import type { Request, Settings } from "./protocol.js";
 
-/** Settings of version 1's agents, stored at the bosh-registry. */
+/** Agent settings in the bosh-registry, for CPI API version 1. */
 
 type PersistentDisks = Settings["disks"]["persistent"];
 
-/** Updates the disks in the VM's settings. */
+/** Changes the disks in the VM's settings. */
 export async function changeSettings(
   request: Request,
   vmCid: string,

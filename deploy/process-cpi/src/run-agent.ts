@@ -16,16 +16,16 @@ const HEARTBEAT_INTERVAL_MS = 30_000;
 const LOOK_AROUND_MS = 1_000;
 
 export interface AgentOptions {
-  /** Formats a hint that leads to no disk, for the error message. */
+  /** Formats a hint without a usable disk for the error message. */
   readonly describeHint?: (hint: unknown) => string;
 }
 
 /**
- * Runs the built-in agent of a VM without a bosh-agent. It answers on mbus like a stock one, its disks are entries in a
- * file, and its jobs run as soon as they are started. asked.jsonl in the VM's folder records its requests.
+ * Runs the built-in agent of a VM. It answers over NATS like a stock agent. Its disks are entries in a file, and its
+ * jobs count as running once they are started. Each request is recorded in asked.jsonl in the VM's folder.
  */
 export async function runAgent(folder: string, { describeHint = JSON.stringify }: AgentOptions = {}): Promise<void> {
-  // The VM ends when its folder is removed.
+  // Ends the agent when the VM's folder has been removed.
   setInterval(() => existsSync(folder) || process.exit(), LOOK_AROUND_MS);
   const { heartbeatIntervalMs = HEARTBEAT_INTERVAL_MS } = readUserData(folder);
   const state = new AgentState(folder);
@@ -34,7 +34,7 @@ export async function runAgent(folder: string, { describeHint = JSON.stringify }
   const server = mbus?.urls?.[0];
   if (mbus === undefined || server === undefined) throw new Error("the settings name no mbus");
   const disks = new AgentDisks(folder, {
-    // In version 1 the settings at the bosh-registry name the disks, and the agent reads them again.
+    // In API version 1 the settings in the bosh-registry name the disks, and the agent reads the settings again.
     hintInSettings: async (cid) => (await readSettings(folder)).disks.persistent[cid],
     describeHint,
   });
@@ -47,12 +47,12 @@ export async function runAgent(folder: string, { describeHint = JSON.stringify }
     heartbeat: () => heartbeatOf(settings, state),
     heartbeatIntervalMs,
     log: silentLogger,
-    // A field that stock agents do not know.
+    // Ignores a request's answerWithinMs, a field that stock agents do not know.
     limits: { maxAnswerWithinMs: 0 },
   });
 }
 
-/** Reads the settings from the VM's own data, or from the bosh-registry, which may not have them yet. */
+/** Reads the settings from the VM's user data, or from the bosh-registry, which may not have them yet. */
 async function readSettings(folder: string): Promise<Settings> {
   const { settings, registryUrl = "", ip } = readUserData(folder);
   if (settings) return settings;
@@ -64,7 +64,10 @@ async function readSettings(folder: string): Promise<Settings> {
   throw new Error("the bosh-registry has no settings for this VM");
 }
 
-/** Sends no credentials: the bosh-registry identifies a VM by its address. Returns undefined for any status but 200. */
+/**
+ * Fetches a URL from the VM's address, by which the bosh-registry identifies the VM instead of credentials. Returns
+ * undefined for any status other than 200.
+ */
 function fetchFrom(ip: string | undefined, url: string): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     const request = get(url, ip === undefined ? {} : { localAddress: ip }, async (response) => {

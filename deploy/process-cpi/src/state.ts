@@ -13,7 +13,7 @@ export interface DiskState {
 }
 
 /**
- * Writes a file atomically for concurrent readers and writers. Unlike `replaceFile`, it need not survive a power
+ * Writes a file atomically, for concurrent readers and writers. Unlike `replaceFile`, does not sync it for a power
  * failure.
  */
 export function writeWhole(file: string, content: unknown, { mode = 0o644 } = {}): void {
@@ -22,11 +22,11 @@ export function writeWhole(file: string, content: unknown, { mode = 0o644 } = {}
   renameSync(draft, file);
 }
 
-/** Documents of one kind, one file each. A kill during a write leaves a complete document or none. */
+/** Documents of one kind, one file per document. A kill during a write leaves a complete document or none. */
 export class Documents<Document> {
   constructor(
     private readonly folder: string,
-    /** Creates the error for a missing document. */
+    /** Returns the error for a missing document. */
     private readonly notFound: (id: string) => Error,
   ) {
     mkdirSync(folder, { recursive: true });
@@ -51,7 +51,7 @@ export class Documents<Document> {
     writeWhole(this.#file(id), document);
   }
 
-  /** Returns false when another process has created it first. */
+  /** Creates a document. Returns false when it exists already. */
   create(id: string, document: Document): boolean {
     try {
       writeFileSync(this.#file(id), JSON.stringify(document), { flag: "wx" });
@@ -85,7 +85,7 @@ export class Documents<Document> {
 export class State {
   readonly vms: Documents<VmState>;
   readonly disks: Documents<DiskState>;
-  /** VM of each attached disk. */
+  /** VM id of each attached disk. */
   readonly attachments: Documents<string>;
   readonly stemcells: Documents<object>;
   readonly snapshots: Documents<object>;

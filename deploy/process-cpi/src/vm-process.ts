@@ -6,20 +6,20 @@ import { fileURLToPath } from "node:url";
 import { type AgentProperties, type Networks, type Request, type Settings, usesRegistry } from "./protocol.js";
 import { type State, writeWhole } from "./state.js";
 
-/** Start data of a VM, in a file of its folder. */
+/** User data of a VM, in a file of its folder. */
 export interface UserData {
   /** Address of the VM, and source address of its connections. */
   readonly ip?: string;
   readonly settings?: Settings;
-  /** URL of the settings at the bosh-registry. */
+  /** URL of the VM's settings in the bosh-registry; absent for API version 2. */
   readonly registryUrl?: string;
   readonly heartbeatIntervalMs?: number;
 }
 
 /**
- * A VM is this process with all its children, in a session of its own, so that it outlives the request that created it.
- * Like an operating system, it restarts its agent when that has ended. It writes its process id to a file with an
- * exclusive create, so that a VM that is started twice runs once. It ends when that file is gone.
+ * Shell script of a VM: this process with all its children, in its own session, so that it outlives the request that
+ * created it. Like an operating system, it restarts its agent when the agent has ended. It creates the file of its
+ * process id exclusively, so that a VM that is started twice runs once. It ends when that file is gone.
  */
 const MACHINE = `cd "$0" || exit 1; set -C; echo $$ >vm.pid || exit 1; set +C
 (while [ -f "$0/vm.pid" ]; do sleep 5; done; kill -9 -$$) &
@@ -28,7 +28,7 @@ const SWITCHED_ON_WITHIN_MS = 10_000;
 const ENDS_WITHIN_MS = 10_000;
 const POLL_MS = 20;
 
-/** Writes the VM's start data; it may exist already, after an interrupted call. */
+/** Writes the VM's user data. The data may exist already, after an interrupted call. */
 export function prepareVm(
   request: Request,
   state: State,
@@ -68,8 +68,8 @@ export function prepareVm(
 }
 
 /**
- * Returns the command of a bosh-agent with the dummy platform, which leaves the machine alone, or of the built-in
- * agent.
+ * Returns the command of the agent: the built-in one, or a bosh-agent with the dummy platform, which does not change
+ * the machine.
  */
 function agentCommand(folder: string, { path }: AgentProperties, settings: Settings): string[] {
   if (path === undefined) {
@@ -77,14 +77,14 @@ function agentCommand(folder: string, { path }: AgentProperties, settings: Setti
     return [process.execPath, standIn, folder];
   }
   for (const inside of ["bosh/log", "instance", "tmp", "sys/log"]) mkdirSync(join(folder, inside), { recursive: true });
-  // Link where the agent looks for its own log for fetch_logs.
+  // A bosh-agent looks for its own log at this link when it serves fetch_logs.
   const [log, current] = [join(folder, "agent.log"), join(folder, "bosh/log/current")];
   closeSync(openSync(log, "a", 0o600));
   if (!existsSync(current)) linkSync(log, current);
   const [settingsFile, configFile] = [join(folder, "settings.json"), join(folder, "agent.json")];
   const blobs = join(folder, "blobs");
   mkdirSync(blobs, { recursive: true });
-  // Destination of fetched logs, unless env names another; the agent needs one to start.
+  // Default blobstore for fetched logs, because a bosh-agent does not start without one.
   const blobstore = { provider: "local", options: { blobstore_path: blobs } };
   writeFileSync(settingsFile, JSON.stringify({ ...settings, blobstore }), { mode: 0o600 });
   const sources = [{ Type: "File", SettingsPath: settingsFile }];
@@ -106,7 +106,7 @@ export async function powerOn(folder: string): Promise<void> {
   await until(() => isOn(folder), SWITCHED_ON_WITHIN_MS, "did not start");
 }
 
-/** Ends all processes of the VM, and returns when they have ended. */
+/** Ends all processes of the VM. Resolves when they have ended. */
 export async function powerOff(folder: string): Promise<void> {
   const pid = pidOf(folder);
   if (pid === undefined) return;
@@ -116,7 +116,7 @@ export async function powerOff(folder: string): Promise<void> {
 
 export const isOn = (folder: string): boolean => pidOf(folder) !== undefined;
 
-/** Returns the VM's process; undefined when it has ended, even if another process has its id by now. */
+/** Returns the VM's process id; undefined when the process has ended, even if another process has the id by now. */
 export function pidOf(folder: string): number | undefined {
   try {
     const pid = Number(readFileSync(join(folder, "vm.pid"), "utf8"));

@@ -30,7 +30,7 @@ export async function updateCloudConfig(scene: Scene): Promise<string> {
   return `version ${config.configId}: azs ${AZS.join(", ")}, disk type ${DISK_POOL}`;
 }
 
-/** Deploys two instances, each on a host of its own. */
+/** Deploys two instances on different hosts. */
 export async function deploy(scene: Scene): Promise<[Instance, Instance]> {
   await runTask(scene, `deployment ${DEPLOYMENT}`, () =>
     scene.clients.deployments.deploy({ manifest: MANIFEST, wait: true }),
@@ -46,7 +46,7 @@ export async function deploy(scene: Scene): Promise<[Instance, Instance]> {
   return [first, second];
 }
 
-/** Describes an instance in the story. The fleet CPI's agents have their host's id. */
+/** Formats an instance for the story. The agent id of a fleet CPI's VM is its host id. */
 export function describeInstance(instance: Instance): string {
   return `${instance.group}/${instance.index} on ${instance.agentId}`;
 }

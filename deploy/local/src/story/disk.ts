@@ -53,25 +53,30 @@ export async function provideDisk(scene: Scene, instance: Instance): Promise<Dyn
   return disk;
 }
 
-/** Detaches the disk from its VM, if any. */
+/** Detaches the disk from its VM; does nothing when it is not attached. */
 export async function detachDisk(scene: Scene): Promise<void> {
   await runTask(scene, `detach ${DISK_NAME}`, () =>
     scene.clients.disks.detachDisk({ diskName: DISK_NAME, wait: true }),
   );
 }
 
-/** Returns the link by which an instance's programs find the disk; its agent makes it. */
+/**
+ * Returns the path of the link by which an instance's programs find the disk. The instance's agent creates the link.
+ */
 export function linkOf(layout: MeshLayout, agentId: string, diskCid: string): string {
   return join(layout.dataFolder(agentName(agentId)), "data/dynamic_disks", diskCid);
 }
 
-/** Checksum of the written data, and the connection that wrote it. */
+/** Checksum of the written data, and the connection over which it was written. */
 export interface Written {
   readonly checksum: string;
   readonly client: NbdClient;
 }
 
-/** Writes random bytes like a program of the instance, and flushes them to the devices. The caller disconnects. */
+/**
+ * Writes random data as a program of the instance would, and flushes it to the devices. The caller closes the
+ * connection.
+ */
 export function writeData(scene: Scene, link: string): Promise<Written> {
   const data = randomData(DATA_BYTES);
   return overNbd(scene, link, async (client) => {
@@ -82,7 +87,7 @@ export function writeData(scene: Scene, link: string): Promise<Written> {
   });
 }
 
-/** Returns the checksum of the disk's contents where `writeData` wrote. */
+/** Returns the checksum of the bytes that `writeData` writes. */
 export function checksumOf(scene: Scene, link: string): Promise<string> {
   return overNbd(scene, link, async (client) => {
     const hash = createHash("sha256");
@@ -98,7 +103,8 @@ export async function disconnectNbd(client: NbdClient): Promise<void> {
   await withinTime("an NBD disconnect", client.disconnect()).catch(() => {});
 }
 
-// Starts again when the connection breaks: a restarted agent serves the disk once the registry has given it a session.
+// Runs `work` over a connection to the disk, and again when the connection breaks. A restarted agent serves the disk
+// again once the registry has given it a session.
 function overNbd<T>(scene: Scene, link: string, work: (client: NbdClient) => Promise<T>): Promise<T> {
   return waitFor(scene, `the disk at ${link}`, async () => {
     let client: NbdClient | undefined;
@@ -117,7 +123,7 @@ async function withinTime<T>(what: string, work: Promise<T>): Promise<T> {
   const late = sleep(NBD_TIMEOUT_MS, undefined, { signal: done.signal }).then(() => {
     throw new TimeoutError(`${what} took longer than ${NBD_TIMEOUT_MS / 1000} s`);
   });
-  // The rejection does not matter when the work was faster.
+  // Nobody awaits this promise when the work ends first.
   late.catch(() => {});
   try {
     return await Promise.race([work, late]);

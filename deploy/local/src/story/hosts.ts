@@ -49,7 +49,7 @@ export async function devicesAttached(scene: Scene): Promise<string> {
   return `${devices.length} devices; tablet generation ${first?.tabletGeneration}, device generations ${perHost.join(", ")}`;
 }
 
-/** Waits until no device holds unknown bytes, because disks are created only on such devices. */
+/** Waits until all devices are erased, because disks are created only on erased devices. */
 export async function devicesErased(scene: Scene): Promise<string> {
   const devices = await waitFor(scene, "free devices to be erased", async () => {
     const found = await listDevices(scene);

@@ -9,7 +9,7 @@ import { type Scene, waitFor } from "./scene.js";
 const BLOCK = Buffer.alloc(4096, "late");
 const REFUSAL_TIMEOUT_MS = 10_000;
 
-/** Data of a host that a disk is published to, sufficient to write to the disk's first device. */
+/** Session of the host to which the disk is published, with all that is needed to write to the disk's first device. */
 export interface Session {
   readonly diskId: string;
   readonly sessionNumber: number;
@@ -30,7 +30,7 @@ export function currentSession(scene: Scene, diskId: string): Promise<Session> {
   });
 }
 
-/** Writes once more on a connection that was kept open; returns the refusal. */
+/** Writes over a connection that was open before the disk moved. Returns the refusal. */
 export async function writeLateByNbd(client: NbdClient): Promise<string> {
   const write = client.write(0, BLOCK).then(
     () => undefined,
@@ -43,10 +43,7 @@ export async function writeLateByNbd(client: NbdClient): Promise<string> {
   return refusal;
 }
 
-/**
- * Writes from the host's agent in its former session; returns the device's refusal. Throws when the write was not
- * refused.
- */
+/** Writes as the host's agent in its former session. Returns the device's refusal; throws when the write succeeds. */
 export async function writeLateBySession(layout: MeshLayout, session: Session): Promise<string> {
   const client = createClient(DiskAgentServiceDefinition, {
     address: layout.agentAddress(session.deviceHostId),

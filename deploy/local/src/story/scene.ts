@@ -11,15 +11,15 @@ const WAIT_TIMEOUT_MS = 60_000;
 export interface Scene {
   readonly layout: MeshLayout;
   readonly clients: OperatorClients;
-  /** Aborts when the launcher is stopping. */
+  /** Aborts when the launcher stops. */
   readonly signal: AbortSignal;
-  /** Returns the number of restarts of the mesh's processes so far. */
+  /** Returns how often processes of the mesh were restarted. */
   readonly restarts: () => number;
 }
 
 /**
- * Repeats a query until it returns a result, and retries errors that may pass, until `timeoutMs`. `what` names the
- * awaited state for the timeout's message.
+ * Repeats a query until it returns a result, and retries temporary errors, up to `timeoutMs`. `what` names the awaited
+ * state in the timeout's message.
  */
 export async function waitFor<T>(
   scene: Scene,
@@ -47,8 +47,8 @@ export async function waitFor<T>(
 }
 
 /**
- * Runs a task to its end. Restarts a task that failed while a process of the mesh was down, because every task of the
- * story is idempotent.
+ * Runs a task to its end. Starts it again when it failed while a process of the mesh was restarted; all tasks of the
+ * story are idempotent.
  */
 export async function runTask(
   scene: Scene,

@@ -11,12 +11,12 @@ import { addHosts, devicesAttached, devicesErased } from "./hosts.js";
 import { currentSession, type Session, writeLateByNbd, writeLateBySession } from "./late-write.js";
 import { type Scene, waitFor } from "./scene.js";
 
-/** Runs one step and prints its line. */
+/** Runs a step, and prints a line with its result. */
 export type Tell = <T>(title: string, step: () => Promise<T>, describe: (result: T) => string) => Promise<T>;
 
 /**
- * Provides a disk for an instance on one host, writes it, detaches it, and finds its data unchanged from an instance on
- * another host. Can run again on the state of an earlier run. Returns the instance without a disk at the end.
+ * Attaches a disk to an instance on one host, writes data, detaches it, and reads the same data from an instance on
+ * another host. Can run again on the state of an earlier run. Returns the instance that has no disk at the end.
  */
 export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
   const same = (text: string) => text;
@@ -37,7 +37,7 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
     (made) => `${made.diskName} for ${describeInstance(one)}`,
   );
   const link = linkOf(scene.layout, one.agentId, disk.diskCid);
-  // The checksum is unknown until all new bytes are written.
+  // The old checksum file is deleted first, because no checksum is valid while data is being written.
   await rm(checksumFile(scene.layout), { force: true });
   const { client, checksum } = await tell(
     "16 MiB written",
@@ -74,7 +74,7 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
   }
 }
 
-// Keeps an earlier run's disk, and moves it out of the way.
+// Checks the data on the disk of an earlier run, and detaches the disk.
 async function findEarlierDisk(scene: Scene, tell: Tell, instances: readonly Instance[]): Promise<void> {
   const disk = await findDisk(scene);
   if (!disk || disk.instanceId === "") return;
