@@ -6,7 +6,7 @@ import { AlertWatch } from "./metrics/alert-watch.js";
 import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
 import { done, ProcessVms, vmsManifest } from "./process-vms/process-vms.js";
 
-/** Long beside what a VM takes to be made and its certificate to be renewed, on a busy machine. */
+/** Validity in days: long enough to create a VM and renew its certificate, even on a busy machine. */
 const VALID_DAYS = 60 / 86_400;
 const PATIENCE = { timeoutMs: 180_000 };
 

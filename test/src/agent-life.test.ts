@@ -8,10 +8,13 @@ import { expect } from "chai";
 import type { Clients } from "./mesh/clients.js";
 import { byIndex, done, ProcessVms, vmsManifest } from "./process-vms/process-vms.js";
 
-/** The calls that a director makes to its VM, beside those that any agent may get at any time. */
+/** Calls that a director makes to its own VM, without those that it makes to any agent at any time. */
 const LIFE = ["update_settings", "apply", "get_state", "run_script", "start", "stop", "drain"];
 const STOCK_BEAT_INTERVAL_MS = 30_000;
-/** Longer than the stand-in takes to come back on a busy machine: the time between two beats is as much longer. */
+/**
+ * Interval of heartbeats. Longer than the stand-in agent takes to restart on a busy machine, which delays its next
+ * heartbeat.
+ */
 const BEAT_INTERVAL_MS = 5_000;
 
 for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
@@ -19,9 +22,10 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     this.timeout(600_000);
     const isStock = agentName === "a stock bosh-agent";
     const beatIntervalMs = isStock ? STOCK_BEAT_INTERVAL_MS : BEAT_INTERVAL_MS;
-    // A bosh-agent's first beat is lost when NATS does not have it yet: the next one is an interval and a restart later.
+    // A bosh-agent's first heartbeat is lost when NATS does not know the agent yet. The next one comes after an
+    // interval and a restart.
     const silentAfterMs = 2 * beatIntervalMs + 5_000;
-    /** Arrival times of beats by agent id, at a subscriber that listens all the time, because directors take turns. */
+    /** Arrival times of heartbeats by agent id. A test subscriber receives them, because directors change. */
     const beats = new Map<string, number[]>();
     let vms: ProcessVms;
     let operator: Clients;
@@ -64,7 +68,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const { file } = JSON.parse(out) as { file: string };
       expect(basename(file)).to.match(/^vms-vm-0-\d+\.tgz$/);
       const texts = execFileSync("tar", ["-xzOf", file], { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 });
-      // The stand-in tells the calls that it got, a bosh-agent the actions that it runs.
+      // The stand-in's log contains the calls that it received, a bosh-agent's log the actions that it ran.
       expect(texts).to.include(isStock ? agentId : "fetch_logs_with_signed_url");
     });
 
@@ -88,7 +92,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       await done(operator.lifecycle.start(which));
       expect((await stateOf(before)).job_state).to.equal("running");
       if (!isStock)
-        // The test itself asks for its state twice.
+        // The test itself calls get_state twice.
         expect(lifeOf(before).slice(asked)).to.deep.equal([
           ...["run_script pre-stop", "drain", "stop", "run_script post-stop", "get_state"],
           ...[...STARTED, "get_state"],
@@ -129,7 +133,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       leaveToVerify(this);
       const former = await authorities();
       await vms.replaceAuthority();
-      // nats-server closes all connections when it trusts another authority, and lets nobody in while no director runs.
+      // nats-server closes all connections when its authorities change, and admits nobody while no director runs.
       const { agentId } = await only();
       await eventually(() => agents.call(agentId, "ping", []), PATIENT);
       await renewed(async () => {
@@ -173,9 +177,12 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       (await operator.vms.listAgentAuthorities({})).authorities.map(({ authorityId }) => authorityId);
     const endOf = ({ endsAt }: AgentCertificate) => endsAt?.getTime() ?? 0;
 
-    /** Its certificate has been replaced in the end; nothing else has, NATS let it in each time, and it was not missed. */
+    /**
+     * Expects that after `because` the VM has another certificate, NATS admitted the agent each time, and no heartbeat
+     * was missed.
+     */
     async function renewed(because: () => Promise<void>): Promise<void> {
-      // The task of a renewal ends after the connection with the former certificate, about which nats-server may be asked.
+      // A renewal's task ends after the connection with the former certificate, about which nats-server may still ask.
       const tasksUnderWay = async () =>
         (await operator.tasks.listTasks({ states: [TaskState.QUEUED, TaskState.PROCESSING] })).tasks;
       await eventually(async () => expect(await tasksUnderWay()).to.deep.equal([]), PATIENT);
@@ -191,7 +198,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
         expect(endOf(now)).not.to.equal(endOf(held));
       }, PATIENT);
       expect((await only()).vmCid).to.equal(before.vmCid);
-      // A bosh-agent of the dummy platform forgets with its process what it had started.
+      // A bosh-agent with the dummy platform forgets its started jobs when its process ends.
       await expectIntroduced(before, isStock ? "unknown" : "running");
       await expectLinked();
       const errors = vms.mesh.nats.logs
@@ -205,7 +212,8 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     }
 
     /**
-     * A restarted agent has no links until it gets its disks again; a bosh-agent of the dummy platform never has links.
+     * A restarted agent has no links until it is sent its disks again; a bosh-agent with the dummy platform never has
+     * links.
      */
     async function expectLinked(): Promise<void> {
       const { vmCid } = await only();
@@ -227,7 +235,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       return (await agents.call(agentId, "get_state", ["full"])) as Record<string, unknown>;
     }
 
-    /** Expects the director to show what the agent reports. */
+    /** Expects the director to show the state that the agent reports. */
     async function expectIntroduced(instance: Instance, jobState = "running"): Promise<void> {
       const { deployment, group, index, instanceId, az, agentId } = instance;
       const state = await stateOf(instance);
@@ -236,7 +244,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       expect(state.vitals).to.be.an("object");
     }
 
-    /** In the words of the protocol, with the scripts' names. */
+    /** Returns the agent's lifecycle calls as protocol methods, with the names of scripts. */
     function lifeOf({ vmCid }: Instance): string[] {
       const calls = vms.asked(vmCid).filter(([method]) => LIFE.includes(String(method)));
       return calls.map(([method, first]) => (method === "run_script" ? `run_script ${first}` : String(method)));
@@ -245,7 +253,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
 
 const DISK = { diskName: "data", diskPoolName: "small", sizeBytes: 1024 * 1024, wait: true };
 const PATIENT = { timeoutMs: 120_000 };
-/** Longer than a VM that stands still in a test is silent, so that it is not made anew. */
+/** Longer than a VM is silent while a test stops it, so that the director does not recreate it. */
 const resurrecting = (silentAfterMs: number) => ({
   director: {
     resurrection: { enabled: true },
@@ -255,6 +263,6 @@ const resurrecting = (silentAfterMs: number) => ({
     },
   },
 });
-/** A third of this life is long beside a restart on a busy machine. */
+/** Validity in days; a third of it is longer than a restart on a busy machine. */
 const LIFE_DAYS = 150 / 86_400;
 const STARTED = ["apply", "run_script pre-start", "start", "get_state", "run_script post-start"];

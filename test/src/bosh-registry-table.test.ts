@@ -115,7 +115,7 @@ describe("which of director, CPI and stemcell needs the bosh-registry, with CPIs
     });
 });
 
-/** One server by two addresses, which tell who named it. */
+/** Returns an address of the NATS server that reveals its source: the CPI and the director each get a different one. */
 function natsFor(teller: "cpi" | "director", mesh: PlacedMesh): string {
   return teller === "director" ? mesh.address("nats") : mesh.address("nats").replace("127.0.0.1", "localhost");
 }

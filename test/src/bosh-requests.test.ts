@@ -8,7 +8,7 @@ import { CLOUD_CONFIG, manifest, type Seen } from "./bosh/walk.js";
 import { openStore, type Store } from "./mesh/stores.js";
 import { ProcessVms } from "./process-vms/process-vms.js";
 
-/** All whose requests were recorded, of the stock CLI, without the names that they were given. */
+/** All recorded commands of the stock CLI, without their arguments' names. */
 const RECORDED = [
   ...["env", "log-in", "update-config --type=cpi", "update-config --type=cloud", "update-cloud-config"],
   ...["update-cpi-config", "update-runtime-config", "configs", "config", "cloud-config", "cpi-config", "delete-config"],
@@ -27,7 +27,7 @@ const RECORDED = [
 ];
 const STEPS = [...configSteps, ...deploymentSteps, ...upkeepSteps];
 
-/** Against processes: a director, a dispatcher with a CPI whose VMs are agents in folders, and NATS. */
+/** Runs against processes: a director, NATS, and a dispatcher with a CPI whose VMs are agents in folders. */
 describe("the recorded commands of the bosh CLI, request by request", () => {
   let vms: ProcessVms;
   let cli: BoshCli;
@@ -77,7 +77,7 @@ describe("a deploy of the bosh CLI whose director is killed in the middle", () =
     expect(started.status, started.body).to.equal(302);
     const location = started.headers.location ?? "";
     const read = async (path: string, headers?: Record<string, string>) => {
-      // The CLI also tries again while nobody answers or leads.
+      // The CLI, too, retries while no director answers or leads.
       const answer = await cli.send("GET", path, headers).catch(() => undefined);
       return answer === undefined || answer.status === 503 ? undefined : answer;
     };

@@ -15,10 +15,10 @@ import { typeCommand } from "./mesh/type-command.js";
 const MANIFEST = "name: demo\ninstance_groups: [{name: web, instances: 1, azs: [z1]}]\n";
 const CLOUD_CONFIG = "azs: [{name: z1}]\ndisk_types: [{name: small, disk_size: 1}]\n";
 
-/** Between two heartbeats every agent is silent for too long. */
+/** Shorter than the heartbeat interval, so that every agent counts as unresponsive between two heartbeats. */
 const tuning = { agents: { unresponsiveAfterMs: 1_000 } };
 
-/** An operator's command lines run against a mesh of real processes. */
+/** Runs command lines of an operator against a mesh of real processes. */
 describe("the diskmesh command and a mesh", () => {
   let mesh: TestMesh;
   let feed: PageFeed;
@@ -37,16 +37,16 @@ describe("the diskmesh command and a mesh", () => {
   });
 
   const typed = (...args: string[]) => mesh.typed(...args);
-  /** Fails unless it ends with 0. */
+  /** Runs a command line, and fails unless its exit code is 0. */
   async function done(line: string, ...more: string[]): Promise<string> {
     const { code, out, err } = await typed(...line.split(" "), ...more);
     expect(code, `${line}: ${out}${err}`).to.equal(0);
     return out;
   }
-  // biome-ignore lint/suspicious/noExplicitAny: what each answers is looked at field by field.
+  // biome-ignore lint/suspicious/noExplicitAny: the tests check the fields of the answers one by one.
   const listed = async (line: string): Promise<any[]> => JSON.parse(await done(`${line} --json`));
 
-  /** The page and the command show what the registry says is wrong, in its words. */
+  /** Expects that the page and the command show the registry's own sentence about the trouble. */
   async function isShown(kind: "host" | "disk", name: string, sentence: string): Promise<void> {
     const { trouble } = (await listed(`${kind}s`)).find((each) => each[`${kind}Id`] === name);
     expect(trouble.sentence).to.equal(sentence).and.not.to.equal("");
@@ -105,7 +105,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(await done(`set-host-state dead ${hostId} --reason power --dry-run`)).to.contain("1 publications");
     await eventually(async () => (await typed("fence-host", hostId, "--reason", "power")).code === 0);
     expect((await listed("disks"))[0].fence).to.include({ hostId, reason: "power" });
-    // Served nowhere now, and still affected by whatever becomes of the host on whose device it lies.
+    // The disk is not served now, but the fate of the host with its device still affects it.
     const devices = await listed("devices");
     const { hostId: holder } = devices.find(({ diskId }) => diskId === published.diskId);
     expect((await listed(`disks --host ${holder}`)).map(({ diskId }) => diskId)).to.deep.equal([published.diskId]);
@@ -197,7 +197,7 @@ describe("the diskmesh command and a mesh", () => {
     const file = join(folder, "director.backup");
     expect(await done(`backup director ${file}`)).to.match(/^.*director\.backup: \d+ documents of tablet director, /);
     expect(statSync(file).mode & 0o777).to.equal(0o600);
-    // The programs of users know no limits of tests.
+    // Released programs do not accept limits from tests.
     const shipped = { ...mesh.process("director").config, tuning: undefined };
     writeFileSync(join(folder, "shipped.yaml"), JSON.stringify(shipped));
     const config = `--config ${join(folder, "shipped.yaml")}`;
@@ -234,7 +234,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(one.out).to.match(/^cpi-dispatcher +127\.0\.0\.1:1 +does not answer/m);
     expect(one.out).to.match(new RegExp(`^cpi-dispatcher +${dispatcher} +serves$`, "m"));
     expect(one.code).to.equal(0);
-    // With --wait each of them counts.
+    // With --wait each of these troubles counts.
     expect(await status("--wait", "1")).to.include({ code: 3 });
     await mesh.process("cpi-dispatcher").kill();
     expect(await typed("status")).to.include({ code: 3 });

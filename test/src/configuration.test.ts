@@ -85,7 +85,7 @@ describe("a service's command line", () => {
     passwordHash = await hashPassword(PASSWORD);
   });
 
-  /** A copy of the example, with what it names beside it. */
+  /** Creates a copy of the example config, with the files that it names. */
   function installed(service: string): string {
     const folder = temporaryFolder();
     cpSync(certificates.folder, join(folder, "certs"), { recursive: true });

@@ -25,7 +25,7 @@ const [FIRST, SECOND] = ["disk-registry-1", "disk-registry-2"] as const;
 const PATIENCE = { timeoutMs: 60_000 };
 const AHEAD = 2 ** 20;
 
-/** Somebody who has not read how to back a registry up copies its folder, while the agents stay up. */
+/** An operator copies a registry's folder instead of backing it up, while the agents stay up. */
 describe("a registry's store that was copied, and agents that stay up", () => {
   let mesh: TestMesh;
   let operator: Client<typeof DiskRegistryServiceDefinition>;
@@ -61,7 +61,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     await process.stop();
     cpSync(folder, `${folder}-before`, { recursive: true });
     await process.start();
-    // On a busy machine the hosts' heartbeats are late, and nothing is placed on them until they come.
+    // On a busy machine heartbeats are late, and nothing is placed on suspected hosts until they arrive.
     const forgotten = await nbdOf(await eventually(() => published(operator, "forgotten"), PATIENCE));
     const data = Buffer.alloc(SIZE, "forgotten");
     await forgotten.write(0, data, { fua: true });
@@ -70,7 +70,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     rmSync(folder, { recursive: true });
     cpSync(`${folder}-before`, folder, { recursive: true });
     await process.start();
-    // At once, so that nobody has told it anything yet: both devices of the host are free for all that it knows.
+    // Called at once, before an agent has reported its numbers: the copied registry still takes both devices for free.
     const both = ["y", "z"];
     const outcomes = await eventually(async () => {
       const tried = await Promise.allSettled(both.map((diskId) => published(operator, diskId)));
@@ -83,7 +83,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     const held = (await devices()).find(({ heldByUnknownDisk }) => heldByUnknownDisk);
     expect(held?.unknownSession?.diskId).to.equal("forgotten");
     const given = both[outcomes.findIndex(({ status }) => status === "fulfilled")] ?? "";
-    // Empty when the agent was heard before a disk was made there.
+    // Empty when the agent reported its numbers before a disk was created there.
     const other = held?.diskId ?? "";
     const disk = await nbdOf(await publish(operator, given));
     expect((await disk.read(0, SIZE)).equals(Buffer.alloc(SIZE)), "the new disk reads zeros").to.equal(true);
@@ -116,7 +116,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     await mesh.add(registry(SECOND));
     const [operator2, fleet2] = clients(SECOND);
 
-    // Nobody has registered with the second yet: it orders nobody, gives nothing away, and says when to ask again.
+    // No agent has registered with the second registry yet. It gives no orders, places nothing, and says when to retry.
     await rejection(operator2.createDisk(aDisk("early")), UnavailableError, "does not fit");
     await move("host-2", SECOND);
     await eventually(async () => expect((await devices(operator2)).filter(isReady)).to.have.length(4), PATIENCE);
@@ -145,13 +145,13 @@ describe("a registry's store that was copied, and agents that stay up", () => {
 
   function registry(name: string): ProcessPlan {
     const config = {
-      // No host is UNAVAILABLE before the test has seen what it looks for.
+      // Long timeout, so that no host becomes UNAVAILABLE during the test.
       heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 500 },
     };
     return { name, service: "disk-registry", config };
   }
 
-  /** Has an agent ask that registry from now on. */
+  /** Makes an agent use the given registry. */
   async function move(hostId: string, to: string): Promise<void> {
     const agent = mesh.process(hostId);
     await agent.restart({ ...agent.config, registry: { address: mesh.address(to) } });
@@ -170,7 +170,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     return publish(of, diskId);
   }
 
-  /** Answers where its socket is. */
+  /** Publishes a disk, and returns the path of its socket. */
   async function publish(of: typeof operator, diskId: string): Promise<string> {
     const { disk } = await of.publishDisk({ diskId, hostId: "host-1" });
     return disk?.publication?.exportPath ?? "";

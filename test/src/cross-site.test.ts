@@ -11,7 +11,7 @@ import { wholeFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-/** Those that browsers let pages of other sites send without asking, none at all, and those of the routes. */
+/** Content types that browsers send to other sites without a preflight, no type at all, and the types of the routes. */
 const TYPES = [
   "text/plain",
   "application/x-www-form-urlencoded",
@@ -20,14 +20,14 @@ const TYPES = [
   "application/json",
   "text/yaml",
 ];
-/** A cpi config by which a program of the attacker would run. */
+/** A cpi config with which a program of the attacker would run. */
 const BODY = JSON.stringify({
   type: "cpi",
   name: "default",
   content: "cpis: [{name: x, type: x, exec_path: /bin/sh}]",
 });
 
-/** Longer than a page takes on any machine. */
+/** Timeout in ms, longer than a page takes on any machine. */
 const PATIENCE_MS = 120_000;
 
 interface Answered {
@@ -35,7 +35,7 @@ interface Answered {
   readonly status: number;
 }
 
-/** A real browser, logged in by Basic and at the page, looks at a page of another site. */
+/** A real browser, logged in by Basic and by the page's form, opens a page of another site. */
 describe("a page of another site in a browser", function () {
   this.timeout(600_000);
   let mesh: TestMesh;
@@ -60,7 +60,7 @@ describe("a page of another site in a browser", function () {
       response.setHeader("content-type", "text/html").end("<!doctype html><title>elsewhere</title>"),
     );
     await new Promise<void>((resolve) => elsewhere.listen(0, "127.0.0.1", resolve));
-    // It runs as root where tests do.
+    // Chromium's sandbox does not work as root, as which tests may run.
     browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
     const httpCredentials = { username: "admin", password: "pw-admin" };
     page = await loggedIn(await browser.newContext({ ignoreHTTPSErrors: true, httpCredentials }));
@@ -71,7 +71,7 @@ describe("a page of another site in a browser", function () {
     await mesh?.[Symbol.asyncDispose]();
   });
 
-  /** A page that is logged in both ways that a browser knows, and notes each answer of the director. */
+  /** Opens a page that is logged in in both ways, and records each answer of the director. */
   async function loggedIn(context: Awaited<ReturnType<Browser["newContext"]>>): Promise<Page> {
     context.setDefaultTimeout(PATIENCE_MS);
     const opened = await context.newPage();
@@ -79,7 +79,7 @@ describe("a page of another site in a browser", function () {
     expect(await opened.textContent("body")).to.match(/^\[/);
     await opened.goto(`${address}/page`);
     await logIn(opened, "admin", "pw-admin");
-    // Answers that the page's scripts may not see have their status here alone.
+    // The DevTools protocol also reports the status of answers that the page's scripts may not read.
     const session = await context.newCDPSession(opened);
     await session.send("Network.enable");
     const asked = new Map<string, string>();
@@ -121,7 +121,7 @@ describe("a page of another site in a browser", function () {
               types.map((type) => {
                 const hasBody = method !== "GET" && method !== "HEAD";
                 const headers: Record<string, string> = type === "" ? {} : { "content-type": type };
-                // A blob without a type is sent without one.
+                // A blob without a type is sent without a content type.
                 const content = type === "" ? new Blob([body]) : body;
                 const init = { method, headers, credentials: "include" as const, ...(hasBody && { body: content }) };
                 const isSimple = ["GET", "HEAD", "POST"].includes(method) && /^$|plain|form/.test(type);
@@ -144,7 +144,7 @@ describe("a page of another site in a browser", function () {
     await page.setContent(form);
     const [answer] = await Promise.all([
       page.waitForResponse(`${address}/configs`),
-      // The next test navigates, too.
+      // Waits for the navigation, because the next test navigates as well.
       page.waitForURL(`${address}/configs`),
       page.evaluate("document.forms[0].submit()"),
     ]);

@@ -76,8 +76,8 @@ describe("crowds before real services", () => {
     execFileSync("prlimit", ["--pid", String(registry.pid), `--nofile=${before + 160}:${before + 160}`]);
     const [host, port] = mesh.address("disk-registry-1").split(":") as [string, string];
     const crowd = new Set<Socket>();
-    // A client that was cut off connects again: the registry checks its limit periodically, and may have cut the first
-    // ones by then.
+    // A client that was cut off reconnects. The registry checks its limit periodically, so it may have cut off earlier
+    // clients by then.
     const come = () => {
       while (crowd.size < IDLE_CONNECTIONS) {
         const socket = connectTcp(Number(port), host).on("error", () => {});
@@ -89,7 +89,7 @@ describe("crowds before real services", () => {
       come();
       return registry.logs.includes("file descriptors exhausted");
     }, PATIENCE);
-    // Their heartbeats may have been late: the machine is busy with the crowd, too.
+    // Heartbeats may be late, because the connections keep the machine busy.
     await eventually(async () => {
       const { hosts } = await mesh.clients.registry.listHosts(ListHostsRequest.create());
       expect(hosts.map(({ state }) => state)).to.deep.equal([HostState.ONLINE, HostState.ONLINE]);

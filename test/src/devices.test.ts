@@ -14,7 +14,7 @@ import { TestMesh } from "./mesh/test-mesh.js";
 
 const SIZE = 256 * 4096;
 const PATIENCE = { timeoutMs: 120_000 };
-/** Never within a test: what is found then was asked for. */
+/** Interval in ms that no test reaches: rescans run only when the test asks for them. */
 const NEVER_MS = 3_600_000;
 
 describe("the devices of a host, from its files to the registry", () => {
@@ -37,23 +37,23 @@ describe("the devices of a host, from its files to the registry", () => {
   };
   afterEach(async () => {
     await mesh?.[Symbol.asyncDispose]();
-    // The process that held the drive has ended.
+    // The process that served the drive has ended.
     await drive?.close();
     drive = undefined;
   });
 
   const path = (name: string) => join(files, name);
   const held = (name: string) => openFiles(mesh.process("h1").pid).filter((file) => file === path(name)).length;
-  /** How often files are open. Whoever looks what is there holds it for a moment, too, and does so again and again. */
+  /** Waits until each file is open this often. A check of a path also opens its file for a moment, repeatedly. */
   const holds = (counts: Readonly<Record<string, number>>) =>
     eventually(() =>
       expect(Object.fromEntries(Object.keys(counts).map((name) => [name, held(name)]))).to.deep.equal(counts),
     );
   const rescan = () => mesh.agentClient("h1").rescanDevices({});
-  /** Loop devices, and files on FUSE, have nothing that identifies them. */
+  /** Adds a device without an identity: loop devices and files on FUSE have none. */
   const add = (deviceId: string) =>
     mesh.clients.registry.addDevice({ hostId: "h1", deviceId, acceptUnidentified: true });
-  /** One that hangs never is; on a busy machine a heartbeat may come late. */
+  /** Waits until the host is ONLINE; on a busy machine a heartbeat may be late. */
   const isOnline = () =>
     eventually(async () => {
       expect((await mesh.clients.registry.getHost({ hostId: "h1" })).host?.state).to.equal(HostState.ONLINE);
@@ -120,14 +120,14 @@ describe("the devices of a host, from its files to the registry", () => {
     expect(swapped.replacement?.sizeBytes).to.equal(2 * SIZE);
     expect(swapped.deviceGeneration).to.be.above(before.deviceGeneration);
     await until("listed", { attachState: AttachState.ATTACHING });
-    // A registered device stays open until somebody decides.
+    // A registered device stays open until an operator acts.
     await holds({ pulled: 1, "list-1": 0 });
     await add("listed");
     const after = await until("listed", { ...ready, sizeBytes: 2 * SIZE });
     expect(after.fileIdentity).not.to.equal(before.fileIdentity);
     await holds({ pulled: 0, "list-1": 1 });
     expect(mesh.process("h1").pid).to.equal(pid);
-    // Also with the same size, and with nothing but the inode to tell them apart.
+    // Also with equal sizes, when only the inode differs.
     makeDeviceFile(path("same"), 2 * SIZE);
     renameSync(path("same"), path("list-1"));
     await until("listed", { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });
@@ -159,7 +159,7 @@ describe("the devices of a host, from its files to the registry", () => {
     }, PATIENCE);
     await delay(1_000);
     await holds({ pulled: 0, "list-1": 0 });
-    // The former hardware put back is the device again.
+    // With the former hardware back in place the device is the same again.
     renameSync(path("pulled"), path("list-1"));
     await until("listed", { attachState: AttachState.ATTACHED, health: "HEALTH_ONLINE", dirty: false, diskId: "x" });
     await holds({ "list-1": 1 });
@@ -244,7 +244,7 @@ describe("the devices of a host, from its files to the registry", () => {
           makeDeviceFile(path("mount/stalled"), SIZE);
         });
         await eventually(() => mesh.device("stalled"), PATIENCE);
-        // A frozen file system holds every write up in the kernel, as a drive does that has stopped to answer.
+        // A frozen file system blocks every write in the kernel, like a drive that no longer answers.
         execFileSync("fsfreeze", ["--freeze", path("mount")]);
         frozen = true;
         await mesh.clients.registry.addHost({ hostId: "h1" });
@@ -254,11 +254,11 @@ describe("the devices of a host, from its files to the registry", () => {
         const { result } = await mesh.clients.registry.removeDevice({
           hostId: "h1",
           deviceId: "stalled",
-          // Its erase will not end: it leaves as it is.
+          // The erase of a hung drive would never end, so the device leaves without one.
           keepData: true,
         });
         expect(result?.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
-        // Longer than the heartbeat timeout, with orders to the other device in between.
+        // Lasts longer than the heartbeat timeout, and orders the other device meanwhile.
         for (let round = 0; round < 3; round++) {
           await mesh.clients.registry.removeDevice({
             hostId: "h1",

@@ -11,7 +11,7 @@ const OWN_MAX_BYTES: Readonly<Record<string, number>> = {
   "ARCHITECTURE.md": 8 * KIB_BYTES,
 };
 const GENERATED = "Made from the code by ";
-/** Paths in backticks that name a file or folder of this repository. */
+/** Matches paths in backticks that name a file or folder of this repository. */
 const OWN_PATH = /`((?:deploy|docs|packages|proto|services|test)\/[\w./-]+)`/g;
 
 const read = (page: string): string => readFileSync(join(repositoryFolder, page), "utf8");
@@ -22,7 +22,7 @@ function pages(): readonly string[] {
   return names.filter((name) => existsSync(join(repositoryFolder, name)));
 }
 
-/** Without blocks of code. */
+/** Returns the text of a page without code blocks. */
 const proseOf = (page: string): string => read(page).replace(/^ *```.*?^ *```$/gms, "");
 
 function linksOf(page: string): readonly { readonly file: string; readonly anchor: string }[] {
@@ -37,7 +37,7 @@ function linksOf(page: string): readonly { readonly file: string; readonly ancho
     });
 }
 
-/** Returns the anchors that GitHub makes of headings. */
+/** Returns the anchors that GitHub creates for headings. */
 function anchorsOf(page: string): ReadonlySet<string> {
   const headings = [...proseOf(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading);
   const slug = (heading: string): string =>

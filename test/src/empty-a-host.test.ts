@@ -66,7 +66,7 @@ describe("docs/operate/empty-a-host.md", function () {
     return disk?.publication?.exportPath ?? "";
   }
 
-  /** Returns the variables of the tour and the command, for this mesh. */
+  /** Returns shell text that defines the tour's variables and the diskmesh command for this mesh. */
   function surroundings(): string {
     const { caFile, certFile, keyFile } = (mesh as TestMesh).operatorFiles;
     const registry = (mesh as TestMesh).address("disk-registry-1");

@@ -5,7 +5,7 @@ import { eventually, freePort, ServiceProcess, temporaryFolder } from "@diskmesh
 import { expect } from "chai";
 import { repositoryFolder } from "./repository-folder.js";
 
-/** Longer than a start takes where nothing else runs; where it takes longer, the start is refused for the same reason. */
+/** Validity in days, longer than a start normally takes. A slower start is refused for the same reason. */
 const VALID_DAYS = 8 / 86_400;
 
 describe("a registry whose certificate ends", () => {

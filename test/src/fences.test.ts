@@ -43,7 +43,7 @@ describe("disks of hosts that are gone", () => {
     return disk;
   };
 
-  /** Where each host served the disk. */
+  /** Socket path of the disk, by host. */
   const exportPaths = new Map<string, string>();
 
   const connectTo = async (hostId: string): Promise<void> => {
@@ -51,7 +51,7 @@ describe("disks of hosts that are gone", () => {
     await client.disconnect();
   };
 
-  /** A client of the disk on that host. */
+  /** Publishes the disk to the host, and returns a client of it. */
   const publish = async (
     hostId: string,
     onHostSilence: OnHostSilence = OnHostSilence.UNSPECIFIED,
@@ -93,7 +93,7 @@ describe("disks of hosts that are gone", () => {
       mesh.process("h1").signal("SIGCONT");
       expect(await late).to.equal("refused");
       await eventually(async () => expect(await stateOf("h1")).to.equal(HostState.ONLINE), PATIENCE);
-      // Connected clients are cut off, and new ones refused.
+      // Connected clients are disconnected, and new ones are refused.
       await eventually(async () => expect(await outcomeOf(connectTo("h1"))).to.equal("refused"), PATIENCE);
       expect(await second.read(0, BLOCK)).to.deep.equal(SECOND);
       await second.disconnect();
@@ -151,7 +151,7 @@ describe("disks of hosts that are gone", () => {
     expect((await mesh.clients.registry.fenceHost({ hostId: "h1" })).disks.length, "asked again").to.equal(1);
     await mesh.process("h2").start();
     await eventually(async () => expect((await diskX()).publication).to.equal(undefined), PATIENCE);
-    // A DEAD host was asked, and is not published with.
+    // A DEAD host gets a detach order only; a publication to it is refused.
     const error = await mesh.clients.registry
       .publishDisk({ diskId: "x", hostId: "h1" })
       .catch((reason: Error) => reason);

@@ -15,7 +15,7 @@ const PUBLIC = ["common", "cpi", "director", "registry"];
 const PROTOS = join(repositoryFolder, "proto");
 const SOURCES = join(repositoryFolder, "test/src/foreign-clients");
 const GRPC_TOOLS = "python-grpc-tools-protoc";
-/** A cold build of grpc-go takes a minute of two idle cores, and eight times that of busy ones. */
+/** Build timeout. A cold build of grpc-go takes a minute on two idle cores, and eight times as long on busy ones. */
 const BUILD_TIMEOUT_MS = 15 * 60_000;
 const DOWNLOAD_TIMEOUT_MS = 2 * 60_000;
 const CALLS_TIMEOUT_MS = 2 * 60_000;
@@ -44,7 +44,7 @@ describe("clients that others generate from proto/", () => {
     this.timeout(BUILD_TIMEOUT_MS);
     skipWithout(this, "go");
     const cache = join(repositoryFolder, ".cache/go");
-    // Files of a module cache are read-only otherwise, and .cache could not be removed.
+    // `-modcacherw`: without it files in the module cache are read-only, and .cache could not be deleted.
     const env = {
       ...process.env,
       GOMODCACHE: join(cache, "mod"),
@@ -98,7 +98,7 @@ describe("clients that others generate from proto/", () => {
   }
 });
 
-/** The interpreter that has what a script of pip was installed with. */
+/** Returns the Python interpreter with which pip installed the script. */
 function pythonOf(script: string): string {
   const folders = (process.env.PATH ?? "").split(delimiter);
   const found = folders.map((folder) => join(folder, script)).find((file) => existsSync(file));

@@ -10,7 +10,7 @@ import { Child, fakeHandlers, leaveToVerify, type TestCertificates, testCertific
 import { expect } from "chai";
 import { repositoryFolder } from "./repository-folder.js";
 
-/** Times of a run beside many others; each command has its own, shorter one. */
+/** Timeouts for a run beside other tests; each command has its own, shorter timeout. */
 const STATUS_MS = 20_000;
 const CALL_MS = 60_000;
 
@@ -24,7 +24,7 @@ describe("the diskmesh command beside a peer that hangs", () => {
     for (const server of servers) server.close();
   });
 
-  /** A process stopped by SIGSTOP still has its connections accepted, by the kernel. */
+  /** Servers that hang. The kernel accepts connections for a process that is stopped by SIGSTOP. */
   const PEERS: Readonly<Record<string, (role: string) => Server>> = {
     "says nothing": () => createServer(),
     "is silent once it has shaken hands": (role) => {
@@ -58,7 +58,7 @@ describe("the diskmesh command beside a peer that hangs", () => {
     return environmentFor((role) => addresses[role] as string);
   }
 
-  /** Runs the real process; undefined when it has not exited in time. */
+  /** Runs the real process. Returns its exit code; undefined when it has not exited in time. */
   async function exitCode(args: readonly string[], env: Record<string, string>, timeoutMs: number) {
     const logFile = join(certificates.folder, "hanging.log");
     const main = join(repositoryFolder, "packages/cli/bin/diskmesh.mjs");

@@ -37,7 +37,7 @@ describe("a VM whose host has died", () => {
     const before = await instance();
     const hostId = before?.agentId ?? "";
     await mesh.process(hostId).kill();
-    // The registry would choose the same host again until it knows that the host is gone.
+    // The registry would choose the same host until it has marked the host UNAVAILABLE.
     await eventually(
       async () => (await mesh.clients.registry.getHost({ hostId })).host?.state === HostState.UNAVAILABLE,
     );

@@ -8,7 +8,7 @@ import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
 import { alertsIn, monitoringFolder, runbookSections } from "./metrics/monitoring.js";
 import { METRICS } from "./metrics/page.js";
 
-/** Words of PromQL that are not metrics, in the rules and on the dashboard. */
+/** Label names by metric name. */
 const labelsOf = new Map(
   [...METRICS.values()]
     .flat()
@@ -24,7 +24,7 @@ const OWN_NAME = /\b(?:diskmesh|rpc|nodejs|process)_[a-z_]+\b/g;
 const TARGET_LABELS = ["job", "instance", "le"];
 
 function checkExpression(expression: string): void {
-  // Text in quotes is a label's value.
+  // Removes quoted texts, which are values of labels.
   const bare = expression.replace(/"[^"]*"/g, '""');
   const names = (bare.match(OWN_NAME) ?? []).filter((name) => name !== "rpc_response_status_code");
   expect(names.length > 0 || bare.startsWith("up{"), expression).to.equal(true);

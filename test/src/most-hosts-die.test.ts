@@ -11,7 +11,7 @@ import { TestMesh } from "./mesh/test-mesh.js";
 const BLOCK = 4_096;
 const PATIENCE = { timeoutMs: 60_000, everyMs: 50 };
 const HOSTS = Array.from({ length: 12 }, (_, index) => `h${index + 1}`);
-/** The first two of these hosts stand still and will write on when they return; the others are killed. */
+/** Lost hosts. The first two are stopped and continue to write when they return; the others are killed. */
 const LOST = HOSTS.slice(0, 7);
 const STANDING_STILL = LOST.slice(0, 2);
 const LEFT = HOSTS.slice(7);
@@ -19,11 +19,11 @@ const LEFT = HOSTS.slice(7);
 const REASON = "the rack has no power";
 const contents = (text: string) => Buffer.alloc(BLOCK, text);
 
-/** An operator whose fleet loses most of its hosts at once follows the documented order. */
+/** An operator follows the documented procedure after most hosts of a fleet have failed at once. */
 describe("seven of twelve hosts die", () => {
   let mesh: TestMesh;
 
-  /** The disk of each lost host is on a device of a host that is left; one more is the other way round. */
+  /** The disk of each lost host is on a device of a remaining host; another disk is the other way round. */
   const placeOf = (host: string) => LEFT[LOST.indexOf(host) % LEFT.length] as string;
   const DISKS = [...LOST.slice(0, 5).map((host) => ({ diskId: `disk-of-${host}`, host, device: placeOf(host) }))];
   const CUT_OFF = { diskId: "disk-of-h12", host: "h12", device: "h7" };
@@ -75,7 +75,7 @@ describe("seven of twelve hosts die", () => {
       );
       await Promise.all(LOST.filter((host) => !STANDING_STILL.includes(host)).map((host) => mesh.process(host).kill()));
 
-      // More than half are silent, which alone makes no host UNAVAILABLE.
+      // More than half of the hosts are silent, so the mass-outage guard keeps them from being marked UNAVAILABLE.
       await eventually(async () => {
         const suspected = (await hosts()).filter((host) => host.suspected).map(({ hostId }) => hostId);
         expect(suspected).to.have.members(LOST);
@@ -83,14 +83,14 @@ describe("seven of twelve hosts die", () => {
       expect((await hosts()).every(({ state }) => state === HostState.ONLINE)).to.equal(true);
       for (const { diskId, host } of DISKS) expect(await publishedTo(host)).to.deep.equal([diskId]);
 
-      // A dry run of the operator override first, then the override.
+      // Dry run of SetHostState, then the call.
       const word = { hostIds: LOST, state: HostState.DEAD, reason: REASON };
       const would = await mesh.clients.registry.setHostState({ ...word, dryRun: true });
       expect(would.changedHostIds).to.have.members(LOST);
       expect([would.devices, would.disksOnDevices, would.publications]).to.deep.equal([LOST.length, 1, DISKS.length]);
       await mesh.clients.registry.setHostState(word);
 
-      // A word is no grant: until the hosts are fenced, nobody else writes.
+      // The override alone grants nothing: other hosts cannot write before the lost hosts are fenced.
       const tooSoon = await mesh.clients.registry.publishDisk({ diskId: "disk-of-h1", hostId: "h9" }).then(
         () => "published",
         (error: Error) => error.message,
@@ -106,7 +106,7 @@ describe("seven of twelve hosts die", () => {
         second.set(diskId, client);
       }
 
-      // The hosts return. They stay dead until somebody says otherwise, and serve nothing that they held.
+      // The hosts return. They stay DEAD until an operator says otherwise, and serve none of their disks.
       for (const hostId of STANDING_STILL) mesh.process(hostId).signal("SIGCONT");
       expect(await Promise.all(late)).to.deep.equal(STANDING_STILL.map(() => "refused"));
       await Promise.all(
@@ -126,7 +126,7 @@ describe("seven of twelve hosts die", () => {
         expect(await client.read(0, BLOCK)).to.deep.equal(contents(`second of ${diskId}`));
         await client.disconnect();
       }
-      // The agents that were cut off from their devices have them again.
+      // The agents that were fenced off can use their devices again.
       await eventually(async () => {
         const client = await publish(CUT_OFF.diskId, CUT_OFF.host);
         expect(await client.read(0, BLOCK)).to.deep.equal(contents(`first of ${CUT_OFF.diskId}`));

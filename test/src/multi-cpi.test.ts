@@ -15,7 +15,7 @@ import { processesOf } from "./multi-cpi/processes.js";
 const PATIENCE_MS = 60_000;
 const STEMCELL = { name: "ubuntu", version: "1.10" };
 
-/** One story: each step goes on where the one before it ended. */
+/** The tests build on each other in order. */
 describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cells", () => {
   let five: FiveCpis;
   let operator: Clients;
@@ -23,7 +23,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   let failed = false;
   let cpis = CPIS;
   let instances: readonly Instance[] = [];
-  /** The instances that have the disks of the azs. */
+  /** Instance with the disk, by az. */
   const holders = new Map<AzName, Instance>();
 
   before(async function () {
@@ -73,7 +73,8 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     await upload({ ...STEMCELL, stemcell_formats: ["raw"] });
     await upload({ ...STEMCELL, version: "1.9", stemcell_formats: ["qcow2"] });
     const { stemcells } = await operator.stemcells.listStemcells({});
-    // One of version 1 says nothing of formats, and is asked. Cells take everything, and make nothing of it.
+    // A CPI of version 1 declares no formats, so stemcells are sent to it. Cells accept every stemcell without
+    // importing it.
     expect(stemcells.map(({ version, cpi }) => `${version} ${cpi}`)).to.deep.equal([
       "1.10 cell-1",
       "1.10 cell-2",
@@ -110,7 +111,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
         expect(await agents.call(agentId, "list_disk", [])).to.have.length(1);
       }
       const { endpoint } = five.vmRegistry;
-      // From an address that no VM has, and without credentials.
+      // Requests from an address that no VM has, without credentials.
       const answer = await fetch(`${endpoint}/instances/${inAz("z1")[0]?.vmCid}/settings`);
       expect(answer.status).to.equal(401);
     },
@@ -155,12 +156,12 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     const kept = inAz("z2").filter(({ group }) => group !== "late");
     expect(kept.map(({ vmCid }) => vmCid)).to.deep.equal(before.map(({ vmCid }) => vmCid));
     expect(kept.map(({ vmCid }) => five.installed[1].pidOf(vmCid))).to.deep.equal(pids);
-    // From a VM of the old name to one of the new name: the CPI is the same.
+    // Moves the disk from a VM under the CPI's old name to a VM under its new name: the CPI is the same.
     await move("z2", late);
     expect(await read("z2")).to.equal(bytesOf("z2"));
     await detach("z2");
     await done("delete", operator.disks.deleteDisk({ diskName: diskOf("z2"), wait: true }));
-    // Near a VM of the old name.
+    // Provides the disk near a VM under the CPI's old name.
     await provide("z2");
     const { disk } = await operator.disks.getDisk({ diskName: diskOf("z2") });
     expect(disk?.cpi).to.equal("renamed");
@@ -269,7 +270,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     await operator.configs.updateConfig({ type: "cloud", content: cloudConfig(cpis) });
   }
 
-  /** Those of the cpi-config, in order of name. */
+  /** Returns the CPIs of the cpi-config, ordered by name. */
   async function listCpis() {
     const { cpis: all } = await operator.cpis.listCpis({});
     return all.filter(({ directorId }) => directorId !== "");
@@ -321,7 +322,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     holders.set(az, to);
   }
 
-  /** To the other VM of its az. */
+  /** Moves the disk to the other VM of its az. */
   async function move(az: AzName, to = inAz(az).find((each) => each !== holders.get(az)) as Instance): Promise<void> {
     await detach(az);
     await attach(az, to);
@@ -344,7 +345,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     return openDisk(five, agents, holder, disk?.diskCid ?? "");
   }
 
-  /** All of them without states. */
+  /** Returns the tasks in these states; all tasks when none is given. */
   async function tasksIn(...states: TaskState[]): Promise<Task[]> {
     return (await operator.tasks.listTasks({ states, pageSize: 1_000 })).tasks;
   }
@@ -355,7 +356,7 @@ async function done(what: string, start: Promise<{ task?: Task | undefined }>): 
   expect(task?.state, `${what}: ${task?.result}`).to.equal("TASK_STATE_DONE");
 }
 
-/** Why a task failed. */
+/** Returns the error of a failed task. */
 async function failure(start: Promise<{ task?: Task | undefined }>): Promise<string> {
   const { task } = await start;
   expect(task?.state, task?.result).to.equal("TASK_STATE_ERROR");

@@ -9,13 +9,13 @@ import { CUT_OFF } from "./operations/cut-off.js";
 import { whatIsMissing } from "./operations/new-machines.js";
 import { SECTIONS } from "./operations/sections.js";
 
-/** The mesh has a disk then; the rest of the pages has nothing to do with networks. */
+/** Last typed section: the mesh has a disk then, and the other pages do not depend on networks. */
 const LAST_SECTION = "The first deployment and the first disk";
 const PUT_UP = SECTIONS.slice(0, SECTIONS.indexOf(LAST_SECTION) + 1);
 
 describe("docs/operate in network namespaces", function () {
   this.timeout(600_000);
-  // Each step stands on those before it.
+  // Each step depends on the earlier ones.
   this.bail(true);
   let program: AskedProgram;
 
@@ -44,7 +44,7 @@ describe("docs/operate in network namespaces", function () {
   });
 });
 
-/** Which mounts a process has: all that it starts have the same, whatever their networks. */
+/** Returns the mount namespace of a process. Processes that it starts share it, even in other networks. */
 function mountsOf(pid: number | string): string {
   try {
     return readlinkSync(`/proc/${pid}/ns/mnt`);

@@ -10,7 +10,7 @@ import { loopbackSite } from "./operations/site.js";
 
 describe("docs/operate", function () {
   this.timeout(1_200_000);
-  // Each step stands on those before it.
+  // Each step depends on the earlier ones.
   this.bail(true);
   let mesh: DocumentedMesh;
   let database: DatabaseProcess | undefined;

@@ -76,7 +76,7 @@ describe("an operator with grpcurl", () => {
       codes.push(result.code);
       expect(result.code, result.message).to.equal("ACTION_CODE_S_OK");
     });
-    // It is wished for since it was first asked: all may be done before it is asked again.
+    // The first call stores the request, so the removal may be complete before the second call.
     for (const code of codes.slice(0, -1)) expect(code).to.equal("ACTION_CODE_E_TRY_AGAIN");
     const gone = await call("disk-registry", `${registry}/ListDevices`, { host_id: "host-1" });
     for (const device of gone.devices) expect(device.attachState).to.equal("ATTACH_STATE_DETACHED");
@@ -97,7 +97,7 @@ describe("an operator with grpcurl", () => {
     expect(wrong).to.include("PermissionDenied").and.include("operator");
   });
 
-  // biome-ignore lint/suspicious/noExplicitAny: what a person reads, in whatever shape grpcurl prints it.
+  // biome-ignore lint/suspicious/noExplicitAny: the output of grpcurl, whose shape depends on the method.
   async function call(name: string, method: string, request: object): Promise<any> {
     const { stdout } = await grpcurl(name, "-d", JSON.stringify(request), method);
     return JSON.parse(stdout);

@@ -11,12 +11,12 @@ import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, deployInstances, detachDisk, devicesReady, provideDisk } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
-/** Longer than a page and a mesh take on any machine. */
+/** Timeout in ms, longer than page and mesh take on any machine. */
 const PATIENCE = { timeoutMs: 120_000 };
-/** Where pictures are put, for whoever wants to see; none by default. */
+/** Folder for screenshots; undefined for none. */
 const { DISKMESH_PICTURES: pictures } = process.env;
 
-/** Real processes, and the browser that operators have. */
+/** Runs against real processes, in a real browser. */
 describe("the page in a browser", function () {
   this.timeout(600_000);
   let mesh: TestMesh;
@@ -38,7 +38,7 @@ describe("the page in a browser", function () {
     await devicesReady(mesh);
     instances = await deployInstances(mesh, 3);
     address = `https://127.0.0.1:${port}/page`;
-    // It runs as root where tests do.
+    // Chromium's sandbox does not work as root, as which tests may run.
     browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
     page = await opened();
   });

@@ -10,7 +10,7 @@ import { TestMesh } from "./mesh/test-mesh.js";
 
 const CONTENT = Buffer.alloc(4_096, "kept over VMs");
 
-/** Persistent disks of a manifest where VMs are hosts, with real agents. */
+/** Tests persistent disks of a manifest where VMs are hosts, with real agents. */
 describe("a persistent disk on hosts", () => {
   let mesh: TestMesh;
 
@@ -58,7 +58,7 @@ describe("a persistent disk on hosts", () => {
     await mesh.process(hostId).kill();
     await mesh.process(hostId).start();
     await deploy("instances: 1, persistent_disk: 1, env: {anew: true}");
-    // A restarted agent may get a new session, which ends connections of the one before.
+    // A restarted agent may get a new session, which ends connections of the former session.
     await eventually(async () => {
       client = await open(diskCid);
       expect((await client.read(0, CONTENT.length)).equals(CONTENT)).to.equal(true);

@@ -27,7 +27,7 @@ describe("the queries of docs/operate/mongodb.md, against what a registry wrote 
     leaveToVerify(this);
     const found = await documentDatabase();
     if (typeof found === "string") return skipBecause(this, found);
-    // A database of its own, because the queries name the tablet.
+    // A separate database, because the queries contain the tablet's name.
     url = databaseUrl(found.url, "diskmesh_plain_queries");
     await withDatabase(url, (database) => database.dropDatabase());
     mesh = await TestMesh.start(
@@ -60,7 +60,7 @@ describe("the queries of docs/operate/mongodb.md, against what a registry wrote 
   });
 
   const deviceOf = (deviceId: string): Promise<Device> => (mesh as TestMesh).device(deviceId);
-  /** Asks a query as the page has it, by one connection, until what it finds passes the check. */
+  /** Repeats a query of the page over one connection, until its result passes the check. */
   const finds = (query: string, check: (found: Found[]) => unknown): Promise<unknown> =>
     withDatabase(url, (database) =>
       eventually(async () => {
@@ -115,7 +115,7 @@ describe("the queries of docs/operate/mongodb.md, against what a registry wrote 
   });
 });
 
-/** The page's statements, without comments. */
+/** Returns the page's statements without comments. */
 function documentedQueries(): [string, string, string, string, string, string] {
   const text = readFileSync(join(repositoryFolder, "docs/operate/mongodb.md"), "utf8");
   const block = /^```js$(.*?)^```$/ms.exec(text)?.[1] ?? "";
@@ -124,7 +124,7 @@ function documentedQueries(): [string, string, string, string, string, string] {
   return lines as ReturnType<typeof documentedQueries>;
 }
 
-/** `db` as in mongosh, where `db.a.b` is the collection "a.b". */
+/** Returns `db` as in mongosh, where `db.a.b` is the collection "a.b". */
 function shell(database: Database, name = ""): unknown {
   const collection = database.collection<Found>(name || "none");
   return new Proxy(collection, {

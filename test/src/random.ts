@@ -1,4 +1,4 @@
-/** Random numbers that depend on nothing but the seed. */
+/** Pseudo-random numbers, determined by the seed alone. */
 export class Random {
   #a: number;
   #b: number;
@@ -13,7 +13,7 @@ export class Random {
     for (let i = 0; i < 12; i++) this.next();
   }
 
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   next(): number {
     const t = (this.#a + this.#b + this.#d++) | 0;
     this.#a = this.#b ^ (this.#b >>> 9);
@@ -30,7 +30,7 @@ export class Random {
     return low + (high - low) * this.next();
   }
 
-  /** A whole number from 0 to below `count`. */
+  /** Returns a whole number from 0 to below `count`. */
   below(count: number): number {
     return Math.floor(this.next() * count);
   }
@@ -40,12 +40,12 @@ export class Random {
     return items[this.below(items.length)] as T;
   }
 
-  /** Mostly short, now and then so long that everything else happens before. */
+  /** Returns a delay that is mostly short, and with `longChance` longer than most other events. */
   delayMs(typicalMs: number, longMs: number, longChance: number): number {
     return this.chance(longChance) ? this.between(typicalMs, longMs) : this.between(0.1, typicalMs);
   }
 
-  /** Another source, independent of how much is drawn from this one later. */
+  /** Returns another source, which does not depend on later draws from this one. */
   fork(): Random {
     return new Random(this.below(2 ** 31));
   }

@@ -28,7 +28,7 @@ const optional = [
   "calculate_vm_cloud_properties",
 ] as const;
 
-/** A dispatcher with the reference CPI by the name "reference", and a stemcell there. */
+/** A dispatcher with the reference CPI under the name "reference", and a stemcell. */
 class Setup {
   readonly installed: ReferenceCpi;
   readonly cpi: RemoteCpi;

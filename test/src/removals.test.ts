@@ -51,7 +51,7 @@ describe("devices that leave operation, and what is on them", () => {
   };
   const removeHost = async (keepData = false) =>
     (await mesh.clients.registry.removeHost({ hostId: "h1", keepData })).result;
-  /** Asks until it is done; all answers. */
+  /** Repeats the call until it succeeds. Returns all answers. */
   const untilRemoved = async (ask: () => Promise<ActionResult | undefined>): Promise<ActionResult[]> => {
     const answers: ActionResult[] = [];
     await eventually(async () => {
@@ -62,7 +62,7 @@ describe("devices that leave operation, and what is on them", () => {
     return answers;
   };
 
-  /** A disk on every device, written full. */
+  /** Creates a disk on every device, and fills it. */
   const useAll = async () => {
     await mesh.clients.registry.createDisk({ diskId: "x", sizeBytes: 2 * SIZE, az: "z1" });
     const { disk } = await mesh.clients.registry.publishDisk({ diskId: "x", hostId: "h1" });
@@ -137,7 +137,7 @@ describe("devices that leave operation, and what is on them", () => {
     it("a device whose drive is gone -> E_TRY_AGAIN with its error and the way out; keep_data takes it out", async () => {
       await useAll();
       await deleteDisk();
-      // Held files can be removed; a new start of the agent finds nothing there.
+      // Files that a process holds open can be deleted; the agent's next start does not find them.
       await mesh.process("h1").kill();
       rmSync(join(mesh.folder, "files", "d1"));
       await mesh.process("h1").start();
@@ -150,7 +150,7 @@ describe("devices that leave operation, and what is on them", () => {
       expect(stuck.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
       expect(stuck.message).to.match(/no such file.*RemoveDevice with keep_data/);
       expect((await untilRemoved(() => remove("d1", true))).at(-1)?.unerasedDeviceIds).to.deep.equal(["d1"]);
-      // It holds the others up no more.
+      // The device no longer delays the removal of the others.
       const rest = await untilRemoved(() => removeHost());
       expect(rest.at(-1)?.message).to.contain("not erased, and what was on them still is: d1");
       expect(bytesOf("d2").equals(ZEROS)).to.equal(true);

@@ -1,5 +1,5 @@
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Where the built services are found. */
+/** Root folder of the repository, which contains the built services. */
 export const repositoryFolder = resolve(dirname(fileURLToPath(import.meta.url)), "../..");

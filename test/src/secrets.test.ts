@@ -41,7 +41,7 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
   let mesh: TestMesh;
   let traces: TraceCollector;
   let cpi: ReferenceCpi;
-  /** Text that somebody could read, by where it was. */
+  /** Texts that somebody could read, by place. */
   const seen = new Map<string, string>();
 
   before(async () => {
@@ -118,7 +118,7 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
     see("instances", instances);
     const [instanceId = ""] = instances.map((instance) => instance.instanceId);
     const disk = { diskName: "data", instanceId, diskPoolName: "small", sizeBytes: MIB_BYTES, wait: true };
-    // Its process stays until it has been looked at.
+    // The hanging CPI process stays until the test has read its arguments and environment.
     cpi.misbehave({ create_disk: "hangs" });
     const providing = disks.provideDisk(disk);
     const looking = () => {
@@ -131,7 +131,7 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
     await eventually(looking, { timeoutMs: PATIENCE_MS });
     cpi.misbehave({});
     await ended("DONE", providing);
-    // The agent cannot find it any more, and says what it was told.
+    // The agent does not find the disk, and its error contains the hint.
     await ended("DONE", disks.detachDisk({ diskName: "data", wait: true }));
     cpi.misbehave({ attach_disk: "hides" });
     await ended("ERROR", disks.provideDisk(disk));
@@ -143,7 +143,7 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
     see("traces", traces.received);
     for (const [file, text] of filesBelow(mesh.folder).filter(([file]) => file.endsWith(".log"))) see(file, text);
 
-    // Proves that there was something to hide, and that the search covered the places where it was.
+    // Proves that the secrets occurred, and that the search covered the places in which they occurred.
     const places = [...seen.keys()].join("\n");
     for (const place of ["director.log", "cpi-dispatcher.log", "process", "run/"]) expect(places).to.include(place);
     const texts = [...seen.values()].join("\n");
@@ -174,7 +174,7 @@ function readOrNothing(file: string): string {
   try {
     return readFileSync(file, "latin1");
   } catch {
-    // A process, or a file of one, has ended meanwhile.
+    // The process, or its file, has disappeared since the listing.
     return "";
   }
 }

@@ -7,7 +7,7 @@ import { expect } from "chai";
 import { ProcessVms } from "./process-vms/process-vms.js";
 import { repositoryFolder } from "./repository-folder.js";
 
-/** Stands in for the bosh CLI: notes how it was called, in which folder all of it happens. */
+/** Replacement for the bosh CLI that records its arguments in the current folder. */
 const NOTING_BOSH = `#!/bin/sh\nprintf '%s\\n' "$*" >> bosh-calls\n`;
 
 interface ListedVm {
@@ -16,7 +16,10 @@ interface ListedVm {
   readonly vitals: { readonly load?: readonly string[] } | null;
 }
 
-/** The agent is our own, and of the bosh CLI what it asks of a director: `http/real-bosh-cli.test.ts` holds the two together. */
+/**
+ * Uses diskmesh's own agent, and only the requests of the bosh CLI. `http/real-bosh-cli.test.ts` compares these with a
+ * real CLI.
+ */
 describe("docs/tutorial/stock-agents.md", function () {
   this.timeout(600_000);
   let vms: ProcessVms;
@@ -24,7 +27,7 @@ describe("docs/tutorial/stock-agents.md", function () {
   let folder: string;
 
   before(async () => {
-    // The fleet comes first, as in `npm start`.
+    // The fleet CPI is first, as in `npm start`.
     vms = await ProcessVms.start({ moreCpis: [{ name: "fleet", type: "fleet" }] });
     http = new HttpClient(vms.mesh.certificates, vms.mesh.listen("https").port, "admin:pw-admin");
     folder = temporaryFolder();
@@ -37,7 +40,7 @@ describe("docs/tutorial/stock-agents.md", function () {
     expect(task.state, result).to.equal("done");
   };
 
-  /** The effect of each CLI command, by how it is called. */
+  /** Effect of each CLI command, by its arguments. */
   const calls: readonly (readonly [called: RegExp, does: (file: string) => Promise<unknown>])[] = [
     [/^-n upload-stemcell (\S+)$/, (file) => send("/stemcells", file, "application/x-compressed")],
     [

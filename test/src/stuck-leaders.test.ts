@@ -19,9 +19,12 @@ import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
 const PATIENCE = { timeoutMs: 60_000 };
 const LOGIN = "admin:pw-admin";
 const NAMES = ["disk-registry-1", "disk-registry-2"] as const;
-/** Longer than a commit may take, and shorter than a leader can go without its database. */
+/**
+ * Duration in ms for which the database is stopped: longer than a commit may take, and shorter than a leader can live
+ * without it.
+ */
 const STANDS_STILL_MS = 1_500;
-/** Long enough to be asked meanwhile, whatever else runs. */
+/** Lease time in ms, long enough for the test's calls meanwhile. */
 const LEASE_TIME_MS = 20_000;
 
 describe("why, while no registry leads", () => {
@@ -73,7 +76,7 @@ describe("why, while no registry leads", () => {
     await store?.database?.kill();
   });
 
-  /** Its exit code, then what it says. */
+  /** Returns the exit code and the output of `diskmesh why`. */
   async function why(kind: string, name: string): Promise<string> {
     const { caFile, certFile, keyFile } = mesh.operatorFiles;
     const addresses = NAMES.map((each) => mesh.address(each)).join(",");

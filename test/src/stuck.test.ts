@@ -10,7 +10,7 @@ import { StuckFleet } from "./stuck/stuck-fleet.js";
 
 const PATIENCE = { timeoutMs: 60_000 };
 
-/** An operator who does not know the system, and follows only what it says. */
+/** An operator who does not know the system follows only its advice. */
 describe("stuck things on a mesh", () => {
   let mesh: StuckFleet;
 
@@ -22,7 +22,7 @@ describe("stuck things on a mesh", () => {
 
   const textOf = ({ what, command }: Cure): string => (command === "" ? what : `${what}: ${command}`);
 
-  /** The command and the page say the same, and the first line all of it in short. */
+  /** Expects that command and page show the same, and that the first line summarises the cause. Returns the cure. */
   async function isTold({ asked: [kind, name], root, reasons, row, cure }: Stuck): Promise<Cure> {
     return eventually(async () => {
       const [first] = (await mesh.done(`why ${kind} ${name}`)).split("\n");
@@ -49,7 +49,7 @@ describe("stuck things on a mesh", () => {
     };
     await eventually(cured ?? isCured, PATIENCE);
     const [key, trouble] = row;
-    // A task that has failed is told of for a while.
+    // A failed task is shown for a while.
     if (key.startsWith("task ")) return;
     await eventually(async () => {
       expect(String((await mesh.pageRow(key))?.trouble)).not.to.match(trouble);
@@ -77,7 +77,7 @@ describe("stuck things on a mesh", () => {
       await stuck.after?.();
     });
 
-  /** Tests an alert that no situation covers; `made` returns what ends the fault. */
+  /** Tests an alert that no situation covers. `made` causes the fault, and returns a function that ends it. */
   function firesOn(fault: Fault, made: () => Promise<() => Promise<unknown>>): void {
     it(`${fault}: its alerts fire`, async function () {
       const why = AlertWatch.problem();

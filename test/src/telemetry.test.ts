@@ -159,7 +159,7 @@ describe("what a mesh tells of itself", () => {
         (name) => names[name as keyof typeof names],
       );
       const [, , ...args] = typed.split(" ");
-      // A part that is busy may seem away for a moment, which is what they are to tell.
+      // A busy service may seem away for a moment, and that is what the metrics must show.
       await eventually(async () => {
         const { code, out, err } = await mesh.typed(...args);
         expect(code, `${typed}: ${out}${err}`).to.equal(0);

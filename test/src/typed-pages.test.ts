@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { isPrinted, typedBlocks } from "./operations/document.js";
 import { repositoryFolder } from "./repository-folder.js";
 
-/** In the order in which a newcomer reads: each begins with the mesh as the one before left it. */
+/** Pages in the order in which a newcomer reads them. Each begins with the mesh as the former page left it. */
 const PAGES = [
   "README.md",
   "docs/tutorial/tour.md",
@@ -19,11 +19,11 @@ const PAGES = [
   "docs/operate/health.md",
 ];
 const START_TIMEOUT_MS = 180_000;
-/** Ports that the launcher needs above its base port. */
+/** Number of ports that the launcher needs from its base port on. */
 const PORTS = 100;
 const BLOCK = "@@@ block at line";
 
-/** The pages stand for themselves: their blocks of sh are typed into bash, and a block of text is what that prints. */
+/** Types the pages' blocks of sh into bash. A following block of text is the expected output. */
 describe("the pages that are typed beside npm start", function () {
   this.timeout(600_000);
   let launcher: ChildProcess;
@@ -67,7 +67,7 @@ describe("the pages that are typed beside npm start", function () {
       }
     });
 
-  /** The functions and variables that the tour sets, and other pages use. */
+  /** Returns the functions and variables that the tour defines and other pages use. */
   function tourVariables(): string {
     const [first] = typedBlocks(readFileSync(join(repositoryFolder, "docs/tutorial/tour.md"), "utf8"));
     return first?.content ?? "";
@@ -78,7 +78,7 @@ describe("the pages that are typed beside npm start", function () {
     const here = script.replace(/127\.0\.0\.1:7(\d{3})\b/g, (_, port: string) => {
       return `127.0.0.1:${basePort + Number(port)}`;
     });
-    // npx would look for updates.
+    // npx would search for updates, so it is replaced by a function.
     const head = 'set -e\nexec 2>&1\nnpx() { "$@"; }';
     const PATH = [join(repositoryFolder, "node_modules/.bin"), process.env.PATH].join(delimiter);
     const bash = spawn("bash", ["-c", `${head}\n${here}`], {

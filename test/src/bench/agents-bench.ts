@@ -6,12 +6,12 @@ import { endedTask } from "./ended-task.js";
 import { cpuTimeMs, type Measurement, measurement } from "./measure.js";
 
 const AGENTS = 1_000;
-/** The interval of stock agents, so that no figure is scaled: a beat that comes alone costs more than one of many. */
+/** Heartbeat interval of stock agents. Not shortened, because a single heartbeat costs more than one of many. */
 const BEAT_INTERVAL_MS = 30_000;
-/** Whole intervals, so that each agent beats as often as any other. */
+/** Whole intervals, so that every agent sends equally many heartbeats. */
 const MEASURED_MS = 2 * BEAT_INTERVAL_MS;
 const IDLE_MS = 30_000;
-/** Time for the rest of the deploy: compiling code, collecting garbage, archiving tasks. */
+/** Time in ms for the rest of the deploy: compiling code, collecting garbage, archiving tasks. */
 const SETTLE_MS = 10_000;
 const MAX_CORES = 0.01;
 const HOST_IDS = Array.from({ length: AGENTS }, (_, index) => `host-${index}`);
@@ -21,8 +21,8 @@ instance_groups: [{name: db, instances: ${AGENTS}, azs: [z1]}]
 `;
 
 /**
- * Measures what 1,000 VMs cost a director, beyond a director without VMs: receiving and recording their agents' beats,
- * one each 30 s, and looking for silent VMs to be made anew.
+ * Measures the cost of 1,000 VMs for a director, beyond the cost of a director without VMs: processing a heartbeat from
+ * each agent every 30 s, and searching for silent VMs.
  */
 export async function benchAgents(report: (line: string) => void): Promise<Measurement[]> {
   report(`${AGENTS} agents connect to NATS`);
@@ -69,7 +69,7 @@ async function coresOver({ process }: TestDirector, durationMs: number): Promise
   return (cpuTimeMs(process.pid) - cpuBeforeMs) / (performance.now() - beganAtMs);
 }
 
-/** Throws unless each agent's beat has come within the last interval: what is not heard costs nothing. */
+/** Throws unless each agent sent a heartbeat within the last interval, because silent agents would cost nothing. */
 async function requireHeard(director: TestDirector): Promise<void> {
   const sinceMs = Date.now() - 1.1 * BEAT_INTERVAL_MS;
   const { instances } = await director.deployments.listInstances({ deployment: "web", agentHealth: true });
@@ -77,7 +77,9 @@ async function requireHeard(director: TestDirector): Promise<void> {
   if (heard !== AGENTS) throw new Error(`the director has heard ${heard} of ${AGENTS} agents in the last interval`);
 }
 
-/** Returns a stock agent's beat. Its uptime grows, or the VM would count as restarted. */
+/**
+ * Returns a stock agent's heartbeat. Its uptime grows, because a smaller uptime would mean that the VM had restarted.
+ */
 function stockHeartbeat(index: number): object {
   const used = { inode_percent: "12", percent: "34" };
   return {

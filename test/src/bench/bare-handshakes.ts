@@ -10,7 +10,7 @@ export interface BareServer extends AsyncDisposable {
   readonly pid: number;
 }
 
-/** Handshakes with client certificates and nothing else, in a process of its own as the registry is. */
+/** Starts a server that only does TLS handshakes with client certificates, in its own process like the registry. */
 export async function startBareServer(tls: TlsFiles, port: number): Promise<BareServer> {
   const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(tls), String(port)], {
     stdio: ["ignore", "ignore", "inherit", "ipc"],

@@ -19,13 +19,13 @@ const DEVICES = 200_000;
 const LOADS = 5;
 const COMMIT_ROUNDS = 7;
 const COMMITS_PER_ROUND = 6_400;
-/** Callers whose transactions share commits, as those of a busy service do. */
+/** Concurrent callers, whose transactions share commits as in a busy service. */
 const CALLERS = 64;
 
 type RegistrySchema = typeof schema;
 type RegistryTablet = Tablet<RegistrySchema>;
 
-/** The registry's tables, whose documents nobody looks at. */
+/** The registry's tables without checks of their documents. */
 const bareSchema = Object.fromEntries(
   Object.entries(schema as unknown as Record<string, Table<object>>).map(([name, { check: _, ...rest }]) => [
     name,
@@ -33,7 +33,7 @@ const bareSchema = Object.fromEntries(
   ]),
 ) as unknown as RegistrySchema;
 
-/** Measures what the check of each device costs a registry at load and at commit, with the embedded store. */
+/** Measures the cost of checking each device at load and at commit, for a registry with the embedded store. */
 export async function benchChecks(): Promise<Measurement[]> {
   const folder = temporaryFolder();
   const openChecked = () =>
@@ -90,7 +90,7 @@ function commitRate(tablet: RegistryTablet): () => Promise<number> {
   let next = 0;
   return () =>
     drainRatePerSecond({ concurrency: CALLERS, count: COMMITS_PER_ROUND }, () => {
-      // Far from each other, as what callers change is.
+      // Devices far apart, like those that real callers change.
       const id = deviceIdOf((next++ * 7_919) % DEVICES);
       return tablet.transact(({ devices }) => {
         const before = devices.get(id) as Device;
@@ -99,7 +99,7 @@ function commitRate(tablet: RegistryTablet): () => Promise<number> {
     });
 }
 
-/** Documents as lines of JSON, believed as they are. */
+/** Storage that reads documents from lines of JSON without checking them. */
 class BareStorage implements TabletStorage {
   #log: BareLog | undefined;
 

@@ -10,7 +10,7 @@ import { type Measurement, measurement, median } from "./measure.js";
 const WARM_UP = 5;
 const CALLS = 60;
 
-/** A call through the dispatcher, beside the bare start of the same executable with the same request. */
+/** Compares a CPI call through the dispatcher with starting the same executable directly, with the same request. */
 export async function benchCpi(report: (line: string) => void): Promise<Measurement[]> {
   report("the reference CPI, bare and behind the dispatcher");
   await using dispatcher = await TestDispatcher.start(await testCertificates());
@@ -23,7 +23,7 @@ export async function benchCpi(report: (line: string) => void): Promise<Measurem
   const request = JSON.stringify({ method: "has_vm", arguments: ["i-1"], api_version: 2, context: properties });
   const bare: number[] = [];
   const dispatched: number[] = [];
-  // In turns, so that a machine that slows down for a while slows both.
+  // Alternates between the two, so that a temporary slowdown of the machine affects both.
   for (let call = 0; call < WARM_UP + CALLS; call++) {
     const bareMs = await durationMs(() => bareCall(installed.execPath, request));
     const dispatchedMs = await durationMs(() => cpi.hasVm("i-1", newCall()));
@@ -51,7 +51,7 @@ async function durationMs(work: () => Promise<unknown>): Promise<number> {
 
 function bareCall(execPath: string, request: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    // The dispatcher's environment, because a richer one makes node do work that would count as the floor.
+    // The same environment as the dispatcher's, because node does additional work in a larger one.
     const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", TMPDIR: tmpdir(), HOME: process.env.HOME ?? "/" };
     const child = spawn(execPath, [], { stdio: ["pipe", "pipe", "pipe"], env });
     let answer = "";

@@ -17,8 +17,8 @@ function manifest(name: string, az: string, instances: number): string {
 }
 
 /**
- * Deploys and makes anew 200 instances, 32 at once, with a CPI each of whose calls takes so long; provides disks by
- * another CPI meanwhile.
+ * Deploys and recreates 200 instances, 32 concurrently, with a CPI whose calls take a fixed time. Provides disks
+ * through another CPI at the same time.
  */
 export async function benchDeploy(
   report: (line: string) => void,
@@ -91,7 +91,7 @@ async function timed(work: () => Ended): Promise<number> {
   return performance.now() - startedAtMs;
 }
 
-/** Provides one disk after the other, with another CPI's VM; stop tells how long the slowest took. */
+/** Provides disks one after another, for another CPI's VM. `stop` returns the longest duration in ms. */
 function provideUntilEnd(director: TestDirector, instanceId: string): { stop(): Promise<number> } {
   let stopped = false;
   const run = async (): Promise<number> => {

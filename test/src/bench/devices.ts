@@ -6,7 +6,7 @@ const DEVICES_PER_HOST = 16;
 const hostOf = (index: number) => `rack-7-host-${`${Math.floor(index / DEVICES_PER_HOST)}`.padStart(5, "0")}`;
 export const deviceIdOf = (index: number) => `${hostOf(index)}-device-${index % DEVICES_PER_HOST}`;
 
-/** A device as a registry stores it, with names as long as those of real drives. */
+/** Returns a device as a registry stores it, with names as long as those of real drives. */
 export function device(index: number): Device {
   const serialNumber = `S64GNE0R${`${index}`.padStart(6, "0")}`;
   return {

@@ -1,10 +1,10 @@
 import type { Task } from "@diskmesh/api/director";
 import type { TestDirector } from "@diskmesh/director/testing";
 
-/** Longer than a call may take: streams have no longest deadline. */
+/** Longer than any unary call may take; streams have no maximum deadline. */
 const DEADLINE = { deadlineMs: 1_800_000 };
 
-/** Follows a task that was started, and returns it once it has ended. */
+/** Follows a started task, and returns it once it has ended. */
 export async function endedTask(director: TestDirector, started: { readonly task?: Task | undefined }): Promise<Task> {
   const taskId = started.task?.taskId ?? 0;
   for await (const { update } of director.tasks.watchTask({ taskId }, DEADLINE)) if (update?.$case === "ended") break;

@@ -5,7 +5,7 @@ import { drainRatePerSecond } from "./measure.js";
 
 const APPENDS = 400;
 
-/** A file to which texts are appended, each synced. */
+/** Appends texts to a file, and syncs it after each. */
 export class BareLog implements AsyncDisposable {
   private constructor(private readonly file: Awaited<ReturnType<typeof open>>) {}
 
@@ -24,7 +24,7 @@ export class BareLog implements AsyncDisposable {
   }
 }
 
-/** Bare synced appends a second, one after the other, each of a small document. */
+/** Returns the number of sequential synced appends of a small document per second. */
 export async function bareCommitRate(folder: string): Promise<number> {
   await using log = await BareLog.open(folder);
   const document = { id: "x", text: "x".repeat(300) };

@@ -11,28 +11,28 @@ import { startPollingClis } from "./polling-clis.js";
 
 const LOAD = { concurrency: 4, durationMs: 8_000, warmupMs: 2_000 };
 const CLIS = 16;
-/** The stock CLI's pause after each round. */
+/** Pause in ms of the stock CLI after each round of polling. */
 const CLI_PAUSE_MS = 500;
 const NO_PAUSE_MS = 0;
-/** Blocks of each kind, which take turns: a p99 is the fourth slowest. */
+/** Number of measured blocks of each kind; kinds alternate. The p99 of all provides of a kind is the fourth slowest. */
 const BLOCKS = 8;
 const PROVIDES_IN_BLOCK = 50;
 const GIB_BYTES = 1_024 * MIB_BYTES;
 const STEMCELL_BYTES = 2 * GIB_BYTES;
 const LISTED = 10_000;
 const MEMORY_LIMIT_MIB = 64;
-/** A deploy that waits for its CPI is what the CLIs wait for. */
+/** Timeout for a slow CPI, whose deploy the polling CLIs wait for. */
 const PATIENT = { cpi: { callTimeoutMs: 900_000 } };
 const TUNING = {
   http: { requestTimeoutMs: 120_000 },
   stemcells: { idleTimeoutMs: 600_000 },
-  /** All tasks of the list are still there when it is asked for. */
+  /** Keeps all tasks that the list request returns. */
   tasks: { maxKeptTasks: 2 * LISTED },
 };
 
 type Director = Awaited<ReturnType<typeof startHttpDirector>>;
 
-/** The HTTPS face beside a fastify that does nothing, and what it costs everybody else. */
+/** Measures the HTTPS API against a fastify server without work, and its effect on other callers. */
 export async function benchHttp(report: (line: string) => void): Promise<Measurement[]> {
   const mesh = await startHttpDirector({}, { ...PATIENT, log: { level: "warn" }, tuning: TUNING });
   try {
@@ -40,7 +40,7 @@ export async function benchHttp(report: (line: string) => void): Promise<Measure
     const measurements: Measurement[] = [];
     const keep = (...found: readonly Measurement[]): void => {
       measurements.push(...found);
-      // Reported now, because the next measurements take minutes and may be stopped.
+      // Reported now, because the next measurements take minutes and may be interrupted.
       for (const { name, value, unit, ratio } of found)
         report(`${name}: ${value.toFixed(1)} ${unit}, ${ratio.toFixed(2)}`);
     };
@@ -57,7 +57,7 @@ export async function benchHttp(report: (line: string) => void): Promise<Measure
   }
 }
 
-/** Each request over a connection of its own, as the CLI sends them. */
+/** Measures requests that each use their own connection, like the CLI's. */
 async function rates({ director, http }: Director): Promise<Measurement[]> {
   await using noop = await startHttpNoop(director.certs.files("director"));
   const bare = new HttpClient(director.certs, noop.port, "");
@@ -102,7 +102,8 @@ async function besideClis({ director, http }: Director, instanceId: string): Pro
       value: slowest(times.polled),
       budget: { atMost: 1.5 },
     }),
-    // More than any client asks: what is left of two processors is what they leave.
+    // Without a budget, because no real client polls without a pause. The result depends on the CPU time that these
+    // clients leave.
     measurement({
       ...measured,
       name: `http_provide_p99_of_${CLIS}_without_pause`,
@@ -112,7 +113,7 @@ async function besideClis({ director, http }: Director, instanceId: string): Pro
   ];
 }
 
-/** Returns the times of provides one after the other, each detached again. */
+/** Returns the durations of provides one after another; each disk is detached again. */
 async function provideTimes(director: Director["director"], instanceId: string): Promise<number[]> {
   const times: number[] = [];
   for (let index = 0; index < PROVIDES_IN_BLOCK; index++) {
@@ -124,7 +125,7 @@ async function provideTimes(director: Director["director"], instanceId: string):
   return times;
 }
 
-/** The 99th of a hundred. */
+/** Returns the 99th percentile. */
 function slowest(times: readonly number[]): number {
   return [...times].sort((a, b) => a - b)[Math.ceil(times.length * 0.99) - 1] ?? Number.NaN;
 }
@@ -142,13 +143,13 @@ function memory(name: string, value: number): Measurement {
   return measurement({ name, value, unit: "MiB", floor: MEMORY_LIMIT_MIB, floorOf, budget: { atMost: 1 } });
 }
 
-/** Returns the largest growth of the director's memory meanwhile, in MiB. */
+/** Returns the largest growth of the director's memory during `work`, in MiB. */
 async function memoryOf({ director }: Director, work: () => Promise<void>): Promise<number> {
   const { pid } = director.process;
   const field = (name: string): number =>
     Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1_024;
   const before = field("VmRSS");
-  // The peak counts from now on.
+  // Resets the peak of the resident memory.
   writeFileSync(`/proc/${pid}/clear_refs`, "5");
   await work();
   return field("VmHWM") - before;
@@ -175,7 +176,7 @@ async function upload({ director, http }: Director): Promise<number | undefined>
     sending.once("response", (response) => resolve(response.resume().statusCode));
     sending.once("error", reject);
   });
-  // Not packed any smaller: all of it goes over the wire.
+  // Compression level 0, so that all bytes go over the wire.
   await pipeline(Readable.from(tar()), createGzip({ level: 0 }), sending);
   return answered;
 }

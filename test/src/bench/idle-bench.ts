@@ -10,7 +10,7 @@ const SETTLE_MS = 10_000;
 const MEASURED_MS = 40_000;
 const MAX_PERCENT = 0.5;
 
-/** Measures an agent whose devices are in operation and unused. */
+/** Measures the CPU time of an agent whose devices are in operation but idle. */
 export async function benchIdle(report: (line: string) => void): Promise<Measurement[]> {
   report(`an idle agent with ${DEVICES} devices, for ${MEASURED_MS / 1_000} s`);
   await using mesh = await TestMesh.start(
@@ -18,7 +18,7 @@ export async function benchIdle(report: (line: string) => void): Promise<Measure
       hosts: 1,
       devicesPerHost: DEVICES,
       deviceSizeBytes: MIB_BYTES,
-      // Heartbeats at the default interval.
+      // Empty: heartbeats at the default interval.
       overrides: { "disk-registry": { heartbeat: {} } },
     }),
   );

@@ -37,7 +37,8 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   http: benchHttp,
 };
 
-// Thousands of agents, waiting for a slow CPI, and gigabytes of a stemcell, each for minutes: only when asked for.
+// Benchmarks that run only when named, because each takes minutes: thousands of agents, a slow CPI, a stemcell of
+// gigabytes.
 const ONLY_BY_NAME = ["storm", "agents", "deploy", "http"];
 
 const STORM_AGENTS = 10_000;
@@ -46,7 +47,7 @@ const CPI_CALL_MS = 2_000;
 
 const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}] [--agents N, of the storm, ${STORM_AGENTS} by default] [--call-ms N, of a CPI in the deploy, ${CPI_CALL_MS} by default]`;
 
-/** Progress goes to stderr, so that stdout holds the numbers alone. */
+/** Prints progress to stderr, because stdout contains only the results. */
 const report = (line: string) => void process.stderr.write(`bench: ${line}\n`);
 
 function table(measurements: readonly Measurement[]): string {

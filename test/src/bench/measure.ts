@@ -1,19 +1,19 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** One number of the benchmark, beside the floor that was measured in the same run. */
+/** A measured value, with a reference value (the floor) from the same run. */
 export interface Measurement {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** The best that the machine can do, or the most that is allowed, in the same unit. */
+  /** Reference in the same unit: the best that the machine can do, or the most that is allowed. */
   readonly floor: number;
-  /** Describes the floor. */
+  /** Description of the floor. */
   readonly floorOf: string;
   /** value / floor. */
   readonly ratio: number;
   /** Decimals of the ratio; 2 by default. */
   readonly digits?: number;
-  /** The bound of the ratio; undefined where none is set. */
+  /** Allowed range of the ratio; undefined for none. */
   readonly budget: { readonly atLeast: number } | { readonly atMost: number } | undefined;
 }
 
@@ -29,11 +29,11 @@ export function withinBudget({ ratio, budget }: Measurement): boolean {
 export interface Load {
   readonly concurrency: number;
   readonly durationMs: number;
-  /** Run before counting starts, so that connections stand and code is compiled. */
+  /** Time in ms before counting starts, in which connections are opened and code is compiled. */
   readonly warmupMs: number;
 }
 
-/** Calls `operation` over and over from `concurrency` callers; answers completed calls a second. */
+/** Calls `operation` repeatedly from `concurrency` callers. Returns the completed calls per second. */
 export async function ratePerSecond(load: Load, operation: (index: number) => Promise<unknown>): Promise<number> {
   let index = 0;
   let counted = 0;
@@ -51,7 +51,7 @@ export async function ratePerSecond(load: Load, operation: (index: number) => Pr
   return counted / (load.durationMs / 1000);
 }
 
-/** Calls `operation` once for each of `count` indexes from `concurrency` callers; answers calls a second. */
+/** Calls `operation` once for each of `count` indexes, from `concurrency` callers. Returns the calls per second. */
 export async function drainRatePerSecond(
   load: { readonly concurrency: number; readonly count: number },
   operation: (index: number) => Promise<unknown>,
@@ -66,7 +66,8 @@ export async function drainRatePerSecond(
 }
 
 /**
- * Two rates measured in turns, so that a machine that slows down for a while slows both: the medians of the rounds.
+ * Measures two rates alternately, so that a temporary slowdown of the machine affects both. Returns the medians of the
+ * rounds.
  */
 export async function compared(
   rounds: number,
@@ -86,8 +87,8 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * Returns the processor time of all present threads of a process by the scheduler's count, because clock ticks are too
- * coarse.
+ * Returns the CPU time in ms of all present threads of a process. Reads the scheduler's counters, because clock ticks
+ * are too coarse.
  */
 export function cpuTimeMs(pid: number): number {
   const folder = `/proc/${pid}/task`;

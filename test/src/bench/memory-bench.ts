@@ -6,14 +6,14 @@ import { device, deviceIdOf } from "./devices.js";
 import { type Measurement, measurement } from "./measure.js";
 
 const EMBEDDED_DEVICES = 200_000;
-/** A server that is as quick as most people's takes as long for these. */
+/** Fewer devices than in the embedded store, so that an average MongoDB server takes as long. */
 const DEVICES_IN_MONGO = 40_000;
 const PER_TRANSACTION = 2_000;
 const LIMIT_BYTES = 1_024;
 
 type RegistryTablet = Tablet<typeof schema>;
 
-/** Measures a registry's memory per device: once loaded, and after each device has changed. */
+/** Measures a registry's memory per device: after the load, and after each device has changed. */
 export async function benchMemory(report: (line: string) => void): Promise<Measurement[]> {
   report(`the memory of ${EMBEDDED_DEVICES} devices, loaded from the embedded store`);
   const measurements = await measured("embedded", temporaryFolder(), "registry", EMBEDDED_DEVICES);
@@ -50,7 +50,7 @@ async function measured(store: string, url: string, name: string, devices: numbe
     });
   const loaded = one("loaded", heapBytes() - before);
   if (store === "mongo") return [loaded];
-  // Changes each device as the registry does: a field that may have been there is gone.
+  // Changes each device as the registry does: removes an optional field.
   await everyDevice(tablet, devices, (found) => {
     const { missing: _, ...rest } = found as Device;
     return { ...rest, generation: rest.generation + 1, lastError: "" };

@@ -11,7 +11,10 @@ const HOSTS = 16;
 const DEVICES_PER_HOST = 2;
 const ROUNDS = 9;
 const PAIRS_TOGETHER = 640;
-/** The processor time of an agent falls until some 1,000 pairs have passed it: until then V8 compiles what serves them. */
+/**
+ * Rounds before measuring. The CPU time of an agent falls until it has served some 1,000 pairs, because V8 compiles its
+ * code meanwhile.
+ */
 const WARM_UP_ROUNDS = 25;
 const PAIRS_ALONE = 40;
 const NOOP_LOAD = { concurrency: 64, durationMs: 1_000, warmupMs: 500 };
@@ -22,19 +25,19 @@ type ProvideAndDetach = (slot: number) => Promise<void>;
 
 interface Pairs {
   readonly pairsPerSecond: number;
-  /** The time of one caller's pair from begin to end. */
+  /** Duration of a single caller's pair, in ms. */
   readonly pairMs: number;
-  /** Processor time per pair, by process. */
+  /** CPU time per pair in ms, by process. */
   readonly cpuMs: Readonly<Record<string, number>>;
 }
 
-/** With its floors. */
+/** A measured round, with its floors. */
 interface Round extends Pairs {
   readonly commitMs: number;
   readonly noopsPerSecond: number;
 }
 
-/** The whole mesh: provide a disk to a VM and detach it again. */
+/** Measures the whole mesh: providing a disk to a VM and detaching it again (a pair). */
 export async function benchMesh(report: (line: string) => void): Promise<Measurement[]> {
   report(`a mesh of ${HOSTS} hosts`);
   await using mesh = await TestMesh.start(
@@ -64,7 +67,7 @@ export async function benchMesh(report: (line: string) => void): Promise<Measure
   report("warming up");
   for (let round = 0; round < WARM_UP_ROUNDS; round++)
     report(`  ${roundText(await pairsRound(mesh, provideAndDetach, HOSTS, PAIRS_TOGETHER))}`);
-  // Together first: what serves one caller is warm then, too.
+  // Runs concurrent pairs first, so that the code for single callers is compiled, too.
   const warm = await inRounds(ROUNDS, HOSTS, PAIRS_TOGETHER);
   const alone = await inRounds(1 + ROUNDS, 1, PAIRS_ALONE);
   return [
@@ -100,7 +103,7 @@ async function pairsRound(
   const pids = new Map<string, number>(SERVICES.map((name) => [name, mesh.process(name).pid]));
   const before = new Map([...pids].map(([name, pid]) => [name, cpuTimeMs(pid)]));
   const startedAtMs = performance.now();
-  // Each caller has its own disk and instance: they never wait for each other's locks.
+  // Each caller has its own disk and instance, so that no caller waits for another's lock.
   const perCaller = pairs / concurrency;
   await drainRatePerSecond({ concurrency, count: concurrency }, async (slot) => {
     for (let pair = 0; pair < perCaller; pair++) await provideAndDetach(slot);

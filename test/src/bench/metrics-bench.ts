@@ -8,19 +8,19 @@ import { OrderCountingAgent } from "./order-counting-agent.js";
 
 const READS = { concurrency: 64, count: 20_000 };
 const ROUNDS = 5;
-/** The most that one host may have. */
+/** Maximum devices of one host. */
 const DEVICES_PER_HOST = 4_096;
 const HOSTS = 25;
 const SCRAPES = 21;
 const MAX_SCRAPE_MS = 50;
 
-/** Measures what metrics cost a registry: reads with them beside reads without, and a scrape with 100,000 devices. */
+/** Measures the cost of metrics for a registry: reads with and without metrics, and a scrape with 100,000 devices. */
 export async function benchMetrics(report: (line: string) => void): Promise<Measurement[]> {
   await using withMetrics = await BenchedRegistry.start("measured");
   await using without = await BenchedRegistry.start("plain");
   report("reads of a registry with metrics beside one without");
   const [reads, plain] = [await withMetrics.reads(), await without.reads()];
-  // Warms up until V8 has compiled the code of both.
+  // Warms up until V8 has compiled the code of both variants.
   await Promise.all([reads(), plain()]);
   const [value, floor] = await compared(ROUNDS, reads, plain);
   const floorOf = "the same without metrics";
@@ -71,8 +71,8 @@ class BenchedRegistry implements AsyncDisposable {
   }
 
   /**
-   * Registers a host, and returns what reads one of its devices many times: reads in a second of the registry's processor
-   * time, which is its rate on a machine that does nothing else.
+   * Registers a host. Returns a function that reads one of its devices many times, and returns the reads per second of
+   * the registry's CPU time.
    */
   async reads(): Promise<() => Promise<number>> {
     const tls = {
@@ -93,7 +93,7 @@ class BenchedRegistry implements AsyncDisposable {
     for (let index = 0; index < HOSTS; index++) await this.#register(`host-${index}`, DEVICES_PER_HOST);
   }
 
-  /** The median of many. */
+  /** Returns the median duration of many scrapes. */
   async scrapeMs(): Promise<number> {
     const took: number[] = [];
     for (let index = 0; index < SCRAPES; index++) {

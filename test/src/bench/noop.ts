@@ -11,7 +11,7 @@ const bytes = {
   decode: (message: Uint8Array): Uint8Array => message,
 };
 
-/** A method that does nothing, in the shape of the generated definitions. */
+/** Definition of a method without effect, like the generated definitions. */
 export const NOOP = {
   fullName: "diskmesh.bench.NoopService",
   methods: {
@@ -27,7 +27,7 @@ export interface NoopServer extends AsyncDisposable {
   call(): Promise<unknown>;
 }
 
-/** Starts a bare grpc-js server with mutual TLS as its own process: the floor of every RPC. */
+/** Starts a bare grpc-js server with mutual TLS in its own process, which is the floor of every RPC. */
 export async function startNoopServer(
   server: TlsFiles,
   client: TlsFiles,

@@ -20,8 +20,8 @@ import { fakeHandlers } from "@diskmesh/testkit";
 const HEARTBEAT_MS = 1_000;
 
 /**
- * An agent without devices of its own, that obeys every order at once and counts them: what is measured with it is the
- * registry alone. It speaks the real protocol over real connections.
+ * An agent without device files that confirms every order at once and counts orders, so that only the registry is
+ * measured. Speaks the real protocol over real connections.
  */
 export class OrderCountingAgent implements AsyncDisposable {
   attachOrders = 0;
@@ -46,8 +46,8 @@ export class OrderCountingAgent implements AsyncDisposable {
   }
 
   /**
-   * Registers with that many devices, none of which anybody has added. The registry erases none that is in ERROR. Of
-   * `fileIdentities` they take turns, one behind the other in each file.
+   * Registers with `count` devices, none of which has been added. With health ERROR the registry erases none of them.
+   * The devices are distributed evenly over `fileIdentities`, one after another in each file.
    */
   async register(
     deviceCount: number,
@@ -100,7 +100,7 @@ export class OrderCountingAgent implements AsyncDisposable {
         return obeyed(devices);
       },
       detachDevices: async ({ devices }) => obeyed(devices),
-      // Erased at once, so that erasing takes nothing from what is measured.
+      // Reports an erase as done at once, so that erases do not affect the measurement.
       eraseDevice: async ({ deviceId, stamp }) => ({
         outcome: { deviceId, stamp, outcome: OrderOutcome.DONE },
       }),

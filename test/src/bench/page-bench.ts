@@ -18,12 +18,14 @@ const CHANGES = 5;
 const SETTLE_MS = 10_000;
 const IDLE_MS = 20_000;
 const PATIENCE_MS = 120_000;
-/** The limit of both times. */
+/** Limit in ms of both durations. */
 const MAX_MS = 1_000;
 const MAX_HEAP_MIB = 64;
 const MAX_IDLE_PERCENT = 10;
 
-/** Measures how soon a browser shows a fleet of a real registry and director, and what that costs the browser. */
+/**
+ * Measures how long a browser takes to show a fleet of a real registry and director, and the CPU time that it needs.
+ */
 export async function benchPage(report: (line: string) => void): Promise<Measurement[]> {
   const executablePath = programOnPath("chromium");
   if (executablePath === undefined) {
@@ -35,11 +37,11 @@ export async function benchPage(report: (line: string) => void): Promise<Measure
   await storeFleet(storage, HOSTS, DEVICES_PER_HOST);
   const port = await freePort();
   const http = { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) };
-  // Its hosts have no agents: none is to be missed meanwhile.
+  // The hosts have no agents, so their silence must not count.
   const heartbeat = { intervalMs: 10_000, timeoutMs: 3_600_000, missedUntilSuspected: 360 };
   const overrides = { director: { http }, "disk-registry": { tablet: { storage }, heartbeat } };
   await using mesh = await TestMesh.start(wholeFleet({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0, overrides }));
-  // It runs as root where benches do.
+  // Chromium's sandbox does not work as root, as which benchmarks often run.
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
   try {
     return await measuredIn(browser, `https://127.0.0.1:${port}/page`, mesh, report);
@@ -64,7 +66,7 @@ async function measuredIn(
   await page.goto(address, { waitUntil: "domcontentloaded" });
   await shows(page, "#fleet .counts", `${(HOSTS * DEVICES_PER_HOST).toLocaleString("en")} attached`);
   const completeMs = performance.now() - openedMs;
-  // The browser has read the files once: what is measured is what an operator meets who comes back, too.
+  // The browser has cached the files, as for an operator who opens the page again.
   const [firstPaint] = await page.evaluate(() =>
     performance.getEntriesByName("first-contentful-paint").map(({ startTime }) => startTime),
   );
@@ -98,13 +100,13 @@ async function measuredIn(
 }
 
 async function shows(page: Page, selector: string, text: string): Promise<void> {
-  // Not by a function of the page's own, which its content security policy would not let be evaluated.
+  // No function is evaluated in the page, because its content security policy forbids that.
   await page.locator(selector).filter({ hasText: text }).waitFor();
 }
 
 /**
- * From the answer to whoever changed something, which comes after the commit, until it is seen. Each has a reason of its own:
- * hosts in the same trouble share a line, which names the first of them alone.
+ * Returns the time in ms from the answer to the caller of a change, which follows the commit, until the page shows the
+ * change. Each change has its own reason, because hosts in the same trouble share a line that names only the first.
  */
 async function changeMs(page: Page, mesh: TestMesh, hostId: string, reason: string): Promise<number> {
   const seen = shows(page, "#trouble", `that host ${hostId} is dead`);
@@ -114,7 +116,7 @@ async function changeMs(page: Page, mesh: TestMesh, hostId: string, reason: stri
   return performance.now() - committedMs;
 }
 
-/** Returns the processor time of all processes of the browser. */
+/** Returns the CPU time in s of all processes of the browser. */
 async function cpuSeconds(session: CDPSession): Promise<number> {
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");
   return processInfo.reduce((sum, { cpuTime }) => sum + cpuTime, 0);

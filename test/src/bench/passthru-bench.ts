@@ -8,14 +8,17 @@ import { startNoopServer } from "./noop.js";
 import { callInTurns, type PassthruRound } from "./passthru-caller.js";
 
 const HOST = "host-1";
-/** In the director as much code is to be compiled as takes some thousands of calls. */
+/** Rounds before measuring: the director's code is compiled after some thousands of calls. */
 const WARM_UP_ROUNDS = 30;
 const ROUNDS = 31;
-/** Sequential calls of one caller: so few that a bare RPC and a call find the machine in the same state. */
+/** Sequential calls of a round. Few, so that the machine is in the same state for bare RPCs and for calls. */
 const CALLS = 100;
 const REPORTED_ROUNDS = 10;
 
-/** A method of a node that does nothing, through the director, the agent and the driver's process, beside a bare RPC. */
+/**
+ * Measures a node's method without effect, through the director, the agent and the driver's process, against a bare
+ * RPC.
+ */
 export async function benchPassthru(report: (line: string) => void): Promise<Measurement[]> {
   report("a method of a node");
   const drivers = [{ package: SAMPLE_DRIVER }];
@@ -24,7 +27,7 @@ export async function benchPassthru(report: (line: string) => void): Promise<Mea
       hosts: 1,
       devicesPerHost: 1,
       deviceSizeBytes: MIB_BYTES,
-      // Services log and beat by their defaults.
+      // Services use their default log and heartbeat settings.
       overrides: { "disk-agent": { drivers }, "disk-registry": { heartbeat: {} } },
     }),
   );
@@ -47,13 +50,14 @@ export async function benchPassthru(report: (line: string) => void): Promise<Mea
   );
   const measured = rounds.slice(WARM_UP_ROUNDS);
   const floorMs = median(measured.map(({ noopMs }) => noopMs));
-  // The mean, because a round has too few of the kernel's hundredths of a second.
+  // Mean instead of median, because the kernel counts CPU time in hundredths of a second, which is coarse for one
+  // round.
   const mean = (of: (round: PassthruRound) => number) => measured.reduce((sum, round) => sum + of(round), 0) / ROUNDS;
   const floorOf = "bare grpc-js no-op over mutual TLS";
   return [
     measurement({
       name: "node_method_time",
-      // Each round's call beside its own floor.
+      // Each round's call duration is divided by the same round's floor.
       value: median(measured.map(({ callMs, noopMs }) => callMs / noopMs)) * floorMs,
       unit: "ms/call",
       floor: floorMs,

@@ -13,17 +13,17 @@ export interface PassthruCaller {
   readonly director: Called;
   readonly noop: Called;
   readonly rounds: number;
-  /** Sequential calls of each of the two in a round. */
+  /** Sequential calls of each kind per round. */
   readonly calls: number;
 }
 
 interface Called {
   readonly address: string;
-  /** Processes of which processor time is counted. */
+  /** Processes whose CPU time is measured. */
   readonly pids: readonly number[];
 }
 
-/** A round's figures, per call. */
+/** Results of a round, per call. */
 export interface PassthruRound {
   readonly callMs: number;
   readonly noopMs: number;
@@ -34,8 +34,9 @@ export interface PassthruRound {
 const DEADLINE_MS = 60_000;
 
 /**
- * Calls a node's method and a bare RPC in turns, so that a machine that slows down for a while slows both. It does so from
- * a process of its own, as callers do: the benchmark's own reads the log of each service and writes it to a file.
+ * Alternates calls of a node's method with bare RPCs, so that a temporary slowdown of the machine affects both. Runs in
+ * its own process, like real callers, because the benchmark's process reads the services' logs and writes them to a
+ * file.
  */
 export async function callInTurns(
   caller: PassthruCaller,
@@ -49,7 +50,7 @@ export async function callInTurns(
     rounds.push(round);
     onRound(round);
   });
-  // Not "exit": the last rounds may be read after that.
+  // "close" instead of "exit", because the last rounds may be read after the exit.
   const [code] = await once(child, "close");
   if (code !== 0) throw new Error(`the caller ended with ${code}`);
   return rounds;
@@ -91,7 +92,7 @@ function cpuOf(pids: readonly number[]): number {
 }
 
 if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) {
-  // It does not outlive the benchmark.
+  // The process ends with the benchmark.
   process.once("disconnect", () => process.exit());
   await call(JSON.parse(process.argv[2] ?? ""));
 }

@@ -7,22 +7,22 @@ import { HttpClient } from "@diskmesh/director/testing";
 export interface PollingOptions {
   readonly caFile: string;
   readonly port: number;
-  /** The login as "name:password". */
+  /** Login as "name:password". */
   readonly login: string;
-  /** One that runs. */
+  /** Id of a running task. */
   readonly taskId: number;
   readonly clis: number;
 }
 
-/** How long each rests after a round; undefined: all stop. */
+/** Pause of each CLI after a round; undefined stops all CLIs. */
 interface Order {
   readonly pauseMs?: number;
 }
 
-/** CLIs that wait for the same task, in a process of their own. */
+/** CLIs that wait for the same task, in their own process. */
 export interface PollingClis extends AsyncDisposable {
   poll(pauseMs: number): Promise<void>;
-  /** Resolves with how many rounds all of them have done since they were told to poll. */
+  /** Stops polling. Resolves with the number of rounds of all CLIs since they began. */
   stop(): Promise<number>;
 }
 
@@ -44,9 +44,9 @@ export async function startPollingClis(options: PollingOptions): Promise<Polling
 }
 
 /**
- * Waits for a task as the stock CLI does: asks for the task, then for its events from where the last ones ended, each
- * over a connection of its own, and rests for half a second after both (bosh-cli 19ee1a8d, WaitForCompletion of
- * director/task_client_request.go, with the step of director/client.go).
+ * Waits for a task as the stock CLI does: requests the task, then the events after the last offset, each over its own
+ * connection. Then pauses for half a second (bosh-cli 19ee1a8d, WaitForCompletion of director/task_client_request.go,
+ * with the step of director/client.go).
  */
 async function waitForTask(http: HttpClient, taskId: number, goesOn: () => number | undefined): Promise<number> {
   let offset = 0;
@@ -72,7 +72,7 @@ function serve({ caFile, port, login, taskId, clis }: PollingOptions): void {
     pauseMs = order.pauseMs;
     let rounds = 0;
     if (pauseMs === undefined) rounds = (await Promise.all(polling)).reduce((sum, count) => sum + count, 0);
-    // People do not begin at the same moment.
+    // Starts at a random time, because real users do not start simultaneously.
     else
       polling = Array.from({ length: clis }, async (_, index) => {
         await sleep((index * (pauseMs ?? 0)) / clis);

@@ -12,23 +12,23 @@ import { OrderCountingAgent } from "./order-counting-agent.js";
 const RPC_LOAD = { concurrency: 64, durationMs: 2_000, warmupMs: 1_000 };
 const ROUNDS = 3;
 const ADD_ROUNDS = 9;
-/** Before they count: a call takes a third more until the code that serves it is compiled. */
+/** Rounds before measuring: a call takes a third longer until its code is compiled. */
 const ADD_WARM_UP_ROUNDS = 2;
 const ADD_HOSTS = 16;
-/** Rounds of half a second say more of the machine's other work than of the registry. */
+/** Enough for long rounds. Rounds of half a second are affected by other work of the machine. */
 const ADD_DEVICES_PER_HOST = 2_048;
 const ADD_CONCURRENCY = 64;
-/** The most that one host may have. */
+/** Maximum devices of one host. */
 const ORDER_DEVICES = 4_096;
 const SETTLE_MS = 1_000;
-/** Hosts whose devices lie on one file, and on a file each. */
+/** Hosts whose devices lie on a single file, and on a file each. */
 const [ONE_FILE, MANY_FILES] = ["one-file", "many-files"];
-/** The limit for comparing the ranges of one host's devices, because other hosts' calls wait so long. */
+/** Limit in ms for comparing the ranges of one host's devices, because other hosts' calls wait meanwhile. */
 const MAX_COMPARING_MS = 100;
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
-/** The registry process alone: reads, CMS actions and attach orders. */
+/** Measures the registry process alone: reads, CMS actions and attach orders. */
 export async function benchRegistry(report: (line: string) => void): Promise<Measurement[]> {
   const folder = temporaryFolder();
   const addHostIds = Array.from({ length: ADD_HOSTS }, (_, index) => `add-${index}`);
@@ -44,7 +44,7 @@ export async function benchRegistry(report: (line: string) => void): Promise<Mea
       listen: { host: "127.0.0.1", port },
       tls: certificates.files("disk-registry"),
       tablet: { storage },
-      // The agents of a part that is over fall silent, which on a slow machine would add commits to the next.
+      // Long timeout, because agents of an ended part fall silent, which would add commits to the next part.
       heartbeat: { intervalMs: 2_000, timeoutMs: 1_800_000, missedUntilSuspected: 900 },
       log: { level: "error" },
     },
@@ -92,15 +92,15 @@ async function benchAttachOrder(
   storage: string,
 ): Promise<Measurement[]> {
   await using ordered = agent;
-  // In ERROR: such devices are attached as all others are, but erasing them adds no commits of its own.
+  // Devices in ERROR are attached like others, but not erased, which would add commits.
   await ordered.register(ORDER_DEVICES, Health.ERROR);
-  // Waits for the registration's own order, and for the commit of its confirmation.
+  // Waits for the order of the registration, and for the commit of its confirmation.
   await untilAll(registry, "let go", ({ detachConfirmed }) => detachConfirmed);
   const commitsBefore = commitsOf(storage);
   await registry.addHost({ hostId: "order" });
   await untilAll(registry, "ATTACHED", ({ attachState }) => attachState === AttachState.ATTACHED);
   await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
-  // One of them is the CMS action's own.
+  // One of the commits belongs to the CMS action.
   const commits = commitsOf(storage) - commitsBefore;
   const common = { unit: `for ${ORDER_DEVICES} devices`, budget: { atMost: 1 } };
   return [
@@ -109,7 +109,7 @@ async function benchAttachOrder(
   ];
 }
 
-/** A dry run does all but keep what it has done. */
+/** Measures dry runs, which do all work of an action except the commit. */
 async function benchOneFile(
   registry: Registry,
   one: OrderCountingAgent,
@@ -140,7 +140,7 @@ async function benchOneFile(
   });
 }
 
-/** All devices of the host that is ordered. */
+/** Waits until all devices of the ordered host satisfy the condition. */
 async function untilAll(registry: Registry, what: string, isSo: (device: Device) => boolean): Promise<void> {
   const count = async (): Promise<number> => {
     const devices = await allPages(async (pageToken) => {
@@ -170,11 +170,11 @@ async function benchAddDevice(
       return deviceIds.map((deviceId) => ({ hostId: `add-${index}`, deviceId }));
     }),
   );
-  // In turns over the hosts, as several operators would.
+  // Alternates between hosts, as several operators would.
   const requests = Array.from({ length: ADD_DEVICES_PER_HOST }, (_, device) =>
     named.map((host) => host[device]),
   ).flat();
-  // In rounds beside their floors, so that a machine that slows down for a while slows both.
+  // Alternates with the floors, so that a temporary slowdown of the machine affects both.
   const roundsInAll = ADD_WARM_UP_ROUNDS + ADD_ROUNDS;
   const perRound = Math.floor(requests.length / roundsInAll);
   const rounds: Measurement[] = [];
@@ -206,7 +206,7 @@ async function benchAddDevice(
   }
 }
 
-/** How many commits the storage holds: each is a line of a journal behind the first, which is its head. */
+/** Returns the number of commits in the storage: each is a line of a journal, after its header line. */
 function commitsOf(storage: string): number {
   const folder = join(storage, "registry");
   let commits = 0;

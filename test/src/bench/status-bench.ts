@@ -10,7 +10,7 @@ import { compared, type Measurement, measurement, median } from "./measure.js";
 const ROUNDS = 11;
 const MAX_MS = 300;
 
-/** How long `diskmesh status` takes, from the start of its process to its end. */
+/** Measures the duration of `diskmesh status`, from the start of its process to its end. */
 export async function benchStatus(report: (line: string) => void): Promise<Measurement[]> {
   report("diskmesh status, beside a program that makes one call");
   await using mesh = await TestMesh.start(wholeFleet({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0 }));

@@ -18,12 +18,12 @@ const ROUNDS = 3;
 const COMMITS_PER_ROUND = 300;
 const KEYS = 1_000;
 
-/** One durable write of one small document. */
+/** Performs a durable write of a small document. */
 type Write = (index: number) => Promise<unknown>;
 
 const document = (index: number) => ({ id: `d${index % KEYS}`, n: index, text: "x".repeat(300) });
 
-/** Commits of one document, one after the other, in both stores, what checks cost, and the time of a takeover. */
+/** Measures sequential commits of one document in both stores, the cost of checks, and the duration of a takeover. */
 export async function benchStore(report: (line: string) => void): Promise<Measurement[]> {
   report("commits in the embedded store beside bare synced appends");
   const measurements = await benchEmbedded();
@@ -97,7 +97,10 @@ async function benchCommits(
   }
 }
 
-/** In turns, so that a machine that slows down for a while slows both. The first round warms up and does not count. */
+/**
+ * Measures two kinds of writes alternately, so that a temporary slowdown of the machine affects both. The first round
+ * is a warm-up and does not count.
+ */
 async function latenciesInTurns(...writes: readonly [Write, Write]): Promise<readonly [number[], number[]]> {
   const latenciesMs: readonly [number[], number[]] = [[], []];
   for (let round = 0; round <= ROUNDS; round++) {

@@ -13,16 +13,16 @@ import { issueCertificate } from "@diskmesh/pki";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
 import { NOOP } from "./noop.js";
 
-/** The options of a process with many agents in it. */
+/** Options of a process that simulates many agents. */
 export interface StormOptions {
   readonly first: number;
   readonly count: number;
   readonly devicesPerAgent: number;
   readonly certificatesFolder: string;
   readonly registryAddress: string;
-  /** The address of a server that does nothing with its calls. */
+  /** Address of a server whose methods do nothing. */
   readonly noopAddress: string;
-  /** The address of a server that does nothing with its connections. */
+  /** Address of a server that only does TLS handshakes. */
   readonly bareAddress: string;
   readonly tabletId: string;
   readonly incarnation: string;
@@ -37,25 +37,25 @@ export type StormCommand =
   | "disconnect"
   | "handshakes";
 
-/** One agent's way to being registered. */
+/** Results of all agents' registrations. */
 export interface StormResult {
   readonly latenciesMs: readonly number[];
   readonly timeouts: number;
-  /** Refused for being too many at once, and tried again. */
+  /** Attempts that were refused because of too many calls, and were repeated. */
   readonly refused: number;
 }
 
 export const stormHostId = (index: number): string => `storm-${index}`;
 export const stormDeviceId = (index: number, device: number): string => `storm-${index}-d${device}`;
 
-// The value of a real agent's configuration.
+// Timeout in ms of a real agent.
 const REGISTER_TIMEOUT_MS = 60_000;
 const BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 const PATIENCE_MS = 900_000;
 const CERTIFIED_AT_ONCE = 8;
 const CONNECTED_AT_ONCE = 32;
 
-/** Requests are encoded before a storm and answers decoded after it: what agents do is not what is measured. */
+/** Requests are encoded before a storm and answers decoded after it, so that the agents' work is not measured. */
 const { fullName, methods } = AgentRegistrationServiceDefinition;
 const REGISTRATION = {
   fullName,
@@ -96,7 +96,7 @@ class StormAgents {
     return NOTHING_MEASURED;
   }
 
-  /** All at once, as many as there are. */
+  /** Runs the operation for all agents at once. */
   async #storm(one: (index: number) => Promise<Tries>): Promise<StormResult> {
     const startedAtMs = performance.now();
     const { first, count } = this.options;
@@ -113,7 +113,7 @@ class StormAgents {
     };
   }
 
-  /** A few at a time: what comes before a storm. */
+  /** Runs the operation for `atOnce` agents at a time, to prepare a storm. */
   async #each(atOnce: number, one: (index: number) => Promise<unknown>): Promise<StormResult> {
     const { first, count } = this.options;
     let next = first;
@@ -172,13 +172,13 @@ class StormAgents {
     return client;
   }
 
-  /** A heartbeat, so that the connection stands. */
+  /** Sends a heartbeat, so that the connection is open. */
   async #connect(index: number): Promise<void> {
     const before = { hostId: stormHostId(index), bootId: "before", ...this.#remembered() };
     await retried(() => this.#registryOf(index).heartbeat(before));
   }
 
-  /** Registers as an agent does: again and again, backing off, until the answer has come. */
+  /** Registers as a real agent does: repeats with backoff until it gets the answer. */
   async #register(): Promise<StormResult> {
     const requests = this.#requests();
     const answers: Uint8Array[] = [];
@@ -249,7 +249,7 @@ class StormAgents {
           const checkServerIdentity = () => undefined;
           const socket = connect({ host, port: Number(port), ca, cert, key, checkServerIdentity });
           socket.once("error", reject);
-          // The server's word: it has seen the certificate.
+          // The server writes once it has verified the certificate.
           socket.once("data", () => {
             socket.destroy();
             resolve();

@@ -10,19 +10,19 @@ import { startNoopServer } from "./noop.js";
 import type { StormCommand, StormOptions, StormResult } from "./storm-agents.js";
 import { countOnline, DEVICES_PER_AGENT, storeFleet } from "./storm-fleet.js";
 
-/** Each compiles the same code for itself, so no more than can run at once. */
+/** Number of agent processes. Each one compiles the same code, so no more than can run at once. */
 const PROCESSES = 2;
 const LIMIT_MS = 10_000;
 const LIMIT_AGENTS = 10_000;
-/** The size of the answer to a registration of so many devices. */
+/** Size in bytes of the answer to a registration with this many devices. */
 const RESPONSE_BYTES = 1_050;
 
 interface Measured extends StormResult {
-  /** Processor time of the stormed process, per agent. */
+  /** CPU time of the measured process per agent, in ms. */
   readonly cpuMs: number;
 }
 
-/** Every agent of a large fleet registers at the same moment: over connections that stand, then over new ones. */
+/** Measures the registration of all agents of a large fleet at once: over open connections, then over new ones. */
 export async function benchStorm(
   report: (line: string) => void,
   { agents }: { agents: number },
@@ -43,9 +43,9 @@ export async function benchStorm(
       listen: { host: "127.0.0.1", port },
       tls: files,
       tablet: { storage },
-      // Setting the storm up takes longer than any host may be silent.
+      // Long timeout, because preparing the storm takes longer than the default.
       heartbeat: { intervalMs: 2_000, timeoutMs: 1_800_000, missedUntilSuspected: 900 },
-      // All these hosts have one address.
+      // All hosts connect from one address.
       rpc: { maxConnectionsPerAddress: 2 * agents + 100 },
       log: { level: "error" },
     },
@@ -105,7 +105,7 @@ function standingMeasurements(agents: number, standing: Measured, floor: Measure
       ...noBudget,
     }),
     measurement({ name: "storm_standing_cpu_beside_noop", ...cpu, floor: floor.cpuMs, floorOf: noop, ...noBudget }),
-    // The time that is left when nothing else runs: a loaded machine makes every storm slower, but not this figure.
+    // CPU time without waiting: a loaded machine makes storms slower, but does not change this value.
     measurement({
       name: "storm_standing_cpu",
       ...cpu,
@@ -142,7 +142,7 @@ function freshMeasurements(
       unit: "ms/agent",
       ...common,
     }),
-    // The same clients, which take most of the time that there is.
+    // The floor has the same clients, because these take most of the time.
     measurement({
       name: "storm_handshakes_p99_beside_noop",
       value: percentile(fresh, 0.99),
@@ -165,7 +165,7 @@ function counts(name: string, agents: number, { timeouts }: Measured, online: nu
       unit: "hosts",
       budget: { atLeast: 1 },
     }),
-    // Timeouts of the floor, so that a ratio can be given: one call that times out is one too many.
+    // The floor is a constant that only gives the result a ratio; the budget allows no timeout.
     measurement({
       name: `${name}_timeouts`,
       value: timeouts,
@@ -191,7 +191,7 @@ function percentile({ latenciesMs }: StormResult, part: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? Number.NaN;
 }
 
-/** Several processes, so that the agents do not wait for each other more than for the registry. */
+/** Agents in several processes, so that they wait for the registry more than for each other. */
 class Storm implements AsyncDisposable {
   readonly #processes: ChildProcess[];
 
@@ -209,7 +209,7 @@ class Storm implements AsyncDisposable {
     });
   }
 
-  /** Prepares all processes for a storm. */
+  /** Prepares a storm in all processes. */
   async prepare(command: StormCommand, text: string): Promise<void> {
     this.report(text);
     const startedAtMs = performance.now();
@@ -217,7 +217,7 @@ class Storm implements AsyncDisposable {
     this.report(`  ready after ${((performance.now() - startedAtMs) / 1000).toFixed(0)} s`);
   }
 
-  /** All at once, and what it costs the process that is stormed. */
+  /** Runs a storm in all processes at once. Returns its results and the measured process's CPU time. */
   async measure(command: StormCommand, text: string, pid: number): Promise<Measured> {
     this.report(text);
     const before = cpuTimeMs(pid);

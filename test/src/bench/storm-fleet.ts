@@ -8,7 +8,7 @@ import { stormDeviceId, stormHostId } from "./storm-agents.js";
 export const DEVICES_PER_AGENT = 16;
 const HOSTS_PER_TRANSACTION = 200;
 
-/** The registry's state as it is when all these hosts have been in operation for long: nothing is left to be done. */
+/** Stores the state of a registry whose hosts have long been in operation, without pending work. */
 export async function storeFleet(
   storage: string,
   agents: number,
@@ -76,7 +76,7 @@ function storedDevice(index: number, device: number): Device {
   };
 }
 
-/** How many hosts are ONLINE in that start of their agents. */
+/** Returns the number of hosts that are ONLINE with this boot id. */
 export async function countOnline(address: string, tls: TlsFiles, bootId: string): Promise<number> {
   const registry = createClient(DiskRegistryServiceDefinition, {
     address,

@@ -16,7 +16,7 @@ import { type Measurement, measurement } from "./measure.js";
 import { OrderCountingAgent } from "./order-counting-agent.js";
 
 const LEASE_TIME_MS = 5_000;
-/** The time that DESIGN allows beyond the lease. */
+/** Time in ms that a takeover may take beyond the lease. */
 const BEYOND_LEASE_MS = 2_000;
 const HOST_IDS = ["h1", "h2", "h3", "h4", "h5", "h6"];
 const DEVICES_PER_HOST = 1_700;
@@ -27,7 +27,10 @@ interface Registry {
   readonly address: string;
 }
 
-/** From SIGKILL of the leader of 10,200 devices until a call of a client that knew it is answered by the standby. */
+/**
+ * Measures the time from SIGKILL of the leader of 10,200 devices until the standby answers a client that was connected
+ * to the former leader.
+ */
 export async function benchTakeover(url: string, report: (line: string) => void): Promise<Measurement> {
   const certificates = await testCertificates({ hostIds: HOST_IDS });
   const tabletName = newTabletName();

@@ -2,19 +2,19 @@ import { type FollowedTask, type HttpAnswer, HttpClient } from "@diskmesh/direct
 import type { TestCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 
-/** Go's client sends this header and unpacks by itself; the director never packs. */
+/** Header of Go's HTTP client, which unpacks answers by itself; the director never compresses. */
 const ALWAYS = { "accept-encoding": "gzip" };
 export const YAML = { ...ALWAYS, "content-type": "text/yaml" };
 export const JSON_TYPE = { ...ALWAYS, "content-type": "application/json" };
 export const TGZ = { ...ALWAYS, "content-type": "application/x-compressed" };
 const NO_LOGIN = "";
 
-/** The fields that the CLI reads: their types, and "?" where null or nothing will do. */
+/** Types of the fields that the CLI reads; "?" marks a field that may be null or absent. */
 export type Read = Readonly<
   Record<string, "string" | "number" | "boolean" | "string?" | "number?" | "object?" | "strings">
 >;
 
-/** Sends what the stock CLI was seen to send for its commands, each request over a TLS connection of its own. */
+/** Sends the recorded requests of the stock CLI's commands, each over its own TLS connection. */
 export class BoshCli {
   readonly #http: HttpClient;
 
@@ -22,7 +22,7 @@ export class BoshCli {
     this.#http = new HttpClient(certificates, port, "admin:pw-admin");
   }
 
-  /** Before each command it asks who is there, without saying who asks. */
+  /** Before each command the CLI requests /info without a login. */
   async begin(): Promise<void> {
     const { features, user_authentication, ...info } = await this.info(NO_LOGIN);
     reads(info, { name: "string", uuid: "string", version: "string", cpi: "string" });
@@ -48,7 +48,7 @@ export class BoshCli {
     return parsed<T>(await this.send("POST", path, JSON_TYPE, JSON.stringify(value)), status);
   }
 
-  /** A request that starts a task, which is followed to its end: 302, the task, its events by ranges, its result. */
+  /** Sends a request that starts a task, and follows it to its end: 302, the task, its events by ranges, its result. */
   async task(method: string, path: string, headers: Record<string, string> = ALWAYS, body: string | Buffer = "") {
     const followed = await this.#http.task(method, path, { headers, ...(method !== "GET" && { body }) });
     readsTask(followed.task);
@@ -67,7 +67,9 @@ export function parsed<T>({ status, body }: HttpAnswer, wanted = 200): T {
   return JSON.parse(body) as T;
 }
 
-/** Go takes null for nothing, and gives up at any other type than the one it reads. */
+/**
+ * Checks the types that the CLI reads. Go's JSON decoder accepts null for any type, and fails for any other mismatch.
+ */
 export function reads(found: object, fields: Read): void {
   for (const [name, type] of Object.entries(fields)) {
     const value = (found as Record<string, unknown>)[name];
@@ -84,7 +86,7 @@ export function readsTask(task: object): void {
   reads(task, { user: "string", result: "string?", deployment: "string?", context_id: "string?" });
 }
 
-/** A line of JSON for each of what a task has found. */
+/** Parses the result of a task, which has one JSON value per line. */
 export function linesOf<T>({ result }: FollowedTask): T[] {
   return result
     .split("\n")
@@ -92,7 +94,7 @@ export function linesOf<T>({ result }: FollowedTask): T[] {
     .map((line) => JSON.parse(line) as T);
 }
 
-/** Expects a refusal in the shape that the CLI prints. */
+/** Expects a refusal in the format that the CLI prints. */
 export function refused(answer: HttpAnswer): void {
   expect(answer.status).to.be.within(400, 599).and.not.equal(500);
   reads(JSON.parse(answer.body) as object, { code: "number", description: "string" });

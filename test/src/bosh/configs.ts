@@ -36,7 +36,7 @@ async function upload(cli: BoshCli, query: string): Promise<void> {
   expect(events[0]).to.include({ stage: "Update stemcell", state: "started" });
 }
 
-/** From the login until there is all that a deployment needs. */
+/** Commands from the login to everything that a deployment needs. */
 export const configSteps: readonly Step[] = [
   [
     "env",
@@ -120,7 +120,7 @@ export const configSteps: readonly Step[] = [
       const wanted = { location: "https://127.0.0.1/sc.tgz", sha1: "a".repeat(40) };
       const type = { "content-type": "application/json" };
       const { task } = await cli.task("POST", "/stemcells", type, JSON.stringify(wanted));
-      // It is no address that a director asks unless its config says so.
+      // A director fetches only from addresses that its config allows.
       expect(task.state).to.equal("error");
       expect(task.result).to.include("127.0.0.1");
     },

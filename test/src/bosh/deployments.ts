@@ -12,7 +12,7 @@ interface Vm {
   readonly disk_cids: readonly string[];
 }
 
-/** Deploys as the CLI does: asks for the diff first, whose context comes back with the manifest. */
+/** Deploys as the CLI does: first requests the diff, then sends its context with the manifest. */
 export async function deploy(cli: BoshCli, text: string, query = ""): Promise<void> {
   expect(await cli.get("/configs?latest=true&limit=1&type=deploy")).to.deep.equal([]);
   const sent = await cli.send("POST", `${DEP}/diff?redact=true`, YAML, text);
@@ -56,7 +56,7 @@ async function lookAtAll(cli: BoshCli, seen: Seen, kind: "vms" | "instances"): P
   await look(cli, seen, kind);
 }
 
-/** "state" of jobs, as older clients and `bosh start` ask for it, of the whole deployment or of some. */
+/** Changes the "state" of jobs of the whole deployment or of some, as older clients and `bosh start` do. */
 const jobs = (cli: BoshCli, which: string, state: string, more = "") =>
   cli.done("PUT", `${DEP}/jobs/${which}?state=${state}${more}`, YAML);
 
@@ -69,7 +69,7 @@ const ignore = async (cli: BoshCli, id: string | undefined, wanted: boolean): Pr
   expect((await cli.send("PUT", path, type, JSON.stringify({ ignore: wanted }))).status).to.equal(200);
 };
 
-/** A deployment's life, from its first deploy on. */
+/** Commands of a deployment's life, from the first deploy on. */
 export const deploymentSteps: readonly Step[] = [
   ["deploy --dry-run", (cli) => deploy(cli, manifest(2), "&dry_run=true")],
   ["deploy", (cli) => deploy(cli, manifest(2))],

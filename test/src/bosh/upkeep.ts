@@ -13,7 +13,7 @@ async function tasks(cli: BoshCli, query: string): Promise<{ id: number; state: 
   return found;
 }
 
-/** Looks at a task that has ended, and at one of its outputs from its first byte on; none of it is 416. */
+/** Requests an ended task, and one of its outputs from the first byte on; an empty output gives 416. */
 async function output(cli: BoshCli, taskId: number, type: string): Promise<void> {
   for (let time = 0; time < 2; time++) readsTask(await cli.get<object>(`/tasks/${taskId}`));
   const range = { range: "bytes=0-" };
@@ -22,7 +22,7 @@ async function output(cli: BoshCli, taskId: number, type: string): Promise<void>
   if (status === 206) expect(headers["content-range"]).to.match(/^bytes 0-\d+\/\d+$/);
 }
 
-/** Starts a task as `bosh curl` does, which shows the answer that the redirect leads to. */
+/** Starts a task as `bosh curl` does, which prints the answer behind the redirect. */
 async function curl(cli: BoshCli, method: string, path: string, type?: object, body?: string): Promise<void> {
   const { status, headers } = await cli.send(method, path, { ...type } as Record<string, string>, body);
   expect(status).to.equal(302);
@@ -35,7 +35,7 @@ async function curl(cli: BoshCli, method: string, path: string, type?: object, b
   }
 }
 
-/** The commands that operators look with, the calls that programs make at run time, and the removal of everything. */
+/** Commands with which operators inspect, calls that programs make at run time, and the deletion of everything. */
 export const upkeepSteps: readonly Step[] = [
   [
     "curl POST /dynamic_disks/provide",
@@ -84,7 +84,7 @@ export const upkeepSteps: readonly Step[] = [
     "cancel-task",
     async (cli) => {
       await cli.get("/tasks/1");
-      // It has ended: the CLI says so.
+      // The task has ended, and the CLI says so.
       const { status, body } = await cli.send("DELETE", "/task/1");
       expect(status, body).to.equal(400);
       expect(body).to.match(/^Cannot cancel task 1/);
@@ -158,7 +158,7 @@ export const upkeepSteps: readonly Step[] = [
     async (cli, seen) => {
       await deploy(cli, manifest(1));
       const [{ id } = { id: "" }] = await vmsOf(cli);
-      // Its jobs may use what it has until then.
+      // Stops the jobs first, because they may use the disk until then.
       await cli.done("PUT", `${DEP}/jobs/web?state=stopped`, YAML);
       await cli.done("PUT", `/disks/${seen.diskCids[0]}/attachments?deployment=dep&instance_id=${id}&job=web`);
       expect((await vmsOf(cli))[0]?.disk_cids).to.deep.equal([seen.diskCids[0]]);

@@ -1,17 +1,17 @@
 import type { BoshCli } from "./bosh-cli.js";
 
-/** The results of a walk's commands that later commands need. */
+/** Results of commands that later commands need. */
 export interface Seen {
-  /** The group's instances, in order. */
+  /** Ids of the group's instances, in order. */
   instanceIds: string[];
   vmCids: string[];
-  /** The disks of the deployment before. */
+  /** Disks of the previous deployment. */
   diskCids: string[];
   taskId: number;
   eventId: number;
 }
 
-/** A command as it was typed when its requests were recorded, and these, with what is read from each answer. */
+/** A recorded command, and a function that sends its requests and checks the answers. */
 export type Step = readonly [command: string, run: (cli: BoshCli, seen: Seen) => Promise<unknown>];
 
 export const CLOUD_CONFIG = `azs:
@@ -27,7 +27,7 @@ vm_types:
 `;
 
 /**
- * Returns a manifest as the CLI writes it: keys in order, with the fields that a deploy of BOSH's own director needs.
+ * Returns a manifest in the CLI's format: sorted keys, with the fields that BOSH's own director requires for a deploy.
  */
 export const manifest = (instances: number, group = "web"): string => `instance_groups:
 - azs:

@@ -9,7 +9,7 @@ const tls = (name: string) => ({
 });
 const METRICS = { listen: { host: "127.0.0.1", port: 9464 } };
 
-/** The values that whoever sets up a mesh must give, and those that most will want to give. */
+/** Values that an operator must set, and values that most operators want to set. */
 const VALUES: Readonly<Record<string, object>> = {
   director: {
     name: "diskmesh",
@@ -75,7 +75,7 @@ const VALUES: Readonly<Record<string, object>> = {
 
 const WIDTH = 118;
 
-/** deploy/examples/SERVICE.yaml: each key with the sentence that the code has for it. */
+/** Returns deploy/examples/SERVICE.yaml: each key with its description from the code. */
 export function exampleOf(service: string): string {
   const meanings = new Map(configKeys(service).map(({ path, facts }) => [pathText(path), facts.description ?? ""]));
   const head = [
@@ -99,7 +99,7 @@ function linesOf(values: object, above: readonly string[], meanings: ReadonlyMap
 function meaningOf(path: readonly string[], meanings: ReadonlyMap<string, string>): string {
   const meaning = meanings.get(pathText(path));
   if (meaning !== undefined) return meaning;
-  // The file of a secret.
+  // A key that names the file of a secret.
   return `In a file of its own: ${meanings.get(pathText(path).replace(/File$/, ""))}`;
 }
 
@@ -119,7 +119,7 @@ function valueLines(
   ];
 }
 
-/** An entry of a list begins at its first key; what is said of that stands above. */
+/** Formats an entry of a list, which begins at its first key. That key's description is above it. */
 function entryLines(lines: readonly string[]): string[] {
   const first = lines.findIndex((line) => !line.startsWith("#"));
   return [

@@ -30,11 +30,11 @@ Each key is followed by its type, its default, and the first version that has it
 
 interface Entry {
   readonly key: ConfigKey;
-  /** The settings of the service with this prefix of variables. */
+  /** Markdown text of the key, in which `PREFIX_` stands for the service's prefix of environment variables. */
   readonly text: string;
 }
 
-/** docs/reference/configuration.md */
+/** Returns the text of docs/reference/configuration.md. */
 export function configurationPage(): string {
   const services = new Map([...CONFIGS.keys()].map((service) => [service, entriesOf(service)] as const));
   const all = [...services.values()];

@@ -6,7 +6,7 @@ import { type ConfigKey, type checkConfig, keysOf } from "@diskmesh/service";
 
 type Schema = Parameters<typeof checkConfig>[0];
 
-/** The configs of all services, as their processes read them. */
+/** Config schemas of all services. */
 export const CONFIGS: ReadonlyMap<string, Schema> = new Map<string, Schema>([
   ["director", directorConfig],
   ["cpi-dispatcher", dispatcherConfig],
@@ -20,7 +20,7 @@ export function configOf(service: string): Schema {
   return schema;
 }
 
-/** All keys of a service. The same key of two kinds of entries of a list counts once. */
+/** Returns all keys of a service's config. A key that two kinds of list entries share is returned once. */
 export function configKeys(service: string): ConfigKey[] {
   return [...new Map(keysOf(configOf(service)).map((key) => [key.path.join("."), key])).values()];
 }

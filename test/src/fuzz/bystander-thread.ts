@@ -20,7 +20,7 @@ const READ_BYTES = 4_096;
 
 type Ask = () => Promise<unknown>;
 
-/** One client that asks, waits for the answer, however long it takes, and asks again. */
+/** A client that sends a request, waits for the answer however long it takes, and repeats. */
 class Asker {
   calls = 0;
   worstMs = 0;
@@ -28,7 +28,7 @@ class Asker {
   error = "";
   #sinceMs: number | undefined;
   #turnsWaitedMs = 0;
-  /** The waits that ended lately, for whoever compares his own. */
+  /** Recently ended waits, which other clients compare with their own. */
   readonly #lately: { readonly fromMs: number; readonly toMs: number }[] = [];
 
   constructor(
@@ -66,7 +66,7 @@ class Asker {
     this.calls++;
   }
 
-  /** Takes account of the wait so far, be it over or not. */
+  /** Records the wait so far, ended or not. */
   look(): void {
     if (this.#sinceMs === undefined) return;
     const waitedMs = performance.now() - this.#sinceMs;
@@ -77,7 +77,7 @@ class Asker {
     this.onWaited(this, waitedMs, netMs);
   }
 
-  /** The longest wait of which some part lies behind that time. */
+  /** Returns the longest wait that lies at least partly after that time. */
   longestSince(fromMs: number): number {
     const nowMs = performance.now();
     const ended = this.#lately.filter(({ toMs }) => toMs >= fromMs).map(({ fromMs: began, toMs }) => toMs - began);
@@ -91,7 +91,7 @@ let started = false;
 
 function tell(asker: Asker, waitedMs: number, netMs: number): void {
   if (!started || netMs < work.limitMs || told.has(asker.name)) return;
-  // Once: the run ends with it.
+  // Reported once, because the run ends with it.
   told.add(asker.name);
   const late: TooLate = { name: asker.name, waitedMs, netMs, error: asker.error };
   parentPort?.postMessage({ late });
@@ -105,7 +105,7 @@ function grpc<Definition extends ServiceDefinition>(
   return createClient(definition, { ...options, ...(serverName !== undefined && { serverName }) });
 }
 
-/** Cheap questions, each of which goes all the way through its service. */
+/** Returns a cheap request that goes through the whole service. */
 async function askerOf(watched: Watched): Promise<Ask> {
   switch (watched.kind) {
     case "grpc":
@@ -166,7 +166,7 @@ const control = new Asker("control", controlAsk(work.control), work.control.pid,
 const askers = await Promise.all(
   work.watched.map(async (watched) => new Asker(watched.name, await askerOf(watched), watched.pid, control, tell)),
 );
-// The first call opens a connection, which is no matter of fuzz.
+// The first call opens the connection, whose duration is not measured.
 await Promise.all([control, ...askers].map((asker) => asker.once()));
 started = true;
 for (const asker of [control, ...askers]) {

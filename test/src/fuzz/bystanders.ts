@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import type { TlsFiles } from "@diskmesh/rpc";
 import type { Target } from "./targets.js";
 
-/** An ordinary client: what it asks, of which process. */
+/** An ordinary client: its requests, and the process that it calls. */
 export type Watched = { readonly name: string; readonly pid: number } & (
   | { readonly kind: "grpc"; readonly target: Target; readonly serverName?: string; readonly address: string }
   | { readonly kind: "nbd"; readonly socketPath: string }
@@ -13,18 +13,21 @@ export type Watched = { readonly name: string; readonly pid: number } & (
 
 export interface BystanderWork {
   readonly watched: readonly Watched[];
-  /** A server that has nothing to do: as long as it keeps its client waiting, it is the machine that is slow. */
+  /** An idle server. While its client waits for long, the machine is slow and not the fuzzed services. */
   readonly control: { readonly address: string; readonly pid: number; readonly tls: TlsFiles };
   readonly tls: TlsFiles;
   readonly limitMs: number;
 }
 
-/** How long one of them waited. */
+/** Waiting times of a client. */
 export interface Waited {
   readonly name: string;
   readonly calls: number;
   readonly worstMs: number;
-  /** Less what the machine did to it: what the control waited meanwhile, or the process for its turn on a processor. */
+  /**
+   * Longest wait in ms, minus the delay caused by the machine: the control's wait at that time, or the time that the
+   * process waited for a processor.
+   */
   readonly worstNetMs: number;
 }
 
@@ -32,17 +35,17 @@ export interface TooLate {
   readonly name: string;
   readonly waitedMs: number;
   readonly netMs: number;
-  /** The latest error. */
+  /** Message of the latest error. */
   readonly error: string;
 }
 
-/** Ordinary clients of everything that is under fuzz, in a thread of their own. */
+/** Ordinary clients of all fuzzed services, in their own thread. */
 export class Bystanders implements AsyncDisposable {
   #waits: readonly Waited[] = [];
 
   private constructor(private readonly thread: Worker) {}
 
-  /** Resolves when each has been served once. */
+  /** Resolves when each client has got an answer. */
   static async start(work: BystanderWork, onLate: (late: TooLate) => void): Promise<Bystanders> {
     const thread = new Worker(new URL("./bystander-thread.js", import.meta.url), { workerData: work });
     const bystanders = new Bystanders(thread);
@@ -54,7 +57,7 @@ export class Bystanders implements AsyncDisposable {
     return bystanders;
   }
 
-  /** The waits that ended within the last second. */
+  /** Waits that ended within the last second. */
   get waits(): readonly Waited[] {
     return this.#waits;
   }

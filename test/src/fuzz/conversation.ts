@@ -3,12 +3,12 @@ import type { Random } from "../random.js";
 import { spoilBytes } from "./strange.js";
 import { closedWithin, reset } from "./targets.js";
 
-/** The bytes and pauses of one connection. They do not depend on the answers. */
+/** Bytes and pauses that are sent on a connection, whatever the answers are. */
 export interface Conversation {
-  /** In base64, each written in a turn of its own. */
+  /** Data in base64; each entry is written in its own turn of the event loop. */
   readonly writes: readonly string[];
   readonly end: "close" | "half-close" | "reset";
-  /** How long the other side may take to answer after the last word. */
+  /** Time in ms to wait for an answer after the last write. */
   readonly lingerMs: number;
 }
 
@@ -24,10 +24,10 @@ export function conversation(random: Random, parts: readonly Buffer[]): Conversa
   };
 }
 
-/** Once something was answered, more is waited for so long. */
+/** Time in ms to wait for more data after an answer. */
 const QUIET_MS = 15;
 
-/** Says all of it, and closes the socket. Answers the bytes that came back, up to some. */
+/** Sends everything, and closes the socket. Returns the received bytes, up to a limit. */
 export async function converse(socket: Socket, { writes, end, lingerMs }: Conversation): Promise<Buffer> {
   const heard: Buffer[] = [];
   let heardBytes = 0;

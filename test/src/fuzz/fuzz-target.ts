@@ -13,18 +13,18 @@ import { newUaaKeys, type UaaKeys } from "./surfaces/meant-tokens.js";
 import { type Caller, Targets } from "./targets.js";
 import { VICTIM_AZ, VICTIM_DEVICES, VICTIM_HOST } from "./vocabulary.js";
 
-/** The host whose disks must go on. */
+/** Host whose disks must stay usable. */
 export const HOST = "host-1";
-/** One for each disk that stands, one that comes and goes, and some that are being erased. */
+/** Number of devices: for disks that stay, a disk that comes and goes, and devices that are being erased. */
 const DEVICES = 6;
 const CLIENT_DEADLINE_MS = 30_000;
 
 export const VM_REGISTRY = { user: "cpi", password: "password-of-the-vm-registry" } as const;
 
-/** A login of the director's HTTPS API, as "name:password". */
+/** Login of the director's HTTPS API, as "name:password". */
 export const HTTPS_LOGIN = "admin:pw-admin";
 
-/** The cloud config that the operator restores, whatever the fuzzer uploads. */
+/** Cloud config that the check restores after the fuzzer's uploads. */
 export const CLOUD_CONFIG = `
 azs: [{ name: z1, cpi: fleet }, { name: z9, cpi: old }]
 disk_types: [{ name: default, disk_size: 1 }]
@@ -32,7 +32,7 @@ vm_types: [{ name: small }]
 networks: [{ name: private, subnets: [{ range: 127.0.9.0/24, gateway: 127.0.9.1, azs: [z9] }] }]
 `;
 
-/** A CPI of API version 1, so that the director serves the bosh-registry. Its VM has no agent. */
+/** CPI of API version 1, so that the director serves the bosh-registry. Its VM has no agent. */
 const OLD_CPI = `#!/bin/sh
 case "$(cat)" in
   *'"method":"info"'*) echo '{"result":null,"error":{"type":"Bosh::Clouds::NotImplemented","message":"no info","ok_to_retry":false},"log":""}' ;;
@@ -41,16 +41,18 @@ case "$(cat)" in
 esac
 `;
 
-/** Every service as a real process: a host whose disks must go on, and one that is there to be hurt. */
+/** All services as real processes: a host whose disks must stay usable, and a host that may be damaged. */
 export class FuzzTarget implements AsyncDisposable {
   readonly targets: Targets;
 
   private constructor(
     readonly mesh: TestMesh,
-    /** The UAA keys that the director trusts. */
+    /** UAA keys that the director trusts. */
     readonly uaa: UaaKeys,
     private readonly strangers: string,
-    /** An operator who is nobody else: what is limited by identity must not be shared with fuzz. */
+    /**
+     * Certificate of an operator that the fuzzer does not use, because limits by identity must not be shared with it.
+     */
     readonly bystanderFiles: TlsFiles,
   ) {
     const addresses = {
@@ -79,7 +81,7 @@ export class FuzzTarget implements AsyncDisposable {
     return new FuzzTarget(mesh, uaa, strangers, bystander);
   }
 
-  /** The host whose disks must go on: for those who look after these. */
+  /** Access to the host whose disks must stay usable. */
   get well(): Pick<TestMesh, "clients" | "dynamicDisk" | "hostIds"> {
     const { mesh } = this;
     return { clients: mesh.clients, hostIds: [HOST], dynamicDisk: (hostId, cid) => mesh.dynamicDisk(hostId, cid) };
@@ -98,7 +100,7 @@ export class FuzzTarget implements AsyncDisposable {
     return this.mesh.listen("https").port;
   }
 
-  /** A director's own client of the dispatcher. */
+  /** Returns a client of the dispatcher with the director's certificate. */
   dispatcherClient() {
     const client = createClient(CpiServiceDefinition, {
       address: this.mesh.address("cpi-dispatcher"),
@@ -110,7 +112,7 @@ export class FuzzTarget implements AsyncDisposable {
     return client;
   }
 
-  /** An executable file in a folder of its own below the mesh's. */
+  /** Creates an executable file in its own folder below the mesh's. */
   executable(name: string, script: string): string {
     const folder = join(this.mesh.folder, "cpis", name);
     mkdirSync(folder, { recursive: true });
@@ -130,7 +132,10 @@ export class FuzzTarget implements AsyncDisposable {
     });
   }
 
-  /** Has the director make a VM of version 1, since it serves the bosh-registry only then. Nobody waits for its agent. */
+  /**
+   * Makes the director create a VM of API version 1, because it serves the bosh-registry only then. Does not wait for
+   * an agent.
+   */
   async needVmRegistry(): Promise<void> {
     const stemcell = stemcellFile({ name: "old", version: "1", operating_system: "old", api_version: 1 });
     async function* upload() {
@@ -152,7 +157,7 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
   }
 }
 
-/** Errors of clients are logged below this level: a million of them would only fill the disk. */
+/** Log level above errors of clients, because millions of them would fill the disk. */
 const LOG = { log: { level: "error" } };
 
 type Access = { readonly uaa: UaaKeys; readonly users: readonly object[] };
@@ -186,7 +191,10 @@ const PROCESSES: readonly (Omit<ProcessPlan, "config"> & { readonly config: Conf
   },
 ];
 
-/** So that what the processes hold can be told from what they have not cleared away yet. */
+/**
+ * Returns the plan of a process that can collect garbage on request, so that held memory can be distinguished from
+ * garbage.
+ */
 function collecting({ config, ...plan }: (typeof PROCESSES)[number], access: Access): ProcessPlan {
   return {
     ...plan,

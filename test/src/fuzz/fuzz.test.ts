@@ -15,16 +15,19 @@ import { SURFACE_NAMES } from "./surfaces.js";
 import { sendTimed } from "./thread-lane.js";
 import { ranForMs, usageOf, usages } from "./watched-processes.js";
 
-/** Always the same: what is found by another seed becomes a seed that is kept. */
+/** Fixed seed. Inputs that other seeds find are stored as kept seeds. */
 const SEED = 1;
 const INPUTS_EACH = 30;
-/** After so many inputs V8 has compiled the code of most routes. */
+/** Number of inputs after which V8 has compiled the code of most routes. */
 const WARMING_INPUTS = 2_000;
 const COUNTED_INPUTS = 4_000;
-/** Leaves room for calls under way and for bounded state such as ended tasks. One request allocates 7 KB. */
+/**
+ * Limit of the memory growth in bytes. Leaves room for calls in progress and for bounded state such as ended tasks. A
+ * request allocates 7 KB.
+ */
 const MAX_BYTES_PER_INPUT = 2_000;
 const STORES = 40;
-/** Above the limit of a run by hand: tests run beside others, on machines that have no time for any. */
+/** Limit of a wait in ms. Larger than for a manual run, because tests share the machine. */
 const WAIT_LIMIT_MS = 4_000;
 const PAUSE_MS = 5_500;
 
@@ -48,7 +51,7 @@ describe("fuzz", function () {
     expect(result.provided).to.be.above(0);
     for (const { name, sent } of result.lanes) expect(sent, name).to.equal(INPUTS_EACH + keptSeedsOf(name).length);
     const counts = new Map(result.lanes.map((lane) => [lane.name, lane.counts]));
-    // Not all of it is refused at the door.
+    // Some calls must pass the role check.
     expect([...(counts.get("grpc")?.keys() ?? [])]).to.include.members(["status 7", "status 12"]);
     for (const name of ["http2", "nbd"]) expect(counts.get(name)?.get("answered"), name).to.be.above(0);
     expect([...(counts.get("registry-http")?.keys() ?? [])].join()).to.match(/200|401|404/);

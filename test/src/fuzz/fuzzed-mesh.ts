@@ -7,11 +7,11 @@ import { MeshCheck } from "./mesh-check.js";
 import { VICTIM_HOST } from "./vocabulary.js";
 import { type Usage, usages } from "./watched-processes.js";
 
-/** Longer than this nobody may wait because of what others send. */
+/** Maximum time in ms that a client may wait because of the fuzzed input. */
 const WAIT_LIMIT_MS = 1_000;
 const PATIENCE_MS = 60_000;
 
-/** A mesh that is ready to be fuzzed, with those who watch it. */
+/** A running mesh for fuzzing, with its bystanders and checks. */
 export interface FuzzedMesh extends AsyncDisposable {
   readonly target: FuzzTarget;
   readonly check: MeshCheck;
@@ -21,7 +21,10 @@ export interface FuzzedMesh extends AsyncDisposable {
   usages(): Promise<ReadonlyMap<string, Usage>>;
 }
 
-/** Starts all of it. That somebody waits longer than the limit, beyond what the machine makes him wait, will be told. */
+/**
+ * Starts the mesh, its bystanders and checks. A wait beyond the limit, without the machine's own delay, is reported as
+ * a find.
+ */
 export async function fuzzedMesh(report: (line: string) => void, limitMs = WAIT_LIMIT_MS): Promise<FuzzedMesh> {
   const target = await FuzzTarget.start();
   try {

@@ -2,7 +2,7 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { expect } from "chai";
 import { growthOf } from "./growth.js";
 
-/** Measured differences between looks, in KiB: a director at each tenth of 100,000 requests. */
+/** Measured growth between samples in KiB, of a director at each tenth of 100,000 requests. */
 const DIFFERENCES_KIB = [-300, 1_000, 2_300, -400, 1_900, 1_600, 200, 800, 900, 1_700];
 const HEAP_BYTES = 63 * MIB_BYTES;
 

@@ -1,24 +1,24 @@
 import type { Usage } from "./watched-processes.js";
 
-/** The memory that a process held after so many inputs. */
+/** Memory that a process held after this number of inputs. */
 export interface HeldSample {
   readonly inputs: number;
   readonly usage: Pick<Usage, "heapBytes" | "resources">;
 }
 
-/** Samples whose median counts as one: what is under way at a look differs by a mebibyte or two. */
+/** Number of samples whose median is used, because work in progress changes a sample by 1 or 2 MiB. */
 const AT_EACH_END = 3;
 const MIN_SAMPLES = 2 * AT_EACH_END;
 const MIB_BYTES = 1024 * 1024;
 const MAX_GROWTH_BYTES = 4 * MIB_BYTES;
-/** In a long run. An entry of a map takes more. */
+/** Maximum growth in a long run. An entry of a map takes more. */
 const MAX_GROWTH_BYTES_PER_INPUT = 32;
-/** Timers of connections that are not closed yet come and go by hundreds. */
+/** Maximum growth of the number of resources. Hundreds of timers of closing connections come and go. */
 const MAX_MORE_RESOURCES = 500;
 
 /**
- * Says in what a process has grown from the first samples to the last, if it did: by more bytes of its heap, or handles,
- * than differ anyway. Each collected its garbage before it was looked at.
+ * Returns a text about a process's growth from the first samples to the last; undefined for none. Heap bytes and
+ * handles count, beyond their normal variation. Each sample was taken after a garbage collection.
  */
 export function growthOf(samples: readonly HeldSample[]): string | undefined {
   if (samples.length < MIN_SAMPLES) return undefined;

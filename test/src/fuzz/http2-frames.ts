@@ -1,4 +1,4 @@
-/** HTTP/2 by hand: what a library would not write. */
+/** Encodes HTTP/2 frames by hand, including invalid ones that no library would write. */
 
 export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 export const TYPE = {
@@ -39,7 +39,7 @@ export function frame(type: number, flags: number, stream: number, payload: Buff
   return Buffer.concat([head, payload]);
 }
 
-/** HPACK: a literal that is not indexed, without Huffman's code. */
+/** Encodes an HPACK literal without indexing and Huffman coding. */
 export function header(name: string, value: string): Buffer {
   return Buffer.concat([Buffer.from([0]), text(name), text(value)]);
 }

@@ -4,8 +4,8 @@ import { keptSeedsOf } from "./seeds.js";
 import type { Surface } from "./surface.js";
 
 /**
- * The input of a surface that has that index in the run of a seed, whatever else was made before. Below 0 are those that
- * are kept.
+ * Returns the input of a surface with this index in the run of a seed; it does not depend on other inputs. Negative
+ * indexes are kept inputs.
  */
 export function inputAt(surface: Pick<Surface, "name" | "next">, seed: number, index: number): Buffer {
   if (index < 0) {

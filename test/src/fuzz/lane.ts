@@ -3,33 +3,33 @@ import { messageOf } from "@diskmesh/domain";
 import { inputAt } from "./input-at.js";
 import type { Surface } from "./surface.js";
 
-/** Which inputs of a seed are sent. */
+/** Range of input indexes of a seed. */
 export interface InputRange {
   readonly seed: number;
-  /** Below 0 for some of those that are kept. */
+  /** First index; negative indexes are kept inputs. */
   readonly first: number;
-  /** Not above it; undefined for no end. */
+  /** Last index, inclusive; undefined for no end. */
   readonly last?: number;
 }
 
-/** A fault that a surface noticed by itself. */
+/** A fault that the surface itself detected. */
 export interface SurfaceFind {
   readonly index: number;
   readonly what: string;
 }
 
-/** Sends the inputs of one surface, one after the other or some at once, until it is stopped or has sent the last. */
+/** Sends the inputs of a surface, sequentially or some concurrently, until it is stopped or has sent the last input. */
 export interface Lane {
   readonly name: string;
   readonly sent: number;
   readonly counts: ReadonlyMap<string, number>;
-  /** Indexes of what is under way, and of what was sent just before: one of them did what is seen now. */
+  /** Returns the indexes of inputs in progress and of the last sent ones, one of which caused a present fault. */
   suspects(): readonly number[];
-  /** The input of an index. */
+  /** Returns the input with that index. */
   inputAt(index: number): Buffer;
-  /** Resolves when it has ended. */
+  /** Resolves when the lane has ended. */
   run(onFind: (find: SurfaceFind) => void): Promise<void>;
-  /** While true nothing new is sent. */
+  /** While true, no new input is sent. */
   paused: boolean;
   stop(): void;
 }
@@ -37,7 +37,7 @@ export interface Lane {
 const PAUSED_LOOK_MS = 20;
 const SUSPECTS_MAX = 40;
 
-/** A lane in this thread, for surfaces that wait for others most of the time. */
+/** A lane in this thread, for surfaces that mostly wait for other processes. */
 export class LocalLane implements Lane {
   sent = 0;
   paused = false;
@@ -94,7 +94,7 @@ export class LocalLane implements Lane {
         onFind({ index, what: messageOf(error) });
       }
       this.sent++;
-      // A call that fails at once, because its server is gone, must not starve the timers.
+      // Yields to timers, because calls fail at once when their server is gone.
       await nextTurn();
     }
   }

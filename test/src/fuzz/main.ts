@@ -77,5 +77,5 @@ try {
   process.stderr.write(`fuzz: ${messageOf(error)}\n${USAGE}`);
   process.exitCode = 2;
 }
-// Clients of a stuck server may still wait after a find. They must not keep the process alive.
+// After a find, clients of a stuck server may still wait, and would keep the process alive.
 process.exit();

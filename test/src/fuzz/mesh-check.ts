@@ -14,13 +14,13 @@ import { CLOUD_CONFIG, type FuzzTarget, HOST } from "./fuzz-target.js";
 
 const DEPLOYMENT = "mesh";
 const DATA_BYTES = 256 * 1024;
-/** Each as unlikely to be disturbed as the one before. */
+/** Maximum attempts; the fuzzer may disturb each of them. */
 const TRIES = 5;
 const CONFIG_CHANGED = /update the cloud config/;
 
 /**
- * Provides and deletes disks again and again while the mesh is under fuzz, as an operator who repairs what others
- * changed.
+ * Provides and deletes disks continuously while the mesh is fuzzed, like an operator who also repairs changes by the
+ * fuzzer.
  */
 export class MeshCheck {
   #instanceId = "";
@@ -29,7 +29,7 @@ export class MeshCheck {
 
   constructor(private readonly target: FuzzTarget) {}
 
-  /** Takes the host into operation and gives it an instance. */
+  /** Adds the host, and deploys an instance on it. */
   async prepare(): Promise<void> {
     const mesh = this.target.well;
     await addHosts(mesh);
@@ -41,14 +41,14 @@ export class MeshCheck {
     await devicesReady(mesh);
   }
 
-  /** Provides a disk that stays, and answers where its socket is. */
+  /** Provides a disk that stays, and returns the path of its socket. */
   async keepDisk(name: string): Promise<string> {
     const diskCid = await provideDisk(this.target.well, name, this.#instanceId);
     this.#kept.add(name).add(diskCid);
     return this.target.mesh.dynamicDisk(HOST, diskCid);
   }
 
-  /** Provides a disk, writes and reads it, and takes it away. Throws when any of it does not come about. */
+  /** Provides a disk, writes and reads it, and deletes it. Throws when a step fails. */
   async provide(): Promise<void> {
     const mesh = this.target.well;
     const name = `check-${++this.#round}`;
@@ -66,7 +66,7 @@ export class MeshCheck {
     await deleteDisk(mesh, name);
   }
 
-  /** Sets right what others changed, again when they were quicker: to store a config is their right. */
+  /** Provides a disk. Restores the configs before each attempt, because the fuzzer may store others at any time. */
   async #provideDisk(name: string): Promise<string> {
     for (let tries = 1; ; tries++) {
       await this.#configure();
@@ -80,7 +80,7 @@ export class MeshCheck {
     }
   }
 
-  /** The configs as they should be. */
+  /** Restores the configs. */
   async #configure(): Promise<void> {
     const { configs } = this.target.mesh.clients;
     const { configs: found } = await retrying("ListConfigs", () => configs.listConfigs({}));
@@ -88,12 +88,12 @@ export class MeshCheck {
       if (name !== "default") await trying(() => configs.deleteConfig({ type, name }));
     const put = (type: string, content: string) =>
       retrying("UpdateConfig", () => configs.updateConfig({ type, content }));
-    // The cpi-config first: the cloud config's azs name its CPIs.
+    // The cpi-config is first, because the azs of the cloud config name its CPIs.
     await put("cpi", this.target.cpiConfig);
     await put("cloud", CLOUD_CONFIG);
   }
 
-  /** Disks that fuzz made of devices that are needed here. */
+  /** Deletes disks that the fuzzer created on devices of the well host. */
   async #deleteOthers(): Promise<void> {
     const { registry, disks } = this.target.mesh.clients;
     const dynamic = await retrying("ListDisks", () => disks.listDisks({}));
@@ -111,7 +111,7 @@ export class MeshCheck {
   }
 }
 
-/** Ignores objects that are gone or not available yet: the next check sees them. */
+/** Ignores missing and unavailable objects; the next check handles them. */
 async function trying(call: () => Promise<unknown>): Promise<void> {
   try {
     await call();

@@ -6,12 +6,12 @@ import { repositoryFolder } from "../repository-folder.js";
 import { randomBytes, spoilBytes, strangeJson, strangeNumber, strangeText } from "./strange.js";
 import { wordFor } from "./vocabulary.js";
 
-/** A method that some service has. */
+/** A method of a service. */
 export interface Method {
   readonly path: string;
   readonly requestStream: boolean;
   readonly responseStream: boolean;
-  /** Full name of the request's message. */
+  /** Full name of the request message. */
   readonly request: string;
 }
 
@@ -24,11 +24,11 @@ interface Field {
 }
 
 const DEPTH_MAX = 5;
-/** Messages up to this depth are encoded by recursion, deeper ones by a loop. */
+/** Maximum depth of recursive encoding; deeper messages are encoded by a loop. */
 const WRITTEN_DEPTH_MAX = 300;
 const DEEP = [20, 99, 101, 1_000, 10_000] as const;
 
-/** The messages of the repository's .proto files, and requests made of them that are right but for some of their values. */
+/** Messages of the repository's .proto files. Generates requests that are valid except for some values. */
 export class ProtoMessages {
   readonly methods: readonly Method[];
   readonly #definitions: PackageDefinition;
@@ -54,7 +54,7 @@ export class ProtoMessages {
     );
   }
 
-  /** The bytes of one message. */
+  /** Encodes a random message of that type. */
   encode(random: Random, message: string): Buffer {
     const bytes = this.#message(random, message, 0);
     return random.chance(0.15) ? spoilBytes(random, bytes) : bytes;
@@ -104,7 +104,7 @@ export class ProtoMessages {
     }
   }
 
-  /** Protobuf's rule: the innermost scope that has the name. */
+  /** Resolves a type name as protobuf does: in the innermost scope that has the name. */
   #resolve(scope: string, name: string): string {
     if (name.startsWith(".")) return name.slice(1);
     for (let at = scope; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf("."))))
@@ -144,7 +144,7 @@ function varint(value: bigint): Buffer {
   return Buffer.from(bytes);
 }
 
-/** A google.protobuf.Struct. */
+/** Encodes a google.protobuf.Struct. */
 function wireStruct(value: object): Buffer {
   const entries = Object.entries(value).map(([key, item]) =>
     part(1, Buffer.concat([part(1, Buffer.from(key)), part(2, wireValue(item))])),
@@ -152,7 +152,7 @@ function wireStruct(value: object): Buffer {
   return Buffer.concat(entries);
 }
 
-/** A google.protobuf.Value. */
+/** Encodes a google.protobuf.Value. */
 function wireValue(value: unknown): Buffer {
   if (typeof value === "string") return part(3, Buffer.from(value));
   if (typeof value === "boolean") return Buffer.from([0x20, value ? 1 : 0]);
@@ -164,14 +164,14 @@ function wireValue(value: unknown): Buffer {
   return number;
 }
 
-/** A field that has a length. */
+/** Encodes a length-delimited field. */
 function part(number: number, bytes: Buffer): Buffer {
   return Buffer.concat([Buffer.from([(number << 3) | 2]), varint(BigInt(bytes.length)), bytes]);
 }
 
-/** Structs within each other, so many times. */
+/** Encodes Structs nested to this depth. */
 function deepStruct(depth: number): Buffer {
-  // From the inside: a Struct's field, whose value is a Struct.
+  // Builds from the innermost part: a field of a Struct whose value is a Struct.
   const pieces: Buffer[] = [];
   let lengthBytes = 0;
   const prepend = (number: number): void => {

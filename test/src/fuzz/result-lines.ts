@@ -2,7 +2,7 @@ import { type FuzzFind, type FuzzResult, findsFolder } from "./run.js";
 
 const MIB_BYTES = 1024 * 1024;
 
-/** A result as people read it. */
+/** Formats a result. */
 export function resultLines(result: FuzzResult): string[] {
   const { seed, tookMs, lanes, waits, usages, usagesJudged, provided, finds } = result;
   const seconds = tookMs / 1_000;
@@ -35,7 +35,7 @@ function mib(bytes: number): string {
   return (bytes / MIB_BYTES).toFixed(0).padStart(5);
 }
 
-/** Returns the find, and the commands that send the suspected inputs again. */
+/** Formats a find with the commands that repeat the suspected inputs. */
 function findLines({ what, suspects }: FuzzFind, seed: number): string[] {
   const bySurface = new Map<string, number[]>();
   for (const { surface, index } of suspects) bySurface.set(surface, [...(bySurface.get(surface) ?? []), index]);

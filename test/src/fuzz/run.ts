@@ -16,21 +16,21 @@ import { lastWords, type Usage } from "./watched-processes.js";
 
 export interface FuzzOptions {
   readonly seed: number;
-  /** Ends after so long, or so many inputs, whichever comes first. */
+  /** Duration of the run in minutes. The run ends after this time or this number of inputs, whichever comes first. */
   readonly minutes?: number;
   readonly inputs?: number;
-  /** The names of the surfaces. */
+  /** Names of the surfaces. */
   readonly surfaces: readonly string[];
-  /** Only these inputs of each surface, from the first of the kept ones on unless told; all unless given. */
+  /** Range of inputs for each surface. `first` defaults to the first kept input. Absent: all inputs. */
   readonly at?: { readonly first?: number; readonly last: number };
-  /** Gets lines for people. */
+  /** Called with progress lines. */
   readonly report: (line: string) => void;
 }
 
-/** Something that must not be, and where to look for its cause. */
+/** A fault, and the inputs that may have caused it. */
 export interface FuzzFind {
   readonly what: string;
-  /** Inputs that may have done it. */
+  /** Inputs that may have caused it. */
   readonly suspects: readonly { readonly surface: string; readonly index: number }[];
 }
 
@@ -43,11 +43,11 @@ export interface FuzzResult {
     readonly counts: ReadonlyMap<string, number>;
   }[];
   readonly waits: readonly Waited[];
-  /** After the first tenth and at the end, by process; empty for runs too short to look. */
+  /** Usage after the first tenth and at the end, by process; empty for runs that are too short. */
   readonly usages: readonly { readonly name: string; readonly first: Usage; readonly end: Usage }[];
-  /** False when the first tenth had too few inputs for that. */
+  /** True when usage was compared; the first tenth must have enough inputs. */
   readonly usagesJudged: boolean;
-  /** Disks that were provided, written, read and taken away meanwhile. */
+  /** Number of disks that were provided, written, read and deleted during the run. */
   readonly provided: number;
   readonly finds: readonly FuzzFind[];
 }
@@ -55,30 +55,32 @@ export interface FuzzResult {
 const CHECK_EVERY_INPUTS = 10_000;
 const LOOK_MS = 200;
 const PROGRESS_EVERY_MS = 30_000;
-/** Time in which calls end, idle connections close and freed memory returns to the system. */
+/** Pause in ms in which calls end, idle connections close, and freed memory returns to the system. */
 const SETTLE_MS = 10_000;
-/** So often in a run all rest, and it is looked at what the processes hold. */
+/** Number of usage samples in a run. Lanes pause during a sample. */
 const LOOKS = 10;
-/** Shorter runs do not wait for processes to settle. */
+/** Minimum duration in ms of a run with usage samples. */
 const LOOKED_AT_FROM_MS = 5 * 60_000;
 const LOOKED_AT_FROM_INPUTS = 50_000;
-/** With fewer inputs at the first look, what is kept in bounds, such as ended tasks, still grows to the size that it has. */
+/**
+ * Minimum number of inputs at the first sample. With fewer, bounded state such as ended tasks still grows to its limit.
+ */
 const JUDGED_FROM_INPUTS = 20_000;
-/** Reachable heap is judged after so many inputs. Most growth before that is newly compiled code. */
+/** Minimum number of inputs before the heap is compared. Earlier growth is mostly newly compiled code. */
 const HEAP_JUDGED_FROM_INPUTS = 10_000;
 const MEMORY_GROWTH_MAX = 1.2;
-/** Connections that stand at the one look and not at the other. */
+/** Allowed difference in file descriptors: connections that are open at only one of the samples. */
 const DESCRIPTORS_SLACK = 12;
 
-/** Starts what the surfaces need, and fuzzes it until the time is over or something is found. */
+/** Starts what the surfaces need, and fuzzes until the time is over or a fault is found. */
 export async function runFuzz(options: FuzzOptions): Promise<FuzzResult> {
   const needsMesh = options.surfaces.some((name) => !PARSER_NAMES.includes(name));
   await using fuzzed = needsMesh ? await fuzzedMesh(options.report) : undefined;
-  // Awaited here: what it fuzzes goes when this returns.
+  // Awaited before the mesh is disposed of.
   return await fuzz(options, fuzzed);
 }
 
-/** Fuzzes a mesh that is there already. */
+/** Fuzzes a running mesh. */
 export function fuzz(options: FuzzOptions, fuzzed: FuzzedMesh | undefined): Promise<FuzzResult> {
   return new FuzzRun(options, fuzzed).run();
 }
@@ -129,7 +131,7 @@ class FuzzRun {
     return this.#lanes.reduce((sum, { sent }) => sum + sent, 0);
   }
 
-  /** From 0 to 1. */
+  /** Elapsed share of the run, from 0 to 1. */
   get #share(): number {
     const { minutes, inputs } = this.options;
     const byTime = minutes === undefined ? 0 : (performance.now() - this.#startedMs) / (minutes * 60_000);
@@ -185,7 +187,7 @@ class FuzzRun {
     return (minutes ?? 0) * 60_000 >= LOOKED_AT_FROM_MS || inputs >= LOOKED_AT_FROM_INPUTS;
   }
 
-  /** All rest, what was under way ends, and it is looked at what the processes hold. */
+  /** Pauses all lanes, waits for work in progress, and samples the usage of all processes. */
   async #look(): Promise<void> {
     if (this.fuzzed === undefined) return;
     for (const lane of this.#lanes) lane.paused = true;
@@ -198,7 +200,7 @@ class FuzzRun {
     const { fuzzed } = this;
     const tookMs = performance.now() - this.#startedMs;
     if (fuzzed !== undefined && this.#finds.length === 0) await this.#provide(fuzzed);
-    // Skipped after a find, because the run stopped in the middle of its inputs.
+    // Skipped after a find, because the run stopped in the middle of an input.
     if (this.#finds.length === 0 && this.#looks.length > 0) await this.#look();
     const compared = this.#finds.length === 0 ? this.#compareUsages() : [];
     return {
@@ -252,7 +254,7 @@ class FuzzRun {
     this.#write(suspects);
   }
 
-  /** The last inputs that each surface sent. */
+  /** Returns the last inputs that each surface sent. */
   #suspects(): { surface: string; index: number }[] {
     const sending = this.#lanes.filter(({ name }) => !PARSER_NAMES.includes(name));
     return sending.flatMap((lane) => lane.suspects().map((index) => ({ surface: lane.name, index })));
@@ -275,7 +277,7 @@ class FuzzRun {
   }
 }
 
-/** Where the inputs of a find are kept, in hex, a file each. */
+/** Returns the folder for the inputs of finds, one file in hex for each. */
 export function findsFolder(seed: number): string {
   return join(repositoryFolder, ".cache/fuzz", `seed-${seed}`);
 }

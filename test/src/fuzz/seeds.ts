@@ -14,10 +14,10 @@ import type { GrpcInput, WireCall } from "./surfaces/grpc.js";
 import type { Http2Input } from "./surfaces/http2.js";
 import { TARGETS, type Target } from "./targets.js";
 
-/** An input that once did what none may do. It is sent before all others, in every run and by `npm test`. */
+/** An input that once caused a fault. Kept seeds are sent first in every run, and by `npm test`. */
 export interface KeptSeed {
   readonly surface: string;
-  /** The fault that the input caused. */
+  /** Fault that the input caused. */
   readonly did: string;
   readonly input: () => Buffer;
 }
@@ -28,7 +28,10 @@ const HEALTH: WireCall = {
   chunks: [Buffer.alloc(5).toString("base64")],
   ends: true,
 };
-/** Ten calls that are answered at once, each before one that is reset: Node reads on while it writes the answers. */
+/**
+ * Encodes ten calls that are answered at once, each followed by a call that is reset, because Node reads on while it
+ * writes the answers.
+ */
 function answeredAndReset(firstStream: number): Buffer {
   const headers = callHeaders("/no.such.Service/Method");
   const fields = Buffer.concat(headers.map(([name, value]) => header(name, value)));
@@ -100,7 +103,7 @@ function config(text: string): Buffer {
   return Buffer.from(JSON.stringify({ as: "diff", type: "cloud", content } satisfies ConfigInput));
 }
 
-/** The kept inputs of a surface, as those with the indexes -1, -2 and so on. */
+/** Returns the kept inputs of a surface, for the indexes -1, -2 and so on. */
 export function keptSeedsOf(surface: string): readonly KeptSeed[] {
   return KEPT_SEEDS.filter((seed) => seed.surface === surface);
 }

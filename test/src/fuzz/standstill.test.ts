@@ -4,7 +4,7 @@ import { Standstill } from "./standstill.js";
 const LIMIT_MS = 1_000;
 
 describe("a standstill", () => {
-  /** When it is told of, of looks a tenth of a second apart. */
+  /** Returns the checks, a tenth of a second apart, at which a standstill is reported. */
   const toldAt = (looks: number, stepAt: (look: number) => number, keptMsAt: (look: number) => number) => {
     const standstill = new Standstill(LIMIT_MS);
     const told = Array.from({ length: looks }, (_, look) => standstill.look(stepAt(look), look * 100, keptMsAt(look)));

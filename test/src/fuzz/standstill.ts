@@ -1,6 +1,6 @@
 /**
- * Tells when something has been at the same step for too long. Time in which it was kept from running is no fault of its
- * own: on a machine that does much else that may be nearly all of it.
+ * Detects that something has been at the same step for too long. Time in which the machine kept it from running does
+ * not count.
  */
 export class Standstill {
   #step = Number.NaN;
@@ -10,10 +10,10 @@ export class Standstill {
 
   constructor(private readonly limitMs: number) {}
 
-  /** At which step it is now, and for how long it was kept from running since it began. */
+  /** Returns whether the step stands still. `keptMs` is the total time in ms in which it was kept from running. */
   look(step: number, nowMs: number, keptMs: number): boolean {
     const tookMs = nowMs - this.#seenAtMs;
-    // `keptMs` counts from 0 again once its cause has ended.
+    // `keptMs` starts again at 0 when its cause has ended.
     const keptOfItMs = Math.min(tookMs, Math.max(0, keptMs - this.#keptMs));
     this.#netMs = step === this.#step ? this.#netMs + tookMs - keptOfItMs : 0;
     this.#step = step;

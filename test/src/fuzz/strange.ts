@@ -1,6 +1,6 @@
 import type { Random } from "../random.js";
 
-/** Values at which code tends to go wrong, and ways to spoil what was right. */
+/** Values that often cause faults, and functions that damage valid values. */
 
 const EDGE_NUMBERS = [
   0,
@@ -100,7 +100,7 @@ export function randomBytes(random: Random, length: number): Buffer {
   return bytes;
 }
 
-/** Any JSON value, now and then one that is as deep as that. */
+/** Returns any JSON value, occasionally one with depth `deepest`. */
 export function strangeJson(random: Random, depth = 3, deepest = 5_000): unknown {
   if (random.chance(0.03)) return deep(random, random.pick([10, 100, deepest]));
   const kind = random.below(depth > 0 ? 8 : 6);
@@ -119,7 +119,7 @@ function deep(random: Random, depth: number): unknown {
   return value;
 }
 
-/** The value with one thing in it changed: another value, a key more or less, a list that is longer. */
+/** Returns the value with one change: another value, an added or missing key, or a longer list. */
 export function spoilJson(random: Random, value: unknown): unknown {
   if (random.chance(0.2) || typeof value !== "object" || value === null) return strangeJson(random);
   if (Array.isArray(value)) {
@@ -141,14 +141,14 @@ export function spoilJson(random: Random, value: unknown): unknown {
   return copy;
 }
 
-/** JSON as text, which need not be JSON any more. Numbers that JSON does not know are written all the same. */
+/** Encodes a value as JSON text, which may be invalid. Numbers that JSON lacks are written nevertheless. */
 export function jsonText(random: Random, value: unknown): Buffer {
   const text = Buffer.from(write(value));
   return random.chance(0.3) ? spoilBytes(random, text) : text;
 }
 
 function write(value: unknown): string {
-  // Written by hand, because JSON.stringify is recursive and turns non-finite numbers into null.
+  // Encodes by hand, because JSON.stringify is recursive and turns non-finite numbers into null.
   const done: string[] = [];
   const left: unknown[] = [value];
   while (left.length > 0) {
@@ -174,7 +174,7 @@ class Verbatim {
   constructor(readonly text: string) {}
 }
 
-/** The bytes with one to four things changed in them. */
+/** Returns the bytes with one to four changes. */
 export function spoilBytes(random: Random, bytes: Buffer): Buffer {
   let spoiled = Buffer.from(bytes);
   for (let change = random.below(4); change >= 0; change--) spoiled = spoilOnce(random, spoiled);

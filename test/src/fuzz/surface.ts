@@ -1,23 +1,23 @@
 import type { Random } from "../random.js";
 
-/** One way by which bytes of strangers come in. */
+/** An interface through which bytes of strangers are received. */
 export interface Surface {
   readonly name: string;
-  /** Sends that are under way at once; 1 where one must not be seen beside another. */
+  /** Maximum concurrent sends; 1 when inputs must not affect each other. */
   readonly atOnce: number;
-  /** Makes an input of nothing but the numbers it draws. What is structured is JSON text, so that each can be kept as it is. */
+  /** Creates an input from random numbers alone. Structured inputs are JSON text, so that each can be stored. */
   next(random: Random): Buffer;
   /**
-   * Resolves when the input has had its effect, as far as that can be seen. Throws Find for an answer that nobody should
-   * get; whatever else goes wrong is what malformed input is for.
+   * Resolves when the input has had its visible effect. Throws Find for a forbidden answer. Other failures are expected
+   * for malformed input.
    */
   send(input: Buffer): Promise<void>;
-  /** How much of its work did what it was made for, by kind, for the report. */
+  /** Numbers of inputs by effect, for the report. */
   readonly counts?: ReadonlyMap<string, number>;
   close?(): Promise<void> | void;
 }
 
-/** An input did what none may do. */
+/** Thrown when an input caused a forbidden effect. */
 export class Find extends Error {
   override readonly name = "Find";
 }

@@ -19,11 +19,11 @@ import { TlsSurface } from "./surfaces/tls.js";
 
 export interface SurfaceParts {
   readonly target: FuzzTarget;
-  /** The NBD socket of the disk that the fuzzer attacks. */
+  /** NBD socket of the disk that the fuzzer attacks. */
   readonly nbdSocketPath: string;
 }
 
-/** Surfaces of the mesh, by name. */
+/** Factories of the mesh's surfaces, by name. */
 const MAKERS: Readonly<Record<string, (parts: SurfaceParts) => Surface | Promise<Surface>>> = {
   grpc: ({ target }) => new GrpcSurface(target.targets, new ProtoMessages()),
   http2: ({ target }) => new Http2Surface(target.targets),
@@ -47,7 +47,7 @@ const MAKERS: Readonly<Record<string, (parts: SurfaceParts) => Surface | Promise
 const MESH_SURFACE_NAMES = Object.keys(MAKERS);
 export const SURFACE_NAMES = [...MESH_SURFACE_NAMES, ...PARSER_NAMES];
 
-/** A surface of the mesh by its name. */
+/** Returns the surface of the mesh with that name. */
 export function makeSurface(name: string, parts: SurfaceParts): Surface | Promise<Surface> {
   const make = MAKERS[name];
   if (make === undefined) throw new Error(`there is no surface ${name}: give one of ${SURFACE_NAMES.join(", ")}`);
@@ -55,7 +55,7 @@ export function makeSurface(name: string, parts: SurfaceParts): Surface | Promis
 }
 
 /**
- * Returns a TLS ClientHello of an ordinary client. Its random part differs from run to run; no server looks at that.
+ * Returns a TLS ClientHello of an ordinary client. Its random part differs between runs, but no server depends on it.
  */
 async function clientHello(): Promise<Buffer> {
   const server = createServer().listen(0, "127.0.0.1");

@@ -4,18 +4,19 @@ import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import type { TlsFiles } from "@diskmesh/rpc";
 
 /**
- * Bystanders come from 127.0.0.1. Another address here keeps limits per address from separating the two by accident.
+ * Source address of the fuzzer. Bystanders use 127.0.0.1; a separate address lets limits by address apply to each of
+ * them alone.
  */
 const FUZZ_ADDRESS = "127.0.0.2";
 const CONNECT_TIMEOUT_MS = 5_000;
 
-/** Services that speak gRPC, and who may try. */
+/** Services that speak gRPC. */
 export const TARGETS = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"] as const;
 export type Target = (typeof TARGETS)[number];
 export const CALLERS = ["operator", "director", "cpi-dispatcher", "disk-registry", "disk-agent", "nats"] as const;
 export type Caller = (typeof CALLERS)[number] | "stranger";
 
-/** Where the services under fuzz listen, and the certificates to come with. */
+/** Addresses of the fuzzed services, and certificates for connecting to them. */
 export class Targets {
   readonly #material = new Map<string, ConnectionOptions>();
 
@@ -28,18 +29,18 @@ export class Targets {
     return Number(this.addresses[target].split(":")[1]);
   }
 
-  /** A connection without TLS, opened in its own time; its errors are nobody's. */
+  /** Opens a TCP connection without TLS; ignores its errors. */
   tcp(port: number, localAddress = FUZZ_ADDRESS): Socket {
     return quiet(connectTcp({ port, host: "127.0.0.1", localAddress }));
   }
 
-  /** A TLS connection with the certificate of a caller, or none. */
+  /** Opens a TLS connection with a caller's certificate, or none. */
   tls(target: Target, caller: Caller | undefined, more: ConnectionOptions = {}): TLSSocket {
     const material = caller === undefined ? {} : this.#read(caller);
     return this.#tlsTo(this.port(target), { ...material, ALPNProtocols: ["h2"], ...more });
   }
 
-  /** A TLS connection without a certificate. */
+  /** Opens a TLS connection without a certificate. */
   https(port: number): TLSSocket {
     return this.#tlsTo(port, {});
   }
@@ -62,13 +63,14 @@ export class Targets {
   }
 }
 
-/** The TCP connection below a TLS one, which alone can be reset. */
+/** TCP connection of each TLS connection, because only a TCP connection can be reset. */
 const below = new WeakMap<Socket, Socket>();
 
-/** Ends a connection without a word, as the kernel of a killed process does. A Unix socket is just closed. */
+/** Resets a connection, as the kernel does for a killed process. A Unix socket is closed instead. */
 export function reset(socket: Socket): void {
   const tcp = below.get(socket) ?? socket;
-  // Node leaves the connection open, for good, when a reset fails since the end of what is written is on its way.
+  // When the end of the written data is already being sent, Node fails to reset the connection and leaves it open
+  // forever.
   const isEnding = [socket, tcp].some(({ writableEnded, readableEnded }) => writableEnded || readableEnded);
   if (tcp.remoteFamily !== undefined && !tcp.destroyed && !isEnding) tcp.resetAndDestroy();
   socket.destroy();
@@ -80,7 +82,7 @@ function quiet<S extends Socket>(socket: S): S {
   return socket;
 }
 
-/** Resolves when the socket has closed, or after that time, when it is destroyed. */
+/** Resolves when the socket has closed. Destroys it after `timeMs`. */
 export function closedWithin(socket: Socket, timeMs: number): Promise<void> {
   return new Promise((resolve) => {
     if (socket.destroyed) return resolve();
@@ -93,7 +95,7 @@ export function closedWithin(socket: Socket, timeMs: number): Promise<void> {
   });
 }
 
-/** Resolves to whether an event came before the connection closed. */
+/** Returns whether the event came before the connection closed. */
 export function came(socket: Socket, event: "connect" | "secureConnect"): Promise<boolean> {
   return new Promise((resolve) => {
     socket.once(event, () => resolve(true));

@@ -19,11 +19,13 @@ const THREAD = 4;
 const PLACES = 5;
 
 const LOOK_MS = 250;
-/** A parser that takes longer holds up its whole process. */
+/** Duration of a parser in ms that is a fault, because its whole process waits. */
 const SLOW_MS = 1_000;
-/** No input may end the thread by taking so long that nobody waits any more. Time in which others ran does not count. */
+/** Limit in ms after which the thread counts as stuck. Time in which other threads ran does not count. */
 const STUCK_MS = 60_000;
-/** Parsers are so much faster than servers that they would be all that is fuzzed. */
+/**
+ * Inputs between two pauses. Without pauses, parsers would use all CPU time, because they are much faster than servers.
+ */
 const INPUTS_BEFORE_A_REST = 20;
 const REST_MS = 50;
 
@@ -39,7 +41,7 @@ interface FromThread {
   readonly counts?: ReadonlyMap<string, number>;
 }
 
-/** A lane for a parser, in a thread that may be stuck or run out of memory without anything else being so. */
+/** A lane for a parser, in a thread that may hang or run out of memory without affecting the others. */
 export class ThreadLane implements Lane {
   counts: ReadonlyMap<string, number> = new Map();
   readonly #shared = new Int32Array(new SharedArrayBuffer(4 * PLACES));
@@ -123,15 +125,15 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
     Atomics.add(shared, SENT, 1);
     if (index % INPUTS_BEFORE_A_REST === 0) await sleep(REST_MS);
   }
-  // A subclass of Map would not pass between threads.
+  // Copied into a Map, because a subclass cannot be sent between threads.
   parentPort?.postMessage({ counts: new Map([...(surface.counts ?? []), ...counts]) } satisfies FromThread);
   await surface.close?.();
 }
 
 /**
- * Returns the fault, or undefined. The limit counts time in which the thread ran, because waiting for a processor on a
- * busy machine is not the parser's fault. An input is too slow only when it is so twice: a virtual machine that stands
- * still for a moment counts as running, and does not stand still at the same input again.
+ * Sends an input, and returns its fault, or undefined. Only time in which the thread ran counts, because waiting for a
+ * processor is not the parser's fault. An input counts as slow when it is slow twice: a stopped virtual machine also
+ * counts as running, but does not stop at the same input again.
  */
 export async function sendTimed(surface: Surface, input: Buffer, counts: Counts): Promise<string | undefined> {
   try {

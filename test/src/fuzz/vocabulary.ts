@@ -1,12 +1,12 @@
 import type { Random } from "../random.js";
 
 /**
- * Words that mean something to the mesh under fuzz. What its own disks need is not among them: a certificate that may
- * take a host out of operation may do so, and nothing would be found by that.
+ * Names that exist in the fuzzed mesh. Names that its own disks need are not among them: the fuzzer's certificates may,
+ * e.g., remove a host, which would be no fault.
  */
 export const VICTIM_HOST = "host-2";
 export const VICTIM_AZ = "z2";
-/** The devices of the victim's agent. */
+/** Devices of the victim's agent. */
 export const VICTIM_DEVICES = [`${VICTIM_HOST}-device-1`, `${VICTIM_HOST}-device-2`] as const;
 
 const IDS = ["fuzz-1", "fuzz-2", "fuzz-3"] as const;
@@ -32,7 +32,7 @@ const WORDS: readonly (readonly [RegExp, readonly string[]])[] = [
   [/page_token$|resume_token$/, ["", "1.1", "eyJhIjoxfQ"]],
 ];
 
-/** A value that a field of that name may well have; undefined where none is known. */
+/** Returns a plausible value for a field of that name; undefined when none is known. */
 export function wordFor(random: Random, fieldName: string): string | undefined {
   const words = WORDS.find(([pattern]) => pattern.test(fieldName))?.[1];
   return words && random.pick(words);

@@ -9,13 +9,13 @@ const SAMPLE_EVERY_MS = 400;
 export interface Usage {
   readonly residentBytes: number;
   readonly descriptors: number;
-  /** Bytes that JavaScript reaches; undefined where the process does not report them (`reportsMemoryUseIn`). */
+  /** Bytes of reachable JavaScript objects; undefined when the process does not report them (`tellsHeldIn`). */
   readonly heapBytes?: number;
-  /** Handles and requests under way. */
+  /** Handles and requests in progress. */
   readonly resources?: number;
 }
 
-/** Returns how long this thread has run on a processor, or the wall-clock time where the system does not tell. */
+/** Returns the CPU time of this thread in ms; the wall-clock time where the system does not report it. */
 export function ranForMs(): number {
   try {
     return Number(readFileSync("/proc/thread-self/schedstat", "utf8").split(" ")[0]) / 1e6;
@@ -24,7 +24,7 @@ export function ranForMs(): number {
   }
 }
 
-/** The number by which Linux knows this thread; 0 elsewhere. */
+/** Returns Linux's id of this thread; 0 on other systems. */
 export function threadId(): number {
   try {
     return Number(readlinkSync("/proc/thread-self").split("/").at(-1));
@@ -33,7 +33,10 @@ export function threadId(): number {
   }
 }
 
-/** How long a thread has been ready to run while others ran, as Linux counts it; else 0. A process's main one unless told. */
+/**
+ * Returns the time in ms for which a thread was runnable while others ran, from Linux's counters; 0 on other systems.
+ * By default of the process's main thread.
+ */
 export function waitedForTurnsMs(pid: number, thread = pid): number {
   const path = `/proc/${pid}/task/${thread}/schedstat`;
   try {
@@ -43,7 +46,7 @@ export function waitedForTurnsMs(pid: number, thread = pid): number {
   }
 }
 
-/** Returns the memory, threads and files of a process, or undefined when the process is gone. */
+/** Returns the memory, threads and files of a process; undefined when the process has ended. */
 export function usageOf(pid: number): Usage | undefined {
   try {
     const pages = Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]);
@@ -54,9 +57,9 @@ export function usageOf(pid: number): Usage | undefined {
 }
 
 /**
- * Returns the memory that some processes hold: the least of a few looks, each after a garbage collection
- * (COLLECTS_ON_SIGUSR2). Without the collection the looks would compare the machine's load, because V8 collects late
- * when idle. Waits for the reports of processes that write them to a folder (`reportsMemoryUseIn`).
+ * Returns the memory of processes: the minimum of a few samples, each after a garbage collection (COLLECTS_ON_SIGUSR2).
+ * Without collections the samples would depend on the machine's load, because V8 collects late when idle. Waits for the
+ * reports of processes that write them to a folder (`tellsHeldIn`).
  */
 export async function usages(
   processes: ReadonlyMap<string, Pick<ServiceProcess, "pid" | "signal">>,

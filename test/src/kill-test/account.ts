@@ -1,14 +1,14 @@
 import { AttachState, type Device } from "@diskmesh/api/registry";
 
-/** The last answer about a device, which must be true from then on. */
+/** Last answer to a caller about a device, which must stay true. */
 export type Told =
-  /** A call is under way, or the device was purged: anything may be. */
+  /** A call is in progress, or the device was purged: any state is allowed. */
   | "unsettled"
-  /** Add* was answered. */
+  /** AddHost or AddDevice succeeded. */
   | "in"
-  /** Remove* was answered E_TRY_AGAIN. */
+  /** RemoveHost or RemoveDevice answered E_TRY_AGAIN. */
   | "leaving"
-  /** Remove* was answered S_OK: its agent has let go. */
+  /** RemoveHost or RemoveDevice answered S_OK: the agent has closed the device. */
   | "out";
 
 export interface DevicePlace {
@@ -21,20 +21,23 @@ export interface DevicePlace {
 
 export interface DeviceAccount extends DevicePlace {
   told: Told;
-  /** It was purged and not seen since: AddHost says S_OK of the host's other devices, and nothing of this one. */
+  /** True when the device was purged and not seen since: AddHost's S_OK does not include it. */
   purged: boolean;
-  /** A restored registry found on it what came after the backup, when it was out already: it says so when it is removed again. */
+  /**
+   * True when a device held data from after the backup when the registry was restored, although it had been removed
+   * before. Its next removal reports that.
+   */
   leftUnerased: boolean;
-  /** The highest seen; the registry never goes back behind it. */
+  /** Highest device generation seen; the registry never returns to a lower one. */
   deviceGeneration: number;
 }
 
-/** The answers that callers had when a backup was begun. */
+/** Answers that callers had received when a backup began. */
 export type Mark = ReadonlyMap<DeviceAccount, Pick<DeviceAccount, "told" | "deviceGeneration">>;
 
-/** A restore adds so much to the tablet generation. */
+/** Increase of the tablet generation by a restore. */
 const RESTORED_GENERATIONS = 2 ** 20;
-/** And so much to the device generation. */
+/** Increase of the device generation by a restore. */
 const RESTORED_NUMBERS = 2 ** 32;
 
 const MAY_BE: Readonly<Record<Told, readonly AttachState[] | undefined>> = {
@@ -44,11 +47,11 @@ const MAY_BE: Readonly<Record<Told, readonly AttachState[] | undefined>> = {
   out: [AttachState.DETACHED, AttachState.UNKNOWN],
 };
 
-/** Keeps the answers that all callers got, and checks what is seen against them. */
+/** Stores the answers to all callers, and checks observed states against them. */
 export class Account {
   readonly #violations = new Set<string>();
   readonly devices: readonly DeviceAccount[];
-  /** Devices of which something else was told since the last mark. */
+  /** Devices whose last answer changed after the last mark. */
   readonly #toldSinceMark = new Set<DeviceAccount>();
   #tabletGeneration = 0;
   #backup: Mark | undefined;
@@ -79,7 +82,7 @@ export class Account {
     return this.devices.filter((device) => device.hostId === hostId);
   }
 
-  /** Each once, however often it was seen. */
+  /** Violations, each once. */
   get violations(): readonly string[] {
     return [...this.#violations];
   }
@@ -88,13 +91,16 @@ export class Account {
     this.#violations.add(text);
   }
 
-  /** To be called before a backup is asked for. */
+  /** Returns the answers before a backup begins. */
   mark(): Mark {
     this.#toldSinceMark.clear();
     return new Map(this.devices.map((device) => [device, { ...device }]));
   }
 
-  /** The backup is there: it has what was told at its mark; where a call was under way meanwhile it may have either. */
+  /**
+   * Records that a backup exists. It contains the answers of its mark; for calls in progress during the backup either
+   * state is allowed.
+   */
   backedUp(mark: Mark): void {
     const entries = Array.from(mark, ([device, then]) => {
       const told: Told = this.#toldSinceMark.has(device) ? "unsettled" : then.told;
@@ -103,18 +109,18 @@ export class Account {
     this.#backup = new Map(entries);
   }
 
-  /** True while there is a backup that will be restored: the restored registry will not know later changes. */
+  /** True while a backup exists that will be restored. The restored registry does not know later changes. */
   get hasBackup(): boolean {
     return this.#backup !== undefined;
   }
 
-  /** How many devices' state was settled at the backup; how many of them have another one now. */
+  /** Number of devices that were settled at the backup, and number of those whose state has changed since. */
   get sinceBackup(): { readonly settled: number; readonly changed: number } {
     const settled = [...(this.#backup ?? [])].filter(([, { told }]) => told !== "unsettled");
     return { settled: settled.length, changed: settled.filter(([device, { told }]) => told !== device.told).length };
   }
 
-  /** The backup is restored: nothing is settled any more but what was so then, which is answered. */
+  /** Makes all devices unsettled. Returns those that were settled at the backup. */
   restored(): Mark {
     const backup: Mark = this.#backup ?? new Map();
     this.#backup = undefined;
@@ -123,12 +129,12 @@ export class Account {
     return new Map([...backup].filter(([, { told }]) => told !== "unsettled"));
   }
 
-  /** Returns true when the agent got no order for the device since the restore, after which its stamps begin anew. */
+  /** Returns whether the device has had no order since the restore; its stamps begin anew with the next order. */
   isUntoldSinceRestore({ deviceGeneration }: Device): boolean {
     return this.#tabletGeneration >= RESTORED_GENERATIONS && deviceGeneration < RESTORED_NUMBERS;
   }
 
-  /** The registry's word on a device, asked for while nothing else was being asked of its host. */
+  /** Compares a device in the registry with the answers. No call about its host may be in progress. */
   compare(account: DeviceAccount, seen: Device, told = account.told): void {
     const { deviceId } = account;
     const allowed = MAY_BE[told];
@@ -137,7 +143,7 @@ export class Account {
     if (told === "out" && seen.attachState === AttachState.DETACHED && !seen.detachConfirmed)
       this.violated(`${deviceId}: DETACHED without its agent's word, though its host was never away for long`);
     const isHeld = seen.attachState === AttachState.ATTACHING || seen.attachState === AttachState.ATTACHED;
-    // A device that is erased first is held until then.
+    // A device that is erased first is held until the erase is done.
     if (told === "leaving" && isHeld && !seen.removalRequested)
       this.violated(
         `${deviceId}: its caller was told to ask again, and it is ${seen.attachState} as if nobody had asked`,
@@ -153,12 +159,15 @@ export class Account {
     this.#tabletGeneration = Math.max(this.#tabletGeneration, seen.tabletGeneration);
   }
 
-  /** The descriptor table of a host's agent, now: what it let go of is not open. Returns how many paths were judged. */
+  /**
+   * Compares the open files of a host's agent with the answers: a removed device's file must be closed. Returns the
+   * number of checked paths.
+   */
   compareOpenFiles(hostId: string, openFiles: readonly string[]): number {
     const open = new Set(openFiles.map((path) => path.replace(/ \(deleted\)$/, "")));
     const devices = this.of(hostId);
     const closed = new Set(devices.map((device) => device.path));
-    // A path stays open with the last device on it.
+    // A path stays open until the last device on it is closed.
     for (const { path, told } of devices) if (told !== "out") closed.delete(path);
     for (const path of closed)
       if (open.has(path))

@@ -8,19 +8,19 @@ import type { Truce } from "./truce.js";
 
 const RETRY_MS = 50;
 const OUT_FOR_MS = 4_000;
-/** How long a process may be away, and a step may take, on a machine that does much else. */
+/** Maximum time in ms for a step or for the absence of a process, on a busy machine. */
 export const PATIENCE_MS = 180_000;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** The calls of all hosts' callers, with their answers. */
+/** Calls of all hosts' callers, with their answers. */
 export class Calls {
   answered = 0;
-  /** Add* that were answered as done. */
+  /** Number of successful AddHost and AddDevice calls. */
   adds = 0;
-  /** Remove* that were answered as done. */
+  /** Number of successful RemoveHost and RemoveDevice calls. */
   removes = 0;
-  /** Devices that left, and on which nothing may be. */
+  /** Number of devices that left after an erase. */
   erased = 0;
   retried = 0;
   #waiting: (() => void)[] = [];
@@ -30,7 +30,7 @@ export class Calls {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  /** Resolves with the next answer to anybody. */
+  /** Resolves with the next answer to any caller. */
   next(): Promise<void> {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
@@ -39,13 +39,13 @@ export class Calls {
 const PURGED = { told: "unsettled", purged: true } as const;
 
 /**
- * Infrastructure automation for one host: one action after the other, each repeated until it is answered, since a killed
- * registry leaves it open whether the last one counted.
+ * Automation for one host. Runs one action after another, and repeats each until it is answered, because it cannot know
+ * whether an action took effect when the registry was killed.
  */
 export class HostCaller {
   /**
-   * The registry has forgotten the host's devices, with the sessions that an operator decided on after a restore. The
-   * operator decides on them again.
+   * True after a purge: the registry has forgotten the devices, with the sessions that an operator decided on after a
+   * restore. The operator decides again.
    */
   #isForgotten = false;
 
@@ -64,7 +64,7 @@ export class HostCaller {
     }
   }
 
-  /** One action, and what it takes until it is answered. */
+  /** Runs an action until it is answered. */
   async step(isOver: () => boolean): Promise<void> {
     const choice = this.random.next();
     if (choice < 0.2) await this.addHost();
@@ -80,7 +80,10 @@ export class HostCaller {
     return this.#add(this.account.of(hostId), () => this.mesh.clients.registry.addHost({ hostId }));
   }
 
-  /** `patient`: asks until it is done. What is erased first leaves only when it is asked for again. */
+  /**
+   * Removes the host. `patient` repeats the call until it succeeds, because a device that is erased first leaves only
+   * with a later call.
+   */
   removeHost(isOver: () => boolean, patient = this.#isPatient()): Promise<void> {
     const { hostId } = this;
     const call = () => this.mesh.clients.registry.removeHost({ hostId });
@@ -101,7 +104,8 @@ export class HostCaller {
     const { devices, request } = this.#chosen();
     for (const device of devices) Object.assign(device, PURGED);
     const result = await this.#answer(() => this.mesh.clients.registry.purgeDevice(request), devices);
-    // A restored registry cannot know what others write onto the device after the backup.
+    // Fills the purged devices with data, as another user would. Skipped before a restore, because the restored
+    // registry cannot know what was written after the backup.
     if (result?.code === ActionCode.S_OK && !this.account.hasBackup) for (const device of devices) fillRange(device);
   }
 
@@ -113,7 +117,7 @@ export class HostCaller {
     await this.#answer(() => this.mesh.clients.registry.purgeHost({ hostId }), devices);
   }
 
-  /** One device by id, or all on its path. */
+  /** Returns the selector of an action: one device by id, or all devices on its path. */
   #chosen() {
     const devices = this.account.of(this.hostId);
     const one = devices[Math.floor(this.random.next() * devices.length)] as DeviceAccount;
@@ -125,7 +129,7 @@ export class HostCaller {
   async #add(devices: readonly DeviceAccount[], call: Call): Promise<void> {
     const before = new Map(devices.map((device) => [device, device.told]));
     for (const device of devices) device.told = "unsettled";
-    // Refused, since the host is to be removed, and nothing was noted.
+    // Refused because the host is being removed; nothing was stored.
     const whenLeaving = () => {
       for (const [device, told] of before) device.told = told;
       return this.#compare(devices);
@@ -137,7 +141,7 @@ export class HostCaller {
     await this.#compare(devices);
   }
 
-  /** Asks again until it is done, or as callers do, leaves it for later. */
+  /** Returns whether to repeat the call until it succeeds. Real callers sometimes stop earlier. */
   #isPatient(): boolean {
     return this.random.next() < 0.7;
   }
@@ -153,7 +157,7 @@ export class HostCaller {
         const leftUnerased = new Set(devices.filter((device) => device.leftUnerased).map(({ deviceId }) => deviceId));
         for (const device of await this.#compare(devices))
           if (!leftUnerased.has(device.deviceId)) this.#requireErased(device, result.unerasedDeviceIds);
-        // Some stay out for a while: what was let go of must stay so while its agent is killed and started.
+        // Some devices stay removed for a while, so that agents are killed and started meanwhile.
         if (!isOver() && this.random.next() < 0.5) await pause(this.random.next() * OUT_FOR_MS);
         return;
       }
@@ -175,7 +179,7 @@ export class HostCaller {
     await persistently(this.calls, () => this.mesh.clients.fleet.decideUnknownDisks(decided));
   }
 
-  /** Nobody asked to keep anything: what was in operation and left is zeros, on the file itself. */
+  /** Requires that a device that left without keep_data contains zeros, by reading its file. */
   #requireErased({ deviceId, attachState, ...place }: Device, unerasedDeviceIds: readonly string[]): void {
     if (attachState !== AttachState.DETACHED) return;
     if (unerasedDeviceIds.includes(deviceId)) this.account.violated(`${deviceId}: left, and is said not to be erased`);
@@ -183,7 +187,7 @@ export class HostCaller {
     this.calls.erased++;
   }
 
-  /** Answers the devices as they are. */
+  /** Compares the devices with the registry, and returns them. */
   async #compare(devices: readonly DeviceAccount[]): Promise<readonly Device[]> {
     const seen: Device[] = [];
     for (const account of devices) {
@@ -193,7 +197,7 @@ export class HostCaller {
         seen.push(device);
       } catch (error) {
         if (!(error instanceof NotFoundError)) throw error;
-        // A device that nobody added need not be kept.
+        // The registry need not know a device that was never added.
         if (account.purged) account.told = "unsettled";
         if (account.told === "in") this.account.violated(`${account.deviceId}: was added, and is gone`);
       }
@@ -202,8 +206,8 @@ export class HostCaller {
   }
 
   /**
-   * The action's answer; undefined when nothing is known of the host or device, as after a purge until it registers, and
-   * when the host is to be removed and takes nothing, if `whenLeaving` says what then.
+   * Returns the action's answer; undefined while the host or device is unknown, as after a purge until the agent
+   * registers, and for a host that is being removed, where `whenLeaving` is called.
    */
   async #answer(
     call: Call,
@@ -213,7 +217,7 @@ export class HostCaller {
     try {
       const { result } = await persistently(this.calls, call);
       this.calls.answer();
-      // Nobody else speaks of this host.
+      // Only this caller acts on the host, so no device of it is refused.
       if (result?.code !== ActionCode.S_PARTLY) return result;
       this.account.violated(`${this.hostId}: ${result.code}: ${result.message}`);
     } catch (error) {
@@ -232,7 +236,7 @@ export class HostCaller {
   }
 }
 
-/** Repeats a call while it fails as retryable. */
+/** Repeats a call that fails with a retryable error. */
 export async function persistently<T>(calls: Calls, call: () => Promise<T>): Promise<T> {
   for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
     try {

@@ -5,12 +5,12 @@ import type { TestMesh } from "../mesh/test-mesh.js";
 import type { Account } from "./account.js";
 import { type HostCaller, PATIENCE_MS } from "./callers.js";
 
-/** A mesh, as far as it is looked at. */
+/** Parts of a mesh that the checks use. */
 export type LookedAt = Pick<TestMesh, "clients" | "device" | "process" | "agentClient">;
 
 const LOOK_EVERY_MS = 10;
 
-/** Looks all the time at what agents hold open, whatever else goes on. */
+/** Checks continuously which files the agents hold open. */
 export function watchDescriptors(
   mesh: LookedAt,
   account: Account,
@@ -18,7 +18,7 @@ export function watchDescriptors(
 ): Disposable & { readonly checks: number } {
   let checks = 0;
   const timer = setInterval(() => {
-    // Nothing of what was told changes while a table is read.
+    // Reads all tables in one turn of the event loop, so that no answer arrives in between.
     for (const hostId of hostIds) checks += account.compareOpenFiles(hostId, openFilesOf(mesh, hostId));
   }, LOOK_EVERY_MS);
   return {
@@ -33,7 +33,10 @@ function openFilesOf(mesh: LookedAt, hostId: string): string[] {
   return openFiles(mesh.process(hostId).pid);
 }
 
-/** No more kills: every second host is added, the others are removed, and all of it must come true. */
+/**
+ * Adds every second host, removes the others, and requires that the final state matches the answers. No process is
+ * killed meanwhile.
+ */
 export async function converge(
   mesh: LookedAt,
   account: Account,
@@ -50,7 +53,7 @@ export async function converge(
           const { host } = await mesh.clients.registry.getHost({ hostId });
           return host?.state === HostState.ONLINE;
         }, patience);
-        // A purged host is known again once its agent has registered.
+        // The registry knows a purged host again once its agent has registered.
         await eventually(() => Promise.all(account.of(hostId).map(({ deviceId }) => mesh.device(deviceId))), patience);
         const caller = callers[index];
         if (isAdded) await caller?.addHost();

@@ -10,15 +10,15 @@ import { type Calls, PATIENCE_MS, persistently } from "./callers.js";
 import type { Truce } from "./truce.js";
 
 const AZ = "z1";
-/** How long one look at what may not be served may take. */
+/** Timeout in ms of an access to a disk that may not be served. */
 const TRY_MS = 1_000;
 const PATIENCE = { timeoutMs: PATIENCE_MS, everyMs: 50 };
 
 interface KnownDisk {
   readonly diskId: string;
-  /** Content that no other disk ever held. */
+  /** Content that no other disk ever had. */
   readonly content: DiskContent;
-  /** Where it was served last; empty when never. */
+  /** Socket path of the last publication; empty for none. */
   exportPath: string;
   told: "unsettled" | "there" | "gone";
 }
@@ -33,16 +33,16 @@ export interface DiskUserOptions {
 }
 
 /**
- * A program that makes disks on one host, writes something of its own onto each, reads it again and deletes it. A new
- * disk must be zeros, and no disk may ever hold what was written to another.
+ * A program on one host that creates disks, writes unique data, reads it again, and deletes the disks. A new disk must
+ * contain zeros, and no disk may ever contain another disk's data.
  */
 export class DiskUser {
-  /** Looks at all of a disk. */
+  /** Number of complete reads of a disk. */
   reads = 0;
-  /** Reads and writes of all of a disk while somebody had meddled with its host. */
+  /** Number of complete reads and writes of a disk while its host was tampered with. */
   tried = 0;
   readonly #disks: KnownDisk[] = [];
-  /** The last answer about each disk when the backup was begun; undefined once it is restored. */
+  /** Last answer about each disk when the backup began; undefined after its restore. */
   #backup: ReadonlyMap<KnownDisk, KnownDisk["told"]> | undefined;
 
   constructor(private readonly options: DiskUserOptions) {}
@@ -55,7 +55,7 @@ export class DiskUser {
     }
   }
 
-  /** Makes the first disks, which are there at any backup. */
+  /** Creates the first disks, which exist in every backup. */
   async prepare(): Promise<void> {
     const { hostId } = this.options;
     await this.#persistently(() => this.options.mesh.clients.registry.addHost({ hostId }));
@@ -70,17 +70,17 @@ export class DiskUser {
     const there = this.#there;
     const choice = random.next();
     const one = random.pick(there);
-    // A restore waits for one.
+    // A restore waits until a disk exists that the backup lacks.
     const isWaitedFor = this.#backup !== undefined && this.strangers === 0;
     if ((isWaitedFor || choice < 0.4) && (await this.#hasRoom())) await this.#create();
-    // The first ones stay.
+    // The first disks are never deleted.
     else if ((isWaitedFor || choice < 0.6) && one !== undefined && this.#disks.indexOf(one) > 1)
       await this.#delete(one);
     else if (choice < 0.8 && one !== undefined) await this.#unpublish(one);
     else if (one !== undefined) await this.#verify(one);
   }
 
-  /** To be called before a backup is asked for. */
+  /** Returns the answers before a backup begins. */
   mark(): ReadonlyMap<KnownDisk, KnownDisk["told"]> {
     return new Map(this.#disks.map((disk) => [disk, disk.told]));
   }
@@ -92,20 +92,20 @@ export class DiskUser {
     this.#backup = new Map(unsettled);
   }
 
-  /** How many disks are there of which the backup knows nothing. */
+  /** Number of disks that the backup does not contain. */
   get strangers(): number {
     return this.#disks.filter((disk) => disk.told === "there" && this.#backup?.has(disk) === false).length;
   }
 
   /**
-   * Checks that each disk has its content of the backup, that there are no others, and that no disk has another's
-   * bytes.
+   * Checks after a restore that each disk has the content of the backup, that no other disks exist, and that no disk
+   * has another disk's data.
    */
   async lookAfterRestore(): Promise<void> {
     const backup = this.#backup ?? new Map<KnownDisk, KnownDisk["told"]>();
     this.#backup = undefined;
     for (const disk of this.#disks) {
-      // One that is not in the backup's account was asked for after it.
+      // A disk that is missing in the backup's answers was created after the backup.
       const atBackup = backup.get(disk) ?? "gone";
       const isThere = await this.#isThere(disk);
       if (isThere ? atBackup === "gone" : atBackup === "there")
@@ -119,8 +119,8 @@ export class DiskUser {
   }
 
   /**
-   * Uses each disk once, as far as it is served now: reads and writes by the socket where it was served last, and by one
-   * asked for anew. Refusals and errors are right at such a time; bytes of anybody else's are not.
+   * Accesses each disk once if it is served now: reads and writes through its last socket, and through a new
+   * publication. Errors are allowed, but no other disk's data.
    */
   async tryAll(): Promise<void> {
     const { mesh, hostId } = this.options;
@@ -135,7 +135,7 @@ export class DiskUser {
     await Promise.all(this.#there.map(tryOne));
   }
 
-  /** Reads all of each disk, however long it takes until it is served. */
+  /** Reads each disk completely, after waiting until it is served. */
   async verifyAll(): Promise<void> {
     await Promise.all(this.#there.map((disk) => this.#verify(disk)));
   }
@@ -154,7 +154,7 @@ export class DiskUser {
       }
       this.tried++;
     } catch {
-      // Not served, or not now.
+      // The disk is not served now.
     } finally {
       clearTimeout(ended);
       await client.disconnect().catch(() => {});
@@ -211,11 +211,11 @@ export class DiskUser {
   }
 
   /**
-   * It was deleted after the backup: its devices may be erased since, or refused, but hold nobody else's bytes. Whoever
-   * deleted it does so again.
+   * Checks a disk that was deleted after the backup and exists again after the restore. Its devices may be erased or
+   * refused, but must not contain other data. Then deletes the disk again.
    */
   async #lookAtUndead(disk: KnownDisk): Promise<void> {
-    // One that was on its way to a host when the backup was made would be tried for ever without its devices.
+    // A disk that was being published at the backup would be retried forever without its devices.
     await this.#unpublish(disk);
     try {
       this.#requireNone(await this.#problems(disk, { zerosToo: true }));
@@ -248,7 +248,7 @@ export class DiskUser {
     }
   }
 
-  /** Resolves with true when a disk can be made now. */
+  /** Returns whether a disk can be created now. */
   async #hasRoom(): Promise<boolean> {
     const { mesh, hostId } = this.options;
     const all = { hostId, attachState: AttachState.ATTACHED, pageSize: 100 };
@@ -256,7 +256,7 @@ export class DiskUser {
     return devices.some((device: Device) => !device.dirty && device.diskId === "");
   }
 
-  /** Retries until it succeeds, because agents and registries are killed meanwhile. A refusal is final. */
+  /** Retries until the request succeeds, because agents and registries are killed meanwhile. A refusal is final. */
   async #use<T>(disk: KnownDisk, act: (client: NbdClient) => Promise<T>): Promise<T> {
     const { diskId } = disk;
     const { mesh, hostId } = this.options;
@@ -281,7 +281,7 @@ export class DiskUser {
     return persistently(this.options.calls, call);
   }
 
-  /** One will do: what one block holds, the others do as well. */
+  /** Reports only the first problem, because all blocks of a disk share it. */
   #requireNone([problem]: readonly string[]): void {
     if (problem !== undefined) this.#violated(problem);
   }

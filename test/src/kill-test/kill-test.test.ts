@@ -16,7 +16,7 @@ describe("registry, agents and database, killed at random moments during adds an
       if (typeof store === "string") return skipBecause(this, store);
       const seed = Math.floor(Math.random() * 1_000_000) + 1;
       try {
-        // Each start takes half a second of a processor: most of those that serve go on for a while.
+        // Each start costs half a second of CPU time, so most processes run on for a while once they serve.
         const options = { seconds: 5, seed, hosts: 2, devicesPerHost: 4, restMs: 3_000, report: () => {} };
         const result = await runKillTest({ ...options, store });
         expect(result.violations, `seed ${seed}`).to.deep.equal([]);

@@ -21,39 +21,42 @@ export interface Killing {
   readonly calls: Calls;
   readonly kills: KillCounts;
   readonly seed: number;
-  /** How long a process that came to do something goes on with it, beside the pauses. */
+  /** Time in ms that a process runs on after it has done something, in addition to the pauses. */
   readonly restMs: number;
   readonly truce: Truce;
   readonly isOver: () => boolean;
 }
 
-/** Milliseconds from a start to the next kill: anything from `least` to `most`. */
+/** Range of the time in ms from a start to the next kill. */
 interface Pauses {
   readonly least: number;
   readonly most: number;
 }
 
 const PAUSES: Pauses = { least: 100, most: 1_000 };
-/** A takeover takes its lease time: in shorter ones little would be added or removed. */
+/** Pauses with a database. A takeover takes the lease time, so shorter pauses would leave little time for calls. */
 const PAUSES_WITH_DATABASE: Pauses = { least: 100, most: 4_000 };
 const DATABASE_AWAY: Pauses = { least: 0, most: 1_000 };
 
-/** How many starts come to do something before the next kill, however slow the machine is; others are hit at any point. */
+/** Share of starts that are killed only after the process has done something. The others are killed at any time. */
 const SPARED_SHARE = 0.75;
-/** How many of those are killed with the next answer to a caller: what it was told has just become durable. */
+/** Share of those that are killed with the next answer to a caller, when its content has just become durable. */
 const WITH_ANSWER_SHARE = 0.5;
 
-/** How often the database takes the registries with it, as when a machine dies: nobody's memory makes up for what it lost. */
+/**
+ * Share of kills that include the database and all registries, as when a machine fails, so that no memory can replace
+ * lost data.
+ */
 const ALL_AT_ONCE_SHARE = 0.4;
 
 const LEADS_OR_STANDS_BY = /"(leadership gained|standby mode entered)"/;
 
-/** Kills processes, alone and at once, again and again, at whatever they are at, and starts them again. */
+/** Kills processes repeatedly, alone and together, at random times, and starts them again. */
 export async function kill(killing: Killing): Promise<void> {
   const { mesh, registries, store, account, calls, kills, seed, restMs, truce, isOver } = killing;
   const { database } = store;
   const over = until(isOver);
-  // A killer for each: while one process is started again, another may be killed.
+  // One task per kind of process, so that another process may be killed while one restarts.
   type Act = (random: Random) => Promise<() => Promise<void>>;
   const killer = (index: number, pauses: Pauses, act: Act, answered = () => calls.next()) => {
     const random = new Random(seed * 7 + index);
@@ -64,7 +67,7 @@ export async function kill(killing: Killing): Promise<void> {
     kills.registry++;
   };
   const registriesDone = registries.map(async (registry, index) => {
-    // One that found no database is started again at once: it may be the last.
+    // A registry that found no database ends, and is started again at once, because it may be the last one.
     const answered = () => Promise.race([calls.next(), until(() => isOver() || registry.hasEnded)]);
     const restarted = async () => {
       await killRegistry(registry);
@@ -73,7 +76,7 @@ export async function kill(killing: Killing): Promise<void> {
     await killer(1_000 * index, database === undefined ? PAUSES : PAUSES_WITH_DATABASE, restarted, answered);
     await registry.comeUp();
   });
-  // That of the disks' host stays up: what is written there is looked at through it.
+  // The agent of the disks' host is not killed, because the test reads the disks through it.
   const killed = mesh.hostIds.filter((hostId) => account.of(hostId).length > 0);
   const agents = killed.map((hostId, index) =>
     killer(1 + index, PAUSES, async () => {
@@ -106,7 +109,10 @@ interface Rhythm extends Pick<Killing, "isOver" | "restMs"> {
   readonly random: Random;
 }
 
-/** `act` kills and starts again, and returns how to wait until what was started has come to do something. */
+/**
+ * Calls `act` repeatedly. `act` kills and restarts a process, and returns a function that waits until the process has
+ * done something.
+ */
 async function again(rhythm: Rhythm, act: () => Promise<() => Promise<void>>) {
   const { answered, isOver, over, pauses, restMs, random } = rhythm;
   await pauseOf(pauses, random);
@@ -126,8 +132,8 @@ async function again(rhythm: Rhythm, act: () => Promise<() => Promise<void>>) {
 }
 
 /**
- * A registry that finds no database when it starts ends, for an operator to see, and whoever supervises it starts it
- * again; one that has once led or stood by waits instead, and never ends by itself.
+ * A supervised registry. When it finds no database at its start, it ends with an error, and its supervisor starts it
+ * again. Once it has led or stood by, it waits for the database instead.
  */
 export class KilledRegistry {
   #logsBefore = 0;
@@ -149,13 +155,13 @@ export class KilledRegistry {
     await this.process.kill();
   }
 
-  /** Stops it as an operator does, who starts it again by a restart. */
+  /** Stops the registry for an operator, who starts it again with `restart`. */
   async stop(): Promise<void> {
     this.#wasKilled = true;
     if (this.process.exit === undefined) await this.process.stop();
   }
 
-  /** Kills it and starts it again, for one caller at a time. */
+  /** Kills and restarts the registry. Calls run one at a time. */
   restart(): Promise<void> {
     this.#restarting = this.#restarting.catch(() => {}).then(() => this.#restart());
     return this.#restarting;
@@ -176,7 +182,7 @@ export class KilledRegistry {
     }
   }
 
-  /** Resolves once it leads or stands by, with nothing to be killed any more. */
+  /** Resolves once the registry leads or stands by. */
   async comeUp(): Promise<void> {
     await eventually(
       async () => {

@@ -4,16 +4,18 @@ import { runTakeovers } from "../takeover/run.js";
 import type { StormOptions } from "../takeover/storm.js";
 import { runKillTest } from "./run.js";
 
-/** The processes to kill: registries and agents under adds and removes, or directors and dispatchers under tasks. */
+/**
+ * Kinds of tests: registries and agents are killed during adds and removes, or directors and dispatchers during tasks.
+ */
 const KILLED = ["registries", "directors"] as const;
 
 const USAGE = `npm run kill-test -- [--only ${KILLED.join("|")}] [--store ${STORE_NAMES.join("|")}] [--seed S]
   registries: [--seconds N] [--hosts N] [--devices N]
   directors:  [--kills N] [--pauses N]`;
 
-/** The load while directors are killed. */
+/** Load while directors are killed. */
 const TASKS = { targets: 10, provides: 100, detaches: 50, instances: 50 };
-/** Beyond the lease, that no director answers. */
+/** Maximum time in ms beyond the lease in which no director answers. */
 const BEYOND_LEASE_MS = 2_000;
 
 function whole(name: string, text: string | undefined, fallback: number): number {
@@ -22,7 +24,7 @@ function whole(name: string, text: string | undefined, fallback: number): number
   throw new Error(`--${name} is ${text}: give a whole number from 1`);
 }
 
-/** All, one after the other, unless one is asked for. */
+/** Returns the requested entry, or all of them. */
 function oneOrAll<Name extends string>(
   option: string,
   text: string | undefined,
@@ -81,7 +83,7 @@ async function onStore(name: StoreName, run: (store: Store) => Promise<boolean>)
   }
 }
 
-/** Resolves with true when every promise was kept. */
+/** Returns whether every promise was kept. */
 async function killDirectors(store: Store, killing: Killing): Promise<boolean> {
   report(`${store.title}: ${killing.kills} kills and ${killing.pauses} pauses of the director that leads`);
   const { unansweredMs, leaseMs, rounds, repeated, possibleOrphans, violations, kills } = await runTakeovers(store, {
@@ -102,12 +104,12 @@ async function killDirectors(store: Store, killing: Killing): Promise<boolean> {
       `${repeated.requests} requests repeated; ${possibleOrphans} possible orphans listed`,
   );
   for (const violation of violations) report(`VIOLATION: ${violation}`);
-  // A machine that does much else makes anything late: a figure, not a verdict.
+  // Late answers are only reported, because a busy machine can delay anything.
   if (late > 0) report(`${late} times it took longer than the limit of ${limitMs} ms`);
   return violations.length === 0;
 }
 
-/** Resolves with true when every promise was kept. */
+/** Returns whether every promise was kept. */
 async function killRegistries(
   store: Store,
   options: { seconds: number; seed: number; hosts: number; devicesPerHost: number },

@@ -11,10 +11,13 @@ import type { Truce } from "./truce.js";
 
 const PAUSE_MS = 1_500;
 
-/** Binds the file, if it exists, over the kernel's boot id, and becomes the program. */
+/** Shell script that bind-mounts the file, if it exists, over the kernel's boot id, and executes the program. */
 const REBOOTED = '[ ! -e "$0" ] || mount --bind "$0" /proc/sys/kernel/random/boot_id; exec "$@"';
 
-/** Runs the agent of a host in mounts of its own, so that it can be shown another boot id; nothing where that needs root. */
+/**
+ * Returns a launcher that runs a host's agent in its own mount namespace, so that the test can change its boot id.
+ * Empty where that requires root.
+ */
 export function rebootable(folder: string, hostId: string): readonly string[] {
   if (isolationProblem() !== undefined) return [];
   return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", REBOOTED, bootIdFile(folder, hostId)];
@@ -26,7 +29,7 @@ export type Mischief = "kill" | "reboot" | "offsets" | "drives" | "blank";
 
 export interface OutsiderOptions {
   readonly agent: ServiceProcess;
-  /** Two to a file. */
+  /** Places of the devices; two devices share a file. */
   readonly devices: readonly DevicePlace[];
   readonly folder: string;
   readonly hostId: string;
@@ -35,9 +38,9 @@ export interface OutsiderOptions {
 }
 
 /**
- * Does to the host of the disks what somebody does who never read our code: kills its agent, reboots it, exchanges the
- * offsets of two devices in the agent's config, exchanges two drives, or puts a blank drive in the place of one, and
- * takes it back. Whatever the agent serves meanwhile must be the disk's own bytes, and afterwards all must be served.
+ * Tampers with the disks' host: kills its agent, reboots it, swaps the offsets of two devices in the agent's config,
+ * swaps two drives, or replaces a drive by a blank one; then undoes that. Meanwhile the agent may serve only the disk's
+ * own data, and afterwards it must serve all disks.
  */
 export class Outsider {
   readonly done: Record<Mischief, number> = { kill: 0, reboot: 0, offsets: 0, drives: 0, blank: 0 };
@@ -48,12 +51,12 @@ export class Outsider {
     this.#possible = all.filter((one) => one !== "reboot" || rebootable(options.folder, options.hostId).length > 0);
   }
 
-  /** True once everything that is possible here was done. */
+  /** True once every kind of tampering that this machine allows was done. */
   get hasDoneAll(): boolean {
     return this.#possible.every((one) => this.done[one] > 0);
   }
 
-  /** Nobody else uses the disks during a truce. */
+  /** Tampers until `isOver`. Holds a truce each time, so that the disks have no other users. */
   async run(isOver: () => boolean, truce: Pick<Truce, "hold">): Promise<void> {
     for (let count = 0; !isOver(); count++) {
       const one = this.#possible[count % this.#possible.length] as Mischief;
@@ -75,7 +78,7 @@ export class Outsider {
       undo();
       await agent.restart(config);
     }
-    // The registry refuses a disk whose device was the wrong one until its agent has registered anew.
+    // The registry refuses a disk with a wrong device until its agent has registered again.
     await agent.waitFor("serving");
     await disks.verifyAll();
   }
@@ -111,7 +114,7 @@ function exchange(first: string, second: string): void {
   renameSync(`${first}.moved`, second);
 }
 
-/** Returns the devices of a config in which the two devices of a file have each other's offsets. */
+/** Returns the config entries with the offsets of the file's two devices swapped. */
 function withOffsetsExchanged(devices: readonly DevicePlace[], path: string): object[] {
   const [a, b] = devices.filter((device) => device.path === path);
   return devices.map(({ hostId: _, ...device }) => {

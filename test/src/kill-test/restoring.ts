@@ -21,15 +21,12 @@ export interface Restoring {
   readonly account: Account;
   readonly calls: Calls;
   readonly disks: DiskUser;
-  /** Kept while operators work: who kills, and who adds and removes. */
+  /** Truce of the killers and of the callers that add and remove; held while operators work. */
   readonly killers: Truce;
   readonly callers: Truce;
 }
 
-/**
- * Backs up as an operator does, while callers go on: calls under way may be in the backup or not. Resolves with the
- * file.
- */
+/** Creates a backup while callers continue, so that it contains calls in progress or not. Resolves with the file. */
 export function backUp({ mesh, registries, account, disks, killers }: Restoring): Promise<string> {
   const file = join(mesh.folder, "registry.backup");
   return killers.hold(async () => {
@@ -39,7 +36,7 @@ export function backUp({ mesh, registries, account, disks, killers }: Restoring)
       await backUpRegistry(mesh, file);
       account.backedUp(mark);
       disks.backedUp(diskMark);
-      // Callers were at everything meanwhile: the next one will do.
+      // All devices were in calls during the backup, so the next one is tried.
       return account.sinceBackup.settled > 0;
     }, PATIENCE);
     return file;
@@ -47,8 +44,8 @@ export function backUp({ mesh, registries, account, disks, killers }: Restoring)
 }
 
 /**
- * Stops the registries, restores, starts them again, and compares everything with what had been told at the backup.
- * Agents stay up. Answers of how many devices the backup had a settled state.
+ * Stops the registries, restores the backup, starts them, and compares all states with the answers at the backup.
+ * Agents stay up. Resolves with the number of devices that were settled at the backup.
  */
 export function restore(restoring: Restoring, file: string): Promise<number> {
   const { mesh, registries, account, disks, killers, callers } = restoring;
@@ -56,7 +53,7 @@ export function restore(restoring: Restoring, file: string): Promise<number> {
     killers.hold(async () => {
       await Promise.all(registries.map((registry) => registry.stop()));
       const config = join(mesh.folder, "disk-registry-1.yaml");
-      // A lease that was not handed over may run out later than it waits for, on a machine that does much else.
+      // On a busy machine the lease may not have been handed over, and the restore waits until it has ended.
       await eventually(
         () => run("services/disk-registry/dist/restore.js", ["--config", config, "--from", file, "--replace"]),
         PATIENCE,
@@ -73,11 +70,11 @@ export function restore(restoring: Restoring, file: string): Promise<number> {
 }
 
 /**
- * Decides as an operator who wants nothing from after the backup: disks of the backup lose the devices that others got,
- * and those are erased; devices that were added since leave.
+ * Decides as an operator who discards everything from after the backup: disks of the backup lose devices that other
+ * disks got later, these devices are erased, and devices that were added later are removed.
  */
 async function decideUnknown({ mesh, calls }: Restoring, hostId: string): Promise<void> {
-  // Once its agent has registered anew, its devices are marked.
+  // The devices are marked once their agent has registered again.
   await eventually(async () => {
     const { host } = await persistently(calls, () => mesh.clients.registry.getHost({ hostId }));
     if (host !== undefined && host.lastHeartbeatAt === undefined)
@@ -99,13 +96,13 @@ async function compareRestored(
     account.compare(device, await persistently(calls, () => mesh.device(deviceId)), told);
     device.told = told;
   } catch (error) {
-    // A device that nobody added need not be kept.
+    // The registry need not know a device that was never added.
     if (error instanceof NotFoundError && told === "out") return;
     account.violated(`${deviceId}: told "${told}" before the backup; after its restore: ${messageOf(error)}`);
   }
 }
 
-/** Nobody can erase what is not held. */
+/** Returns whether a device left unerased, because it was not held. */
 async function isLeftUnerased({ mesh, calls }: Restoring, { deviceId }: DeviceAccount): Promise<boolean> {
   try {
     const { attachState, dirty } = await persistently(calls, () => mesh.device(deviceId));
@@ -116,7 +113,9 @@ async function isLeftUnerased({ mesh, calls }: Restoring, { deviceId }: DeviceAc
   }
 }
 
-/** The agent follows the registry's state as soon as it has registered anew. */
+/**
+ * Requires that the device has its restored state. The agent follows the registry's state once it has registered again.
+ */
 async function isAsRestored(mesh: TestMesh, { hostId, deviceId }: DeviceAccount, told: Told): Promise<void> {
   const { attachState, detachConfirmed, lastError } = await mesh.device(deviceId).catch((error) => {
     if (error instanceof NotFoundError && told === "out")
@@ -128,7 +127,7 @@ async function isAsRestored(mesh: TestMesh, { hostId, deviceId }: DeviceAccount,
   const isRight = {
     in: attachState === AttachState.ATTACHED && isHeld === true,
     out: isHeld === false && (attachState === AttachState.UNKNOWN || detachConfirmed),
-    // It goes on to leave, or waits to be asked again.
+    // The removal continues, or waits for another call.
     leaving: true,
     unsettled: true,
   };
@@ -137,7 +136,7 @@ async function isAsRestored(mesh: TestMesh, { hostId, deviceId }: DeviceAccount,
   throw new Error(`${state}, and its agent holds it: ${isHeld}`);
 }
 
-/** A command as `npm run` runs it. */
+/** Runs a command as `npm run` does. */
 async function run(file: string, args: readonly string[]): Promise<void> {
   await promisify(execFile)(process.execPath, [join(repositoryFolder, file), ...args]);
 }

@@ -19,9 +19,9 @@ export interface KillTestOptions {
   readonly seconds: number;
   readonly seed: number;
   readonly hosts: number;
-  /** Two to a file. */
+  /** Number of devices per host; two devices share a file. */
   readonly devicesPerHost: number;
-  /** How long a process that came to do something goes on with it before it may be killed again; 0 unless told. */
+  /** Time in ms that a process runs on after it has done something, before it may be killed; 0 by default. */
   readonly restMs?: number;
   readonly store: Store;
   readonly report: (line: string) => void;
@@ -30,33 +30,33 @@ export interface KillTestOptions {
 export interface KillTestResult {
   readonly violations: readonly string[];
   readonly kills: KillCounts;
-  /** How often somebody meddled with the disks' host, by what was done. */
+  /** Number of times that the disks' host was tampered with, by kind. */
   readonly mischief: Outsider["done"];
-  /** Disks that were read and written meanwhile. */
+  /** Number of disks that were read and written during the tampering. */
   readonly triedDisks: number;
   readonly calls: Calls;
-  /** Devices whose state was settled at the backup, and compared after its restore. */
+  /** Number of devices that were settled at the backup and compared after its restore. */
   readonly restoredDevices: number;
-  /** Looks at all of a disk. */
+  /** Number of complete reads of a disk. */
   readonly diskReads: number;
-  /** Looks at a path whose devices were all told to be out. */
+  /** Number of checks of paths whose devices were all removed. */
   readonly descriptorChecks: number;
-  /** From the last kill until everything was as it was told. */
+  /** Time in ms from the last kill until all states matched the answers. */
   readonly convergedMs: number;
 }
 
 const DEVICE_BYTES = 64 * 1024;
-/** Its devices are for disks alone. */
+/** Host whose devices are used for disks only. */
 const DISK_HOST = "kill-disks";
 const DISK_HOST_DEVICES = 6;
-/** Shares of the time after which the backup is made, and restored. */
+/** Shares of the test's duration after which the backup is created, and restored. */
 const BACKUP_AFTER = 0.3;
 const RESTORE_AFTER = 0.6;
 
 /**
- * Adds and removes on real processes, while the registry, the agents and the database are killed at any moment, and a
- * backup is restored in the middle. What a caller was told must be true from then on, or as of the backup; in the end
- * everything must be as it was told last. No disk may ever hold what was written to another.
+ * Adds and removes devices on real processes while registries, agents and the database are killed at random times, and
+ * a backup is restored in between. Each answer to a caller must stay true, or be true as of the backup. In the end all
+ * states must match the last answers. No disk may ever contain another disk's data.
  */
 export async function runKillTest(options: KillTestOptions): Promise<KillTestResult> {
   const { seconds, seed, store, restMs = 0, report } = options;
@@ -98,7 +98,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   const kills: KillCounts = { registry: 0, agents: 0, database: 0 };
   const allWereKilled = () =>
     kills.registry > 0 && kills.agents > 0 && (store.database === undefined || kills.database > 0);
-  // A busy machine takes longer until there is something to judge.
+  // Runs longer on a busy machine, until enough was done.
   const isEnough = () =>
     (allWereKilled() &&
       calls.adds > 0 &&
@@ -109,7 +109,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
       restoredDevices !== undefined) ||
     performance.now() > untilMs + 2 * PATIENCE_MS;
   const isOver = () => account.violations.length > 0 || (performance.now() > untilMs && isEnough());
-  // One violation ends all of the work.
+  // The first violation ends all tasks.
   const work = [
     kill({ mesh, registries, store, account, calls, kills, seed, restMs, truce: killers, isOver }),
     ...callers.map((caller) => caller.run(isOver, automation)),
@@ -140,7 +140,10 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   };
 }
 
-/** Answers of how many devices the backup had a settled state; 0 when the test was over before. */
+/**
+ * Restores a backup during the test. Resolves with the number of devices that were settled at the backup; 0 when the
+ * test ended before.
+ */
 async function restoreInTheMiddle(
   restoring: Restoring,
   options: Pick<KillTestOptions, "seconds" | "report"> & { readonly isOver: () => boolean },
@@ -156,7 +159,7 @@ async function restoreInTheMiddle(
   if (!(await until(BACKUP_AFTER, () => calls.adds > 0 && calls.removes > 0))) return 0;
   const file = await backUp(restoring);
   report("backed up");
-  // Something is to be undone.
+  // The restore must undo something.
   const isSomethingNew = () => account.sinceBackup.changed > 0 && disks.strangers > 0;
   if (!(await until(RESTORE_AFTER, isSomethingNew))) return 0;
   report(`${disks.strangers} disks were made since; restoring`);
@@ -177,7 +180,7 @@ function startMesh(options: KillTestOptions, hostIds: readonly string[]): Promis
         for (const place of places) fillRange(place);
         return { devices: places.map(({ hostId: _, ...device }) => device) };
       },
-      // An agent that is started again is not silent for that long, however loaded the machine is.
+      // Long timeout, so that a restarting agent does not count as silent, even on a busy machine.
       registry: {
         heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 0 },
       },

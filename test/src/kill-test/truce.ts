@@ -1,10 +1,10 @@
-/** Times in which nobody of a kind does anything: what they do comes before, or after. */
+/** Separates two kinds of activities: during a truce no action of the other kind runs. */
 export class Truce {
   #isOn = false;
   #acting = 0;
   #waiting: (() => void)[] = [];
 
-  /** Acts once there is no truce. */
+  /** Runs `fn` when no truce is held. */
   async act<T>(fn: () => Promise<T>): Promise<T> {
     await this.#until(() => !this.#isOn);
     this.#acting++;
@@ -16,7 +16,7 @@ export class Truce {
     }
   }
 
-  /** Runs `fn` when all that was begun has ended, and lets nothing begin meanwhile. One at a time. */
+  /** Runs `fn` after all running actions have ended, and starts no new action meanwhile. Truces run one at a time. */
   async hold<T>(fn: () => Promise<T>): Promise<T> {
     await this.#until(() => !this.#isOn);
     this.#isOn = true;

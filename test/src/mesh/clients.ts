@@ -30,7 +30,7 @@ const OF_DIRECTOR = {
   vms: VmServiceDefinition,
 };
 
-/** The gRPC services that an operator may call. */
+/** gRPC services that an operator may call. */
 export const DEFINITIONS = {
   "disk-registry": OF_REGISTRY,
   "cpi-dispatcher": OF_DISPATCHER,
@@ -39,5 +39,5 @@ export const DEFINITIONS = {
 
 type All = typeof OF_REGISTRY & typeof OF_DISPATCHER & typeof OF_DIRECTOR;
 
-/** An operator's clients, each of whichever process of its service leads. */
+/** Clients of an operator; each follows the leader of its service. */
 export type Clients = { readonly [Name in keyof All]: Client<All[Name]> };

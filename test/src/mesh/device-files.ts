@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** A device file of zeros, that takes no space. */
+/** Creates a sparse device file of zeros. */
 export function makeDeviceFile(path: string, sizeBytes: number): string {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, "");
@@ -19,14 +19,14 @@ export function makeDeviceFile(path: string, sizeBytes: number): string {
   return path;
 }
 
-/** A device's place in its file. */
+/** Range of a device in its file. */
 export interface FileRange {
   readonly path: string;
   readonly offsetBytes: number;
   readonly sizeBytes: number;
 }
 
-/** Writes something onto all of it, as if it had been somebody's. */
+/** Fills the range with data, like a former user. */
 export function fillRange({ path, offsetBytes, sizeBytes }: FileRange): void {
   const file = openSync(path, "r+");
   writeSync(file, Buffer.alloc(sizeBytes, "somebody's "), 0, sizeBytes, offsetBytes);
@@ -42,8 +42,8 @@ export function isZero({ path, offsetBytes, sizeBytes }: FileRange): boolean {
 }
 
 /**
- * The files that a process holds open, from its own descriptor table, each as often as it is open. One that was removed
- * ends with " (deleted)". Empty when the process is gone.
+ * Returns the files that a process holds open, once for each descriptor. A deleted file ends with " (deleted)". Empty
+ * when the process has ended.
  */
 export function openFiles(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
@@ -58,7 +58,7 @@ export function openFiles(pid: number): string[] {
     try {
       paths.push(readlinkSync(join(folder, descriptor)));
     } catch {
-      // Closed between the listing and the look.
+      // The descriptor was closed since the folder was listed.
     }
   }
   return paths;

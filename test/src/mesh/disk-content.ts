@@ -3,8 +3,8 @@ export const BLOCK_BYTES = 4_096;
 const ZEROS = Buffer.alloc(BLOCK_BYTES);
 
 /**
- * The expected content of a disk, block by block: the last acknowledged write; where a later write was not
- * acknowledged, either of the two, and from the first look on always the same.
+ * Expected content of a disk by block: the last acknowledged write, or a later unacknowledged one. The first read
+ * decides between these, and later reads must agree.
  */
 export class DiskContent {
   readonly #may = new Map<number, readonly Buffer[]>();
@@ -15,19 +15,19 @@ export class DiskContent {
     readonly blocks: number,
   ) {}
 
-  /** The next content of a block, that no other disk and no earlier write ever had. */
+  /** Returns new content for a block, which no other disk and no earlier write ever had. */
   begin(block: number): Buffer {
     const written = Buffer.alloc(BLOCK_BYTES, `${this.diskName} block ${block} write ${++this.#writes}\n`);
     this.#may.set(block, [...this.#of(block), written]);
     return written;
   }
 
-  /** It was answered. */
+  /** Records that the write was acknowledged. */
   settle(block: number, written: Buffer): void {
     this.#may.set(block, [written]);
   }
 
-  /** Returns the fault in the bytes that were read of a block, or undefined. */
+  /** Returns the fault in the read bytes of a block; undefined for none. */
   look(block: number, seen: Buffer): string | undefined {
     const may = this.#of(block);
     if (!may.some((one) => one.equals(seen)))

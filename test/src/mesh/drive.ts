@@ -6,7 +6,7 @@ import { Child, eventually, onExit } from "@diskmesh/testkit";
 const START_TIMEOUT_MS = 20_000;
 const CACHE_TIMEOUT_MS = 20_000;
 
-/** A device file that can be told to fail or to hang: nbdkit serves it, FUSE shows it as a file. */
+/** A device file that can be made to fail or hang. nbdkit serves it, and FUSE shows it as a file. */
 export class Drive {
   readonly #forget: () => void;
 
@@ -16,11 +16,11 @@ export class Drive {
     private readonly server: Child,
     private readonly fuse: Child,
   ) {
-    // Else the folder of the test could not be removed.
+    // Unmounts at exit, because the test's folder could not be deleted otherwise.
     this.#forget = onExit(() => this.#unmount());
   }
 
-  /** Why there can be none here; undefined when there can. */
+  /** Returns why this machine cannot provide such a drive; undefined when it can. */
   static problem(): string | undefined {
     if (!existsSync("/dev/fuse")) return "there is no /dev/fuse";
     for (const program of ["nbdkit", "nbdfuse"])
@@ -53,7 +53,7 @@ export class Drive {
     return new Drive(at("drive"), failing, server, fuse);
   }
 
-  /** Everything that reaches it fails with EIO from now on; what the kernel has cached is still read. */
+  /** Makes every request fail with EIO. Data in the kernel's cache is still read. */
   fail(): void {
     writeFileSync(this.failingFile, "");
   }
@@ -62,9 +62,9 @@ export class Drive {
     rmSync(this.failingFile, { force: true });
   }
 
-  /** Nothing that reaches it is answered from now on. */
+  /** Leaves every request unanswered. */
   hang(): void {
-    // Drops the kernel's cache, which may hold all of a small drive and would still answer.
+    // Drops the kernel's cache, which may contain the whole small drive and would still answer.
     execFileSync("dd", [`if=${this.path}`, "iflag=nocache", "count=0", "status=none"], { timeout: CACHE_TIMEOUT_MS });
     this.server.signal("SIGSTOP");
   }

@@ -6,18 +6,18 @@ export interface WholeFleet {
   readonly hosts: number;
   readonly devicesPerHost: number;
   readonly deviceSizeBytes: number;
-  /** Laid over the config of each service of that name; `tuning` over the limits that a director has here. */
+  /** Merged over the config of each service of that name; `tuning` over the director's limits in tests. */
   readonly overrides?: Partial<Record<ServiceName, object>> & { readonly director?: DirectorChange };
-  /** Where processes tell their metrics, by name. */
+  /** Metrics ports by process name. */
   readonly metricsPorts?: ReadonlyMap<string, number>;
-  /** Variables of every process, beside its own. */
+  /** Environment variables of every process. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Agents and the registry answer late on a busy machine. */
+/** Long timeouts, because agents and the registry answer late on a busy machine. */
 const NODES = { requestTimeoutMs: 60_000, callTimeoutMs: 120_000 };
 
-/** One process of each service, and an agent for each host, all of them in az z1. */
+/** Returns a plan with one process of each service, and an agent for each host, all in az z1. */
 export function wholeFleet(options: WholeFleet): MeshPlan {
   const { hosts, devicesPerHost, deviceSizeBytes, overrides = {}, metricsPorts, env = {} } = options;
   const usual: Partial<Record<ServiceName, object>> = {
@@ -49,20 +49,20 @@ export function wholeFleet(options: WholeFleet): MeshPlan {
 
 export interface RegistryFleet extends Omit<MeshPlan, "processes"> {
   readonly hostIds: readonly string[];
-  /** Laid over the agent's config: its devices, or the rules that find them. */
+  /** Merged over the agent's config: its devices, or the rules that find them. */
   readonly agent: (
     hostId: string,
     folder: string,
   ) => { readonly tuning?: Partial<AgentLimits>; readonly [key: string]: unknown };
-  /** Laid over the registry's config. */
+  /** Merged over the registry's config. */
   readonly registry?: object;
-  /** Processes of the registry, of which one leads; more than 1 needs storage that several can have. */
+  /** Number of registry processes, one of which leads. More than 1 needs storage that processes can share. */
   readonly registries?: number;
-  /** Runs the agent of a host and becomes it. */
+  /** Returns the launcher of a host's agent, which executes the agent in its own process. */
   readonly agentLauncher?: (hostId: string, folder: string) => readonly string[];
 }
 
-/** Registries and agents, and nothing else: what attaches and detaches devices. */
+/** Returns a plan with only registries and agents. */
 export function registryFleet(options: RegistryFleet): MeshPlan {
   const { hostIds, agent, registry, registries = 1, agentLauncher = () => [], ...plan } = options;
   const config = {

@@ -2,12 +2,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 
-/** Long enough for one round on a machine that has no time for it. */
+/** Timeout in ms of a round on a busy machine. */
 const ROUND_TIMEOUT_MS = 120_000;
-/** Without it several would keep the processors from what they are to be beside. */
+/** Pause in ms between rounds, which leaves CPU time for other processes. */
 const PAUSE_MS = 200;
 
-/** Does the same again and again, and notes what fails. */
+/** Repeats an action continuously, and records its failures. */
 export class Load {
   readonly failures: string[] = [];
   #rounds = 0;
@@ -22,7 +22,7 @@ export class Load {
     return this.#rounds;
   }
 
-  /** Resolves when a round that begins from now on has ended. */
+  /** Resolves when a round has ended that began after this call. */
   async anotherRound(): Promise<void> {
     const wanted = this.#rounds + 2;
     await eventually(() => this.#rounds >= wanted, { timeoutMs: ROUND_TIMEOUT_MS });

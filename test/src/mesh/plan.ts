@@ -6,53 +6,53 @@ import { makeDeviceFile } from "./device-files.js";
 
 export type ServiceName = "director" | "cpi-dispatcher" | "disk-registry" | "disk-agent";
 
-/** The processes of a mesh, and how they differ from the usual ones. */
+/** Processes of a mesh, and changes to their usual configs. */
 export interface MeshPlan {
-  /** Started in this order, agents last. */
+  /** Processes in the order of their start, agents last. */
   readonly processes: readonly ProcessPlan[];
-  /** Names of other things that listen: each gets an address. */
+  /** Names of other listeners; each gets an address. */
   readonly listeners?: readonly string[];
-  /** NATS runs although no director of the plan needs it. */
+  /** True starts NATS even when no director of the plan needs it. */
   readonly nats?: boolean;
-  /** NATS lets in agents of VMs, whose ids nobody knows before they are made, all by one certificate. */
+  /** True lets NATS admit agents of VMs, whose ids are not known beforehand. They share one certificate. */
   readonly vmAgents?: boolean;
-  /** The certificates of all processes and of the operator; those of the test process when absent. */
+  /** Certificates of all processes and of the operator; those of the test process by default. */
   readonly certificates?: TestCertificates;
-  /** Where each of them listens; all on 127.0.0.1 when absent. */
+  /** Addresses of the processes; all on 127.0.0.1 by default. */
   readonly places?: Places | undefined;
-  /** Where services have their tablets; in folders of their own when absent. */
+  /** Returns the `tablet` config of a service; separate folders by default. */
   readonly tablet?: ((service: string) => object) | undefined;
-  /** The deadline of the operator's calls; 30 s when absent. */
+  /** Deadline in ms of the operator's calls; 30 s by default. */
   readonly deadlineMs?: number;
-  /** Does what must be done before anything starts, and may answer how NATS knows its users. */
+  /** Runs before anything starts. May return how NATS authenticates its users. */
   readonly prepare?: (mesh: PlacedMesh) => Promise<NatsUsers | undefined>;
 }
 
 export type NatsUsers = Pick<NatsOptions, "authFile" | "caFile">;
 
-/** A mesh before anything of it runs: where everything is and will be. */
+/** A mesh before its processes run: its addresses and folders. */
 export interface PlacedMesh {
   readonly plan: MeshPlan;
   readonly folder: string;
   readonly certificates: TestCertificates;
   readonly hasNats: boolean;
-  /** The certificate of all agents of VMs. */
+  /** Certificate of all agents of VMs. */
   readonly vmAgentFiles: TlsFiles;
-  /** Where a process or NATS, as "nats", or another thing listens. */
+  /** Returns the address of a process, of "nats", or of another listener. */
   address(name: string): string;
-  /** Where the processes of a service are. */
+  /** Returns the addresses of a service's processes. */
   addresses(service: ServiceName): string[];
   listen(name: string): { host: string; port: number };
-  /** Where a service keeps its state. */
+  /** Returns the folder of a process's state. */
   dataFolder(name: string): string;
-  /** Where the agent of a host keeps its exports and links. */
+  /** Returns the folder of a host's agent, with its exports and links. */
   baseFolder(hostId: string): string;
   deviceFile(hostId: string, index: number): string;
-  /** Closes the object once the processes have ended; the last one added is closed first. */
+  /** Closes the object after the processes have ended, in reverse order. */
   closeLater(one: { close(): void | Promise<void> }): void;
 }
 
-/** Addresses for processes by name, and what runs a process where it has its address. */
+/** Addresses of processes by name, and launchers that run programs at these addresses. */
 export interface Places {
   host(name: string): string;
   launcher(name: string): readonly string[];
@@ -62,26 +62,26 @@ type Environment = Readonly<Record<string, string>>;
 
 export interface ProcessPlan {
   readonly service: ServiceName;
-  /** The host, of an agent; the service when absent. */
+  /** Host of an agent; the service's name by default. */
   readonly name?: string;
   /**
-   * Laid over what every process of the service has. A director, a registry or an agent with `tuning` in it takes limits
-   * of the test: the program for tests runs it.
+   * Merged over the service's usual config. With `tuning` in it, a director, registry or agent runs the program for
+   * tests, which takes limits from it.
    */
   readonly config?: object | ((mesh: PlacedMesh) => object);
   /**
-   * The condition of each start; when absent, the mesh's start waits until the process serves, and a restart waits for
-   * no other process.
+   * Condition that ends each start. By default the start of the mesh waits until the process serves, and a restart
+   * waits for no other process.
    */
   readonly waitFor?: WaitFor;
   readonly env?: Environment | ((mesh: PlacedMesh) => Environment);
-  /** The program, of another version; that of the repository when absent. */
+  /** Main file of another version's program; the repository's by default. */
   readonly mainFile?: string;
-  /** Runs the program and becomes it; that of its place when absent. */
+  /** Launcher of the program; that of its place by default. */
   readonly launcher?: readonly string[] | ((mesh: PlacedMesh) => readonly string[]);
-  /** Names of the registries that an agent asks; all of them when absent. */
+  /** Names of the registries that an agent uses; all by default. */
   readonly registries?: readonly string[];
-  /** Files that an agent has for devices. */
+  /** Device files of an agent. */
   readonly devices?: { readonly count: number; readonly sizeBytes: number };
 }
 
@@ -89,13 +89,13 @@ export function nameOf({ name, service }: ProcessPlan): string {
   return name ?? service;
 }
 
-/** Returns the compiled program of this repository. */
+/** Returns the main file of the compiled program in this repository. */
 export function programOf(service: ServiceName, config: object = {}): string {
   const program = "tuning" in config ? "testing/tuned-main.js" : "main.js";
   return join(repositoryFolder, "services", service, "dist", program);
 }
 
-/** Returns a service's usual config, over which the plan's own is laid. */
+/** Returns a service's usual config, over which the plan's config is merged. */
 export function usualConfig(mesh: PlacedMesh, plan: ProcessPlan): object {
   const name = nameOf(plan);
   const tablet = mesh.plan.tablet?.(plan.service) ?? { storage: mesh.dataFolder(name) };
@@ -135,7 +135,7 @@ function agentConfig(mesh: PlacedMesh, hostId: string, { registries }: ProcessPl
   };
 }
 
-/** Nobody is there when the plan has none. */
+/** Address without a listener when the plan has no registry. */
 function registriesOf(mesh: PlacedMesh): string[] {
   const addresses = mesh.addresses("disk-registry");
   return addresses.length === 0 ? ["127.0.0.1:1"] : addresses;
@@ -148,7 +148,7 @@ function deviceFiles(mesh: PlacedMesh, hostId: string, { count, sizeBytes }: { c
   }));
 }
 
-/** The part of a config by which a process tells its metrics there. */
+/** Returns the part of a config that serves metrics at this port. */
 export function metricsAt(port: number | undefined): { readonly metrics?: object } {
   return port === undefined ? {} : { metrics: { listen: { port } } };
 }

@@ -5,15 +5,15 @@ import { DomainError, MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import type { TestMesh } from "./test-mesh.js";
 
-/** The steps of operators and orchestrators, each repeated as they would while a part of the mesh is away. */
+/** Steps of operators and orchestrators. Each is repeated while a part of the mesh is away. */
 
 const PATIENCE_MS = 60_000;
 const RETRY_MS = 200;
 
-/** The part of a mesh that the steps need. */
+/** Parts of a mesh that the steps use. */
 type Mesh = Pick<TestMesh, "clients" | "hostIds">;
 
-/** Repeats a call while it fails as retryable. */
+/** Repeats a call that fails with a retryable error. */
 export async function retrying<T>(what: string, call: () => Promise<T>): Promise<T> {
   const untilMs = performance.now() + PATIENCE_MS;
   for (;;) {
@@ -27,7 +27,7 @@ export async function retrying<T>(what: string, call: () => Promise<T>): Promise
   }
 }
 
-/** Starts a task until one has ended well. */
+/** Starts a task repeatedly until one succeeds. */
 export async function runTask(what: string, start: () => Promise<{ task?: Task | undefined }>): Promise<void> {
   const untilMs = performance.now() + PATIENCE_MS;
   for (;;) {
@@ -75,7 +75,7 @@ export async function devicesReady(mesh: Mesh): Promise<void> {
   );
 }
 
-/** Deploys an instance for every host, or so many; answers their ids in order of the hosts. */
+/** Deploys `count` instances, by default one per host. Returns their ids in the order of hosts. */
 export async function deployInstances(mesh: Mesh, count = mesh.hostIds.length): Promise<string[]> {
   const content = "azs:\n- name: z1\ndisk_types:\n- name: default\n  disk_size: 1\n";
   await retrying("UpdateConfig", () => mesh.clients.configs.updateConfig({ type: "cloud", content }));
@@ -106,14 +106,14 @@ export async function deleteDisk(mesh: Mesh, diskName: string): Promise<void> {
   await runTask(`delete ${diskName}`, () => mesh.clients.disks.deleteDisk({ diskName, wait: true }));
 }
 
-/** With the command, which finds out who leads; answers what it prints. */
+/** Backs up the registry with the diskmesh command, which finds the leader. Returns the command's output. */
 export async function backUpRegistry(mesh: Pick<TestMesh, "typed">, file: string): Promise<string> {
   const { code, out, err } = await mesh.typed("backup", "registry", file);
   if (code !== 0) throw new Error(`the backup ended with ${code}: ${err}`);
   return out;
 }
 
-/** Opens a disk where an instance's programs find it, as often as it takes. */
+/** Opens a disk through the link of an instance's programs, and retries until that succeeds. */
 export async function openDisk(
   mesh: Pick<TestMesh, "dynamicDisk">,
   hostId: string,

@@ -11,28 +11,28 @@ import {
 export const STORE_NAMES = ["embedded", "mongodb"] as const;
 export type StoreName = (typeof STORE_NAMES)[number];
 
-/** Where services keep their tablets during a test. */
+/** Storage of services during a test. */
 export interface Store {
   readonly name: StoreName;
-  /** The store's name for people. */
+  /** Name of the store for reports. */
   readonly title: string;
-  /** Processes of a service, one of which leads. */
+  /** Number of processes of a service, one of which leads. */
   readonly registries: number;
-  /** The `tablet` part of a service's config; a folder of its own when absent. */
+  /** Returns the `tablet` config of a service; absent: its own folder. */
   readonly tablet?: (service: string) => object;
-  /** Killed as well; absent when the store has no process, or one that is not the test's own. */
+  /** Database process that tests may kill; absent when the store has none, or the test did not start it. */
   readonly database?: DatabaseProcess | undefined;
   readonly remove: () => Promise<void>;
 }
 
-/** The store, or why there is none here; `place` asks for a database of the caller's own. */
+/** Returns the store, or the reason why it is not available; `place` requests a separate database. */
 export async function openStore(name: StoreName, place?: DatabasePlace): Promise<Store | string> {
   if (name === "embedded") return { name, title: "the embedded store", registries: 1, remove: async () => {} };
   const found = await (place === undefined ? documentDatabase() : newDocumentDatabase(place));
   if (typeof found === "string") return found;
   const [url, prefix] = [databaseUrl(found.url), newTabletName()];
   const names = new Set<string>();
-  // Short, so that much is done between one takeover and the next.
+  // Short lease, so that takeovers take little of the test's time.
   const leaseTimeMs = 1_500;
   return {
     name,

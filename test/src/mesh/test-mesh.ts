@@ -28,15 +28,15 @@ import {
 } from "./plan.js";
 import { type Ended, typeCommand } from "./type-command.js";
 
-/** Many start at once, and the machine may have other things to do. */
+/** Timeout in ms: many processes start at once, and the machine may be busy. */
 const START_TIMEOUT_MS = 300_000;
-/** Starting is all processor time. */
+/** Maximum concurrent starts, because a start uses only CPU time. */
 const STARTED_TOGETHER = 4;
 const DEADLINE_MS = 30_000;
-/** The name in the certificate of all agents of VMs. */
+/** Name in the certificate of all agents of VMs. */
 const VM_AGENTS = "vm-agents";
 
-/** The condition that a restarted process reaches by itself, even when all that it needs was killed as well. */
+/** Condition that a restarted process reaches by itself, even when the processes that it needs were killed, too. */
 const RESTART_WAITS_FOR: Readonly<Record<ServiceName, WaitFor>> = {
   director: "leading",
   "cpi-dispatcher": "serving",
@@ -44,11 +44,11 @@ const RESTART_WAITS_FOR: Readonly<Record<ServiceName, WaitFor>> = {
   "disk-agent": "listening",
 };
 
-/** Real processes that belong together: one folder, one authority, and an address for each. Tests may kill and restart them. */
+/** Real processes with a common folder, certificate authority and addresses. Tests may kill and restart them. */
 export class TestMesh implements PlacedMesh, AsyncDisposable {
   readonly folder = temporaryFolder();
   readonly processes = new Map<string, ServiceProcess>();
-  /** An operator's, of the services that the plan has. */
+  /** Clients of an operator, for the services of the plan. */
   readonly clients: Clients;
   readonly #agentClients = new Map<string, Client<typeof DiskAgentServiceDefinition>>();
   readonly #open: { close(): void | Promise<void> }[] = [];
@@ -71,7 +71,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     this.clients = Object.fromEntries(clients);
   }
 
-  /** Starts everything and waits until all of it serves. */
+  /** Starts all processes, and waits until they serve. */
   static async start(plan: MeshPlan): Promise<TestMesh> {
     const names = ["nats", ...plan.processes.map(nameOf), ...(plan.listeners ?? [])];
     const places = new Map<string, string>();
@@ -94,7 +94,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     return this.names("disk-agent");
   }
 
-  /** Directors are of no use without it. */
+  /** True when NATS runs; directors need it. */
   get hasNats(): boolean {
     return this.plan.nats ?? this.names("director").length > 0;
   }
@@ -112,7 +112,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     return this.certificates.files(`disk-agent-${VM_AGENTS}`);
   }
 
-  /** The environment that tells the `diskmesh` command where the mesh is, and who asks. */
+  /** Environment variables with which the `diskmesh` command finds the mesh and its certificate. */
   get commandEnvironment(): Readonly<Record<string, string>> {
     const { caFile, certFile, keyFile } = this.operatorFiles;
     const files = { DISKMESH_CA: caFile, DISKMESH_CERT: certFile, DISKMESH_KEY: keyFile };
@@ -125,12 +125,12 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     return { ...files, ...Object.fromEntries(addresses.filter(([, address]) => address !== "")) };
   }
 
-  /** Types a command line of `diskmesh`, as an operator, in the folder of the mesh. */
+  /** Runs a `diskmesh` command line as an operator, in the folder of the mesh. */
   typed(...args: readonly string[]): Promise<Ended> {
     return typeCommand(args, this.commandEnvironment, this.folder);
   }
 
-  /** The plan's processes of a service. */
+  /** Returns the names of the plan's processes of a service. */
   names(service: ServiceName): string[] {
     return this.plan.processes.filter((plan) => plan.service === service).map(nameOf);
   }
@@ -158,7 +158,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     return join(this.folder, "agents", hostId);
   }
 
-  /** Where the agent of a host links a dynamic disk. */
+  /** Returns the path of a host's link to a dynamic disk. */
   dynamicDisk(hostId: string, diskCid: string): string {
     return join(this.baseFolder(hostId), "data/dynamic_disks", diskCid);
   }
@@ -167,7 +167,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     return join(this.folder, "devices", hostId, `${index + 1}.img`);
   }
 
-  /** The processes of a service, by the plan; which of them leads is for them to decide. */
+  /** Returns the plan's processes of a service. Any of them may lead. */
   all(service: ServiceName): ServiceProcess[] {
     return this.names(service).map((name) => this.process(name));
   }
@@ -178,7 +178,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     return process;
   }
 
-  /** Starts processes in this order, agents last, and waits until they serve, agents that they are registered too. */
+  /** Starts processes in this order, agents last. Waits until they serve, and until agents are registered. */
   async add(...plans: readonly ProcessPlan[]): Promise<void> {
     for (const plan of plans) this.processes.set(nameOf(plan), this.#process(plan));
     const isAgent = ({ service }: ProcessPlan) => service === "disk-agent";
@@ -187,7 +187,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
         await Promise.all(stage.slice(first, first + STARTED_TOGETHER).map((one) => this.#start(one)));
   }
 
-  /** The whole config of a process of the plan, as it was at first. */
+  /** Returns the complete initial config of a process. */
   configOf(plan: ProcessPlan): object {
     const { service } = plan;
     const name = nameOf(plan);
@@ -199,7 +199,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     };
   }
 
-  /** An operator's client of a service, or of some processes of it, of which one leads. */
+  /** Returns an operator's client of a service, or of some of its processes; it follows the leader. */
   client<Definition extends ServiceDefinition>(
     definition: Definition,
     service: ServiceName,
@@ -216,7 +216,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     return client;
   }
 
-  /** An operator's client of a host's agent. */
+  /** Returns an operator's client of a host's agent. */
   agentClient(hostId: string): Client<typeof DiskAgentServiceDefinition> {
     const known = this.#agentClients.get(hostId);
     const client = known ?? this.client(DiskAgentServiceDefinition, "disk-agent", { names: [hostId] });
@@ -224,7 +224,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     return client;
   }
 
-  /** A director's way to agents, in VMs and on hosts. */
+  /** Returns a director's NATS client for agents in VMs and on hosts. */
   async agents(): Promise<AgentClient> {
     const tls = this.certificates.files("director");
     const nats = await connectNats({ servers: [this.nats.address], tls, name: "director" });
@@ -288,7 +288,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
       mainFile: plan.mainFile ?? programOf(service, config),
       folder: this.folder,
       config,
-      // A large pool, as in deploy/local: a hung device file holds one of its threads.
+      // Large thread pool, as in deploy/local, because a hung device file blocks one of its threads.
       env: { ...(isAgent ? { UV_THREADPOOL_SIZE: "64" } : {}), ...(typeof env === "function" ? env(this) : env) },
       launcher: (typeof launcher === "function" ? launcher(this) : launcher) ?? this.plan.places?.launcher(name),
       health: {

@@ -9,7 +9,7 @@ export interface Ended {
   readonly err: string;
 }
 
-/** Runs a command line of `diskmesh` in this process, since to start one takes longer than most of what they do. */
+/** Runs a `diskmesh` command line in this process, because starting a process takes longer than most commands. */
 export async function typeCommand(
   args: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,

@@ -7,55 +7,58 @@ import { expect } from "chai";
 import { stringify } from "yaml";
 import { alertsIn, monitoringFolder, samplesOf } from "./monitoring.js";
 
-/** A process that Prometheus would be told to ask. */
+/** A process that Prometheus would scrape. */
 export interface AlertTarget {
   readonly job: string;
   readonly port: number;
 }
 
-/** Scrapes are so far apart by the rules' clock, whatever the machine's load. */
+/** Time between scrapes on the rules' clock, whatever the machine's load. */
 const STEP_MINUTES = 2;
 const PAUSE_MS = 100;
-/** So much faster than ours is the rules' clock: what tells for how long something has waited is taken times that. */
+/** Speed of the rules' clock relative to the real one. Metrics of waiting times are multiplied by it. */
 export const FASTER = (STEP_MINUTES * 60_000) / PAUSE_MS;
 const AGES = /_oldest_seconds\b/;
-/** A process that stands still is waited for so long. */
+/** Timeout in ms of a scrape of a stopped process. */
 const SCRAPE_TIMEOUT_MS = 1_000;
-/** A rule that looks back for 15 minutes sees the same at several looks. */
+/** Scrapes between evaluations. A rule over 15 minutes sees the same data in several evaluations. */
 const SCRAPES_BETWEEN_LOOKS = 4;
-/** Whatever else this machine has to do may fire them. */
+/** Alerts that other load on this machine may cause. */
 const OF_THIS_MACHINE = ["DiskmeshEventLoopLate", "DiskmeshCommitsSlow"];
 const PATIENCE = { timeoutMs: 300_000 };
 
 interface Told {
   readonly firing: readonly string[];
-  /** Alerts whose condition holds, but not yet for long enough. */
+  /** Alerts whose condition holds, but not yet for the required time. */
   readonly pending: readonly string[];
 }
 
-/** Scrapes real processes again and again, and has Prometheus's own code evaluate the alert rules on what they told. */
+/** Scrapes real processes repeatedly, and evaluates the alert rules on the samples with promtool. */
 export class AlertWatch {
   readonly #targets: readonly AlertTarget[];
   readonly #series = new Map<string, string[]>();
-  /** Metrics that any rule asks for. */
+  /** Metrics that any rule uses. */
   readonly #asked = new Set(
     alertsIn().flatMap(({ expr }) => expr.match(/\b(?:diskmesh|nodejs|rpc)_\w+|\bup\b/g) ?? []),
   );
   readonly #slowedJob: string | undefined;
   #scrapes = 0;
 
-  /** `slowedJob` names the processes of which it is tested how late they are: else how busy this machine is would be. */
+  /**
+   * `slowedJob` names the processes whose delays are checked; those of other processes would depend on the machine's
+   * load.
+   */
   constructor(targets: readonly AlertTarget[], slowedJob?: string) {
     this.#targets = targets;
     this.#slowedJob = slowedJob;
   }
 
-  /** Why no rule can be evaluated here; undefined: they can. */
+  /** Returns why this machine cannot evaluate rules; undefined when it can. */
   static problem(): string | undefined {
     return spawnSync("promtool", ["--version"]).error ? "promtool is not on PATH" : undefined;
   }
 
-  /** Goes on until exactly these fire, and nothing else is about to; `meanwhile` is done before each scrape. */
+  /** Waits until exactly these alerts fire and no other is pending; runs `meanwhile` before each scrape. */
   async fires(expected: readonly string[], meanwhile: () => Promise<unknown> = async () => {}): Promise<void> {
     await eventually(async () => {
       for (let scrape = 0; scrape < SCRAPES_BETWEEN_LOOKS; scrape++) {
@@ -78,7 +81,7 @@ export class AlertWatch {
       if (!this.#asked.has(name)) continue;
       const values = this.#series.get(series) ?? [];
       this.#series.set(series, values);
-      // Not told before, or not any more for a while: no value is made up for that.
+      // A missing sample is marked as missing.
       while (values.length < this.#scrapes - 1) values.push("_");
       values.push(String(AGES.test(name) ? value * FASTER : value));
     }
@@ -98,7 +101,7 @@ export class AlertWatch {
       const { stdout, stderr } = spawnSync("promtool", ["test", "rules", file], { encoding: "utf8" });
       const said = `${stdout}${stderr}`;
       if (!/SUCCESS|FAILED/.test(said) || /parse|unmarshal/.test(said)) throw new Error(said);
-      // None was expected: those that there are, are told of.
+      // promtool was given no expected alerts, so it prints all that fire.
       const told = [...said.matchAll(/alertname="(\w+)", alertstate="(\w+)"(?:, job="([^"]*)")?/g)].filter(
         ([, name = "", , job]) => !OF_THIS_MACHINE.includes(name) || job === this.#slowedJob,
       );

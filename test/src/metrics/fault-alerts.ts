@@ -1,4 +1,7 @@
-/** Faults that tests make on a real mesh, and the alerts that fire then, when the rest of the mesh is well: these and no other. */
+/**
+ * Alerts that must fire for each fault, and no others, on an otherwise healthy mesh. Tests cause these faults on a real
+ * mesh.
+ */
 export const FAULT_ALERTS = {
   "the cpi-dispatcher is gone": ["DiskmeshNeedMissing", "DiskmeshProcessDown"],
   "the host of a published disk is gone": ["DiskmeshDiskNotServed", "DiskmeshHostUnavailable", "DiskmeshProcessDown"],

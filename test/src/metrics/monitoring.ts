@@ -18,7 +18,7 @@ export function alertsIn(): readonly Alert[] {
   return groups.flatMap(({ rules }) => rules);
 }
 
-/** The commands of each alert's paragraph in the runbook. */
+/** Returns the commands in the runbook's section on each alert. */
 export function runbookSections(): ReadonlyMap<string, readonly string[]> {
   const text = readFileSync(join(repositoryFolder, "docs/operate/runbook.md"), "utf8");
   return new Map(
@@ -33,7 +33,7 @@ export function runbookSections(): ReadonlyMap<string, readonly string[]> {
   );
 }
 
-/** A line of what a process answered Prometheus, with the labels that Prometheus adds. */
+/** Formats the samples of a process's answer, with the labels that Prometheus adds. */
 export function samplesOf(text: string, target: { readonly job: string; readonly instance: string }): string[] {
   const own = `job="${target.job}",instance="${target.instance}"`;
   const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));

@@ -11,7 +11,7 @@ import { FASTER } from "./alert-watch.js";
 import { FAULT_ALERTS } from "./fault-alerts.js";
 import { alertsIn } from "./monitoring.js";
 
-/** The metrics of each service. */
+/** Metrics of each service. */
 export const METRICS: ReadonlyMap<string, readonly MetricDeclaration[]> = new Map([
   ["Every process", [...Object.values(processMetrics), ...Object.values(rpcMetrics)]],
   ["The leader of a tablet: director and disk-registry", Object.values(tabletMetrics)],
@@ -38,12 +38,12 @@ and \`_count\`. No label takes free text: its values are listed, or bounded as s
 label values at most.
 `;
 
-/** docs/reference/metrics.md */
+/** Returns the text of docs/reference/metrics.md. */
 export function metricsPage(): string {
   return [...sections(), alertsSection()].join("\n");
 }
 
-/** How it is known of each alert that it fires on what it is for. */
+/** Returns the section that names, for each alert, the test in which it fires. */
 function alertsSection(): string {
   const rows = alertsIn().map(({ alert }) => {
     const faults = Object.entries(FAULT_ALERTS).filter(([, alerts]) => alerts.some((each) => each === alert));

@@ -2,12 +2,12 @@ import { readFileSync } from "node:fs";
 import type { TlsFiles } from "@diskmesh/rpc";
 import type { ReferenceCpi } from "../reference-cpi/install.js";
 
-/** Configs for three executables and two cells in one mesh, each with an az of its own. */
+/** Configs for three CPI executables and two cells in one mesh. Each has its own az. */
 
 export const AZS = ["z1", "z2", "z3", "z4", "z5"] as const;
 export type AzName = (typeof AZS)[number];
 
-/** CPIs by az, as they are called at first. */
+/** CPI of each az at the beginning. */
 export const CPIS: Readonly<Record<AzName, string>> = {
   z1: "first",
   z2: "second",
@@ -16,17 +16,17 @@ export const CPIS: Readonly<Record<AzName, string>> = {
   z5: "cell-2",
 };
 
-/** Addresses of VMs in z1, z2 and z3. All of 127.0.0.0/8 is this machine, and each VM has its own. */
+/** Address range of VMs in z1, z2 and z3. Each VM has its own address; all of 127.0.0.0/8 is the local machine. */
 const VM_RANGE = "127.0.41.0/24";
 
 export interface CpiConfigInput {
-  /** CPIs of the API versions 1, 2 and 3. */
+  /** CPIs of API versions 1, 2 and 3. */
   readonly installed: readonly [ReferenceCpi, ReferenceCpi, ReferenceCpi];
   /** `host:port` of the registries of cell-1 and cell-2. */
   readonly cells: readonly [string, string];
   readonly vmRegistry: { readonly endpoint: string; readonly user: string; readonly password: string };
   readonly mbus: object;
-  /** The present name of the CPI `second`. */
+  /** Present name of the CPI `second`. */
   readonly nameInZ2: string;
 }
 
@@ -86,7 +86,10 @@ networks:
 `;
 }
 
-/** Two instances in every az; `late` adds one to z2. Hosts bring their own system: their stemcell is not used. */
+/**
+ * Returns a manifest with two instances in every az; `late` adds one to z2. Hosts have their own operating system, so
+ * their stemcell is not used.
+ */
 export function manifest({ late }: { readonly late: boolean }): string {
   const vms = "vm_type: small, stemcell: system, networks: [{ name: private }]";
   return `
@@ -99,7 +102,7 @@ ${late ? `- { name: late, instances: 1, azs: [z2], ${vms} }` : ""}
 `;
 }
 
-/** How agents in VMs reach the director. */
+/** Returns the NATS settings of agents in VMs. */
 export function mbusOf(natsAddress: string, files: TlsFiles): object {
   const [ca, certificate, private_key] = [files.caFile, files.certFile, files.keyFile].map((file) =>
     readFileSync(file, "utf8"),

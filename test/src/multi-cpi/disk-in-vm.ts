@@ -6,13 +6,13 @@ import type { AgentClient } from "@diskmesh/mbus";
 import { eventually } from "@diskmesh/testkit";
 import { type FiveCpis, HOSTS } from "./five-cpis.js";
 
-/** A dynamic disk as the programs in a VM find it. */
+/** A dynamic disk as a VM's programs see it. */
 export interface DiskInVm extends AsyncDisposable {
   write(text: string): Promise<void>;
   read(lengthBytes: number): Promise<string>;
 }
 
-/** On a host it is an NBD export; in a VM of the reference CPI a file, to which its agent made a link. */
+/** Opens the disk: on a host an NBD export, in a VM of the reference CPI a file behind a link of its agent. */
 export async function openDisk(
   five: FiveCpis,
   agents: AgentClient,
@@ -22,7 +22,7 @@ export async function openDisk(
   if (HOSTS.has(agentId)) return exportedDisk(five.mesh.dynamicDisk(agentId, diskCid));
   const installed = five.installed[{ z1: 0, z2: 1, z3: 2 }[az] as 0 | 1 | 2];
   if (!usesRegistry) return fileDisk(join(installed.vmFolder(vmCid), "dynamic_disks", diskCid));
-  // In version 1 no agent is told of dynamic disks: it finds in its settings at the bosh-registry where the disk is.
+  // With API version 1 no call tells the agent of dynamic disks: it finds them in its settings in the bosh-registry.
   await agents.call(agentId, "mount_disk", [diskCid]);
   const disk = await fileDisk(installed.imageFile(diskCid));
   return {
@@ -48,7 +48,7 @@ async function fileDisk(path: string): Promise<DiskInVm> {
 }
 
 async function exportedDisk(socketPath: string): Promise<DiskInVm> {
-  // An export is announced before its first client can come in.
+  // An export may be reported shortly before it accepts clients.
   const client = await eventually(() => NbdClient.connect({ socketPath }));
   return {
     write: (text) => client.write(0, Buffer.from(text), { fua: true }),

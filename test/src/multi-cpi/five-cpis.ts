@@ -15,15 +15,15 @@ const CELL_NAMES = Object.keys(CELLS) as CellName[];
 const HOSTS_PER_CELL = ["a", "b"];
 const DEVICES_PER_HOST = 2;
 
-/** Every host, and its cell. */
+/** Cell of each host. */
 export const HOSTS: ReadonlyMap<string, CellName> = new Map(
   CELL_NAMES.flatMap((cell) => HOSTS_PER_CELL.map((host): [string, CellName] => [`${cell}-${host}`, cell])),
 );
 
-/** A CPI may take its time. */
+/** Deadline in ms, long because CPIs may be slow. */
 const DEADLINE_MS = 240_000;
 
-/** One director and one dispatcher with three CPI executables and two cells, all of them real processes. */
+/** A director and a dispatcher with three CPI executables and two cells, all real processes. */
 export class FiveCpis implements AsyncDisposable {
   readonly installed: readonly [ReferenceCpi, ReferenceCpi, ReferenceCpi];
 
@@ -36,7 +36,7 @@ export class FiveCpis implements AsyncDisposable {
     this.installed = [install("first"), install("second"), install("third")];
   }
 
-  /** Starts everything and waits until all of it serves. */
+  /** Starts all processes, and waits until they serve. */
   static async start(): Promise<FiveCpis> {
     const mesh = await TestMesh.start({
       processes: PROCESSES,
@@ -47,7 +47,7 @@ export class FiveCpis implements AsyncDisposable {
     return new FiveCpis(mesh);
   }
 
-  /** An operator's client of a cell. */
+  /** Returns an operator's client of a cell's registry. */
   cell(name: CellName): Client<typeof DiskRegistryServiceDefinition> {
     return this.#cells[name];
   }
@@ -65,7 +65,7 @@ export class FiveCpis implements AsyncDisposable {
     };
   }
 
-  /** Ends all, and what is left of VMs. */
+  /** Ends all processes, including those of VMs. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const cpi of this.installed) await cpi.stopVms();
     await this.mesh[Symbol.asyncDispose]();
@@ -103,15 +103,15 @@ function directorOf(mesh: PlacedMesh): object {
     agents: { settings: { mbus: mbusOfMesh(mesh) } },
     boshRegistry: { listen: mesh.listen("vm-registry"), user, password },
     tuning: {
-      // Few, so that a CPI that hangs soon has them all.
+      // Few workers, so that a hanging CPI soon occupies all of them.
       queues: { workers: { dynamic_disks: 2 } },
-      // Long enough for a connection to come back, and no longer: what is broken in a test is broken for good.
+      // Retry timeout, long enough for a reconnection. Faults in these tests are permanent.
       cpi: { retryTimeoutMs: 8_000 },
     },
   };
 }
 
-/** Returns the bosh-registry that only the director and the first CPI know. */
+/** Returns the bosh-registry's address and login, which only the director and the first CPI have. */
 function vmRegistryOf(mesh: PlacedMesh): CpiConfigInput["vmRegistry"] {
   const endpoint = `http://${mesh.address("vm-registry")}`;
   return { endpoint, user: "cpi", password: "password-of-the-vm-registry" };

@@ -3,16 +3,16 @@ import { join } from "node:path";
 
 export interface RunningProcess {
   readonly pid: number;
-  /** Its arguments, with spaces between. */
+  /** Arguments of the process, separated by spaces. */
   readonly command: string;
 }
 
-/** Processes that name a folder in their arguments or their environment: those that belong to what runs there. */
+/** Returns processes whose arguments or environment contain a folder, because they belong to the programs there. */
 export function processesOf(folder: string): RunningProcess[] {
   const found: RunningProcess[] = [];
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     const [command, environment] = [partsOf(pid, "cmdline"), partsOf(pid, "environ")];
-    // One that has ended, and whose parent has not looked yet, has neither.
+    // A zombie has neither arguments nor an environment.
     if (Number(pid) !== process.pid && `${command}\n${environment}`.includes(folder))
       found.push({ pid: Number(pid), command });
   }
@@ -23,7 +23,7 @@ function partsOf(pid: string, file: "cmdline" | "environ"): string {
   try {
     return readFileSync(join("/proc", pid, file), "utf8").replaceAll("\0", " ");
   } catch {
-    // It has ended meanwhile, or is somebody else's.
+    // The process has ended, or belongs to another user.
     return "";
   }
 }

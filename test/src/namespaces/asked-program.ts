@@ -10,11 +10,11 @@ interface Question {
 
 interface Answer {
   readonly number: number;
-  /** Why it was not done. */
+  /** Error of the request; absent for a success. */
   readonly error?: string;
 }
 
-/** A program of this repository in a network and mounts of its own, which does what it is asked, one thing after the other. */
+/** A program of this repository in its own network and mount namespaces. It executes requests one after another. */
 export class AskedProgram implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, (answer: Answer) => void>();
@@ -47,7 +47,7 @@ export class AskedProgram implements AsyncDisposable {
     if (error !== undefined) throw new Error(error);
   }
 
-  /** At once: whatever it started ends with it. */
+  /** Kills the program at once; everything that it started ends with it. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const ended = once(this.#child, "exit");
@@ -56,7 +56,7 @@ export class AskedProgram implements AsyncDisposable {
   }
 }
 
-/** The program's side: `answer` does what is asked. The program ends with its parent. */
+/** The program's side: calls `answer` for each request, and ends with its parent. */
 export function answerQuestions(answer: (asked: string) => Promise<void>): void {
   process.once("disconnect", () => process.exit(1));
   let last: Promise<void> = Promise.resolve();

@@ -4,10 +4,10 @@ import { endsWithParent } from "@diskmesh/testkit";
 const MARK = "DISKMESH_ISOLATED";
 const UNSHARE = ["--net", "--mount", "--propagation", "private", "--"];
 
-/** True when this process has a network and mounts of its own, which end with it. */
+/** True when this process has its own network and mount namespaces, which end with it. */
 export const isIsolated = process.env[MARK] === "yes";
 
-/** Why this machine gives no process a network and mounts of its own; undefined when it does. */
+/** Returns why this machine cannot create namespaces; undefined when it can. */
 export function isolationProblem(): string | undefined {
   if (process.getuid?.() !== 0) return "only root can make network namespaces and mounts";
   const tried = spawnSync("unshare", [...UNSHARE, "ip", "link", "set", "lo", "up"], { encoding: "utf8" });
@@ -17,8 +17,8 @@ export function isolationProblem(): string | undefined {
 }
 
 /**
- * Returns the command that runs a program of this repository in a network and mounts of its own; they end with it, and
- * it ends with its parent.
+ * Returns the command that runs a program of this repository in its own network and mount namespaces. The namespaces
+ * end with it, and it ends with its parent.
  */
 export function isolatedCommand(mainFile: string, args: readonly string[]) {
   const [command = "", ...commandArgs] = [

@@ -5,29 +5,29 @@ import type { Places } from "../mesh/plan.js";
 const BRIDGE = "mesh0";
 const INTERFACE = "eth0";
 const OWN_NUMBER = 1;
-/** Nobody has it: what is sent there is gone, and nobody says so. */
+/** MAC address without a host: packets to it are lost silently. */
 const NOWHERE = "02:00:00:00:00:fe";
 
 export const run = (command: string, ...args: readonly string[]) => void execFileSync(command, args, { stdio: "pipe" });
 const ip = (...args: readonly string[]) => run("ip", ...args);
 
 /**
- * A network of its own for each machine, all on one bridge with this process. Everything ends with the namespace of this
+ * A network namespace for each machine, all on one bridge with this process. All end with the namespace of this
  * process, which must be a new one.
  */
 export class Network implements Places {
   readonly #numbers: ReadonlyMap<string, number>;
-  /** Where machines find this process. */
+  /** Address of this process for the machines. */
   readonly ownHost: string;
 
-  /** `numbers` are the ends of the machines' addresses, by their names. */
+  /** `numbers` are the last parts of the machines' addresses, by name. */
   constructor(
     private readonly prefix: string,
     numbers: ReadonlyMap<string, number>,
   ) {
     this.#numbers = numbers;
     this.ownHost = `${prefix}.${OWN_NUMBER}`;
-    // So that names of namespaces are this process's own as well.
+    // A separate mount, so that names of namespaces are visible to this process only.
     mkdirSync("/run/netns", { recursive: true });
     run("mount", "-t", "tmpfs", "none", "/run/netns");
     ip("link", "set", "lo", "up");
@@ -56,12 +56,12 @@ export class Network implements Places {
     return ["nsenter", `--net=/run/netns/${name}`];
   }
 
-  /** Pulls a machine's cable, or puts it back: from now on every packet to it or from it is lost. */
+  /** Sets a machine's link up or down. While it is down, every packet to and from the machine is lost. */
   setLink(name: string, state: "up" | "down"): void {
     ip("link", "set", this.#cable(name), state);
   }
 
-  /** From now on every packet between the two is lost, without a word to either. */
+  /** From now on every packet between the two is lost silently. */
   cut(one: string, other: string): void {
     for (const [from, to] of [
       [one, other],
@@ -78,7 +78,7 @@ export class Network implements Places {
       ip("-n", from, "neigh", "del", this.host(to), "dev", INTERFACE);
   }
 
-  /** The bridge's end of a machine's cable. */
+  /** Returns the name of the bridge's end of a machine's link. */
   #cable(name: string): string {
     return `mesh-${this.#number(name)}`;
   }

@@ -15,7 +15,7 @@ export const PATIENCE = { timeoutMs: 180_000, everyMs: 1_000 };
 export const CONTROLS = ["control-1", "control-2"] as const;
 export type Control = (typeof CONTROLS)[number];
 export const HOSTS = ["host-1", "host-2", "host-3"] as const;
-/** One more than a host has drives. */
+/** One disk more than a host has drives. */
 const DISK_NAMES = ["first", "second", "kept"];
 /** Exit codes of the command. */
 const [DONE, UNAVAILABLE] = [0, 3];
@@ -25,7 +25,7 @@ interface Shell {
   readonly variables: Readonly<Record<string, string>>;
 }
 
-/** A whole mesh in which a disk is written and read all the time, and from which parts are taken. */
+/** A whole mesh in which a disk is read and written continuously while parts are taken away. */
 export class AwayScene {
   #diskName = "";
   #io: Load | undefined;
@@ -34,14 +34,14 @@ export class AwayScene {
 
   constructor(
     private readonly mesh: DocumentedMesh,
-    /** Undefined when it is not the test's own. */
+    /** Undefined when the test did not start the database. */
     readonly database: DatabaseProcess | undefined,
   ) {}
 
-  /** Gives the first instance a disk on another host's drive, and begins to write and read it. */
+  /** Gives the first instance a disk on another host's drive, and starts to read and write it. */
   async begin(): Promise<void> {
     const near: string[] = [];
-    // Its own host's drives are taken first.
+    // Drives of the VM's own host are used first, so these disks fill them.
     for (const name of DISK_NAMES) {
       this.#diskName = name;
       await this.done(`diskmesh provide ${name} $INSTANCE --size 1MiB`);
@@ -70,7 +70,7 @@ export class AwayScene {
     await this.#nbd?.disconnect().catch(() => {});
   }
 
-  /** Where the disk is served, and on whose drive it lies. */
+  /** Returns the host that serves the disk, the host of its drive, and its socket. */
   async disk(): Promise<{ readonly serving: MachineName; readonly holding: MachineName; readonly socket: string }> {
     const named: { diskName: string; diskCid: string }[] = JSON.parse(
       await this.done("diskmesh disks --dynamic --json"),
@@ -86,10 +86,10 @@ export class AwayScene {
     return { serving, holding, socket: this.file(serving, `var/lib/diskmesh-disk-agent/data/dynamic_disks/${cid}`) };
   }
 
-  /** `look` is shown what the disk begins with. */
+  /** Opens the disk. `look` is called with its first bytes. */
   async openDisk(look?: (found: Buffer) => void): Promise<void> {
     const { socket } = await this.disk();
-    // Addresses of sockets are short.
+    // A link with a short path, because socket paths are limited.
     const link = join(temporaryFolder(), "disks");
     symlinkSync(dirname(socket), link);
     const nbd = await eventually(() => NbdClient.connect({ socketPath: join(link, basename(socket)) }), PATIENCE);
@@ -134,7 +134,10 @@ export class AwayScene {
     return output;
   }
 
-  /** All at once, since each waits for its deadline; whoever is still answered asks again. */
+  /**
+   * Expects that all command lines fail. They run concurrently, because each waits for its deadline; a successful one
+   * is repeated.
+   */
   async areRefused(lines: readonly string[]): Promise<void> {
     await Promise.all(
       lines.map(async (line) => {
@@ -145,14 +148,14 @@ export class AwayScene {
     );
   }
 
-  /** Makes, attaches, detaches and deletes a disk, in which every service takes part. */
+  /** Creates, attaches, detaches and deletes a disk, which involves every service. */
   async changesAreMade(): Promise<void> {
     await eventually(() => this.done("diskmesh provide probe $INSTANCE --size 1MiB"), PATIENCE);
     await eventually(() => this.done("diskmesh detach probe"), PATIENCE);
     await eventually(() => this.done("diskmesh delete-disk probe"), PATIENCE);
   }
 
-  /** A task is taken while it cannot be done; it is done once `end` has brought back what it waits for. */
+  /** Expects that a task waits while a part is away, and succeeds after `end` has brought the part back. */
   async taskWaits(end: () => Promise<void>): Promise<void> {
     const [, task] = /task (\d+)/.exec(await this.done("diskmesh provide probe $INSTANCE --size 1MiB --no-wait")) ?? [];
     const state = async (): Promise<string> => {
@@ -200,7 +203,7 @@ export class AwayScene {
     }, PATIENCE);
   }
 
-  /** One of the directors says that it is not ready for want of something. */
+  /** Expects that a director reports NOT_SERVING because of the missing need. */
   async directorLacks(need: string): Promise<void> {
     await eventually(async () => {
       const { output } = await this.typed("diskmesh status");

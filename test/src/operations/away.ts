@@ -9,14 +9,15 @@ import type { Unit } from "./unit.js";
 
 const NATS = ["control-1", "control-2", "control-3"] as const;
 
-/** A test that there is elsewhere. */
+/** A test in another file. */
 interface Proof {
   readonly file: string;
   readonly title: string;
 }
 
 /**
- * The proof of each row, by the document's name of the part that is away. A row that cannot be tried here returns why.
+ * Proof of each row, by the document's name of the part that is away. A function returns the reason when the row cannot
+ * be tested here.
  */
 export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promise<string | undefined>)>> = {
   "one NATS server": (scene) => without(scene, [scene.unit("control-1", "nats")], () => scene.changesAreMade()),
@@ -143,7 +144,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
     moved.environment = clocks.environment("disk-registry");
     await moved.start();
     await scene.allServe();
-    // Which of them leads is nobody's choice: the other one's end makes it this one.
+    // Stopping the other process makes this one the leader.
     await other.stop();
     await eventually(async () => expect(await scene.statusOf("disk-registry", leader)).to.match(/^serves/), PATIENCE);
     await other.start();
@@ -167,7 +168,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
 
 const both = (scene: AwayScene, service: string): Unit[] => CONTROLS.map((machine) => scene.unit(machine, service));
 
-/** Takes units away as a loss of power would, and gives them back. */
+/** Kills units as a power failure does, and starts them again after `meanwhile`. */
 async function without(
   scene: AwayScene,
   units: readonly Unit[],
@@ -207,7 +208,7 @@ async function agentAway(scene: AwayScene, host: MachineName, afterwards: () => 
   return undefined;
 }
 
-/** Returns the parts in the document's last table, in its order. */
+/** Returns the parts in the document's last table, in order. */
 export function awayRows(markdown: string): readonly string[] {
   const table = markdown.slice(markdown.lastIndexOf("| away "));
   return table
@@ -217,7 +218,7 @@ export function awayRows(markdown: string): readonly string[] {
     .filter((name) => name !== "");
 }
 
-/** Returns true when the test exists. */
+/** Returns whether the test exists. */
 export function isThere({ file, title }: Proof): boolean {
   return readFileSync(join(repositoryFolder, file), "utf8").includes(title);
 }

@@ -13,15 +13,15 @@ export interface CutOff {
   readonly network: Network;
 }
 
-/** How soon the document says that somebody notices. */
+/** Times in ms within which, according to the document, a cut is noticed. */
 const SAID = { grpcMs: 30_000, natsMs: 15_000, hostMs: 10_000 };
-/** On a machine that has much else to do. Without keepalives it would be a quarter of an hour. */
+/** Factor for a busy machine. Without keepalives it would take a quarter of an hour. */
 const TIMES_SAID = 3;
 const NATS = [...CONTROLS, "control-3"] as const;
 
 /**
- * The proof of each row, by the document's name of the part that is away: a machine's cable is pulled, and no packet
- * reports that.
+ * Proof of each row, by the document's name of the part that is away. A machine's link is cut, and no packet reports
+ * that.
  */
 export const CUT_OFF: Readonly<Record<string, (cut: CutOff) => Promise<void>>> = {
   "one NATS server": async (cut) => {
@@ -30,7 +30,7 @@ export const CUT_OFF: Readonly<Record<string, (cut: CutOff) => Promise<void>>> =
       ...CONTROLS.map((machine) => ({ machine, unit: scene.unit(machine, "director") })),
       ...HOSTS.map((machine) => ({ machine, unit: scene.unit(machine, "disk-agent") })),
     ];
-    // A machine always reaches itself.
+    // A machine can always reach itself.
     const clientsOf = (server: (typeof NATS)[number]) =>
       clients.filter(
         ({ machine, unit }) => machine !== server && natsServerOf(unit) === `${mesh.address(server)}:4222`,
@@ -94,18 +94,18 @@ export const CUT_OFF: Readonly<Record<string, (cut: CutOff) => Promise<void>>> =
 
 interface Led {
   readonly service: string;
-  /** The machine that is to lead meanwhile. */
+  /** Machine that leads meanwhile. */
   readonly other: string;
-  /** Asked of the leader and of nobody else: by which variable and port, and what. */
+  /** Calls only the leader: environment variable, port and command. */
   readonly asked: readonly [variable: string, port: number, action: string];
 }
 
-/** The machine of a leader, which must know by itself that it leads no more, before another one does. */
+/** Cuts off the machine of a leader. The leader must stop leading before another process leads. */
 async function withoutLeader(cut: CutOff, { service, other, asked: [variable, port, action] }: Led): Promise<void> {
   const { scene, mesh } = cut;
   const { leader, standby } = await scene.leader(service);
   await leadElsewhere(scene, other, leader);
-  // The operator's files are reached from every machine: only networks are their own here.
+  // The operator's files can be read on every machine, because machines have only separate networks.
   const files = (await mesh.machine("admin").type("env | grep -E '^DISKMESH_(CA|CERT|KEY)='\n"))
     .trim()
     .split("\n")
@@ -122,7 +122,7 @@ async function withoutLeader(cut: CutOff, { service, other, asked: [variable, po
           "echo $last\n",
         ].join("\n"),
       );
-    // Should what follows fail first, nobody waits for it.
+    // The promise may be left without a waiter when a later step fails.
     lastAnswer.catch(() => {});
     expect(await scene.leader(service)).to.include({ leader: standby });
     const ledAtMs = ledAtMsOf(scene.unit(standby, service));
@@ -135,7 +135,7 @@ async function withoutLeader(cut: CutOff, { service, other, asked: [variable, po
   expect((await scene.leader(service)).leader).to.equal(standby);
 }
 
-/** Pulls a machine's cable while disks are used and changes made, and puts it back. */
+/** Cuts off a machine while disks are used and changes are made, and connects it again. */
 async function without(cut: CutOff, machine: string, meanwhile: (cutAtMs: number) => Promise<void>): Promise<void> {
   const { scene } = cut;
   await cutting(cut, machine, async (cutAtMs) => {
@@ -158,7 +158,7 @@ async function cutting(
   network.setLink(machine, "up");
 }
 
-/** Hands the lead from a machine to the other one, if it is there. */
+/** Moves the lead from a machine to the other one, if it is there. */
 async function leadElsewhere(scene: AwayScene, service: string, machine: string): Promise<void> {
   const { leader } = await scene.leader(service);
   if (leader !== machine) return;
@@ -169,13 +169,13 @@ async function leadElsewhere(scene: AwayScene, service: string, machine: string)
   await scene.allServe();
 }
 
-/** The server that a process is connected to, as it says. */
+/** Returns the NATS server that a process is connected to, from its log. */
 function natsServerOf({ logs }: Unit): string | undefined {
   const said = [...logs.matchAll(/"server":"([^"]+)"[^\n]*"(NATS connection opened|NATS connection lost)"/g)].at(-1);
   return said?.[2] === "NATS connection opened" ? said[1] : undefined;
 }
 
-/** When a process began to lead, as it says. */
+/** Returns when a process began to lead, from its log. */
 function ledAtMsOf({ logs }: Unit): number {
   const said = [...logs.matchAll(/"time":"([^"]+)"[^\n]*"(?:tabletG|g)eneration":\d+[^\n]*"leadership gained"/g)].at(
     -1,

@@ -1,28 +1,28 @@
-/** One block of `sh` that a reader of the document types. */
+/** A block of `sh` that a reader of the document types. */
 export interface Step {
-  /** The line where the block begins. */
+  /** Line in which the block begins. */
   readonly line: number;
-  /** The heading above it. */
+  /** Heading above the block. */
   readonly section: string;
-  /** In the order of the block: on which machines, and what. */
+  /** Machines and script of each part, in the block's order. */
   readonly parts: readonly { readonly machines: readonly string[]; readonly script: string }[];
-  /** The output that the document shows; undefined where it shows none. */
+  /** Output that the document shows; undefined for none. */
   readonly expected: string | undefined;
 }
 
 const FENCE = /^( *)```(\w*)$/;
 const ON = /^# on (.+)$/;
 
-/** A block of `sh`, with the block of `text` right behind it. */
+/** A block of `sh`, with the block of `text` that follows it. */
 export interface TypedBlock {
-  /** The line where the block begins. */
+  /** Line in which the block begins. */
   readonly line: number;
   readonly section: string;
   readonly content: string;
   readonly expected: string | undefined;
 }
 
-/** The blocks of `sh` of a Markdown document; a block of `text` that follows one is what that prints. */
+/** Returns the blocks of `sh` in a Markdown document. A following block of `text` is the expected output. */
 export function typedBlocks(markdown: string): readonly TypedBlock[] {
   const blocks: TypedBlock[] = [];
   const lines = markdown.split("\n");
@@ -49,7 +49,7 @@ export function typedBlocks(markdown: string): readonly TypedBlock[] {
   return blocks;
 }
 
-/** The steps of a Markdown document, each part of which begins with `# on MACHINE...`. */
+/** Returns the steps of a Markdown document. Each part of a block begins with `# on MACHINE...`. */
 export function stepsOf(markdown: string): readonly Step[] {
   return typedBlocks(markdown).map(({ line, section, content, expected }) => {
     return { line, section, parts: partsOf(content.split("\n"), line), expected };
@@ -71,8 +71,8 @@ function partsOf(lines: readonly string[], firstLine: number): Step["parts"] {
 }
 
 /**
- * Returns true when the output is as expected: `...` stands for anything, alone on a line for lines, and spaces for any
- * number of them.
+ * Returns whether the output matches. `...` stands for any text, alone on a line for any lines, and spaces for any
+ * number of spaces.
  */
 export function isPrinted(expected: string, printed: string): boolean {
   const pattern = normal(expected)

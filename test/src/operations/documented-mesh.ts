@@ -7,18 +7,18 @@ import { ADDRESSES, type Site } from "./site.js";
 
 export type MachineName = keyof typeof ADDRESSES | "admin";
 export const MACHINES = ["admin", ...(Object.keys(ADDRESSES) as (keyof typeof ADDRESSES)[])] as const;
-/** All but the one that is added later. */
+/** Name in documents for all machines except the one that is added later. */
 const EVERYWHERE = "every machine";
 const ADDED = "host-4";
 
 export interface DocumentedMeshOptions {
-  /** Values of variables of the document, in place of its own. */
+  /** Values that replace those of the document's variables. */
   readonly values: Readonly<Record<string, string>>;
   /** Called for each machine before anything is typed. */
   readonly prepare: (machine: Machine) => void;
 }
 
-/** The machines that a document speaks of, and what is typed there. */
+/** The machines of a document, on which its commands are typed. */
 export class DocumentedMesh implements AsyncDisposable {
   readonly folder = temporaryFolder();
   readonly #machines = new Map<string, Machine>();
@@ -49,12 +49,12 @@ export class DocumentedMesh implements AsyncDisposable {
     return [...this.#machines.values()];
   }
 
-  /** Where a machine of the document is here. */
+  /** Returns the address of a machine in this test. */
   address(name: keyof typeof ADDRESSES): string {
     return this.#addresses.get(ADDRESSES[name]) as string;
   }
 
-  /** Does what a step says, and throws where it prints something else than is said. */
+  /** Types a step, and throws when its output differs from the document. */
   async follow({ line, parts, expected }: Step): Promise<void> {
     let printed = "";
     for (const { machines, script } of parts) {

@@ -9,10 +9,10 @@ import { endsWithParent, onExit } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
 import { Unit } from "./unit.js";
 
-/** Longer than a step takes on a machine that has much else to do. */
+/** Timeout in ms of a step on a busy machine. */
 const STEP_TIMEOUT_MS = 300_000;
 const PROGRAMS = ["systemctl", "scp", "systemd-sysusers", "chown"];
-/** Paths that each machine has for itself. */
+/** Paths that each machine has separately. */
 const OWN_PATHS = /^\/(etc\/(diskmesh|systemd)|var\/lib\/diskmesh|opt\/diskmesh|run\/credentials)/;
 
 const MAX_TEXT_BYTES = 100_000;
@@ -22,24 +22,24 @@ export interface Answer {
   readonly output: string;
 }
 
-/** Where a machine of a test is. */
+/** Place of a test's machine. */
 export interface MachinePlace {
-  /** In place of its file system. */
+  /** Folder that stands for the machine's file system. */
   readonly folder: string;
-  /** Runs a program where the machine has its address, and becomes it. */
+  /** Launcher that runs a program at the machine's address. */
   readonly launcher: readonly string[];
-  /** Where its programs find this process. */
+  /** Address of this process for the machine's programs. */
   readonly testHost: string;
 }
 
 /**
- * A machine of a test: a folder in place of its file system, an address, a shell that lasts, and services as systemd would
- * run them. It ends with this process.
+ * A simulated machine: a folder instead of a file system, an address, a persistent shell, and services that run as
+ * under systemd. It ends with this process.
  */
 export class Machine implements AsyncDisposable {
   readonly #units = new Map<string, Unit>();
   readonly #users = new Set<string>();
-  /** Keeps out other users of this computer, who can reach the port. */
+  /** Secret that keeps out other users of this computer, who can reach the port. */
   readonly #secret = randomUUID();
   readonly #server: Server;
   readonly #ready: Promise<void>;
@@ -50,7 +50,7 @@ export class Machine implements AsyncDisposable {
   constructor(
     readonly name: string,
     private readonly place: MachinePlace,
-    /** The machine with an address, for what is copied there. */
+    /** Returns the machine with an address, as the target of a copy. */
     private readonly at: (address: string) => Machine,
   ) {
     const { folder, launcher, testHost } = place;
@@ -59,7 +59,7 @@ export class Machine implements AsyncDisposable {
     this.#server = createServer((socket) => void this.#answer(socket)).listen({ host: testHost, port: 0 });
     this.#ready = once(this.#server, "listening").then(() => this.#writePrograms());
     const [command = "", ...args] = [...endsWithParent(), ...launcher, "bash", "--noprofile", "--norc", "-seu"];
-    // Nothing of this repository: a machine has what the document brings there.
+    // PATH without this repository: a machine has only programs that the document installs.
     const others = (process.env.PATH ?? "").split(":").filter((one) => !one.startsWith(repositoryFolder));
     const PATH = [join(folder, "bin"), ...others].join(":");
     this.#shell = spawn(command, args, {
@@ -74,7 +74,7 @@ export class Machine implements AsyncDisposable {
     return this.place.folder;
   }
 
-  /** Types it into the machine's shell; returns all that was printed. Throws with that when a command fails. */
+  /** Types a script into the machine's shell. Returns its output; throws with the output when a command fails. */
   async type(script: string): Promise<string> {
     await this.#ready;
     const [stdin, stdout] = [this.#shell.stdin, this.#shell.stdout];
@@ -110,7 +110,7 @@ export class Machine implements AsyncDisposable {
     return unit;
   }
 
-  /** Where a path of the machine is. */
+  /** Returns the real path of a path on the machine. */
   path(ofMachine: string): string {
     return OWN_PATHS.test(ofMachine) ? join(this.folder, ofMachine) : ofMachine;
   }
@@ -126,7 +126,10 @@ export class Machine implements AsyncDisposable {
     this.#server.close();
   }
 
-  /** Writes shell scripts that ask this process, because hundreds are started, and Node takes long to start. */
+  /**
+   * Writes the machine's programs as shell scripts that ask this process, because hundreds are started and Node starts
+   * slowly.
+   */
   #writePrograms(): void {
     const { port } = this.#server.address() as AddressInfo;
     for (const program of PROGRAMS) {
@@ -157,7 +160,7 @@ export class Machine implements AsyncDisposable {
     return program === "chown" ? this.#changeOwner(args) : this.#makeUsers(args);
   }
 
-  /** All runs as the user of the test: users are remembered, and nobody owns anything. */
+  /** Everything runs as the user of the test: created users are only recorded, and file owners are ignored. */
   #makeUsers(files: readonly string[]): Answer {
     for (const file of files)
       for (const [, user = ""] of readFileSync(file, "utf8").matchAll(/^u (\S+)/gm)) this.#users.add(user);
@@ -171,12 +174,12 @@ export class Machine implements AsyncDisposable {
     return missing === undefined ? { code: 0, output: "" } : { code: 1, output: `chown: cannot access ${missing}\n` };
   }
 
-  /** `scp FILE... root@ADDRESS:PLACE`, of files of this machine: a place without a folder is in that machine's home. */
+  /** Simulates `scp FILE... root@ADDRESS:PLACE`. A target without a folder is in the other machine's home. */
   #copy(args: readonly string[], folder: string): Answer {
     const paths = args.filter((arg) => !arg.startsWith("-"));
     const [, address = "", place = ""] = /^root@([^:]+):(.*)$/.exec(paths.pop() ?? "") ?? [];
     const other = this.at(address);
-    // All machines of the test have one file system: what is under the folder of this one is meant under that one's.
+    // All machines share one file system, so paths below this machine's folder are translated to the other's.
     const target = place.startsWith(this.folder)
       ? place.replace(this.folder, other.folder)
       : join(other.folder, "home", place);
@@ -191,7 +194,7 @@ export class Machine implements AsyncDisposable {
     return { code: 0, output: "" };
   }
 
-  /** In the same way what a text says of paths of this machine is said of the other's. */
+  /** Translates paths of this machine in a file's text to paths of the other machine. */
   #translate(file: string, other: Machine): void {
     if (statSync(file).size > MAX_TEXT_BYTES) return;
     const said = readFileSync(file, "utf8");
@@ -203,7 +206,7 @@ export class Machine implements AsyncDisposable {
     if (verb === "daemon-reload") return { code: 0, output: "" };
     const said: string[] = [];
     for (const name of names) {
-      // Nobody waits here for what a timer does tomorrow.
+      // The test does not wait for timers.
       if (name.endsWith(".timer")) continue;
       const unit = this.unit(name.replace(/\.service$/, ""));
       if (verb === "enable" && !args.includes("--now")) continue;
@@ -217,7 +220,7 @@ export class Machine implements AsyncDisposable {
     return { code: output.length === 0 ? 0 : 1, output: output.join("") };
   }
 
-  /** The ends of its services' logs. */
+  /** Returns the last log lines of the machine's services. */
   get lastWords(): string {
     return this.units
       .map(({ name, logs }) => `${this.name} ${name}:\n${logs.split("\n").slice(-8).join("\n")}`)
@@ -225,7 +228,7 @@ export class Machine implements AsyncDisposable {
   }
 }
 
-/** Each ends with a NUL; the first is the number of those after the secret, the program and the folder. */
+/** Reads words that each end with a NUL. The first is the number of arguments after secret, program and folder. */
 function wordsFrom(socket: Socket): Promise<readonly string[]> {
   return new Promise((resolve, reject) => {
     let heard = "";

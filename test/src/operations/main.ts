@@ -1,4 +1,4 @@
-/** Puts up the machines of docs/operate in a network of its own, and does there what it is asked: see cut-off.ts. */
+/** Creates the machines of docs/operate in their own networks, and executes requests there: see cut-off.ts. */
 import { answerQuestions } from "../namespaces/asked-program.js";
 import { Network } from "../namespaces/network.js";
 import { AwayScene } from "./away-scene.js";
@@ -32,7 +32,7 @@ answerQuestions(async (asked) => {
   }
 });
 
-/** A section of the document, or a part of `CUT_OFF`. */
+/** Executes a section of the document, or an entry of `CUT_OFF`. */
 async function follow(asked: string, { mesh, database }: NewMachines): Promise<void> {
   const proof = CUT_OFF[asked];
   if (proof === undefined) return followSection(mesh, asked);

@@ -14,22 +14,22 @@ import { DocumentedMesh } from "./documented-mesh.js";
 import { plugIn } from "./sections.js";
 import type { Site } from "./site.js";
 
-/** Beside what comes with Node and the system itself. */
+/** Programs in addition to those of Node and the operating system. */
 const PROGRAMS = ["bash", "nats-server", "grpcurl", "nbdcopy"];
 
 export interface NewMachines {
   readonly mesh: DocumentedMesh;
-  /** Undefined when it is not the test's own. */
+  /** Undefined when the test did not start the database. */
   readonly database: DatabaseProcess | undefined;
 }
 
-/** Why nobody can follow the document here, whatever the database; undefined when somebody can. */
+/** Returns why this machine cannot run the documents, with any database; undefined when it can. */
 export function whatIsMissing(): string | undefined {
   const missing = PROGRAMS.find((program) => spawnSync(program, ["--version"]).error !== undefined);
   return missing === undefined ? undefined : `${missing} is not on PATH`;
 }
 
-/** Links the programs into the machine's own folder: it has none of the repository's, where some may have been installed. */
+/** Links the programs into the machine's own folder, because PATH there excludes the repository's programs. */
 function install(machineFolder: string): void {
   for (const program of PROGRAMS) {
     const found = (process.env.PATH ?? "").split(delimiter).find((folder) => existsSync(join(folder, program)));
@@ -37,7 +37,10 @@ function install(machineFolder: string): void {
   }
 }
 
-/** The machines of the document as they come: with drives, and the release on `admin`. Or why there can be none. */
+/**
+ * Creates the machines of the document, with drives and with the release on `admin`. Returns the reason when that is
+ * impossible.
+ */
 export async function newMachines(site: Site, databasePlace: DatabasePlace): Promise<NewMachines | string> {
   const found = await newDocumentDatabase(databasePlace);
   if (typeof found === "string") return found;

@@ -12,7 +12,7 @@ import type { DocumentedMesh } from "./documented-mesh.js";
 import type { Machine } from "./machine.js";
 import { isLetIn, shownSerial } from "./tls-asked.js";
 
-/** The pages of docs/operate that are typed, in their order: each stands on those before it. */
+/** Typed pages of docs/operate, in order; each depends on the earlier ones. */
 const PAGES = [
   "install",
   "services",
@@ -25,19 +25,19 @@ const PAGES = [
   "when-a-part-is-away",
 ];
 
-/** The text of these pages. */
+/** Text of these pages. */
 export const document = PAGES.map((name) =>
   readFileSync(join(repositoryFolder, `docs/operate/${name}.md`), "utf8"),
 ).join("\n");
 
-/** The steps by section, in the document's order. */
+/** Steps by section, in the document's order. */
 const steps = new Map<string, Step[]>();
 for (const step of stepsOf(document)) steps.set(step.section, [...(steps.get(step.section) ?? []), step]);
 
-/** The headings of those sections in which something is typed. */
+/** Headings of the sections that have something to type. */
 export const SECTIONS: readonly string[] = [...steps.keys()];
 
-/** Types what a section has to type, compares what is printed, and looks at what it has led to. */
+/** Types a section, compares its output, and checks its effects. */
 export async function followSection(mesh: DocumentedMesh, section: string): Promise<void> {
   const typed = steps.get(section);
   if (typed === undefined) throw new Error(`the document has no section ${section}`);
@@ -45,7 +45,7 @@ export async function followSection(mesh: DocumentedMesh, section: string): Prom
   await AFTERWARDS[section]?.(mesh);
 }
 
-/** Events and checks after the steps of a section. */
+/** Actions and checks after the steps of a section. */
 const AFTERWARDS: Readonly<Record<string, (mesh: DocumentedMesh) => Promise<void> | void>> = {
   NATS: async (mesh) => {
     const asked = { host: mesh.address("control-1"), port: 6222 };
@@ -71,7 +71,7 @@ const AFTERWARDS: Readonly<Record<string, (mesh: DocumentedMesh) => Promise<void
   "Add a host": (mesh) => plugIn(mesh.machine("host-4"), 3),
 };
 
-/** The TLS files of a holder, as `admin` keeps them. */
+/** Returns the TLS files of a certificate, as `admin` stores them. */
 export function pkiFiles(mesh: DocumentedMesh, name: string) {
   return certificateFiles(join(mesh.machine("admin").folder, "home/pki"), name);
 }

@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import type { Network } from "../namespaces/network.js";
 
-/** The addresses that the document gives its machines. */
+/** Addresses of the machines in the document. */
 export const ADDRESSES = {
   "control-1": "10.0.0.11",
   "control-2": "10.0.0.12",
@@ -14,28 +14,30 @@ export const ADDRESSES = {
 const PORTS = [4222, 6222, 7010, 7020, 7030, 7040, 25555];
 const ATTEMPTS = 50;
 
-/** Where the machines of the document are. */
+/** Addresses of the document's machines in this test. */
 export interface Site {
-  /** In place of one of the document's addresses. */
+  /** Returns the address that replaces one of the document. */
   address(given: string): string;
-  /** Returns the command that runs a program on a machine, and becomes it. */
+  /** Returns the launcher that runs a program on a machine. */
   launcher(machine: string): readonly string[];
-  /** Where programs of the machines find this process. */
+  /** Address of this process for programs on the machines. */
   readonly ownHost: string;
 }
 
-/** Addresses of the loopback interface: the same machines wherever tests run, and no network that could fail. */
+/** Uses addresses of the loopback interface, which work everywhere and cannot be cut. */
 export async function loopbackSite(): Promise<Site> {
   const subnet = await freeSubnet();
   return { address: (given) => onSubnet(subnet, given), launcher: () => [], ownHost: "127.0.0.1" };
 }
 
-/** A network of its own for each machine, with the address that the document gives it. */
+/** Uses a network namespace for each machine, with the address of the document. */
 export function namespacesSite(network: Network): Site {
   return { address: (given) => given, launcher: (machine) => network.launcher(machine), ownHost: network.ownHost };
 }
 
-/** The beginning of addresses of the loopback interface on which nobody has any of the ports. Linux has all of 127.0.0.0/8. */
+/**
+ * Returns a prefix of loopback addresses on which none of the ports is in use. On Linux all of 127.0.0.0/8 is local.
+ */
 async function freeSubnet(): Promise<string> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const subnet = `127.${100 + Math.floor(Math.random() * 100)}.${Math.floor(Math.random() * 256)}`;

@@ -4,28 +4,25 @@ import { createConnection, type Socket } from "node:net";
 import { connect } from "node:tls";
 import type { TlsFiles } from "@diskmesh/rpc";
 
-/** A server that is asked for its certificate by the holder of a certificate of the mesh. */
+/** A server whose certificate is read by a client with a certificate of the mesh. */
 
 interface Asked {
   readonly host: string;
   readonly port: number;
-  /** True for NATS clients: the server speaks first, in plain text. */
+  /** True for NATS clients: the server sends first, in plain text. */
   readonly isNats?: boolean;
 }
 
 const TIMEOUT_MS = 10_000;
 
-/** Returns the serial number of the certificate that the server shows. */
+/** Returns the serial number of the server's certificate. */
 export function shownSerial(asked: Asked, files: TlsFiles): Promise<string> {
   return connected(asked, files, (socket, heard) => {
     socket.once("secureConnect", () => heard(socket.getPeerX509Certificate()?.serialNumber ?? ""));
   });
 }
 
-/**
- * Resolves with true when a NATS server takes the holder of a certificate into its cluster: it then sends more after
- * the handshake.
- */
+/** Returns whether a NATS server admits a certificate to its cluster: it then sends data after the handshake. */
 export async function isLetIn(asked: Asked, files: TlsFiles): Promise<boolean> {
   const heard = await connected(asked, files, (socket, hears) => {
     socket.once("data", (data: Buffer) => hears(String(data)));

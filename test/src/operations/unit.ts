@@ -3,21 +3,21 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Child } from "@diskmesh/testkit";
 
-/** Where a unit's program runs and what its paths mean there. */
+/** Launcher of a unit's program, and translation of its paths. */
 export interface UnitPlace {
   readonly folder: string;
   readonly launcher: readonly string[];
-  /** A path as the machine has it, to one of the test's. */
+  /** Translates a path of the machine to a real path. */
   path(ofMachine: string): string;
 }
 
 const STOP_TIMEOUT_MS = 60_000;
 const RESTART_AFTER_MS = 500;
 
-/** A service of systemd on a machine of a test, as its unit file says, but for the hardening. */
+/** A systemd service on a simulated machine, as its unit file says, without the hardening. */
 export class Unit {
   readonly #settings: ReadonlyMap<string, readonly string[]>;
-  /** Beside its own, from the next start on. */
+  /** Additional variables from the next start on. */
   environment: Readonly<Record<string, string>> = {};
   #child: Child | undefined;
   #isWanted = false;
@@ -40,7 +40,7 @@ export class Unit {
     return this.isActive ? this.#child?.pid : undefined;
   }
 
-  /** There while it runs. */
+  /** Folder of the credentials; it exists while the service runs. */
   get #credentials(): string {
     return this.place.path(`/run/credentials/${this.name}.service`);
   }
@@ -53,9 +53,7 @@ export class Unit {
     return existsSync(this.logFile) ? readFileSync(this.logFile, "utf8") : "";
   }
 
-  /**
-   * Starts the unit as `systemctl start` does, which waits for a `oneshot` one. Returns the fault, or an empty text.
-   */
+  /** Starts the unit like `systemctl start`, which waits for a `oneshot` unit. Returns the error, or an empty text. */
   async start(): Promise<string> {
     this.#start();
     if (this.#words("Type")[0] !== "oneshot") return "";
@@ -84,12 +82,12 @@ export class Unit {
     void child.exited.then((exit) => this.#ended(child, exit));
   }
 
-  /** Stops the unit as `systemctl stop` does. */
+  /** Stops the unit like `systemctl stop`. */
   async stop(): Promise<void> {
     await this.#end("SIGTERM");
   }
 
-  /** At once, as when its machine loses power: nothing starts it again before somebody does. */
+  /** Kills the unit, as a power failure does. It is not restarted automatically. */
   async kill(): Promise<void> {
     await this.#end("SIGKILL");
   }

@@ -7,14 +7,14 @@ import { pkiFiles } from "./sections.js";
 
 const DEADLINE_MS = 60_000;
 
-/** A watch of hosts: nothing is sent on it as long as nothing happens to them. */
+/** A WatchHosts call, which sends nothing while the hosts do not change. */
 export class WatchedHosts implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #client;
-  /** When each was told to be UNAVAILABLE. */
+  /** Time at which each host was reported UNAVAILABLE. */
   readonly #unavailableAtMs = new Map<string, number>();
   #isTold = false;
-  /** Resolves with when the registry that was asked is known to be away. */
+  /** Resolves with the time at which the watch broke, because the registry is away. */
   readonly ended: Promise<number>;
 
   private constructor(mesh: DocumentedMesh) {
@@ -35,7 +35,7 @@ export class WatchedHosts implements AsyncDisposable {
     return watched;
   }
 
-  /** Resolves with when it was told so. */
+  /** Resolves with the time at which the host was reported UNAVAILABLE. */
   async becomesUnavailable(host: string): Promise<number> {
     await eventually(() => this.#unavailableAtMs.has(host), PATIENCE);
     return this.#unavailableAtMs.get(host) ?? 0;

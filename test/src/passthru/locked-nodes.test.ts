@@ -11,9 +11,9 @@ import { expect } from "chai";
 import { B, NODE } from "./rows.js";
 import { faultOf, nodeTarget, PassthruScene, taskOf } from "./scene.js";
 
-/** How many wait for a locked node, and how many go to a free one meanwhile. */
+/** Number of calls that wait for a locked node, and of calls to a free node meanwhile. */
 const [WAITING, PASSING] = [100, 900];
-/** Concurrent callers that pass. */
+/** Concurrent callers of the free node. */
 const LANES = 10;
 
 describe("vendor passthru, a node that one call at a time holds", () => {
@@ -48,7 +48,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
     await eventually(async () => expect((await scene.send("POST", `${B}/none`)).status).to.equal(200));
   });
 
-  /** Returns the number of callers that wait for the node's lock. */
+  /** Returns the number of calls that wait for the node's lock. */
   const inLine = async (): Promise<number> => {
     const { locks } = await scene.locks.listLocks({});
     return locks.find(({ type, resource }) => type === LockType.NODE && resource === NODE)?.waitingTaskIds.length ?? 0;
@@ -65,7 +65,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
     const order: number[] = [];
     for (let at = 0; at < WAITING; at++) {
       waiting.push(turn(NODE, at).then(() => order.push(at)));
-      // Each stands in line before the next one comes.
+      // Each call waits before the next one is sent.
       await eventually(async () => expect(await inLine()).to.equal(at + 1));
     }
     const lanes = Array.from({ length: LANES }, async (_, lane) => {
@@ -156,7 +156,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
   });
 });
 
-/** Whatever the files of a folder hold. */
+/** Returns the concatenated contents of all files in a folder. */
 async function textsIn(folder: string): Promise<string> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));

@@ -1,26 +1,26 @@
 import type { MethodTarget } from "@diskmesh/api/director";
 
-/** Where the node under test is called, and the driver. */
+/** Node under test, and its driver. */
 export const NODE = "host-1";
 export const B = `/v1/nodes/${NODE}/vendor_passthru`;
 export const C = "/v1/drivers/sample/vendor_passthru";
 
-/** Envelopes of errors, as clients of Ironic get them. */
+/** Error envelopes as clients of Ironic get them. */
 const E = (faultstring: string) => ({ faultcode: "Client", faultstring });
 const S = (faultstring: string) => ({ faultcode: "Server", faultstring });
 
-/** A call, and what comes of it. */
+/** A call and its expected result. */
 export interface Row {
   readonly title: string;
   readonly send: readonly [verb: string, path: string, body?: unknown];
   readonly contentType?: string;
-  /** It is about paths, queries or bodies of HTTP, which gRPC has not. */
+  /** True for rows about paths, queries or bodies of HTTP, which gRPC lacks. */
   readonly isOfHttp?: true;
   readonly status: number;
-  /** The value, or the error in its envelope. */
+  /** Expected value, or error in its envelope. */
   readonly json?: unknown;
   readonly error?: { readonly faultcode: string; readonly faultstring: string };
-  /** The node's last error once the call has ended. */
+  /** Expected last error of the node after the call. */
   readonly lastError?: string | null;
 }
 
@@ -34,7 +34,7 @@ const row = (title: string, send: Row["send"], status: number, rest: Partial<Row
   ...rest,
 });
 
-/** The conformance table: what Ironic's API does, and, marked "ours", where this one differs on purpose. */
+/** Conformance table: the behaviour of Ironic's API, or, marked "ours", a deliberate difference. */
 export const ROWS: readonly Row[] = [
   row("1 async -> 202", ["POST", `${B}?method=second_method`, { bar: "kazoo" }], 202, { lastError: null }),
   row("2 its name in the path", ["POST", `${B}/second_method`, { bar: "kazoo" }], 202, { lastError: null }),
@@ -163,7 +163,7 @@ export const ROWS: readonly Row[] = [
   }),
 ];
 
-/** The same call over gRPC. */
+/** Returns the gRPC call that corresponds to the row. */
 export function grpcCallOf({ send: [httpMethod, path, args] }: Row) {
   const url = new URL(path, "http://director");
   const [, , kind, name = "", , inPath] = url.pathname.split("/");

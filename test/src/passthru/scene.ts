@@ -21,7 +21,7 @@ export type User = keyof typeof USERS;
 const PATIENCE = { timeoutMs: 120_000 };
 const RESTART = { minDelayMs: 50, maxDelayMs: 200 };
 
-/** A driver as a config names it. */
+/** Entry of a driver in a config. */
 interface DriverEntry {
   readonly package: string;
   readonly settings?: object;
@@ -31,15 +31,17 @@ export interface PassthruOptions {
   readonly hosts: number;
   readonly directorDrivers: readonly DriverEntry[];
   readonly agentDrivers: readonly DriverEntry[];
-  /** The methods of each node, once its drivers are there. */
+  /** Methods of each node once its drivers have started. */
   readonly methods: readonly string[];
-  /** The director's limit for a request; long by default, since a busy machine answers late. */
+  /** Request timeout of the director; long by default, because a busy machine answers late. */
   readonly requestTimeoutMs?: number;
-  /** The limit of each driver of the agents. */
+  /** Maximum concurrent calls of each driver of the agents. */
   readonly maxConcurrentCalls?: number;
 }
 
-/** A mesh whose hosts are nodes with drivers, for the tests of a `describe`, and the ways to call their methods. */
+/**
+ * A mesh whose hosts are nodes with drivers, shared by the tests of a `describe`, and functions to call their methods.
+ */
 export class PassthruScene {
   mesh!: TestMesh;
   vendors!: Client<typeof VendorPassthruServiceDefinition>;
@@ -47,7 +49,7 @@ export class PassthruScene {
   #port = 0;
   readonly #clients = new Map<User, HttpClient>();
 
-  /** To be called within a `describe`. */
+  /** Must be called within a `describe`. */
   static forAllTests(options: PassthruOptions): PassthruScene {
     const scene = new PassthruScene();
     before(() => scene.#start(options));
@@ -101,7 +103,7 @@ export class PassthruScene {
     return known;
   }
 
-  /** Sends a request as admin. */
+  /** Sends an HTTP request as admin. */
   send(
     verb: string,
     path: string,
@@ -124,7 +126,7 @@ export class PassthruScene {
     }, PATIENCE);
   }
 
-  /** An async call that holds the node's lock, and runs. */
+  /** Starts an async call that holds the node's lock for `ms`. Returns its task. */
   async sleeping(ms: number): Promise<number> {
     const { outcome } = await this.vendors.callMethod({ target: nodeTarget(), method: "sleep_async", args: { ms } });
     if (outcome?.$case !== "task") throw new Error("no task");
@@ -136,7 +138,7 @@ export class PassthruScene {
     return taskId;
   }
 
-  /** The method of that task is called: what follows finds it at work. */
+  /** Waits until the task's method has been called, so that it is running afterwards. */
   async called(taskId: number): Promise<void> {
     await eventually(async () => {
       const { lines } = await this.mesh.clients.tasks.getTaskOutput({ taskId, type: TaskOutputType.EVENT });
@@ -154,13 +156,13 @@ export function nodeTarget(nodeId = NODE): MethodTarget {
   return { target: { $case: "nodeId", value: nodeId } };
 }
 
-/** Returns the fault in an answer's envelope. */
+/** Returns the error in an answer's envelope. */
 export function faultOf({ body }: HttpAnswer): JsonObject {
   const { error_message } = JSON.parse(body) as { readonly error_message: string };
   return JSON.parse(error_message) as JsonObject;
 }
 
-/** The task that a 202 names. */
+/** Returns the id of the task in a 202 answer. */
 export function taskOf({ headers }: HttpAnswer): number {
   return Number(String(headers.location).split("/").at(-1));
 }

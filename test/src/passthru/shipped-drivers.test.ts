@@ -11,7 +11,7 @@ import { repositoryFolder } from "../repository-folder.js";
 import { B, NODE } from "./rows.js";
 import { nodeTarget, PassthruScene } from "./scene.js";
 
-/** A vendor's own, from a folder. */
+/** A vendor's driver, loaded from a folder. */
 const SHELF = { package: join(repositoryFolder, "deploy/example-driver"), settings: { slots: 60 } };
 
 describe("vendor passthru, drivers for any host", () => {
@@ -87,15 +87,15 @@ describe("vendor passthru, drivers for any host", () => {
       const words = command.replaceAll("host-1-d1", "host-1-device-1").split(" ");
       const { stdout, stderr } = await promisify(execFile)("baremetal", words, { env }).catch((error) => error);
       const said = linesOf(`${stdout}${stderr}`);
-      // The node under test has more methods than the page shows.
+      // The node under test may have more methods than the document shows.
       for (const line of linesOf(output)) expect(said, command).to.include(line);
-      // Python may have warnings of its own.
+      // Python may print warnings, so unexpected lines matter only where the document shows none.
       if (output === "") expect(linesOf(stdout), command).to.deep.equal([]);
     }
   });
 });
 
-/** Returns the stock client's commands in the text, with their output. */
+/** Returns the client commands in the text, with their output. */
 function shownCommands(text: string): { readonly command: string; readonly output: string }[] {
   return [...text.matchAll(/^\$ baremetal (.*)\n((?:[^$`].*\n)*)/gm)].map(([, command = "", output = ""]) => ({
     command,
@@ -103,7 +103,7 @@ function shownCommands(text: string): { readonly command: string; readonly outpu
   }));
 }
 
-/** Neither how wide a table is, nor how long something took, is the same each time. */
+/** Returns lines without table widths and durations, which differ each time. */
 function linesOf(text: string): string[] {
   const rows = text.split("\n").filter((line) => line.trim() !== "" && !/^[+-]+$/.test(line));
   return rows.map((line) =>
@@ -114,7 +114,7 @@ function linesOf(text: string): string[] {
   );
 }
 
-/** Returns the programs on PATH. */
+/** Returns the names of the programs on PATH. */
 function programs(): ReadonlySet<string> {
   const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => existsSync(folder));
   return new Set(folders.flatMap((folder) => readdirSync(folder)));

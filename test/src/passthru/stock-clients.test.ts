@@ -48,7 +48,9 @@ describe("vendor passthru, the stock clients", () => {
       expect(paged.stdout).to.equal("host-2\n");
     });
 
-    /** A call that is refused at first, with a status that is in the log for each attempt. */
+    /**
+     * Expects that a client repeats a call that is refused at first. The status is in the log once for each attempt.
+     */
     async function refusedAtFirst(status: number, why: string, heal: () => Promise<unknown>): Promise<void> {
       const call = `node passthru call ${NODE} turn --arg at=1`;
       const refused = await baremetal(`--max-retries 0 ${call}`);
@@ -75,7 +77,7 @@ describe("vendor passthru, the stock clients", () => {
 
     it("429 of a login that failed too often -> says so", async () => {
       const wrong = { OS_USERNAME: "nobody", OS_PASSWORD: "wrong" };
-      // Long enough for a client to start in.
+      // Long timeout, because the client must start first.
       await eventually(
         async () => {
           const { headers } = await scene.http("admin").send("GET", "/v1/nodes", { login: "nobody:wrong" });
@@ -103,7 +105,7 @@ describe("vendor passthru, the stock clients", () => {
       python = join(dirname(program ?? ""), "python3");
     });
 
-    /** Runs a script, and returns what it leaves in `answer`. */
+    /** Runs a Python script, and returns its variable `answer`. */
     async function sdk(script: string): Promise<unknown> {
       const connect = `
 import json, openstack

@@ -17,14 +17,14 @@ import { terminalPicture } from "./terminal.js";
 const PATIENCE = { timeoutMs: 60_000 };
 const VIEWPORT = { width: 1_200, height: 720 };
 const FOLDER = join(repositoryFolder, "docs/pictures");
-/** One that is to be removed and is in use, and one whose agent has died. */
+/** Hosts in trouble: the removal of the first waits for a disk in use, and the agent of the second is dead. */
 const [LEAVING, SILENT] = ["host-1", "host-2"];
 
-/** Times are the only output that differs each time the pictures are made. */
+/** Times are replaced, because nothing else differs between runs. */
 const TIMES = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g;
 const TIME_SHOWN = "2026-01-01T03:00:00Z";
 
-/** A mesh in which something is wrong: what page and command are for. */
+/** Causes some troubles in the mesh, which page and command then show. */
 async function story(mesh: TestMesh): Promise<void> {
   await addHosts(mesh);
   await devicesReady(mesh);
@@ -77,7 +77,7 @@ async function main(): Promise<void> {
     }),
   );
   await story(mesh);
-  // It runs as root in containers.
+  // Chromium's sandbox does not work as root, as which containers run.
   const browser = await chromium.launch({
     executablePath,
     args: ["--no-sandbox", "--disable-gpu", "--disable-lcd-text"],

@@ -13,11 +13,11 @@ const CLASSES: Readonly<Record<string, string>> = {
 
 interface Piece {
   readonly text: string;
-  /** How it stands out; empty for not at all. */
+  /** CSS class of the text; empty for none. */
   readonly style: string;
 }
 
-/** Draws a command and its output as a picture whose text can be read, found and copied. */
+/** Draws a command and its output as SVG, whose text can be searched and copied. */
 export function terminalPicture(
   title: string,
   typed: readonly (readonly [command: string, printed: string])[],
@@ -65,7 +65,7 @@ function piecesOf(line: string): Piece[] {
   });
 }
 
-/** In lines as long as the terminal is wide. */
+/** Breaks the text into lines of the terminal's width. */
 function wrapped(pieces: readonly Piece[]): Piece[][] {
   const lines: Piece[][] = [[]];
   let left = COLUMNS;
@@ -83,7 +83,7 @@ function wrapped(pieces: readonly Piece[]): Piece[][] {
   return lines;
 }
 
-/** Behind the last space that fits. */
+/** Returns the position behind the last space that fits. */
 function breakIn(text: string, left: number): number {
   return text.lastIndexOf(" ", left) + 1 || left;
 }

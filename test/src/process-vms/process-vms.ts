@@ -19,22 +19,22 @@ networks: [{ name: any, type: dynamic }]
 `;
 
 export interface ProcessVmsOptions {
-  /** Properties of the CPI about agents. */
+  /** Properties of the CPI for its agents. */
   readonly agent?: { readonly path?: string; readonly heartbeat_interval_ms?: number };
-  /** CPIs of the dispatcher, before the CPI of processes: the first one is the default. */
+  /** CPIs of the dispatcher that precede the process CPI; the first one is the default. */
   readonly moreCpis?: readonly object[];
-  /** Laid over the director's config; `agents` over its agents, `tuning` over its limits. */
+  /** Merged over the director's config; `agents` over its agents, `tuning` over its limits. */
   readonly director?: {
     readonly agents?: object;
     readonly metrics?: object;
     readonly resurrection?: object;
     readonly tuning?: Tuning;
   };
-  /** The `tablet` part of the director's config, of a store that two can share: then another one stands by. */
+  /** `tablet` config of a store that two directors can share; given, a second director stands by. */
   readonly sharedTablet?: object;
 }
 
-/** Where the HTTPS face of the director that leads first is, if another stands by at the same port of 127.0.0.1. */
+/** Address of the first leader's HTTPS API, if another director stands by at the same port of 127.0.0.1. */
 const LEADER_HOST = "127.0.0.2";
 
 interface DirectorSettings {
@@ -43,7 +43,7 @@ interface DirectorSettings {
   readonly tuning: Tuning;
 }
 
-/** A director and a dispatcher whose CPI is the process CPI: VMs are agents in folders. */
+/** A director, and a dispatcher with the process CPI, whose VMs are agents in folders. */
 export class ProcessVms implements AsyncDisposable {
   private constructor(
     readonly mesh: TestMesh,
@@ -70,7 +70,7 @@ export class ProcessVms implements AsyncDisposable {
       deadlineMs: DEADLINE_MS,
       prepare: async (prepared) => {
         installCpi(execPathOf(prepared));
-        // When the processes have ended.
+        // Runs after the processes have ended.
         prepared.closeLater({ close: () => powerOffAll(stateFolderOf(prepared)) });
         const access = await agentAccess(prepared.folder, prepared.certificates);
         director = await directorOf(prepared, access, options.director);
@@ -92,12 +92,15 @@ export class ProcessVms implements AsyncDisposable {
     const http = { ...this.director.http, listen: mesh.listen("https") };
     const config = { ...this.director, http };
     await mesh.add({ service: "director", name: "standby", config, waitFor: "listening" });
-    // It opens its HTTPS face after the one that is asked for its health.
+    // The HTTPS API starts after the gRPC API, whose health was checked.
     const client = new HttpClient(mesh.certificates, mesh.listen("https").port, "");
     await eventually(() => client.send("GET", "/info"));
   }
 
-  /** Has the director's next start sign the certificates of agents by another authority. NATS trusts that at once. */
+  /**
+   * Makes the director's next start sign certificates of agents with another authority. NATS trusts that authority at
+   * once.
+   */
   async replaceAuthority(): Promise<void> {
     const { authority } = this.director.agents.certificates as {
       readonly authority: Record<"certFile" | "keyFile", string>;
@@ -110,12 +113,12 @@ export class ProcessVms implements AsyncDisposable {
     await eventually(() => this.mesh.nats.logs.slice(logs).includes("Reloaded server configuration"));
   }
 
-  /** Has agents know NATS by one more authority. */
+  /** Makes agents trust one more authority for NATS. */
   async addNatsAuthority(): Promise<void> {
     appendFileSync(natsCaFileOf(this.mesh), (await createAuthority({ commonName: "another", validDays: 1 })).certPem);
   }
 
-  /** From now on certificates of agents are valid for so long. */
+  /** Restarts the director so that new certificates of agents are valid for this long. */
   async restartWithValidDays(validDays: number): Promise<void> {
     const { agents, ...others } = this.director;
     const config = { ...others, agents: { ...agents, certificates: { ...agents.certificates, validDays } } };
@@ -123,7 +126,7 @@ export class ProcessVms implements AsyncDisposable {
     await this.mesh.process("director").restart(this.mesh.configOf(plan));
   }
 
-  /** Uploads what deployments need. */
+  /** Uploads the configs and the stemcell that deployments need. */
   async prepare(): Promise<void> {
     const operator = this.mesh.clients;
     await operator.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
@@ -134,7 +137,7 @@ export class ProcessVms implements AsyncDisposable {
     return join(stateFolderOf(this.mesh), "vm-folders", vmCid);
   }
 
-  /** Returns the calls that a VM's agent got, in order. */
+  /** Returns the calls that a VM's agent received, in order. */
   asked(vmCid: string): unknown[][] {
     const file = join(this.vmFolder(vmCid), "asked.jsonl");
     if (!existsSync(file)) return [];
@@ -142,20 +145,20 @@ export class ProcessVms implements AsyncDisposable {
     return lines.map((line) => JSON.parse(line));
   }
 
-  /** Names of the dynamic disks that a VM's programs see. */
+  /** Returns the names of the dynamic disks that a VM's programs see. */
   linksIn(vmCid: string): string[] {
     const folder = join(this.vmFolder(vmCid), "dynamic_disks");
     return existsSync(folder) ? readdirSync(folder).sort() : [];
   }
 
-  /** Sends all processes of a VM a signal. */
+  /** Sends a signal to all processes of a VM. */
   signalVm(vmCid: string, signal: "SIGSTOP" | "SIGCONT" | "SIGKILL"): void {
     const pid = pidOf(this.vmFolder(vmCid));
     if (pid === undefined) throw new Error(`vm ${vmCid} does not run`);
     process.kill(-pid, signal);
   }
 
-  /** Ends a VM as a failing machine does: at once, and nobody is told. */
+  /** Kills a VM, as a failing machine does. */
   async crashVm(vmCid: string): Promise<void> {
     this.signalVm(vmCid, "SIGKILL");
     await eventually(() => pidOf(this.vmFolder(vmCid)) === undefined);
@@ -193,14 +196,14 @@ async function directorOf(
   };
 }
 
-/** The task, which must have ended well. */
+/** Returns the task; throws unless it succeeded. */
 export async function done(starting: Promise<{ task?: Task | undefined }>): Promise<Task> {
   const { task } = await starting;
   if (task?.state === "TASK_STATE_DONE") return task;
   throw new Error(`${task?.description} ended as ${task?.state}: ${task?.result}`);
 }
 
-/** VMs of one group, each with a persistent disk. */
+/** Returns a manifest with VMs of one group, each with a persistent disk. */
 export function vmsManifest(instances: number): string {
   return `
 name: vms

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { installCpi, pidOf, powerOffAll, writeWhole } from "@diskmesh/process-cpi";
 import type { Misbehaviour } from "./misbehaviour.js";
 
-/** The reference CPI installed somewhere, as an executable file, with a state folder of its own. */
+/** The reference CPI, installed as an executable file with its own state folder. */
 export class ReferenceCpi {
   readonly execPath: string;
   readonly stateFolder: string;
@@ -20,18 +20,18 @@ export class ReferenceCpi {
     installCpi(this.execPath, fileURLToPath(new URL("./main.js", import.meta.url)));
   }
 
-  /** Leaves the state alone. */
+  /** Deletes the executable, and keeps the state. */
   uninstall(): void {
     rmSync(this.execPath);
   }
 
-  /** Tells it what to do wrong from now on, by method or "*". */
+  /** Makes the CPI misbehave from now on, by method or "*". */
   misbehave(what: Misbehaviour): void {
-    // In one step: its processes may look at any moment.
+    // Written atomically, because CPI processes may read the file at any time.
     writeWhole(join(this.stateFolder, "misbehave.json"), what);
   }
 
-  /** Returns the calls that a VM's agent got, in order. */
+  /** Returns the calls that a VM's agent received, in order. */
   askedOf(vmCid: string): unknown[][] {
     return readFileSync(join(this.vmFolder(vmCid), "asked.jsonl"), "utf8")
       .trim()
@@ -39,28 +39,28 @@ export class ReferenceCpi {
       .map((line) => JSON.parse(line));
   }
 
-  /** Returns the folder that stands for a VM's own system disk. */
+  /** Returns the folder that stands for a VM's system disk. */
   vmFolder(vmCid: string): string {
     return join(this.stateFolder, "vm-folders", vmCid);
   }
 
-  /** The process that is a VM; undefined when it has ended. */
+  /** Returns the process id of a VM; undefined when the VM's process has ended. */
   pidOf(vmCid: string): number | undefined {
     return pidOf(this.vmFolder(vmCid));
   }
 
-  /** The file that is a disk. */
+  /** Returns the file that stands for a disk. */
   imageFile(diskCid: string): string {
     return join(this.stateFolder, "disks", `${diskCid}.img`);
   }
 
-  /** All VMs, disks and stemcells that it has, by kind and cid. */
+  /** Returns all VMs, disks and stemcells of the CPI, by kind and CID. */
   things(): string[] {
     const kinds = ["vms", "vm-folders", "disks", "attachments", "stemcells"];
     return kinds.flatMap((kind) => readdirSync(join(this.stateFolder, kind)).map((name) => `${kind}/${name}`));
   }
 
-  /** Ends the VMs that are still there. */
+  /** Ends the remaining VMs. */
   stopVms(): Promise<void> {
     return powerOffAll(this.stateFolder);
   }

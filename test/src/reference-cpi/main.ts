@@ -8,7 +8,7 @@ import type { Misbehaviour, TestContext } from "./misbehaviour.js";
 
 type TestRequest = Request & { readonly context: TestContext };
 
-/** The process CPI, which can be told to do wrong whatever a CPI can do wrong. */
+/** Process CPI with faults that tests can switch on. */
 async function main(): Promise<void> {
   const request = JSON.parse(readFileSync(0, "utf8")) as TestRequest;
   process.env.PROCESS_CPI_AGENT = fileURLToPath(new URL("./agent.js", import.meta.url));
@@ -32,7 +32,7 @@ function say(result: object): void {
   process.stdout.write(JSON.stringify({ result, error: null, log: "" }));
 }
 
-/** True when it has said all that it will. */
+/** Returns true when the fault has replaced the answer. */
 async function misbehaves(request: TestRequest): Promise<boolean> {
   const wrongs = misbehaviour(request);
   const [what = "", detail = ""] = (wrongs[request.method] ?? wrongs["*"] ?? "").split("=");

@@ -1,13 +1,13 @@
-/** The CPI's fault, by method or "*". */
+/** Fault of the CPI, by method or "*". */
 export type Misbehaviour = Readonly<Record<string, string>>;
 
-/** Properties of the reference CPI beside those of the process CPI. */
+/** Properties of the reference CPI in addition to those of the process CPI. */
 export interface TestContext {
   readonly state_folder: string;
-  /** A file misbehave.json in the state folder says the same, and wins. */
+  /** Faults. A file misbehave.json in the state folder has precedence. */
   readonly misbehave?: Misbehaviour;
-  /** Makes hints objects with a number inside, as some CPIs do, instead of paths. */
+  /** Hints are objects with a number in them instead of paths, as some CPIs return. */
   readonly hint?: "path" | "object";
-  /** Secrets in the hint, only for the agent, which names them when it cannot find the disk. */
+  /** Secrets in the hint, for the agent only. The agent's error contains them when it cannot find the disk. */
   readonly hint_secrets?: object;
 }

@@ -7,12 +7,12 @@ import { repositoryFolder } from "../repository-folder.js";
 
 export const CPI_CONFIG_VERSION = "v1";
 
-/** A dispatcher as its own process, and a director's client of it. */
+/** A dispatcher process, and a director's client of it. */
 export class TestDispatcher implements AsyncDisposable {
   private constructor(
     readonly process: ServiceProcess,
     readonly director: Client<typeof CpiServiceDefinition>,
-    /** CPIs are installed there. */
+    /** Folder in which CPIs are installed. */
     readonly folder: string,
     readonly runFolder: string,
   ) {}

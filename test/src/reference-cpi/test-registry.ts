@@ -4,7 +4,9 @@ import type { AddressInfo } from "node:net";
 const USER = "registry-user";
 const PASSWORD = "registry-password";
 
-/** The bosh-registry of version 1, as BOSH documents it: settings of VMs, which CPIs write and agents read. */
+/**
+ * A bosh-registry of API version 1, as BOSH documents it: it stores settings of VMs, which CPIs write and agents read.
+ */
 export class TestRegistry implements AsyncDisposable {
   readonly settings = new Map<string, string>();
   readonly #server: Server;
@@ -37,7 +39,7 @@ export class TestRegistry implements AsyncDisposable {
     return registry;
   }
 
-  /** The registry in a CPI's properties. */
+  /** Properties of a CPI that uses this registry. */
   get properties(): { endpoint: string; user: string; password: string } {
     const { port } = this.#server.address() as AddressInfo;
     return { endpoint: `http://127.0.0.1:${port}`, user: USER, password: PASSWORD };

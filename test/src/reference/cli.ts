@@ -7,7 +7,7 @@ const HEAD = pageHead(
   "Every action takes `--json` (answers as JSON), `--state <folder>` and `--help`.",
 );
 
-/** docs/reference/cli.md */
+/** Returns the text of docs/reference/cli.md. */
 export async function cliPage(): Promise<string> {
   const actions = await allActions();
   return `${[HEAD, ...actions.map(section)].join("\n\n")}\n`;

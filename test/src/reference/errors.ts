@@ -19,7 +19,7 @@ const ACTIONS = `## Action codes
 \`AddHost\`, \`RemoveHost\`, \`AddDevice\` and the other actions of the registry answer an \`ActionResult\`, whose code is no error. An action
 that the state of a host or device forbids has changed nothing, and fails with a reason of this page.`;
 
-/** docs/reference/errors.md */
+/** Returns the text of docs/reference/errors.md. */
 export function errorsPage(): string {
   const byCode = new Map<string, string[]>();
   for (const [reason, { code, meaning, cure }] of Object.entries(REASONS))

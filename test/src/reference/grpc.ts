@@ -5,7 +5,7 @@ import { pageHead } from "./markdown.js";
 import { offeredServices, rolesShown } from "./roles.js";
 
 const MAX_DESCRIPTOR_BYTES = 64 * 1024 ** 2;
-/** Field numbers of descriptor.proto, of which the paths of comments are made. */
+/** Field numbers of descriptor.proto, from which the paths of comments consist. */
 const PATH = { message: 4, enum: 5, service: 6, field: 2, nested: 3, nestedEnum: 4, value: 2, method: 2 };
 
 interface Named {
@@ -41,7 +41,7 @@ interface File extends Named {
   };
 }
 
-/** docs/reference/grpc.md, and the page of each package beside it, by their names. */
+/** Returns docs/reference/grpc.md and a page for each package, by file name. */
 export function grpcPages(): ReadonlyMap<string, string> {
   const files = descriptors().filter((file) => file.package.startsWith("diskmesh."));
   const packages = [...new Set(files.map((file) => file.package))].sort();
@@ -123,7 +123,7 @@ function enumParts(file: File, { value }: EnumType, name: string, path: readonly
   return [`### ${name}`, commentAt(file, path), values.join("\n")];
 }
 
-/** A type by its full name, with a link where a page has it. */
+/** Formats a type by its full name, with a link if a page describes it. */
 function reference(scope: string, fullName: string): string {
   const [, home = "", type = ""] = /^\.((?:[a-z]\w*\.)+)(\w.*)$/.exec(fullName) ?? [];
   const file = home.slice(0, -1);

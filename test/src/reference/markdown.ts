@@ -1,4 +1,4 @@
-/** A table of Markdown as the formatter has it: every column is as wide as its widest cell. */
+/** Formats a Markdown table like the formatter: every column is as wide as its widest cell. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((_, at) => Math.max(3, ...[head, ...rows].map((row) => (row[at] ?? "").length)));
   const line = (cells: readonly string[]): string =>
@@ -6,7 +6,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return [line(head), line(widths.map((width) => "-".repeat(width))), ...rows.map(line)].join("\n");
 }
 
-/** How a generated page begins. */
+/** Returns the beginning of a generated page. */
 export function pageHead(title: string, ...paragraphs: readonly string[]): string {
   return [`# ${title}`, "Made from the code by `npm run reference`; do not edit it.", ...paragraphs].join("\n\n");
 }

@@ -4,8 +4,8 @@ import { grpcPages } from "./grpc.js";
 import { permissionsPage } from "./permissions.js";
 
 /**
- * Returns the pages of docs/reference that are made from the code, by file names; configuration and metrics have
- * commands of their own.
+ * Returns the pages of docs/reference that `npm run reference` generates, by file name. The pages on configuration and
+ * metrics have their own commands.
  */
 export async function referencePages(): Promise<ReadonlyMap<string, string>> {
   return new Map([

@@ -19,7 +19,7 @@ const REGISTRY = `## Registry
 
 Which operators' roles may call each method.`;
 
-/** docs/reference/permissions.md */
+/** Returns the text of docs/reference/permissions.md. */
 export function permissionsPage(): string {
   return `${[HEAD, DIRECTOR, aligned(policyTable()), REGISTRY, registryTable()].join("\n\n")}\n`;
 }
@@ -39,7 +39,7 @@ function registryTable(): string {
   return table(["method", "role"], rows);
 }
 
-/** A table as the formatter has it. */
+/** Aligns the columns of a table like the formatter. */
 function aligned(markdown: string): string {
   const [head = [], , ...rows] = markdown.split("\n").map((line) =>
     line

@@ -5,10 +5,10 @@ import { addServices as addRegistryServices } from "@diskmesh/disk-registry/simu
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import type { RpcServer } from "@diskmesh/rpc";
 
-/** A service as a process offers it. */
+/** A gRPC service of a process. */
 export interface OfferedService {
   readonly process: string;
-  /** The roles that may call each method, by its name in the proto. */
+  /** Roles that may call each method, by its name in the proto. */
   readonly roles: ReadonlyMap<string, readonly Role[]>;
 }
 
@@ -21,7 +21,7 @@ const PROCESSES: Readonly<Record<string, (server: Server) => void>> = {
   "disk-agent": (server) => addAgentServices(server, unreached),
 };
 
-/** Every process's services, by their full names. One that several processes offer has an entry for each. */
+/** Returns the services of all processes by full name. A service of several processes has an entry for each. */
 export function offeredServices(): ReadonlyMap<string, readonly OfferedService[]> {
   const found = new Map<string, OfferedService[]>();
   for (const [process, addServices] of Object.entries(PROCESSES)) {
@@ -38,7 +38,7 @@ export function offeredServices(): ReadonlyMap<string, readonly OfferedService[]
   return found;
 }
 
-/** Roles as people read them: all five of operators are one. */
+/** Formats roles; the five roles of operators are shown as one. */
 export function rolesShown(roles: readonly Role[]): string {
   const isAny = OPERATOR_ROLES.every((role) => roles.includes(role));
   const others = isAny ? roles.filter((role) => !OPERATOR_ROLES.includes(role)) : roles;

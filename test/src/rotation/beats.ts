@@ -3,13 +3,19 @@ import type { TlsFiles } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { BEAT_INTERVAL_MS } from "./rotated-services.js";
 
-/** A VM's agent restarts with each certificate that it is given; a machine that has no time makes that longer. */
+/**
+ * Maximum silence of an agent in ms. A VM's agent restarts with each new certificate, which takes longer on a busy
+ * machine.
+ */
 const MAX_SILENCE_MS = 20 * BEAT_INTERVAL_MS;
 const PATIENCE = { timeoutMs: 120_000 };
 
-/** Hears on NATS the heartbeats of all agents, as a director does, and notes who was silent for too long. */
+/**
+ * Receives the heartbeats of all agents over NATS, as a director does, and records agents that were silent for too
+ * long.
+ */
 export class Beats {
-  /** The time of the last beat, by agent. */
+  /** Time of the last heartbeat by agent. */
   readonly #heardAtMs = new Map<string, number>();
   readonly failures: string[] = [];
   #longestMs = 0;
@@ -33,12 +39,12 @@ export class Beats {
     return this.#count;
   }
 
-  /** The longest time in which somebody was silent. */
+  /** Longest silence of an agent in ms. */
   get longestMs(): number {
     return Math.round(this.#longestMs);
   }
 
-  /** Resolves when everybody was heard once more. */
+  /** Resolves when every agent has sent another heartbeat. */
   async another(): Promise<void> {
     const sinceMs = performance.now();
     await eventually(() => [...this.#heardAtMs.values()].every((atMs) => atMs > sinceMs), PATIENCE);

@@ -7,9 +7,9 @@ import { RotatedFleet } from "./rotated-fleet.js";
 import { ROTATED_HOSTS } from "./rotated-services.js";
 
 const USAGE = "npm run rotation -- [--minutes N] [--valid-seconds N]";
-/** A certificate is replaced when so much of its time is over. */
+/** Share of a certificate's validity after which it is replaced. */
 const REPLACED_AFTER = 0.4;
-/** Every so many rotations another authority takes over, and all former certificates are revoked. */
+/** Number of rotations after which another authority signs the certificates, and all former ones are revoked. */
 const ROTATIONS_OF_AN_AUTHORITY = 3;
 
 function positive(name: string, text: string): number {
@@ -18,7 +18,7 @@ function positive(name: string, text: string): number {
   throw new Error(`--${name} is ${text}: give a number above 0`);
 }
 
-/** Rotates short-lived certificates of all processes for so long, while they work. Answers what failed. */
+/** Rotates short-lived certificates of all processes for this long while they work. Returns the failures. */
 async function rotate(minutes: number, validSeconds: number): Promise<readonly string[]> {
   const certificates = new ReplacedFiles(ROTATED_HOSTS, validSeconds / 86_400);
   let authorities = 1;

@@ -7,13 +7,13 @@ import { temporaryFolder } from "@diskmesh/testkit";
 
 interface Holder {
   readonly identity: Identity;
-  /** NATS is told of keys: as `diskmesh pki` renews a certificate, its key stays. */
+  /** True keeps the key: NATS identifies users by key, and `diskmesh pki` keeps a key when it renews a certificate. */
   readonly keepsKey?: boolean;
 }
 
 const role = (name: Identity["role"]): Holder => ({ identity: { role: name, name: "" } });
 
-/** The files of a mesh, which are replaced as an operator's tool would. */
+/** Certificate files of a mesh, which the test replaces as an operator's tool does. */
 export class ReplacedFiles {
   readonly folder = temporaryFolder();
   readonly #holders: Readonly<Record<string, Holder>>;
@@ -71,7 +71,7 @@ export class ReplacedFiles {
     }
   }
 
-  /** All but those that are in use. */
+  /** Revokes all certificates except those in use. */
   revokeFormer(): void {
     const inUse = Object.keys(this.#holders).length;
     this.#revoked.push(...this.#former.splice(0, this.#former.length - inUse));

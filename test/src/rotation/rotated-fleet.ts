@@ -14,7 +14,7 @@ import { ROTATED_HOSTS, type RotatedServices, startRotatedServices } from "./rot
 const BLOCK_BYTES = 4_096;
 const PATIENCE = { timeoutMs: 120_000 };
 const LAST_LINES = 5;
-/** Sets of TLS files of a process: whoever is on NATS has others there. */
+/** Number of TLS file sets of a process. A process that uses NATS has a second set for it. */
 const SETS: Readonly<Record<string, number>> = { "cpi-dispatcher": 1, "disk-registry": 1 };
 
 const CLOUD_CONFIG = `
@@ -32,8 +32,9 @@ instance_groups:
 `;
 
 /**
- * A whole mesh, a VM whose agent has a certificate of the director's, and work without a pause: reads and writes of a disk
- * from one host to the other, calls of registry and director, and disks that are given to a host and to a VM and taken again.
+ * A whole mesh with a VM whose agent has a certificate of the director's, under continuous load: reads and writes of a
+ * disk between two hosts, calls of registry and director, and disks that are attached to and detached from a host and a
+ * VM.
  */
 export class RotatedFleet implements AsyncDisposable {
   private readonly loads: ReadonlyMap<string, Load>;
@@ -65,7 +66,7 @@ export class RotatedFleet implements AsyncDisposable {
     try {
       const operator = mesh.clients;
       for (const hostId of ROTATED_HOSTS) await eventually(() => operator.registry.addHost({ hostId }), PATIENCE);
-      // Its bytes are on the other host: each read and write goes over a stream between two agents.
+      // The disk's device is on the other host, so each read and write goes over a stream between two agents.
       const disk = { diskId: "x", sizeBytes: MIB_BYTES, hostId: "h2" };
       await eventually(() => operator.registry.createDisk(disk), PATIENCE);
       const published = await eventually(() => operator.registry.publishDisk({ diskId: "x", hostId: "h1" }), PATIENCE);
@@ -93,7 +94,10 @@ export class RotatedFleet implements AsyncDisposable {
     return { host: "127.0.0.1", port: this.services.mesh.nats.port };
   }
 
-  /** Resolves when each process has taken up what was changed, and each load and heartbeat has gone on with it. */
+  /**
+   * Makes a change. Resolves when each process has loaded the changed files, and each load and heartbeat has succeeded
+   * since.
+   */
   async step(change: () => unknown): Promise<void> {
     const before = this.#processes.map(({ process }) => changesOf(process));
     const trusted = this.#trusted();
@@ -111,7 +115,7 @@ export class RotatedFleet implements AsyncDisposable {
     await this.beats.another();
   }
 
-  /** Failures so far: calls, reads and writes, heartbeats and registrations, and processes that ended. */
+  /** Failures so far: calls, reads and writes, heartbeats, registrations, and ended processes. */
   get failures(): string[] {
     const ended = [...this.services.mesh.processes]
       .filter(([, process]) => process.exit !== undefined)
@@ -126,7 +130,7 @@ export class RotatedFleet implements AsyncDisposable {
     return [...ended, ...loads, ...lost, ...this.beats.failures];
   }
 
-  /** A sentence with the counts of successes so far. */
+  /** Formats the numbers of successes so far. */
   get figures(): string {
     const rounds = [...this.loads].map(([what, load]) => `${load.rounds} ${what}`);
     const beats = `${this.beats.count} heartbeats on NATS, ${this.beats.longestMs} ms at most between two of an agent`;
@@ -142,12 +146,12 @@ export class RotatedFleet implements AsyncDisposable {
     return [...this.services.mesh.processes].map(([name, process]) => ({ process, sets: SETS[name] ?? 2 }));
   }
 
-  /** All authorities of the mesh. */
+  /** Returns all authorities of the mesh in PEM. */
   #trusted(): string {
     return readFileSync(this.certificates.files("nats").caFile, "utf8");
   }
 
-  /** It takes up certificates and authorities when it is told to, as by an operator. */
+  /** Makes nats-server reload certificates and authorities, as an operator does. */
   async #natsKnows(): Promise<void> {
     const { access } = this.services;
     const { nats } = this.services.mesh;
@@ -159,7 +163,10 @@ export class RotatedFleet implements AsyncDisposable {
     await eventually(() => reloads() > before, PATIENCE);
   }
 
-  /** NATS shows a certificate of another authority only to those who have been told of that. */
+  /**
+   * Waits until every agent of a VM is up to date, because NATS may use a certificate of another authority only once
+   * the agents trust it.
+   */
   async #agentsOfVmsKnow(): Promise<void> {
     await eventually(async () => {
       const { certificates } = await this.#operator.vms.listAgentCertificates({});

@@ -7,21 +7,21 @@ import { TestMesh } from "../mesh/test-mesh.js";
 import type { ReplacedFiles } from "./replaced-files.js";
 
 export const ROTATED_HOSTS = ["h1", "h2"] as const;
-/** How often agents tell the director that they are there. */
+/** Interval of agents' heartbeats to the director, in ms. */
 export const BEAT_INTERVAL_MS = 1_000;
 const DEVICES_PER_HOST = 2;
-/** Long enough for a machine that has no time: what fails does not fail for that. */
+/** Timeout in ms, long enough for a busy machine. */
 const PATIENT_MS = 60_000;
 const DEADLINE_MS = 120_000;
 
-/** A service of each kind and two agents, on one NATS server that asks the director whom to let in. */
+/** One process of each service, two agents, and a NATS server that asks the director which agents to admit. */
 export interface RotatedServices {
   readonly mesh: TestMesh;
-  /** How NATS and the director agree on whom to let in. */
+  /** Keys and settings with which NATS asks the director about agents. */
   readonly access: AgentAccess;
 }
 
-/** Starts all of them and waits until they serve. */
+/** Starts all processes, and waits until they serve. */
 export async function startRotatedServices(certificates: ReplacedFiles): Promise<RotatedServices> {
   let access: AgentAccess | undefined;
   const mesh = await TestMesh.start({
@@ -43,7 +43,7 @@ export async function startRotatedServices(certificates: ReplacedFiles): Promise
   return { mesh, access: access as AgentAccess };
 }
 
-/** Where the CPI has its VMs. */
+/** Returns the folder of the CPI's VMs. */
 const vmsFolderOf = ({ folder }: PlacedMesh) => join(folder, "vms");
 const execPathOf = ({ folder }: PlacedMesh) => join(folder, "bin", "cpi");
 
@@ -72,11 +72,11 @@ function directorOf(mesh: PlacedMesh, access: AgentAccess, certificates: Replace
       natsIssuerSeedFile: access.config.agents.natsIssuerSeedFile,
       certificates: {
         authority: access.config.agents.certificates.authority,
-        // After a third of it they get another one: as often as all others.
+        // Agents' certificates are replaced after a third of their validity, which is as often as other certificates.
         validDays: 3 * certificates.validDays,
       },
     },
-    // An agent that takes other settings restarts rather than answers: half of a request's time is waited for it.
+    // An agent with new settings restarts without an answer, and the director waits half of the request timeout for it.
     tuning: { agents: { requestTimeoutMs: 10_000, certificateCheckIntervalMs: 1_000 } },
   };
 }

@@ -1,4 +1,4 @@
-/** Secrets that can be told from everything else, for one place where secrets are kept. */
+/** Secrets that cannot be confused with other texts, for one place that holds secrets. */
 export interface Canaries {
   readonly text: string;
   readonly quoted: string;
@@ -6,7 +6,7 @@ export interface Canaries {
   readonly key: string;
 }
 
-/** `place` makes them different from those of other places; `digits` does so for the number. */
+/** Creates canaries. `place` makes texts unique, and `digits` the number. */
 export function canariesOf(place: string, digits: number): Canaries {
   return {
     text: `canary-of-${place}-7f3a`,
@@ -16,7 +16,7 @@ export function canariesOf(place: string, digits: number): Canaries {
   };
 }
 
-/** Yields each secret in the forms in which programs print things. None of them may be seen. */
+/** Yields each secret in the forms in which programs print texts. None of these forms may be visible. */
 export function* formsOf(secrets: object): Generator<{ readonly form: string; readonly text: string }> {
   for (const [name, secret] of textsIn(secrets)) {
     const raw = String(secret);
@@ -31,7 +31,7 @@ export function* formsOf(secrets: object): Generator<{ readonly form: string; re
   }
 }
 
-/** All of that, as somebody tells it who keeps no secret. */
+/** Formats all secrets, as a program without redaction would print them. */
 export function told(secrets: object): string {
   return [...formsOf(secrets)].map(({ form, text }) => `told ${form}: ${text}`).join("\n");
 }

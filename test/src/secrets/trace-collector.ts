@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A span as a receiver gets it. */
+/** A received span. */
 export interface ReceivedSpan {
-  /** The service that made the span. */
+  /** Name of the service that created the span. */
   readonly service: string;
   readonly name: string;
   readonly traceId: string;
@@ -36,7 +36,7 @@ const STATUS_ERROR = 2;
 const valuesOf = (attributes: readonly Attribute[]) =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue]));
 
-/** Takes what processes export as traces and metrics. */
+/** Receives traces and metrics that processes export over OTLP. */
 export class TraceCollector {
   received = "";
   readonly spans: ReceivedSpan[] = [];

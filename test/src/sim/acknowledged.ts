@@ -1,15 +1,15 @@
 import type { AcknowledgedCopy, Fact, Operation, World } from "./parts.js";
 
-/** Requests about one host or one disk, and what was acknowledged of it. */
+/** Requests about one host or one disk, and their acknowledged facts. */
 class Scope {
-  /** How many requests were made. */
+  /** Number of requests made. */
   made = 0;
-  /** Requests of which a copy may still take effect. */
+  /** Number of requests of which a copy may still take effect. */
   active = 0;
   facts: readonly Fact[] = [];
 }
 
-/** A model of all results that clients were told: none of them may be lost. */
+/** Model of all results that clients received; none of them may be lost. */
 export class Acknowledged {
   readonly #scopes = new Map<string, Scope>();
 
@@ -42,8 +42,8 @@ export class Acknowledged {
   }
 
   /**
-   * Forgets what was acknowledged after `then`. Answers still on their way belong to the forgotten time, and calls
-   * still on their way may change the state of `then`.
+   * Forgets acknowledgements after `then`. Answers in transit belong to the forgotten time, and calls in transit may
+   * change the state of `then`.
    */
   rewind(then: AcknowledgedCopy): void {
     for (const [name, scope] of this.#scopes) {

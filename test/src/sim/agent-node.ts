@@ -19,10 +19,10 @@ import { REGISTRY_ADDRESS } from "./registry-node.js";
 import { SimServer } from "./sim-server.js";
 import { SimProcess } from "./timeline.js";
 
-/** Nobody asks a simulated agent after its health. */
+/** Readiness without effect, because a simulated agent serves no health checks. */
 const NOBODY_ASKS = { met: () => {}, missing: () => {} };
 
-/** Each machine has a file system of its own. */
+/** Path of the cache; each machine has its own file system. */
 export const CACHE_FILE = "/sim/agent-cache.json";
 const MARK_FILE = "/sim/agent-has-run";
 
@@ -64,7 +64,7 @@ const limits: AgentLimits = {
 
 const configs = new Map<string, ReturnType<typeof configOf>>();
 
-/** Parsing a config costs as much as a good part of a run. */
+/** Cached, because parsing a config takes a considerable part of a run. */
 function cachedConfigOf(host: string, devices: readonly DevicePlace[]): ReturnType<typeof configOf> {
   const key = JSON.stringify([host, devices]);
   let config = configs.get(key);
@@ -150,13 +150,13 @@ export class AgentNode implements AgentRun {
         served.closed = true;
         if (this.served.get(name) === served) this.served.delete(name);
       },
-      // There are no sockets that somebody could remove.
+      // Simulated exports have no sockets that could be removed.
       hasSocket: async () => true,
       restore: async () => false,
     };
   };
 
-  /** Nothing in it happens any more. */
+  /** Ends the process; nothing of it runs afterwards. */
   crash(powerLoss: boolean): void {
     if (!this.process.alive) return;
     this.process.alive = false;

@@ -6,13 +6,13 @@ import type { SimProcess } from "./timeline.js";
 interface Inode {
   readonly ino: number;
   text: string;
-  /** The synced content; undefined when nothing was synced. */
+  /** Synced content; undefined when nothing was synced. */
   synced: string | undefined;
 }
 
 const SECTOR_BYTES = 512;
 
-/** The file system that holds the cache: what was not synced may be lost with the machine, and only then. */
+/** File system of the cache. Unsynced content may be lost when the machine crashes, and only then. */
 export class CacheDisk {
   #names = new Map<string, Inode>();
   #syncedNames = new Map<string, Inode>();
@@ -49,7 +49,7 @@ export class CacheDisk {
     return { ino: this.#inodes, text, synced };
   }
 
-  /** One file is gone, or torn; or all are gone: a repaired or a reinstalled machine. */
+  /** Deletes or truncates a file, or deletes all files like a reinstallation. */
   spoil(path: string): void {
     const { random } = this.world;
     const inode = this.#names.get(path);
@@ -70,7 +70,7 @@ export class CacheDisk {
     const paths = [...new Set([...this.#names.keys(), ...this.#syncedNames.keys()])].sort();
     const left = new Map<string, Inode>();
     for (const path of paths) {
-      // An entry of a directory that was not synced may have reached the disk all the same.
+      // A directory entry that was not synced may or may not have reached the disk.
       const inode = (random.chance(0.5) ? this.#names : this.#syncedNames).get(path);
       if (inode === undefined) continue;
       const text = this.#left(inode);
@@ -80,7 +80,9 @@ export class CacheDisk {
     this.#syncedNames = new Map(left);
   }
 
-  /** Returns the content after a power cut: each sector of an unsynced overwrite is on the disk or is not. */
+  /**
+   * Returns the content after a power failure: each sector of an unsynced overwrite either reached the disk or did not.
+   */
   #left({ synced, text }: Inode): string {
     const { random } = this.world;
     if (synced === undefined) return text.slice(0, random.below(text.length));
@@ -96,7 +98,7 @@ export class CacheDisk {
     if (random.chance(faults.failedCacheWrite)) throw new Error("ENOSPC: no space left on device");
   }
 
-  /** To be written in its place. */
+  /** Opens a file for writes in place. */
   #openThere(process: SimProcess, path: string, flags: number) {
     const inode = this.#find(path);
     return {

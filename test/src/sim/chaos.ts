@@ -3,7 +3,7 @@ import type { World } from "./parts.js";
 import { REGISTRY_PLACES } from "./registry-node.js";
 import { STORE_PLACE } from "./store.js";
 
-/** Everything that goes wrong between two steps, and those who use the fleet meanwhile. */
+/** Injects all faults between two steps, and acts for users of the fleet. */
 export class Chaos {
   #stopped = false;
   readonly #actionMs: number;
@@ -18,7 +18,7 @@ export class Chaos {
     const { world } = this;
     world.network.heal();
     for (const process of this.#processes()) process.pausedUntilMs = 0;
-    // The newest stays: the store obeys nobody else.
+    // The newest registry is spared, because the store accepts no other.
     const leader = world.leader();
     world.rewinds.stop();
     for (const registry of world.registries())
@@ -29,7 +29,7 @@ export class Chaos {
         else while (drive.blocks.length < 2) drive.blocks.push(0);
   }
 
-  /** Before every step. */
+  /** Called before every step. */
   betweenSteps(): void {
     const { world } = this;
     const { random, faults } = world;
@@ -37,7 +37,7 @@ export class Chaos {
       const node = random.pick(world.agents());
       const powerLoss = random.chance(faults.powerLoss);
       world.endAgent(node, powerLoss);
-      // Where drives cannot be swapped under power, this is when they are.
+      // A scenario without swaps under power swaps drives here, while the machine is off.
       if (powerLoss && random.chance(faults.swapWhileOff))
         this.#swap(node.machine, random.pick(node.machine.ownPaths()));
       if (powerLoss && random.chance(faults.exchangeWhileOff)) this.#exchange(node.machine);
@@ -54,7 +54,7 @@ export class Chaos {
     if (random.chance(faults.cutOff)) this.#cutOff();
   }
 
-  /** Somebody always asks for something, and somebody writes. */
+  /** Lets the operator request something, and users write. */
   #use(): void {
     const { world } = this;
     world.timeline.after(world.random.between(0, 2 * this.#actionMs), undefined, "use", () => {
@@ -90,7 +90,7 @@ export class Chaos {
     const { random } = this.world;
     const machine = random.pick(this.world.machines());
     const paths = machine.ownPaths();
-    // Drives are mostly swapped while nobody holds them.
+    // Mostly swaps drives that no process holds.
     const idle = paths.filter((each) => !machine.isHeld(each));
     const path = random.pick(idle.length > 0 && random.chance(0.7) ? idle : paths);
     if (machine.drives.get(path) === undefined || random.chance(0.6)) {

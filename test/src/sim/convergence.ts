@@ -2,7 +2,7 @@ import type { AgentRun, World } from "./parts.js";
 
 type StoredDevice = NonNullable<ReturnType<World["store"]["device"]>>;
 
-/** Everything that is not yet as it should be once nothing goes wrong any more; empty when all is. */
+/** Returns everything that has not converged after the last fault; empty when all has. */
 export function whatIsNotSettled(world: World): readonly string[] {
   const leader = world.leader();
   if (leader?.context === undefined) return ["no registry leads"];
@@ -32,7 +32,7 @@ function deviceTrouble(
   const order = node.context.ledger.memory.devices.get(deviceId as never)?.order;
   if (device === undefined)
     return held.released && !held.holds ? [] : [`${deviceId} is unknown to the registry, and its agent holds it`];
-  // Nobody touches what is held by an unknown disk.
+  // Devices held by an unknown disk stay as they are.
   if (device.unknownSession !== undefined) return [];
   const trouble: string[] = [];
   if (order?.deviceGeneration !== device.generation && !world.lives.isDecided(deviceId))
@@ -46,7 +46,7 @@ function deviceTrouble(
         trouble.push(`${deviceId} is dirty: ${device.lastError}`);
       break;
     case "ATTACHING":
-      // Only what is really broken may stay so; then it says what is wrong.
+      // Only a device with a real fault may stay unusable, and then it must report the fault.
       if (!isBroken(node, deviceId, replaced) && !isHeldElsewhere(world, node, path, device))
         trouble.push(`${deviceId} is ATTACHING: ${device.lastError}`);
       break;
@@ -61,7 +61,7 @@ function deviceTrouble(
   return trouble;
 }
 
-/** Returns true when the hardware differs from what the registry recorded. */
+/** Returns whether the hardware differs from the registry's record. */
 function isBroken(node: AgentRun, deviceId: string, replaced: boolean): boolean {
   const path = node.devices.find((place) => place.deviceId === deviceId)?.path ?? "";
   const open = node.machine.openDrive(path);
@@ -69,8 +69,8 @@ function isBroken(node: AgentRun, deviceId: string, replaced: boolean): boolean 
 }
 
 /**
- * Returns true when another agent holds the file and the device says so. The registry cannot know that both devices are
- * one file, since the agent that never opened it cannot tell. Only an operator knows which device is meant.
+ * Returns whether another agent holds the device's file and the device reports that. The registry cannot know that both
+ * devices are one file, because the agent that never opened it cannot tell; an operator must decide.
  */
 function isHeldElsewhere(world: World, node: AgentRun, path: string, device: StoredDevice): boolean {
   if (!device.lastError.includes("is locked by agent")) return false;
@@ -85,7 +85,7 @@ function isHeldElsewhere(world: World, node: AgentRun, path: string, device: Sto
   return false;
 }
 
-/** Nothing is served where nobody wants it. What a registry that went back has forgotten is left alone. */
+/** Returns exports on hosts where they are not wanted. Exports that a rewound registry has forgotten are allowed. */
 function exportTrouble(world: World, node: AgentRun): readonly string[] {
   const { host } = node.machine;
   if (world.rewinds.epoch > 0) return [];
@@ -104,7 +104,7 @@ function diskTrouble(world: World, diskId: string): readonly string[] {
   });
   if (publication.state !== "PUBLISHED") {
     const target = world.store.host(publication.hostId);
-    // A disk that lost a device, or its host, cannot be published again; that is said, and waits for somebody.
+    // A disk that lost a device or its host cannot be published; it must report that, and waits for an operator.
     if (publication.state === "PUBLISHING" && (!usable || target === undefined)) return [];
     if (disk.deviceIds.some((deviceId) => world.store.device(deviceId)?.unknownSession !== undefined)) return [];
     return [`disk ${diskId} is ${publication.state}: ${publication.lastError}`];

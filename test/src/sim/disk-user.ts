@@ -2,14 +2,14 @@ import { messageOf } from "@diskmesh/domain";
 import { BLOCK_BYTES, blockOf, writeNumberOf } from "./machine.js";
 import type { AgentRun, Served, World } from "./parts.js";
 
-/** Reads and writes disks wherever they are served, block by block, as a file system on top would. */
+/** Reads and writes disks block by block on the hosts that serve them, as a file system would. */
 export class DiskUser {
-  /** Blocks that a write is under way to: a user waits for its answer before it writes there again. */
+  /** Blocks with a write in progress. A user waits for its answer before the next write to the block. */
   readonly #busy = new Set<string>();
 
   constructor(private readonly world: World) {}
 
-  /** Returns true when there was a disk to write to. */
+  /** Writes or reads once. Returns whether there was a disk to use. */
   act(): boolean {
     const { world } = this;
     const nodes = world.agents().filter((node) => node.process.alive && node.served.size > 0);
@@ -39,7 +39,7 @@ export class DiskUser {
   async #write(node: AgentRun, served: Served, block: number): Promise<void> {
     const { world } = this;
     const { diskId, disk } = served;
-    // A new run of the agent has nothing to do with the user of the last one.
+    // A new run of the agent has its own users.
     const place = `${node.process.name} ${diskId} ${block}`;
     const session = node.context?.exports.list().find((entry) => entry.diskId === diskId)?.sessionNumber;
     if (session === undefined || served.closed || !node.process.alive || this.#busy.has(place)) return;
@@ -53,7 +53,7 @@ export class DiskUser {
       await disk.write(block * BLOCK_BYTES, blockOf(write.number), world.random.chance(0.3));
       world.bytes.acknowledge(write);
       world.trace(`user on ${node.machine.host}: write ${write.number} is there`);
-      // A block that was just written is likely to be rewritten first.
+      // Often rewrites the block that was just written.
       if (world.random.chance(0.5))
         world.timeline.after(
           world.random.between(1, 50),

@@ -3,33 +3,38 @@ import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 
-/** The part of the simulated world that a machine sees. */
+/** Parts of the simulated world that a machine uses. */
 export interface MachineWorld {
   readonly timeline: Timeline;
   readonly random: Random;
   readonly faults: Faults;
-  /** How likely a drive is no file, and has no serial number of its own. */
+  /** Probability that a drive is a block device without its own serial number. */
   readonly scenario: { readonly unmarkedDrives?: number } | undefined;
 }
 
-/** The content of a block: 0 for zeros, else the number of the write that put it there. */
+/** Content of a block: the number of its last write; 0 for zeros. */
 export type BlockContents = number;
 
-/** A drive: what is found at a path, as long as it is that drive. */
+/** A drive. Another drive may be at its path later. */
 export interface Drive {
   readonly name: string;
   readonly blocks: BlockContents[];
-  /** Two hosts see it: as a file of one machine on which both agents run, or as a drive that both machines reach. */
+  /**
+   * Set when two hosts see the drive: "file" when both agents run on one machine, "drive" when two machines reach it.
+   */
   readonly sharedAs?: "file" | "drive" | undefined;
-  /** A regular file, whose inode tells it over a boot. What is none, and has no serial number of its own, is told by its slot. */
+  /**
+   * True for a regular file, which its inode identifies across reboots. A block device without its own serial number is
+   * identified by its slot.
+   */
   readonly isFile: boolean;
-  /** The length in blocks that the agent found at its last look. */
+  /** Length in blocks at the agent's last check. */
   seenBlocks: number;
-  /** Those who have it open now, of all hosts. */
+  /** Processes of all hosts that have the drive open. */
   readonly openBy: Set<SimProcess>;
 }
 
-// Nobody knows what a new drive holds.
+// A new drive has unknown contents.
 export const newDrive = (
   name: string,
   blockCount: number,
@@ -44,7 +49,7 @@ export const newDrive = (
 });
 
 /**
- * Returns the identity that the kernel of that boot reports. `slot` is the kernel's name for the drive at a path, new
+ * Returns the identity that the kernel reports in this boot. `slot` is the kernel's name of the drive at the path, new
  * with each boot.
  */
 export function identityOf({ name, sharedAs, isFile }: Drive, boot: string, slot: string): string {
@@ -52,7 +57,10 @@ export function identityOf({ name, sharedAs, isFile }: Drive, boot: string, slot
   return `${sharedAs === "file" ? "boot-of-both" : boot} ${isFile ? `file 1:${inode}:1` : `block ${slot}`}`;
 }
 
-/** The kernel's lock, as on a file. Drives that two machines reach have none. */
+/**
+ * Throws when another process has locked the drive, as the kernel does for a file. Drives that two machines reach have
+ * no common lock.
+ */
 export function requireUnlocked(drive: Drive, process: SimProcess): void {
   for (const other of drive.openBy)
     if (drive.sharedAs === "file" && other !== process)

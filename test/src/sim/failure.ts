@@ -3,14 +3,14 @@ import { runSeed } from "./run-seed.js";
 /** A seed that broke a promise. */
 export interface Failure {
   readonly seed: number;
-  /** Under faults. */
+  /** Number of steps with faults. */
   readonly steps: number;
   readonly violation: string;
 }
 
-/** Fewer steps are tried in steps of so many. */
+/** Granularity of the search for fewer steps. */
 const FEWER_STEPS = 10;
-/** A history that is longer is cut down to what concerns the reason, and of that to its end. */
+/** Maximum printed lines. A longer history is reduced to lines about the failure, and then to its end. */
 const LINES_SHOWN = 60;
 const FAULTS_END = "all faults end";
 
@@ -18,8 +18,8 @@ export const reasonOf = ({ seed, steps, violation }: Failure): string =>
   `VIOLATION in seed ${seed} of ${steps} steps: ${violation}`;
 
 /**
- * Returns the events that led to a failure, in the shortest failing run of the seed. `options` are those of the failing
- * run.
+ * Returns the events that led to a failure, from the shortest failing run of the seed. `options` are those of the
+ * failing run.
  */
 export async function historyOf(found: Failure, options: string): Promise<string> {
   const { seed, steps, violation, lines } = await shortestOf(found);
@@ -32,7 +32,7 @@ export async function historyOf(found: Failure, options: string): Promise<string
   ].join("\n");
 }
 
-/** With the fewest steps with which the seed fails, for whatever reason. */
+/** Returns the run with the fewest steps with which the seed fails, for any reason. */
 async function shortestOf(found: Failure): Promise<Failure & { readonly lines: readonly string[] }> {
   for (let steps = FEWER_STEPS; ; steps = Math.min(steps + FEWER_STEPS, found.steps)) {
     const { seed, violation, lines } = await runSeed(found.seed, steps);
@@ -47,13 +47,13 @@ function linesToRead(lines: readonly string[], violation: string): readonly stri
   const devices = violation.match(/\bh\d+-[a-z]\b/g) ?? [];
   const hosts = [...(violation.match(/\bh\d+\b/g) ?? []), ...devices.map((device) => device.replace(/-.*/, ""))];
   const disks = violation.match(/\bdisk-\d+\b/g) ?? [];
-  // A new leader and a restored registry concern every name.
+  // A new leader and a restored registry concern all names.
   const names = [...devices, ...hosts, ...disks, "leads as", "registry:", FAULTS_END, "VIOLATION"];
   const concerns = new RegExp(`(?<![\\w-])(?:${names.join("|")})(?![\\w-])`);
   return telling.filter((line) => concerns.test(line)).slice(-LINES_SHOWN);
 }
 
-/** Without faults the same comes again and again until the time is up: the first of it tells all. */
+/** Removes repetitions: without faults the same lines recur until the time limit. */
 function withoutRepeats(lines: readonly string[]): readonly string[] {
   const end = lines.findIndex((line) => line.endsWith(FAULTS_END));
   if (end === -1) return lines;

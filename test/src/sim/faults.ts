@@ -1,51 +1,51 @@
 import type { Random } from "../random.js";
 
-/** How badly the world behaves. Probabilities unless named otherwise. Each seed draws its own. */
+/** Strength of each fault: a probability unless stated otherwise. Each seed draws its own values. */
 export interface Faults {
-  /** A message never arrives. */
+  /** A message is lost. */
   loss: number;
   /** A message arrives twice. */
   duplication: number;
-  /** A message takes long, so that later ones overtake it. */
+  /** A message is delayed, so that later ones overtake it. */
   lateMessage: number;
   lateMessageMs: number;
   messageMs: number;
-  /** A stream between agents breaks, each time that somebody looks. */
+  /** A stream between agents breaks, at each check. */
   streamBreak: number;
-  /** An answer is garbled by its sender: it does not count as a success. */
+  /** An answer is garbled by its sender, so that it does not count as a success. */
   garbledAnswer: number;
-  /** The answer to an erase never arrives. */
+  /** The answer to an erase is lost. */
   lostEraseAnswer: number;
-  /** An agent gets the opposite of an order that it has obeyed, under the same stamp. */
+  /** An agent receives the opposite of an order that it has obeyed, under the same stamp. */
   confusedOrder: number;
-  /** Per step: a process dies, or a machine with it. */
+  /** Per step: an agent's process dies, possibly with its machine. */
   agentCrash: number;
   registryCrash: number;
-  /** A crash takes the machine's unsynced file contents with it. */
+  /** A crash loses the machine's unsynced file contents. */
   powerLoss: number;
-  /** Per step: a process stands still for a while and then goes on as if nothing had happened. */
+  /** Per step: a process is stopped for a while, and does not notice. */
   pause: number;
-  /** Per step: another registry takes the lead while the first still runs. */
+  /** Per step: another registry starts to lead while the first still runs. */
   secondLeader: number;
-  /** Per step: a backup of the registry is taken. */
+  /** Per step: a backup of the registry is created. */
   backup: number;
-  /** Per step, once there is a backup: the registry is stopped and goes back to one. */
+  /** Per step, once there is a backup: the registry is stopped and continues from an earlier state. */
   rewind: number;
-  /** Nobody restores it then: its folder is replaced by an earlier copy. */
+  /** That state is a copy of its folder, not a restored backup. */
   copiedBack: number;
-  /** It is restored elsewhere then, and the former one runs on. */
+  /** The restore starts another registry, and the former one continues. */
   rival: number;
-  /** Per message: one agent says that it remembers numbers that nobody gave. */
+  /** Per message: one agent reports numbers that no registry gave. */
   lie: number;
-  /** Per registration of one agent: the registry cannot read what it says of a device. */
+  /** Per registration of one agent: the report of a device is malformed. */
   malformedDevice: number;
-  /** Per later registration of a start of that agent: the registry cannot read it at all. */
+  /** Per later registration of one agent start: the whole request is malformed. */
   malformedRegistration: number;
   /** Per step: two places cannot reach each other for a while. */
   partition: number;
   commitMs: number;
   slowCommit: number;
-  /** A commit fails, and nobody knows whether it took place. */
+  /** A commit fails with an unknown outcome. */
   unknownCommit: number;
   openMs: number;
   slowOpen: number;
@@ -56,17 +56,17 @@ export interface Faults {
   cacheMs: number;
   slowCacheWrite: number;
   failedCacheWrite: number;
-  /** At an agent's start: its cache is not what it left. */
+  /** At an agent's start: its cache differs from what it wrote. */
   brokenCache: number;
-  /** Per step: a device file vanishes, comes back, or is another one. */
+  /** Per step: a device file disappears, returns, or is replaced. */
   hardware: number;
-  /** When a machine loses its power: another drive is in it when it comes back. */
+  /** At a machine's power loss: another drive is in its place afterwards. */
   swapWhileOff: number;
-  /** The same: two of its drives have each other's path. */
+  /** At a machine's power loss: two of its drives have swapped paths afterwards. */
   exchangeWhileOff: number;
-  /** At an agent's start: two devices of one drive have each other's offset in its config. */
+  /** At an agent's start: two devices of one drive have swapped offsets in its config. */
   exchangedPlaces: number;
-  /** Per step: a file is cut off. */
+  /** Per step: a file is truncated. */
   cutOff: number;
 }
 
@@ -113,12 +113,12 @@ const CALM: Faults = {
   cutOff: 0,
 };
 
-/** Nothing goes wrong any more. */
+/** Returns all faults switched off. */
 export function calm(): Faults {
   return { ...CALM };
 }
 
-/** Some kinds of trouble, each of its own strength: all at once would let nothing get far enough to break. */
+/** Draws some kinds of faults, each with its own strength. With all at once hardly anything would progress. */
 export function drawFaults(random: Random): Faults {
   const some = (probability: number, low: number, high: number): number =>
     random.chance(probability) ? random.between(low, high) : 0;

@@ -1,6 +1,6 @@
 import type { DomainError } from "@diskmesh/domain";
 
-/** A signal that is made when somebody asks for it: most handlers never do. */
+/** Creates a handler's abort signal at its first use, because most handlers never use it. */
 export class LateAbort {
   #controller: AbortController | undefined;
   #reason: DomainError | undefined;

@@ -2,17 +2,14 @@ import type { RegisterAgentRequest } from "@diskmesh/api/internal";
 import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 
-/** The host whose agent lies, when one does. */
+/** Host whose agent lies, in runs with that fault. */
 export const LIAR = "h1";
 
-/** Far beyond what any registry gives out. */
+/** Increase far beyond all numbers that registries give. */
 const EXAGGERATION = 2 ** 50;
 const NUMBERS = /^(tabletGeneration|deviceGeneration|sessionNumber|highest[A-Z]\w*)$/;
 
-/**
- * Returns a registration's answer whose second list contains an entry without a stamp, as a faulty sender might make
- * it.
- */
+/** Returns a registration's answer whose second list has an entry without a stamp, as from a faulty sender. */
 export function garbled(method: string, response: unknown): unknown {
   if (method !== "RegisterAgent") return undefined;
   const answer = response as { allowedDevices: object[]; unknownDevices: object[] };
@@ -21,7 +18,7 @@ export function garbled(method: string, response: unknown): unknown {
   return { ...answer, unknownDevices: [{ ...first, stamp: undefined }, ...answer.unknownDevices.slice(1)] };
 }
 
-/** Returns the request as a lying or broken agent sends it. `isLater`: its registration was answered before. */
+/** Returns the request as a lying or broken agent sends it. `isLater`: this agent start was registered before. */
 export function asToldByLiar(
   method: string,
   truth: unknown,
@@ -35,12 +32,12 @@ export function asToldByLiar(
   return request;
 }
 
-/** Returns the request of an agent with broken memory: every number that it remembers is higher. */
+/** Returns the request of an agent with broken memory: all remembered numbers are too high. */
 function exaggerated(method: string, request: unknown): unknown {
   return method === "RegisterAgent" || method === "Heartbeat" ? raised(request) : request;
 }
 
-/** A registration in which one device has a path that no registry takes. */
+/** Returns a registration with a malformed path in one device. */
 function withMalformedDevice(method: string, request: unknown): unknown {
   if (method !== "RegisterAgent") return request;
   const registration = request as RegisterAgentRequest;
@@ -50,12 +47,12 @@ function withMalformedDevice(method: string, request: unknown): unknown {
     : { ...registration, devices: [{ ...first, path: `${first.path}\n` }, ...others] };
 }
 
-/** A registration that no registry takes. */
+/** Returns a registration that every registry refuses. */
 function malformed(method: string, request: unknown): unknown {
   return method === "RegisterAgent" ? { ...(request as RegisterAgentRequest), az: "no az" } : request;
 }
 
-/** Returns true when the numbers can only be a lie. */
+/** Returns whether the numbers can only be a lie. */
 export function isExaggerated(numbers: object): boolean {
   return Object.values(numbers).some((number) => typeof number === "number" && number >= EXAGGERATION);
 }

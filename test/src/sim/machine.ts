@@ -5,7 +5,7 @@ import { type BlockContents, type Drive, identityOf, type MachineWorld, newDrive
 import type { SimProcess } from "./timeline.js";
 
 export const BLOCK_BYTES = 4_096;
-/** Begins every block that a disk's user writes; what has none is zeros. */
+/** First bytes of every block that a disk's user writes. Blocks without it are zeros. */
 const MARK = 0xd15c3e54;
 
 export function blockOf(writeNumber: number): Buffer {
@@ -27,17 +27,17 @@ export interface BlockWrite {
   readonly drive: Drive;
   readonly block: number;
   readonly contents: BlockContents;
-  /** The watch's note at the time of the submission. */
+  /** Value that the watch returned at the submission. */
   readonly note: unknown;
 }
 
-/** Observes the kernel's calls on device files. */
+/** Observes the calls of a machine's kernel on device files. */
 export interface MachineWatch {
   submitted(host: string, path: string, block: number, contents: BlockContents): unknown;
   landed(write: BlockWrite, before: BlockContents): void;
-  /** A write will make a file longer that its agent has found to be cut off. */
+  /** Called when a write extends a file that its agent has found to be truncated. */
   beyondEnd(path: string, drive: Drive): void;
-  /** A process has opened it beside those who have it open already. */
+  /** Called when a process opens the drive; other processes may have it open already. */
   opened(process: SimProcess, drive: Drive): void;
 }
 
@@ -47,15 +47,15 @@ interface Descriptor {
   readonly drive: Drive;
 }
 
-/** The machine under one agent: its drives, its descriptors, and the file system that holds the cache. */
+/** The machine of one agent: its drives, descriptors, and the file system of the cache. */
 export class Machine {
-  /** The drive at each path now; undefined when there is none. */
+  /** Present drive at each path; undefined for none. */
   readonly drives = new Map<string, Drive | undefined>();
   readonly #descriptors = new Set<Descriptor>();
   readonly #opening = new Set<{ readonly process: SimProcess; readonly path: string }>();
   readonly #inFlight = new Map<SimProcess, Set<() => void>>();
   readonly cache: CacheDisk;
-  /** The drive last seen at each path since the boot, and the number of drives seen there before. */
+  /** Last drive at each path since the boot, and number of drives seen there before. */
   readonly #slots = new Map<string, { readonly drive: Drive; readonly count: number }>();
   #driveCount = 0;
   bootId = 1;
@@ -74,24 +74,24 @@ export class Machine {
     this.drives.set(path, newDrive(`drive ${this.host} ${++this.#driveCount}`, blockCount, { isFile }));
   }
 
-  /** Exchanges the drives of two paths. */
+  /** Swaps the drives of two paths. */
   exchange(a: string, b: string): void {
     const [atA, atB] = [this.drives.get(a), this.drives.get(b)];
     this.drives.set(a, atB).set(b, atA);
   }
 
-  /** A file loses all but its first block, in the hands of whoever has it open. */
+  /** Truncates a file to its first block, even while it is open. */
   cutOff(path: string): void {
     const drive = this.drives.get(path);
     if (drive?.isFile) drive.blocks.length = Math.min(drive.blocks.length, 1);
   }
 
-  /** Where drives can be swapped: not what another host sees as well. */
+  /** Returns the paths where drives may be swapped: those that no other host sees. */
   ownPaths(): readonly string[] {
     return [...this.drives].filter(([, drive]) => drive?.sharedAs === undefined).map(([path]) => path);
   }
 
-  /** Returns true when a process has the path open, or will have once an open under way succeeds. */
+  /** Returns whether a process has the path open, or will have when an open in progress succeeds. */
   isHeld(path: string): boolean {
     for (const descriptor of this.#descriptors) if (descriptor.path === path) return true;
     for (const opening of this.#opening) if (opening.path === path) return true;
@@ -102,7 +102,7 @@ export class Machine {
     return this.openDrive(path) !== undefined;
   }
 
-  /** The drive that is open under a path, whatever is there now. */
+  /** Returns the open drive of a path; the path may have another drive now. */
   openDrive(path: string): Drive | undefined {
     for (const descriptor of this.#descriptors) if (descriptor.path === path) return descriptor.drive;
     return undefined;
@@ -121,7 +121,7 @@ export class Machine {
     };
   }
 
-  /** The process is gone: the kernel closes its descriptors, and what it had submitted happens now or never. */
+  /** Ends the process: the kernel closes its descriptors, and its submitted requests are executed now or never. */
   crash(process: SimProcess, powerLoss: boolean): void {
     for (const land of this.#inFlight.get(process) ?? []) if (this.world.random.chance(0.5)) land();
     this.#inFlight.delete(process);
@@ -163,8 +163,8 @@ export class Machine {
   }
 
   /**
-   * Returns the facts that a kernel with few serial numbers reports: it tells drives apart until the next boot. A
-   * serial number that QEMU derives from the place belongs to whichever drive is there.
+   * Returns the facts that a kernel with few serial numbers reports: it distinguishes drives until the next boot. A
+   * serial number that QEMU derives from the slot belongs to any drive in it.
    */
   #factsOf(path: string, drive: Drive): FileFacts {
     const last = this.#slots.get(path);
@@ -249,18 +249,18 @@ export class Machine {
     await this.#later(process, faults.ioMs, faults.slowIo, () => {
       inFlight.delete(land);
       const fails = random.chance(faults.failedIo);
-      // One that fails may have written all the same.
+      // A failed write may have reached the drive nevertheless.
       if (!fails || random.chance(0.5)) land();
       if (fails) throw ioError();
     });
   }
 
-  /** Runs an action of the kernel after a delay, even if the process dies meanwhile. */
+  /** Runs an action of the kernel after a delay, even if the process has died meanwhile. */
   #later<T>(process: SimProcess, typicalMs: number, slow: number, action: () => T): Promise<T> {
     const { timeline, random } = this.world;
     return new Promise((resolve, reject) => {
       timeline.after(random.delayMs(typicalMs, 6_000, slow), undefined, "", () => {
-        // Requests of a dead process were settled when it died.
+        // Requests of a dead process were resolved at its death.
         if (!process.alive) return;
         try {
           const result = action();

@@ -62,7 +62,7 @@ async function main(): Promise<void> {
     switchOn(mutation);
   }
   if (mutation !== undefined || from === to) {
-    // Late, since it loads what a mutation replaces.
+    // Imported late, because it loads modules that a mutation replaces.
     const { runInOrder } = await import("./run-in-order.js");
     return runInOrder({ from, to, steps, trace: values.trace, mutation });
   }

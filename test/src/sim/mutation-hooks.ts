@@ -1,16 +1,16 @@
 import type { InitializeHook, LoadHook, ResolveHook } from "node:module";
 
-/** A module that is loaded with some of its exports replaced. */
+/** A module with replaced exports. */
 export interface MutatedModule {
-  /** The module whose exports are replaced. */
+  /** Name of the module. */
   readonly module: string;
   readonly names: readonly string[];
 }
 
 export interface MutatedModules {
-  /** The mutated modules by the URL of the original. */
+  /** Mutated modules by the URL of the original. */
   readonly byUrl: ReadonlyMap<string, MutatedModule>;
-  /** The URL of the module that knows the replacements. */
+  /** URL of the module that returns the replacements. */
   readonly switchUrl: string;
 }
 
@@ -18,12 +18,12 @@ const MUTATED = "?mutated";
 
 let { byUrl, switchUrl }: MutatedModules = { byUrl: new Map(), switchUrl: "" };
 
-/** Hooks of Node's module loader, in a thread of their own. */
+/** Hooks of Node's module loader, which run in their own thread. */
 export const initialize: InitializeHook<MutatedModules> = (given) => {
   ({ byUrl, switchUrl } = given);
 };
 
-/** Resolves an import of a mutated module to a wrapper, which alone imports the original. */
+/** Resolves an import of a mutated module to a wrapper. Only the wrapper imports the original. */
 export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
   const resolved = await nextResolve(specifier, context);
   const url = `${resolved.url}${MUTATED}`;

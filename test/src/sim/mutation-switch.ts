@@ -6,7 +6,7 @@ import { repositoryFolder } from "../repository-folder.js";
 import type { Modules, Mutation, Replacement } from "./mutation.js";
 import type { MutatedModule, MutatedModules } from "./mutation-hooks.js";
 
-/** Where the modules are built to, by the first part of their names. */
+/** Folders of the built modules, by the first part of a module's name. */
 const FOLDERS: Readonly<Record<string, string>> = {
   "disk-agent": "services/disk-agent/dist",
   "disk-registry": "services/disk-registry/dist",
@@ -18,8 +18,8 @@ const values = new Map<Replacement, unknown>();
 const reached = new Set<Replacement>();
 
 /**
- * Readies this process for some mistakes, from here on: nothing that they change may have been loaded before. Services
- * know nothing of it, and nothing but a call of this, in their own process, can do it to them.
+ * Prepares this process for mutations; must run before any mutated module is loaded. Services do not depend on it: only
+ * this call, in the same process, can mutate them.
  */
 export function makeReady(mutations: readonly Mutation[]): void {
   const byUrl = new Map<string, MutatedModule>();
@@ -31,7 +31,7 @@ export function makeReady(mutations: readonly Mutation[]): void {
   register("./mutation-hooks.js", import.meta.url, { data });
 }
 
-/** Makes one of them, until it makes another. */
+/** Activates a mutation, in place of the former one. */
 export function switchOn(mutation: Mutation): void {
   made = mutation;
   reached.clear();
@@ -45,7 +45,7 @@ function urlOf(module: keyof Modules): string {
 }
 
 /**
- * Returns the exports that replace those of a mutated module.
+ * Returns the replacements of a mutated module's exports.
  *
  * @public the source that mutation-hooks.ts writes imports it
  */
@@ -67,7 +67,7 @@ export function replacementsIn(
 type Called = (...args: unknown[]) => unknown;
 
 /**
- * Wraps a value so that each call and each read uses the current replacement, also through references taken earlier.
+ * Wraps a value so that each call and each read uses the present replacement, even through references taken earlier.
  */
 function switched(value: unknown, now: () => unknown): unknown {
   if (typeof value === "object" && value !== null)
@@ -83,7 +83,7 @@ function switched(value: unknown, now: () => unknown): unknown {
   return standing;
 }
 
-/** Returns the replacements that the run never reached: a mutation that changes nothing proves nothing. */
+/** Returns the replacements that the run never used, because a mutation without effect proves nothing. */
 export function unreachedPlaces(): readonly string[] {
   return (made?.replaced ?? []).filter((each) => !reached.has(each)).map(({ module, name }) => `${name} of ${module}`);
 }

@@ -1,9 +1,6 @@
 import type { ScenarioName } from "./scenarios.js";
 
-/**
- * The modules in which a mutation may put something in the place of an export. The compiler holds each mutation to what
- * these modules export.
- */
+/** Modules whose exports a mutation may replace. The compiler checks each mutation against these types. */
 export interface Modules {
   "disk-agent/agent": typeof import("../../../services/disk-agent/src/agent.js");
   "disk-agent/block-io/serve-stream": typeof import("../../../services/disk-agent/src/block-io/serve-stream.js");
@@ -39,27 +36,30 @@ export interface Modules {
   "sim/store": typeof import("./store.js");
 }
 
-/** The replacement of one export of a module. */
+/** Replacement of one export of a module. */
 export interface Replacement {
   readonly module: keyof Modules;
   readonly name: string;
   readonly make: (real: never) => unknown;
 }
 
-/** A mistake that somebody could make, for proof that the simulator would find it. */
+/** A mistake in the code, as proof that the simulator would find it. */
 export interface Mutation {
   readonly name: string;
   readonly mistake: string;
-  /** It is found within so many seeds, from 1 on. */
+  /** Maximum number of seeds, from 1 on, within which the mistake is found. */
   readonly withinSeeds: number;
-  /** One of these that finds it: it is tried first. Another change may make others find it. */
+  /** A seed that finds the mistake, tried first. After changes of the simulator another seed may find it. */
   readonly foundBy: number;
-  /** Only seeds that take this scenario are run; undefined: all. */
+  /** Runs only seeds of this scenario; undefined: all seeds. */
   readonly scenario?: ScenarioName;
   readonly replaced: readonly Replacement[];
 }
 
-/** `make` gets the module as it is. The module's own calls of the export stay as they are: others' calls are replaced. */
+/**
+ * Replaces an export. `make` gets the original module. Calls within the module are not replaced, only those of other
+ * modules.
+ */
 export function inPlaceOf<M extends keyof Modules, N extends keyof Modules[M] & string>(
   module: M,
   name: N,
@@ -68,7 +68,7 @@ export function inPlaceOf<M extends keyof Modules, N extends keyof Modules[M] & 
   return { module, name, make };
 }
 
-/** The object as it is, but for what is given. */
+/** Returns the object with some members changed. */
 export function changed<T extends object>(object: T, change: Partial<T>): T {
   return new Proxy(object, {
     get: (target, key) => {

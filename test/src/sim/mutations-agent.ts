@@ -3,10 +3,10 @@ import { changed, inPlaceOf, type Modules, type Mutation, type Replacement } fro
 
 type Ledger = Awaited<ReturnType<Modules["disk-agent/cache/open-ledger"]["openLedger"]>>["ledger"];
 
-/** A ledger that never waits until a note is durable. */
+/** Returns a ledger that never waits until a change is durable. */
 const forgetful = (ledger: Ledger): Ledger => changed(ledger, { durable: async () => ledger.memory });
 
-/** Whatever is opened in these ways is never synced by the agent. */
+/** Returns a replacement in which files opened in these modes are never synced. */
 const notSynced = (...unsynced: readonly ("r" | "w" | "in place")[]): Replacement =>
   inPlaceOf("disk-agent/agent", "startHolding", ({ startHolding }) => (lifecycle, config, options) => {
     const { edges } = options;
@@ -25,7 +25,7 @@ type Recorded = Parameters<Modules["disk-agent/devices/device-place"]["differenc
 type Facts = Parameters<Modules["disk-agent/devices/device-place"]["differenceFrom"]>[1];
 type Place = Parameters<Modules["disk-agent/devices/device-place"]["differenceFrom"]>[2];
 
-/** Bytes are compared with other ones than the registry recorded. */
+/** Returns a replacement in which devices are compared with other data than the registry's record. */
 const compared = (
   recordedAs: (recorded: Recorded, config: Place, facts: Facts) => Recorded,
 ): readonly Replacement[] => [
@@ -45,7 +45,7 @@ const compared = (
   ),
 ];
 
-/** Mistakes of an agent, or of the kernel under it. */
+/** Mistakes in an agent, or in the kernel below it. */
 export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "ignore-tablet-generation",
@@ -272,7 +272,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
           class extends Eraser {
             constructor(options: ConstructorParameters<typeof Eraser>[0]) {
               const { devices } = options;
-              // No handle is another one than before.
+              // Returns a device whose file never has a handle, so that a reopened file is not detected.
               const withoutHandle: typeof devices.get = (deviceId) => {
                 const device = devices.get(deviceId);
                 return changed(device, { file: changed(device.file, { handle: undefined }) });

@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "@diskmesh/domain";
 import { changed, inPlaceOf, type Mutation } from "./mutation.js";
 import { readingHosts } from "./mutations-registry.js";
 
-/** Mistakes of a registry about hosts that are gone. */
+/** Mistakes in a registry's handling of hosts that are gone. */
 export const HOST_MUTATIONS: readonly Mutation[] = [
   {
     name: "fence-without-asking",

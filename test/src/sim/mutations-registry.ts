@@ -5,7 +5,7 @@ import { changed, inPlaceOf, type Modules, type Mutation, type Replacement } fro
 type Schema = Modules["disk-registry/model/store/schema"];
 type Tables = Parameters<Modules["disk-registry/model/devices/orders"]["planOrders"]>[0];
 
-/** Hosts are read as changed, and stay as they are. */
+/** Returns tables whose hosts are read with a change; the stored hosts stay unchanged. */
 export function readingHosts<T extends Pick<Tables, "hosts">>(tables: T, change: Partial<Host>): T {
   const { hosts } = tables;
   const get: typeof hosts.get = (hostId) => {
@@ -15,7 +15,7 @@ export function readingHosts<T extends Pick<Tables, "hosts">>(tables: T, change:
   return changed(tables, { hosts: changed(hosts, { get }) } as Partial<T>);
 }
 
-/** Another rule for which devices are erased now. */
+/** Returns a replacement of the rule that selects devices to erase. */
 export function erasing(make: (isErasable: Schema["isErasable"]) => Schema["isErasable"]): readonly Replacement[] {
   return [
     inPlaceOf("disk-registry/model/store/schema", "isErasable", ({ isErasable }) => make(isErasable)),
@@ -35,7 +35,7 @@ function withIndexes(
   return { ...schema, devices: { ...devices, indexes: { ...devices.indexes, ...indexes } } } as Schema["schema"];
 }
 
-/** Mistakes of a registry, or of its store. */
+/** Mistakes in a registry, or in its store. */
 export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "take-in-the-same-bytes",

@@ -1,7 +1,7 @@
 import { changed, inPlaceOf, type Mutation } from "./mutation.js";
 import { erasing, readingHosts } from "./mutations-registry.js";
 
-/** Mistakes that show when a registry goes back in time, or an agent lies. */
+/** Mistakes that only show when a registry is rewound, or an agent lies. */
 export const REWIND_MUTATIONS: readonly Mutation[] = [
   {
     name: "ignore-incarnation",

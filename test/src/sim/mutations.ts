@@ -4,7 +4,10 @@ import { HOST_MUTATIONS } from "./mutations-hosts.js";
 import { REGISTRY_MUTATIONS } from "./mutations-registry.js";
 import { REWIND_MUTATIONS } from "./mutations-rewinds.js";
 
-/** Their files import no more than types of what they replace: it must be loaded after the switch. */
+/**
+ * All mutations. Their files import only types of the modules that they replace, because these must be loaded after the
+ * switch.
+ */
 export const MUTATIONS: readonly Mutation[] = [
   ...AGENT_MUTATIONS,
   ...REGISTRY_MUTATIONS,

@@ -23,13 +23,13 @@ type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => Asyn
 
 /** Observes calls at both ends, with decoded messages, to check promises. */
 export interface NetworkWatch {
-  /** A client sends: what it sends must be durable where it comes from. */
+  /** Called when a client sends a request: its contents must be durable at the sender. */
   sent(method: string, request: unknown, from: SimProcess): void;
-  /** A server takes a request in. `garbled` answers and refused ones are never `answered`. */
+  /** Called when a server receives a request. `answered` is not called for garbled and refused answers. */
   received(method: string, request: unknown, server: SimProcess, from: SimProcess): void;
-  /** A handler has answered: from here on, what it says is true. Returns what `heard` is told of it. */
+  /** Called when a handler has answered: from now on the answer must be true. The result is passed to `heard`. */
   answered(method: string, request: unknown, response: unknown, server: SimProcess): unknown;
-  /** A client gets an answer; `request` is the very object that it sent. */
+  /** Called when a client receives an answer; `request` is the sent object itself. */
   heard(method: string, request: unknown, response: unknown, client: SimProcess, note: unknown): void;
 }
 
@@ -46,18 +46,18 @@ interface Pending {
   readonly settled: boolean;
   readonly request: unknown;
   readonly deadlineAtMs: number;
-  /** Cancels the handlers of this call. */
+  /** Functions that cancel the handlers of this call. */
   readonly cancel: Set<(reason: DomainError) => void>;
-  /** Copies that may still have an effect. */
+  /** Number of copies that may still have an effect. */
   copies: number;
 }
 
-/** How often a stream may break. */
+/** Interval in simulated ms of the checks whether a stream breaks. */
 const STREAM_LOOK_MS = 150;
 
 const shortName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
-/** Carries calls between processes as bytes of the generated messages, late, twice, or not at all. */
+/** Transports calls between processes as encoded messages: late, twice, or not at all. */
 export class SimNetwork {
   readonly #servers = new Map<string, SimServer[]>();
   readonly #blocked = new Set<string>();
@@ -77,7 +77,7 @@ export class SimNetwork {
     this.#servers.set(address, [...(this.#servers.get(address) ?? []), server]);
   }
 
-  /** The process is gone: calls under way break, and nobody answers there any more. */
+  /** Removes a process: calls in progress break, and it answers no more. */
   remove(process: SimProcess): void {
     for (const [address, servers] of this.#servers) {
       for (const server of servers) if (server.process === process) for (const cut of [...server.cut]) cut();
@@ -105,8 +105,8 @@ export class SimNetwork {
   }
 
   /**
-   * A client whose every call goes through here. `onGone` is told, for each call, when no copy of its request can take
-   * effect any more.
+   * Returns a client that sends its calls through this network. `onGone` is called for each call when no copy of its
+   * request can take effect any more.
    */
   client<Definition extends ServiceDefinition>(
     definition: Definition,
@@ -218,7 +218,7 @@ export class SimNetwork {
           this.timeline.after(this.#delayMs(), from, "", () => pending.settle({ error: unreachable }));
         return gone();
       }
-      // A process that stands still takes nothing in before it goes on.
+      // A stopped process receives nothing before it continues.
       const waitMs = server.process.pausedUntilMs - this.timeline.nowMs;
       if (waitMs <= 0) return void this.#serve(method, caller, server, bytes, pending, gone);
       let begun = false;
@@ -276,7 +276,10 @@ export class SimNetwork {
     }
   }
 
-  /** A confused registry gives the opposite of an order that was obeyed, under its stamp. Nobody hears the answer. */
+  /**
+   * Sends an agent the opposite of an order that it has obeyed, under the same stamp, as from a confused registry. The
+   * answer is dropped.
+   */
   #confuse(name: string, server: SimServer, bytes: Buffer): void {
     const opposite =
       name === "AttachDevices" ? "DetachDevices" : name === "DetachDevices" ? "AttachDevices" : undefined;
@@ -343,7 +346,7 @@ export class SimNetwork {
     return served;
   }
 
-  /** Returns the error as a client sees it: converted to a status and back. */
+  /** Returns the error as a client sees it: converted to a gRPC status and back. */
   #errorAsSent(method: MethodDefinition, server: SimServer, error: unknown): DomainError {
     const status = statusOfError(error, "sim");
     return errorOfStatus({ ...status, sent: true, method: method.path, address: server.process.name });

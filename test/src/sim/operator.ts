@@ -4,7 +4,7 @@ import { BLOCK_BYTES } from "./machine.js";
 import type { Plan, Selector, World } from "./parts.js";
 import { DISK_IDS } from "./requests.js";
 
-/** Infrastructure automation and orchestrators at once: asks for everything, at any time. */
+/** Acts as infrastructure automation and orchestrator: may request anything at any time. */
 export class Operator {
   readonly #plan: Plan | undefined;
 
@@ -12,7 +12,7 @@ export class Operator {
     this.#plan = world.scenario?.plan?.(world);
   }
 
-  /** Asks for something: what is next in the scenario's plan, or mostly what makes sense now, sometimes anything. */
+  /** Makes one request: the next of the scenario's plan, mostly a useful one, or sometimes any. */
   act(): void {
     const { random, store } = this.world;
     if (this.world.rewinds.epoch > 0 && random.chance(0.1)) return void this.sayWhoIsRight();
@@ -24,7 +24,7 @@ export class Operator {
     );
     if (this.world.isBuilding) this.#build(out);
     else if (random.chance(0.1)) this.#anything();
-    // Much must be in operation for much to happen.
+    // Prefers additions, because most faults need devices in operation.
     else if (out.length > 0 && random.chance(0.5)) this.#add(random.pick(out));
     else if (random.chance(0.3) || !this.#somethingOfDisk(random.pick(DISK_IDS))) this.#takeOut();
   }
@@ -38,7 +38,7 @@ export class Operator {
     return [...this.world.store.devices()].filter((device) => device.replacement !== undefined);
   }
 
-  /** Says what the drive is that was found in the device's place, or puts back what has changed places. */
+  /** Confirms or accepts the drive that was found in the device's place, or undoes a swap of drives. */
   #lookAt(device: Device): void {
     const { random, bytes, requests } = this.world;
     const { hostId, deviceId } = device;
@@ -52,13 +52,13 @@ export class Operator {
     }
   }
 
-  /** Whatever failed once works again. */
+  /** Repairs all failed drives. */
   seeToDrives(): void {
     const failed = this.#failed();
     if (failed.length > 0) this.world.requests.setDeviceState(failed);
   }
 
-  /** Makes the decisions that only an operator can make after the registry went back in time. */
+  /** Makes the decisions that are an operator's after a rewind. */
   sayWhoIsRight(): void {
     const { random, requests, lives, store } = this.world;
     const unknown = [...store.devices()].filter((device) => device.unknownSession !== undefined);
@@ -68,7 +68,7 @@ export class Operator {
     requests.decideUnknown(device, isRegistrys ? UnknownDiskVerdict.REGISTRY : UnknownDiskVerdict.AGENT);
   }
 
-  /** The shortest way to a disk in use. */
+  /** Makes the requests that lead to a disk in use most quickly. */
   #build(out: readonly Device[]): void {
     const [first] = out;
     if (first !== undefined) this.#add(first);
@@ -85,7 +85,7 @@ export class Operator {
     const { random, store } = this.world;
     const hosts = [...store.hosts()];
     if (hosts.length === 0) return;
-    // Operators ask most about hosts that do not answer.
+    // Prefers hosts that do not answer.
     const silent = hosts.filter((host) => host.state === "UNAVAILABLE");
     const { hostId } = random.pick(silent.length > 0 && random.chance(0.7) ? silent : hosts);
     const request = { dryRun: random.chance(0.03), force: random.chance(0.5), keepData: random.chance(0.3) };
@@ -103,7 +103,7 @@ export class Operator {
     else this.world.requests.cms("purgeHost", { ...request, hostId });
   }
 
-  /** Returns true when there was something to ask for. */
+  /** Makes a request about the disk. Returns false when no request applies. */
   #somethingOfDisk(diskId: string): boolean {
     const { random, store, isBuilding } = this.world;
     const hosts = [...store.hosts()].map((host) => host.hostId);

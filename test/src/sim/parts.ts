@@ -10,15 +10,15 @@ import type { SimStore } from "./store.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 import type { Observer } from "./violation.js";
 
-/** The parts of the simulated world see it, and each other, through this interface. */
+/** Interface of the simulated world for its parts. */
 export interface World extends Observer {
   readonly timeline: Timeline;
   readonly random: Random;
-  /** The faults that are active now. */
+  /** Faults that are active now. */
   readonly faults: Faults;
   readonly hosts: readonly string[];
   readonly network: SimNetwork;
-  /** The one that counts. */
+  /** The store of the history that counts. */
   store: SimStore;
   readonly scenario:
     | { readonly name: string; readonly plan?: (world: World) => Plan; readonly unmarkedDrives?: number }
@@ -107,7 +107,7 @@ export interface World extends Observer {
     fenceHost(hostId: string): void;
     setHostState(hostIds: readonly string[], state: HostState.DEAD | HostState.ONLINE, fence?: boolean): void;
     setDeviceState(deviceIds: readonly string[]): void;
-    /** Hosts of which somebody asked, at any time, that they count as dead no more. */
+    /** Hosts for which a client ever requested to take back DEAD. */
     readonly takenBack: ReadonlySet<string>;
   };
   readonly operator: { act(): void; seeToDrives(): void };
@@ -121,11 +121,11 @@ export interface AgentRun {
   readonly machine: Machine;
   readonly devices: readonly DevicePlace[];
   readonly context: AgentContext | undefined;
-  /** Since when it tries to register. */
+  /** Simulated time since which the agent tries to register. */
   readonly startedAtMs: number;
-  /** It has run before and lost its cache: it may open nothing before it has registered. */
+  /** True when the agent has run before and lost its cache: it may open nothing before it has registered. */
   readonly mustAsk: boolean;
-  /** The served disks by disk id. */
+  /** Served disks by disk id. */
   readonly served: ReadonlyMap<string, Served>;
   crash(powerLoss: boolean): void;
 }
@@ -134,7 +134,7 @@ export interface AgentRun {
 export interface RegistryRun {
   readonly process: SimProcess;
   readonly context: RegistryContext | undefined;
-  /** The store whose history this registry continues. */
+  /** Store whose history this registry continues. */
   readonly store: SimStore;
   crash(): void;
 }
@@ -146,7 +146,7 @@ export interface DevicePlace {
   readonly blockCount: number;
 }
 
-/** A disk that an agent serves to whoever uses it on that host. */
+/** A disk that an agent serves to users on its host. */
 export interface Served {
   readonly diskId: string;
   readonly disk: DiskPart;
@@ -154,27 +154,27 @@ export interface Served {
   closed: boolean;
 }
 
-/** A disk that a host serves: its name, and the registry history that ordered it. */
+/** One existence of a disk: its name, and the registry history that created it. */
 export interface Life {
-  /** Tells disks of one id apart. */
+  /** Distinguishes disks that had the same id. */
   readonly name: string;
   readonly diskId: string;
   readonly epoch: number;
 }
 
-/** A block that a disk's user wrote, or tried to. */
+/** A block that a disk's user wrote, or tried to write. */
 export interface UserWrite {
   readonly number: number;
   readonly diskId: string;
   readonly session: number;
-  /** The block of the disk. */
+  /** Index of the block on the disk. */
   readonly block: number;
   readonly life: Life;
-  /** It has reached a drive. */
+  /** True when the block has reached a drive. */
   landed: boolean;
 }
 
-/** Numbers of the orders and sessions that agents have confirmed, by device. */
+/** Orders and sessions that agents have confirmed, by device. */
 export type Confirmed = Readonly<
   Record<"confirmedAttach" | "confirmedDetach" | "granted" | "erased", ReadonlyMap<string, ReadonlySet<number>>>
 >;
@@ -190,13 +190,13 @@ export type AcknowledgedCopy = ReadonlyMap<string, readonly Fact[]>;
 
 /** One request, until no copy of it can take effect any more. */
 export interface Operation {
-  /** It was acknowledged: these facts hold, if nothing else was asked for meanwhile. */
+  /** Records its acknowledgement: these facts hold unless another request was made meanwhile. */
   acknowledge(facts: readonly Fact[]): void;
-  /** No copy of it can take effect any more. */
+  /** Records that no copy of it can take effect any more. */
   gone(): void;
 }
 
-/** Devices of a host: one by its id, all on a path, or all. */
+/** Devices of a host: one by id, all on a path, or all. */
 export interface Selector {
   readonly hostId: string;
   readonly deviceId?: string;
@@ -212,5 +212,5 @@ export type CmsRequest = Selector & {
 
 export type CmsMethod = "addHost" | "removeHost" | "purgeHost" | "addDevice" | "removeDevice" | "purgeDevice";
 
-/** An operator's requests, one a turn. */
+/** Requests of an operator, one per turn. */
 export type Plan = Generator<void, void, void>;

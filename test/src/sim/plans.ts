@@ -6,10 +6,10 @@ import type { AgentRun, Plan, World } from "./parts.js";
 import { REGISTRY_PLACES } from "./registry-node.js";
 import { DISK_IDS } from "./requests.js";
 
-/** Somebody who asks once asks again after so many turns. */
+/** Turns after which a request is repeated. */
 const PATIENCE_TURNS = 6;
 
-/** Asks until it is so, or until so many turns have passed. */
+/** Repeats a request until the condition holds, or for this number of turns. */
 function* until(isSo: () => boolean, ask: () => void, turns = Number.POSITIVE_INFINITY): Plan {
   for (let turn = 0; turn < turns && !isSo(); turn++) {
     if (turn % PATIENCE_TURNS === 0) ask();
@@ -21,13 +21,16 @@ function* wait(turns: number, isSo: () => boolean = () => false): Plan {
   for (let turn = 0; turn < turns && !isSo(); turn++) yield;
 }
 
-/** Takes in all devices of a host, also those that nothing identifies. */
+/** Adds all devices of a host, including those without an identity. */
 function takeIn(world: World, hostId: string): void {
   for (const { deviceId } of world.placesOf(hostId))
     world.requests.cms("addDevice", { hostId, deviceId, acceptUnidentified: true });
 }
 
-/** Now the one host's device is in operation and now the other's: one leaves while it is erased, one after a tenant. */
+/**
+ * Alternately operates the devices of two hosts on one drive: one leaves while it is erased, another after it had a
+ * tenant.
+ */
 export function* takeTurnsOnSharedBytes(world: World): Plan {
   const { random, requests, store } = world;
   for (;;)
@@ -47,7 +50,7 @@ export function* takeTurnsOnSharedBytes(world: World): Plan {
     }
 }
 
-/** A disk on the host, in use there for a while. */
+/** Creates a disk on the host, and uses it there for a while. */
 function* haveATenant(world: World, hostId: string): Plan {
   const { store, requests, random } = world;
   yield* putInUse(world, hostId, hostId);
@@ -71,7 +74,7 @@ function* putInUse({ store, requests }: World, hostId: string, holder: string, r
   );
 }
 
-/** A disk on one host is in use on the other, and nothing else is asked for. */
+/** Uses a disk of one host on another host, without further requests. */
 export function* serveFromAfar(world: World): Plan {
   const { store, hosts } = world;
   const [hostId = "", holder = ""] = hosts;
@@ -83,7 +86,10 @@ export function* serveFromAfar(world: World): Plan {
   for (;;) yield;
 }
 
-/** Most hosts are gone at once: operators fence them, by hand or by their silence, use the disk elsewhere, and take them back. */
+/**
+ * Most hosts fail at once. Operators fence them, by call or by the silence rule, use the disk elsewhere, and take the
+ * hosts back.
+ */
 export function* fenceTheDead(world: World): Plan {
   const { requests, store, network, hosts, random } = world;
   const publication = () => store.disk("disk-1")?.publication;
@@ -104,7 +110,7 @@ export function* fenceTheDead(world: World): Plan {
     );
     const owning = world.agentOf(owner);
     if (random.chance(0.4) && owning !== undefined) {
-      // Devices that are still on their way up: nobody can be asked for their session yet.
+      // Devices that are still being attached, so that they cannot be asked for their session yet.
       world.endAgent(owning, false);
       const isUp = () => store.disk("disk-1")?.deviceIds.every((id) => store.device(id)?.attachState === "ATTACHED");
       yield* wait(30, () => isUp() === false);
@@ -115,7 +121,7 @@ export function* fenceTheDead(world: World): Plan {
     for (const host of dying) {
       const node = world.agentOf(host);
       if (random.chance(0.3) && node !== undefined) world.endAgent(node, random.chance(0.5));
-      // Those who are cut off go on, and write to each other.
+      // Hosts that are cut off continue, and write to each other.
       else for (const place of REGISTRY_PLACES) network.block(host, place);
     }
     yield* wait(random.below(30));
@@ -141,7 +147,7 @@ export function* fenceTheDead(world: World): Plan {
   }
 }
 
-/** A device is forgotten while nobody hears its host, whose agent goes on. */
+/** Purges a device of a silent host whose agent continues. */
 export function* purgeWhileSilent({ requests, store, network, hosts, random }: World): Plan {
   for (;;) {
     const hostId = random.pick(hosts);
@@ -164,7 +170,7 @@ export function* purgeWhileSilent({ requests, store, network, hosts, random }: W
   }
 }
 
-/** An agent in use finds again and again that its devices changed, or starts anew. */
+/** Makes the agent of a used host detect changes of its devices, or restart, again and again. */
 export function* registerAgainAndAgain(world: World): Plan {
   const { random, hosts, requests, store } = world;
   const hostId = random.pick(hosts);
@@ -181,7 +187,7 @@ export function* registerAgainAndAgain(world: World): Plan {
   }
 }
 
-/** The registry goes back to before a tenant came, and somebody else asks for room. */
+/** Rewinds the registry to before a disk existed, and requests space for another disk. */
 export function* tenantsAcrossARewind(world: World): Plan {
   const { requests, random, rewinds, hosts } = world;
   for (let tenant = 0; ; tenant++) {
@@ -216,7 +222,7 @@ export function* tenantsAcrossARewind(world: World): Plan {
   }
 }
 
-/** Disks of one block each are in use, and their machine is started anew with its drives, or its config, changed. */
+/** Uses disks of one block each. Restarts their machine with changed drives or config. */
 export function* useWhileDrivesMove(world: World): Plan {
   const { requests, store, random, hosts } = world;
   const [hostId = ""] = hosts;
@@ -248,7 +254,7 @@ export function* useWhileDrivesMove(world: World): Plan {
   }
 }
 
-/** Files lose a part while they are in use, which their agent is told to look at, and get zeros in its place. */
+/** Truncates files that are in use, makes their agent check them, and fills the missing part with zeros. */
 function* cutOff(world: World, { context, machine }: AgentRun): Plan {
   const path = world.random.pick(["/dev/a", "/dev/b"]);
   world.trace(`${machine.host}: what is at ${path} is cut off`);

@@ -17,15 +17,15 @@ import { SimServer } from "./sim-server.js";
 import { SimStorage, type SimStore } from "./store.js";
 import { SimProcess } from "./timeline.js";
 
-/** Where every registry process is reached; which of several answers is chance. */
+/** Address of all registry processes. A random one of several answers. */
 export const REGISTRY_ADDRESS = "registry:7030";
 
-/** The machines that a registry may run on. */
+/** Machines on which a registry may run. */
 export const REGISTRY_PLACES = ["reg-1", "reg-2"] as const;
 
 const tls = { caFile: "unused", certFile: "unused", keyFile: "unused" };
 
-/** Quick where the defaults are for real fleets, so that few simulated seconds hold much. */
+/** Shorter times than the defaults, so that few simulated seconds contain many events. */
 const config = configSchema.parse({
   listen: { host: "127.0.0.1", port: 0 },
   tls,
@@ -54,7 +54,7 @@ export class RegistryNode implements RegistryRun {
 
   constructor(
     private readonly world: World,
-    /** The store whose history this registry continues. */
+    /** Store whose history this registry continues. */
     readonly store: SimStore,
     place: string,
     run: number,
@@ -113,7 +113,7 @@ export class RegistryNode implements RegistryRun {
     }
   }
 
-  /** Nothing in it happens any more; what was on its way to the store arrives now or never. */
+  /** Ends the process; a commit in transit to the store takes effect now or never. */
   crash(): void {
     if (!this.process.alive) return;
     this.process.alive = false;

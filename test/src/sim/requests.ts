@@ -20,13 +20,13 @@ type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
 export const DISK_IDS = ["disk-1", "disk-2", "disk-3"] as const;
 
-/** Sends requests to a registry and checks each answer against what becomes of it. */
+/** Sends requests to a registry, and checks each answer against the later state. */
 export class Requests {
   readonly #process: SimProcess;
   readonly #registry: Registry;
   readonly #fleet: Client<typeof FleetServiceDefinition>;
   readonly #operations = new Map<unknown, Operation>();
-  /** Hosts of which somebody asked, at any time, that they count as dead no more. */
+  /** Hosts for which a client ever requested to take back DEAD. */
   readonly takenBack = new Set<string>();
   /** Requests that the leader answered. */
   readonly #byLeader = new Set<unknown>();
@@ -45,12 +45,12 @@ export class Requests {
     });
   }
 
-  /** An answer came. What a registry says that was replaced already is not held against anybody. */
+  /** Records an answer. Answers of a replaced registry are not checked. */
   hear(request: unknown, byLeader: boolean): void {
     if (byLeader) this.#byLeader.add(request);
   }
 
-  /** Decides as an operator who has found out which disk the bytes belong to. */
+  /** Decides about an unknown disk, as an operator who knows which disk the data belongs to. */
   decideUnknown({ deviceId }: Device, verdict: UnknownDiskVerdict): void {
     const request = { verdict, deviceIds: [deviceId] };
     if (verdict === UnknownDiskVerdict.REGISTRY) this.world.lives.decide(deviceId);
@@ -60,7 +60,7 @@ export class Requests {
     });
   }
 
-  /** Confirms as an operator who has looked which drive it is. */
+  /** Confirms a device, as an operator who has checked the drive. */
   confirmDevice({ hostId, deviceId }: Device): void {
     const request = { hostId, deviceId };
     this.#run("confirmDevice", request, async () => {
@@ -69,7 +69,9 @@ export class Requests {
     });
   }
 
-  /** Decides as an operator who knows that no agent lies about so little, and which registry is to lead. */
+  /**
+   * Calls RaiseNumbers or AdoptFleet, as an operator who knows which numbers were given and which registry is to lead.
+   */
   sayWhoLeads(): void {
     this.#run("getFleet", {}, async () => {
       const { refused, standsStill, others } = await this.#fleet.getFleet({});
@@ -121,7 +123,7 @@ export class Requests {
   }
 
   /**
-   * Requires that a removal names each disk that the host served before and serves in the same session after the
+   * Requires that a removal names each disk that the host served before, and still serves in the same session after the
    * answer.
    */
   #requireServedNamed(hostId: string, before: readonly Disk[], { code, dependentDiskIds }: ActionResult): void {
@@ -154,7 +156,7 @@ export class Requests {
 
   #factsOf(method: string, request: Selector) {
     const named = this.#namedBy(request)
-      // A device that registered after the action was not meant by it.
+      // A device that registered after the action was not affected by it.
       .filter((device) => !method.startsWith("add") || device.attachState !== "UNKNOWN")
       .map((device) => device.deviceId);
     const inOperation = method.startsWith("add");
@@ -163,8 +165,8 @@ export class Requests {
       const holds = (): boolean => {
         const state = this.world.store.device(deviceId)?.attachState;
         const isAsAsked = (state === "ATTACHING" || state === "ATTACHED") === inOperation;
-        // The device's identity may have become known after it was added. Then it gives way to the earlier device,
-        // which may leave later.
+        // The device's identity may have become known after the addition. Then it yields to the earlier device, which
+        // may leave later.
         gaveWay = !isAsAsked && (gaveWay || (inOperation && this.world.bytes.isInTheWay(request.hostId, deviceId)));
         return isAsAsked || gaveWay;
       };
@@ -202,7 +204,7 @@ export class Requests {
     const operation = this.#begin(request, [`disk ${diskId}`]);
     this.#run("publishDisk", request, async () => {
       const { disk } = await this.#registry.publishDisk(request);
-      // Its host's silence may have ended it.
+      // The silence rule of its host may have ended the publication.
       const isThere = () => {
         const disk = this.world.store.disk(diskId);
         return disk?.publication?.hostId === hostId || disk?.fence?.hostId === hostId;
@@ -224,11 +226,11 @@ export class Requests {
     });
   }
 
-  /** Takes every disk from a host that it holds. */
+  /** Fences off every disk of a host. */
   fenceHost(hostId: string): void {
     const request = { hostId };
     const [diskId] = DISK_IDS;
-    // Acknowledged facts are kept under the first subject of the request.
+    // Acknowledged facts are stored under the first subject of the request.
     const operation = this.#begin(request, [...DISK_IDS.map((id) => `disk ${id}`), `host ${hostId}`]);
     this.#run("fenceHost", request, async () => {
       const { disks } = await this.#registry.fenceHost(request);
@@ -240,7 +242,7 @@ export class Requests {
     });
   }
 
-  /** An operator's word on hosts. */
+  /** Calls SetHostState for hosts. */
   setHostState(hostIds: readonly string[], state: HostState.DEAD | HostState.ONLINE, fence = false): void {
     const request = { hostIds: [...hostIds], state, reason: "simulated", fence };
     const [first = ""] = hostIds;
@@ -257,7 +259,7 @@ export class Requests {
     });
   }
 
-  /** An operator has seen to drives that failed. */
+  /** Calls SetDeviceState for repaired drives. */
   setDeviceState(deviceIds: readonly string[]): void {
     const request = { deviceIds: [...deviceIds], health: Health.ONLINE, reason: "simulated" };
     this.#run("setDeviceState", request, async () => {

@@ -2,54 +2,54 @@ import type { AcknowledgedCopy, Confirmed, World } from "./parts.js";
 import { restored, SimStore, type StoreCopy } from "./store.js";
 import type { SimProcess } from "./timeline.js";
 
-/** The registry's state at one moment, and the acknowledgements until then. */
+/** State of the registry at one moment, and the acknowledgements until then. */
 interface Backup {
   readonly store: StoreCopy;
   readonly acknowledged: AcknowledgedCopy;
   readonly confirmed: Confirmed;
 }
 
-/** The registry goes back to an earlier moment, while its agents stay up and remember what came after it. */
+/** Rewinds the registry to an earlier state while its agents continue and remember later orders. */
 export class Rewinds {
   readonly #backups: Backup[] = [];
-  /** Histories that somebody still runs beside the one that counts. */
+  /** Stores of other histories that still have running registries. */
   readonly #rivals = new Set<SimStore>();
-  /** The history that each registry process continues. */
+  /** Store of each registry process. */
   readonly #storeOf = new WeakMap<SimProcess, SimStore>();
-  /** Histories are numbered in the order in which they began. */
+  /** Number of each history, in the order of their beginnings. */
   readonly #epochs = new WeakMap<SimStore, number>();
   #count = 0;
-  /** Hosts that have registered since. */
+  /** Hosts that have registered since the last rewind. */
   readonly #registered = new Set<string>();
 
   constructor(private readonly world: World) {}
 
-  /** How often the registry went back so far: of the history that counts. */
+  /** Number of rewinds of the history that counts. */
   get epoch(): number {
     return this.#count;
   }
 
-  /** A registry process begins with what a store holds. */
+  /** A registry process begins with the contents of a store. */
   began(process: SimProcess, store: SimStore): void {
     this.#storeOf.set(process, store);
   }
 
-  /** The store of a registry process; of what is not one, the store that counts. */
+  /** Returns the store of a registry process; the store that counts for other processes. */
   storeOf(process: SimProcess): SimStore {
     return this.#storeOf.get(process) ?? this.world.store;
   }
 
-  /** Which history a registry process goes on with; of what is not one, the one that counts. */
+  /** Returns the number of a registry process's history; that of the history that counts for other processes. */
   epochOf(process: SimProcess): number {
     return this.#epochs.get(this.storeOf(process)) ?? 0;
   }
 
-  /** Returns true when only one history has running registries. */
+  /** Returns whether only one history has running registries. */
   get isAlone(): boolean {
     return this.#rivals.size === 0;
   }
 
-  /** Returns true when the store has a running registry. */
+  /** Returns whether the store has a running registry. */
   isKept(store: SimStore): boolean {
     return store === this.world.store || this.#rivals.has(store);
   }
@@ -58,7 +58,7 @@ export class Rewinds {
     this.#registered.add(host);
   }
 
-  /** Returns true when the registry cannot know yet what the host's agent remembers. */
+  /** Returns whether the registry cannot know yet what the host's agent remembers. */
   isUnheard(host: string): boolean {
     return this.#count > 0 && !this.#registered.has(host);
   }
@@ -69,12 +69,13 @@ export class Rewinds {
     if (random.chance(faults.rewind)) this.goBack();
   }
 
-  /** To the last backup or an earlier one, in the way that this run's faults know. */
+  /** Rewinds to the last backup or an earlier one, in the way that this run's faults select. */
   goBack(): void {
     const { random, faults, store } = this.world;
     const isCopied = random.chance(faults.copiedBack);
-    // Agents ignore the folder of a former incarnation. A restore of it is a sibling of the present one, and an
-    // operator has it adopt their agents. Which of several running siblings an operator chooses is not simulated.
+    // Agents refuse a copied folder of a former incarnation. A restore of such a backup is a sibling of the present
+    // incarnation, and an operator has it adopt the agents. An operator's choice between several running siblings is
+    // not simulated.
     const isUsable = ({ claim }: StoreCopy) => claim.incarnation === store.incarnation || (!isCopied && this.isAlone);
     const usable = this.#backups.filter((each) => isUsable(each.store));
     const last = usable.at(-1);
@@ -85,7 +86,7 @@ export class Rewinds {
     else this.#goBack(backup, "restored from a backup", { restores: true });
   }
 
-  /** Nobody runs the old ones any more. */
+  /** Stops all registries of former histories. */
   stop(): void {
     this.#rivals.clear();
     for (const node of this.world.registries()) if (!this.isKept(node.store)) this.world.endRegistry(node);
@@ -109,7 +110,7 @@ export class Rewinds {
     });
   }
 
-  /** A registry is restored elsewhere, and the former one is left running. */
+  /** Restores a backup as another registry, and leaves the former one running. */
   #leaveBehind(backup: Backup): void {
     const { world } = this;
     world.trace(`registry: restored elsewhere, of generation ${backup.store.claim.generation}; the former one runs on`);
@@ -125,7 +126,7 @@ export class Rewinds {
     this.#registered.clear();
     const copy = restores ? restored(backup.store, `incarnation-${this.#count + 1}`) : backup.store;
     const before = world.store;
-    // Commits that the dead store's registries still make concern nobody.
+    // Further commits of the dead store's registries are ignored.
     before.onCommit = (_, apply) => apply();
     world.store = new SimStore(copy);
     this.#epochs.set(world.store, this.#count);

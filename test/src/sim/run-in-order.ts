@@ -22,7 +22,7 @@ export async function runInOrder(options: {
       const failure = { seed, steps, violation };
       process.stdout.write(`${reasonOf(failure)}\n`);
       if (mutation !== undefined) process.stdout.write(`found${made} after ${seed - from + 1} seeds\n`);
-      // The search for a mutation needs only the reason of the failure.
+      // The history is not needed when searching for a mutation.
       if (from === to && !trace) process.stdout.write(`${await historyOf(failure, option)}\n`);
       process.exitCode = 1;
     }
@@ -33,7 +33,10 @@ export async function runInOrder(options: {
   for (const place of unreachedPlaces()) process.stdout.write(`nothing ever came to ${place}: mend the mutation\n`);
 }
 
-/** Makes each mistake in turn, until a seed finds it. One that none of its seeds finds makes the exit code 1. */
+/**
+ * Activates each mutation in turn, until a seed finds it. Sets the exit code to 1 when none of a mutation's seeds finds
+ * it.
+ */
 export async function findEach(mutations: readonly Mutation[], steps: number): Promise<void> {
   for (const mutation of mutations) {
     const { name, withinSeeds, foundBy } = mutation;
@@ -47,7 +50,7 @@ export async function findEach(mutations: readonly Mutation[], steps: number): P
   }
 }
 
-/** Returns the first seed that fails, trying the one that found the mutation before, then those from 1 on. */
+/** Returns the first failing seed. Tries the mutation's known seed first, and then all from 1 on. */
 async function firstFailing(mutation: Mutation, steps: number): Promise<number | undefined> {
   const { withinSeeds, foundBy, scenario } = mutation;
   if (foundBy > withinSeeds) throw new Error(`${mutation.name} is found by seed ${foundBy}, after its withinSeeds`);

@@ -5,13 +5,13 @@ import type { Failure } from "./failure.js";
 import type { ChunkOrder, ChunkReport } from "./range-worker.js";
 
 const CHUNK_SEEDS = 20;
-/** Failures beyond these are counted only. */
+/** Maximum printed violations; further ones are counted only. */
 const SHOWN_VIOLATIONS = 5;
 
-/** Many short-lived objects, and errors whose stacks nobody reads. */
+/** Options for many short-lived objects, and for errors whose stacks are not used. */
 const NODE_OPTIONS = ["--max-semi-space-size=32", "--single-threaded-gc", "--stack-trace-limit=0"];
 
-/** Runs seeds on all cores. Prints why each one that breaks a promise does, then how the first came to it. */
+/** Runs seeds on all cores. Prints the reason of each failure, and then the history of the first. */
 export async function runRange({ from, to, steps }: { from: number; to: number; steps: number }): Promise<void> {
   const startedMs = performance.now();
   const failed: Failure[] = [];

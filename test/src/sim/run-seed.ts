@@ -5,15 +5,15 @@ import { SimulatedWorld } from "./world.js";
 
 export interface SeedResult {
   readonly seed: number;
-  /** A hash of all lines of the trace. */
+  /** Hash of all lines of the trace. */
   readonly hash: string;
   readonly simulatedMs: number;
-  /** The broken promise; undefined when none was broken. */
+  /** Broken promise; undefined for none. */
   readonly violation: string | undefined;
   readonly lines: readonly string[];
 }
 
-/** Runs one seed from an empty fleet to its convergence. The same seed and steps give the same result. */
+/** Runs one seed from an empty fleet until everything has converged. The same seed and steps give the same result. */
 export async function runSeed(seed: number, steps: number): Promise<SeedResult> {
   const world = new SimulatedWorld(seed);
   const failed = (reason: unknown): void =>
@@ -25,7 +25,7 @@ export async function runSeed(seed: number, steps: number): Promise<SeedResult> 
   } catch (error) {
     if (!(error instanceof Violation)) throw error;
     violation = error.message;
-    // Work still under way fails now rather than in the next run.
+    // Lets work in progress fail now rather than in the next run.
     await settled();
   } finally {
     process.off("unhandledRejection", failed);

@@ -26,29 +26,29 @@ export type ScenarioName =
   | "refused registrations"
   | "drives move";
 
-/** A schedule with a purpose and little else in its way, for mistakes that chance alone seldom meets. */
+/** A schedule with few faults and requests, for mistakes that random runs seldom find. */
 export interface Scenario {
   readonly name: ScenarioName;
-  /** All others are off. */
+  /** Active faults; all others are off. */
   readonly faults: Partial<Faults>;
-  /** 1 to 3 by chance, unless told. */
+  /** Number of hosts; random from 1 to 3 by default. */
   readonly hostCount?: number;
-  /** How the first two hosts see one drive; undefined: they do not. */
+  /** How the first two hosts share a drive; undefined: they share none. */
   readonly shares?: Drive["sharedAs"];
-  /** How likely nothing tells a drive from others once its machine has booted; 0 unless told. */
+  /** Probability that nothing identifies a drive after a reboot; 0 by default. */
   readonly unmarkedDrives?: number;
-  /** How many times as long as other runs; 1 unless told. */
+  /** Length relative to other runs; 1 by default. */
   readonly length?: number;
-  /** The requests that most turns make; undefined: any. */
+  /** Requests of most turns; undefined: random requests. */
   readonly plan?: (world: World) => Plan;
 }
 
-/** One seed of this many runs a scenario. */
+/** One of this number of seeds runs a scenario. */
 const SEEDS_PER_SCENARIO = 3;
 
 const SCENARIOS: readonly Scenario[] = [
   {
-    // Connections between agents break while their writes hang in the drive.
+    // Streams between agents break while their writes hang in the drive.
     name: "broken streams",
     faults: { streamBreak: 0.7, ioMs: 100, slowIo: 0.5, lateMessage: 0.1, lateMessageMs: 200 },
     hostCount: 2,
@@ -56,14 +56,14 @@ const SCENARIOS: readonly Scenario[] = [
     plan: serveFromAfar,
   },
   {
-    // Drives are swapped, or change places, while their machine is off, which forgets what it called them.
+    // Drives are replaced or swapped while their machine is off. Its next boot gives them new names.
     name: "swapped while off",
     faults: { agentCrash: 0.02, powerLoss: 1, swapWhileOff: 0.8, exchangeWhileOff: 0.2 },
     length: 3,
     unmarkedDrives: 1,
   },
   {
-    // Two agents take turns on one file, and answers to erases are lost.
+    // Two agents use one file alternately, and answers to erases are lost.
     name: "turns on one file",
     faults: { lostEraseAnswer: 0.5, ioMs: 5 },
     hostCount: 2,
@@ -72,51 +72,51 @@ const SCENARIOS: readonly Scenario[] = [
     plan: takeTurnsOnSharedBytes,
   },
   {
-    // Agents that end have lost their caches, or a part of them, when they start again.
+    // Crashed agents lose their caches, completely or partly.
     name: "lost caches",
     faults: { agentCrash: 0.02, powerLoss: 0.3, brokenCache: 0.4, failedCacheWrite: 0.05 },
   },
   {
-    // Devices are forgotten while nobody hears their host.
+    // Devices are purged while their host is silent.
     name: "purged while silent",
     faults: {},
     length: 2,
     plan: purgeWhileSilent,
   },
   {
-    // The registry is restored as of before a tenant came.
+    // The registry is restored from a backup that precedes a disk.
     name: "restored",
     faults: {},
     length: 3,
     plan: tenantsAcrossARewind,
   },
   {
-    // The registry's folder is copied back to before a tenant came.
+    // The registry's folder is replaced by a copy that precedes a disk.
     name: "copied back",
     faults: { copiedBack: 1 },
     length: 3,
     plan: tenantsAcrossARewind,
   },
   {
-    // The registry is restored elsewhere as of before a tenant came, and the former one runs on.
+    // The registry is restored elsewhere from a backup that precedes a disk, and the former registry continues.
     name: "two registries",
     faults: { rival: 0.7 },
     length: 3,
     plan: tenantsAcrossARewind,
   },
   {
-    // Anything, and the registry goes back.
+    // Random requests, and the registry is rewound.
     name: "anything goes back",
     faults: { backup: 0.02, rewind: 0.004, copiedBack: 0.4, rival: 0.4 },
     length: 2,
   },
   {
-    // An agent lies.
+    // One agent reports false numbers.
     name: "lies",
     faults: { lie: 0.3 },
   },
   {
-    // Most hosts die or are cut off, are fenced by hand and by silence, and come back.
+    // Most hosts die or are cut off, are fenced by call and by the silence rule, and return.
     name: "hosts die",
     faults: { ioMs: 5, slowIo: 0.2, openMs: 200, slowOpen: 0.5 },
     hostCount: 3,
@@ -124,7 +124,7 @@ const SCENARIOS: readonly Scenario[] = [
     plan: fenceTheDead,
   },
   {
-    // A registry cannot read what one agent says of a device, or anything of it but its heartbeats.
+    // The registry refuses one agent's report of a device, or everything except its heartbeats.
     name: "refused registrations",
     faults: { malformedDevice: 0.9, malformedRegistration: 0.9 },
     hostCount: 1,
@@ -133,7 +133,7 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
-/** Disks are in use on a host whose drives and config change while it is off. */
+/** Disks are used on a host whose drives and config change while it is off. */
 const MOVED: Scenario = {
   name: "drives move",
   faults: { exchangedPlaces: 0.5, ioMs: 5 },
@@ -142,11 +142,11 @@ const MOVED: Scenario = {
   unmarkedDrives: 0.5,
   plan: useWhileDrivesMove,
 };
-/** It takes the seeds with this remainder, so that the other scenarios keep their turns. */
+/** Divisor of the seeds that run this scenario, so that other scenarios keep their seeds. */
 const MOVED_EVERY = 30;
 const MOVED_AT = 16;
 
-/** The scenarios take turns. */
+/** Returns the scenario of a seed; scenarios alternate. */
 export function scenarioOf(seed: number): Scenario | undefined {
   if (seed % MOVED_EVERY === MOVED_AT) return MOVED;
   if (seed % SEEDS_PER_SCENARIO !== SEEDS_PER_SCENARIO - 1) return undefined;

@@ -7,10 +7,10 @@ export interface ServedMethod {
   readonly handler: unknown;
 }
 
-/** One process that serves at an address. Built by the services' own registration code. */
+/** A process that serves at an address, built with the services' own registration code. */
 export class SimServer implements Pick<RpcServer, "addService"> {
   readonly methods = new Map<string, ServedMethod>();
-  /** How calls under way learn that the process is gone. */
+  /** Functions that tell calls in progress that the process has ended. */
   readonly cut = new Set<() => void>();
 
   constructor(readonly process: SimProcess) {}

@@ -7,7 +7,7 @@ import { runSeed } from "./run-seed.js";
 
 const mainFile = fileURLToPath(new URL("./main.js", import.meta.url));
 
-/** The fixed set of `npm test`; `npm run sim` runs any other. */
+/** Seeds of `npm test`; `npm run sim` runs any others. */
 const SEEDS = isQuickRun ? "1..24" : "1..132";
 const STEPS = 200;
 const MUTATION_STEPS = 300;
@@ -47,7 +47,7 @@ describe("simulation", function () {
 
   it(`seeds ${SEEDS} of ${STEPS} steps -> no promise is broken, and all converge`, async () => {
     const { output, code } = await sim("--seeds", SEEDS, "--steps", String(STEPS));
-    // The last lines say how many a second.
+    // The first line has the number of runs; the speed in later lines depends on the machine.
     console.log(`      ${output.trim().split("\n")[0]}`);
     expect(code, output.slice(0, 4_000)).to.equal(0);
     expect(output).to.contain("no violation");

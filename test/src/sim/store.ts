@@ -20,19 +20,19 @@ const FIRST_CLAIM: Claim = {
   parentIncarnations: [],
   generation: 0,
 };
-/** Where the store is, for partitions. */
+/** Place of the store, for partitions. */
 export const STORE_PLACE = "store";
 const RETRY_WHEN_CUT_OFF_MS = 250;
 
 type StoredTables = ReadonlyMap<string, ReadonlyMap<string, object>>;
 
-/** All that a store held at one moment. */
+/** Contents of a store at one moment. */
 export interface StoreCopy {
   readonly claim: Claim;
   readonly tables: StoredTables;
 }
 
-/** Returns the store that the service's own restore makes of that copy. */
+/** Returns the store that the service's own restore creates from that copy. */
 export function restored({ claim, tables }: StoreCopy, incarnation: string): StoreCopy {
   const documents = [...tables].map(([name, table]): [string, ReadonlyMap<string, object>] => {
     const definition = (schema as Record<string, Table<object>>)[name];
@@ -41,7 +41,7 @@ export function restored({ claim, tables }: StoreCopy, incarnation: string): Sto
   return { claim: restoredClaim(claim, incarnation), tables: new Map(documents) };
 }
 
-/** The durable state of the registry's tablet: one history of it. */
+/** Durable state of the registry's tablet: one history of it. */
 export class SimStore {
   readonly #tables: Map<string, Map<string, object>>;
   #claim: Claim;
@@ -67,7 +67,7 @@ export class SimStore {
     return { claim: this.#claim, tables: new Map(tables) };
   }
 
-  /** Called with each durable commit, before and after which `get` shows the difference. */
+  /** Called with each durable commit. `apply` makes the changes visible to `get`. */
   onCommit: (changes: readonly Change[], apply: () => void, by: SimProcess) => void = (_, apply) => apply();
 
   claim(): Claim {
@@ -139,16 +139,16 @@ export class SimStore {
     return this.#table("hosts").values() as Iterable<Host>;
   }
 
-  /** The last value given out by a counter. */
+  /** Returns the last value that a counter gave out. */
   counter(name: string): number {
     return (this.#table("counters").get(name) as { value: number } | undefined)?.value ?? 0;
   }
 }
 
-/** One registry process's way to the store: slow, cut off, or failing with an unknown outcome. */
+/** Connection of one registry process to the store: slow, cut off, or failing with an unknown outcome. */
 export class SimStorage implements TabletStorage {
   #generation = 0;
-  /** A commit that the store has not got yet. */
+  /** Commit that has not reached the store yet. */
   #onItsWay: (() => void) | undefined;
 
   constructor(
@@ -203,7 +203,7 @@ export class SimStorage implements TabletStorage {
 
   async close(): Promise<void> {}
 
-  /** The process died: a commit on its way arrives now or never. */
+  /** The process has died: a commit in transit takes effect now or never. */
   crash(): void {
     const onItsWay = this.#onItsWay;
     this.#onItsWay = undefined;
@@ -215,7 +215,7 @@ export class SimStorage implements TabletStorage {
     }
   }
 
-  /** Does something at the store, with a way there and a way back. */
+  /** Runs an action at the store, with delays before and after it. */
   #reach<T>(action: () => T, isCommit = false): Promise<T> {
     const { timeline, random, faults } = this.world;
     const delayMs = (): number => random.delayMs(faults.commitMs, 3_000, faults.slowCommit);

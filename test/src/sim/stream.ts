@@ -2,7 +2,7 @@ import { CancelledError, DomainError, UnavailableError } from "@diskmesh/domain"
 import type { MethodDefinition } from "@diskmesh/rpc";
 import type { SimProcess, Timeline } from "./timeline.js";
 
-/** Items from one side of a stream, in order, until it ends or fails. */
+/** Items of one direction of a stream, in order, until it ends or fails. */
 class Pipe<Item> implements AsyncIterable<Item> {
   readonly #items: Item[] = [];
   #ended = false;
@@ -15,7 +15,7 @@ class Pipe<Item> implements AsyncIterable<Item> {
     this.#wake?.();
   }
 
-  /** Ends the stream. Messages before a normal end are still read; messages before a failure are lost. */
+  /** Ends the stream. Items before a normal end are still read; items before a failure are lost. */
   end(failure?: unknown): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -41,8 +41,8 @@ class Pipe<Item> implements AsyncIterable<Item> {
 type Handle = (requests: AsyncIterable<unknown>, signal: AbortSignal) => AsyncIterable<unknown>;
 
 /**
- * A stream between two processes: what is sent arrives in order, until it breaks. Each side learns of the break by
- * itself, and what was on its way may still arrive before that.
+ * A stream between two processes. Items arrive in order until it breaks. Each side notices the break separately, and
+ * items in transit may still arrive before.
  */
 export class SimStream {
   readonly responses = new Pipe<Buffer>();
@@ -63,7 +63,7 @@ export class SimStream {
     return this.#ended;
   }
 
-  /** The client notices now, the server some time later. */
+  /** Breaks the stream. The client notices at once, the server some time later. */
   break(): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -75,7 +75,7 @@ export class SimStream {
     });
   }
 
-  /** The server's process is gone. */
+  /** Ends the stream because the server's process has ended. */
   readonly cutByServer = (): void => {
     if (this.#ended) return;
     this.#ended = true;

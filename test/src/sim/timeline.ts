@@ -1,25 +1,25 @@
 import { type Clock, sleep } from "@diskmesh/domain";
 
-/** An event of the future; `order` breaks ties. */
+/** A future event; `order` breaks ties. */
 interface SimEvent {
   atMs: number;
   order: number;
-  /** The event is dropped when this process has died. */
+  /** Process whose death drops the event; undefined for none. */
   readonly owner: SimProcess | undefined;
   readonly label: string;
   run: (() => void) | undefined;
 }
 
-/** Simulated time begins here; real clocks give whole milliseconds. */
+/** Beginning of simulated time. Whole milliseconds, as real clocks return. */
 const EPOCH_MS = 1_700_000_000_000;
 
-/** All that is still to happen, by time. Time passes only from event to event. */
+/** All future events by time. Simulated time advances only from event to event. */
 export class Timeline {
   nowMs = 0;
   readonly #heap: SimEvent[] = [];
   #order = 0;
 
-  /** Has `run` called later. Returns what cancels it. */
+  /** Calls `run` later. Returns a function that cancels the call. */
   after(delayMs: number, owner: SimProcess | undefined, label: string, run: () => void): () => void {
     const event: SimEvent = { atMs: this.nowMs + delayMs, order: this.#order++, owner, label, run };
     this.#push(event);
@@ -28,7 +28,7 @@ export class Timeline {
     };
   }
 
-  /** Moves to the next event and returns it; undefined when nothing will ever happen again. */
+  /** Advances to the next event and returns it; undefined when there are no more events. */
   next(): { readonly label: string; readonly run: () => void } | undefined {
     for (;;) {
       const event = this.#pop();
@@ -86,8 +86,8 @@ function before(a: SimEvent, b: SimEvent): boolean {
 }
 
 /**
- * One run of a process, from its start to its crash: what it waits for never comes once it is dead, and comes late while
- * it is paused. It is the clock of the code that runs in it.
+ * One run of a process, from its start to its crash, and the clock of its code. Its timers never fire after its death,
+ * and fire late while it is paused.
  */
 export class SimProcess implements Clock {
   alive = true;
@@ -95,9 +95,9 @@ export class SimProcess implements Clock {
 
   constructor(
     readonly timeline: Timeline,
-    /** The machine that it runs on, for partitions. */
+    /** Machine on which it runs, for partitions. */
     readonly place: string,
-    /** The process's name in the trace. */
+    /** Name of the process in the trace. */
     readonly name: string,
   ) {}
 
@@ -113,24 +113,24 @@ export class SimProcess implements Clock {
     return this.timeline.after(delayMs, this, "", action);
   }
 
-  /** Whatever else is due at this moment is another turn. */
+  /** Runs the action after all other events of this moment. */
   afterTurn(action: () => void): void {
-    // A tick that is queued among microtasks comes after all of them.
+    // A tick that is queued in a microtask runs after all microtasks.
     queueMicrotask(() => process.nextTick(action));
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    // Real timers never fire at once.
+    // At least 1 ms, because real timers never fire at once.
     return sleep(this, Math.max(1, ms), signal);
   }
 }
 
 let ticks = 0;
 
-/** Resolves when everything that was started has come to wait for simulated time. */
+/** Resolves when all running code waits for simulated time. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => {
-    // A tick that is queued among microtasks comes after all of them. Now and then the event loop gets a turn.
+    // A tick that is queued in a microtask runs after all microtasks. The event loop gets a turn occasionally.
     if (++ticks % 4_096 === 0) setImmediate(resolve);
     else queueMicrotask(() => process.nextTick(resolve));
   });

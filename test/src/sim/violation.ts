@@ -1,13 +1,13 @@
-/** A promise of diskmesh that was broken. */
+/** Thrown when a promise of diskmesh was broken. */
 export class Violation extends Error {
   override readonly name = "Violation";
 }
 
-/** Where anything reports what it sees: lines for the reader of a failure, and broken promises. */
+/** Receives reports of all parts: trace lines and broken promises. */
 export interface Observer {
-  /** A line of the trace; part of its hash, so it must depend on the seed alone. */
+  /** Records a line of the trace, which its hash includes, so it must depend on the seed alone. */
   trace(line: string): void;
-  /** Ends the run at the end of this step. */
+  /** Records a broken promise. The run ends after this step. */
   violation(text: string): void;
 }
 

@@ -6,18 +6,21 @@ import type { SimProcess } from "./timeline.js";
 
 interface Note {
   readonly deviceId: string;
-  /** In which the write was submitted. */
+  /** Session in which the write was submitted. */
   readonly session: number;
 }
 
-/** Watches every block that reaches a drive: in a session that no newer one has replaced, and for the device's owner. */
+/**
+ * Checks every block that reaches a drive: its session must not be replaced by a newer one, and the device must belong
+ * to the writer.
+ */
 export class ByteWatch implements MachineWatch {
   readonly #writes = new Map<number, UserWrite>();
-  /** The newest acknowledged write, by disk and block. */
+  /** Last acknowledged write by disk and block. */
   readonly #acknowledged = new Map<string, number>();
-  /** The device that a write was for, by the number of the write. */
+  /** Device of each write, by the write's number. */
   readonly #deviceOf = new Map<number, string>();
-  /** The drive behind a device, by device, once something was written there. */
+  /** Drive of each device, once something was written there. */
   readonly #driveOf = new Map<string, Drive>();
 
   constructor(private readonly world: World) {}
@@ -34,10 +37,10 @@ export class ByteWatch implements MachineWatch {
     this.#acknowledged.set(`${write.life.name} ${write.block}`, write.number);
   }
 
-  /** A user of a disk was given this when it read a block. */
+  /** Requires that a block that a disk's user read contains data of that disk only. */
   requireOwn(life: Life, diskId: string, contents: BlockContents): void {
     const write = this.#writes.get(contents);
-    // A disk that was forgotten and made again under its id is the same to those who use it.
+    // A disk that was forgotten and created again under its id counts as the same disk.
     const isAgain = write?.life.diskId === life.diskId && write.life.epoch !== life.epoch;
     if (write !== undefined && write.life.name !== life.name && !isAgain)
       this.world.violation(
@@ -69,7 +72,7 @@ export class ByteWatch implements MachineWatch {
     this.world.violation(`a write makes ${name} at ${path} grow, which its agent has found to be cut off`);
   }
 
-  /** A block was overwritten: what a disk has on its device is overwritten by its own users alone. */
+  /** Requires that only a disk's own users overwrite its data. */
   #requireNobodysElse(before: BlockContents, write: UserWrite | undefined): void {
     const { store, lives } = this.world;
     const was = this.#writes.get(before);
@@ -80,14 +83,15 @@ export class ByteWatch implements MachineWatch {
   }
 
   /**
-   * Returns true when the drive at the device's path is the one it was in operation with; undefined when it never was.
+   * Returns whether the drive at the device's path is the drive that it was operated with; undefined when it was never
+   * in operation.
    */
   isOwnDrive(host: string, deviceId: string): boolean | undefined {
     const own = this.#driveOf.get(deviceId);
     return own && own === this.#driveAt(host, deviceId);
   }
 
-  /** Returns true when the drive at the device's path has the bytes of another device with a disk. */
+  /** Returns whether the drive at the device's path has data of another device with a disk. */
   isOthersDrive(host: string, deviceId: string): boolean {
     const drive = this.#driveAt(host, deviceId);
     return [...this.world.store.devices()].some(
@@ -105,9 +109,9 @@ export class ByteWatch implements MachineWatch {
       this.world.violation(`a write of session ${session} reached ${deviceId} after session ${newest} was granted`);
     const write = this.#writes.get(contents);
     if (write !== undefined) this.#land(write);
-    // A registry that was restored has forgotten what it had begun after its backup.
+    // A restored registry has forgotten erases and disks from after its backup.
     const known = write === undefined ? lives.isErase(deviceId, session) : lives.isKnown(write.life, write.diskId);
-    // An erase that a former registry ordered, which runs on, follows that one's history.
+    // An erase that a former registry ordered belongs to that registry's history, and is not checked.
     if (write !== undefined || known) this.#requireNobodysElse(before, write);
     const device = store.device(deviceId);
     if (device === undefined || device.hostId !== host || !known) return;
@@ -132,14 +136,17 @@ export class ByteWatch implements MachineWatch {
       );
   }
 
-  /** Whatever an agent of another host does not let go of is not to be used by this one. */
+  /** Requires that no other process holds a file that two hosts share when this process opens it. */
   opened(process: SimProcess, drive: Drive): void {
     for (const other of drive.openBy)
       if (drive.sharedAs === "file" && other !== process)
         this.world.violation(`${process.name} has opened ${drive.name}, and ${other.name} holds it`);
   }
 
-  /** A device became ATTACHING or ATTACHED: nobody who is known to be on the same drive is as far already. */
+  /**
+   * Requires, when a device becomes ATTACHING or ATTACHED, that no other device on the same drive has come as far.
+   * Considers only devices that the registry can know to be on that drive.
+   */
   requireAlone({ hostId, deviceId, attachState }: Device): void {
     if (!this.isShared(hostId, deviceId)) return;
     const known = this.world.store.device(deviceId);
@@ -147,7 +154,7 @@ export class ByteWatch implements MachineWatch {
     for (const other of this.world.store.devices()) {
       if (other.deviceId === deviceId || !asFar.includes(other.attachState) || other.missing) continue;
       if (!this.isShared(other.hostId, other.deviceId) || !known) continue;
-      // An agent whose look at a drive hung has told nothing of it yet.
+      // An agent whose check of a drive hangs has not reported the drive's identity.
       const [mark, otherMark] = [known, other].map((device) => device.serialNumber || device.fileIdentity);
       if (mark && mark === otherMark)
         this.world.violation(
@@ -156,7 +163,7 @@ export class ByteWatch implements MachineWatch {
     }
   }
 
-  /** Returns true when another device in operation, or with a disk on it, lies on the same bytes. */
+  /** Returns whether another device that is in operation, or has a disk, lies on the same bytes. */
   isInTheWay(hostId: string, deviceId: string): boolean {
     if (!this.isShared(hostId, deviceId)) return false;
     return [...this.world.store.devices()].some(
@@ -178,27 +185,26 @@ export class ByteWatch implements MachineWatch {
   }
 
   /**
-   * The device may be given to a disk, or is being given. The drive that its agent holds has nothing of anybody on it,
-   * unless the agent has started again and the registry cannot know that yet.
+   * Requires that a device that is, or can be, given to a disk holds no data. Not checked when the agent has restarted
+   * and the registry cannot know that yet.
    */
   requireClean({ hostId, deviceId }: Device, registeredBootId: string | undefined): void {
     const node = this.world.agentOf(hostId);
     if (node?.context === undefined || node.context.bootId !== registeredBootId) return;
     if (this.world.rewinds.isUnheard(hostId)) return;
-    // An operator who forces a device out of the registry while its host is away knows that the host may still write to
-    // it.
+    // An operator who purges a device of an absent host accepts that the host may still write to it.
     if (this.#driveAt(hostId, deviceId)?.sharedAs === "drive") return;
     if (this.#blocksOf(hostId, deviceId)?.some((contents) => contents !== 0))
       this.world.violation(`${deviceId} counts as clean, and there is something on its drive`);
   }
 
-  /** An agent says that a device is erased. */
+  /** Requires that a device contains zeros when its agent reports it erased. */
   requireErased(host: string, deviceId: string): void {
     if (this.#blocksOf(host, deviceId)?.some((contents) => contents !== 0))
       this.world.violation(`the agent of ${host} says that ${deviceId} is erased, and it is not`);
   }
 
-  /** Returns the blocks of the device on the drive that its agent holds; undefined when it holds none. */
+  /** Returns the device's blocks on the drive that its agent holds; undefined when it holds none. */
   #blocksOf(host: string, deviceId: string): readonly BlockContents[] | undefined {
     const node = this.world.agentOf(host);
     const place = node?.devices.find((device) => device.deviceId === deviceId);

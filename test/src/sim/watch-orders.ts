@@ -19,7 +19,7 @@ import type { NetworkWatch } from "./network.js";
 import type { AgentRun, Confirmed, World } from "./parts.js";
 import type { SimProcess } from "./timeline.js";
 
-/** Outcomes of an order that the agent has obeyed, whatever came of it. */
+/** Outcomes that show that the agent obeyed the order, whether or not it succeeded. */
 const OBEYED: ReadonlySet<OrderOutcome> = new Set([
   OrderOutcome.DONE,
   OrderOutcome.ALREADY,
@@ -30,7 +30,7 @@ const OBEYED: ReadonlySet<OrderOutcome> = new Set([
 const DONE: ReadonlySet<OrderOutcome> = new Set([OrderOutcome.DONE, OrderOutcome.ALREADY]);
 const LET_GO: ReadonlySet<OrderOutcome> = new Set([...DONE, OrderOutcome.UNKNOWN_DEVICE, OrderOutcome.DEVICE_CHANGED]);
 
-/** The fields that all requests to agents share. */
+/** Fields of all requests to agents. */
 interface OrderRequest {
   readonly bootId?: string;
   readonly stamp?: Stamp | undefined;
@@ -38,24 +38,24 @@ interface OrderRequest {
 }
 
 /**
- * Watches every order on its way and what agents make of it: stamps and session numbers are given out once, and durable
- * before anyone hears of them; agents never obey an older one; a confirmed detach is closed and stays so.
+ * Checks every order and the agents' reactions: stamps and session numbers are given once and are durable before they
+ * are sent; agents never obey an older order; a device with a confirmed detach is closed and stays closed.
  */
 export class OrderWatch implements NetworkWatch {
   readonly confirmedAttach = new Map<string, Set<number>>();
   readonly confirmedDetach = new Map<string, Set<number>>();
   readonly granted = new Map<string, Set<number>>();
   readonly highestGranted = new Map<string, number>();
-  /** The sessions in which a device was erased to the end, by device. */
+  /** Sessions in which a device was completely erased, by device. */
   readonly erased = new Map<string, Set<number>>();
-  /** The use of each stamp, by the registry's history and number. */
+  /** Use of each stamp, by the registry's history and number. */
   readonly #stampUses = new Map<string, string>();
   readonly #sessionUses = new Map<string, string>();
-  /** Every order that a registry gave. */
+  /** All orders that registries gave. */
   readonly #given = new Set<string>();
   readonly #refused = new WeakMap<object, string>();
   readonly #receivedAtMs = new WeakMap<object, number>();
-  /** The time of the agent's last confirmed attach, by device and generation. */
+  /** Time of the agent's last confirmed attach, by device and generation. */
   readonly #attachedAtMs = new Map<string, number>();
   readonly #bound = new Map<string, Bound>();
 
@@ -67,7 +67,7 @@ export class OrderWatch implements NetworkWatch {
     return structuredClone({ confirmedAttach, confirmedDetach, granted, erased });
   }
 
-  /** The registry goes on from an earlier moment: numbers that were given out since may be given out again. */
+  /** The registry continues from an earlier state: numbers that were given later may be given again. */
   rewind(then: Confirmed): void {
     for (const name of ["confirmedAttach", "confirmedDetach", "granted", "erased"] as const) {
       this[name].clear();
@@ -122,7 +122,7 @@ export class OrderWatch implements NetworkWatch {
       if (stamp !== undefined) this.#boundOf(server.place).reach(deviceId, { ...stamp, kind: "attach" });
   }
 
-  /** Why an agent must refuse a request as a whole; undefined when it need not. */
+  /** Returns why an agent must refuse the whole request; undefined when it need not. */
   #whyRefused({ bootId, stamp, devices }: OrderRequest, server: SimProcess): string | undefined {
     const context = this.world.agentOf(server.place)?.context;
     const stamps = [stamp, ...(devices ?? []).map((device) => device.stamp)].filter((each) => each !== undefined);
@@ -135,7 +135,7 @@ export class OrderWatch implements NetworkWatch {
     return given < seen ? `it is of tablet generation ${given}, and ${seen} was seen before` : undefined;
   }
 
-  /** Returns the registry history that answered, if its leader did. */
+  /** Returns the history of the registry that answered; undefined unless it is a leader. */
   answered(method: string, request: unknown, response: unknown, server: SimProcess): number | undefined {
     const why = this.#refused.get(request as object);
     if (why !== undefined) this.world.violation(`${server.name} obeyed ${method} although ${why}`);
@@ -193,7 +193,7 @@ export class OrderWatch implements NetworkWatch {
     }
   }
 
-  /** A registration's answer binds an agent when it hears it, and only whole. */
+  /** An answer to a registration binds the agent once it arrives, and only as a whole. */
   heard(method: string, request: unknown, response: unknown, client: SimProcess, epoch: unknown): void {
     this.world.requests.hear(request, epoch === this.world.rewinds.epoch);
     if (method !== "RegisterAgent") return;
@@ -202,7 +202,7 @@ export class OrderWatch implements NetworkWatch {
       if (stamp !== undefined) this.#boundOf(client.place).reach(deviceId, { ...stamp, kind: "attach" });
   }
 
-  /** The agent runs, with what it remembered. */
+  /** Records the start of an agent with the memory that it loaded. */
   started({ machine, context }: AgentRun, forgot: boolean): void {
     if (context === undefined) return;
     const { memory } = context.ledger;
@@ -226,7 +226,7 @@ export class OrderWatch implements NetworkWatch {
     bound.memory = memory;
   }
 
-  /** After every step. */
+  /** Called after every step. */
   check(node: AgentRun): void {
     const { context, machine } = node;
     if (!node.process.alive) return;
@@ -257,7 +257,7 @@ export class OrderWatch implements NetworkWatch {
       if ((device.session?.number ?? 0) < (was?.session?.number ?? 0))
         world.violation(`the agent of ${host} went back to session ${device.session?.number} of ${deviceId}`);
       const { order } = device;
-      // A former incarnation's order counts only by its kind.
+      // Only the kind of a former incarnation's order still counts.
       if (order === undefined || order === was?.order || order.deviceGeneration === 0) continue;
       world.trace(`agent ${host}: obeys ${text(order)} of ${deviceId}`);
       if (sameIncarnation && was?.order !== undefined && compare(order, was.order) <= 0)
@@ -271,7 +271,7 @@ export class OrderWatch implements NetworkWatch {
     }
   }
 
-  /** Stamps are compared within an incarnation: those of the former one bind the agent no more. */
+  /** Resets the stamps that bind the agent, because stamps are compared within an incarnation only. */
   #changeOver(host: string, bound: Bound, before: AgentMemory, now: AgentMemory): void {
     const { world } = this;
     world.trace(`agent ${host}: obeys ${now.incarnation} from now on, and ${before.incarnation || "nobody"} before`);
@@ -295,7 +295,7 @@ export class OrderWatch implements NetworkWatch {
   #answeredOrder(host: string, deviceId: string, stamp: Stamp, order: Order, outcome: OrderOutcome): void {
     const bound = this.#boundOf(host);
     const obeyed = this.world.agentOf(host)?.context?.ledger.memory.incarnation;
-    // The agent's answer to an order of the incarnation it obeyed before no longer binds it.
+    // An answer to an order of an incarnation that the agent obeyed before no longer binds it.
     if (OBEYED.has(outcome) && stamp.incarnation === obeyed) {
       const before = bound.orders.get(deviceId);
       if (before === undefined || compare(order, before) > 0) bound.orders.set(deviceId, order);
@@ -318,20 +318,20 @@ export class OrderWatch implements NetworkWatch {
     }
   }
 
-  /** Requires that a device that its agent registers without holding it is no longer ATTACHED. */
+  /** Requires that a device that its agent registered without holding it is no longer ATTACHED. */
   #requireBelieved(server: SimProcess, request: RegisterAgentRequest): void {
     const { hostId, devices } = request;
     const receivedAtMs = this.#receivedAtMs.get(request) ?? 0;
     for (const { deviceId, attached } of devices) {
       const device = this.world.store.device(deviceId);
-      // A registration may be long on its way into the store: what its agent confirmed meanwhile counts.
+      // A commit of a registration may take long; confirmations of the agent meanwhile have precedence.
       if ((this.#attachedAtMs.get(`${deviceId} ${device?.generation}`) ?? 0) > receivedAtMs) continue;
       if (!attached && device?.hostId === hostId && device.attachState === "ATTACHED" && this.#leads(server))
         this.world.violation(`${deviceId} is ATTACHED, and its agent has registered without holding it`);
     }
   }
 
-  /** An old leader may say what was true before. */
+  /** Returns whether the process leads. Answers of an old leader may be outdated. */
   #leads(server: SimProcess): boolean {
     return this.world.leader()?.process === server;
   }
@@ -369,7 +369,7 @@ export class OrderWatch implements NetworkWatch {
     else if (before !== use) this.world.violation(`session ${session} was given to ${before}, and again to ${use}`);
   }
 
-  /** Returns true when a registry has sent the session to any agent. */
+  /** Returns whether a registry has sent the session to any agent. */
   wasAsked(session: number): boolean {
     return this.#sessionUses.has(`${this.world.rewinds.epoch} ${session}`);
   }

@@ -5,15 +5,15 @@ import { silenceTimeoutMs, unavailableRemovalTimeoutMs } from "./registry-node.j
 import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
 
-/** The most numbers that one commit reserves. While no registry went back in time, nothing else raises them. */
+/** Maximum numbers that one commit takes. While the registry was not rewound, nothing else raises the counters. */
 const MAX_AT_ONCE = 2 ** 10;
-/** Agents and operators who tell the truth say no more, after some restores; a lie is far above. */
+/** Maximum numbers that truthful agents and operators report, even after some restores. A lie is far higher. */
 const MAX_BELIEVED = 2 ** 40;
 
-/** Beyond the timeout for silence: messages take a while, and registrations that came to nothing. */
+/** Time in ms beyond the silence timeout, for delayed messages and failed registrations. */
 const REGISTERS_WITHIN_MS = 1_000;
 
-/** Watches what becomes durable: every change of state has its reason in what agents really said. */
+/** Checks every durable change: it must follow from what agents really reported. */
 export class StateWatch {
   #highestGeneration = 0;
 
@@ -21,7 +21,7 @@ export class StateWatch {
     this.watch(world.store);
   }
 
-  /** From now on this store is the one that counts. */
+  /** Makes this store the one that is checked. */
   watch(store: SimStore): void {
     this.#highestGeneration = store.counter("device_generation");
     store.onCommit = (changes, apply, by) => this.#committed(changes, apply, by);
@@ -61,7 +61,7 @@ export class StateWatch {
       this.#checkDead(hostId, before);
       this.#checkHeard(hostId);
     }
-    // One commit may hold the word and what came before it.
+    // The override and an earlier change may share a commit.
     const isDead = (hostId: string) => !hostsChanged.has(hostId) && hostsBefore.get(hostId)?.state === "DEAD";
     for (const { before, after } of devices)
       if (after.diskId !== "" && before?.diskId === "" && isDead(after.hostId))
@@ -69,7 +69,7 @@ export class StateWatch {
     for (const { before, after } of disks) {
       this.#checkPublication(before, after);
       const target = before?.publication === undefined ? after?.publication?.hostId : undefined;
-      // One commit may hold the wish and what came before it.
+      // The removal request and an earlier change may share a commit.
       if (target !== undefined && !hostsChanged.has(target) && hostsBefore.get(target)?.removalRequested)
         this.world.violation(`disk ${after?.diskId} was published to ${target}, which is to be removed`);
       const places =
@@ -81,7 +81,7 @@ export class StateWatch {
     this.world.acknowledged.check();
   }
 
-  /** Only a word ends what a word began, or forgetting the host. */
+  /** Requires that only an operator's override or a purge ends DEAD. */
   #checkDead(hostId: string, before: Host): void {
     const after = this.world.store.host(hostId);
     if (before.state !== "DEAD" || after === undefined || after.state === "DEAD") return;
@@ -89,11 +89,11 @@ export class StateWatch {
       this.world.violation(`host ${hostId} is ${after.state}, and nobody took back that it is DEAD`);
   }
 
-  /** Where nothing is wrong but what an agent says of itself, its host is heard. */
+  /** Requires that a host is not UNAVAILABLE while its only fault is a malformed report. */
   #checkHeard(hostId: string): void {
     const { scenario, store, timeline } = this.world;
     const host = store.host(hostId);
-    // A host that must register anew stays UNAVAILABLE until its registration is answered.
+    // A host that must register again stays UNAVAILABLE until its registration is answered.
     if (scenario?.name !== "refused registrations" || host?.state !== "UNAVAILABLE" || host.mustRegister) return;
     const { process, startedAtMs = Number.POSITIVE_INFINITY } = this.world.agentOf(hostId) ?? {};
     if (process?.alive && timeline.nowMs - startedAtMs > silenceTimeoutMs + REGISTERS_WITHIN_MS)
@@ -138,7 +138,10 @@ export class StateWatch {
       this.world.violation(`${deviceId} became DETACHED: nobody confirmed it, and its host can still be asked`);
   }
 
-  /** Nobody waits for the device's host any more. It may have become UNAVAILABLE, or ended to be, in the same commit. */
+  /**
+   * Returns whether the removal no longer waits for the device's host. The host may have become, or ceased to be,
+   * UNAVAILABLE in the same commit.
+   */
   #isGivenUp({ hostId }: Device, hostBefore: Host | undefined): boolean {
     return [hostBefore, this.world.store.host(hostId)].some((host) => {
       const silentMs = this.world.epochMs() - (host?.stateChangedAtMs ?? 0);
@@ -146,15 +149,15 @@ export class StateWatch {
     });
   }
 
-  /** A device that leaves has nothing of anybody on it, unless an operator wanted that, or it cannot be helped. */
+  /** Requires that a device leaves without data, unless an operator wanted to keep it or it could not be erased. */
   #checkLeaving(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {
     const wasIn = before?.attachState === "ATTACHED" || before?.attachState === "ATTACHING";
     const isOut = after.attachState === "CLOSING" || after.attachState === "DETACHED";
     if (before?.keepData && after.keepData && after.eraseSessionNumber > before.eraseSessionNumber)
       this.world.violation(`${after.deviceId} is erased, and what is on it was to be kept`);
     if (!wasIn || !isOut || after.keepData || this.#isGivenUp(after, hostBefore)) return;
-    // In one commit with its leaving, a registration may have said that another drive may be in its place.
-    // What lies on another's bytes is not erased.
+    // A registration in the same commit may have reported that another drive may be in its place. A device on another
+    // device's bytes is not erased.
     if (after.dirty && before.dirty && !this.world.bytes.isShared(after.hostId, after.deviceId))
       this.world.violation(`${after.deviceId} left with what is on it, and nobody wanted that`);
     if (!after.dirty && before.attachState === "ATTACHED") this.world.bytes.requireClean(after, hostBefore?.bootId);
@@ -169,11 +172,11 @@ export class StateWatch {
         `${deviceId} counts as clean, and its agent never erased it in session ${before.eraseSessionNumber}`,
       );
     const isOffered = after.attachState === "ATTACHED" && !after.dirty && !before?.diskId;
-    // Decisions from before a registration may share its commit.
+    // A decision from before a registration may share its commit.
     if (isOffered) this.world.bytes.requireClean(after, hostBefore?.bootId);
     if (after.diskId === "" || before?.diskId === after.diskId) return;
     this.world.lives.allocated(deviceId, after.diskId);
-    // One commit may hold more than the allocation, e.g. that the device was registered without since.
+    // One commit may hold more than the allocation, e.g. a later registration without the device.
     const confirmed = [before, after].some(
       (device) =>
         device?.attachState === "ATTACHED" && orders.confirmedAttach.get(deviceId)?.has(device.generation) === true,
@@ -185,7 +188,7 @@ export class StateWatch {
 
   #checkPublication(before: Disk | undefined, after: Disk | undefined): void {
     const left = after === undefined ? before?.publication : undefined;
-    // One commit may hold the end of an unpublication, and then the deletion.
+    // One commit may hold the end of an unpublication and the deletion.
     if (left !== undefined && left.state !== "UNPUBLISHING")
       this.world.violation(`disk ${before?.diskId} was deleted while it was ${left.state}`);
     const disk = after ?? before;
@@ -199,7 +202,7 @@ export class StateWatch {
     for (const deviceId of disk.deviceIds) {
       if (this.world.store.device(deviceId)?.diskId !== disk.diskId) continue;
       if (this.world.orders.granted.get(deviceId)?.has(session)) continue;
-      // One that nobody was asked for fenced nobody off, and let nobody in.
+      // A session for which no device was asked fenced nobody off, and granted nothing.
       if (unpublished?.state === "PUBLISHING" && !this.world.orders.wasAsked(session)) continue;
       this.world.violation(
         `disk ${disk.diskId} became ${published ? "PUBLISHED" : "unpublished"} in session ${session}, which ${deviceId} never granted`,

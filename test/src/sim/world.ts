@@ -23,22 +23,22 @@ import { ByteWatch } from "./watch-bytes.js";
 import { OrderWatch } from "./watch-orders.js";
 import { StateWatch } from "./watch-state.js";
 
-/** Everything must converge within this time after the last fault ended. */
+/** Maximum simulated time in ms from the end of the last fault until everything has converged. */
 const CONVERGENCE_LIMIT_MS = 120_000;
 const CONVERGENCE_LOOK_MS = 500;
 const LONGEST_BUILD_STEPS = 160;
 
-/** One simulated fleet: some machines with their agents, registries, a store, a network, and those who use them. */
+/** A simulated fleet: machines with agents, registries, a store, a network, and users. */
 export class SimulatedWorld implements World {
   readonly timeline = new Timeline();
   readonly random: Random;
-  /** The scenario of this run; undefined: any requests and faults. */
+  /** Scenario of this run; undefined: random requests and faults. */
   readonly scenario: Scenario | undefined;
-  /** The faults that are active now: none at the beginning and at the end. */
+  /** Active faults; none at the beginning and at the end. */
   readonly faults: Faults = calm();
   readonly hosts: readonly string[];
   readonly lines: string[] = [];
-  /** The store that counts. A restore from a backup, or a folder copied back, replaces it. */
+  /** Store of the history that counts. A restore or a copied folder replaces it. */
   store = new SimStore();
   readonly network: SimNetwork;
   readonly orders: OrderWatch;
@@ -56,7 +56,7 @@ export class SimulatedWorld implements World {
   readonly #registries = new Set<RegistryRun>();
   readonly #serviceRandom: Random;
   readonly #trouble: Faults;
-  /** Before anything goes wrong, the fleet is built up: so long, or until a disk is in use. */
+  /** Steps without faults at the beginning, or until a disk is in use. */
   #buildSteps: number;
   #runs = 0;
   #steps = 0;
@@ -107,7 +107,7 @@ export class SimulatedWorld implements World {
     return this.random.chance(0.4) ? this.random.pick(["file", "drive"] as const) : undefined;
   }
 
-  /** The first two hosts see one drive, or one file. */
+  /** Makes the first two hosts see one drive, or one file. */
   #share(sharedAs: Drive["sharedAs"]): void {
     const drive = newDrive("shared", 2, { sharedAs });
     for (const host of this.hosts.slice(0, 2)) {
@@ -137,7 +137,7 @@ export class SimulatedWorld implements World {
     return [...this.#registries];
   }
 
-  /** The registry that the store obeys. */
+  /** Returns the registry that the store accepts. */
   leader(): RegistryRun | undefined {
     return this.registries().find(
       ({ store, context }) => store === this.store && context?.fleet.leader().tabletGeneration === store.generation,
@@ -168,7 +168,7 @@ export class SimulatedWorld implements World {
     this.trace(`${node.process.name}: starts${forgot ? " with a spoiled cache" : ""}`);
   }
 
-  /** Somebody edits the agent's config: two devices of one drive have each other's bytes. */
+  /** Swaps the offsets of two devices of one drive in the agent's config. */
   #exchangePlaces(host: string): void {
     const places = this.placesOf(host);
     const [first, second] = places.filter(({ path }) => path === "/dev/b");
@@ -215,7 +215,7 @@ export class SimulatedWorld implements World {
     });
   }
 
-  /** Nothing goes wrong yet. */
+  /** True before the first fault. */
   get isBuilding(): boolean {
     return this.#steps < this.#buildSteps;
   }
@@ -234,7 +234,7 @@ export class SimulatedWorld implements World {
     this.trace(`VIOLATION: ${text}`);
   }
 
-  /** Runs so many steps under faults, then without, until everything has converged. */
+  /** Runs this number of steps with faults, and then steps without faults until everything has converged. */
   async run(givenSteps: number): Promise<void> {
     const steps = givenSteps * (this.scenario?.length ?? 1);
     this.#chaos = new Chaos(this);

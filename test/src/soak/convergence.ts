@@ -8,7 +8,7 @@ import { underWay } from "./under-way.js";
 
 const LOOK = { timeoutMs: PATIENCE_MS, everyMs: 500 };
 
-/** No more faults and no more work: everything must be as if there had been none. */
+/** Requires that the mesh recovers completely once faults and work have ended. */
 export async function mustConverge(soak: Soak): Promise<void> {
   const { fleet, violations } = soak;
   const checks: Readonly<Record<string, () => Promise<string[]>>> = {

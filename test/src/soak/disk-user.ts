@@ -7,13 +7,13 @@ import { underWay } from "./under-way.js";
 
 const MOST_WRITES = 20;
 const RETRY_MS = 300;
-/** Longer than a drive hangs, and than I/O on another host waits. */
+/** Timeout in ms, longer than a drive hangs and than I/O on another host's device waits. */
 const IO_TIMEOUT_MS = 90_000;
 const BLOCKS_READ_AT_ONCE = 64;
-/** An agent that has registered exports the disks of its host again within that. */
+/** Time in ms within which a registered agent exports its disks again. */
 const EXPORTED_AGAIN_MS = 15_000;
 
-/** A program on a host that has a disk open, and opens it again when its server went away. */
+/** A program on a host that has a disk open, and reopens it when its server has gone away. */
 export class DiskUser {
   #client: NbdClient | undefined;
 
@@ -24,7 +24,7 @@ export class DiskUser {
     private readonly content: DiskContent,
   ) {}
 
-  /** Writes some blocks; each is answered as durable in the end, however often it is tried. */
+  /** Writes some blocks. Each write is retried until it is acknowledged as durable. */
   async write(count: number, { random }: Worker): Promise<void> {
     for (let done = 0; done < count; done++) {
       const block = random.below(this.content.blocks);
@@ -38,7 +38,7 @@ export class DiskUser {
     }
   }
 
-  /** Reads all of the disk, and compares. */
+  /** Reads the whole disk, and compares it. */
   async verify(): Promise<void> {
     const { content, soak } = this;
     for (let first = 0; first < content.blocks; first += BLOCKS_READ_AT_ONCE) {
@@ -52,7 +52,7 @@ export class DiskUser {
     }
   }
 
-  /** Opens the disk, compares it with what was written, writes some blocks more, and closes it. */
+  /** Opens the disk, compares it with what was written, writes some more blocks, and closes it. */
   static async once(
     soak: Soak,
     { hostId, socketPath }: { readonly hostId: string; readonly socketPath: string },
@@ -75,7 +75,7 @@ export class DiskUser {
     if (client !== undefined) await within(2_000, client.disconnect()).catch(() => {});
   }
 
-  /** Retries on a new connection until the request succeeds. */
+  /** Retries on new connections until the request succeeds. */
   #use<T>(name: string, act: (client: NbdClient) => Promise<T>): Promise<T> {
     const untilMs = performance.now() + PATIENCE_MS;
     return underWay(`${name} through ${this.socketPath}`, async (wentWrong) => {
@@ -94,7 +94,7 @@ export class DiskUser {
     });
   }
 
-  /** Where faults are restarts alone, nobody's I/O fails but that of programs on the host whose agent restarts. */
+  /** Where restarts are the only faults, I/O may fail only for programs on the host whose agent restarts. */
   #check(name: string, error: unknown): void {
     const { fleet, violations, hasOnlyRestarts } = this.soak;
     const upForMs = fleet.supervised.get(this.hostId)?.upForMs ?? 0;
@@ -110,7 +110,7 @@ export class DiskUser {
   }
 }
 
-/** An I/O client connects again and repeats what was not answered; what is read otherwise then is a violation. */
+/** A client reconnects and repeats unanswered requests. Different data at the next read is a violation. */
 const toBeRepeated = () => "to be repeated" as const;
 
 async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {

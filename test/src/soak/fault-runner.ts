@@ -6,10 +6,10 @@ import type { SoakFleet } from "./soak-fleet.js";
 import type { OwnExit } from "./supervised.js";
 import type { Violations } from "./violations.js";
 
-/** How long a fault is felt after its end, by who starts just then. */
+/** Time in ms after a fault's end in which a starting process may still fail because of it. */
 const FELT_AFTER_MS = 60_000;
 
-/** A fault as it was. */
+/** A fault that was executed. */
 export interface Had {
   readonly fault: string;
   readonly target: string;
@@ -17,11 +17,11 @@ export interface Had {
   endMs: number | undefined;
 }
 
-/** Does to the mesh what was planned. */
+/** Executes the planned faults. */
 export class FaultRunner {
   readonly had: Had[] = [];
   readonly #startedAtMs = performance.now();
-  /** The end of the last fault, by fault and target. */
+  /** End of the last fault, by fault and target. */
   readonly #last = new Map<string, Promise<void>>();
 
   constructor(
@@ -37,7 +37,7 @@ export class FaultRunner {
     for (const planned of [...plan].sort((a, b) => a.beginMs - b.beginMs)) {
       await delay(Math.max(0, planned.beginMs - this.#nowMs()));
       const key = `${planned.fault} ${planned.target}`;
-      // The same fault on the same target comes after the last one's end.
+      // The same fault on the same target waits for the former one's end.
       const work = (this.#last.get(key) ?? Promise.resolve()).then(() => this.#have(planned));
       this.#last.set(key, work);
       running.push(work);
@@ -46,8 +46,8 @@ export class FaultRunner {
   }
 
   /**
-   * Returns the fault that explains why a process ended by itself, or undefined. A process that was once up waits
-   * instead.
+   * Returns the fault that explains the end of a process; undefined for none. A process that was up must wait instead
+   * of ending.
    */
   excuseOf(exit: OwnExit): string | undefined {
     if (exit.wasUp) return undefined;

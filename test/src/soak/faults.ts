@@ -7,26 +7,29 @@ import { smallDiskProblem } from "./small-disk.js";
 import type { SoakFleet } from "./soak-fleet.js";
 
 const MINUTE_MS = 60_000;
-/** Lengths of a fault: a short hiccup, as long as others wait for an answer, and until everybody has noticed. */
+/**
+ * Durations of a fault in ms: a short interruption, as long as other processes wait for an answer, and until all have
+ * noticed.
+ */
 const LENGTHS_MS = { kill: 1_500, pause: 20_000, away: MINUTE_MS } as const;
-/** Forwards by more than any timeout, backwards by less than certificates were made valid for in the past. */
+/** Clock jumps in s: forwards by more than any timeout, backwards by less than certificates are predated. */
 const JUMPS_SECONDS = { forwards: 6 * 3_600, backwards: -45 * 60 } as const;
 const [BY, BETWEEN] = [" ", " - "];
 
-/** A fault of a fleet that lasts a while and is undone. */
+/** A fault that lasts for some time and is then undone. */
 export interface Fault {
   readonly name: string;
-  /** In a soak that is long enough. */
+  /** Duration in ms in a soak that is long enough. */
   readonly lengthMs: number;
-  /** Why this machine cannot do it; undefined when it can. */
+  /** Returns why this machine cannot cause the fault; undefined when it can. */
   possible(fleet: SoakFleet): string | undefined;
-  /** To what it can be done, one at a time. */
+  /** Returns the possible targets. Each has this fault once at a time. */
   targets(fleet: SoakFleet): readonly string[];
-  /** Returns how it heals. */
+  /** Causes the fault. Returns a function that undoes it. */
   act(fleet: SoakFleet, target: string): Promise<() => void | Promise<void>>;
 }
 
-/** Nothing but a process is needed. */
+/** For faults that need nothing except a process. */
 const always = (): undefined => undefined;
 const allProcesses = ({ supervised }: SoakFleet) => [...supervised.keys()];
 const allDrives = ({ surroundings }: SoakFleet) => [...surroundings.drives.keys()];
@@ -34,10 +37,10 @@ const driveProblem = () => sharedBecause() ?? Drive.problem();
 
 export const OTHER_VERSION = "last release";
 
-/** All that is done to a fleet. */
+/** All faults. */
 export const FAULTS: readonly Fault[] = [
   {
-    // SIGKILL to a service; whoever supervises it starts it again.
+    // SIGKILL to a service, which its supervisor starts again.
     name: "kill",
     lengthMs: LENGTHS_MS.kill,
     possible: always,
@@ -45,7 +48,7 @@ export const FAULTS: readonly Fault[] = [
     act: (fleet, target) => must(fleet.supervised.get(target), target).kill(),
   },
   {
-    // SIGSTOP to a process, and SIGCONT after a while: it has slept, and knows nothing of it.
+    // SIGSTOP to a process, and SIGCONT after a while: the process does not notice.
     name: "stop",
     lengthMs: LENGTHS_MS.pause,
     possible: always,
@@ -81,7 +84,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    // The file system on which a service keeps its state is filled up to the last byte.
+    // The file system of a service's state is filled completely.
     name: "full disk",
     lengthMs: LENGTHS_MS.pause,
     possible: () => sharedBecause() ?? smallDiskProblem(),
@@ -93,7 +96,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    // A drive answers everything with EIO.
+    // A drive answers every request with EIO.
     name: "EIO",
     lengthMs: LENGTHS_MS.pause,
     possible: driveProblem,
@@ -105,7 +108,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    // A drive answers nothing any more: reads and writes hang in the kernel.
+    // A drive no longer answers: reads and writes hang in the kernel.
     name: "hung drive",
     lengthMs: LENGTHS_MS.pause,
     possible: driveProblem,
@@ -117,7 +120,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    // Every packet between two processes is lost, both ways, and no RST tells anybody.
+    // Every packet between two processes is lost in both directions, without an RST.
     name: "packets dropped",
     lengthMs: LENGTHS_MS.pause,
     possible: sharedBecause,
@@ -142,7 +145,7 @@ export const FAULTS: readonly Fault[] = [
     },
   },
   {
-    // A process is stopped, is of the last release for a while, and then of this version again.
+    // A process is replaced by the last release for a while, and then by this version again.
     name: OTHER_VERSION,
     lengthMs: LENGTHS_MS.pause,
     possible: () =>
@@ -153,7 +156,7 @@ export const FAULTS: readonly Fault[] = [
       const { mainFile, config } = supervised.process;
       const service = /services\/([\w-]+)\//.exec(mainFile)?.[1] ?? "";
       const lastMain = join(folderOfLastRelease(), "services", service, "bundle/main.js");
-      // The programs of users know no limits of tests.
+      // Released programs do not accept limits from tests.
       await supervised.replace({ mainFile: lastMain, config: { ...config, tuning: undefined } });
       return () => supervised.replace({ mainFile, config });
     },
@@ -169,7 +172,7 @@ const { lastRelease, ensureLastRelease }: LastRelease = await import(
   join(repositoryFolder, "deploy/local/bootstrap/last-release.mjs")
 );
 
-/** Builds it; until then nothing is replaced by it. */
+/** Builds the last release; until then no process is replaced by it. */
 export const buildLastRelease = (): Promise<string> => ensureLastRelease(repositoryFolder);
 
 function folderOfLastRelease(): string {
@@ -184,7 +187,7 @@ function must<T>(thing: T | undefined, name: string): T {
 function pause(process: { readonly pid: number; signal(signal: NodeJS.Signals): void }): () => void {
   const { pid } = process;
   process.signal("SIGSTOP");
-  // It may have been killed and started again meanwhile: another process then, which was not stopped.
+  // The process may have been killed and restarted meanwhile; the new process was not stopped.
   return () => {
     if (process.pid === pid) process.signal("SIGCONT");
   };
@@ -200,7 +203,7 @@ function talkingPairs({ mesh, store, workHosts }: SoakFleet): [string, string][]
     ...across(["cpi-dispatcher"], registries),
     ...across(registries, mesh.hostIds),
     ...across(["nats"], mesh.hostIds),
-    // Disks have devices on other hosts.
+    // Hosts access devices on other hosts.
     ...across(workHosts, workHosts).filter(([one, other]) => one < other),
     ...across([...directors, ...registries], databases),
   ];

@@ -15,7 +15,7 @@ const USAGE = [
   `[--faults NAME,...] of: ${FAULT_NAMES.join(", ")}`,
 ].join("\n  ");
 
-/** Namespaces would keep a database elsewhere out of reach. */
+/** A database on another machine, which would be unreachable from a network namespace. */
 const databaseElsewhere = process.env.DISKMESH_TEST_MONGODB_URL;
 
 function number(name: string, text: string | undefined, fallback: number, isAllowed: (value: number) => boolean) {
@@ -62,7 +62,7 @@ type Options = NonNullable<ReturnType<typeof parse>>;
 
 const print = (line: string) => void process.stdout.write(`soak: ${new Date().toISOString().slice(11, 19)} ${line}\n`);
 
-/** Each store on its own, one after the other, in namespaces of its own where the machine gives them. */
+/** Runs a soak on each store, one after another, in separate namespaces where the machine allows them. */
 async function runAll(options: Options): Promise<boolean> {
   if (options.stores.includes("mongodb")) await fetchDocumentDatabase();
   if (options.faults.includes(OTHER_VERSION)) await buildLastRelease();
@@ -81,7 +81,7 @@ function argumentsFor({ minutes, seed, lanes, faults, folder }: Options, store: 
   return Object.entries(some).flatMap(([name, value]) => [`--${name}`, `${value}`]);
 }
 
-/** Resolves with true when every promise was kept. */
+/** Returns whether every promise was kept. */
 async function runOn(store: StoreName, options: Options): Promise<boolean> {
   const folder = join(options.folder, store);
   const { seed, lanes, faults: onlyFaults } = options;
@@ -94,7 +94,7 @@ async function runOn(store: StoreName, options: Options): Promise<boolean> {
   return isWell;
 }
 
-// So that what was started ends, and what was mounted is taken away.
+// process.exit runs the handlers that end started processes and remove mounts.
 process.once("SIGINT", () => process.exit(130));
 
 try {
@@ -103,7 +103,7 @@ try {
   else {
     const [store] = options.stores;
     const wentWell = isIsolated && store !== undefined ? await runOn(store, options) : await runAll(options);
-    // Handles that a failed soak left open must not keep it from ending.
+    // Exits explicitly, because handles that a failed soak left open would keep the process running.
     process.exit(wentWell ? 0 : 1);
   }
 } catch (error) {

@@ -9,8 +9,8 @@ export interface Figures {
 }
 
 /**
- * The meaning of an error for the caller: told to try again, as the answer's reason documents, or failed. The caller
- * then tries again, and a try that never succeeds is a violation.
+ * Kind of an error for the caller: it may repeat the call, as the reason's documentation says, or the call failed. The
+ * caller repeats the call in both cases; a call that never succeeds is a violation.
  */
 export type Ending = "to be repeated" | "failed";
 
@@ -19,11 +19,11 @@ export interface ErrorCount {
   readonly kind: string;
   readonly ending: Ending;
   readonly count: number;
-  /** The first that was seen. */
+  /** First occurrence. */
   readonly example: string;
 }
 
-/** How long things took that went well, and what went wrong, by name. */
+/** Durations of successful calls, and errors of failed ones, by name. */
 export class Measures {
   readonly #tookMs = new Map<string, number[]>();
   readonly #errors = new Map<string, ErrorCount>();
@@ -80,20 +80,20 @@ function endingOfCall(error: unknown): Ending {
   return error instanceof DomainError && error.retryable ? "to be repeated" : "failed";
 }
 
-/** The reason of a domain error, the code of a system's, else what it calls itself. */
+/** Returns the reason of a domain error, the code of a system error, or the name of another error. */
 function kindOf(error: unknown): string {
   if (error instanceof DomainError) return error.reason;
   if (error instanceof Error) return (error as { readonly code?: string }).code ?? error.name;
   return typeof error;
 }
 
-/** The clients, with every call measured under the names of client and method. */
+/** Returns the clients with every call measured, under the names of client and method. */
 export function measuredClients<Clients extends object>(clients: Clients, measures: Measures): Clients {
   const each = Object.entries(clients).map(([name, client]) => [name, measured(client, name, measures)]);
   return Object.fromEntries(each);
 }
 
-/** The client, with every call measured under the name of its method. */
+/** Returns the client with every call measured, under the name of its method. */
 export function measured<Client extends object>(client: Client, service: string, measures: Measures): Client {
   return new Proxy(client, {
     get(target, property, receiver) {
@@ -101,7 +101,7 @@ export function measured<Client extends object>(client: Client, service: string,
       if (typeof method !== "function" || typeof property !== "string") return method;
       return (...args: unknown[]) => {
         const result: unknown = method.apply(target, args);
-        // A stream is no call that ends soon.
+        // Streams are not measured, because they may last for any time.
         if (!(result instanceof Promise)) return result;
         return measures.time(`${service}.${property[0]?.toUpperCase()}${property.slice(1)}`, () => result);
       };

@@ -5,14 +5,14 @@ import { PATIENCE_MS, persistently, runTask, type Soak } from "./soak.js";
 import { DEVICE_BYTES, WORK_AZ } from "./soak-fleet.js";
 
 const MIB_BYTES = 1024 * 1024;
-/** One host is left for the deployment that comes and goes. */
+/** Number of instances that stay. One host is left for the deployment that is created and deleted repeatedly. */
 const WORK_INSTANCES = 2;
 
-/** Attaches the devices that disks are made of, and deploys the instances that dynamic disks go to. */
+/** Adds the devices for disks, and deploys the instances for dynamic disks. */
 export async function prepare(soak: Soak): Promise<void> {
   const { clients, workHosts } = soak.fleet;
   for (const hostId of workHosts) await persistently(`AddHost ${hostId}`, () => clients.registry.addHost({ hostId }));
-  // Drives that fail are files on FUSE, which have no birth time.
+  // Drives that can fail are files on FUSE. These have no birth time, and therefore no identity.
   const unidentified = await clients.registry.listDevices({ attachState: AttachState.UNKNOWN, pageSize: 1_000 });
   for (const { hostId, deviceId } of unidentified.devices)
     if (workHosts.some((each) => each === hostId))

@@ -11,33 +11,33 @@ export interface ProcessReport {
   readonly inTheEnd: Held | undefined;
 }
 
-/** All that a soak on one store came to. */
+/** Results of a soak on one store. */
 export interface SoakReport {
   readonly startedAt: string;
   readonly store: string;
   readonly seed: number;
   readonly totalMs: number;
-  /** From the last fault until everything was as it should be. */
+  /** Time in ms from the end of the last fault until the mesh had recovered. */
   readonly convergedMs: number;
   readonly operations: readonly Figures[];
   readonly errors: readonly ErrorCount[];
   readonly faults: readonly {
     readonly name: string;
     readonly count: number;
-    /** How many different ones. */
+    /** Number of different targets. */
     readonly targets: number;
     readonly skipped: string | undefined;
   }[];
   readonly hadFaults: readonly Had[];
   readonly exits: readonly (OwnExit & { readonly excuse: string | undefined })[];
-  /** Looks at descriptors of what was let go of. */
+  /** Number of checks that removed devices are closed. */
   readonly descriptorChecks: number;
   readonly violations: readonly { readonly at: string; readonly text: string }[];
   readonly processes: readonly ProcessReport[];
   readonly samples: readonly Sample[];
 }
 
-/** The report for people, without what is only of use to programs. */
+/** Formats the report as tables, without details for programs. */
 export function tables(report: SoakReport): string {
   const ms = (value: number) => value.toFixed(value < 10 ? 1 : 0);
   const parts = [
@@ -94,7 +94,7 @@ function shortened(text: string): string {
   return line.length > LONGEST_EXAMPLE ? `${line.slice(0, LONGEST_EXAMPLE)}...` : line;
 }
 
-/** Figures to the right, words to the left. */
+/** Formats a table with numbers aligned right and words aligned left. */
 function table(titles: readonly string[], rows: readonly (readonly string[])[]): string {
   if (rows.length === 0) return "";
   const widths = titles.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)));

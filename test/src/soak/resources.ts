@@ -5,11 +5,11 @@ const PAGE_BYTES = 4_096;
 const MIB_BYTES = 1024 * 1024;
 const SAMPLE_EVERY_MS = 5_000;
 
-/** The resources of a process. */
+/** Resources that a process holds. */
 export interface Held {
   readonly pid: number;
   readonly residentMib: number;
-  /** Without files of event streams. */
+  /** Number of descriptors, without the files of event streams. */
   readonly descriptors: number;
 }
 
@@ -18,11 +18,11 @@ export interface Sample {
   readonly processes: Readonly<Record<string, Held>>;
 }
 
-/** Allowed growth of a process at rest, from the beginning to the end. */
+/** Allowed growth of an idle process between beginning and end. */
 const MORE_DESCRIPTORS = 20;
 const MORE_MEMORY = { times: 2, mib: 64 } as const;
 
-/** Samples the resources of all processes over time. */
+/** Samples the resources of all processes periodically. */
 export class Resources implements Disposable {
   readonly samples: Sample[] = [];
   readonly #startedAtMs = performance.now();
@@ -41,7 +41,7 @@ export class Resources implements Disposable {
     return sample;
   }
 
-  /** The most that each process held at any time. */
+  /** Maximum of each resource, by process. */
   get peaks(): Map<string, Omit<Held, "pid">> {
     const peaks = new Map<string, Omit<Held, "pid">>();
     for (const { processes } of this.samples)
@@ -60,7 +60,7 @@ export class Resources implements Disposable {
   }
 }
 
-/** Returns a line for each resource that grew from one moment at rest to another. */
+/** Returns a line for each resource that grew between two idle moments. */
 export function growth(before: Sample, after: Sample): string[] {
   return Object.entries(after.processes).flatMap(([name, now]) => {
     const then = before.processes[name];
@@ -74,10 +74,10 @@ export function growth(before: Sample, after: Sample): string[] {
   });
 }
 
-/** A file of an event log, of which a service keeps 64 open for the next append. */
+/** Matches files of event logs, of which a service keeps 64 open for the next append. */
 const EVENT_STREAM = /\/stream\.[^/]+$/;
 
-/** Undefined when the process is gone. */
+/** Returns undefined when the process has ended. */
 function heldBy(pid: number): Held | undefined {
   try {
     const [, residentPages = "0"] = readFileSync(`/proc/${pid}/statm`, "utf8").split(" ");

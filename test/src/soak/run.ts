@@ -26,23 +26,23 @@ export interface SoakOptions {
   readonly totalMs: number;
   readonly seed: number;
   readonly store: StoreName;
-  /** Faults at the same time. */
+  /** Maximum concurrent faults. */
   readonly lanes: number;
-  /** Only these kinds of faults, by name; all when empty. */
+  /** Names of the kinds of faults to cause; empty for all. */
   readonly onlyFaults: readonly string[];
   readonly report: (line: string) => void;
-  /** Where the report goes, and the logs of a soak in which a promise was broken. */
+  /** Folder for the report, and for the logs of a soak in which a promise was broken. */
   readonly folder: string;
 }
 
-/** Time for caches, connections and collected memory to settle. */
+/** Pause in ms in which caches, connections and memory settle. */
 const REST_MS = 5_000;
-/** How often, after the last fault, what still goes on is told. */
+/** Interval in ms at which unfinished work is printed after the last fault. */
 const TELL_AFTER_MS = 20_000;
-/** Seeds of schedule, operations and callers are apart from each other. */
+/** Offsets of the seeds, so that schedule, callers and operations have different ones. */
 const SEEDS = { schedule: 1, callers: 1_000, operations: 100_000 } as const;
 
-/** Does everything that a mesh is for while everything happens to it, and tells what came of it. */
+/** Runs all operations on a mesh while faults occur, and returns the results. */
 export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const { seed, report, totalMs } = options;
   const startedAt = new Date().toISOString();
@@ -86,7 +86,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     using watching = watchDescriptors(fleet.mesh, account, fleet.cmsHosts);
     report(`${fleet.store.title}: ${plan.length} faults in ${Math.round(totalMs / 1_000)} s, seed ${seed}`);
     const work = Promise.all(operate(soak, [...OPERATIONS, cms(callers, account)], seed * SEEDS.operations));
-    // Drives are seen to as long as work that was begun may wait for one of them.
+    // Repairs drives until the end, because unfinished work may wait for one.
     const repairing = Promise.all(operate({ ...soak, isOver: () => isDone }, [repairs], seed));
     await Promise.all([runner.run(plan), delay(totalMs)]);
     isOver = true;
@@ -154,7 +154,7 @@ function countFaults(faults: readonly Chosen[], runner: FaultRunner): SoakReport
   }));
 }
 
-/** All workers of all operations, each from one round to the next until the soak is over. */
+/** Starts all workers of all operations. Each repeats its operation until the soak is over. */
 function operate(soak: Soak, operations: readonly Operation[], seed: number): Promise<void>[] {
   return operations.flatMap((operation, kind) =>
     Array.from({ length: operation.workers }, async (_, index) => {
@@ -187,7 +187,7 @@ function keepLogs(from: string, folder: string): void {
     if (/\.(?:log|yaml)$/.test(name)) cpSync(join(from, name), join(folder, "logs", name));
 }
 
-/** The whole report, for programs. */
+/** Writes the complete report as JSON. */
 export function writeReport(report: SoakReport, folder: string): string {
   mkdirSync(folder, { recursive: true });
   const file = join(folder, "report.json");

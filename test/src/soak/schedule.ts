@@ -1,6 +1,6 @@
 import type { Random } from "../random.js";
 
-/** Something that can be done to the mesh for a while. */
+/** A kind of fault, as the planner sees it. */
 interface Plannable {
   readonly name: string;
   readonly lengthMs: number;
@@ -17,19 +17,19 @@ export interface Planned {
 export interface ScheduleOptions {
   readonly faults: readonly Plannable[];
   readonly totalMs: number;
-  /** Faults at the same time, at most. */
+  /** Maximum concurrent faults. */
   readonly lanes: number;
   readonly random: Random;
 }
 
 const LEAST_PAUSE_MS = 500;
 const MOST_PAUSE_MS = 5_000;
-/** A short soak has short faults, so that there is time between them. */
+/** Maximum share of the soak that one fault may last, so that short soaks have time between faults. */
 const LARGEST_SHARE = 0.2;
 
 /**
- * Plans the faults: each fault on each of its targets in random order, and all of that again when it is through. Faults
- * with few targets come as often in a round as those with many: first one target of each, then the others.
+ * Plans the faults: each fault on each of its targets in random order, and again from the beginning. A fault with few
+ * targets occurs as often in a round as one with many: first one target of each fault, then the others.
  */
 export function planFaults({ faults, totalMs, lanes, random }: ScheduleOptions): Planned[] {
   const planned: Planned[] = [];
@@ -47,7 +47,7 @@ export function planFaults({ faults, totalMs, lanes, random }: ScheduleOptions):
   }
 }
 
-/** Endless: one target of each fault in random order, again and again until every target was had. */
+/** Yields rounds without end: one random target of each fault, until every target had its turn. */
 function rounds(faults: readonly Plannable[], random: Random) {
   let waiting: { readonly fault: string; readonly target: string; readonly lengthMs: number }[] = [];
   const refill = () => {

@@ -1,10 +1,10 @@
-/** Shorter than by default, so that more comes to its end within a soak: laid over the configs of the services. */
+/** Shorter limits than the defaults, so that timeouts pass within a soak. Merged over the configs of the services. */
 
 const DAY_MS = 24 * 3_600_000;
 
 export const registryLimits = {
   heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 500 },
-  // Never within a soak: what is DETACHED was let go of by its agent.
+  // Longer than a soak, so that every DETACHED device was closed by its agent.
   unavailableRemovalTimeoutMs: DAY_MS,
 };
 

@@ -4,7 +4,7 @@ import { SmallDisk } from "@diskmesh/testkit";
 
 const SIZE_BYTES = 64 * 1024 * 1024;
 
-/** Why there can be no small disk here; undefined when there can. */
+/** Returns why this machine cannot mount a small disk; undefined when it can. */
 export function smallDiskProblem(): string | undefined {
   for (const program of ["mke2fs", "mount", "losetup"])
     if (spawnSync(program, ["-V"]).error !== undefined) return `${program} is not on PATH`;
@@ -12,7 +12,7 @@ export function smallDiskProblem(): string | undefined {
   return undefined;
 }
 
-/** A small disk in the place of a folder, which is empty or not there yet. */
+/** Mounts a small file system on a folder, which must be empty or missing. */
 export function mountSmallDisk(folder: string): SmallDisk {
   mkdirSync(folder, { recursive: true });
   const disk = SmallDisk.mountExt4(SIZE_BYTES, folder);

@@ -15,13 +15,13 @@ import { mountSmallDisk, smallDiskProblem } from "./small-disk.js";
 import { SoakNetwork } from "./soak-network.js";
 import { type OwnExit, Supervised } from "./supervised.js";
 
-/** Where VMs and disks are. */
+/** Az of VMs and disks. */
 export const WORK_AZ = "z1";
 const WORK_HOSTS: readonly string[] = ["work-1", "work-2", "work-3"];
-/** Hosts that infrastructure automation adds and removes; no disk is ever made on them. */
+/** Hosts that infrastructure automation adds and removes; disks are never created on them. */
 const CMS_HOSTS: readonly string[] = ["cms-1", "cms-2"];
 const CMS_AZ = "cms";
-/** The last of their devices are on a drive that fails and hangs. */
+/** Hosts whose last device is on a drive that can fail and hang. */
 const HOSTS_WITH_DRIVES: readonly string[] = ["work-1", "work-2"];
 const DEVICES_PER_WORK_HOST = 6;
 const DEVICES_PER_DRIVE = 3;
@@ -29,7 +29,7 @@ const DEVICES_PER_CMS_HOST = 4;
 export const DEVICE_BYTES = MIB_BYTES;
 const CMS_DEVICE_BYTES = 64 * 1024;
 const START_TIMEOUT_MS = 120_000;
-/** Short enough to find another leader within a fault. */
+/** Deadline in ms, short enough to find another leader during a fault. */
 const DEADLINE_MS = 15_000;
 
 export interface CmsDevice {
@@ -40,21 +40,21 @@ export interface CmsDevice {
   readonly sizeBytes: number;
 }
 
-/** Targets of faults beside processes. */
+/** Targets of faults in addition to processes. */
 interface Surroundings {
   /** Drives by host. */
   readonly drives: Map<string, Drive>;
   /** Small disks by the process whose state they hold. */
   readonly smallDisks: Map<string, SmallDisk>;
-  /** Undefined where all share that of the machine. */
+  /** Network with a namespace for each process; undefined when all share the machine's network. */
   readonly network: SoakNetwork | undefined;
 }
 
-/** A whole mesh of real processes on one store, with what faults need to get at it. */
+/** A whole mesh of real processes on one store, with access for faults. */
 export class SoakFleet implements AsyncDisposable {
   readonly workHosts = WORK_HOSTS;
   readonly cmsHosts = CMS_HOSTS;
-  /** Those of the mesh only look: their calls are not measured. */
+  /** Clients with measured calls. The mesh's own clients only observe. */
   readonly clients: Clients;
   readonly supervised = new Map<string, Supervised>();
   readonly clocks: Clocks;
@@ -71,7 +71,7 @@ export class SoakFleet implements AsyncDisposable {
     this.cmsDevices = CMS_HOSTS.flatMap((hostId) => cmsDevicesOf(hostId, mesh.folder));
   }
 
-  /** Starts everything and waits until all of it serves; or says why the store cannot be had. */
+  /** Starts all processes, and waits until they serve. Returns the reason when the store is not available. */
   static async start(options: {
     readonly store: StoreName;
     readonly measures: Measures;
@@ -104,7 +104,7 @@ export class SoakFleet implements AsyncDisposable {
     }
   }
 
-  /** All processes and their pids; those that are away have none. */
+  /** Returns the process id of each running process, by name. */
   pids(): ReadonlyMap<string, number> {
     const running = [...this.supervised].filter(([, { process }]) => process.exit === undefined);
     return new Map(running.map(([name, { process }]) => [name, process.pid]));
@@ -112,7 +112,7 @@ export class SoakFleet implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const one of this.supervised.values()) one[Symbol.dispose]();
-    // A process in a read that hangs ends only when the drive goes on.
+    // A process with a hanging read ends only when the drive continues.
     for (const drive of this.surroundings.drives.values()) drive.resume();
     await this.mesh[Symbol.asyncDispose]();
   }
@@ -166,7 +166,7 @@ function processOf({ service, name }: Named, { drives, network }: Surroundings):
   return { service, name, config: configs[service], waitFor: "nothing", env };
 }
 
-/** Where faults can get at them; without namespaces of the soak's own nothing is mounted. */
+/** Mounts the disks and drives for faults; mounts nothing without a separate mount namespace. */
 async function prepareDisks(mesh: PlacedMesh, store: Store, { drives, smallDisks }: Surroundings): Promise<void> {
   if (Drive.problem() === undefined)
     for (const hostId of HOSTS_WITH_DRIVES)
@@ -189,7 +189,7 @@ function workDevices(mesh: PlacedMesh, hostId: string, drive: Drive | undefined)
   }));
 }
 
-/** With something on them that nobody may find when they leave. */
+/** Creates devices with data that must be erased before they leave. */
 function cmsDevices({ folder }: PlacedMesh, name: string): Omit<CmsDevice, "hostId">[] {
   const devices = cmsDevicesOf(name, folder);
   for (const { path } of devices) makeDeviceFile(path, 2 * CMS_DEVICE_BYTES);
@@ -197,7 +197,7 @@ function cmsDevices({ folder }: PlacedMesh, name: string): Omit<CmsDevice, "host
   return devices.map(({ hostId: _, ...device }) => device);
 }
 
-/** Two to a file. */
+/** Returns the devices of a host; two devices share a file. */
 function cmsDevicesOf(hostId: string, folder: string): CmsDevice[] {
   return Array.from({ length: DEVICES_PER_CMS_HOST }, (_, index) => ({
     hostId,

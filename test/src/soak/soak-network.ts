@@ -4,13 +4,13 @@ import { NATS_COMMON_NAME } from "@diskmesh/pki";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { Network, run } from "../namespaces/network.js";
 
-/** The range that is set aside for tests of networks; it is seen only within the soak's own network namespace. */
+/** Address range for network tests (RFC 2544), visible only within the soak's network namespace. */
 const PREFIX = "198.18.0";
 const FIRST_NUMBER = 2;
 
 /**
- * A network of its own for each process of the soak, in which NATS has the name of its certificate, which holds no
- * addresses but those of loopback.
+ * A network namespace for each process of the soak. NATS is reached by the name in its certificate, because the
+ * certificate contains only loopback addresses.
  */
 export class SoakNetwork extends Network {
   constructor(names: readonly string[]) {
@@ -20,7 +20,7 @@ export class SoakNetwork extends Network {
     run("mount", "--bind", hostsFile, "/etc/hosts");
   }
 
-  /** Where clients find NATS. */
+  /** Returns the address of NATS for clients. */
   natsAddress(port: number): string {
     return `${NATS_COMMON_NAME}:${port}`;
   }

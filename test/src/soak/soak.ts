@@ -7,44 +7,47 @@ import type { SoakFleet } from "./soak-fleet.js";
 import { underWay } from "./under-way.js";
 import type { Violations } from "./violations.js";
 
-/** The context of operations. */
+/** Context of the operations. */
 export interface Soak {
   readonly fleet: SoakFleet;
   readonly measures: Measures;
   readonly violations: Violations;
-  /** True when the only faults are replaced processes. */
+  /** True when restarts and replacements of processes are the only faults. */
   readonly hasOnlyRestarts: boolean;
-  /** Returns true when nothing more is to be begun. */
+  /** Returns whether no new work may begin. */
   readonly isOver: () => boolean;
 }
 
-/** One of those that do the same kind of work side by side, each with things of its own. */
+/** One of the concurrent workers of an operation; each uses its own objects. */
 export interface Worker {
-  /** From 1. */
+  /** Number of the worker, from 1. */
   readonly slot: number;
-  /** How many rounds this one has done before. */
+  /** Number of completed rounds of this worker. */
   readonly round: number;
-  /** In [0, 1). */
+  /** Random numbers of this worker. */
   readonly random: Random;
 }
 
-/** Something that callers do with a mesh, again and again. */
+/** Work that callers do with a mesh repeatedly. */
 export interface Operation {
   readonly name: string;
-  /** So many at once. */
+  /** Number of concurrent workers. */
   readonly workers: number;
-  /** From nothing to nothing left. What it throws is a broken promise, as nothing that passes is thrown. */
+  /**
+   * Runs one round, which deletes everything that it created. Throws only for a broken promise, because temporary
+   * errors are retried.
+   */
   run(soak: Soak, worker: Worker): Promise<void>;
 }
 
-/** The longest that faults together can hold up one call, and a multiple of it: what takes longer is stuck. */
+/** Multiple in ms of the longest time for which faults together can delay a call. A longer call is stuck. */
 export const PATIENCE_MS = 300_000;
 const RETRY_MS = 200;
 const LONGEST_RETRY_MS = 2_000;
 const POLL_MS = 500;
 const DEVICE_FAILED = /its device \S+ on host \S+ is in error/;
 
-/** Repeats a call while it fails as something that passes. */
+/** Repeats a call that fails with a temporary error. */
 export function persistently<T>(what: string, call: () => Promise<T>): Promise<T> {
   const untilMs = performance.now() + PATIENCE_MS;
   return underWay(what, async (wentWrong) => {
@@ -61,7 +64,7 @@ export function persistently<T>(what: string, call: () => Promise<T>): Promise<T
   });
 }
 
-/** Returns true for an error that ends by itself, or by what an operator does about a failed drive. */
+/** Returns whether the error ends by itself, or with an operator's repair of a failed drive. */
 function passes(error: unknown): error is DomainError {
   if (!(error instanceof DomainError)) return false;
   return error.retryable || (error instanceof InvalidStateError && DEVICE_FAILED.test(error.message));
@@ -85,7 +88,7 @@ export async function exists(what: string, call: () => Promise<unknown>): Promis
 
 type Start = () => Promise<{ task?: Task | undefined }>;
 
-/** Starts a task again and again until one has ended well, as callers do that want the thing done. */
+/** Starts a task repeatedly until one succeeds, as a caller does. */
 export function runTask(soak: Soak, what: string, start: Start): Promise<Task> {
   const untilMs = performance.now() + PATIENCE_MS;
   return underWay(`${what} until it is done`, async (wentWrong) => {
@@ -103,7 +106,7 @@ export function runTask(soak: Soak, what: string, start: Start): Promise<Task> {
   });
 }
 
-/** A task that was answered is there until it has ended, and ends. */
+/** Follows a task until its end; it must exist until then. */
 export function endOf(soak: Soak, { taskId, type }: Task): Promise<Task> {
   const untilMs = performance.now() + 2 * PATIENCE_MS;
   const what = `task ${taskId} (${type})`;

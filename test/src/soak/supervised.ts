@@ -1,23 +1,23 @@
 import type { ServiceProcess } from "@diskmesh/testkit";
 
 const LOOK_EVERY_MS = 100;
-/** A supervisor's pause, so that a process that cannot start does not take the machine. */
+/** Delay in ms before a restart, so that a process that cannot start does not occupy the machine. */
 const RESTART_AFTER_MS = 500;
 const LAST_LINES = 12;
 
 const IS_UP = /"(?:leadership gained|standby mode entered|CPI service started|agent registered)"/;
 
-/** A process that ended though nobody ended it. */
+/** The unexpected end of a process. */
 export interface OwnExit {
   readonly at: string;
   readonly name: string;
-  /** True when it had served, or stood by, before. */
+  /** True when it had served or stood by before. */
   readonly wasUp: boolean;
   readonly how: string;
   readonly lastLines: string;
 }
 
-/** A service that is started again whenever it has ended, as a supervisor does. */
+/** A service process that is restarted whenever it has ended, as by a supervisor. */
 export class Supervised implements Disposable {
   readonly #timer: NodeJS.Timeout;
   readonly #onOwnExit: (exit: OwnExit) => void;
@@ -41,7 +41,7 @@ export class Supervised implements Disposable {
     }, LOOK_EVERY_MS);
   }
 
-  /** True when its present run has served or stood by, and goes on. */
+  /** True while its present run serves or stands by. */
   get isUp(): boolean {
     return this.process.exit === undefined && this.#holds === 0 && this.#wasUp();
   }
@@ -50,7 +50,7 @@ export class Supervised implements Disposable {
     return this.isUp ? performance.now() - this.#lastDownMs : 0;
   }
 
-  /** Kills it; it stays away until what this returns is called. */
+  /** Kills the process. It stays away until the returned function is called. */
   async kill(): Promise<() => void> {
     this.#holds++;
     this.#wasKilled = true;
@@ -62,7 +62,7 @@ export class Supervised implements Disposable {
     };
   }
 
-  /** Ends it cleanly; it is started again as another program, with that one's config. */
+  /** Stops the process, and starts another program with that program's config. */
   async replace(next: Pick<ServiceProcess, "mainFile" | "config">): Promise<void> {
     this.#holds++;
     this.#wasKilled = true;

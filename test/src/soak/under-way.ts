@@ -8,7 +8,10 @@ interface Try {
 
 const tries = new Set<Try>();
 
-/** Tells, while `work` goes on, what it tries and since when; `work` says what went wrong last. */
+/**
+ * Registers `work` under a name while it runs, for reports about slow work. `work` passes its last error to its
+ * argument.
+ */
 export async function underWay<T>(what: string, work: (wentWrong: (error: unknown) => void) => Promise<T>): Promise<T> {
   const one: Try = { what, sinceMs: performance.now(), lastError: "" };
   tries.add(one);
@@ -21,7 +24,7 @@ export async function underWay<T>(what: string, work: (wentWrong: (error: unknow
   }
 }
 
-/** Returns a line for each call that has been tried for so long. */
+/** Returns a line for each registered work that has run for at least `leastMs`. */
 export function triedFor(leastMs: number): string[] {
   const nowMs = performance.now();
   return [...tries]

@@ -1,7 +1,7 @@
 const MOST_KEPT = 100;
 const LONGEST_TEXT = 2_000;
 
-/** Promises that were broken, each once, in the order in which they were seen. */
+/** Broken promises, each once, in the order of their detection. */
 export class Violations {
   readonly #texts = new Map<string, string>();
   readonly #report: (line: string) => void;

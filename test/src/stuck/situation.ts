@@ -1,35 +1,35 @@
 import type { Fault } from "../metrics/fault-alerts.js";
 import type { StuckFleet } from "./stuck-fleet.js";
 
-/** A way in which something is stuck, made on a mesh that is well, and by its cure well again. */
+/** A stuck state of a healthy mesh, which its cure ends. */
 export interface Situation {
-  /** The operator's name of the fault; `FAULT_ALERTS` says which alerts it fires. */
+  /** Name of the fault; `FAULT_ALERTS` lists the alerts that it must fire. */
   readonly title: Fault;
-  /** Why it cannot be made here; undefined when it can. */
+  /** Returns why this machine cannot cause it; undefined when it can. */
   readonly problem?: () => string | undefined;
   make(mesh: StuckFleet): Promise<Stuck>;
 }
 
-/** A stuck object, and what must be said of it. */
+/** A stuck object, and the expected explanation. */
 export interface Stuck {
-  /** The arguments of `diskmesh why`: the kind and the name. */
+  /** Arguments of `diskmesh why`: kind and name. */
   readonly asked: readonly [kind: string, name: string];
-  /** The first line of the answer: the cause with its error. */
+  /** Matches the first line of the answer, which has the root cause with its error. */
   readonly root: RegExp;
-  /** In the causes, in this order, beside others. */
+  /** Reasons that the causes must contain in this order; others may be in between. */
   readonly reasons: readonly string[];
-  /** The first row of the page. */
+  /** Key of the first row on the page, and a pattern for its trouble. */
   readonly row: readonly [row: string, trouble: RegExp];
-  /** The cure that is followed, among those that `why` names: what it is good for, and its command if it has one. */
+  /** Matches the cure to follow, with its command if it has one. */
   readonly cure: RegExp;
-  /** Repeated before each look at the alerts until the cure. */
+  /** Called before each evaluation of the alerts, until the cure. */
   readonly meanwhile?: () => Promise<unknown>;
-  /** A condition of the cure that is made true before its command. */
+  /** Establishes a condition of the cure, before its command. */
   readonly first?: () => Promise<unknown>;
-  /** The cure's deed where it is no command, or the deed that follows its command. */
+  /** Action of the cure when it has no command, or after its command. */
   readonly follow?: () => Promise<unknown>;
-  /** Throws while it is not well again; by default it is once no cause is told any more. */
+  /** Throws while the state is not healthy again. Default: until `why` shows no cause. */
   readonly cured?: () => Promise<unknown>;
-  /** Leaves the mesh as it was found. */
+  /** Restores the mesh to its former state. */
   readonly after?: () => Promise<unknown>;
 }

@@ -10,7 +10,7 @@ import { deleteDisk, detachDisk, provideDisk } from "../mesh/steps.js";
 import type { Situation } from "./situation.js";
 import { FREE_MIB, NOT_ADDED, type StuckFleet } from "./stuck-fleet.js";
 
-/** An alert is told of calls and tasks that fail again and again. */
+/** Number of failures after which an alert for failing calls and tasks must fire. */
 const FAILURES = 3;
 const PATIENCE = { timeoutMs: 60_000 };
 
@@ -19,7 +19,7 @@ const MOST = ["host-1", "host-2", "host-3", "host-4", "host-5", "host-6"] as con
 const instanceOn = ({ instanceIds, mesh }: StuckFleet, hostId: string): string =>
   instanceIds[mesh.hostIds.indexOf(hostId)] ?? "";
 
-/** Makes a certificate signed by any authority. */
+/** Creates a certificate that the given authority signs. */
 function certificateOf(hostId: string, authority: KeyPair): Promise<KeyPair> {
   const identity = { role: "disk-agent", name: hostId } as const;
   const names = { commonName: hostId, dnsNames: [], ipAddresses: ["127.0.0.1"] };
@@ -31,7 +31,7 @@ function rightCertificate({ mesh }: StuckFleet, hostId: string): KeyPair {
   return { certPem: readFileSync(certFile, "utf8"), keyPem: readFileSync(keyFile, "utf8") };
 }
 
-/** Each leaves the mesh as it found it. */
+/** All situations. Each leaves the mesh as it found it. */
 export const SITUATIONS: readonly Situation[] = [
   {
     title: "dead agent",
@@ -59,7 +59,7 @@ export const SITUATIONS: readonly Situation[] = [
         reasons: ["AGENT_REFUSED", "AGENT_SILENT"],
         row: ["host host-3", /the agent of host host-3, and somebody at 127\.0\.0\.1 is turned away/],
         cure: /^if that is its agent, put a certificate and key of disk-agent host-3, by an authority that the registry trusts/,
-        // It runs on, and takes them up.
+        // The agent continues to run, and loads the new files by itself.
         follow: async () => stuck.writeCertificate(tls, rightCertificate(stuck, "host-3")),
       };
     },
@@ -112,7 +112,7 @@ export const SITUATIONS: readonly Situation[] = [
         reasons: ["REMOVAL_WAITS", "IN_USE"],
         row: ["host host-2", /^host host-2 is to be removed, and 1 device is not out of operation, it serves 1 disk/],
         cure: /^take it from there: diskmesh detach served$/,
-        // The host is a VM, too, which the bosh CLI would stop.
+        // The host is also a VM, which an operator would stop with the bosh CLI.
         follow: () => stuck.done("add-host host-2"),
         after: () => deleteDisk(mesh, "served"),
       };

@@ -17,21 +17,27 @@ import { AlertWatch } from "../metrics/alert-watch.js";
 
 const SERVICES = ["director", "cpi-dispatcher", "disk-registry"] as const;
 const HOSTS = 10;
-/** Nobody has taken it into operation. */
+/** Host that has not been added. */
 export const NOT_ADDED = `host-${HOSTS}`;
 const DRIVE_HOST = "host-8";
 const DRIVE_POOL = "drive";
 const FULL_HOST = "host-1";
-/** Free space until all hosts are added, beside the disk that fills one of them. */
+/** Free space in MiB until all hosts are added, without the disk that fills one host. */
 export const FREE_MIB = HOSTS - 2;
 const LOGIN = "admin:pw-admin";
 const PATIENCE_MS = 60_000;
 const INFO = `'{"result":{"api_version":2,"needs_vm_spec":false},"error":null,"log":""}'`;
 const AGENT_TUNING = { mbusHeartbeatIntervalMs: 500 };
 
-/** Longer than an event loop may be late, and shorter than anybody waits for a director. */
+/**
+ * Time in ms for which a process is stopped: longer than an event loop may be late, and shorter than callers wait for a
+ * director.
+ */
 const STANDS_STILL_MS = 800;
-/** A process looks at the time each 20 ms. A late look counts after an earlier one, and while it is more than a hundredth of them. */
+/**
+ * Pause in ms before a stop. The delay metric samples every 20 ms, and a late sample counts only after an earlier one
+ * and as more than a hundredth of all samples.
+ */
 const ON_TIME_MS = 200;
 
 const jobOf = (name: string) => `diskmesh-${SERVICES.find((service) => service === name) ?? "disk-agent"}`;
@@ -42,7 +48,7 @@ interface DriveOfHost {
   readonly deviceId: string;
 }
 
-/** Sends a request over a connection of its own, which ends with it. */
+/** Sends a request over its own connection, and waits for the answer. */
 function answered(port: number, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     get({ host: "127.0.0.1", port, path, agent: false }, (response) => {
@@ -51,7 +57,7 @@ function answered(port: number, path: string): Promise<void> {
   });
 }
 
-/** A mesh of ten hosts with three CPIs, whose operator has the command and the page. */
+/** A mesh of ten hosts with three CPIs, with the command and the page. */
 export class StuckFleet implements AsyncDisposable {
   #feed: PageFeed | undefined;
   #drive: Drive | undefined;
@@ -60,7 +66,7 @@ export class StuckFleet implements AsyncDisposable {
     readonly mesh: TestMesh,
     private readonly metricsPorts: ReadonlyMap<string, number>,
     private readonly http: HttpClient,
-    /** The instance of each host's VM, in the order of hosts. */
+    /** Instance of each host's VM, in the order of hosts. */
     readonly instanceIds: readonly string[],
   ) {}
 
@@ -100,7 +106,7 @@ export class StuckFleet implements AsyncDisposable {
       const http = new HttpClient(mesh.certificates, port, LOGIN);
       const stuck = new StuckFleet(mesh, metricsPorts, http, await deployInstances(mesh));
       await stuck.#configure();
-      // The disk of the first host's VM lies on other hosts, which answer when that host does not.
+      // The disk of the first host's VM is on other hosts, which can answer while that host does not.
       await mesh.clients.registry.createDisk({ diskId: "filler", hostId: FULL_HOST, sizeBytes: MIB_BYTES });
       return stuck;
     } catch (error) {
@@ -109,13 +115,13 @@ export class StuckFleet implements AsyncDisposable {
     }
   }
 
-  /** Returns a watch of firing alerts; `slowedJob` adds those on how late it is. */
+  /** Returns a watch of firing alerts. `slowedJob` adds alerts about delays of that process. */
   alerts(slowedJob?: string): AlertWatch {
     const targets = [...this.metricsPorts].map(([name, port]) => ({ job: jobOf(name), port }));
     return new AlertWatch(targets, slowedJob);
   }
 
-  /** Holds a process up for longer than it may be late, which its metrics tell when they are asked next. */
+  /** Stops a process for longer than it may be late; the next scrape of its metrics shows that. */
   async standStill(name: string): Promise<void> {
     const port = this.metricsPorts.get(name) ?? 0;
     const process = this.mesh.process(name);
@@ -125,7 +131,7 @@ export class StuckFleet implements AsyncDisposable {
     process.signal("SIGSTOP");
     await delay(STANDS_STILL_MS);
     process.signal("SIGCONT");
-    // Once it answers, it has looked at the time again.
+    // The answer proves that the process has taken another sample.
     await answered(port, "/nothing");
   }
 
@@ -134,7 +140,7 @@ export class StuckFleet implements AsyncDisposable {
     return this.mesh.typed(...line.replace(/^diskmesh /, "").split(" "));
   }
 
-  /** Once it ends well. */
+  /** Runs a command line, and repeats it until its exit code is 0. */
   async done(line: string): Promise<string> {
     return eventually(
       async () => {
@@ -154,7 +160,7 @@ export class StuckFleet implements AsyncDisposable {
     return (await this.http.json(`/page/why?${new URLSearchParams({ kind, name })}`)) as WhyAnswer;
   }
 
-  /** Returns the row of a browser that was opened before and gets changes. */
+  /** Returns a row of the page as an open browser gets it through updates. */
   async pageRow(key: string): Promise<Readonly<Record<string, unknown>> | null | undefined> {
     if (this.#feed === undefined || this.#feed.isEnded()) {
       const ca = readFileSync(this.mesh.operatorFiles.caFile);
@@ -163,20 +169,20 @@ export class StuckFleet implements AsyncDisposable {
     return this.#feed.rows.get(key);
   }
 
-  /** The task that was asked for last. */
+  /** Returns the id of the latest task. */
   async lastTask(): Promise<string> {
     const [task] = JSON.parse(await this.done("tasks --recent --json")) as { taskId: number }[];
     return String(task?.taskId);
   }
 
-  /** Starts a deployment of one VM, and answers its task. */
+  /** Starts a deployment of one VM, and returns its task. */
   async deploy(name: string, az: string): Promise<string> {
     const manifest = `name: ${name}\ninstance_groups:\n- { name: vm, instances: 1, azs: [${az}] }\n`;
     const { task } = await this.mesh.clients.deployments.deploy({ manifest });
     return String(task?.taskId);
   }
 
-  /** Forgets orphans of interrupted calls: whatever they made is not there. */
+  /** Forgets the possible orphans of interrupted calls, none of which exists. */
   async forgetOrphans(): Promise<void> {
     const { deployments } = this.mesh.clients;
     const { possibleOrphans } = await deployments.listPossibleOrphans({});
@@ -187,27 +193,27 @@ export class StuckFleet implements AsyncDisposable {
     return join(this.mesh.folder, `cpi-${name}`);
   }
 
-  /** A CPI that says what it is, and then does that. */
+  /** Writes a CPI script that answers `info`, and runs `otherwise` for other methods. */
   writeCpi(name: string, otherwise: string): void {
     const script = `#!/bin/sh\ncase "$(cat)" in '{"method":"info"'*) echo ${INFO} ;; *) ${otherwise} ;; esac\n`;
     writeFileSync(this.cpiFile(name), script);
     chmodSync(this.cpiFile(name), 0o755);
   }
 
-  /** Has a host's agent run with another certificate; returns where that lies. */
+  /** Starts a host's agent with another certificate. Returns the certificate's paths. */
   async withCertificate(hostId: string, certificate: { readonly certPem: string; readonly keyPem: string }) {
     const { mesh } = this;
     const { caFile } = mesh.certificates.files(`disk-agent-${hostId}`);
     const [certFile, keyFile] = [join(mesh.folder, `${hostId}-cert.pem`), join(mesh.folder, `${hostId}-key.pem`)];
     const tls = { caFile, certFile, keyFile };
     this.writeCertificate(tls, certificate);
-    // Nobody can ask it for its health.
+    // The agent's health cannot be checked with that certificate.
     const agent = mesh.process(hostId);
     await agent.restart({ ...agent.config, tls }, "nothing");
     return tls;
   }
 
-  /** Writes all files at once, as a tool that renews certificates does. */
+  /** Writes all files at once, like a tool that renews certificates. */
   writeCertificate(
     { certFile, keyFile }: { readonly certFile: string; readonly keyFile: string },
     { certPem, keyPem }: { readonly certPem: string; readonly keyPem: string },
@@ -221,7 +227,7 @@ export class StuckFleet implements AsyncDisposable {
     }
   }
 
-  /** Has a host's agent hold a device, alone in its pool, on a drive that can be made to fail or to hang. */
+  /** Gives a host's agent a device, alone in its pool, on a drive that can fail or hang. */
   async withDrive(): Promise<DriveOfHost> {
     const deviceId = `${DRIVE_HOST}-drive`;
     if (this.#drive === undefined) {
@@ -231,14 +237,14 @@ export class StuckFleet implements AsyncDisposable {
       const { devices } = agent.config as { readonly devices: readonly object[] };
       await agent.restart({ ...agent.config, devices: [...devices, onDrive] });
       await this.done(`why device ${deviceId}`);
-      // No file on FUSE has a birth time.
+      // A file on FUSE has no birth time, and therefore no identity.
       await this.done(`add-device ${DRIVE_HOST} ${deviceId} --accept-unidentified --wait`);
     }
     await devicesReady({ ...this.mesh, hostIds: [DRIVE_HOST] });
     return { drive: this.#drive, hostId: DRIVE_HOST, deviceId };
   }
 
-  /** A disk on that drive, which is served on its host. */
+  /** Opens a disk on that drive, published to the drive's own host. */
   async openDiskOnDrive(diskId: string): Promise<NbdClient> {
     const { registry } = this.mesh.clients;
     await eventually(
@@ -256,7 +262,7 @@ export class StuckFleet implements AsyncDisposable {
     await this.#drive?.close();
   }
 
-  /** Beside the fleet's own, a CPI that answers nothing but what it is, and one that is not there. */
+  /** Configures the fleet CPI, a CPI that answers only `info`, and a CPI whose executable is missing. */
   async #configure(): Promise<void> {
     const { configs } = this.mesh.clients;
     const scripts = ["hangs", "gone"].map(

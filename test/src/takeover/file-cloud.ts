@@ -2,9 +2,9 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, wr
 import { join } from "node:path";
 
 /**
- * An infrastructure in a folder, which all dispatchers' CPIs share, as they would a cloud. Its CPI finds nothing by a token:
- * asked again, it makes another. Each call that changes something says that it is busy with a thing; one that finds another
- * process busy with it is a violation, and so is a disk that is attached to two VMs.
+ * An infrastructure in a folder, shared by the CPIs of all dispatchers. Its CPI does not recognise a repeated creation,
+ * so it creates another object. Each changing call marks its object as busy. A call that finds the object busy in
+ * another process is a violation, as is a disk attached to two VMs.
  */
 const SCRIPT = `#!/bin/sh
 cloud=CLOUD
@@ -47,7 +47,7 @@ esac
 
 const FOLDERS = ["vms", "disks", "attached", "busy", "held"];
 
-/** The folder of that infrastructure, from without. */
+/** Access of the test to that infrastructure. */
 export class FileCloud {
   readonly execPath: string;
 
@@ -58,22 +58,22 @@ export class FileCloud {
     chmodSync(this.execPath, 0o755);
   }
 
-  /** VM cid -> agent id. */
+  /** Returns agent ids by VM CID. */
   vms(): Map<string, string> {
     return this.#entries("vms");
   }
 
-  /** Disk cid -> what it was made of, as JSON. */
+  /** Returns the arguments of each disk's creation as JSON, by disk CID. */
   disks(): Map<string, string> {
     return this.#entries("disks");
   }
 
-  /** Disk cid -> VM cid. */
+  /** Returns VM CIDs by CID of the attached disk. */
   attached(): Map<string, string> {
     return this.#entries("attached");
   }
 
-  /** Calls that changed something or meant to, e.g. "delete_disk disk-1", as they began. */
+  /** Returns the changing calls that have begun, e.g. "delete_disk disk-1", in order. */
   begun(): string[] {
     return this.#lines("begun");
   }
@@ -82,14 +82,14 @@ export class FileCloud {
     return this.#lines("violations");
   }
 
-  /** Calls of that kind about that thing go on only after `release`. */
+  /** Holds calls of this kind about this object until `release`. */
   hold(call: string): { release(): void } {
     const file = join(this.folder, "held", call);
     writeFileSync(file, "");
     return { release: () => rmSync(file, { force: true }) };
   }
 
-  /** The process of the last call that was busy with a thing. */
+  /** Returns the process id of the last call that marked an object as busy. */
   processOn(thing: string): number {
     return Number(readFileSync(join(this.folder, "busy", thing, "pid"), "utf8"));
   }
@@ -106,7 +106,7 @@ export class FileCloud {
   }
 }
 
-/** It may be deleted meanwhile. */
+/** The file may be deleted meanwhile. */
 function readIfThere(file: string): string[] {
   try {
     return [readFileSync(file, "utf8").trimEnd()];

@@ -15,15 +15,18 @@ const LEADS_TIMEOUT_MS = 2_000;
 export interface FileFleetOptions {
   /** Names of the directors. */
   readonly directors: readonly string[];
-  /** The `tablet` part of their config; a folder when absent. */
+  /** Their `tablet` config; a folder when absent. */
   readonly tablet?: object | undefined;
-  /** Laid over the rest of it. */
+  /** Merged over the rest of their config. */
   readonly director?: object;
 }
 
-/** Directors and two dispatchers, as processes that tests kill; the infrastructure is a folder, its VMs' agents are here. */
+/**
+ * Directors and two dispatchers as processes that tests kill. The infrastructure is a folder, and the VMs' agents run
+ * in this process.
+ */
 export class FileFleet implements AsyncDisposable {
-  /** The agents by agent id. */
+  /** Agents by agent id. */
   readonly agents = new Map<string, TestAgent>();
   readonly #healths = new Map<string, Client<typeof HealthDefinition>>();
   #closing = false;
@@ -43,7 +46,7 @@ export class FileFleet implements AsyncDisposable {
       const cpis = [{ name: "files", type: "files", execPath: cloud.execPath }];
       return { cpis, executables: { jobsFolder: folder, maxConcurrentCalls: 20 } };
     };
-    // Which of them leads nobody knows.
+    // Any of several directors may lead.
     const waitFor = directors.length === 1 ? "serving" : "listening";
     const mesh = await TestMesh.start({
       processes: [
@@ -72,13 +75,13 @@ export class FileFleet implements AsyncDisposable {
     }
   }
 
-  /** Asks for a deployment of a group of so many VMs. */
+  /** Starts a deployment with one group of this number of VMs. */
   deploy(name: string, instances: number, wait = false): Promise<{ readonly task?: Task | undefined }> {
     const manifest = `name: ${name}\ninstance_groups:\n- {name: db, instances: ${instances}, azs: [z1]}\n`;
     return this.mesh.clients.deployments.deploy({ manifest, wait });
   }
 
-  /** Resolves with true when the director says that it leads; a director that does not answer does not lead. */
+  /** Returns whether the director says that it leads; false when it does not answer. */
   async leads(name: string): Promise<boolean> {
     const client = this.#healths.get(name) ?? this.mesh.client(HealthDefinition, "director", { names: [name] });
     this.#healths.set(name, client);
@@ -93,7 +96,7 @@ export class FileFleet implements AsyncDisposable {
     await this.mesh[Symbol.asyncDispose]();
   }
 
-  /** Each VM has its agent while it is there. */
+  /** Starts and stops agents, so that each existing VM has one. */
   async #lookAfterAgents(): Promise<void> {
     const files = () => this.mesh.vmAgentFiles;
     while (!this.#closing) {

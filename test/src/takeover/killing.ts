@@ -17,7 +17,7 @@ interface Killing {
   readonly report: (line: string) => void;
 }
 
-/** Between one kill and the next: something is to be done meanwhile. */
+/** Range of the pause in ms between two kills, in which work progresses. */
 const REST_MS = { least: 500, most: 2_500 };
 const ASK_MS = 20;
 const LOOK = { deadlineMs: 2_000 };
@@ -32,12 +32,12 @@ const answers = (call: Promise<unknown>): Promise<boolean> =>
   );
 
 export interface Answers {
-  /** Resolves with the time of the next answer to a question that was asked after now. */
+  /** Resolves with the time of the next answer to a request that was sent after this call. */
   next(): Promise<number>;
   stop(): void;
 }
 
-/** Asks each director something small, again and again: the answer of the one that leads counts. */
+/** Sends each director a cheap request repeatedly. Only answers of the leader count. */
 export function watchAnswers(fleet: FileFleet): Answers {
   let isOver = false;
   let waiting: { readonly sinceMs: number; readonly resolve: (ms: number) => void }[] = [];
@@ -45,7 +45,7 @@ export function watchAnswers(fleet: FileFleet): Answers {
     const client = fleet.mesh.client(TaskServiceDefinition, "director", { names: [name] });
     while (!isOver) {
       const askedMs = performance.now();
-      // A client of one that stands by would follow it to the leader that it knows.
+      // A client of a standby would follow the redirect to the leader, so the director is first asked whether it leads.
       const leads = (await fleet.leads(name)) && (await answers(client.listTasks({ pageSize: 1 }, LOOK)));
       const nowMs = performance.now();
       if (leads) {
@@ -65,7 +65,7 @@ export function watchAnswers(fleet: FileFleet): Answers {
   };
 }
 
-/** Kills and pauses whichever director leads; a paused one goes on when another has answered. */
+/** Kills or pauses the leading director. A paused director continues when another has answered. */
 export async function killDirectors(
   fleet: FileFleet,
   asked: Answers,
@@ -84,7 +84,7 @@ export async function killDirectors(
     if (isPause) leader.signal("SIGSTOP");
     else await leader.kill();
     const answered = asked.next();
-    // Alone it is what the answer waits for.
+    // A single director must be started again before anything answers.
     const [single] = fleet.mesh.all("director").length === 1 ? [leader] : [];
     if (!isPause) await single?.start();
     else if (single !== undefined) await sleep(REST_MS.most).then(() => single.signal("SIGCONT"));
@@ -96,7 +96,7 @@ export async function killDirectors(
   return { directors: kills, pauses, unansweredMs };
 }
 
-/** Kills a dispatcher, and starts it again, so many times. */
+/** Kills a dispatcher and starts it again, repeatedly. */
 export async function killDispatchers(
   fleet: FileFleet,
   { dispatcherKills, random }: Pick<Killing, "dispatcherKills" | "random">,

@@ -2,15 +2,15 @@ import type { Store } from "../mesh/stores.js";
 import { FileFleet } from "./file-fleet.js";
 import { runStorm, type StormOptions, type StormResult } from "./storm.js";
 
-/** Long beside what a busy machine makes a renewal wait. */
+/** Lease time in ms, long compared with a busy machine's delay of a renewal. */
 const LEASE_MS = 4_000;
 
 export interface TakeoverResult extends StormResult {
-  /** Undefined where a director that was killed is started again instead of another one taking over. */
+  /** Lease time in ms; undefined for a single director, which is restarted instead of replaced. */
   readonly leaseMs: number | undefined;
 }
 
-/** The storm on a store: two directors where one can take over, else one, which is started again. */
+/** Runs the storm on a store, with two directors where the store can be shared, otherwise with one. */
 export async function runTakeovers(store: Store, options: Omit<StormOptions, "fleet">): Promise<TakeoverResult> {
   const tablet = store.tablet && { ...store.tablet("director"), leaseTimeMs: LEASE_MS };
   const directors = tablet === undefined ? ["director-1"] : ["director-1", "director-2"];

@@ -9,13 +9,16 @@ import { violationsOf } from "./verdict.js";
 
 export interface StormOptions {
   readonly fleet: FileFleet;
-  /** Concurrent provides, repeated until all kills are done. */
+  /** Number of concurrent provides, repeated until all kills are done. */
   readonly provides: number;
   readonly detaches: number;
   readonly instances: number;
-  /** VMs that disks are attached to. */
+  /** Number of VMs to which disks are attached. */
   readonly targets: number;
-  /** Faults of the leader: SIGKILL, and SIGSTOP until another leads. A single director is killed and started again. */
+  /**
+   * Number of faults of the leader: SIGKILL, and SIGSTOP until another director leads. A single director is killed and
+   * restarted.
+   */
   readonly kills: number;
   readonly pauses: number;
   readonly dispatcherKills: number;
@@ -26,23 +29,23 @@ export interface StormOptions {
 export interface StormResult {
   readonly violations: readonly string[];
   readonly kills: Kills;
-  /** Longest time in which no director answered, for each kill or pause of one. */
+  /** Longest time in ms without an answer of any director, for each fault. */
   readonly unansweredMs: readonly number[];
   readonly rounds: number;
-  /** Calls that were made again since no answer came, and requests that were made again since their task had failed. */
+  /** Calls that were repeated because no answer came, and requests that were repeated because their task failed. */
   readonly repeated: { calls: number; requests: number };
-  /** Objects of a CPI that finds nothing again: it may have made so many that nobody knows. */
+  /** Number of possible orphans: objects that the CPI may have created without a record. */
   readonly possibleOrphans: number;
 }
 
-/** On a machine that does much else. */
+/** Timeout in ms on a busy machine. */
 const PATIENCE_MS = 600_000;
 const AGAIN_MS = 200;
 const LOOK_MS = 200;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Callers who ask until what they want is done: for a task, then how that is going, and for another one if it failed. */
+/** Callers that repeat until their request is done: start a task, follow it, and start another one when it failed. */
 class Callers {
   readonly repeated = { calls: 0, requests: 0 };
 
@@ -90,7 +93,7 @@ class Callers {
     }
   }
 
-  /** Asks every director until the leader answers. */
+  /** Calls every director until the leader answers. */
   async #answered<Answer>(untilMs: number, call: () => Promise<Answer>): Promise<Answer> {
     for (;;) {
       try {
@@ -105,8 +108,8 @@ class Callers {
 }
 
 /**
- * Provides, detaches and deploys while directors and dispatchers are killed. In the end all that was asked for is done, what
- * is recorded is what the infrastructure has, and nothing was done twice.
+ * Provides, detaches and deploys while directors and dispatchers are killed. In the end every request must be done, the
+ * records must match the infrastructure, and nothing may have been done twice.
  */
 export async function runStorm(options: StormOptions): Promise<StormResult> {
   const { fleet, seed, report } = options;
@@ -131,7 +134,7 @@ export async function runStorm(options: StormOptions): Promise<StormResult> {
     kills: { ...ofDirectors, dispatchers },
   }));
   const isOver = killing.then(() => true);
-  // Callers would ask on for long, and tell no more than that nobody answers.
+  // Stops at the first broken promise, because callers would otherwise retry for a long time without a useful message.
   const broken = new Promise<never>((_, reject) => isOver.catch(reject));
   broken.catch(() => {});
   let rounds = 0;
@@ -160,7 +163,7 @@ export async function runStorm(options: StormOptions): Promise<StormResult> {
   return { violations, kills, unansweredMs, rounds, repeated: callers.repeated, possibleOrphans };
 }
 
-/** Once nothing is under way any more. */
+/** Returns the violations once no work is in progress. */
 async function settledViolations(fleet: FileFleet, wanted: ReadonlyMap<string, boolean>): Promise<string[]> {
   const { tasks, disks } = fleet.mesh.clients;
   const live = await allPages(async (pageToken) => {

@@ -22,7 +22,7 @@ describe("a director with two dispatchers", function () {
     expect(task?.state, task?.result).to.equal(TaskState.DONE);
     return (await fleet.mesh.clients.disks.getDisk({ diskName })).disk?.diskCid ?? "";
   };
-  /** Its CPI call is under way, and held there. */
+  /** Deletes a disk, and resolves when its CPI call is held. */
   const deleting = async (diskName: string) => {
     const diskCid = await create(diskName);
     const call = `delete_disk ${diskCid}`;
@@ -65,7 +65,7 @@ describe("a director with two dispatchers", function () {
     await fleet.mesh.process("director").restart();
     await eventually(() => isHeldUp(taskId), PATIENCE);
     expect(timesBegun()).to.equal(1);
-    // Its machine is off.
+    // Simulates the power loss of the dispatcher's machine.
     process.kill(-pid, "SIGKILL");
     held.release();
     const director = fleet.mesh.process("director");

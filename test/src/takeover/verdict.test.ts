@@ -2,7 +2,7 @@ import { expect } from "chai";
 import type { FileFleet } from "./file-fleet.js";
 import { violationsOf } from "./verdict.js";
 
-/** One VM with one attached disk, and one disk that was detached: all is well but for what a test changes. */
+/** Returns a healthy state that each test changes: one VM with an attached disk, and a detached disk. */
 function world() {
   const made = (name: string) => `{"name":"${name}"}`;
   const [cloudOf, agentLinks] = [

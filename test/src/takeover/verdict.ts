@@ -37,7 +37,7 @@ function ofVms({ cloud }: FileFleet, instances: readonly Instance[], orphans: re
   ];
 }
 
-/** Requires that a disk which the CPI made twice is listed as an orphan. */
+/** Requires that a disk that the CPI created twice is listed as a possible orphan. */
 function ofDisks({ cloud }: FileFleet, recorded: readonly DynamicDisk[], orphans: readonly PossibleOrphan[]) {
   const [there, attached] = [cloud.disks(), cloud.attached()];
   const violations: string[] = [];

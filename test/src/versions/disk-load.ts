@@ -3,8 +3,8 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 const BLOCK_BYTES = 4_096;
 
 /**
- * Uses a disk as a program on a host does: writes, reads, compares. While `mayFail` its connection may end;
- * acknowledged writes must then be there on the next one.
+ * Uses a disk like a program on a host: writes, reads, and compares. While `mayFail` is true its connection may break;
+ * the next connection must have all acknowledged writes.
  */
 export class DiskLoad {
   #client: NbdClient | undefined;
@@ -16,7 +16,7 @@ export class DiskLoad {
       readonly name: string;
       readonly socketPath: string;
       readonly mayFail: () => boolean;
-      /** Told of each round that went well. */
+      /** Called after each successful round. */
       readonly onDone: () => void;
     },
   ) {}
@@ -42,7 +42,7 @@ export class DiskLoad {
     await this.#client?.disconnect();
   }
 
-  /** Unacknowledged writes may be there or not. */
+  /** Unacknowledged writes may be present or not. */
   async #compare(client: NbdClient): Promise<void> {
     const read = Buffer.from(await client.read(0, BLOCK_BYTES));
     if (read.equals(this.#answered) || read.equals(this.#asked)) {

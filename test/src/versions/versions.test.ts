@@ -14,7 +14,10 @@ import { lastLines, PROCESSES, replace, startVersions, type Versions, versionsIn
 const PATIENCE = { timeoutMs: 120_000 };
 const DISK_BYTES = 1_048_576;
 
-/** Asks for a task that ends well: one that fails is a failed call, whatever became of its second try. */
+/**
+ * Starts a task, and requires that it succeeds. A failed task counts as a failed call, even if a second try would
+ * succeed.
+ */
 async function ended(what: string, start: () => Promise<{ task?: Task | undefined }>): Promise<void> {
   const { task } = await retrying(what, start);
   if (task?.state !== "TASK_STATE_DONE")
@@ -49,7 +52,10 @@ describe("this version and the last release side by side", function () {
     const [first = "", second = ""] = await deployInstances(mesh);
 
     const restarting = new Set<string>();
-    /** Checks that the host serves its disks in sessions of their own since: until then those of before its restart end. */
+    /**
+     * Returns a function that waits until the host serves its disks in new sessions, because a restarted agent first
+     * serves the former ones.
+     */
     const sessionsAt = async (hostId: string): Promise<() => Promise<void>> => {
       const served = async () => {
         const { disks } = await retrying("ListDisks", () => registry.listDisks({}));
@@ -81,7 +87,7 @@ describe("this version and the last release side by side", function () {
     const disks = [
       await diskLoad("on-h1", "h1", "h1"),
       await diskLoad("on-h2", "h2", "h2"),
-      // Its bytes go from one agent to the other, and wait while the other is away.
+      // The disk's device is on another host than its user, so its I/O waits while that host's agent is away.
       await diskLoad("on-h3-at-h1", "h3", "h1"),
     ];
     const io = disks.map((disk) => new Load((number) => disk.round(number)));

@@ -4,7 +4,7 @@ import { type ProcessPlan, programOf, type ServiceName } from "../mesh/plan.js";
 import type { Store } from "../mesh/stores.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 
-/** Long beside a start, so that a host whose agent is replaced is not taken for lost. */
+/** Silence timeout in ms, long compared with a start, so that a host whose agent is replaced does not count as lost. */
 const SILENCE_MS = 60_000;
 const LAST_LINES = 4;
 
@@ -13,8 +13,8 @@ const CONFIGS: Partial<Record<ServiceName, object>> = {
 };
 
 /**
- * Two of each service, and three agents: what a fleet has that is upgraded without a pause; in the order in which they are
- * upgraded, each after those that it calls.
+ * Two processes of each service and three agents, as in a fleet that is upgraded without interruption. In the order of
+ * the upgrade: each after the processes that it calls.
  */
 export const PROCESSES: readonly { readonly name: string; readonly service: ServiceName }[] = [
   ...(["disk-registry", "cpi-dispatcher", "director"] as const).flatMap((service) =>
@@ -23,7 +23,7 @@ export const PROCESSES: readonly { readonly name: string; readonly service: Serv
   ...["h1", "h2", "h3"].map((name) => ({ name, service: "disk-agent" as const })),
 ];
 
-/** The folders of programs, by version. */
+/** Folders of the programs, by version. */
 export interface Versions {
   readonly last: (service: ServiceName) => string;
   readonly present: (service: ServiceName) => string;
@@ -36,35 +36,35 @@ export function versionsIn(lastReleaseFolder: string): Versions {
   };
 }
 
-/** Starts all of it, each process of the last release. */
+/** Starts all processes with the last release. */
 export function startVersions(store: Store, { last }: Versions): Promise<TestMesh> {
   const processes = PROCESSES.map(
     (one): ProcessPlan => ({
       ...one,
       config: CONFIGS[one.service] ?? {},
       devices: { count: 3, sizeBytes: MIB_BYTES },
-      // Which of them leads nobody knows.
+      // Either of the two may lead.
       waitFor: "listening",
       mainFile: last(one.service),
     }),
   );
-  // The last release has another key for the lease.
+  // The last release has another key for the lease time.
   const tablet = (service: string) => ({ ...store.tablet?.(service), leaseTimeMs: undefined });
   return TestMesh.start({ processes, tablet, deadlineMs: 60_000 });
 }
 
-/** Stops a process as its supervisor would, and starts it as another version. */
+/** Stops a process, and starts it as another version, as a supervisor does. */
 export async function replace(mesh: TestMesh, name: string, service: ServiceName, mainFile: string): Promise<void> {
   const process = mesh.process(name);
   const { code, signal } = await process.stop();
   if (code !== 0) throw new Error(`${name} ended with ${signal ?? code} when it was told to stop`);
   process.mainFile = mainFile;
   await process.start();
-  // An agent also until it is registered: only then is what it serves complete.
+  // Agents and dispatchers must be serving; an agent's exports are complete only once it is registered.
   if (service === "disk-agent" || service === "cpi-dispatcher") await process.waitFor("serving");
 }
 
-/** Returns the last lines of each process, for a failure. */
+/** Returns the last log lines of each process, for the message of a failure. */
 export function lastLines(mesh: TestMesh): string {
   const lines = (name: string) => mesh.process(name).logs.trimEnd().split("\n").slice(-LAST_LINES).join("\n");
   return PROCESSES.map(({ name }) => `${name}:\n${lines(name)}`).join("\n");

@@ -35,7 +35,7 @@ const CACHE = {
   complete: true,
 };
 
-/** The agent's memory of its orders, as a crash or a strange hand may leave it. */
+/** The agent's cache file after a crash or a manual change. */
 export class AgentCacheSurface implements Surface {
   readonly name = "agent-cache";
   readonly atOnce = 1;
@@ -67,7 +67,7 @@ export class AgentCacheSurface implements Surface {
       },
     };
     const paths = { cacheFile: this.#cacheFile, markFile: this.#markFile };
-    // One time for all: what is set aside goes over what was before.
+    // A constant time, so that the renamed unusable caches overwrite each other.
     const { ledger, cacheIsLost } = await openLedger(HOST_ID, paths, { nowMs: 0, files, log });
     this.counts.add(refused ? "set aside" : "taken");
     if (refused !== cacheIsLost) throw new Find(`set aside: ${refused}, and yet taken for lost: ${cacheIsLost}`);
@@ -80,7 +80,7 @@ export class AgentCacheSurface implements Surface {
   }
 }
 
-/** With the checksum that the agent writes, so that what is wrong inside is met, too. */
+/** Adds the agent's checksum, so that faults behind the checksum are reached. */
 function seal(text: Buffer): Buffer {
   const sum = createHash("sha256").update(text).digest("hex");
   return Buffer.concat([Buffer.from(`{"sha256":"${sum}",`), text.subarray(1)]);

@@ -30,7 +30,7 @@ const CONFIGS = {
   },
 };
 
-/** A service's own config, as the one who wrote it may have got it wrong. The first byte says whose it is. */
+/** A service's config file with mistakes. The first byte chooses the service. */
 export class ConfigFilesSurface implements Surface {
   readonly name = "config-files";
   readonly atOnce = 1;

@@ -5,11 +5,11 @@ import type { Random } from "../../random.js";
 import { jsonText, spoilBytes, spoilJson, strangeText } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 
-/** A config as an operator may upload it. */
+/** A config that an operator may upload. */
 export interface ConfigInput {
   readonly as: "diff" | "update" | "deploy";
   readonly type: "cloud" | "cpi" | "manifest";
-  /** The text, in base64: it need not be UTF-8. */
+  /** Text in base64, because it may not be valid UTF-8. */
   readonly content: string;
 }
 
@@ -108,7 +108,7 @@ const BITS = [
 ];
 const REQUEST_BYTES_MAX = 1024 * 1024;
 
-/** YAML in the hands of an operator, whose like must not keep everybody else waiting. */
+/** YAML uploads of an operator. They must not make other callers wait. */
 export class ConfigsSurface implements Surface {
   readonly name = "configs";
   readonly atOnce = 2;
@@ -155,7 +155,7 @@ function text(random: Random, type: ConfigInput["type"]): Buffer {
   return random.chance(0.3) ? spoilBytes(random, Buffer.from(yaml)) : Buffer.from(yaml);
 }
 
-/** Returns the text that costs most for its size. */
+/** Returns the text that costs the most CPU time for its size. */
 function large(random: Random): Buffer {
   const bytes = random.pick([10_000, 100_000, REQUEST_BYTES_MAX]);
   const fill = random.pick([

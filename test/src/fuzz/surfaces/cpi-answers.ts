@@ -9,11 +9,11 @@ import { Counts, Find, type Surface } from "../surface.js";
 
 export interface CpiInput {
   readonly method: (typeof METHODS)[number];
-  /** The CPI's output for `info`, and for the method; both in base64. */
+  /** Output of the CPI for `info`, and for the method; both in base64. */
   readonly info: string;
   readonly answer: string;
   readonly stderr: string;
-  /** How it ends: an exit code, or a signal that it sends to itself. */
+  /** End of the CPI: an exit code, or a signal that it sends to itself. */
   readonly end: number | "KILL" | "SEGV";
 }
 
@@ -30,7 +30,7 @@ const METHODS = [
 const DIRECTOR_ID = "fuzz-cpi";
 const CPI = "printer";
 
-// Prints files beside it: what a shell would have to quote never gets into it.
+// Prints files beside the script, because the shell would have to quote their contents.
 const SCRIPT = `#!/bin/sh
 here=$(dirname "$0")
 case "$(cat)" in *'"method":"info"'*) cat "$here/info" ;; *) cat "$here/answer" ;; esac
@@ -51,7 +51,7 @@ const RESULTS: Readonly<Record<(typeof METHODS)[number], unknown>> = {
 };
 const ERROR = { type: "Bosh::Clouds::CloudError", message: "no", ok_to_retry: true };
 
-/** A CPI's executable that answers anything, and a dispatcher that runs it. */
+/** A CPI executable with arbitrary answers, and a dispatcher that runs it. */
 export class CpiAnswersSurface implements Surface {
   readonly name = "cpi-answers";
   readonly atOnce = 1;
@@ -101,7 +101,7 @@ export class CpiAnswersSurface implements Surface {
     }
   }
 
-  /** A CPI is asked about itself once for each version of the cpi-config. */
+  /** Changes the cpi-config, because a CPI is asked for `info` once for each version of it. */
   async #tell(info: string): Promise<void> {
     if (this.#told.info === info && this.#told.version > 0) return;
     const version = this.#told.version + 1;

@@ -5,18 +5,18 @@ import { randomBytes, spoilBytes, strangeText } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 import { CALLERS, type Caller, TARGETS, type Target, type Targets } from "../targets.js";
 
-/** One call, as it goes onto the wire. */
+/** An encoded call. */
 export interface WireCall {
   readonly path: string;
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
-  /** The bytes to send, in base64, one or more DATA frames each. */
+  /** Data to send in base64, in one or more DATA frames each. */
   readonly chunks: readonly string[];
   readonly ends: boolean;
-  /** Undefined: not before it was answered, or has had its time. */
+  /** Undefined: cancelled after the answer or the timeout. */
   readonly cancelAfterMs?: number;
 }
 
-/** Calls that go out in one turn, on one connection. */
+/** Calls that are sent in one turn, on one connection. */
 export interface GrpcInput {
   readonly target: Target;
   readonly caller: Caller;
@@ -50,12 +50,12 @@ const CONTENT_TYPES = [
 const ENCODINGS = ["identity", "gzip", "deflate", "snappy", "br"];
 const TIMEOUTS = ["200m", "1S", "0m", "1n", "99999999H", "-1S", "x", "1"];
 
-/** A call that nobody cancels is given up after so long. */
+/** Timeout in ms of a call that is not cancelled. */
 const PATIENCE_MS = 5_000;
 const CALLS_PER_SESSION = 400;
 const INTERNAL = /internal error; the server's log has it/;
 
-/** All methods, with all roles, wrong in every part of a call. */
+/** Calls of all methods, with all roles and with errors in every part. */
 export class GrpcSurface implements Surface {
   readonly name = "grpc";
   readonly atOnce = 8;
@@ -84,7 +84,7 @@ export class GrpcSurface implements Surface {
   }
 
   close(): void {
-    // Never in the middle of what Node receives: it uses streams then that it has freed.
+    // Destroyed in another turn: while Node receives data, it would use freed streams (a bug of Node).
     for (const { session } of this.#sessions.values()) setImmediate(() => session.destroy());
   }
 
@@ -98,7 +98,7 @@ export class GrpcSurface implements Surface {
     const count = method.requestStream ? random.below(4) : random.pick([1, 1, 1, 1, 1, 0, 2]);
     const chunks = Array.from({ length: count }, () => frame(random, this.messages.encode(random, method.request)));
     const ends = random.chance(0.9);
-    // Watches have no end, and what is not sent to its end has no answer.
+    // Watches do not end, and an incomplete request gets no answer, so these calls are cancelled.
     const cancelled = !ends || method.responseStream || random.chance(0.35);
     return {
       path,
@@ -138,7 +138,7 @@ export class GrpcSurface implements Surface {
     if (call.ends) stream.end();
     const leave = () => {
       stream.close(constants.NGHTTP2_CANCEL);
-      // One that has something to read does not close before.
+      // Reads the data, because a stream with unread data does not close.
       stream.resume();
     };
     const giveUp = setTimeout(leave, call.cancelAfterMs ?? PATIENCE_MS);
@@ -150,7 +150,7 @@ export class GrpcSurface implements Surface {
   }
 }
 
-/** Callers that each service accepts, so that half of the calls pass the role check. */
+/** Roles that each service accepts, so that half of the calls pass the role check. */
 const ROLES_OF: Readonly<Record<Target, readonly Caller[]>> = {
   director: ["operator"],
   "cpi-dispatcher": ["director", "operator"],
@@ -158,7 +158,7 @@ const ROLES_OF: Readonly<Record<Target, readonly Caller[]>> = {
   "disk-agent": ["disk-registry", "operator", "disk-agent"],
 };
 
-/** Resolves when calls can go out, or never will. */
+/** Resolves when calls can be sent, or the connection has failed. */
 function connected(session: ClientHttp2Session): Promise<void> {
   return new Promise((resolve) => {
     if (!session.connecting || session.destroyed) return resolve();
@@ -189,7 +189,7 @@ function decode(text: string): string {
   }
 }
 
-/** A message behind its flag and length, one of which may be wrong. */
+/** Returns a gRPC message frame; its flag or length may be wrong. */
 function frame(random: Random, message: Buffer): Buffer {
   const head = Buffer.alloc(5);
   head[0] = random.chance(0.95) ? 0 : random.pick([1, 2, 255]);
@@ -223,7 +223,7 @@ function headers(random: Random): Record<string, string | string[]> {
   return all;
 }
 
-/** Returns a header value that Node's client can send. */
+/** Returns a random header value that Node's client can send. */
 function headerValue(random: Random): string {
   return strangeText(random).replace(/[^\x21-\x7e]/g, "?");
 }

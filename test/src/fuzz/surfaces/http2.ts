@@ -15,13 +15,13 @@ import { randomBytes } from "../strange.js";
 import { Counts, type Surface } from "../surface.js";
 import { CALLERS, type Caller, came, TARGETS, type Target, type Targets } from "../targets.js";
 
-/** Frames by hand on one connection. */
+/** Hand-made frames on one connection. */
 export interface Http2Input extends Conversation {
   readonly target: Target;
   readonly caller: Caller;
 }
 
-/** HTTP/2 as no library writes it: floods, frames out of order, streams and lengths that are not there. */
+/** HTTP/2 that no library writes: floods, frames out of order, missing streams, and wrong lengths. */
 export class Http2Surface implements Surface {
   readonly name = "http2";
   readonly atOnce = 6;
@@ -33,7 +33,7 @@ export class Http2Surface implements Surface {
     const writes: Buffer[] = [];
     if (random.chance(0.97)) writes.push(Buffer.concat([PREFACE, frame(TYPE.SETTINGS, 0, 0, settings(random))]));
     let stream = 1;
-    // The same again and again, as some races need, or a bit of everything.
+    // Repeats one kind of frame, as some races require, or mixes all kinds.
     const one = random.chance(0.1);
     for (let step = one ? 50 : random.pick([1, 3, 10, 30]); step > 0; step--) {
       writes.push(one ? answeredAndReset(random, stream, 10) : chapter(random, stream));
@@ -65,7 +65,7 @@ function chapter(random: Random, stream: number): Buffer {
         frame(TYPE.PING, random.chance(0.2) ? 1 : 0, 0, randomBytes(random, random.chance(0.9) ? 8 : 3)),
       );
     case 2: {
-      // Opened and reset at once, the stream after the next each time.
+      // Opens and resets streams at once, each time two ids further.
       let id = stream - 2;
       return repeated(times, () => {
         id += 2;
@@ -130,7 +130,7 @@ function chapter(random: Random, stream: number): Buffer {
   }
 }
 
-/** Calls that are answered, between others that are reset at once. */
+/** Encodes calls that are answered, between calls that are reset at once. */
 function answeredAndReset(random: Random, firstStream: number, times: number): Buffer {
   let stream = firstStream - 2;
   return repeated(times, () => {

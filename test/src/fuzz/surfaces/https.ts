@@ -55,9 +55,9 @@ const RANGES = ["0-", "5-1", "-5", "99999999999999999999-", "a-b", "0-1,2-3", ""
 const LOGINS = ["Basic", "Basic !!!!", `Basic ${"A".repeat(4_000)}`, "Bearer", "Bearer a.b.c", "Digest x=y", "\0", ""];
 const HEADERS = [":", "a b: c", "Content-Length: 3", "Expect: 200-ok", "Upgrade: h2c", "Transfer-Encoding: x"];
 
-/** Where a token stands in a request until it is sent. */
+/** Placeholder for the token, replaced when the request is sent. */
 const TOKEN = "(token)";
-/** Those that ask for no login. */
+/** Routes without a login. */
 const OPEN_ROUTES = [
   { method: "GET", path: "/info" },
   { method: "GET", path: "/healthz" },
@@ -66,15 +66,15 @@ const OPEN_ROUTES = [
 ] as const;
 
 interface HttpsInput extends Conversation {
-  /** Sent with each request that carries a token. */
+  /** Token of each request that has the placeholder. */
   readonly token?: MeantToken;
-  /** True when the token must be refused: a request with it that succeeds is a find. */
+  /** True when the token must be refused: a successful request with it is a find. */
   readonly forged?: boolean;
 }
 
 /**
- * The director's HTTPS face, to which administrators speak who know its routes, and little of how they are used: with a
- * password, with tokens, good and bad ones, or with nothing.
+ * Requests of a client that knows the routes of the director's HTTPS API but not their use: with a password, with valid
+ * and invalid tokens, or without a login.
  */
 export class HttpsSurface implements Surface {
   readonly name = "https";
@@ -88,7 +88,7 @@ export class HttpsSurface implements Surface {
 
   next(random: Random): Buffer {
     const token = random.chance(0.4) ? meantToken(random) : undefined;
-    // One that is forged comes with each request, so that none may be let in.
+    // A forged token is in each request, so every success is a find.
     const forged = token !== undefined && isForged(token);
     const routes = forged ? ROUTES : [...ROUTES, ...OPEN_ROUTES, ...OPEN_ROUTES];
     const login = () =>
@@ -107,7 +107,7 @@ export class HttpsSurface implements Surface {
     const heard = (await converse(socket, { ...said, writes })).toString("latin1");
     const statuses = [...heard.matchAll(/^HTTP\/1\.1 (\d{3})/gm)].map(([, status = ""]) => status);
     for (const status of statuses.length === 0 ? ["not answered"] : statuses) this.counts.add(status);
-    // 501 is the right answer for a method that is not served.
+    // 501 is correct for a method that is not served.
     const bug = statuses.find((status) => status >= "500" && status !== "501");
     if (bug !== undefined) throw new Find(`a request over HTTPS is answered with ${bug}: ${heard.slice(0, 1_000)}`);
     if (forged !== true) return;
@@ -146,7 +146,7 @@ function request(random: Random, { method, path }: { readonly method: string; re
   return Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\n\r\n`, "latin1"), body]);
 }
 
-/** In place of the word that stands for it. */
+/** Replaces the placeholder by the token. */
 function withToken(writes: readonly string[], token: string): string[] {
   return writes.map((write) => {
     const bytes = Buffer.from(write, "base64").toString("latin1").replaceAll(TOKEN, token);
@@ -154,7 +154,7 @@ function withToken(writes: readonly string[], token: string): string[] {
   });
 }
 
-/** All but one, which would cancel what the mesh is checked by. */
+/** All routes except the one that would cancel the tasks of the mesh check. */
 const ROUTES = allRoutes.filter(({ path }) => path !== "/tasks/cancel");
 
 function strangePart(random: Random): string {

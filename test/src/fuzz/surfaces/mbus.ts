@@ -5,7 +5,9 @@ import { jsonText, randomBytes, spoilJson, strangeJson, strangeText } from "../s
 import { Counts, type Surface } from "../surface.js";
 import { VICTIM_HOST } from "../vocabulary.js";
 
-/** A message that a certificate may publish. `replies` stands for the subject on which the director listens. */
+/**
+ * A message that a certificate may publish. `replies` is a placeholder for the subject on which the director listens.
+ */
 interface MbusInput {
   readonly as: "director" | "agent";
   readonly subject: string;
@@ -15,7 +17,7 @@ interface MbusInput {
 export interface MbusSurfaceOptions {
   readonly address: string;
   readonly director: TlsFiles;
-  /** The certificate of the victim's agent. */
+  /** Certificate of the victim's agent. */
   readonly agent: TlsFiles;
 }
 
@@ -40,14 +42,14 @@ const DIRECTOR_ID = "{director}";
 const PATIENCE_MS = 2_000;
 const MESSAGES_BEFORE_A_LOOK = 32;
 
-/** Requests to an agent as a director sends them, and what an agent may tell a director, with anything in them. */
+/** Requests to an agent like those of a director, and messages of an agent to a director, with arbitrary contents. */
 export class MbusSurface implements Surface {
   readonly name = "mbus";
   readonly atOnce = 1;
   readonly counts = new Counts();
   #sent = 0;
   #heard: (() => void) | undefined;
-  /** The name that the director gives itself in requests. */
+  /** Name of the director in its requests. */
   #directorId = "unknown";
 
   private constructor(
@@ -84,7 +86,7 @@ export class MbusSurface implements Surface {
     } catch {
       this.counts.add("refused by our own client");
     }
-    // No more is on its way than the agent has read: what NATS drops for a slow reader reaches nobody.
+    // Waits until the agent has read what was sent, because NATS drops messages for a slow reader.
     if (++this.#sent % MESSAGES_BEFORE_A_LOOK === 0) await this.#look();
   }
 
@@ -103,7 +105,7 @@ export class MbusSurface implements Surface {
       try {
         this.director.publish(`agent.${VICTIM_HOST}`, asked);
       } catch {
-        // NATS is away: nothing will be heard.
+        // NATS is away, so no answer arrives.
       }
     });
   }

@@ -2,12 +2,12 @@ import { createHmac, generateKeyPairSync, type KeyObject, sign } from "node:cryp
 import type { Random } from "../../random.js";
 import { jsonText, strangeJson, strangeText } from "../strange.js";
 
-/** Signers of tokens: the UAA that the director trusts, and ones that it must not trust. */
+/** Signers of tokens: the UAA that the director trusts, and signers that it must refuse. */
 const SIGNERS = ["uaa", "uaa", "uaa", "nobody", "another", "public key"] as const;
 
-/** A token as an input has it. It is signed when it is sent: no signature of it is the same twice. */
+/** A token in an input. It is signed when it is sent, because signatures differ each time. */
 export interface MeantToken {
-  /** Header and claims, as they are signed. */
+  /** Header and claims as signed. */
   readonly text: string;
   readonly signer: (typeof SIGNERS)[number];
 }
@@ -18,7 +18,7 @@ const NAMES = ["exp", "nbf", "iat", "jti", "scope", "user_name", "client_id", "i
 const TIMES = [0, -1, 1e300, 4_102_444_800.5, "4102444800", null];
 const SCOPES = ["bosh.admin", "bosh.read", "bosh.teams.fuzz.admin", "bosh.teams..admin", "a".repeat(5_000)];
 
-/** Mostly one that lets its bearer in. */
+/** Returns a random token, mostly a valid one. */
 export function meantToken(random: Random): MeantToken {
   const signer = random.pick(SIGNERS);
   const alg = signer === "public key" ? "HS256" : signer === "nobody" ? "none" : "ES256";
@@ -35,15 +35,15 @@ function signedText(...parts: readonly Buffer[]): string {
   return parts.map((part) => part.toString("base64url")).join(".");
 }
 
-/** Returns true when the signature alone must make the director refuse the token. */
+/** Returns whether the director must refuse the token because of its signature alone. */
 export function isForged({ signer }: MeantToken): boolean {
   return signer !== "uaa";
 }
 
-/** The keys that stand in for a UAA. */
+/** Keys of a simulated UAA. */
 export interface UaaKeys {
   readonly privateKey: KeyObject;
-  /** PEM, as the director has it. */
+  /** Public key in PEM, as in the director's config. */
   readonly publicPem: string;
 }
 
@@ -52,14 +52,14 @@ export function newUaaKeys(): UaaKeys {
   return { privateKey, publicPem: publicKey.export({ type: "spki", format: "pem" }).toString() };
 }
 
-/** The token itself. */
+/** Returns the signed token. */
 export function signed({ text, signer }: MeantToken, uaa: UaaKeys): string {
   return `${text}.${signatureOf(text, signer, uaa).toString("base64url")}`;
 }
 
 function signatureOf(text: string, signer: MeantToken["signer"], { privateKey, publicPem }: UaaKeys): Buffer {
   if (signer === "nobody") return Buffer.alloc(0);
-  // A verifier that takes the public key for an HMAC secret accepts this signature, which anybody can make.
+  // A faulty verifier that uses the public key as an HMAC secret would accept this signature, which anybody can create.
   if (signer === "public key") return createHmac("sha256", publicPem).update(text).digest();
   const key = signer === "uaa" ? privateKey : newUaaKeys().privateKey;
   return sign("sha256", Buffer.from(text), { key, dsaEncoding: "ieee-p1363" });

@@ -10,7 +10,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const SIZES = [0, 1, 512, 4_096, 2 ** 20, 2 ** 24, 32 * 2 ** 20, 32 * 2 ** 20 + 1, 2 ** 31, 2 ** 32 - 1];
 const OFFSETS = [0n, 1n, 4_096n, 2n ** 20n - 1n, 2n ** 20n, 2n ** 32n, 2n ** 53n, 2n ** 63n, 2n ** 64n - 1n];
 
-/** Options and requests at the socket of a disk that nobody else needs, in any order and of any length. */
+/** NBD options and requests in any order and of any length, on the socket of a disk without other users. */
 export class NbdSurface implements Surface {
   readonly name = "nbd";
   readonly atOnce = 6;
@@ -72,7 +72,7 @@ function request(random: Random): Buffer {
   });
   if (random.chance(0.02)) head.writeUInt32BE(random.below(2 ** 32), 0);
   if (command !== COMMAND.WRITE) return head;
-  // A payload above the limit is announced and not sent, as a lying client does.
+  // A payload above the limit is announced but not sent, as a malicious client may do.
   const payload = lengthBytes <= 2 ** 20 && random.chance(0.95) ? lengthBytes : random.below(100);
   return Buffer.concat([head, Buffer.alloc(payload, random.below(256))]);
 }

@@ -8,11 +8,11 @@ const METHODS = ["GET", "PUT", "DELETE", "POST", "HEAD", "OPTIONS", "PATCH", "CO
 const INSTANCES = ["fuzz-1", "fuzz-2", "..", "%2e%2e%2f", "a%00b", "%ff", "%E0%A4%A", "a/b"];
 
 interface RegistryHttpInput extends Conversation {
-  /** The address of whoever says it. */
+  /** Source address of the request. */
   readonly from: string;
 }
 
-/** The v1 bosh-registry, which speaks HTTP without TLS to whoever reaches its port. */
+/** The bosh-registry of API version 1, which serves HTTP without TLS to any client. */
 export class RegistryHttpSurface implements Surface {
   readonly name = "registry-http";
   readonly atOnce = 8;
@@ -25,7 +25,7 @@ export class RegistryHttpSurface implements Surface {
 
   next(random: Random): Buffer {
     const requests = Array.from({ length: random.pick([1, 1, 2, 10]) }, () => this.#request(random));
-    // Wrong logins slow their address down, and one address would soon have every request refused.
+    // Random source address, because failed logins slow their address down, and a single address would soon be refused.
     const from = `127.7.${random.below(256)}.${random.below(256)}`;
     return Buffer.from(JSON.stringify({ ...conversation(random, requests), from } satisfies RegistryHttpInput));
   }
@@ -75,5 +75,5 @@ function chunked(random: Random, lines: readonly string[], body: Buffer): Buffer
   return Buffer.concat([Buffer.from(head, "latin1"), body, Buffer.from("\r\n0\r\n\r\n")]);
 }
 
-/** Without the halves of surrogate pairs, which encodeURIComponent refuses. */
+/** Replaces halves of surrogate pairs, which encodeURIComponent refuses. */
 const wellFormed = (text: string): string => Buffer.from(text).toString();

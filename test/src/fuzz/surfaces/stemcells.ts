@@ -8,7 +8,7 @@ import { Counts, Find, type Surface } from "../surface.js";
 
 interface StemcellInput {
   readonly digest: string;
-  /** The upload in base64, a message each. */
+  /** Upload in base64, one entry per message. */
   readonly chunks: readonly string[];
 }
 
@@ -34,7 +34,7 @@ const NAMES = [
 ];
 const TYPES = ["0", "\0", "1", "2", "5", "L", "x", "g", "S"];
 
-/** Archives as they come from strangers. */
+/** Uploaded archives with arbitrary contents. */
 export class StemcellsSurface implements Surface {
   readonly name = "stemcells";
   readonly atOnce = 3;

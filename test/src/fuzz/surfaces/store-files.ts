@@ -7,11 +7,11 @@ import { randomBytes } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 
 interface StoreInput {
-  /** Which of a sound tablet's files is changed, modulo their number. */
+  /** Index of the changed file of an intact tablet, modulo the number of files. */
   readonly file: number;
-  /** How it is changed: bytes in hex at places, of which each is taken within the file's length. */
+  /** Changes: bytes in hex at positions, each modulo the file's length. */
   readonly patches: readonly { readonly at: number; readonly hex: string }[];
-  /** Where it is cut off, in bytes. */
+  /** Length in bytes to which the file is truncated; absent for none. */
   readonly lengthBytes?: number;
 }
 
@@ -21,7 +21,7 @@ const DOCUMENTS = 200;
 const DOCUMENTS_PER_COMMIT = 25;
 const LEADER = { writer: "fuzz", address: "127.0.0.1:1" };
 
-/** The files of an embedded tablet, changed by whatever changes files. */
+/** Damaged files of an embedded tablet. */
 export class StoreFilesSurface implements Surface {
   readonly name = "store-files";
   readonly atOnce = 1;
@@ -77,7 +77,7 @@ export class StoreFilesSurface implements Surface {
     }
   }
 
-  /** With a snapshot, and journals behind it. */
+  /** Creates an intact tablet with a snapshot and later journals. */
   async #makeSound(): Promise<string> {
     const folder = join(this.folder, "sound");
     const documents = Array.from({ length: DOCUMENTS }, (_, index) => ({

@@ -4,34 +4,34 @@ import { randomBytes, spoilBytes } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 import { type Caller, came, closedWithin, TARGETS, type Target, type Targets } from "../targets.js";
 
-/** The bytes that a stranger sends to a TLS port. */
+/** Bytes of a stranger on a TLS port. */
 export interface TlsInput {
   readonly target: Target;
   readonly act: "bytes" | "handshake";
-  /** In base64, for `bytes`. */
+  /** Data in base64, for `bytes`. */
   readonly writes: readonly string[];
-  /** Only for `handshake`: the client certificate, if any, and the bytes behind the handshake. */
+  /** Only for `handshake`: the client certificate, if any, and the data after the handshake. */
   readonly caller?: Caller;
   readonly alpn?: string;
   readonly version?: "TLSv1.2" | "TLSv1.3";
-  /** How long it stays, whatever comes back. */
+  /** Time in ms for which the connection stays open. */
   readonly stayMs: number;
 }
 
-/** A ClientHello as Node sends it, taken down by `recordHello`. */
+/** Maximum number of unfinished handshakes that stay open. */
 const HELD_OPEN = 60;
 
-/** Bytes that are no TLS, handshakes that do not go on, and certificates of nobody here. */
+/** Connections to a TLS port: data that is no TLS, unfinished handshakes, and certificates that are not of the mesh. */
 export class TlsSurface implements Surface {
   readonly name = "tls";
   readonly atOnce = 4;
   readonly counts = new Counts();
-  /** Handshakes that were left where they were, the oldest first. */
+  /** Connections with unfinished handshakes, oldest first. */
   readonly #held: Socket[] = [];
 
   constructor(
     private readonly targets: Targets,
-    /** A ClientHello of an ordinary client. */
+    /** ClientHello of an ordinary client, recorded by `recordHello`. */
     private readonly hello: Buffer,
   ) {}
 
@@ -104,7 +104,7 @@ export class TlsSurface implements Surface {
     socket.on("data", (bytes: Buffer) => {
       heard += bytes.length;
     });
-    // Under TLS 1.3 the client is done before the server has looked at its certificate.
+    // With TLS 1.3 the client's handshake ends before the server has verified its certificate.
     const open = await came(socket, "secureConnect");
     for (const write of writes) if (!socket.destroyed) socket.write(Buffer.from(write, "base64"));
     await closedWithin(socket, Math.max(stayMs, open ? 5 : 0));
@@ -122,7 +122,7 @@ export class TlsSurface implements Surface {
   }
 }
 
-/** A TLS record with anything in it. */
+/** Returns a TLS record with random contents. */
 function record(random: Random): Buffer {
   const payload = randomBytes(random, random.pick([0, 1, 100, 16_384]));
   const head = Buffer.from([random.pick([20, 21, 22, 23, 24, random.below(256)]), 3, random.below(5), 0, 0]);

@@ -5,9 +5,7 @@ import type { Operation } from "../soak.js";
 
 const MOST_PAUSE_MS = 150;
 
-/**
- * Acts as infrastructure automation: hosts and devices are added, removed and purged, each host by a caller of its own.
- */
+/** Acts as infrastructure automation: adds, removes and purges hosts and devices, with one caller per host. */
 export function cms(callers: readonly HostCaller[], account: Account): Operation {
   return {
     name: "CMS: add, remove, purge",

@@ -1,6 +1,6 @@
 import { exists, type Operation, persistently } from "../soak.js";
 
-/** A cloud config of its own name: stored, read again, told apart from the next, deleted now and then. */
+/** Stores a cloud config under its own name, reads it, compares it with the next version, and sometimes deletes it. */
 export const configs: Operation = {
   name: "config: update, read, delete",
   workers: 1,
@@ -20,7 +20,7 @@ export const configs: Operation = {
     try {
       await persistently(`DeleteConfig ${name}`, () => client.deleteConfig({ type, name }));
     } catch (error) {
-      // An answer was lost, and the repeated call found nothing any more: known by what is there now.
+      // The answer to the deletion was lost, and the repeated call found nothing. The next read shows the result.
       if (!(error instanceof Error) || !/NotFound/.test(error.message)) throw error;
     }
     if (await exists(`GetConfig ${name}`, () => soak.fleet.mesh.clients.configs.getConfig({ type, name })))

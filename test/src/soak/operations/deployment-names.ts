@@ -1,6 +1,6 @@
-/** The deployment whose instances get dynamic disks; it stays. */
+/** Deployment whose instances get dynamic disks; it stays. */
 export const WORK_DEPLOYMENT = "work";
-/** The deployment that comes and goes. */
+/** Deployment that is created and deleted repeatedly. */
 export const CHURN_DEPLOYMENT = "churn";
-/** The disk type in the cloud config. */
+/** Disk type in the cloud config. */
 export const DISK_TYPE = "default";

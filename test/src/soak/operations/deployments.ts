@@ -8,7 +8,10 @@ import { CHURN_DEPLOYMENT } from "./deployment-names.js";
 
 const MOST_UPDATES = 2;
 
-/** A deployment with a persistent disk: made, its VM made anew while the disk stays, deleted with the disk. */
+/**
+ * Creates a deployment with a persistent disk, recreates its VM with the same disk, and deletes the deployment and the
+ * disk.
+ */
 export const deployments: Operation = {
   name: "deployment: deploy, update, delete",
   workers: 1,

@@ -8,7 +8,7 @@ import { workInstances } from "./work-instances.js";
 const MOST_DEVICES = 2;
 const MOST_MOVES = 3;
 
-/** A disk at the registry: made, written to on one host after the other, compared, deleted. */
+/** Creates a disk at the registry, writes to it on one host after another, compares it, and deletes it. */
 export const disks: Operation = {
   name: "disk: create, publish, write, move, delete",
   workers: 3,
@@ -19,7 +19,7 @@ export const disks: Operation = {
     const wanted = { diskId, sizeBytes, az: WORK_AZ, spreadRacks: worker.random.next() < 0.5 };
     const labels = [{ name: "made-by", value: "soak" }];
     await persistently(`CreateDisk ${diskId}`, () => registry.createDisk({ ...wanted, labels }));
-    // Earlier data on the devices, somebody else's or nobody's, is erased.
+    // A new disk contains zeros, because all earlier data on its devices was erased.
     const content = new DiskContent(diskId, sizeBytes / BLOCK_BYTES);
     for (let moves = 1 + worker.random.below(MOST_MOVES); moves > 0; moves--)
       await useOnHost(soak, worker, diskId, content);
@@ -31,7 +31,8 @@ export const disks: Operation = {
 
 async function useOnHost(soak: Soak, worker: Worker, diskId: string, content: DiskContent): Promise<void> {
   const { clients, mesh } = soak.fleet;
-  // The VM of the other deployment comes and goes, and takes all disks from its host.
+  // Uses only hosts of the work deployment. The VM of the other deployment is deleted at times, which detaches all
+  // disks from its host.
   const { agentId: hostId } = worker.random.pick(await workInstances(soak));
   const publish = () => clients.registry.publishDisk({ diskId, hostId });
   const { disk } = await persistently(`PublishDisk ${diskId} on ${hostId}`, publish);

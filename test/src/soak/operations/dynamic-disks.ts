@@ -8,7 +8,7 @@ import { workInstances } from "./work-instances.js";
 
 const MOST_MOVES = 3;
 
-/** A dynamic disk at the director: provided for one instance after the other, written to, compared, deleted. */
+/** Provides a dynamic disk at the director to one instance after another, writes to it, compares it, and deletes it. */
 export const dynamicDisks: Operation = {
   name: "dynamic disk: provide, write, detach, delete",
   workers: 2,

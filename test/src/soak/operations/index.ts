@@ -9,5 +9,5 @@ import { tasks } from "./tasks.js";
 export { cms } from "./cms.js";
 export { repairDevices, repairs } from "./repairs.js";
 
-/** All that callers do with a mesh, but for what infrastructure automation does. */
+/** All operations of callers, except those of infrastructure automation. */
 export const OPERATIONS: readonly Operation[] = [disks, dynamicDisks, deployments, configs, tasks, reads];

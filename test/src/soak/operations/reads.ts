@@ -6,14 +6,14 @@ import { workInstances } from "./work-instances.js";
 const PAGE_SIZE = 7;
 const WATCH_MS = 5_000;
 
-/** Reads as operators do: lists by pages, and devices as they change. */
+/** Reads as operators do: lists in pages, and watches devices. */
 export const reads: Operation = {
   name: "list and watch",
   workers: 1,
   async run(soak) {
     const { registry, disks, cpis, locks } = soak.fleet.clients;
     const [hosts, devices] = [new Set<string>(), new Set<string>()];
-    // A process that ends between two pages has the whole list begin again.
+    // When a process ends between two pages, the list must begin again.
     const pageOfHosts = async (pageToken: string) => {
       const page = await registry.listHosts({ pageSize: 2, pageToken });
       return { items: page.hosts, nextPageToken: page.nextPageToken };
@@ -38,7 +38,7 @@ export const reads: Operation = {
   },
 };
 
-/** The snapshot of a watch has every device that a list had. */
+/** Requires that the snapshot of a watch contains every listed device. */
 async function watch(soak: Soak, listed: ReadonlySet<string>): Promise<void> {
   let seen = new Set<string>();
   try {
@@ -52,7 +52,7 @@ async function watch(soak: Soak, listed: ReadonlySet<string>): Promise<void> {
     }
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
-    // Its own deadline, unless somebody was killed.
+    // The watch ends with its own deadline, unless a process was killed.
     if (error.name !== "TimeoutError")
       soak.measures.failed("registry.WatchDevices", error.name, error.message, "to be repeated");
   }

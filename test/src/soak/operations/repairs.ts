@@ -4,7 +4,7 @@ import { type Operation, persistently, type Soak } from "../soak.js";
 
 const ROUND_MS = 2_000;
 
-/** Repairs failed drives as operators do: a hardware error stays until they say that it is gone. */
+/** Repairs failed drives as operators do: a hardware error stays until SetDeviceState clears it. */
 export const repairs: Operation = {
   name: "repair of failed devices",
   workers: 1,
@@ -14,7 +14,7 @@ export const repairs: Operation = {
   },
 };
 
-/** Those that can be repaired now; everything else heals by itself. */
+/** Clears hardware errors of all drives that work now. Other troubles heal by themselves. */
 export async function repairDevices({ fleet }: Soak): Promise<void> {
   const { registry } = fleet.clients;
   for (const hostId of fleet.workHosts) {

@@ -4,7 +4,7 @@ import { endOf, type Operation, persistently, runTask, type Soak } from "../soak
 import { DEVICE_BYTES, WORK_AZ } from "../soak-fleet.js";
 import { DISK_TYPE, WORK_DEPLOYMENT } from "./deployment-names.js";
 
-/** A task that is cancelled and watched to its end, its output, and what it may have made, deleted. */
+/** Starts a task, sometimes cancels it, watches it to its end, reads its output, and deletes what it created. */
 export const tasks: Operation = {
   name: "task: start, cancel, watch, list",
   workers: 1,
@@ -33,12 +33,12 @@ async function cancel(soak: Soak, taskId: number): Promise<void> {
   try {
     await persistently(`CancelTask ${taskId}`, () => soak.fleet.clients.tasks.cancelTask({ taskId }));
   } catch (error) {
-    // It was quicker.
+    // The task ended before it could be cancelled.
     if (!(error instanceof Error && error.cause instanceof InvalidStateError)) throw error;
   }
 }
 
-/** Ends early when the serving director is killed. */
+/** Watches a task. Ends early when the serving director is killed. */
 async function watch(soak: Soak, taskId: number): Promise<void> {
   let last = -1;
   try {
