@@ -18,8 +18,8 @@ export interface CallContext {
   /** ID of the director, passed to the CPI as BOSH's director_uuid. */
   directorId: string;
   /**
-   * Generation of the director's tablet: a fencing token. The dispatcher refuses calls below the highest generation
-   * fenced.
+   * Generation of the director's leader: a fencing token, which increases with each change of leader. The dispatcher
+   * refuses calls below the highest generation fenced.
    */
   directorGeneration: number;
   /** ID that links the log lines of director, dispatcher and CPI. EndCalls selects calls by this ID. */
@@ -35,7 +35,10 @@ export interface CallContext {
   az: string;
   /** Name of the CPI that the cloud config assigns to the availability zone. Empty: the zone has no CPI. */
   azCpi: string;
-  /** True: the director has no record of the ID in the call. Delete and has-methods then try all CPIs (seed 003). */
+  /**
+   * True: the director has no record of the ID in the call. Delete and has-methods then try all CPIs, because any of
+   * them may have created the object.
+   */
   unknownId: boolean;
   /** Highest CPI contract version that the director wants. 0: the highest that the dispatcher speaks. */
   preferredApiVersion: number;
@@ -97,7 +100,7 @@ export interface InfoRequest {
 /** The CPI's info. */
 export interface InfoResponse {
   /**
-   * Contract version used with this CPI: the highest that the CPI, the dispatcher and the context's
+   * Contract version used with this CPI: the highest version that the CPI, the dispatcher and the context's
    * preferred_api_version all allow.
    */
   apiVersion: number;

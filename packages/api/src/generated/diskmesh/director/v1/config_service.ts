@@ -78,10 +78,10 @@ export interface Config {
 export interface UpdateConfigRequest {
   /**
    * Type of the config. "cloud": `azs`, `vm_types`, `vm_extensions`, `disk_types` and `networks` in BOSH's format;
-   * `disk_types` are the disk pools of seed 002. "cpi": `cpis` in BOSH's format. "resurrection": `rules` in BOSH's
-   * format; VMs that a rule excludes are not resurrected, whatever ResurrectionService says. Any other type: a YAML
-   * mapping that the director stores but does not use. "deploy" and "runtime" are refused, because a BOSH director
-   * would use them.
+   * `disk_types` are the pools that dynamic disks name in disk_pool_name. "cpi": `cpis` in BOSH's format.
+   * "resurrection": `rules` in BOSH's format; VMs that a rule excludes are not resurrected, whatever
+   * ResurrectionService says. Any other type: a YAML mapping that the director stores but does not use. "deploy" and
+   * "runtime" are refused, because a BOSH director would use them.
    */
   type: string;
   /** Name of the config. Empty: "default". */

@@ -1815,8 +1815,8 @@ export const ListOwedRemovalsResponse: MessageFns<ListOwedRemovalsResponse> = {
 };
 
 /**
- * Dynamic disks: disks that orchestrators attach and detach at run time (seed 002). All changes are idempotent tasks in
- * the queue TASK_QUEUE_DYNAMIC_DISKS.
+ * Dynamic disks: disks that orchestrators attach and detach at run time. All changes are idempotent tasks in the queue
+ * TASK_QUEUE_DYNAMIC_DISKS.
  */
 export type DynamicDiskServiceDefinition = typeof DynamicDiskServiceDefinition;
 export const DynamicDiskServiceDefinition = {

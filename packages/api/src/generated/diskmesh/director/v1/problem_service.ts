@@ -880,7 +880,8 @@ export const ProblemServiceDefinition = {
     /**
      * Starts a task that compares all VMs and disks of a deployment, as its CPIs and agents report them, with the
      * director's records. The task replaces the problems of the previous scan, and changes nothing else. Its result and
-     * events name what could not be inspected, and who failed to answer. NOT_FOUND: the deployment does not exist.
+     * events name the VMs and disks that could not be inspected, and the agents and CPIs that failed to answer.
+     * NOT_FOUND: the deployment does not exist.
      */
     scanDeployment: {
       name: "ScanDeployment",

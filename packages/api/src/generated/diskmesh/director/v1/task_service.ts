@@ -387,7 +387,7 @@ export interface GetTaskRequest {
 
 /** The requested task. */
 export interface GetTaskResponse {
-  /** The started task, as of the response. */
+  /** The task, as of the response. */
   task: Task | undefined;
 }
 

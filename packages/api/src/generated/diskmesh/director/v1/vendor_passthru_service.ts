@@ -257,7 +257,7 @@ export interface GetNodeResponse {
 
 /** Holder of a node's lock. */
 export interface NodeLockHolder {
-  /** ID of the task. 0: a synchronous call. */
+  /** ID of the task that holds the lock. 0: a synchronous call holds it. */
   taskId: number;
   /** Purpose and caller, for people. */
   what: string;

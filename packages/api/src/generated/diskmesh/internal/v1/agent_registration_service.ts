@@ -1451,10 +1451,10 @@ export const AgentRegistrationServiceDefinition = {
   fullName: "diskmesh.internal.v1.AgentRegistrationService",
   methods: {
     /**
-     * Registers an agent that has started, found new devices, or was told to register again. The agent applies a
-     * successful response as a whole: both lists or neither (seed 004). INVALID_ARGUMENT: the request is malformed. A
-     * malformed device alone does not fail the call: a known device gets HEALTH_ERROR, and an unknown one is returned in
-     * unknown_devices.
+     * Registers an agent that has started, found new devices, or was asked to register again by the answer to a
+     * heartbeat. The agent applies a successful response as a whole: both lists or neither. INVALID_ARGUMENT: the request
+     * is malformed. A malformed device alone does not fail the call: a known device gets HEALTH_ERROR, and an unknown one
+     * is returned in unknown_devices.
      */
     registerAgent: {
       name: "RegisterAgent",

@@ -514,7 +514,7 @@ export interface BlockClear {
   offsetBytes: number;
   /** Length in bytes, at most 64 MiB. */
   lengthBytes: number;
-  /** What the bytes become. */
+  /** Kind of the clear, which decides what the bytes become. */
   kind: ClearKind;
   /** True (force unit access): the response is sent only once the change is durable on the device. */
   fua: boolean;
@@ -3306,7 +3306,7 @@ export const DiskAgentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Returns the agent's complete knowledge of its devices. */
+    /** Returns all devices of the agent, and the highest numbers that it remembers. */
     listDevices: {
       name: "ListDevices",
       requestType: ListDevicesRequest as typeof ListDevicesRequest,
@@ -3316,8 +3316,8 @@ export const DiskAgentServiceDefinition = {
       options: {},
     },
     /**
-     * Looks for new and replaced device files at once, as the agent also does periodically, and reports changes to the
-     * registry. Returns within a bounded time even if a device file hangs.
+     * Searches for new and replaced device files at once, in addition to the agent's periodic search, and reports changes
+     * to the registry. Returns within a bounded time even if a device file hangs.
      */
     rescanDevices: {
       name: "RescanDevices",

@@ -8,16 +8,18 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /**
- * A fencing token that orders attach and detach requests (seed 004). Within one incarnation of a tablet, stamps are
- * compared by tablet_generation, then by device_generation. An agent never obeys a stamp of another tablet or
- * incarnation.
+ * A fencing token that orders attach and detach requests. Within one incarnation of a tablet, stamps are compared by
+ * tablet_generation, then by device_generation. An agent never obeys a stamp of another tablet or incarnation.
  */
 export interface Stamp {
-  /** ID of the tablet that issued the stamp. Keeps agents from obeying an unknown registry. */
+  /**
+   * ID of the tablet that issued the stamp. An agent refuses stamps of another tablet, so that it obeys one registry
+   * only.
+   */
   tabletId: string;
   /** Generation of the registry's leader when the order was sent. At least 1. */
   tabletGeneration: number;
-  /** Value of the registry's counter at the CMS action that caused the order. At least 1 and never reused. */
+  /** Number from the registry's counter, taken by the CMS action that caused the order. At least 1 and never reused. */
   deviceGeneration: number;
   /**
    * Incarnation of the tablet: a random ID, created with the tablet and renewed by each restore of a backup. An agent

@@ -5492,9 +5492,9 @@ export const Event: MessageFns<Event> = {
  * Hosts, devices and disks of the fleet. Callers are infrastructure automation (Add*, Remove*, Purge*), operators
  * (Get*, List*) and orchestrators (disks). INVALID_ARGUMENT: the request is malformed.
  *
- * CMS actions (Add*, ConfirmDevice, Remove*, Purge*) answer an ActionResult when they were done, at least in part, or
- * go on. An action that fails has changed nothing, and its dry run fails in the same way. NOT_FOUND: the host or device
- * is unknown. INVALID_ARGUMENT: the request names a device with a host that is not the device's. FAILED_PRECONDITION:
+ * CMS actions (calls of a cluster management system: Add*, ConfirmDevice, Remove*, Purge*) answer an ActionResult when
+ * they were done, at least in part, or go on. An action that fails has changed nothing, and its dry run fails in the
+ * same way. NOT_FOUND: the host or device is unknown. INVALID_ARGUMENT: the request names a device with a host that is not the device's. FAILED_PRECONDITION:
  * the state of a host or device forbids the action until a person intervenes.
  *
  * Lists: all pages show one snapshot, taken at the first page. Fields that are computed or kept in memory only
@@ -5509,7 +5509,7 @@ export const DiskRegistryServiceDefinition = {
   methods: {
     /**
      * Takes a host and all its devices into operation. S_OK: the host is in operation; attaching continues in the
-     * background (seed 004). E_TRY_AGAIN: the request is recorded, but the host is UNAVAILABLE. S_PARTLY: some devices
+     * background. E_TRY_AGAIN: the request is recorded, but the host is UNAVAILABLE. S_PARTLY: some devices
      * are refused, for example because nothing identifies them, or none can be used; the message names the reason and the
      * remedy. FAILED_PRECONDITION: the host is DEAD, or all devices are refused. Devices in error are accepted, and
      * attached once the error is gone.

@@ -69,7 +69,7 @@ export interface GetFleetRequest {
 
 /** This registry's identity and the other registries that agents remember. */
 export interface GetFleetResponse {
-  /** ID of the registry's tablet. */
+  /** ID of the registry's tablet, the state that one registry process at a time leads. */
   tabletId: string;
   /** Incarnation of the tablet: a random ID, renewed by each restore of a backup. */
   incarnation: string;
@@ -87,7 +87,7 @@ export interface GetFleetResponse {
   others: OtherFleet[];
   /** Hosts whose agents remember numbers so high that only an operator can accept them (RaiseNumbers), as last reported. */
   refused: RefusedNumbers[];
-  /** Number of devices with held_by_unknown_disk. */
+  /** Number of devices with Device.held_by_unknown_disk. */
   unknownDiskDevices: number;
 }
 

@@ -145,7 +145,7 @@ export function healthToNumber(object: Health): number {
   }
 }
 
-/** Progress of a device towards being usable (seed 004), as far as the agent has confirmed it to the registry. */
+/** Progress of a device towards being usable, as far as the agent has confirmed it to the registry. */
 export const AttachState = {
   /** UNSPECIFIED - Unset; never returned. */
   UNSPECIFIED: "ATTACH_STATE_UNSPECIFIED",
@@ -161,8 +161,8 @@ export const AttachState = {
   /** CLOSING - The agent is ordered to close the device and has not confirmed. No disk is placed on the device. */
   CLOSING: "ATTACH_STATE_CLOSING",
   /**
-   * DETACHED - The agent confirmed that the device is closed. With detach_confirmed = false, the registry stopped waiting for the
-   * agent.
+   * DETACHED - The agent confirmed that the device is closed. With detach_confirmed = false, the agent has not confirmed, and the
+   * registry no longer waits for it.
    */
   DETACHED: "ATTACH_STATE_DETACHED",
   UNRECOGNIZED: "UNRECOGNIZED",
@@ -406,8 +406,8 @@ export function onHostSilenceToNumber(object: OnHostSilence): number {
 }
 
 /**
- * Outcome of a CMS action (seed 004) that was done, at least in part, or goes on. An action that its arguments or the
- * state of a host or device forbid fails with a gRPC status instead.
+ * Outcome of a CMS action (Add*, ConfirmDevice, Remove*, Purge*) that was done, at least in part, or goes on. An action
+ * that its arguments or the state of a host or device forbid fails with a gRPC status instead.
  */
 export const ActionCode = {
   /** UNSPECIFIED - Unset; never returned. */
@@ -646,7 +646,7 @@ export interface Device {
   healthMessage: string;
   /** Progress towards being usable. */
   attachState: AttachState;
-  /** Device generation of the device's last order: the registry's counter at the CMS action that caused the order. */
+  /** Device generation of the device's last order, taken from the registry's counter by the call that caused the order. */
   deviceGeneration: number;
   /**
    * Generation of the registry's current leader. Forms the stamp (fencing token) of the next order, together with
