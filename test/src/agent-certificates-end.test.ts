@@ -13,7 +13,7 @@ const PATIENCE = { timeoutMs: 180_000 };
 describe("an agent that sleeps until its certificate ends", function () {
   this.timeout(600_000);
 
-  it("is named by `agents` with the days that are left, by a metric and by an alert", async function () {
+  it("is shown by `diskmesh agents` with its days left, by a metric and by an alert", async function () {
     leaveToVerify(this);
     const why = AlertWatch.problem();
     if (why !== undefined) skipBecause(this, why);

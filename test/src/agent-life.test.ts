@@ -8,7 +8,7 @@ import { expect } from "chai";
 import type { Clients } from "./mesh/clients.js";
 import { byIndex, done, ProcessVms, vmsManifest } from "./process-vms/process-vms.js";
 
-/** Calls that a director makes to its own VM, without those that it makes to any agent at any time. */
+/** Calls by which a director manages the life of its VM, without calls that any agent may get at any time. */
 const LIFE = ["update_settings", "apply", "get_state", "run_script", "start", "stop", "drain"];
 const STOCK_BEAT_INTERVAL_MS = 30_000;
 /**
@@ -44,7 +44,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
 
     after(() => vms?.[Symbol.asyncDispose]());
 
-    it("is told of its instance when its VM was made", async () => {
+    it("receives its instance's data when its VM is created", async () => {
       await deploy(1);
       const instance = await only();
       if (!isStock) expect(lifeOf(instance)).to.deep.equal(["update_settings", "apply", "get_state", ...STARTED]);
@@ -72,7 +72,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       expect(texts).to.include(isStock ? agentId : "fetch_logs_with_signed_url");
     });
 
-    it("is given dynamic disks, which go with a detach", async () => {
+    it("gets links of dynamic disks, which a detach removes", async () => {
       const { instanceId, vmCid } = await only();
       await done(operator.disks.provideDisk({ ...DISK, instanceId }));
       const [provided] = (await operator.disks.listDisks({})).disks;
@@ -99,7 +99,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
         ]);
     });
 
-    it("is told again when its VM was made anew", async () => {
+    it("receives its instance's data again when its VM is recreated", async () => {
       const before = await only();
       await done(operator.lifecycle.recreate({ selection: { deployment: "vms" }, wait: true }));
       const now = await only();
@@ -108,7 +108,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       await expectIntroduced(now);
     });
 
-    it("is another one once its VM has crashed: made anew by itself, and told of its instance", async () => {
+    it("is replaced after a crash of its VM, which is recreated automatically", async () => {
       const before = await only();
       await done(operator.disks.provideDisk({ ...DISK, instanceId: before.instanceId }));
       await vms.crashVm(before.vmCid);
@@ -126,7 +126,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       await expectLinked();
     });
 
-    it("gets another certificate with what else it is to know NATS by, and keeps its VM and its links", () =>
+    it("gets another certificate with the authorities of NATS, and keeps its VM and its links", () =>
       renewed(() => vms.addNatsAuthority()));
 
     it("gets another certificate of another authority; the former one is forgotten then", async function () {
@@ -155,7 +155,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       await renewed(async () => {});
     });
 
-    it("is owed what it could not be told while it stood still, and has no link in the end", async () => {
+    it("receives the detach notifications that it missed while it was stopped, and has no link in the end", async () => {
       const { vmCid } = await only();
       await expectLinked();
       vms.signalVm(vmCid, "SIGSTOP");

@@ -40,7 +40,7 @@ describe("the recorded commands of the bosh CLI, request by request", () => {
   });
   after(() => vms?.[Symbol.asyncDispose]());
 
-  it("are all walked below", () => {
+  it("are all tested below", () => {
     expect([...new Set(STEPS.map(([command]) => command))]).to.have.members(RECORDED);
   });
 
@@ -67,7 +67,7 @@ describe("a deploy of the bosh CLI whose director is killed in the middle", () =
     await store?.database?.kill();
   });
 
-  it("is followed to its end where it was begun, by way of the one that takes over", async () => {
+  it("is followed to its end at the same address, through the director that takes over", async () => {
     const cli = new BoshCli(vms.mesh.certificates, vms.mesh.listen("https").port);
     const operator = vms.mesh.clients;
     await vms.prepare();

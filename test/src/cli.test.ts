@@ -56,7 +56,7 @@ describe("the diskmesh command and a mesh", () => {
 
   const listedWhy = async (line: string) => (JSON.parse(await done(`${line} --json`)) as ExplainResponse).causes;
 
-  it("status; hosts come and go; a deployment gets a disk and gives it back; a dead host is fenced", async () => {
+  it("shows the status, adds and removes hosts, attaches and detaches a deployment's disk, and fences a dead host", async () => {
     expect(await done("status")).to.match(/^disk-registry +\S+ +serves$/m);
     expect(await done("add-host host-1 --dry-run")).to.contain("S_OK");
     for (const host of mesh.hostIds) await done(`add-host ${host} --wait`);
@@ -155,7 +155,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(await done("why task 1")).to.match(/^task 1 \(.*\) is done.*\nnothing keeps it/);
   });
 
-  it("what is refused, not there, or not now -> 1 or 3, and why", async () => {
+  it("exits with 1 for a refusal or a missing object, with 3 when unavailable, and prints the reason", async () => {
     const rows: [line: string, code: number, said: RegExp][] = [
       ["fence-host nowhere", 1, /no host nowhere/],
       ["add-host nowhere", 1, /no host nowhere: its agent has not registered/],
@@ -183,7 +183,7 @@ describe("the diskmesh command and a mesh", () => {
     }
   });
 
-  it("the host of a VM is purged -> the page says that no registry has it any more", async () => {
+  it("the page shows that no registry has the purged host of a VM", async () => {
     const [{ vmCid }] = await listed("instances demo");
     const { hostId } = (await listed("hosts")).find(({ assignment }) => assignment?.vmCid === vmCid);
     await done(`purge-host ${hostId} --force`);
@@ -211,7 +211,7 @@ describe("the diskmesh command and a mesh", () => {
     await eventually(() => done("status"));
   });
 
-  it("watch ends well when somebody has seen enough", async () => {
+  it("watch exits with 0 when it is interrupted", async () => {
     const stop = new AbortController();
     const out = new PassThrough().once("data", () => stop.abort());
     const err = new PassThrough();
@@ -226,7 +226,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(err.read()).to.equal(null);
   });
 
-  it("status tells of each process, and of a service none of whose processes serves by its end", async () => {
+  it("status shows each process, and a service without a serving process by its exit code", async () => {
     const dispatcher = mesh.address("cpi-dispatcher");
     const environment = { ...mesh.commandEnvironment, DISKMESH_DISPATCHER: `127.0.0.1:1,${dispatcher}` };
     const status = (...args: string[]) => typeCommand(["status", ...args], environment, mesh.folder);

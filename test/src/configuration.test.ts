@@ -24,12 +24,12 @@ describe("the keys of configs", () => {
   for (const service of SERVICES) {
     const keys = configKeys(service);
 
-    it(`of the ${service} -> each has a sentence`, () => {
+    it(`of the ${service} have a description each`, () => {
       const without = keys.filter(({ facts }) => !/^.{3,}[.:]$/s.test(facts.description ?? ""));
       expect(without.map(({ path }) => pathText(path))).to.deep.equal([]);
     });
 
-    it(`of the ${service} -> each has a variable of its own, and a secret's file is no other key`, () => {
+    it(`of the ${service} have a variable each, and a secret's file is no other key`, () => {
       const names = variablesOf(service, configOf(service)).map(({ name }) => name);
       expect(new Set(names).size).to.equal(names.length);
       const paths = new Set(keys.map(({ path }) => pathText(path)));
@@ -40,7 +40,7 @@ describe("the keys of configs", () => {
       }
     });
 
-    it(`of the ${service} -> are named by one scheme`, () => {
+    it(`of the ${service} are named by one scheme`, () => {
       for (const { path, type, defaultValue } of keys) {
         const name = pathText(path);
         expect(name, "a limit begins with max").not.to.match(/concurrency|AtOnce|SizeLimit|queueLength/);
@@ -52,7 +52,7 @@ describe("the keys of configs", () => {
       }
     });
 
-    it(`of the ${service} -> of a secret, or what is part of one, no example shows the value`, () => {
+    it(`of the ${service} show no secret's value in an example`, () => {
       const secrets = keys.filter(({ facts }) => facts.secret === "wholly").map(({ path }) => path.at(-1));
       const shown = exampleOf(service)
         .split("\n")
@@ -115,7 +115,7 @@ describe("a service's command line", () => {
     });
   }
 
-  it("says all that is wrong at once, of the file, the environment and the certificates", async () => {
+  it("reports all errors of the file, the environment and the certificates at once", async () => {
     const service = "disk-agent";
     const file = installed(service);
     const text = readFileSync(file, "utf8")
@@ -139,7 +139,7 @@ describe("a service's command line", () => {
     expect(stderr).not.to.contain(PASSWORD);
   });
 
-  it("says its version and its variables, and refuses what it does not know", async () => {
+  it("prints its version and its variables, and refuses unknown options", async () => {
     expect(await run("disk-agent", ["--version"])).to.deep.include({
       code: 0,
       stdout: `diskmesh-disk-agent ${VERSION}\n`,

@@ -55,7 +55,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
   });
   afterEach(() => mesh?.[Symbol.asyncDispose]());
 
-  it("copied back -> the disk that it forgot keeps its bytes and its device, until an operator decides", async () => {
+  it("copied back: a forgotten disk keeps its bytes and its device until an operator decides", async () => {
     const folder = join(mesh.dataFolder(FIRST), "registry");
     const process = mesh.process(FIRST);
     await process.stop();
@@ -107,7 +107,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     expect(failed, "what was erased is no more the forgotten disk's").not.to.equal("it was read");
   });
 
-  it("restored elsewhere while the original runs -> the original stands still once an agent has moved; nobody is ordered by both", async () => {
+  it("restored elsewhere while the original runs: the original stops once an agent has changed over, and no agent obeys both", async () => {
     const backup = join(mesh.folder, "registry.backup");
     await backUpRegistry(mesh, backup);
     const config = join(mesh.folder, "restore.json");

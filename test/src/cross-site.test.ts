@@ -99,7 +99,7 @@ describe("a page of another site in a browser", function () {
   ];
   const audited = (): number => mesh.process("director").logs.split('"audit":"call"').length;
 
-  it("still finds the login that the browser keeps", async () => {
+  it("is logged in by the login that the browser keeps", async () => {
     await page.goto(`${address}/tasks`);
     expect(await page.textContent("body")).to.match(/^\[/);
     expect(await page.evaluate(() => fetch("/page/session").then(({ status }) => status))).to.equal(200);
@@ -109,7 +109,7 @@ describe("a page of another site in a browser", function () {
     ["cross-site", "localhost"],
     ["same-site, of another port", "127.0.0.1"],
   ] as const)
-    it(`${site}: is refused whatever it sends to whichever route, and changes nothing`, async () => {
+    it(`${site}: every request to every route is refused and changes nothing`, async () => {
       const [stateBefore, auditedBefore] = [await state(), audited()];
       await page.goto(`https://${host}:${(elsewhere.address() as AddressInfo).port}/`);
       answered.length = 0;
@@ -138,7 +138,7 @@ describe("a page of another site in a browser", function () {
       expect(audited()).to.equal(auditedBefore);
     });
 
-  it("submits a form that reads as JSON -> 403, and no cpi config", async () => {
+  it("submits a form that parses as JSON, gets 403, and stores no cpi config", async () => {
     await page.goto(`https://localhost:${(elsewhere.address() as AddressInfo).port}/`);
     const form = `<form method="post" enctype="text/plain" action="${address}/configs"><input name='${BODY.slice(0, -1)},"x":"' value='"}'></form>`;
     await page.setContent(form);
@@ -152,14 +152,14 @@ describe("a page of another site in a browser", function () {
     expect(await http.json("/configs?type=cpi")).to.deep.equal([]);
   });
 
-  it("links to the page -> the page, still logged in", async () => {
+  it("links to the director's page, which opens logged in", async () => {
     await page.goto(`https://localhost:${(elsewhere.address() as AddressInfo).port}/`);
     await page.setContent(`<a href="${address}/page">look</a>`);
     await page.getByRole("link").click();
     await page.getByRole("button", { name: "Log out" }).waitFor();
   });
 
-  it("logs out -> the form, though the browser keeps its Basic login", async () => {
+  it("shows the login form after a logout, although the browser keeps its Basic login", async () => {
     await page.getByRole("button", { name: "Log out" }).click();
     await page.getByLabel("Password").waitFor();
     expect(await page.context().cookies()).to.deep.equal([]);

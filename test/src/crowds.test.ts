@@ -60,7 +60,7 @@ describe("crowds before real services", () => {
         .resume();
   }
 
-  it("a thousand silent streams of one agent at another -> a disk there is published, written and taken away", async () => {
+  it("a thousand idle streams to an agent do not prevent publishing, writing and unpublishing a disk there", async () => {
     silentStreams(session("disk-agent-h2", "h1"), "/diskmesh.internal.v1.DiskAgentService/BlockIo", SILENT_STREAMS);
     await mesh.clients.registry.createDisk({ diskId: "d", sizeBytes: SIZE_BYTES, hostId: "h1" });
     const { disk } = await mesh.clients.registry.publishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
@@ -68,7 +68,7 @@ describe("crowds before real services", () => {
     await mesh.clients.registry.unpublishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
   });
 
-  it("more connections than there are descriptors -> refused and said so; who is connected is served; then as before", async function () {
+  it("connections beyond the descriptor limit are refused and logged, connected clients are served, and new ones are later", async function () {
     skipWithout(this, "prlimit");
     const registry = mesh.process("disk-registry-1");
     const used = () => readdirSync(`/proc/${registry.pid}/fd`).length;

@@ -67,7 +67,7 @@ describe("the devices of a host, from its files to the registry", () => {
   const ready = { attachState: AttachState.ATTACHED, health: "HEALTH_ONLINE", dirty: false };
   const LISTED = [{ deviceId: "listed", path: "FILES/list-1" }];
 
-  it("listed, found by glob and pool, whole files and ranges -> one descriptor for each file; a new file is found on request", async () => {
+  it("all devices of a file, listed or discovered, share a descriptor; a new file is found on request", async () => {
     const rules = [
       {
         glob: "FILES/disk-*",
@@ -107,7 +107,7 @@ describe("the devices of a host, from its files to the registry", () => {
     expect(held("disk-c")).to.equal(1);
   });
 
-  it("a drive that is swapped -> found by itself, ERROR, and AddDevice takes it in: erased, attached, without a restart", async () => {
+  it("a swapped drive is detected, is ERROR, and is erased and attached after AddDevice, without a restart", async () => {
     await start({ devices: LISTED, tuning: { rescanIntervalMs: 200 } });
     await eventually(() => mesh.device("listed"), PATIENCE);
     await add("listed");
@@ -137,7 +137,7 @@ describe("the devices of a host, from its files to the registry", () => {
     expect(openFiles(pid).filter((file) => file.endsWith("(deleted)") && file.startsWith(files))).to.deep.equal([]);
   });
 
-  it("swapped while a disk is on it -> the disk keeps what it has; after a restart the other file is not held in its place", async function () {
+  it("a disk keeps its data when its file is swapped, and after a restart the agent does not hold the other file", async function () {
     leaveToVerify(this);
     await start({ devices: LISTED, tuning: { rescanIntervalMs: 200 } });
     await eventually(() => mesh.device("listed"), PATIENCE);
@@ -189,7 +189,7 @@ describe("the devices of a host, from its files to the registry", () => {
       for (const loop of loops.splice(0)) execFileSync("losetup", ["--detach", loop]);
     });
 
-    it("ranges of a drive -> one descriptor; another drive in its slot -> ERROR until it is taken in", async function () {
+    it("ranges of a drive share a descriptor, and another drive in its slot is ERROR until AddDevice", async function () {
       leaveToVerify(this);
       const range = (deviceId: string, index: number) => ({
         deviceId,
@@ -222,7 +222,7 @@ describe("the devices of a host, from its files to the registry", () => {
       await eventually(() => expect([count(first), count(second)]).to.deep.equal([0, 1]));
     });
 
-    it("a drive on which writes hang -> pending for it alone: the other devices, the heartbeat and a rescan go on", async function () {
+    it("a drive with hanging writes is pending alone; the other devices, heartbeats and a rescan continue", async function () {
       const devices = [...LISTED, { deviceId: "stalled", path: "FILES/mount/stalled" }];
       let mounted = false;
       let frozen = false;

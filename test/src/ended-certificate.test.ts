@@ -9,7 +9,7 @@ import { repositoryFolder } from "./repository-folder.js";
 const VALID_DAYS = 8 / 86_400;
 
 describe("a registry whose certificate ends", () => {
-  it("while it leads -> it gives up the lead and ends, and says which file has ended; it does not start again", async () => {
+  it("gives up the lead, exits with the name of the expired file, and does not start again", async () => {
     const folder = temporaryFolder();
     const authority = await createAuthority({ commonName: "ours", validDays: 1 });
     const { certPem, keyPem } = await issueCertificate(authority, {

@@ -73,7 +73,7 @@ describe("disks of hosts that are gone", () => {
 
   const stateOf = async (hostId: string) => (await mesh.clients.registry.getHost({ hostId })).host?.state;
 
-  it("a host stands still, and is fenced -> written elsewhere at once; it returns -> its late write is refused, it serves nothing", async () => {
+  it("a stopped host is fenced, and its disk is written elsewhere; the host returns, its late write is refused, and it serves nothing", async () => {
     const first = await publish("h1");
     await first.write(0, FIRST, { fua: true });
     mesh.process("h1").signal("SIGSTOP");
@@ -102,7 +102,7 @@ describe("disks of hosts that are gone", () => {
     }
   });
 
-  it("the host dies -> the disk can be taken from it, and is found unharmed on another one", async () => {
+  it("the disk of a dead host is fenced, and is intact on another host", async () => {
     const first = await publish("h1");
     await first.write(0, FIRST, { fua: true });
     const session = (await diskX()).publication?.sessionNumber ?? 0;
@@ -114,7 +114,7 @@ describe("disks of hosts that are gone", () => {
     await second.disconnect();
   });
 
-  it("on_host_silence: FENCE, and the host dies -> fenced by itself, writable elsewhere; it returns -> nothing is served there", async function () {
+  it("on_host_silence FENCE fences a dead host's disk automatically; the host returns and serves nothing", async function () {
     leaveToVerify(this);
     const first = await publish("h1", OnHostSilence.FENCE);
     await first.write(0, FIRST, { fua: true });
@@ -138,7 +138,7 @@ describe("disks of hosts that are gone", () => {
     await second.disconnect();
   });
 
-  it("a device of the disk is on a dead host, too -> it is named, and the disk stays where nobody can publish it", async function () {
+  it("a device on another dead host is named, and prevents publishing the disk", async function () {
     leaveToVerify(this);
     const client = await publish("h1");
     await client.disconnect();

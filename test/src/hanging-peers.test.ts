@@ -77,7 +77,7 @@ describe("the diskmesh command beside a peer that hangs", () => {
       expect(code).to.equal(3);
     });
 
-    it(`calls and streams end, and so does the process: ${peer}`, async function () {
+    it(`every call and stream ends, and the process exits: ${peer}`, async function () {
       leaveToVerify(this);
       this.timeout(2 * CALL_MS);
       const env = await beside(peer);

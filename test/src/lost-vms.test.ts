@@ -32,7 +32,7 @@ describe("a VM whose host has died", () => {
   const instance = async () => (await mesh.clients.deployments.listInstances({ deployment: "web" })).instances[0];
   const deploy = () => runTask("deploy", () => mesh.clients.deployments.deploy({ manifest: MANIFEST, wait: true }));
 
-  it("deployed again -> on another host; the first one comes back -> it is free, and its disk can be used there", async () => {
+  it("is deployed again on another host; the first host is free when it returns, and the disk can be used there", async () => {
     await deploy();
     const before = await instance();
     const hostId = before?.agentId ?? "";

@@ -38,13 +38,13 @@ function checkExpression(expression: string): void {
 }
 
 describe("deploy/monitoring", () => {
-  it("alerts ask for metrics and labels that exist", () => {
+  it("alerts use existing metrics and labels", () => {
     const alerts = alertsIn();
     expect(alerts).to.have.length.above(10);
     for (const { expr } of alerts) checkExpression(expr);
   });
 
-  it("so does the dashboard", () => {
+  it("the dashboard uses existing metrics and labels", () => {
     const { panels } = JSON.parse(readFileSync(join(monitoringFolder, "dashboard.json"), "utf8"));
     const expressions = panels.flatMap(({ targets }: { targets: { expr: string }[] }) =>
       targets.map(({ expr }) => expr),
@@ -68,7 +68,7 @@ describe("deploy/monitoring", () => {
     expect(alerts).to.include.members([...fired]);
   });
 
-  it("promtool finds that each alert fires on what it is for, and on nothing else", function () {
+  it("promtool confirms that each alert fires for its own condition, and for nothing else", function () {
     if (spawnSync("promtool", ["--version"]).error) skipBecause(this, "promtool is not on PATH");
     const { status, stdout, stderr } = spawnSync("promtool", ["test", "rules", "alerts.test.yml"], {
       cwd: monitoringFolder,

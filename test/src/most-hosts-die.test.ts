@@ -58,7 +58,7 @@ describe("seven of twelve hosts die", () => {
       .filter(({ publication }) => publication?.hostId === hostId)
       .map(({ diskId }) => diskId);
 
-  it("the registry says who is silent and what they hold; fenced, their disks are written elsewhere; they return, and nothing is written twice", async () => {
+  it("the silent hosts and their disks are named, the disks are fenced and written elsewhere, and returned hosts write nothing", async () => {
     const first = new Map<string, NbdClient>();
     for (const { diskId, host } of [...DISKS, CUT_OFF]) {
       const client = await publish(diskId, host);

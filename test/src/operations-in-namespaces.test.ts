@@ -35,7 +35,7 @@ describe("docs/operate in network namespaces", function () {
   for (const part of Object.keys(CUT_OFF))
     it(`cut off, so that packets to it vanish: ${part}`, () => program.ask(part));
 
-  it("killed, leaves nothing behind", async () => {
+  it("leaves no process, mount or network behind when it is killed", async () => {
     const mounts = mountsOf(program.pid);
     expect(processesWith(mounts)).to.have.lengthOf.above(20);
     await program[Symbol.asyncDispose]();

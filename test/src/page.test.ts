@@ -69,7 +69,7 @@ describe("the page in a browser", function () {
     await eventually(async () => expect(await textOf(selector)).to.match(expected), PATIENCE);
   }
 
-  it("a disk is provided, moves and is fenced, each seen as it is now", async () => {
+  it("shows a disk's present state while it is provided, moved and fenced", async () => {
     await shows("#hosts tbody", /host-1 online.*host-2 online.*host-3 online/);
     await shows("#trouble", /Nothing is stuck/);
     await shows("#fleet .counts", /20 devices 20 attached/);
@@ -106,7 +106,7 @@ describe("the page in a browser", function () {
     await shows("#detail #timeline", /FenceHost.*PublishDisk.*CreateDisk/);
   });
 
-  it("a host is removed -> first what will happen, then why it waits, and kept after all", async () => {
+  it("shows the effect of a host's removal before it begins, then why it waits, and can cancel it", async () => {
     const { disk } = await mesh.clients.registry.getDisk({ diskId: diskCid });
     const { device } = await mesh.clients.registry.getDevice({ deviceId: disk?.deviceIds[0] ?? "" });
     const hostId = device?.hostId ?? "";
@@ -135,7 +135,7 @@ describe("the page in a browser", function () {
     expect(await isWanted()).to.equal(false);
   });
 
-  it("a host that nothing needs is removed -> it waits for its agent, is out of operation, and in nobody's way", async () => {
+  it("shows that the removal of an unused host waits for its agent, and no trouble once it is out of operation", async () => {
     const { hosts } = await mesh.clients.registry.listHosts({});
     const { devices } = await mesh.clients.registry.listDevices({});
     const isUsed = (hostId: string) => devices.some((device) => device.hostId === hostId && device.diskId !== "");
@@ -151,7 +151,7 @@ describe("the page in a browser", function () {
     await shows("#trouble", new RegExp(`^(?!.*${spare})`));
   });
 
-  it("the registry is away -> said so on top; back -> live again, though nothing has changed", async () => {
+  it("shows on top that the registry is away, and is live again when it is back, even without a change", async () => {
     await mesh.process("disk-registry").kill();
     await shows("#trouble", /service disk-registry shown is what it said last/);
     await shows("#sources", /disk-registry silent/);
@@ -160,7 +160,7 @@ describe("the page in a browser", function () {
     await shows("#trouble", /^(?!.*disk-registry)/);
   });
 
-  it("no serious finding of axe, dark and light, wide and narrow; and by keys alone", async () => {
+  it("passes axe without a serious finding, dark and light, wide and narrow, and works by keyboard alone", async () => {
     for (const colorScheme of ["light", "dark"] as const)
       for (const width of [1_440, 390]) {
         const seen = await opened({ colorScheme, viewport: { width, height: 900 } });
@@ -190,7 +190,7 @@ describe("the page in a browser", function () {
     await shows("#detail-title", /host host-2/);
   });
 
-  it("the director is gone -> the page says that it is not live; back, it is as it is by then", async () => {
+  it("shows that it is not live while the director is away, and the present state once it is back", async () => {
     await mesh.process("director").kill();
     await shows(".liveness", /Not live: this is as of/);
     await mesh.clients.registry.setHostState({ hostIds: ["host-3"], state: "HOST_STATE_DEAD", reason: "burnt" });

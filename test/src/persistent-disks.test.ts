@@ -36,7 +36,7 @@ describe("a persistent disk on hosts", () => {
     join(mesh.baseFolder((await instance())?.agentId ?? ""), "data/persistent_disks", diskCid);
   const open = async (diskCid: string) => NbdClient.connect({ socketPath: await linkOf(diskCid) });
 
-  it("deployed -> linked to its export; it moves along when its VM is made anew; larger; left over; deleted", async () => {
+  it("is linked to its export, moves with a recreated VM, grows, is orphaned, and is deleted", async () => {
     await deploy("instances: 1, persistent_disk: 1");
     const [disk] = await disks();
     const diskCid = disk?.diskCid ?? "";

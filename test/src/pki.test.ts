@@ -36,7 +36,7 @@ describe("diskmesh pki and nats-config", () => {
     return connection;
   }
 
-  it("of a mesh that was made -> nats-server takes the files, lets in the director, and asks it for all others", async () => {
+  it("make files with which nats-server admits the director, and asks it about all other clients", async () => {
     writeFileSync(list, "nats localhost 127.0.0.1\ndirector\ndisk-agent/host-1\noperator/alice\n");
     expect(await typed("pki", "make", "--list", list)).to.match(/^disk-agent-host-1\s+made$/m);
     expect(await typed("nats-config", nats))
@@ -58,7 +58,7 @@ describe("diskmesh pki and nats-config", () => {
     expect(readFileSync(authFile, "utf8")).to.contain(`issuer: "${issuer.getPublicKey()}"`);
   });
 
-  it("another authority, and that of agents -> nats-server trusts all of them", async () => {
+  it("make nats-server trust another authority and that of agents", async () => {
     const agents = join(folder, "agents");
     const files = { certFile: join(agents, "ca.pem"), keyFile: join(agents, "ca-key.pem") };
     const { certPem } = await openAgentAuthority(files, { makes: true });
@@ -69,7 +69,7 @@ describe("diskmesh pki and nats-config", () => {
     expect(trusted).to.contain(certPem.trim());
   });
 
-  it("files that are copied to the servers of a cluster name each other's keys, and paths as they are there", async () => {
+  it("make files of a cluster's servers that name each other's keys, and paths as they are there", async () => {
     const copied = join(folder, "copied");
     const certificate = new X509Certificate(readFileSync(certificateFiles(pki, "nats").certFile));
     await typed("nats-config", copied, "--installed-in", "/etc/nats/diskmesh");

@@ -72,7 +72,7 @@ describe("the queries of docs/operate/mongodb.md, against what a registry wrote 
   it("the devices of a host that are not ATTACHED", () =>
     finds(queries[0], (found) => expect(found.map(({ _id }) => _id)).to.deep.equal([DEVICE])));
 
-  it("one device -> what GetDevice says of it", () =>
+  it("one device has the fields that GetDevice returns", () =>
     finds(queries[1], async ([document]) => {
       const device = await deviceOf(DEVICE);
       expect(document).to.include({
@@ -86,14 +86,14 @@ describe("the queries of docs/operate/mongodb.md, against what a registry wrote 
       expect(device.lastError).to.contain("there is no such file");
     }));
 
-  it("orders that keep failing -> on both hosts", () =>
+  it("the orders that keep failing are found on both hosts", () =>
     finds(queries[2], (found) => {
       expect(found.map(({ _id }) => _id)).to.have.members(["host-2-device-4", DEVICE]);
       const attempts = found.map((document) => document.attempts as number);
       expect(attempts).to.deep.equal([...attempts].sort((a, b) => b - a));
     }));
 
-  it("hosts that are UNAVAILABLE -> the one whose agent is dead", async () => {
+  it("the UNAVAILABLE hosts are those whose agent is dead", async () => {
     await finds(queries[3], (found) => expect(found).to.deep.equal([]));
     await mesh?.process("host-2").kill();
     await finds(queries[3], async ([host, ...others]) => {

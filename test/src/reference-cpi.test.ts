@@ -128,7 +128,7 @@ describe("the reference CPI", () => {
     ["slowness", "slow=300"],
     ["orphans", "orphans"],
   ] as const)
-    it(`${what} -> the answer nevertheless`, async () => {
+    it(`${what} -> the answer is returned nevertheless`, async () => {
       setup.installed.misbehave({ has_vm: does });
       expect(await setup.cpi.hasVm("i-1", newCall())).to.equal(false);
       setup.installed.misbehave({});

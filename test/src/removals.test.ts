@@ -78,7 +78,7 @@ describe("devices that leave operation, and what is on them", () => {
     await mesh.clients.registry.deleteDisk({ diskId: "x" });
   };
 
-  it("RemoveHost of devices with a former user's data -> zeros on the files before it is S_OK, and it says how far it is", async () => {
+  it("RemoveHost overwrites a former user's data with zeros before S_OK, and reports the progress", async () => {
     await useAll();
     expect((await removeHost())?.dependentDiskIds).to.deep.equal(["x"]);
     const startedMs = performance.now();
@@ -99,12 +99,12 @@ describe("devices that leave operation, and what is on them", () => {
     }
   });
 
-  describe("and what keeps that from being erased", () => {
+  describe("an erase that is skipped, interrupted or impossible", () => {
     before(function () {
       leaveToVerify(this);
     });
 
-    it("keep_data -> not a byte is erased, the S_OK names the device; added again, it is erased", async () => {
+    it("keep_data erases no byte and is named in S_OK; the device is erased when it is added again", async () => {
       await useAll();
       expect((await remove("d1", true)).dependentDiskIds).to.deep.equal(["x"]);
       await until("d1", { keepData: true, removalRequested: true });
@@ -121,7 +121,7 @@ describe("devices that leave operation, and what is on them", () => {
       expect(bytesOf("d1").equals(ZEROS)).to.equal(true);
     });
 
-    it("registry and agent killed in the middle of the erase -> all of it is zeros all the same before it is S_OK", async () => {
+    it("an erase is complete before S_OK although registry and agent are killed in the middle of it", async () => {
       await useAll();
       await remove("d2");
       await deleteDisk();
@@ -134,7 +134,7 @@ describe("devices that leave operation, and what is on them", () => {
       expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
     });
 
-    it("a device whose drive is gone -> E_TRY_AGAIN with its error and the way out; keep_data takes it out", async () => {
+    it("a device whose drive is gone gets E_TRY_AGAIN with its error and the remedy, and keep_data removes it", async () => {
       await useAll();
       await deleteDisk();
       // Files that a process holds open can be deleted; the agent's next start does not find them.

@@ -36,12 +36,12 @@ instance_groups:
 - { name: vm, instances: 1, azs: [z1], stemcell: system, vm_type: small, networks: [{ name: any }], env: ${JSON.stringify({ ...ENV, bosh: { password: ENV.text } })} }
 `;
 
-describe("secrets in a mesh whose CPI and agents tell all they know, in every form", function () {
+describe("secrets in a mesh whose CPI and agents print all their data, in every form", function () {
   this.timeout(600_000);
   let mesh: TestMesh;
   let traces: TraceCollector;
   let cpi: ReferenceCpi;
-  /** Texts that somebody could read, by place. */
+  /** Readable texts of logs, files and arguments, by place. */
   const seen = new Map<string, string>();
 
   before(async () => {

@@ -71,7 +71,7 @@ describe("docs/tutorial/stock-agents.md", function () {
     ],
   ];
 
-  it("make two VMs whose agents run and tell their vitals", async function () {
+  it("the typed commands deploy two VMs whose agents run and report vitals", async function () {
     skipWithout(this, "tar");
     writeFileSync(join(folder, "bosh"), NOTING_BOSH, { mode: 0o755 });
     const env = { ...process.env, PATH: `${folder}:${process.env.PATH}` };

@@ -100,7 +100,7 @@ describe("why, while no registry leads", () => {
       return NAMES.find((name) => name !== standby) as string;
     }, PATIENCE);
 
-  it("the leader is dead -> who stands by, whose the lease is, and until when; it is started again", async () => {
+  it("names the standby, the holder of the lease and its end when the leader is dead, until it is started again", async () => {
     const name = await leader();
     const address = mesh.address(name);
     await isLive();
@@ -121,7 +121,7 @@ describe("why, while no registry leads", () => {
     await isLive();
   });
 
-  it("the database is dead -> that, since when, and of whom it is told; it is told of nobody when it is back", async () => {
+  it("names the dead database and the time since when, and nothing once it is back", async () => {
     await leader();
     const alerts = AlertWatch.problem() === undefined ? new AlertWatch(targets) : undefined;
     await alerts?.fires([]);
@@ -140,7 +140,7 @@ describe("why, while no registry leads", () => {
     await isLive();
   });
 
-  it("the database stands still again and again -> commits are slow, and the leader leads on", async function () {
+  it("shows slow commits when the database stops again and again, and the leader leads on", async function () {
     const problem = AlertWatch.problem();
     if (problem !== undefined) skipBecause(this, problem);
     const deviceId = "host-1-device-1";
@@ -158,7 +158,7 @@ describe("why, while no registry leads", () => {
     expect(await leader()).to.equal(leads);
   });
 
-  it("the director's own database is dead -> its page says which, since when, and what to do, or ends its events", async () => {
+  it("shows on the page the director's dead database, since when, and the remedy, or ends the page's events", async () => {
     const port = await freePort();
     const config = {
       tablet: tabletOf("director"),

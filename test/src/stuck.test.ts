@@ -62,7 +62,7 @@ describe("stuck things on a mesh", () => {
   });
 
   for (const { title, problem, make } of SITUATIONS)
-    it(`${title}: it is told, on the page, too, its alerts fire, and what is told cures it`, async function () {
+    it(`${title}: the command and the page show the cause, its alerts fire, and the shown cure works`, async function () {
       const why = problem?.();
       if (why !== undefined) skipBecause(this, why);
       const alerts = AlertWatch.problem() === undefined ? mesh.alerts() : undefined;

@@ -14,7 +14,7 @@ import { TraceCollector } from "./secrets/trace-collector.js";
 
 const PATIENCE = { timeoutMs: 120_000 };
 
-describe("what a mesh tells of itself", () => {
+describe("the telemetry of a mesh", () => {
   let mesh: TestMesh;
   let traces: TraceCollector;
   let ports: Readonly<Record<string, number>>;
@@ -81,7 +81,7 @@ describe("what a mesh tells of itself", () => {
     expect(lines).to.include(`trace ${task?.traceId}`);
   });
 
-  it("nothing that ended as it should is an error, and heartbeats make no trace", () => {
+  it("successful operations make no error, and heartbeats make no trace", () => {
     const named = (pattern: RegExp) => traces.spans.filter(({ name }) => pattern.test(name));
     expect(named(/Heartbeat$/)).to.deep.equal([]);
     expect(named(/Health\/(Check|Watch)$/)).to.deep.equal([]);
@@ -95,7 +95,7 @@ describe("what a mesh tells of itself", () => {
       expect(mesh.process(name).logs, name).to.match(/"traceId":"[0-9a-f]{32}"/);
   });
 
-  it("each process tells what docs/reference/metrics.md says that it tells, and no more", async () => {
+  it("each process serves exactly the metrics of docs/reference/metrics.md", async () => {
     const told = new Set<string>();
     for (const name of Object.keys(ports))
       for (const line of (await scrape(name)).split("\n"))
@@ -125,7 +125,7 @@ describe("what a mesh tells of itself", () => {
   const until = (name: string, sample: string) =>
     eventually(async () => expect(await scrape(name)).to.include(`${sample}\n`), PATIENCE);
 
-  it("faults fire the alerts that they are to fire, and no other", async function () {
+  it("faults fire their expected alerts, and no other", async function () {
     leaveToVerify(this);
     const problem = AlertWatch.problem();
     if (problem !== undefined) skipBecause(this, problem);
@@ -144,7 +144,7 @@ describe("what a mesh tells of itself", () => {
     await alerts.fires(FAULT_ALERTS["the host of a published disk is gone"]);
   });
 
-  it("the runbook's commands can be typed as they stand there", async () => {
+  it("the runbook's commands run as written", async () => {
     const names = {
       HOST: "host-1",
       DEVICE: "host-1-device-1",

@@ -176,7 +176,7 @@ function addFiles(root, folder, { inputs, packages }) {
   }
 }
 
-/** Writes a package.json for the package's bundled files, with the fields of its own. */
+/** Writes a package.json for the package's bundled files, with name, version, licence and exports of the original. */
 function addManifest(root, name, folder) {
   const { description, license, type, version, exports, ...manifest } = readJson(
     join(root, "packages", name, "package.json"),

@@ -99,7 +99,7 @@ const TOOLS = [
 ];
 
 /**
- * Programs in the PATH of the bare run: those that a new machine has, and the nats-server that every command installs.
+ * Programs in the PATH of the bare run: the programs of a new machine, and the nats-server that every command installs.
  */
 const BARE = ["npm", "npx", "git", "sh", "nats-server"];
 /** Programs of Debian's coreutils; some may be missing on this machine. */

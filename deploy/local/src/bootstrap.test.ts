@@ -430,7 +430,7 @@ describe("the set-up behind npm start and npm test", () => {
         packages: { "": {}, "node_modules/a": { version }, "node_modules/b": { version: "1", optional: true } },
       });
 
-    // Runs the function with a fake npm, which installs what the lock file says and counts its runs.
+    // Runs ensureDependencies with a fake npm, which copies the lock file into node_modules and records each run.
     async function ensure(): Promise<Ended> {
       const npm = write(
         join(folder, "npm-cli.js"),

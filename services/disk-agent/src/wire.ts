@@ -206,7 +206,7 @@ export function encodeReportedDevice(
     sessionDiskId,
     hardwareError,
     hardwareErrorAgeMs,
-    // When the path names another file, the reported file is not the one that is held.
+    // A device whose path names another file than the held one counts as not attached.
     attached: device.attached && !device.replaced,
   };
 }

@@ -43,7 +43,7 @@ describe("fuzz", function () {
   });
   after(() => fuzzed?.[Symbol.asyncDispose]());
 
-  it("of every surface for a moment, and of all that was ever found -> nothing is found, and a disk is provided", async () => {
+  it("of every surface for a moment, with all kept seeds, finds nothing, and a disk can be provided", async () => {
     const at = { last: INPUTS_EACH - 1 };
     const surfaces = SURFACE_NAMES.filter((name) => name !== "store-files");
     const result = await fuzz({ seed: SEED, surfaces, at, report: silent }, fuzzed);
@@ -60,14 +60,14 @@ describe("fuzz", function () {
     expect(counts.get("stemcells")?.get("taken"), "stemcells taken").to.be.above(0);
   });
 
-  it("of stores for a moment -> nothing is found", async () => {
+  it("of stores for a moment finds nothing", async () => {
     const at = { last: STORES - 1 };
     const result = await fuzz({ seed: SEED, surfaces: ["store-files"], at, report: silent }, undefined);
     expect(result.finds, resultLines(result).join("\n")).to.deep.equal([]);
     expect(result.lanes[0]?.counts.get("refused")).to.be.above(0);
   });
 
-  it("of HTTPS in thousands -> the director holds no more than before", async () => {
+  it("of HTTPS with thousands of requests does not grow the director's memory", async () => {
     const held = async (last: number) => {
       const result = await fuzz({ seed: SEED, surfaces: ["https"], at: { first: 0, last }, report: silent }, fuzzed);
       expect(result.finds, resultLines(result).join("\n")).to.deep.equal([]);
@@ -78,7 +78,7 @@ describe("fuzz", function () {
     expect((after - warm) / COUNTED_INPUTS, "bytes for each input").to.be.below(MAX_BYTES_PER_INPUT);
   });
 
-  it("of a service that stands still -> its clients wait too long", async () => {
+  it("of a stopped service reports that its clients wait too long", async () => {
     const paused = fuzzed.target.mesh.process("cpi-dispatcher");
     const running = fuzz({ seed: SEED, surfaces: ["mbus"], minutes: 1, report: silent }, fuzzed);
     paused.signal("SIGSTOP");
@@ -89,7 +89,7 @@ describe("fuzz", function () {
     expect(finds[0]?.suspects.map(({ surface }) => surface)).to.include("mbus");
   });
 
-  it("of a process that ends -> says which, and what was sent last", async () => {
+  it("of a process that ends reports the process and the last inputs", async () => {
     const running = fuzz({ seed: SEED, surfaces: ["mbus"], minutes: 1, report: silent }, fuzzed);
     await fuzzed.target.mesh.process("host-2").kill();
     const result = await running;
@@ -101,7 +101,7 @@ describe("fuzz", function () {
 describe("the memory of a process under fuzz", function () {
   this.timeout(600_000);
 
-  it("is what it holds, not what it has not cleared away yet", async () => {
+  it("excludes garbage that was not collected yet", async () => {
     const hold = "let held = Array.from({ length: 25 }, () => new Array(1e6).fill(1));";
     const program = `${hold} held = held.slice(0, 5); console.log("ready"); setInterval(() => held, 1_000);`;
     const child = new Child({
@@ -122,7 +122,7 @@ describe("the memory of a process under fuzz", function () {
 });
 
 describe("an input of fuzz", () => {
-  it("follows from seed, surface and index alone", () => {
+  it("depends on seed, surface and index only", () => {
     const surface = new GrpcSurface({} as never, new ProtoMessages());
     expect(inputAt(surface, 1, 7)).to.deep.equal(inputAt(surface, 1, 7));
     expect(inputAt(surface, 1, 7)).not.to.deep.equal(inputAt(surface, 1, 8));
@@ -140,7 +140,7 @@ describe("an input of fuzz", () => {
     for (const untilMs = ranForMs() + ms; ranForMs() < untilMs; );
   };
 
-  it("that a parser runs for a second for, twice -> a find; that it waits for, or once only -> none", async () => {
+  it("is a find when a parser runs for a second on it twice, but not when the parser waits or does so once", async () => {
     const counts = new Counts();
     const send = (work: () => unknown) => sendTimed(taking(work), Buffer.alloc(0), counts);
     expect(await send(busyFor(1_100))).to.match(/^took 1\d\d\d ms$/);

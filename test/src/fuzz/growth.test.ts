@@ -13,21 +13,21 @@ const samplesOf = (bytesPerInput: number, resourcesPerInput = 0) =>
     return { inputs, usage: { heapBytes, resources: 94 + ((look * 67) % 190) + resourcesPerInput * inputs } };
   });
 
-describe("what a process holds under fuzz", () => {
-  it("differs from look to look -> no growth", () => {
+describe("the growth of a process under fuzz", () => {
+  it("is none when the samples vary", () => {
     expect(growthOf(samplesOf(0))).to.equal(undefined);
   });
 
-  it("has a small entry of a map more for each input -> growth", () => {
+  it("is found for a small map entry per input", () => {
     expect(growthOf(samplesOf(64))).to.match(/^\d\.\d MiB more of heap after 70000 inputs, \d\d bytes each$/);
     expect(growthOf(samplesOf(1_000))).to.match(/^\d\d\.\d MiB more/);
   });
 
-  it("has a timer more for every hundredth input -> growth", () => {
+  it("is found for a timer per hundred inputs", () => {
     expect(growthOf(samplesOf(0, 0.01))).to.match(/^\d+ more handles and timers after 70000 inputs$/);
   });
 
-  it("was looked at too seldom -> nobody can say", () => {
+  it("is unknown with too few samples", () => {
     expect(growthOf(samplesOf(1_000).slice(0, 5))).to.equal(undefined);
   });
 });

@@ -11,7 +11,7 @@ describe("a standstill", () => {
     return told.indexOf(true);
   };
 
-  it("is one step that takes longer than the limit", () => {
+  it("is reported for a step that takes longer than the limit", () => {
     expect(
       toldAt(
         30,
@@ -21,7 +21,7 @@ describe("a standstill", () => {
     ).to.equal(11);
   });
 
-  it("is none while steps follow each other", () => {
+  it("is not reported while steps follow each other", () => {
     expect(
       toldAt(
         100,
@@ -31,7 +31,7 @@ describe("a standstill", () => {
     ).to.equal(-1);
   });
 
-  it("does not count what it was kept from running", () => {
+  it("does not count time in which the machine kept the step from running", () => {
     expect(
       toldAt(
         100,

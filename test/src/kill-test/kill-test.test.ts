@@ -10,7 +10,7 @@ describe("registry, agents and database, killed at random moments during adds an
   this.timeout(600_000);
 
   for (const name of STORE_NAMES)
-    it(`${name} -> nothing acknowledged is lost, everything converges, nothing that was let go of stays open`, async function () {
+    it(`${name} -> no acknowledged change is lost, everything converges, and no removed device stays open`, async function () {
       leaveToVerify(this);
       const store = await openStore(name);
       if (typeof store === "string") return skipBecause(this, store);
@@ -74,7 +74,7 @@ describe("the account of the kill test", () => {
       if (says !== undefined) expect(account.violations[0]).to.match(says);
     });
 
-  it("a restored backup -> what was told before it counts again, what came meanwhile or later does not", () => {
+  it("after a restore the answers before the backup count again, and later ones do not", () => {
     const account = two();
     const [a, b] = account.devices as [DeviceAccount, DeviceAccount];
     tell(account, "in", "out");

@@ -40,7 +40,9 @@ const DATABASE_AWAY: Pauses = { least: 0, most: 1_000 };
 
 /** Share of starts that are killed only after the process has done something. The others are killed at any time. */
 const SPARED_SHARE = 0.75;
-/** Share of those that are killed with the next answer to a caller, when its content has just become durable. */
+/**
+ * Share of these processes that are killed with the next answer to a caller, when its content has just become durable.
+ */
 const WITH_ANSWER_SHARE = 0.5;
 
 /**

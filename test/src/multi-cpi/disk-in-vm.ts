@@ -22,7 +22,8 @@ export async function openDisk(
   if (HOSTS.has(agentId)) return exportedDisk(five.mesh.dynamicDisk(agentId, diskCid));
   const installed = five.installed[{ z1: 0, z2: 1, z3: 2 }[az] as 0 | 1 | 2];
   if (!usesRegistry) return fileDisk(join(installed.vmFolder(vmCid), "dynamic_disks", diskCid));
-  // With API version 1 no call tells the agent of dynamic disks: it finds them in its settings in the bosh-registry.
+  // With API version 1 no call reports dynamic disks to the agent, which finds them in its settings in the
+  // bosh-registry.
   await agents.call(agentId, "mount_disk", [diskCid]);
   const disk = await fileDisk(installed.imageFile(diskCid));
   return {

@@ -132,7 +132,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
 
   "a certificate, ended": {
     file: "test/src/ended-certificate.test.ts",
-    title: "while it leads -> it gives up the lead and ends, and says which file has ended",
+    title: "gives up the lead, exits with the name of the expired file, and does not start again",
   },
 
   "the right time": async (scene) => {

@@ -7,7 +7,7 @@ import { ADDRESSES, type Site } from "./site.js";
 
 export type MachineName = keyof typeof ADDRESSES | "admin";
 export const MACHINES = ["admin", ...(Object.keys(ADDRESSES) as (keyof typeof ADDRESSES)[])] as const;
-/** Name in documents for all machines except the one that is added later. */
+/** Name in the documents for all machines that exist from the beginning. */
 const EVERYWHERE = "every machine";
 const ADDED = "host-4";
 

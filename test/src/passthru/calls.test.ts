@@ -44,7 +44,7 @@ describe("vendor passthru, a call", () => {
         );
       });
 
-    it("44 nested too deep, or too long -> refused without an envelope", async () => {
+    it("44 a body that is nested too deep or too long is refused", async () => {
       const deep = await scene.send("POST", `${B}/echo`, `${'{"a":'.repeat(40)}1${"}".repeat(40)}`);
       expect(deep.status).to.equal(400);
       expect(JSON.parse(deep.body)).to.include({ faultcode: "Client" });
@@ -53,7 +53,7 @@ describe("vendor passthru, a call", () => {
       expect(long.status).to.equal(413);
     });
 
-    it("a version or an answer that it does not have -> 406, with the versions that it has", async () => {
+    it("an unsupported version or answer format gets 406 with the supported versions", async () => {
       const status = async (headers: Record<string, string>): Promise<number> =>
         (await scene.send("GET", `${B}/str`, undefined, headers)).status;
       const VERSION = "x-openstack-ironic-api-version";
@@ -74,7 +74,7 @@ describe("vendor passthru, a call", () => {
       expect((await scene.send("GET", "/v1", undefined, { [VERSION]: "1.116" })).status).to.equal(200);
     });
 
-    it("the listing -> methods by name, with schemas, a driver's without locks", async () => {
+    it("the listing has the methods by name with schemas, and those of a driver without locks", async () => {
       const ofNode = JSON.parse((await scene.send("GET", `${B}/methods`)).body);
       expect(ofNode.second_method).to.deep.include({
         async: true,
@@ -95,7 +95,7 @@ describe("vendor passthru, a call", () => {
       expect(ofDriver.d_echo).not.to.have.property("require_exclusive_lock");
     });
 
-    it("bytes -> an attachment, of a node and of a driver, also if the client takes nothing else", async () => {
+    it("bytes are answered as an attachment, also to a client that accepts nothing else", async () => {
       const ofNode = await scene.send("POST", `${B}/bytes`, { size: 256 }, { accept: "application/octet-stream" });
       expect(ofNode.status).to.equal(200);
       expect(ofNode.bytes).to.deep.equal(EVERY_BYTE);
@@ -117,7 +117,7 @@ describe("vendor passthru, a call", () => {
       expect((await scene.send("GET", "/v1/nodes", undefined, only)).status).to.equal(406);
     });
 
-    it("a method with attach -> listed so, and its text is an attachment", async () => {
+    it("a method with attach is listed so, and its text is answered as an attachment", async () => {
       const listed = JSON.parse((await scene.send("GET", `${B}/methods`)).body);
       expect([listed.report.attach, listed.bytes.attach]).to.deep.equal([true, false]);
       const answer = await scene.send("GET", `${B}/report`);
@@ -125,7 +125,7 @@ describe("vendor passthru, a call", () => {
       expect(answer.bytes).to.deep.equal(Buffer.from("caf\u00e9\n"));
     });
 
-    it("scopes -> who may call what", async () => {
+    it("callers may call the methods of their scopes only", async () => {
       const status = async (user: User, verb: string, path: string, body = "{}") =>
         (await scene.http(user).send(verb, path, { body })).status;
       expect(await status("nobody", "GET", `${B}/methods`)).to.equal(403);
@@ -171,7 +171,7 @@ describe("vendor passthru, a call", () => {
         expect([told, holder]).to.deep.equal([lastError ?? "", undefined]);
       });
 
-    it("arguments that HTTPS does not take -> not taken either", async () => {
+    it("arguments that HTTPS refuses are refused", async () => {
       let deep: JsonObject = {};
       for (let depth = 0; depth < 25; depth++) deep = { a: deep };
       await rejection(call("echo", deep), InvalidArgumentError, "nested too deeply: the limit is 25");
@@ -179,7 +179,7 @@ describe("vendor passthru, a call", () => {
       await rejection(call("echo", { a: Number.NaN }), InvalidArgumentError, "a is NaN");
     });
 
-    it("bytes -> data, of a node and of a driver, and a method with attach is listed so", async () => {
+    it("bytes are answered as data, and a method with attach is listed so", async () => {
       expect(await call("bytes")).to.deep.equal({ $case: "data", value: EVERY_BYTE });
       expect(await call("bytes", { size: 0 })).to.deep.equal({ $case: "data", value: Buffer.alloc(0) });
       expect(await call("report", {}, { httpMethod: "GET" })).to.deep.equal({
@@ -195,7 +195,7 @@ describe("vendor passthru, a call", () => {
       expect(methods.filter(({ attach }) => attach).map(({ name }) => name)).to.deep.equal(["report"]);
     });
 
-    it("a name that two drivers have -> refused, or called of the driver that is named", async () => {
+    it("a method that two drivers have is refused unless the call names a driver", async () => {
       const target = { target: { $case: "nodeId", value: NODE } } as const;
       const shared = (driver: string) => scene.vendors.callMethod({ target, method: "shared_name", driver });
       await rejection(shared(""), InvalidArgumentError, "Several drivers have a method shared_name");
@@ -206,12 +206,12 @@ describe("vendor passthru, a call", () => {
       await rejection(scene.vendors.callMethod(longer), InvalidArgumentError, "No handler for method");
     });
 
-    it("what the method of a task answered -> its result", async () => {
+    it("the result of a task is its method's answer", async () => {
       const outcome = await call("second_method", { bar: "x" }, { wait: true });
       expect(outcome?.$case === "task" && outcome.value).to.include({ state: "TASK_STATE_DONE", result: '"done"' });
     });
 
-    it("an argument that is secret -> in no event, task or error", async () => {
+    it("a secret argument is in no event, task or error", async () => {
       await rejection(call("login", { user: "echo", password: "hunter2-secret" }), DriverError);
       await call("login", { user: "me", password: "hunter2-secret" });
       const listed = await eventually(async () => {
@@ -223,7 +223,7 @@ describe("vendor passthru, a call", () => {
       for (const name of ["director", NODE]) expect(scene.mesh.process(name).logs).not.to.contain("hunter2");
     });
 
-    it("a driver that fails -> its reason in the list of drivers", async () => {
+    it("the list of drivers has the reason of a failed driver", async () => {
       await rejection(call("exit"), DriverError, "exited with code 3");
       await eventually(async () => {
         const { drivers } = await scene.vendors.listDrivers({ nodeId: NODE });

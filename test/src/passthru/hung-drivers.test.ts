@@ -16,13 +16,13 @@ describe("vendor passthru, drivers that hang", () => {
     maxConcurrentCalls: 2,
   });
 
-  it("a call that takes longer than a request may -> 504, and nobody knows what it did", async () => {
+  it("a call longer than the request timeout gets 504 with an unknown outcome", async () => {
     const answer = await scene.send("POST", `${B}/deaf`);
     expect(answer.status, answer.body).to.equal(504);
     expect(faultOf(answer).faultstring).to.contain("took longer than 5000 ms").and.to.contain("is not known");
   });
 
-  it("as many calls as a driver may have -> the next one is 503, and over gRPC told when to try again", async () => {
+  it("a call beyond a driver's limit gets 503, and over gRPC a retry delay", async () => {
     await eventually(async () => expect((await scene.send("POST", `${B}/fine`)).body).to.equal('"fine"'));
     const busy = [scene.send("POST", `${B}/deaf`), scene.send("POST", `${B}/deaf`)];
     const refused = await eventually(async () => {
@@ -37,7 +37,7 @@ describe("vendor passthru, drivers that hang", () => {
     await Promise.all(busy);
   });
 
-  it("a driver that ends while a child holds its pipes -> its task ends, and the node is free", async () => {
+  it("the task of a driver that ends while its child holds the pipes ends, and the node is free", async () => {
     const taskId = await eventually(async () => {
       const started = await scene.send("POST", `${B}/deaf_task`);
       expect(started.status, started.body).to.equal(202);

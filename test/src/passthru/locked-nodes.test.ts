@@ -16,7 +16,7 @@ const [WAITING, PASSING] = [100, 900];
 /** Concurrent callers of the free node. */
 const LANES = 10;
 
-describe("vendor passthru, a node that one call at a time holds", () => {
+describe("vendor passthru, the lock of a node", () => {
   before(function () {
     leaveToVerify(this);
   });
@@ -27,7 +27,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
     methods: ["echo"],
   });
 
-  it("another call -> 409 with who holds it and since when; one that needs no lock goes on", async () => {
+  it("a call to a locked node gets 409 with the holder and its time; a call that needs no lock runs", async () => {
     const taskId = await scene.sleeping(3_600_000);
     const refused = await scene.send("POST", `${B}/none`);
     expect(refused.status).to.equal(409);
@@ -54,7 +54,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
     return locks.find(({ type, resource }) => type === LockType.NODE && resource === NODE)?.waitingTaskIds.length ?? 0;
   };
 
-  it("calls that wait -> in their order, one at a time, while a free node is in nobody's way", async () => {
+  it("waiting calls run in order, one at a time, and do not delay another node", async () => {
     const holder = await scene.sleeping(3_600_000);
     const turn = async (nodeId: string, at: number): Promise<void> => {
       const request = { target: nodeTarget(nodeId), method: "turn", args: { at }, wait: true };
@@ -78,7 +78,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
     expect(order).to.deep.equal(Array.from({ length: WAITING }, (_, at) => at));
   });
 
-  it("asynchronous calls that wait -> tasks, run in their order", async () => {
+  it("waiting asynchronous calls run as tasks in order", async () => {
     const holder = await scene.sleeping(3_600_000);
     const taskIds: number[] = [];
     for (let at = 0; at < 30; at++) {
@@ -93,15 +93,15 @@ describe("vendor passthru, a node that one call at a time holds", () => {
     expect(turns).to.deep.equal([...turns].sort((a, b) => a - b));
   });
 
-  describe("whatever is killed", () => {
-    it("the director -> the outcome of a call that went on is told by the next one", async () => {
+  describe("after a kill", () => {
+    it("of the director, its successor reports the outcome of a call that continued", async () => {
       const taskId = await scene.sleeping(1_500);
       await scene.restart("director");
       expect(await scene.ended(taskId)).to.include({ state: "TASK_STATE_DONE", result: '"slept"' });
       await eventually(async () => expect(await scene.state()).to.include({ reservation: null, last_error: null }));
     });
 
-    it("the director -> what its own driver had begun is not begun again, and nobody knows what it did", async () => {
+    it("of the director, a call of its own driver is not repeated, and its outcome is unknown", async () => {
       const { outcome } = await scene.vendors.callMethod({
         target: { target: { $case: "driver", value: "sample" } },
         method: "d_sleep",
@@ -115,7 +115,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
       expect(task.result).to.contain("the director ended while the method ran");
     });
 
-    it("the director -> a call that waits, and has secret arguments, is not made", async () => {
+    it("of the director, a waiting call with secret arguments is not made", async () => {
       const { mesh } = scene;
       const holder = await scene.sleeping(3_600_000);
       const file = join(mesh.folder, "noted");
@@ -139,7 +139,7 @@ describe("vendor passthru, a node that one call at a time holds", () => {
       for (const name of ["director", NODE]) expect(mesh.process(name).logs).not.to.contain("hunter2");
     });
 
-    it("the agent -> the call is not begun again, its task says so, and so does the node", async () => {
+    it("of the agent, the call is not repeated, and its task and the node report that", async () => {
       const taskId = await scene.sleeping(3_600_000);
       await scene.called(taskId);
       await scene.restart(NODE);

@@ -44,7 +44,7 @@ describe("vendor passthru, drivers for any host", () => {
     await rejection(call("io_statistics"), UnavailableError, "is a regular file");
   });
 
-  it("a device beyond a threshold -> WARNING at the registry, with the reason", async () => {
+  it("a device beyond a threshold is WARNING at the registry, with the reason", async () => {
     await eventually(async () => {
       const { device } = await scene.mesh.clients.registry.getDevice({ deviceId: await deviceId() });
       expect(device?.health).to.equal("HEALTH_WARNING");
@@ -58,7 +58,7 @@ describe("vendor passthru, drivers for any host", () => {
     expect(outcome?.$case === "task" && JSON.parse(outcome.value.result)).to.include({ by: "activity light" });
   });
 
-  it("a vendor's own, from a folder", async () => {
+  it("a vendor's driver is loaded from a folder", async () => {
     const answer = await scene.send("GET", `${B}/slot_of`, { device_id: await deviceId() });
     expect([answer.status, answer.body]).to.deep.equal([200, '{"slot":1}']);
     expect((await scene.send("GET", "/v1/drivers/shelf/vendor_passthru/models")).body).to.equal(
@@ -66,7 +66,7 @@ describe("vendor passthru, drivers for any host", () => {
     );
   });
 
-  it("the stock client -> lists and calls methods of nodes and drivers as docs/guides/drivers.md shows", async function () {
+  it("the stock client lists and calls methods of nodes and drivers as docs/guides/drivers.md shows", async function () {
     if (!programs().has("baremetal")) skipBecause(this, "baremetal (PyPI python-ironicclient) is not on PATH");
     const env = {
       PATH: process.env.PATH,

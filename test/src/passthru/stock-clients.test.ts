@@ -64,18 +64,18 @@ describe("vendor passthru, the stock clients", () => {
       expect(stdout, stderr).to.contain("atOnce");
     }
 
-    it("409 of a locked node -> asks again until it is free", async () => {
+    it("retries after 409 of a locked node until it is free", async () => {
       const taskId = await scene.sleeping(3_600_000);
       await refusedAtFirst(409, "Node host-1 is locked by task", () => scene.mesh.clients.tasks.cancelTask({ taskId }));
     });
 
-    it("503 of a node whose agent is away -> asks again until it is there", async () => {
+    it("retries after 503 of a node whose agent is away until it is back", async () => {
       const agent = scene.mesh.process(NODE);
       await agent.kill();
       await refusedAtFirst(503, "nobody listens there", () => agent.start());
     });
 
-    it("429 of a login that failed too often -> says so", async () => {
+    it("reports 429 after too many failed logins", async () => {
       const wrong = { OS_USERNAME: "nobody", OS_PASSWORD: "wrong" };
       // Long timeout, because the client must start first.
       await eventually(

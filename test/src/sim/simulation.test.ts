@@ -32,20 +32,20 @@ function sim(...args: string[]): Promise<Ran> {
 describe("simulation", function () {
   this.timeout(600_000);
 
-  it("the same seed -> the same trace, another seed -> another one", async () => {
+  it("the same seed gives the same trace, and another seed another one", async () => {
     const [first, again, other] = [await runSeed(7, STEPS), await runSeed(7, STEPS), await runSeed(8, STEPS)];
     expect(again.lines).to.deep.equal(first.lines);
     expect(again.hash).to.equal(first.hash);
     expect(other.hash).not.to.equal(first.hash);
   });
 
-  it("another process -> the same trace", async () => {
+  it("another process gives the same trace", async () => {
     const { output, code } = await sim("--seed", "7", "--steps", String(STEPS), "--trace");
     expect(code).to.equal(0);
     expect(output).to.contain(`trace hash ${(await runSeed(7, STEPS)).hash}`);
   });
 
-  it(`seeds ${SEEDS} of ${STEPS} steps -> no promise is broken, and all converge`, async () => {
+  it(`seeds ${SEEDS} of ${STEPS} steps break no promise, and all converge`, async () => {
     const { output, code } = await sim("--seeds", SEEDS, "--steps", String(STEPS));
     // The first line has the number of runs; the speed in later lines depends on the machine.
     console.log(`      ${output.trim().split("\n")[0]}`);
@@ -62,13 +62,13 @@ describe("simulation", function () {
     expect(found).to.deep.equal(MUTATIONS.map(({ name }) => name));
   });
 
-  it("a mistake whose place no seed comes to -> it says so", async () => {
+  it("a mutation that no seed reaches is reported", async () => {
     const { output, code } = await sim("--mutate", "two-streams-of-a-session", "--seeds", "1..1");
     expect(code).to.equal(0);
     expect(output).to.contain("nothing ever came to serveBlockIo of disk-agent/block-io/serve-stream");
   });
 
-  it("a seed that fails -> first the reason, then what led to it", async function () {
+  it("a failing seed prints the reason, then the events that led to it", async function () {
     leaveToVerify(this);
     const mistake = ["--mutate", "refuse-equal-after-failure"];
     const [, seed = ""] = /^VIOLATION in seed (\d+) /.exec((await sim(...mistake, "--seeds", "1..100")).output) ?? [];

@@ -202,7 +202,7 @@ export class StateWatch {
     for (const deviceId of disk.deviceIds) {
       if (this.world.store.device(deviceId)?.diskId !== disk.diskId) continue;
       if (this.world.orders.granted.get(deviceId)?.has(session)) continue;
-      // A session for which no device was asked fenced nobody off, and granted nothing.
+      // Without a request to any device, a session has fenced off no host and granted no I/O.
       if (unpublished?.state === "PUBLISHING" && !this.world.orders.wasAsked(session)) continue;
       this.world.violation(
         `disk ${disk.diskId} became ${published ? "PUBLISHED" : "unpublished"} in session ${session}, which ${deviceId} never granted`,

@@ -18,7 +18,7 @@ const TIMEOUT_MS = 280_000;
 describe("a short soak", function () {
   this.timeout(TIMEOUT_MS);
 
-  it("all operations, some faults, the embedded store -> every promise is kept, and the report says what was done", function () {
+  it("keeps every promise with all operations and some faults on the embedded store, and reports the work done", function () {
     leaveToVerify(this);
     const folder = temporaryFolder();
     const args = [
@@ -54,12 +54,12 @@ describe("the schedule of a soak", () => {
   ];
   const plan = (seed: number, totalMs: number) => planFaults({ faults, totalMs, lanes: 2, random: new Random(seed) });
 
-  it("is the same for the same seed, and another for another", () => {
+  it("is the same for the same seed, and differs for another seed", () => {
     expect(plan(1, 600_000)).to.deep.equal(plan(1, 600_000));
     expect(plan(1, 600_000)).not.to.deep.equal(plan(2, 600_000));
   });
 
-  it("has every fault on every target, never more at once than lanes, all within its time", () => {
+  it("has every fault on every target, at most one per lane at once, all within the soak's time", () => {
     const planned = plan(3, 600_000);
     const had = new Set(planned.map(({ fault, target }) => `${fault} ${target}`));
     expect([...had].sort()).to.deep.equal(["many a", "many b", "many c", "one a"]);
@@ -70,16 +70,16 @@ describe("the schedule of a soak", () => {
     }
   });
 
-  it("a fault without targets, a short soak -> nothing hangs, and faults are shortened", () => {
+  it("skips a fault without targets, and shortens faults in a short soak", () => {
     expect(planFaults({ faults: [], totalMs: 1_000, lanes: 1, random: new Random(1) })).to.deep.equal([]);
     expect(Math.max(...plan(4, 20_000).map(({ lengthMs }) => lengthMs))).to.be.at.most(4_000);
   });
 });
 
-describe("what a disk must hold", () => {
+describe("the expected content of a disk", () => {
   const other = Buffer.alloc(BLOCK_BYTES, "other");
 
-  it("zeros at first; then what was answered, and nothing else", () => {
+  it("is zeros at first, and then the acknowledged writes only", () => {
     const content = new DiskContent("d", 2);
     expect(content.look(0, Buffer.alloc(BLOCK_BYTES))).to.equal(undefined);
     const written = content.begin(0);
@@ -89,7 +89,7 @@ describe("what a disk must hold", () => {
     expect(content.look(1, other), "somebody else's").to.match(/block 1 of d holds .*not zeros/);
   });
 
-  it("a write without an answer -> it or what was before, but from the first look on always the same", () => {
+  it("is the former or the new content after an unacknowledged write, and stays as first read", () => {
     const content = new DiskContent("d", 1);
     const first = content.begin(0);
     content.settle(0, first);
@@ -102,13 +102,13 @@ describe("what a disk must hold", () => {
 });
 
 describe("the figures of a soak", () => {
-  it("percentiles are of what was seen", () => {
+  it("percentiles are values that were measured", () => {
     const tookMs = Array.from({ length: 100 }, (_, index) => 100 - index);
     expect(figuresOf("x", tookMs)).to.deep.equal({ name: "x", done: 100, p50Ms: 50, p99Ms: 99, longestMs: 100 });
     expect(figuresOf("x", [])).to.include({ done: 0, p50Ms: 0 });
   });
 
-  it("calls are timed by method, errors counted by kind, streams passed on", async () => {
+  it("calls are timed by method, errors are counted by kind, and streams are passed on", async () => {
     const measures = new Measures();
     const client = measured(
       {
@@ -131,7 +131,7 @@ describe("the figures of a soak", () => {
     ]);
   });
 
-  it("growth: descriptors and memory at rest; a process that is new is not judged", () => {
+  it("growth compares descriptors and memory at rest, and skips new processes", () => {
     const at = (descriptors: number, residentMib: number) => ({
       atMs: 0,
       processes: { service: { pid: 1, descriptors, residentMib } },

@@ -7,7 +7,7 @@ describe("directors and dispatchers, killed while disks are provided and detache
   this.timeout(900_000);
 
   for (const name of STORE_NAMES)
-    it(`${name} -> every caller's wish is done in the end, nothing is lost, and nothing done twice`, async function () {
+    it(`${name} -> every request is done in the end, nothing is lost, and nothing is done twice`, async function () {
       leaveToVerify(this);
       const store = await openStore(name);
       if (typeof store === "string") return skipBecause(this, store);

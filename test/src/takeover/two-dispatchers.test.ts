@@ -41,7 +41,7 @@ describe("a director with two dispatchers", function () {
     expect(task?.state, task?.result).to.equal(TaskState.DONE);
   };
 
-  it("one dies -> the other does all else, but what it ran only once that has ended; the next director keeps to it", async () => {
+  it("one dies: the other runs all calls, but repeats its calls only once they have ended, also under the next director", async () => {
     const { held, taskId, timesBegun, pid } = await deleting("a");
     const [first] = fleet.mesh.all("cpi-dispatcher");
     await first?.kill();
@@ -59,7 +59,7 @@ describe("a director with two dispatchers", function () {
     expect(fleet.cloud.disks().size).to.equal(2);
   });
 
-  it("one is gone for good, and taken out of the config -> what it ran is repeated", async () => {
+  it("one is removed from the config: its calls are repeated", async () => {
     const { held, taskId, timesBegun, pid } = await deleting("d");
     await fleet.mesh.process("dispatcher-1").kill();
     await fleet.mesh.process("director").restart();

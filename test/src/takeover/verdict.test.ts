@@ -49,7 +49,7 @@ function world() {
   return { cloud: cloudOf, agentLinks, instances, disks, possibleOrphans, wanted, fleet };
 }
 
-describe("what the test of takeovers takes for a violation", () => {
+describe("the violations that the takeover test detects", () => {
   const ROWS: [string, (of: ReturnType<typeof world>) => unknown, string[]][] = [
     ["all is well", () => {}, []],
     [

@@ -44,7 +44,7 @@ describe("this version and the last release side by side", function () {
   });
   after(() => store?.remove());
 
-  it("upgraded one by one, and taken back in the same order -> no failed call, and I/O fails only where the agent restarts", async () => {
+  it("an upgrade one by one and its reversal fail no call, and I/O only where the agent restarts", async () => {
     await using mesh = await startVersions(store, versions);
     const { registry, tasks } = mesh.clients;
     await addHosts(mesh);

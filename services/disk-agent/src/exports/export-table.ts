@@ -117,7 +117,7 @@ export class ExportTable {
       try {
         if (!(await server.hasSocket())) await this.#apply(diskId);
       } catch (error) {
-        // Goes on with the other sockets.
+        // Only logged, so that the other sockets are still checked.
         this.#log.error({ diskId, error: messageOf(error) }, "export socket recreation failed");
       }
   }

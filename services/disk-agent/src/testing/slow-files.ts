@@ -6,7 +6,7 @@ export const fileOpener = makeFileOpener({ requireLocks: true });
 class Gate {
   #open: (() => void) | undefined;
   #opened: Promise<void> | undefined;
-  /** Number of callers so far, also of those that passed an open gate. */
+  /** Number of calls so far, including those that passed while the gate was open. */
   arrivals = 0;
 
   shut(): void {

@@ -88,7 +88,7 @@ async function applyAnswer(
     // The former registry may have given sessions while the answer was on its way; the new registry must learn them.
     if (before.devices !== reported.devices) registrationDue.declare();
   }
-  // An order may have started an export during the registration. Only another registration tells the registry of it.
+  // An order may have started an export during the registration, which only another registration reports.
   if (before.exports !== reported.exports) registrationDue.declare();
   const outcomes = await Promise.all(decisions.map(({ order, verdict }) => attachOrders.run(order, verdict)));
   for (const { deviceId, outcome, message: text } of outcomes)

@@ -304,7 +304,10 @@ export class Fleet {
   }
 }
 
-/** Returns the registry that the agent's error says it obeys; undefined when the error names none. */
+/**
+ * Returns the tablet and incarnation that the agent obeys, from the error with which it refused an order; undefined
+ * when the error lacks them.
+ */
 function obeyedInstead(about: DomainError["about"]): Pick<Remembered, "tabletId" | "incarnation"> | undefined {
   const { tablet_id: tabletId, incarnation } = about;
   if (!tabletId || !incarnation) return undefined;

@@ -84,7 +84,7 @@ export class Liveness {
   readonly mayYetBeHeard = (hostId: HostId): boolean =>
     !this.#heard.has(hostId) && this.silentForMs(hostId) <= this.beat.timeoutMs;
 
-  /** Returns undefined when the host has not been heard since the load. */
+  /** Returns the time of the host's last heartbeat or registration; undefined when there was none since the load. */
   lastHeardAtMs(hostId: HostId): number | undefined {
     return this.#heard.get(hostId)?.atMs;
   }

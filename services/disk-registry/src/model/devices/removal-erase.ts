@@ -34,8 +34,7 @@ const PENDING_TO_TELL_MS = 5_000;
 const FAILED_TRIES_TO_TELL = 3;
 
 /**
- * Returns whether the device must be erased before it leaves: it holds a former user's data, and nobody asked to keep
- * it.
+ * Returns whether the device must be erased before it leaves: it holds a former user's data, and keep_data is not set.
  */
 export function mustBeErased(device: Device): boolean {
   const isHeld = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";

@@ -43,7 +43,7 @@ export const REASONS = {
 type Reason = (typeof REASONS)[keyof typeof REASONS][number] | "NOT_ADDED" | "POOL_ROOM";
 
 export interface Cause extends CauseOf<Subject, Reason> {
-  /** True when nobody needs to act: the step is in progress without an error, or nobody waits for it. */
+  /** True when the cause needs no action: the step is in progress without an error, or nobody waits for it. */
   readonly isRoutine?: boolean;
 }
 

@@ -89,12 +89,12 @@ export interface DeviceIdentity {
 }
 
 /**
- * How far a device is from being usable (seed 004), by what the registry knows of its agent:
- * UNKNOWN    an agent reported it, nobody added it: the agent is not to hold it
- * ATTACHING  the agent is to hold it, and has not confirmed the current generation
- * ATTACHED   the agent confirmed that it holds it
- * CLOSING    the agent is to let go of it, and has not confirmed
- * DETACHED   the agent confirmed that it let go, or nobody can (`detachConfirmed` is false)
+ * Progress of a device towards being usable (seed 004), as far as its agent has confirmed it:
+ * UNKNOWN    the agent reported the device, and nobody added it; the agent must not hold it open
+ * ATTACHING  the agent must open the device, and has not confirmed the current generation
+ * ATTACHED   the agent confirmed that it holds the device open
+ * CLOSING    the agent must close the device, and has not confirmed
+ * DETACHED   the agent confirmed the close, or the registry stopped waiting for it (`detachConfirmed` is false)
  */
 export type AttachState = "UNKNOWN" | "ATTACHING" | "ATTACHED" | "CLOSING" | "DETACHED";
 
@@ -191,9 +191,9 @@ export interface Device extends DeviceIdentity {
 
 /**
  * State of a publication; an unpublished disk has none.
- * PUBLISHING    its devices may or may not have granted the session; the host may or may not serve it
- * PUBLISHED     every device has granted the session and the host serves it
- * UNPUBLISHING  older sessions may still change bytes until every device has granted the new session, which has no holder
+ * PUBLISHING    some devices may not have granted the session yet, and the host may not serve the disk yet
+ * PUBLISHED     every device has granted the session, and the host serves the disk
+ * UNPUBLISHING  some devices may not have granted the new session, which has no holder; until then older sessions can write
  */
 type PublicationState = "PUBLISHING" | "PUBLISHED" | "UNPUBLISHING";
 
@@ -284,7 +284,10 @@ export interface OtherFleet {
   /** Host whose agent first reported it; empty when an operator did. */
   readonly hostId: HostId | "";
   readonly heardAtMs: number;
-  /** Time of the adoption. While absent, this registry stands still if the incarnation is of its own tablet. */
+  /**
+   * Time of the adoption. While absent, an incarnation of this registry's own tablet stops this registry's orders and
+   * changes.
+   */
   readonly adoptedAtMs?: number | undefined;
 }
 
