@@ -11,9 +11,12 @@ import {
 } from "@diskmesh/file-lock";
 import { diskSequence, serialNumberOf } from "./sysfs.js";
 
-/** The part of an open file that I/O needs. */
+/** Operations of an open file that I/O needs. */
 export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasync" | "close"> {
-  /** Frees the space of bytes, which read as zeros then. Returns false when the file system or drive cannot. */
+  /**
+   * Frees the space of a byte range, which reads as zeros then. Returns false when the file system or drive does not
+   * support that.
+   */
   punchHole(offsetBytes: number, lengthBytes: number): Promise<boolean>;
 }
 

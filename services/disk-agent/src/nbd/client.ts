@@ -97,18 +97,18 @@ export class NbdClient {
     await this.#request(COMMAND.FLUSH, 0, 0, {});
   }
 
-  /** Declares up to 2^32 - 1 bytes unused. */
+  /** Declares the content of up to 2^32 - 1 bytes unused. */
   async trim(offsetBytes: number, lengthBytes: number): Promise<void> {
     await this.#request(COMMAND.TRIM, offsetBytes, lengthBytes, {});
   }
 
-  /** Writes up to 2^32 - 1 zeros; with `noHole` they take space like any other data. */
+  /** Writes up to 2^32 - 1 zeros. With `noHole` they occupy space like other data. */
   async writeZeroes(offsetBytes: number, lengthBytes: number, options: { noHole?: boolean } = {}): Promise<void> {
     const flags = options.noHole ? COMMAND_FLAG.NO_HOLE : 0;
     await this.#request(COMMAND.WRITE_ZEROES, offsetBytes, lengthBytes, { flags });
   }
 
-  /** Disconnects politely; unanswered requests fail. */
+  /** Sends DISC and closes the connection; unanswered requests fail. */
   async disconnect(): Promise<void> {
     if (this.#socket.destroyed) return;
     const closed = new Promise<void>((resolve) => this.#socket.once("close", () => resolve()));
