@@ -8,7 +8,7 @@ import { CLOUD_CONFIG, manifest, type Seen } from "./bosh/walk.js";
 import { openStore, type Store } from "./mesh/stores.js";
 import { ProcessVms } from "./process-vms/process-vms.js";
 
-/** All recorded commands of the stock CLI, without their arguments' names. */
+/** Recorded commands of the stock CLI, without the names of deployments, disks and other arguments. */
 const RECORDED = [
   ...["env", "log-in", "update-config --type=cpi", "update-config --type=cloud", "update-cloud-config"],
   ...["update-cpi-config", "update-runtime-config", "configs", "config", "cloud-config", "cpi-config", "delete-config"],

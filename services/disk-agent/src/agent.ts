@@ -144,7 +144,7 @@ function tellOnce(log: Logger): (address: string, error: Error) => void {
   };
 }
 
-/** Loads the memory, opens the allowed devices, and serves the exports again. */
+/** Loads the agent's cache, opens the allowed devices, and serves the remembered exports. */
 export async function startHolding(
   lifecycle: Lifecycle,
   config: AgentConfig,

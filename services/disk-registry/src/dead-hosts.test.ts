@@ -60,7 +60,7 @@ describe("dead hosts", () => {
       expect((await hostOf("h2")).assignment).not.to.equal(undefined);
     });
     expect((await hostOf("h1")).assignment).to.equal(undefined);
-    // One publication is on the host itself, and the other one uses a device of the host from elsewhere.
+    // The suspected host h1 holds the disk's device, so a publication to either host is refused.
     for (const hostId of ["h1", "h2"]) {
       const error = await rejection(operator.publishDisk({ diskId: "there", hostId }), UnavailableError);
       expect(error.message).to.contain("suspected of silence");

@@ -11,7 +11,7 @@ const AT_EACH_END = 3;
 const MIN_SAMPLES = 2 * AT_EACH_END;
 const MIB_BYTES = 1024 * 1024;
 const MAX_GROWTH_BYTES = 4 * MIB_BYTES;
-/** Maximum growth in a long run. An entry of a map takes more. */
+/** Maximum growth per input in bytes, in a long run. An entry of a map takes more. */
 const MAX_GROWTH_BYTES_PER_INPUT = 32;
 /** Maximum growth of the number of resources. Hundreds of timers of closing connections come and go. */
 const MAX_MORE_RESOURCES = 500;

@@ -23,7 +23,7 @@ function partsOf(pid: string, file: "cmdline" | "environ"): string {
   try {
     return readFileSync(join("/proc", pid, file), "utf8").replaceAll("\0", " ");
   } catch {
-    // The process has ended, or belongs to another user.
+    // The file cannot be read, because the process has ended or belongs to another user.
     return "";
   }
 }

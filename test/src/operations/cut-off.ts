@@ -15,7 +15,7 @@ export interface CutOff {
 
 /** Times in ms within which, according to the document, a cut is noticed. */
 const SAID = { grpcMs: 30_000, natsMs: 15_000, hostMs: 10_000 };
-/** Factor for a busy machine. Without keepalives it would take a quarter of an hour. */
+/** Factor for these times on a busy machine. Without keepalives a cut would be noticed after a quarter of an hour. */
 const TIMES_SAID = 3;
 const NATS = [...CONTROLS, "control-3"] as const;
 

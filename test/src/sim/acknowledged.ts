@@ -42,8 +42,8 @@ export class Acknowledged {
   }
 
   /**
-   * Forgets acknowledgements after `then`. Answers in transit belong to the forgotten time, and calls in transit may
-   * change the state of `then`.
+   * Returns to the acknowledgements of `then`, because the registry was rewound to that moment. Answers that are still
+   * in transit are ignored, but requests in transit may still take effect on the restored state.
    */
   rewind(then: AcknowledgedCopy): void {
     for (const [name, scope] of this.#scopes) {

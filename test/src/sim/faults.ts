@@ -60,7 +60,7 @@ export interface Faults {
   brokenCache: number;
   /** Per step: a device file disappears, returns, or is replaced. */
   hardware: number;
-  /** At a machine's power loss: another drive is in its place afterwards. */
+  /** At a machine's power loss: one of its drives is replaced by another one. */
   swapWhileOff: number;
   /** At a machine's power loss: two of its drives have swapped paths afterwards. */
   exchangeWhileOff: number;

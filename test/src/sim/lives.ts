@@ -19,7 +19,7 @@ export class Lives {
   readonly #lastGiven = new Map<string, string>();
   /** Disk of the agent's last grant, by device; empty for an erase. */
   readonly #granted = new Map<string, string>();
-  /** Disk that was on a device when the registry was rewound to before that disk, by device. */
+  /** Disk on a device whose creation a rewind has undone, by device. */
   readonly #forgotten = new Map<string, string>();
   readonly #decided = new Set<string>();
   /** Epochs of erases, by device and session. */
@@ -124,7 +124,7 @@ export class Lives {
     return this.#exported.get(`${host} ${diskId} ${session}`) ?? NOBODYS;
   }
 
-  /** Returns whether the disk still exists in the registry's current history. */
+  /** Returns whether the disk still exists in the registry's current history (see Rewinds). */
   isCurrent({ diskId, name }: Life): boolean {
     const disk = this.world.store.disk(diskId);
     return disk !== undefined && nameOf(disk) === name;

@@ -18,7 +18,7 @@ export interface World extends Observer {
   readonly faults: Faults;
   readonly hosts: readonly string[];
   readonly network: SimNetwork;
-  /** The store of the history that counts. */
+  /** Store of the registry's current history (see Rewinds). */
   store: SimStore;
   readonly scenario:
     | { readonly name: string; readonly plan?: (world: World) => Plan; readonly unmarkedDrives?: number }

@@ -9,7 +9,10 @@ interface Backup {
   readonly confirmed: Confirmed;
 }
 
-/** Rewinds the registry to an earlier state while its agents continue and remember later orders. */
+/**
+ * Rewinds the registry to an earlier state while its agents continue and remember later orders. Each rewind begins a
+ * new history: a store with the states that registries commit to it. The latest history is the current one.
+ */
 export class Rewinds {
   readonly #backups: Backup[] = [];
   /** Stores of other histories that still have running registries. */
@@ -24,7 +27,7 @@ export class Rewinds {
 
   constructor(private readonly world: World) {}
 
-  /** Number of rewinds of the history that counts. */
+  /** Number of rewinds that led to the current history. */
   get epoch(): number {
     return this.#count;
   }
@@ -34,12 +37,12 @@ export class Rewinds {
     this.#storeOf.set(process, store);
   }
 
-  /** Returns the store of a registry process; the store that counts for other processes. */
+  /** Returns the store of a registry process; for another process the current store. */
   storeOf(process: SimProcess): SimStore {
     return this.#storeOf.get(process) ?? this.world.store;
   }
 
-  /** Returns the number of a registry process's history; that of the history that counts for other processes. */
+  /** Returns the number of a registry process's history; for another process that of the current history. */
   epochOf(process: SimProcess): number {
     return this.#epochs.get(this.storeOf(process)) ?? 0;
   }

@@ -109,7 +109,7 @@ export class ByteWatch implements MachineWatch {
       this.world.violation(`a write of session ${session} reached ${deviceId} after session ${newest} was granted`);
     const write = this.#writes.get(contents);
     if (write !== undefined) this.#land(write);
-    // A restored registry has forgotten erases and disks from after its backup.
+    // False when the registry was rewound to before the erase was ordered or the disk was created.
     const known = write === undefined ? lives.isErase(deviceId, session) : lives.isKnown(write.life, write.diskId);
     // An erase that a former registry ordered belongs to that registry's history, and is not checked.
     if (write !== undefined || known) this.#requireNobodysElse(before, write);

@@ -295,7 +295,7 @@ export class OrderWatch implements NetworkWatch {
   #answeredOrder(host: string, deviceId: string, stamp: Stamp, order: Order, outcome: OrderOutcome): void {
     const bound = this.#boundOf(host);
     const obeyed = this.world.agentOf(host)?.context?.ledger.memory.incarnation;
-    // An answer to an order of an incarnation that the agent obeyed before no longer binds it.
+    // The agent has changed to another incarnation since the order, so its answer no longer binds it.
     if (OBEYED.has(outcome) && stamp.incarnation === obeyed) {
       const before = bound.orders.get(deviceId);
       if (before === undefined || compare(order, before) > 0) bound.orders.set(deviceId, order);

@@ -156,8 +156,8 @@ export class StateWatch {
     if (before?.keepData && after.keepData && after.eraseSessionNumber > before.eraseSessionNumber)
       this.world.violation(`${after.deviceId} is erased, and what is on it was to be kept`);
     if (!wasIn || !isOut || after.keepData || this.#isGivenUp(after, hostBefore)) return;
-    // A registration in the same commit may have reported that another drive may be in its place. A device on another
-    // device's bytes is not erased.
+    // The device may also be dirty because a registration in the same commit reported that it may be another drive. A
+    // device on another device's bytes is not erased.
     if (after.dirty && before.dirty && !this.world.bytes.isShared(after.hostId, after.deviceId))
       this.world.violation(`${after.deviceId} left with what is on it, and nobody wanted that`);
     if (!after.dirty && before.attachState === "ATTACHED") this.world.bytes.requireClean(after, hostBefore?.bootId);

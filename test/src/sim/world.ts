@@ -38,7 +38,7 @@ export class SimulatedWorld implements World {
   readonly faults: Faults = calm();
   readonly hosts: readonly string[];
   readonly lines: string[] = [];
-  /** Store of the history that counts. A restore or a copied folder replaces it. */
+  /** Store of the registry's current history. A restore or a copied folder replaces it. */
   store = new SimStore();
   readonly network: SimNetwork;
   readonly orders: OrderWatch;

@@ -8,8 +8,8 @@ import type { SoakFleet } from "./soak-fleet.js";
 
 const MINUTE_MS = 60_000;
 /**
- * Durations of a fault in ms: a short interruption, as long as other processes wait for an answer, and until all have
- * noticed.
+ * Durations of a fault in ms: `kill` for a short interruption, `pause` for as long as other processes wait for an
+ * answer, `away` until all have noticed.
  */
 const LENGTHS_MS = { kill: 1_500, pause: 20_000, away: MINUTE_MS } as const;
 /** Clock jumps in s: forwards by more than any timeout, backwards by less than certificates are predated. */

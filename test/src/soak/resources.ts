@@ -77,7 +77,7 @@ export function growth(before: Sample, after: Sample): string[] {
 /** Matches files of event logs, of which a service keeps 64 open for the next append. */
 const EVENT_STREAM = /\/stream\.[^/]+$/;
 
-/** Returns undefined when the process has ended. */
+/** Returns the resources of a process; undefined when it has ended. */
 function heldBy(pid: number): Held | undefined {
   try {
     const [, residentPages = "0"] = readFileSync(`/proc/${pid}/statm`, "utf8").split(" ");

@@ -14,11 +14,11 @@ export interface ClearOptions {
   readonly fua: boolean;
 }
 
-/** Limit of one operation, so that a fence waits for little. */
+/** Maximum bytes of one clearing system call, so that a fence does not wait long for it. */
 export const MAX_CLEAR_BYTES = 64 * MIB_BYTES;
 const ZEROS = Buffer.alloc(MIB_BYTES);
 
-/** A range of at most MAX_CLEAR_BYTES. */
+/** Byte range of at most MAX_CLEAR_BYTES. */
 export interface ClearChunk {
   readonly startBytes: number;
   readonly sizeBytes: number;

@@ -33,7 +33,7 @@ export function parseGlob(glob: string): string {
 export async function expandGlob(glob: string): Promise<string[]> {
   const found = await fastGlob(literal(resolve(glob)), {
     cwd: "/",
-    // One thread at a time, so that a hung file system blocks no more.
+    // The library reads one folder at a time, so that a hung file system blocks one thread only.
     concurrency: 1,
     // The library does not count device nodes as files.
     onlyFiles: false,

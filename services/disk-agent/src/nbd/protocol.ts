@@ -105,7 +105,7 @@ export function encodeInfoRequest(exportName: string, infos: readonly number[]):
   return data;
 }
 
-/** Returns undefined when the data is malformed. */
+/** Decodes the data of INFO and GO; undefined when it is malformed. */
 export function decodeInfoRequest(data: Buffer): { exportName: string; infos: number[] } | undefined {
   if (data.length < 6) return undefined;
   const nameLength = data.readUInt32BE(0);

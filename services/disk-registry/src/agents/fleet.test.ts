@@ -57,7 +57,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     await rejection(fleet.createDisk("z", { hostId: "h1", az: "" }), ResourceExhaustedError);
     expect(agent.sessions.get(held), "not erased").to.deep.include({ sessionNumber: session, diskId: "x" });
     expect(agent.exports.get("x"), "still served").to.equal(session);
-    // New numbers are higher than every number that was given after the copy was made.
+    // New numbers are higher than all numbers that were issued after the copy was made.
     const published = await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" });
     expect(published.disk?.publication?.sessionNumber).to.be.above(session + 1_000);
 
@@ -235,7 +235,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     expect(answer.predecessors).to.deep.equal([{ tabletId, incarnation: "restored-elsewhere" }]);
     await fleet.createDisk("x");
 
-    // Simulates an agent that changed to the other registry, although the answer to its registration was lost.
+    // Simulates an agent that obeys the other registry, although the answer to its registration there was lost.
     agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
     const unheard = await rejection(agent.heartbeat(), AbortedError);
     expect(unheard.message).to.contain("obeys incarnation restored-elsewhere, which this registry took over from");

@@ -43,8 +43,9 @@ const NOTHING: Numbers = { tabletGeneration: 0, deviceGeneration: 0, sessionNumb
 const HOSTS_PER_COMMIT = 1_000;
 
 /**
- * Compares the incarnation and the numbers that agents remember with those of this registry. Stops giving orders when
- * an agent obeys another incarnation, and raises the counters above numbers that this registry did not give.
+ * Compares the incarnation and the numbers (generations and sessions) that agents remember with those of this registry.
+ * Stops giving orders when an agent obeys another incarnation, and raises the counters above numbers that this registry
+ * did not issue.
  */
 export class Fleet {
   /** Last report of each agent whose numbers were refused. */
@@ -127,7 +128,7 @@ export class Fleet {
   /**
    * Compares the numbers that an agent remembers with this registry's, and returns once this registry's are higher.
    * Throws InvalidStateError when the agent obeys another registry, or when an operator must decide whether the numbers
-   * were given.
+   * were really issued.
    */
   async hear(hostId: HostId, bootId: string, remembered: Remembered): Promise<void> {
     for (;;) {
@@ -153,7 +154,7 @@ export class Fleet {
     if (judged.verdict === "other incarnation") await this.#standStill(hostId, other);
   }
 
-  /** Raises the counters because an operator states that these numbers were given. `doing` is the operator's call. */
+  /** Raises the counters because an operator states that these numbers were issued. `doing` is the operator's call. */
   async raise(seen: Numbers, doing?: Doing): Promise<void> {
     // Raises run one at a time, because the answers to two concurrent claims may arrive in the wrong order.
     for (;;) {
@@ -170,9 +171,9 @@ export class Fleet {
   }
 
   /**
-   * Returns the numbers to continue from so that agents that remember `seen` accept orders, and the numbers that others
-   * may have given; undefined when the counters are there already. Numbers given after a leader's start prove nothing,
-   * because another leader may have given them too.
+   * Returns the numbers to continue from, so that agents that remember `seen` accept orders, and the numbers that only
+   * this registry can have issued; undefined when the counters are higher already. Numbers issued since this leader
+   * began prove nothing, because another leader may have issued the same ones.
    */
   #coveringNumbers(tables: RegistryTables, seen: Numbers): { numbers: Numbers; above: Numbers } | undefined {
     const own = ownNumbers(tables, this.leader());

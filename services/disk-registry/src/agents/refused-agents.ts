@@ -51,14 +51,14 @@ export class RefusedAgents {
     if (this.#registrations.of(hostId)?.address === address) this.#registrations.forget(hostId);
   }
 
-  /** Returns undefined when no agent was refused under this host name lately. */
+  /** Returns the last refused connection or call under this host name; undefined when there was none lately. */
   of(hostId: HostId): Refusal | undefined {
     return this.#connections.of(hostId);
   }
 
   /**
-   * Returns undefined when no registration of the host's agent was refused lately, or the same agent's was accepted
-   * since.
+   * Returns the last refused registration of the host's agent; undefined when there was none lately, or the same
+   * agent's registration was accepted since.
    */
   registrationOf(hostId: HostId): RefusedRegistration | undefined {
     return this.#registrations.of(hostId);

@@ -141,7 +141,10 @@ class Watch<Item, Changed, Removed> {
   }
 }
 
-/** Returns undefined when the watcher needs a snapshot first: it has no token, or the token is of another leader. */
+/**
+ * Returns the position at which the watch continues; undefined when it must begin with a snapshot, because the token is
+ * empty or of another leader.
+ */
 function parseResumeToken(
   { fleet, tableChanges }: Context,
   what: keyof Context["tableChanges"],

@@ -36,7 +36,7 @@ export const REGISTRY_LIMITS = {
   maxWaitingRetryAfterMs: 300_000,
 
   /**
-   * Largest lead over this registry's own numbers at which an agent's report is believed. A registry gives fewer
+   * Maximum lead over this registry's own numbers at which an agent's report is believed. A registry issues fewer
    * numbers between two backups, and 2^32 steps of this size fit into a number. A larger lead needs an operator's
    * RaiseNumbers.
    */

@@ -3,7 +3,7 @@ import { type HostId, InvalidArgumentError, parseHostId, parseId } from "@diskme
 /** Host of a publication; a VM is resolved in the transaction that decides. */
 export type PublicationTarget = { readonly hostId: HostId } | { readonly vmCid: string };
 
-/** Returns undefined when neither is named. */
+/** Returns the named host or VM; undefined when the request names neither. */
 export function parsePublicationTarget(request: {
   readonly hostId: string;
   readonly vmCid: string;

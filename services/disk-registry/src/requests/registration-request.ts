@@ -125,8 +125,8 @@ function parseDevice(
 }
 
 /**
- * Returns undefined when the disk is not reported: an agent without an incarnation may be of a release that lacks the
- * field.
+ * Returns the disk of the agent's last session; empty for an erase. Undefined for an agent without an incarnation,
+ * whose release may lack the field.
  */
 function parseSessionDisk(sessionDiskId: string, incarnation: string): ReportedDevice["sessionDiskId"] {
   if (sessionDiskId !== "") return parseDiskId(sessionDiskId, "session_disk_id");

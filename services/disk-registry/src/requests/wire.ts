@@ -191,7 +191,9 @@ function fenceMessage({ hostId, by, atMs, reason }: Fence): FenceMessage {
   return { hostId, by, fencedAt: dateOf(atMs), reason };
 }
 
-/** Returns undefined when unset. */
+/**
+ * Returns the rule in the model's form; undefined for UNSPECIFIED. Throws InvalidArgumentError for an unknown value.
+ */
 export function silenceRuleOf(rule: OnHostSilence): "KEEP" | "FENCE" | undefined {
   switch (rule) {
     case OnHostSilence.UNSPECIFIED:
@@ -257,7 +259,7 @@ export function healthOf(health: Health, field: string): ModelHealth {
   }
 }
 
-/** Returns undefined for all states. */
+/** Returns the state that a filter selects; undefined for UNSPECIFIED, which selects all states. */
 export function hostStateOf(state: HostState): Host["state"] | undefined {
   switch (state) {
     case HostState.UNSPECIFIED:
@@ -277,7 +279,7 @@ export function hostStateOf(state: HostState): Host["state"] | undefined {
   }
 }
 
-/** Returns undefined for all states. */
+/** Returns the state that a filter selects; undefined for UNSPECIFIED, which selects all states. */
 export function attachStateOf(state: AttachState): Device["attachState"] | undefined {
   switch (state) {
     case AttachState.UNSPECIFIED:

@@ -177,7 +177,10 @@ export class OrderWorker {
     else this.#tries.delete(hostId);
   }
 
-  /** Returns the device's tries; undefined when they are of an earlier generation, which was another order. */
+  /**
+   * Returns the failed tries of the device's current order; undefined for none. Tries of an earlier generation belong
+   * to an earlier order.
+   */
   #triesOf(device: Device): Tries | undefined {
     const tries = this.#tries.get(device.hostId)?.get(device.deviceId);
     return tries?.generation === device.generation ? tries : undefined;

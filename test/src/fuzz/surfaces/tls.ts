@@ -14,7 +14,7 @@ export interface TlsInput {
   readonly caller?: Caller;
   readonly alpn?: string;
   readonly version?: "TLSv1.2" | "TLSv1.3";
-  /** Time in ms for which the connection stays open. */
+  /** Time in ms for which the client keeps the connection open, whatever the server sends. */
   readonly stayMs: number;
 }
 

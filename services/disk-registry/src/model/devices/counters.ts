@@ -7,7 +7,7 @@ import {
   withGap,
 } from "../store/schema.js";
 
-/** Returns the last value given out or skipped; 0 when there is none. */
+/** Returns the last value issued or skipped; 0 for none. */
 export function lastValue(tables: RegistryTables, name: CounterName): number {
   return tables.counters.get(name)?.value ?? 0;
 }
@@ -33,9 +33,9 @@ export const nextDeviceGeneration = (tx: RegistryTransaction): number => next(tx
 export const nextSessionNumber = (tx: RegistryTransaction): number => next(tx, "session_number");
 
 /**
- * Skips all values up to `upTo`, so that none of them is given out. Does nothing when `upTo` is lower than the last
- * value. The recorded gap starts at `above` when that is lower than the last value, because values in between were
- * given here and may have been given elsewhere too.
+ * Skips all values up to `upTo`, so that none of them is issued. Does nothing when `upTo` is lower than the last value.
+ * The recorded gap starts at `above` when that is lower than the last value, because values in between were issued here
+ * and may have been issued by another registry, too.
  */
 export function skipValues(
   tx: RegistryTransaction,
@@ -48,7 +48,7 @@ export function skipValues(
   tx.counters.put(withGap(counter, reportedAtMs === undefined ? gap : { ...gap, reportedAtMs }));
 }
 
-/** Returns whether this registry may have given out the value: it is at most the last one, and was not skipped. */
+/** Returns whether this registry may have issued the value: it is at most the last one, and was not skipped. */
 export function mayHaveGiven(tables: RegistryTables, name: CounterName, value: number): boolean {
   const { value: last, gaps = [] } = counterOf(tables, name);
   return value <= last && !gaps.some(({ above, upTo }) => value > above && value <= upTo);

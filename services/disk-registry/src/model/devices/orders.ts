@@ -65,7 +65,7 @@ function whyUnheard(host: Host): string | undefined {
   return `host ${host.hostId} is told nothing before its agent has registered anew, which it does by itself`;
 }
 
-/** Returns whether the order for this device may be sent, given that the host gets detach orders. */
+/** Returns whether the device's order may be sent to a host that gets at least detach orders. */
 export function isToldOf(host: Host, device: Device): boolean {
   return device.attachState !== "ATTACHING" || whyNotTold(host) === undefined;
 }

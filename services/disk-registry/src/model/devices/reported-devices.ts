@@ -85,7 +85,7 @@ export function mergeReported(
   const held = reported.attached && merged.replacement === undefined;
   if (merged.attachState === "ATTACHED" && !held) merged = advance(tx, merged, "registered_without", nowMs);
   const isInOperation = merged.attachState === "ATTACHED" || merged.attachState === "ATTACHING";
-  // A missing device had no claim to its bytes, so a device that took them meanwhile keeps them.
+  // A device that was missing had no claim to its bytes, so another device that claimed them since keeps them.
   const claimant: Device = device.missing ? { ...merged, attachState: "UNKNOWN" } : merged;
   if (isInOperation && merged.diskId === "" && whoHasTheBytes(findSharers, claimant))
     merged = advance(tx, merged, "refused", nowMs);

@@ -11,8 +11,8 @@ export interface RememberedSession {
 }
 
 /**
- * Returns the session that the agent remembers for the device, if this registry never gave it and the session's disk is
- * not the device's disk.
+ * Returns the session that the agent remembers for the device, if this registry never issued it and the session's disk
+ * is not the device's disk.
  */
 export function findUnknownSession(
   tables: RegistryTables,
@@ -85,7 +85,7 @@ export function decideUnknown(
     if (device.diskId !== "") diskIds.add(device.diskId);
     if (verdict === "agent") tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0 });
     else {
-      // The session counts as given from now on; otherwise the next registration would mark the device again.
+      // The session counts as issued from now on; otherwise the next registration would mark the device again.
       const lastSessionNumber = Math.max(device.lastSessionNumber ?? 0, unknownSession.sessionNumber);
       tx.devices.put({ ...rest, lastSessionNumber });
       if (unknownSession.diskId !== "") ended.add(unknownSession.diskId);

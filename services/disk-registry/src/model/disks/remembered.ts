@@ -10,7 +10,7 @@ import {
   schema,
 } from "../store/schema.js";
 
-/** Highest numbers given out, or remembered by an agent; 0 when none. */
+/** Highest numbers issued, or remembered by an agent; 0 for none. */
 export interface Numbers {
   readonly tabletGeneration: number;
   readonly deviceGeneration: number;
@@ -27,7 +27,7 @@ export interface Remembered extends Numbers {
 
 /** Limits on numbers that agents report. */
 export interface BelievedNumbers {
-  /** A number is believed up to this much above this registry's own. */
+  /** Maximum lead of a believed number over this registry's own. */
   readonly believedAhead: number;
   /** Minimum interval between two raises that only agents' reports cause. */
   readonly raiseIntervalMs: number;
@@ -80,11 +80,14 @@ const NAMES: Readonly<Record<keyof Numbers, string>> = {
 };
 const FIELDS = Object.keys(NAMES) as (keyof Numbers)[];
 
-/** `raise`: the agent has seen believable numbers above this registry's, so the store is older than the agent. */
+/**
+ * `raise`: the agent has seen believable numbers that this registry has not issued, so the registry's store is an old
+ * copy.
+ */
 export type NumbersVerdict =
   | { readonly verdict: "known" }
   | { readonly verdict: "raise" }
-  /** Only an operator can decide which registry gave the number. */
+  /** Only an operator can decide which registry issued the number. */
   | { readonly verdict: "refuse"; readonly reason: string };
 
 /** Returns the highest numbers that an agent can remember before this leader has sent orders. */
@@ -94,7 +97,8 @@ export function numbersAtFirst(own: Numbers): Numbers {
 
 /**
  * Returns the highest numbers that an agent can remember if it obeyed no generation above `generation` and this leader
- * has sent it nothing: the numbers given when the next leader began. Higher numbers in its memory came from elsewhere.
+ * has sent it nothing: the numbers issued before the next generation's leader began. Higher numbers in its memory were
+ * issued by another registry.
  */
 export function numbersKnownTo(tables: RegistryTables, atFirst: Numbers, generation: number): Numbers {
   for (const start of tables.starts.entries())
@@ -108,7 +112,7 @@ export function numbersKnownTo(tables: RegistryTables, atFirst: Numbers, generat
  */
 const MAX_STARTS = 64;
 
-/** Records the numbers that had been given when this leader began. */
+/** Records the numbers that had been issued when this leader began. */
 export function noteStart(tx: RegistryTransaction, numbers: Numbers): void {
   const starts = [...tx.starts.entries()];
   const last = starts.at(-1);
@@ -179,8 +183,8 @@ export function raisedAbove(own: Numbers, believedAhead: number): Numbers {
 }
 
 /**
- * Raises the counters; the caller has claimed the tablet generation before. All numbers up to `above` were certainly
- * given by this registry.
+ * Raises the counters; the caller has claimed the tablet generation before. Numbers up to `above` were certainly issued
+ * by this registry.
  */
 export function raiseCounters(
   tx: RegistryTransaction,

@@ -12,7 +12,7 @@ export interface DeviceHealth {
   readonly healthMessage: string;
 }
 
-/** A hardware error of a device, by device id. */
+/** A hardware error of the named device. */
 export interface HardwareFailure extends HardwareError {
   readonly deviceId: DeviceId;
 }

@@ -66,7 +66,7 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
     unknownSession,
     ...rest
   } = advance(tx, device, "purge", nowMs);
-  // The sessions of the device's disk, and an unknown session that the purging operator has seen, count as given from
+  // The sessions of the device's disk, and an unknown session that the purging operator has seen, count as issued from
   // now on.
   const given = [rest.lastSessionNumber, unknownSession?.sessionNumber, tx.disks.get(device.diskId)?.lastSessionNumber];
   const lastSessionNumber = Math.max(...given.map((number) => number ?? 0));

@@ -98,7 +98,7 @@ export interface DeviceIdentity {
  */
 export type AttachState = "UNKNOWN" | "ATTACHING" | "ATTACHED" | "CLOSING" | "DETACHED";
 
-/** A session that an agent remembers and this registry never gave. */
+/** A session that an agent remembers and this registry never issued. */
 export interface UnknownSession {
   readonly sessionNumber: number;
   /** Empty for an erase. */
@@ -163,11 +163,11 @@ export interface Device extends DeviceIdentity {
   readonly detachConfirmed: boolean;
   /** Disk on the device; empty when free. */
   readonly diskId: DiskId | "";
-  /** Session of the current erase; 0 when none was given. */
+  /** Session of the current erase; 0 when none was issued. */
   readonly eraseSessionNumber: number;
   /**
-   * Highest session given for the device when it had no disk, or for a disk that has left it; absent when not recorded.
-   * Sessions of the current disk are recorded there.
+   * Highest session issued for the device when it had no disk, or for a disk that has left it; absent when not
+   * recorded. Sessions of the current disk are recorded there.
    */
   readonly lastSessionNumber?: number | undefined;
   /**
@@ -251,13 +251,13 @@ export interface Disk {
   readonly publication?: Publication | undefined;
   /** Fence that ended or is ending the last publication. The next publication clears it. */
   readonly fence?: Fence | undefined;
-  /** Highest session given for the disk; absent when none was, or that was not recorded. */
+  /** Highest session issued for the disk; absent when none was, or that was not recorded. */
   readonly lastSessionNumber?: number | undefined;
   readonly labels: readonly Label[];
   readonly createdAtMs: number;
 }
 
-/** Skipped values of a counter: this registry gave none of them, but another one may have. */
+/** Skipped values of a counter: this registry issued none of them, but another one may have. */
 export interface Gap {
   /** Lower end of the gap, exclusive. */
   readonly above: number;
@@ -268,7 +268,7 @@ export interface Gap {
 
 export interface Counter {
   readonly name: CounterName;
-  /** Last value given out or skipped. */
+  /** Last value issued or skipped. */
   readonly value: number;
   /** Ordered, limited in number. */
   readonly gaps?: readonly Gap[] | undefined;
@@ -291,7 +291,7 @@ export interface OtherFleet {
   readonly adoptedAtMs?: number | undefined;
 }
 
-/** Numbers that had been given when a leader began; `tabletGeneration` is that leader's. */
+/** Numbers that had been issued when a leader began; `tabletGeneration` is that leader's. */
 export interface Start {
   readonly tabletGeneration: number;
   readonly deviceGeneration: number;
