@@ -60,7 +60,7 @@ describe("a page of another site in a browser", function () {
       response.setHeader("content-type", "text/html").end("<!doctype html><title>elsewhere</title>"),
     );
     await new Promise<void>((resolve) => elsewhere.listen(0, "127.0.0.1", resolve));
-    // Chromium's sandbox does not work as root, as which tests may run.
+    // Chromium's sandbox does not work for root, and tests may run as root.
     browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
     const httpCredentials = { username: "admin", password: "pw-admin" };
     page = await loggedIn(await browser.newContext({ ignoreHTTPSErrors: true, httpCredentials }));

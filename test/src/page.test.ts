@@ -38,7 +38,7 @@ describe("the page in a browser", function () {
     await devicesReady(mesh);
     instances = await deployInstances(mesh, 3);
     address = `https://127.0.0.1:${port}/page`;
-    // Chromium's sandbox does not work as root, as which tests may run.
+    // Chromium's sandbox does not work for root, and tests may run as root.
     browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
     page = await opened();
   });

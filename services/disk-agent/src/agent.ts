@@ -59,7 +59,7 @@ export async function startAgent(
     needs: ["certificate", "registered", ...(config.nats === undefined ? [] : (["nats"] as const))],
     log,
   });
-  const address = await serveRegistryFace(lifecycle, context, readiness, log);
+  const address = await serveRegistryApi(lifecycle, context, readiness, log);
   registerWithRegistry(lifecycle, context, address, { ...edges, readiness });
   watchDevices(lifecycle, context, log);
   await serveDirectorFace(lifecycle, context, links, readiness, log);
@@ -127,13 +127,13 @@ function systemEdges(config: AgentConfig, limits: AgentLimits, log: Logger, io: 
         ...common,
         address: registry.address,
         serverRole: "disk-registry",
-        onUnreached: tellOnce(log),
+        onUnreached: logNewReasons(log),
       }),
   };
 }
 
 /** Returns a function that logs failures by address, and skips a failure with the same reason as the last one. */
-function tellOnce(log: Logger): (address: string, error: Error) => void {
+function logNewReasons(log: Logger): (address: string, error: Error) => void {
   const told = new Map<string, string>();
   return (address, { message }) => {
     // Removes times from the message, so that the same reason compares equal.
@@ -279,7 +279,7 @@ function openRemotePart(
 }
 
 /** Starts the gRPC server. Returns the address at which other hosts reach the agent. */
-async function serveRegistryFace(
+async function serveRegistryApi(
   lifecycle: Lifecycle,
   context: AgentContext,
   readiness: Readiness,

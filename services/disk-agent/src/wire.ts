@@ -26,7 +26,7 @@ import {
 } from "@diskmesh/domain";
 import type { Device } from "./devices/device.js";
 import type { DeviceProblem } from "./devices/device-problem.js";
-import type { UntoldError } from "./devices/hardware-errors.js";
+import type { UnreportedError } from "./devices/hardware-errors.js";
 import type { DeviceOutcome } from "./devices/outcome.js";
 import type { RefusedFile } from "./model/discovery.js";
 import {
@@ -195,11 +195,11 @@ export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDev
 export function encodeReportedDevice(
   device: Device,
   memory: AgentMemory,
-  untold: UntoldError | undefined,
+  unreported: UnreportedError | undefined,
 ): ReportedDevice {
   const { filePhase: _, inFlightOperations: __, identifiedBy: ___, ...reported } = encodeAgentDevice(device, memory);
   const sessionDiskId = memory.devices.get(device.id)?.session?.diskId ?? "";
-  const { message: hardwareError = "", ageMs: hardwareErrorAgeMs = 0 } = untold ?? {};
+  const { message: hardwareError = "", ageMs: hardwareErrorAgeMs = 0 } = unreported ?? {};
   return {
     ...reported,
     ...encodeHealth(device.problemNow),

@@ -41,7 +41,7 @@ export async function benchPage(report: (line: string) => void): Promise<Measure
   const heartbeat = { intervalMs: 10_000, timeoutMs: 3_600_000, missedUntilSuspected: 360 };
   const overrides = { director: { http }, "disk-registry": { tablet: { storage }, heartbeat } };
   await using mesh = await TestMesh.start(wholeFleet({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0, overrides }));
-  // Chromium's sandbox does not work as root, as which benchmarks often run.
+  // Chromium's sandbox does not work for root, and benchmarks may run as root.
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
   try {
     return await measuredIn(browser, `https://127.0.0.1:${port}/page`, mesh, report);

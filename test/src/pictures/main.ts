@@ -77,7 +77,7 @@ async function main(): Promise<void> {
     }),
   );
   await story(mesh);
-  // Chromium's sandbox does not work as root, as which containers run.
+  // Chromium's sandbox does not work for root, the user in containers.
   const browser = await chromium.launch({
     executablePath,
     args: ["--no-sandbox", "--disable-gpu", "--disable-lcd-text"],

@@ -12,7 +12,7 @@ import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./device-place.js";
 import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
-import { DriverWords } from "./driver-words.js";
+import { DriverWarnings } from "./driver-warnings.js";
 import { type ClearChunk, type ClearOptions, clearBytes, readBytes, writeBytes } from "./file-bytes.js";
 import type { HardwareErrors } from "./hardware-errors.js";
 import type { ByteRange } from "./held-bytes.js";
@@ -27,7 +27,7 @@ import type { FileFacts, OpenHandle } from "./open-file.js";
 export class Device implements FileUser {
   readonly config: DeviceConfig;
   readonly file: DeviceFile;
-  readonly driverWords = new DriverWords();
+  readonly driverWarnings = new DriverWarnings();
   readonly #ledger: Ledger;
   readonly #hardwareErrors: HardwareErrors;
   readonly #changes: Changes<void>;
@@ -107,8 +107,8 @@ export class Device implements FileUser {
 
   /** Known problem of the device, including a remembered hardware error; undefined for none. */
   get problem(): DeviceProblem | undefined {
-    const untold = this.#ledger.memory.devices.get(this.id)?.hardwareError;
-    return untold === undefined ? this.problemNow : { level: "ERROR", message: untold };
+    const unreported = this.#ledger.memory.devices.get(this.id)?.hardwareError;
+    return unreported === undefined ? this.problemNow : { level: "ERROR", message: unreported };
   }
 
   /**
@@ -121,7 +121,7 @@ export class Device implements FileUser {
     const hang = this.#hang;
     if (hang?.level === "ERROR") return hang;
     const growth = this.#wanted ? growthOf(this.config, this.#sizeBytes, this.file.seen) : undefined;
-    return this.#probeProblem ?? hang ?? growth ?? this.driverWords.problem;
+    return this.#probeProblem ?? hang ?? growth ?? this.driverWarnings.problem;
   }
 
   get #hang(): DeviceProblem | undefined {

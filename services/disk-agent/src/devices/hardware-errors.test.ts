@@ -11,9 +11,9 @@ describe("errors of I/O", () => {
   let fixture: DeviceFixture;
   const problem = (id = "a") => fixture.device(id).problem;
   const errors = () => fixture.devices.hardwareErrors;
-  const untold = () => errors().untold(fixture.ledger.memory);
-  const messages = () => [...untold()].map(([deviceId, { message }]) => [deviceId, message]);
-  const ageMs = () => [...untold().values()][0]?.ageMs;
+  const unreported = () => errors().unreported(fixture.ledger.memory);
+  const messages = () => [...unreported()].map(([deviceId, { message }]) => [deviceId, message]);
+  const ageMs = () => [...unreported().values()][0]?.ageMs;
   const write = () => fixture.device("a").write(1, 0, Buffer.alloc(4096), { fua: true });
   const resize = (name: string, sizeBytes: number) => truncateSync(join(fixture.folder, name), sizeBytes);
   /** Checks the file as a rescan does. */
@@ -45,7 +45,7 @@ describe("errors of I/O", () => {
     await fixture.order("detach", "a", 2);
     await fixture.order("attach", "a", 3);
     expect(problem()?.level).to.equal("ERROR");
-    errors().told(untold());
+    errors().markReported(unreported());
     expect(messages()).to.deep.equal([]);
     expect(problem(), "the registry remembers it").to.equal(undefined);
   });
@@ -56,12 +56,12 @@ describe("errors of I/O", () => {
       return fixture.device("a").probe(0);
     };
     await fails();
-    const told = untold();
+    const reported = unreported();
     expect(messages()).to.deep.equal([["a", "reading block 0 of device a failed: EIO: i/o error, fsync"]]);
     await fails();
-    errors().told(told);
+    errors().markReported(reported);
     expect(messages()).to.have.length(1);
-    errors().told(untold());
+    errors().markReported(unreported());
     expect(messages()).to.deep.equal([]);
   });
 

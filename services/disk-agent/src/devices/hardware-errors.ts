@@ -13,7 +13,7 @@ interface Met {
 }
 
 /** A hardware error to report to the registry. */
-export interface UntoldError {
+export interface UnreportedError {
   readonly message: string;
   /** Time in ms since the last occurrence, at least. */
   readonly ageMs: number;
@@ -42,8 +42,8 @@ export class HardwareErrors {
   }
 
   /** Returns, by device, the errors in `memory` that the registry has not acknowledged. */
-  untold(memory: AgentMemory): ReadonlyMap<DeviceId, UntoldError> {
-    const errors = new Map<DeviceId, UntoldError>();
+  unreported(memory: AgentMemory): ReadonlyMap<DeviceId, UnreportedError> {
+    const errors = new Map<DeviceId, UnreportedError>();
     for (const [deviceId, kept] of hardwareErrors(memory)) {
       const lastMet = this.#lastMet.get(deviceId);
       // For an error of an earlier run only the wall clock gives an age, which is wrong if that clock was set since.
@@ -57,7 +57,7 @@ export class HardwareErrors {
    * Drops errors that the registry has acknowledged. An error that occurred again meanwhile is reported again, because
    * the registry may have dated the reported occurrence before an operator's override.
    */
-  told(errors: ReadonlyMap<DeviceId, UntoldError>): void {
+  markReported(errors: ReadonlyMap<DeviceId, UnreportedError>): void {
     const over = [...errors].filter(([deviceId, { lastMet }]) => this.#lastMet.get(deviceId) === lastMet);
     for (const [deviceId] of over) this.#lastMet.delete(deviceId);
     this.#ledger.remember(withoutHardwareErrors(this.#ledger.memory, new Map(over)));

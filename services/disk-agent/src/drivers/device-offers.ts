@@ -27,6 +27,6 @@ export function deviceOffers(devices: DeviceTable, clock: Clock, random: () => n
       if (problem?.level === "ERROR") throw new UnavailableError(problem.message);
       return clock.monotonicMs() - beganMs;
     },
-    warnOf: async (deviceId, message, driver) => found(deviceId).driverWords.say(driver, message),
+    warnOf: async (deviceId, message, driver) => found(deviceId).driverWarnings.set(driver, message),
   };
 }

@@ -14,7 +14,7 @@ import type { Client } from "@diskmesh/rpc";
 import type { Readiness } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { AgentContext } from "../context.js";
-import type { UntoldError } from "../devices/hardware-errors.js";
+import type { UnreportedError } from "../devices/hardware-errors.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 import { encodeHealth } from "../wire.js";
 
@@ -159,7 +159,9 @@ export class Heartbeats {
       .filter((health) => tellsChanges && told.get(health.deviceId) !== textOf(health));
     // The reported numbers need not be durable: some registry gave each of them, so continuing above them is never
     // wrong. A full disk therefore does not silence the host. The obeyed incarnation was stored at the registration.
-    const failed = tellsChanges ? devices.hardwareErrors.untold(ledger.memory) : new Map<DeviceId, UntoldError>();
+    const failed = tellsChanges
+      ? devices.hardwareErrors.unreported(ledger.memory)
+      : new Map<DeviceId, UnreportedError>();
     const request = {
       hostId: config.hostId,
       bootId,
@@ -169,7 +171,7 @@ export class Heartbeats {
       warning: warningOf(ledger),
     };
     const answer = await client.heartbeat(request, { signal, deadlineMs: limits.heartbeatTimeoutMs });
-    devices.hardwareErrors.told(failed);
+    devices.hardwareErrors.markReported(failed);
     for (const health of changed) told.set(health.deviceId, textOf(health));
     return answer.incarnation;
   }

@@ -45,9 +45,9 @@ async function register(
   // The registration reports orders as obeyed, so these must be durable. An agent that cannot write its cache reports
   // that as a warning, and reports the memory that it stored last.
   const memory = await ledger.durable().catch(() => ledger.stored);
-  const untold = devices.hardwareErrors.untold(memory);
+  const unreported = devices.hardwareErrors.unreported(memory);
   const reported = [
-    ...devices.all().map((device) => encodeReportedDevice(device, memory, untold.get(device.id))),
+    ...devices.all().map((device) => encodeReportedDevice(device, memory, unreported.get(device.id))),
     ...rescan.refused.map((file) => encodeRefusedFile(file, memory)),
   ];
   const answer = await client.registerAgent(
@@ -65,7 +65,7 @@ async function register(
     },
     { signal, deadlineMs: limits.registerTimeoutMs },
   );
-  devices.hardwareErrors.told(untold);
+  devices.hardwareErrors.markReported(unreported);
   refusals.tell(answer.unknownDevices);
   await applyAnswer(context, memory, answer);
   return { heartbeatIntervalMs: answer.heartbeatIntervalMs, told: healthTold(reported) };
