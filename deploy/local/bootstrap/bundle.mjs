@@ -12,6 +12,7 @@ export const DRIVERS = ["packages/driver/dist/driver-runner.js", "packages/drive
 /**
  * Further entry points by service: worker threads, drivers, and test variants. Each is started by its file name, so it
  * needs its own file.
+ * @public its test bundles them
  */
 export const OTHERS = {
   director: [

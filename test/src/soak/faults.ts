@@ -29,7 +29,7 @@ export interface Fault {
   act(fleet: SoakFleet, target: string): Promise<() => void | Promise<void>>;
 }
 
-/** For faults that need nothing except a process. */
+/** Problem check of faults that need nothing except a process. */
 const always = (): undefined => undefined;
 const allProcesses = ({ supervised }: SoakFleet) => [...supervised.keys()];
 const allDrives = ({ surroundings }: SoakFleet) => [...surroundings.drives.keys()];

@@ -46,7 +46,8 @@ export class HardwareErrors {
     const errors = new Map<DeviceId, UnreportedError>();
     for (const [deviceId, kept] of hardwareErrors(memory)) {
       const lastMet = this.#lastMet.get(deviceId);
-      // For an error of an earlier run only the wall clock gives an age, which is wrong if that clock was set since.
+      // The age of an error from an earlier run comes from the wall clock alone, and is wrong if that clock was set
+      // since.
       const ageMs = lastMet ? Math.floor(this.#clock.monotonicMs() - lastMet.atMs) : ageOf(kept, this.#clock.nowMs());
       errors.set(deviceId, { message: kept.message, ageMs, lastMet });
     }

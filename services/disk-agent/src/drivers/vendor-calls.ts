@@ -58,7 +58,7 @@ export class VendorCalls {
     const listings = new Map(this.#host?.listings().map((listing) => [listing.name, listing]));
     const drivers = (this.#host?.drivers() ?? []).map(({ name, package: from, state, problem }) => {
       const listing = listings.get(name);
-      // Of two drivers with the same name, only the first has methods.
+      // When two drivers have the same name, only the first has methods.
       listings.delete(name);
       const methods = (listing?.nodeMethods ?? []).map(({ schema, ...method }) => ({ ...method, argsSchema: schema }));
       return { name, package: from, state, problem, methods, catchAll: listing?.catchAll.node ?? false };
