@@ -127,7 +127,7 @@ describe("the devices of a host, from its files to the registry", () => {
     expect(after.fileIdentity).not.to.equal(before.fileIdentity);
     await holds({ pulled: 0, "list-1": 1 });
     expect(mesh.process("h1").pid).to.equal(pid);
-    // Also with equal sizes, when only the inode differs.
+    // A file of equal size counts as another one as well; only its inode differs.
     makeDeviceFile(path("same"), 2 * SIZE);
     renameSync(path("same"), path("list-1"));
     await until("listed", { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });

@@ -9,7 +9,7 @@ const SAMPLE_EVERY_MS = 400;
 export interface Usage {
   readonly residentBytes: number;
   readonly descriptors: number;
-  /** Bytes of reachable JavaScript objects; undefined when the process does not report them (`tellsHeldIn`). */
+  /** Bytes of reachable JavaScript objects; undefined when the process does not report them (`reportsMemoryUseIn`). */
   readonly heapBytes?: number;
   /** Handles and requests in progress. */
   readonly resources?: number;
@@ -59,7 +59,7 @@ export function usageOf(pid: number): Usage | undefined {
 /**
  * Returns the memory of processes: the minimum of a few samples, each after a garbage collection (COLLECTS_ON_SIGUSR2).
  * Without collections the samples would depend on the machine's load, because V8 collects late when idle. Waits for the
- * reports of processes that write them to a folder (`tellsHeldIn`).
+ * reports of processes that write them to a folder (`reportsMemoryUseIn`).
  */
 export async function usages(
   processes: ReadonlyMap<string, Pick<ServiceProcess, "pid" | "signal">>,

@@ -48,7 +48,7 @@ interface Pending {
   readonly deadlineAtMs: number;
   /** Functions that cancel the handlers of this call. */
   readonly cancel: Set<(reason: DomainError) => void>;
-  /** Number of copies that may still have an effect. */
+  /** Number of copies of the request that may still reach the server or run there. */
   copies: number;
 }
 

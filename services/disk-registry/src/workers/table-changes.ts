@@ -81,7 +81,10 @@ export class TableChanges {
 /** Prefix with a space, which no id contains. */
 const ON_HOST = "on host ";
 
-/** Returns the key that stands for all devices, or disks, whose description may have changed because of the host. */
+/**
+ * Returns the change key of a host's state. It stands for all devices, or disks, whose description depends on that
+ * state.
+ */
 export function onHost(hostId: string): string {
   return `${ON_HOST}${hostId}`;
 }

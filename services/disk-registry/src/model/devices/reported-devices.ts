@@ -199,8 +199,8 @@ export function whyReplaced(device: Device & { readonly replacement: DeviceIdent
 }
 
 /**
- * Returns whether the hardware found in the device's place has no known difference, so that an operator must decide
- * whether it is the device.
+ * Returns whether an operator must decide if the hardware found in the device's place is the device: nothing differs,
+ * but nothing proves it either.
  */
 export function isUnproven(device: Device): boolean {
   return device.replacement !== undefined && identityChange(device, device.replacement) === "";
