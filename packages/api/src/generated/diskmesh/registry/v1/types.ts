@@ -873,8 +873,8 @@ export interface ActionResult {
     | EraseProgress
     | undefined;
   /**
-   * For Remove* and Purge* with S_OK: all devices that left operation with their data, known or unknown. For Add*, with
-   * any code: all devices for which other hardware was accepted while the former hardware was not erased.
+   * Set by Remove* and Purge* with S_OK: all devices that left operation with their data, known or unknown. Set by Add*
+   * with any code: all devices for which other hardware was accepted while the former hardware was not erased.
    */
   unerasedDeviceIds: string[];
 }
