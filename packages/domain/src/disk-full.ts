@@ -1,9 +1,9 @@
 import { DiskFullError, messageOf } from "./errors.js";
 
 const REASONS: Readonly<Record<string, string>> = {
-  ENOSPC: "is full: make room there",
-  EDQUOT: "holds no more of this user's files: make room there, or raise the quota",
-  EFBIG: "takes no larger file: raise the limit (ulimit -f)",
+  ENOSPC: "is full: free space there",
+  EDQUOT: "has no quota left for this user: free space there, or raise the quota",
+  EFBIG: "allows no larger file: raise the limit (ulimit -f)",
 };
 
 /**

@@ -37,7 +37,7 @@ export function problemAsJson(value: unknown, path = "", depth = 0): string | un
   const at = path === "" ? "it" : path.slice(0, MAX_PATH_LENGTH);
   if (value === null || typeof value === "string" || typeof value === "boolean") return undefined;
   if (typeof value === "number") return problemOfNumber(value, at);
-  if (typeof value !== "object") return `${at} is of type ${typeof value}, which JSON has not`;
+  if (typeof value !== "object") return `${at} is of type ${typeof value}, which JSON does not have`;
   if ("toJSON" in value && !ArrayBuffer.isView(value)) return undefined;
   if (depth > MAX_JSON_DEPTH) return `${at} is nested more than ${MAX_JSON_DEPTH} deep`;
   const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
@@ -53,7 +53,7 @@ export function problemAsJson(value: unknown, path = "", depth = 0): string | un
 const MAX_PATH_LENGTH = 200;
 
 function problemOfNumber(value: number, at: string): string | undefined {
-  if (!Number.isFinite(value)) return `${at} is ${value}, which JSON has not`;
+  if (!Number.isFinite(value)) return `${at} is ${value}, which JSON does not have`;
   if (!Number.isInteger(value) || Number.isSafeInteger(value)) return undefined;
   return `${at} is an integer of 2^53 or more, which may have lost digits: give it as a text`;
 }

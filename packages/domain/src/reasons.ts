@@ -69,7 +69,7 @@ export const REASONS = {
   },
   DISK_DIFFERS: {
     code: "FAILED_PRECONDITION",
-    meaning: "A disk of that name exists with another deployment, AZ, CPI, size or pool.",
+    meaning: "A disk with this name exists with another deployment, AZ, CPI, size or pool.",
     cure: "Choose another name, or ask with the properties that the disk has.",
   },
   BEING_DELETED: {
@@ -79,7 +79,7 @@ export const REASONS = {
   },
   HOST_BEING_REMOVED: {
     code: "FAILED_PRECONDITION",
-    meaning: "The host is to leave the fleet and takes no disks.",
+    meaning: "The host is being removed from the fleet and takes no disks.",
     cure: "Choose another host, or keep this one with AddHost.",
   },
   INSTANCE_IGNORED: {
@@ -94,8 +94,8 @@ export const REASONS = {
   },
   NOT_IN_CLOUD_CONFIG: {
     code: "FAILED_PRECONDITION",
-    meaning: "No cloud config has that AZ, network, disk pool, VM type or VM extension.",
-    cure: "Update the cloud config, or name one that it has.",
+    meaning: "No cloud config defines the named AZ, network, disk pool, VM type or VM extension.",
+    cure: "Update the cloud config, or use a name that it defines.",
   },
   NO_FREE_ADDRESS: {
     code: "FAILED_PRECONDITION",
@@ -125,7 +125,7 @@ export const REASONS = {
   DISK_NOT_ATTACHED: {
     code: "FAILED_PRECONDITION",
     meaning: "The CPI says that the disk is not attached to the VM.",
-    cure: "Nothing is left to detach. Repeat the request: it finds that.",
+    cure: "Nothing is left to detach. Repeat the request, which then ends.",
   },
   VM_CREATION_FAILED: {
     code: "FAILED_PRECONDITION",
@@ -134,12 +134,12 @@ export const REASONS = {
   },
   CPI_FAILED: {
     code: "FAILED_PRECONDITION",
-    meaning: "The CPI failed with an error type of its own, which the metadata `cpi_error_type` has.",
+    meaning: "The CPI failed with its own error type, given by the metadata `cpi_error_type`.",
     cure: "See the task's `cpi` and `debug` outputs.",
   },
   CPI_UNUSABLE: {
     code: "FAILED_PRECONDITION",
-    meaning: "The CPI was not called: its name is unknown, its description wrong, or its executable missing.",
+    meaning: "The CPI was not called: its name is unknown, its description is wrong, or its executable is missing.",
     cure: "`ListCpis` says what is wrong with the CPI. Mend its job or its cpi-config; no restart is needed.",
   },
   CPI_CONFIG_UNKNOWN: {
@@ -155,7 +155,7 @@ export const REASONS = {
   AGENT: {
     code: "FAILED_PRECONDITION",
     meaning: "The agent of a VM answered that the method failed.",
-    cure: "The text is the agent's. See its log on the VM.",
+    cure: "The message is the agent's. See its log on the VM.",
   },
   PERMISSION_DENIED: {
     code: "PERMISSION_DENIED",
@@ -164,17 +164,17 @@ export const REASONS = {
   },
   UNAUTHENTICATED: {
     code: "UNAUTHENTICATED",
-    meaning: "The caller did not prove who it is.",
+    meaning: "The caller did not prove its identity.",
     cure: "Present a certificate of the mesh that has not ended and is not revoked, or log in.",
   },
   RESOURCE_EXHAUSTED: {
     code: "RESOURCE_EXHAUSTED",
     meaning: "A limit on size or number is reached. The message names it.",
-    cure: "Wait and try again. If it stays, the message names the limit: raise it, or add room.",
+    cure: "Wait and try again. If the error stays, raise the limit that the message names, or add room.",
   },
   QUEUE_FULL: {
     code: "RESOURCE_EXHAUSTED",
-    meaning: "As many calls, streams or tasks run or wait as may.",
+    meaning: "The limit of running or waiting calls, streams or tasks is reached.",
     cure: "Retry after the delay of `RetryInfo`, or end some.",
   },
   NO_DEVICES_FIT: {
@@ -190,12 +190,12 @@ export const REASONS = {
   NO_DISK_SPACE: {
     code: "RESOURCE_EXHAUSTED",
     meaning: "The CPI has no space for the disk.",
-    cure: "Add hosts or drives, or delete disks. `diskmesh why pool POOL` says what the bytes are.",
+    cure: "Add hosts or drives, or delete disks. `diskmesh why pool POOL` shows what uses the bytes.",
   },
   ABORTED: {
     code: "ABORTED",
     meaning: "Another request came in between.",
-    cure: "Begin again: read the state, and repeat.",
+    cure: "Read the state again, and repeat the request.",
   },
   NODE_LOCKED: {
     code: "ABORTED",
@@ -216,7 +216,7 @@ export const REASONS = {
     code: "UNAVAILABLE",
     meaning:
       "The server, or something that it needs, cannot be reached. The metadata `outcome` is `unknown` when the call may have taken effect.",
-    cure: "Try again. If it stays, `diskmesh status` says what is away.",
+    cure: "Try again. If the error stays, `diskmesh status` says what is away.",
   },
   NOT_LEADER: {
     code: "UNAVAILABLE",
@@ -232,7 +232,7 @@ export const REASONS = {
   DISK_FULL: {
     code: "UNAVAILABLE",
     meaning: "A disk of the server is full.",
-    cure: "Make room in the folder that the message names. The service goes on by itself.",
+    cure: "Free space in the folder that the message names. The service continues by itself.",
   },
   INVALID_CPI_RESPONSE: {
     code: "UNAVAILABLE",
@@ -242,12 +242,12 @@ export const REASONS = {
   TIMEOUT: {
     code: "DEADLINE_EXCEEDED",
     meaning: "The time limit passed. The call may have taken effect.",
-    cure: "Look whether it was done, or repeat the same request.",
+    cure: "Check whether it was done, or repeat the same request.",
   },
   CANCELLED: {
     code: "CANCELLED",
     meaning: "The caller gave up. The call may have taken effect.",
-    cure: "Look whether it was done, or repeat the same request.",
+    cure: "Check whether it was done, or repeat the same request.",
   },
   NOT_IMPLEMENTED: {
     code: "UNIMPLEMENTED",
@@ -257,17 +257,17 @@ export const REASONS = {
   NOT_SUPPORTED: {
     code: "UNIMPLEMENTED",
     meaning: "The CPI knows the method and refuses it.",
-    cure: "Ask for what the CPI can do: the message says what it cannot.",
+    cure: "Change the request: the message says what the CPI cannot do.",
   },
   DEVICE_IO: {
     code: "INTERNAL",
     meaning: "A device failed to read or write.",
-    cure: "See `diskmesh why device DEVICE`. Remove the drive, swap it, and say that it is well.",
+    cure: "See `diskmesh why device DEVICE`. Remove the drive, swap it, and set the device ONLINE.",
   },
   DRIVER: {
     code: "INTERNAL",
     meaning: "A vendor's driver, or its method, failed.",
-    cure: "The text is the vendor's. See the log of the agent or director, and `ListDrivers`.",
+    cure: "The message is the vendor's. See the log of the agent or director, and `ListDrivers`.",
   },
   CPI_CALL: {
     code: "INTERNAL",
@@ -277,12 +277,12 @@ export const REASONS = {
   AGENT_NOT_TOLD: {
     code: "INTERNAL",
     meaning: "The disk is attached to the VM, but the VM's agent was not notified.",
-    cure: "The disk is attached, and the agent could not be told of it. Repeat the request once the agent is heard.",
+    cure: "Repeat the request once the agent answers again. The disk stays attached.",
   },
   INSTANCES_FAILED: {
     code: "INTERNAL",
     meaning: "Several instances of a task failed, each for a reason of its own.",
-    cure: "Each instance's own error is in the result and the events. Mend these, and repeat: the next task begins with them.",
+    cure: "Each instance's error is in the result and the events. Repair these, and repeat: the next task begins with these instances.",
   },
 } as const satisfies Readonly<Record<string, ReasonEntry>>;
 

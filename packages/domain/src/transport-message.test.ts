@@ -9,7 +9,7 @@ describe("transportMessage", () => {
   for (const [said, words] of [
     [
       openssl("0A000412", "sslv3 alert bad certificate", 42),
-      "the other side refuses this process's certificate: check that the authority that it trusts has issued it, and that it has not ended (sslv3 alert bad certificate)",
+      "the other side refuses this process's certificate: check that an authority trusted there has issued it, and that it has not ended (sslv3 alert bad certificate)",
     ],
     [
       openssl("0A000415", "sslv3 alert certificate expired", 45),
@@ -21,17 +21,17 @@ describe("transportMessage", () => {
     ],
     [
       "No connection established. Last error: Error: connect ECONNREFUSED 10.0.0.1:7030. Resolution note: ",
-      "nobody listens there: check the address, and that the process runs (Error: connect ECONNREFUSED 10.0.0.1:7030)",
+      "no process listens there: check the address, and that the process runs (Error: connect ECONNREFUSED 10.0.0.1:7030)",
     ],
     [
       "No connection established. Last error: Failed to connect (2026-01-02T03:04:05.678Z). Resolution note: ",
-      "the other side cut the connection before it stood: it may refuse this process's certificate, as its log then says, or be stopping (Failed to connect (2026-01-02T03:04:05.678Z))",
+      "the other side closed the connection before it was established: it may be stopping, or refuse this process's certificate (see its log) (Failed to connect (2026-01-02T03:04:05.678Z))",
     ],
     ["error:05800074:x509 certificate routines::key values mismatch", /^the key does not belong to the certificate: /],
     ["CERT_HAS_EXPIRED", "the other side's certificate has ended: renew it there (CERT_HAS_EXPIRED)"],
     [
       "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
-      /^the other side's certificate is of an authority \(CA\) that this process does not/,
+      /^this process does not trust the authority \(CA\) of the other side.s certificate/,
     ],
     ["Name resolution failed for target dns:registry", /^the name cannot be looked up: /],
     [

@@ -8,13 +8,13 @@ const MEANINGS: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /alert (?:bad|unsupported) certificate|alert certificate unknown|alert certificate required|alert access denied/i,
-    "the other side refuses this process's certificate: check that the authority that it trusts has issued it, and that it has not ended",
+    "the other side refuses this process's certificate: check that an authority trusted there has issued it, and that it has not ended",
   ],
-  [/alert handshake failure/i, "the other side ends the TLS handshake: check which certificate and which TLS it wants"],
   [
-    /wrong version number|packet length too long|http request/i,
-    "the other side speaks no TLS there: check the address",
+    /alert handshake failure/i,
+    "the other side ends the TLS handshake: check which certificate and which TLS version it requires",
   ],
+  [/wrong version number|packet length too long|http request/i, "the other side does not speak TLS: check the address"],
   [/key values mismatch/i, "the key does not belong to the certificate: check which files are configured"],
   [/certificate has expired|CERT_HAS_EXPIRED/i, "the other side's certificate has ended: renew it there"],
   [
@@ -23,14 +23,14 @@ const MEANINGS: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /self[- _]signed[- _]cert|unable[ _]to[ _](?:verify the first|verify_leaf|get[ _](?:local[ _])?issuer)/i,
-    "the other side's certificate is of an authority (CA) that this process does not trust: check the CA file here",
+    "this process does not trust the authority (CA) of the other side's certificate: check the CA file here",
   ],
-  [/ECONNREFUSED/, "nobody listens there: check the address, and that the process runs"],
-  [/EHOSTUNREACH|ENETUNREACH/, "no way leads there: check the address and the network"],
+  [/ECONNREFUSED/, "no process listens there: check the address, and that the process runs"],
+  [/EHOSTUNREACH|ENETUNREACH/, "there is no route to it: check the address and the network"],
   [/ENOTFOUND|EAI_AGAIN|Name resolution failed/i, "the name cannot be looked up: check its spelling and the DNS"],
   [
     /ECONNRESET|socket hang up|socket disconnected before secure TLS|Failed to connect\b/i,
-    "the other side cut the connection before it stood: it may refuse this process's certificate, as its log then says, or be stopping",
+    "the other side closed the connection before it was established: it may be stopping, or refuse this process's certificate (see its log)",
   ],
 ];
 

@@ -42,7 +42,7 @@ describe("the certificate authority of agents", () => {
     skipWithout(this, "openssl");
     const [one, other] = [await createAuthority({ commonName: "a", validDays: 1 }), await open()];
     writeFileSync(files().certFile, one.certPem);
-    expect(await refusal()).to.contain("another certificate's");
+    expect(await refusal()).to.contain("belongs to another certificate");
     const leaf = await issueAgentCertificate(other, "agent-1", 1);
     writeFileSync(files().certFile, leaf.certPem);
     writeFileSync(files().keyFile, leaf.keyPem);
@@ -91,6 +91,6 @@ describe("the certificate authority of agents", () => {
     };
     expect(identifiedKey(await issue("")).identity).to.deep.equal({ role: "director", name: "" });
     const odd = await issue("a/b");
-    expect(() => identifiedKey(odd)).to.throw(InvalidArgumentError, "must be its only URI");
+    expect(() => identifiedKey(odd)).to.throw(InvalidArgumentError, "exactly one URI must be a diskmesh identity");
   });
 });

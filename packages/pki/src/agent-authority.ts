@@ -60,9 +60,9 @@ function agentAuthority({ certPem, keyPem }: KeyPair, certFile: string): AgentAu
   } catch (error) {
     throw new InvalidArgumentError(`${quoted(certFile)} or its key cannot be read: ${messageOf(error)}`);
   }
-  if (!certificate.ca) throw new InvalidArgumentError(`${quoted(certFile)} is no authority's certificate`);
+  if (!certificate.ca) throw new InvalidArgumentError(`${quoted(certFile)} is not the certificate of an authority`);
   if (!certificate.checkPrivateKey(key))
-    throw new InvalidArgumentError(`the key beside ${quoted(certFile)} is another certificate's`);
+    throw new InvalidArgumentError(`the key beside ${quoted(certFile)} belongs to another certificate`);
   if (key.asymmetricKeyDetails?.namedCurve !== CURVE)
     throw new InvalidArgumentError(`the key of ${quoted(certFile)} must be one for ECDSA on P-256`);
   const endsAtMs = Date.parse(certificate.validTo);

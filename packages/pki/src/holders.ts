@@ -34,10 +34,10 @@ export function parseHolders(text: string, file: string): readonly Holder[] {
       const other = holders.get(holder.name);
       if (other !== undefined)
         throw new InvalidArgumentError(
-          `${who} has the same files as ${formatIdentity(other.identity)}: give each one line, and another name`,
+          `${who} has the same files as ${formatIdentity(other.identity)}: give each holder one line and its own name`,
         );
       holders.set(holder.name, holder);
-      if (holders.size > MAX_HOLDERS) throw new InvalidArgumentError(`there are more than ${MAX_HOLDERS}`);
+      if (holders.size > MAX_HOLDERS) throw new InvalidArgumentError(`the list has more than ${MAX_HOLDERS} holders`);
     } catch (error) {
       if (!(error instanceof InvalidArgumentError)) throw error;
       throw new InvalidArgumentError(`${quoted(file)} line ${index + 1}: ${error.message}`, { cause: error });
@@ -51,13 +51,16 @@ function holderOf(who: string): Pick<Holder, "identity" | "name"> {
   const role = LISTED_ROLES.find((each) => each === roleText);
   if (role === undefined || rest.length > 0)
     throw new InvalidArgumentError(
-      `${quoted(who)} is nobody: give ROLE or ROLE/NAME; roles: ${LISTED_ROLES.join(", ")}`,
+      `${quoted(who)} is not a holder: give ROLE or ROLE/NAME; roles: ${LISTED_ROLES.join(", ")}`,
     );
   if (name === "" && NAMED_ROLES.includes(role))
     throw new InvalidArgumentError(`${role} needs a name, as in ${role}/${role === "disk-agent" ? "host-1" : "alice"}`);
   if (name !== "") parseId("the name", name);
   // NAME-key.pem is the path of NAME's key, so this certificate would overwrite another holder's key.
-  if (name.endsWith("-key")) throw new InvalidArgumentError(`${quoted(who)} ends in -key: give it another name`);
+  if (name.endsWith("-key"))
+    throw new InvalidArgumentError(
+      `${quoted(who)} ends in -key, which is the suffix of key files: choose another name`,
+    );
   return { identity: { role, name }, name: name === "" ? role : `${role}-${name}` };
 }
 

@@ -16,7 +16,7 @@ export function identifiedKey(certificate: X509Certificate): IdentifiedKey {
   const identity = parseIdentityUri(onlyUriOf(certificate) ?? "");
   if (identity === undefined)
     throw new InvalidArgumentError(
-      `a certificate names ${quoted(certificate.subjectAltName ?? "nobody")}: one identity of diskmesh must be its only URI, with DNS names and addresses at most beside it`,
+      `the certificate's names are ${quoted(certificate.subjectAltName ?? "none")}: exactly one URI must be a diskmesh identity; only DNS names and addresses may be beside it`,
     );
   return { identity, pin: pinOf(certificate) };
 }

@@ -116,7 +116,7 @@ describe("certificates of a mesh", () => {
     await make();
     const key = read("ca-key.pem");
     writeFileSync(join(folder, "ca-key.pem"), read("nats-key.pem"));
-    expect((await rejection(open, InvalidArgumentError)).message).to.contain("is the key of no authority");
+    expect((await rejection(open, InvalidArgumentError)).message).to.contain("does not belong to any authority");
     rmSync(join(folder, "ca-key.pem"));
     expect((await rejection(open, InvalidArgumentError)).message).to.contain("ca-key.pem is missing");
     writeFileSync(join(folder, "ca-key.pem"), key);
@@ -127,21 +127,21 @@ describe("certificates of a mesh", () => {
     skipWithout(this, "openssl");
     const made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-keyout", "ca-key.pem"];
     execFileSync("openssl", [...made, "-out", "ca.pem"], { cwd: folder, stdio: "pipe" });
-    expect((await rejection(open, InvalidArgumentError)).message).to.contain("ca-key.pem is no key for ECDSA on P-256");
+    expect((await rejection(open, InvalidArgumentError)).message).to.contain("ca-key.pem is not an ECDSA key on P-256");
     const other = read("ca.pem");
     for (const file of ["ca.pem", "ca-key.pem"]) rmSync(join(folder, file));
     await make();
     writeFileSync(join(folder, "other.pem"), other);
     const { message } = await rejection(async () => (await open()).list(), InvalidArgumentError);
-    expect(message).to.contain(`${join(folder, "other.pem")} is none of a mesh's`);
+    expect(message).to.contain(`${join(folder, "other.pem")} is not a certificate of a mesh`);
   });
 
   const WRONG: readonly (readonly [text: string, said: string])[] = [
-    ["king", 'line 1: "king" is nobody'],
-    ["\nvm-agent/a", 'line 2: "vm-agent/a" is nobody'],
+    ["king", 'line 1: "king" is not a holder'],
+    ["\nvm-agent/a", 'line 2: "vm-agent/a" is not a holder'],
     ["disk-agent", "disk-agent needs a name"],
     ["operator-disks", "operator-disks needs a name"],
-    ["disk-agent/../x", "is nobody"],
+    ["disk-agent/../x", "is not a holder"],
     ["disk-agent/..", "the name"],
     ["director 10.0.0.300", '"10.0.0.300" is neither'],
     ["operator/alice\noperator/alice-key", '"operator/alice-key" ends in -key'],

@@ -61,7 +61,7 @@ export class MeshCertificates {
     const { caFile, keyFile } = certificateFiles(folder, "ca");
     const [caPem, keyPem] = [await readIfAny(caFile), await readIfAny(keyFile)];
     if (caPem === undefined && keyPem === undefined) {
-      if (!makes) throw new NotFoundError(`${quoted(folder)} has no authority: \`diskmesh pki make\` makes one`);
+      if (!makes) throw new NotFoundError(`${quoted(folder)} has no authority: create it with \`diskmesh pki make\``);
       await mkdir(join(folder, "former"), { recursive: true, mode: 0o700 });
       const made = await newAuthority();
       await replaceFile(keyFile, made.keyPem);
@@ -70,16 +70,18 @@ export class MeshCertificates {
     }
     if (caPem === undefined || keyPem === undefined)
       throw new InvalidArgumentError(
-        `${caPem === undefined ? caFile : keyFile} is missing beside the other: put it back`,
+        `${caPem === undefined ? caFile : keyFile} is missing, but its counterpart exists: put the file back`,
       );
     const authorities = certificatesOf(caPem, caFile);
     const certificate = authorities.find((each) => isKeyOf(each, keyPem));
     if (certificate === undefined)
-      throw new InvalidArgumentError(`${keyFile} is the key of no authority in ${caFile}: put back the right one`);
+      throw new InvalidArgumentError(
+        `${keyFile} does not belong to any authority in ${caFile}: put the right key back`,
+      );
     const { asymmetricKeyDetails: details } = createPrivateKey(keyPem);
     if (details?.namedCurve !== AUTHORITY_CURVE)
       throw new InvalidArgumentError(
-        `${keyFile} is no key for ECDSA on P-256: an authority of another kind cannot sign here`,
+        `${keyFile} is not an ECDSA key on P-256, the only supported kind: use a P-256 authority`,
       );
     return new MeshCertificates(folder, { certPem: certificate.toString(), keyPem, certificate }, authorities);
   }
@@ -126,7 +128,7 @@ export class MeshCertificates {
       ...(held === undefined ? [] : certificatesOf(held, certFile).slice(0, 1)),
       ...(await this.#former()).filter((former) => former.name === name).map(({ certificate }) => certificate),
     ].filter(({ validTo }) => Date.parse(validTo) > nowMs);
-    if (certificates.length === 0) throw new NotFoundError(`${quoted(name)} has no certificate here that counts`);
+    if (certificates.length === 0) throw new NotFoundError(`${quoted(name)} has no valid certificate here`);
     const revoked = await this.#revoked();
     const serials = certificates.map(({ serialNumber }) => serialNumber).filter((serial) => !revoked.has(serial));
     const lines = serials.map((serial) => `${serial} # ${name}, ${new Date(nowMs).toISOString()}\n`).join("");
@@ -144,7 +146,7 @@ export class MeshCertificates {
    */
   async replaceAuthority(): Promise<void> {
     if (this.authorities.length > 1)
-      throw new InvalidArgumentError("two authorities are trusted already: forget the former one first");
+      throw new InvalidArgumentError("two authorities are already trusted: forget the former authority first");
     const made = await newAuthority();
     const { caFile, keyFile } = certificateFiles(this.folder, "ca");
     // After a crash between the two writes the former key still matches its certificate and signs.
@@ -160,7 +162,7 @@ export class MeshCertificates {
     const stale = (await this.list()).filter(({ isCurrent }) => !isCurrent).map(({ name }) => name);
     if (stale.length > 0)
       throw new InvalidArgumentError(
-        `the former authority has signed what is still in use (${stale.slice(0, 10).join(", ")}): renew with \`diskmesh pki make\`, and copy that to where it is used`,
+        `certificates of the former authority are still in use (${stale.slice(0, 10).join(", ")}): renew them with \`diskmesh pki make\`, and copy them to their machines`,
       );
     this.authorities = [this.authority.certificate];
     await replaceFile(certificateFiles(this.folder, "ca").caFile, pemOf(this.authority.certificate), { mode: 0o644 });
@@ -272,7 +274,7 @@ function certificatesOf(pem: string, file: string): X509Certificate[] {
     const found = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
     return found.map((one) => new X509Certificate(one));
   } catch (error) {
-    throw new InvalidArgumentError(`${file} holds no certificate that can be read: ${messageOf(error)}`);
+    throw new InvalidArgumentError(`${file} has no readable certificate: ${messageOf(error)}`);
   }
 }
 
@@ -281,9 +283,12 @@ function identified(certificate: X509Certificate, where: string): IdentifiedKey 
     return identifiedKey(certificate);
   } catch (error) {
     if (!(error instanceof InvalidArgumentError)) throw error;
-    throw new InvalidArgumentError(`${where} is none of a mesh's, take it out of the folder: ${error.message}`, {
-      cause: error,
-    });
+    throw new InvalidArgumentError(
+      `${where} is not a certificate of a mesh; remove it from the folder: ${error.message}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
@@ -299,7 +304,7 @@ const pemOf = (certificate: X509Certificate): string => `${certificate.toString(
 
 function checkedName(name: string): string {
   if (NAME.test(name) && name !== "ca") return name;
-  throw new InvalidArgumentError(`${quoted(name)} is no name of a certificate: \`diskmesh pki list\` shows them`);
+  throw new InvalidArgumentError(`${quoted(name)} has no certificate: \`diskmesh pki list\` shows the names`);
 }
 
 async function readIfAny(file: string): Promise<string | undefined> {

@@ -82,12 +82,12 @@ describe("a connection that cannot be established reports", () => {
   it("an address on which no process listens", async () => {
     // Port 1 rather than a recently freed port, which another process may have taken.
     const told = await call("127.0.0.1:1", await certificate("operator"));
-    expect(told).to.contain(": nobody listens there: check the address");
+    expect(told).to.contain(": no process listens there: check the address");
   });
 
   it("a server that does not speak TLS", async () => {
     const address = await listening(createHttpServer());
-    expect(await call(address, await certificate("operator"))).to.contain("the other side speaks no TLS there");
+    expect(await call(address, await certificate("operator"))).to.contain("the other side does not speak TLS");
   });
 
   it("a server's certificate that expired while the server ran", async () => {
@@ -103,7 +103,9 @@ describe("a connection that cannot be established reports", () => {
   it("a server whose certificate is of another authority", async () => {
     const address = await serve(await certificate("disk-registry", { by: otherCa }));
     const told = await call(address, await certificate("operator"));
-    expect(told).to.contain("is of an authority (CA) that this process does not trust: check the CA file here");
+    expect(told).to.contain(
+      "this process does not trust the authority (CA) of the other side's certificate: check the CA file here",
+    );
   });
 
   for (const [what, options, words] of [
@@ -112,14 +114,14 @@ describe("a connection that cannot be established reports", () => {
       { validDays: ENDED_DAYS },
       "the other side's certificate has ended: renew it there (CERT_HAS_EXPIRED)",
     ],
-    ["is of another authority", { by: () => otherCa }, "of an authority (CA) that this process does not trust"],
+    ["is of another authority", { by: () => otherCa }, "this process does not trust the authority (CA)"],
   ] as const)
     it(`a client's certificate that ${what}`, async () => {
       const address = await serve(await certificate("disk-registry"));
       const by = "by" in options ? options.by() : ca;
       const validDays = "validDays" in options ? options.validDays : 1;
       const told = await call(address, await certificate("operator", { by, validDays }));
-      expect(told).to.contain("it may refuse this process's certificate, as its log then says");
+      expect(told).to.contain("it may be stopping, or refuse this process's certificate");
       expect(refused[0]).to.deep.include({ remoteAddress: "127.0.0.1", claimed: { role: "operator", name: "" } });
       expect(refused[0]?.reason).to.contain("the certificate of operator is refused: ").and.to.contain(words);
     });
@@ -165,9 +167,9 @@ describe("a connection that cannot be established reports", () => {
         `tls.keyFile ${other.keyFile} is not the key of the certificate in tls.certFile`,
       ],
       [ended, `the certificate in tls.certFile ${ended.certFile} ended at `],
-      [{ ...good, keyFile: noise }, `tls.keyFile ${noise} holds no private key in PEM`],
-      [{ ...good, certFile: good.keyFile }, `tls.certFile ${good.keyFile} holds no certificate in PEM`],
-      [{ ...good, caFile: noise }, `tls.caFile ${noise} holds no certificate in PEM`],
+      [{ ...good, keyFile: noise }, `tls.keyFile ${noise} has no readable private key in PEM`],
+      [{ ...good, certFile: good.keyFile }, `tls.certFile ${good.keyFile} has no readable certificate in PEM`],
+      [{ ...good, caFile: noise }, `tls.caFile ${noise} has no readable certificate in PEM`],
       [{ ...good, caFile: join(folder, "nowhere") }, "cannot read the TLS file"],
     ];
     for (const [tls, words] of cases) {
@@ -188,7 +190,7 @@ describe("a connection that cannot be established reports", () => {
     await rejection(
       server().listen({ host: "127.0.0.1", port }),
       Error,
-      "in use by another process; free it or configure",
+      "in use by another process; stop that process, or configure",
     );
     await rejection(server().listen({ host: "192.0.2.1", port: 0 }), Error, "this machine does not have the address");
   });

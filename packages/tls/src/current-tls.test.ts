@@ -79,15 +79,11 @@ describe("CurrentTls", () => {
   it("refuses unusable files, naming the config key and the path", async () => {
     const [made, other] = [await issue(), await issue()];
     const torn: readonly [file: string, text: string, said: string][] = [
-      ["tls.crt", made.certPem.slice(0, 100), "metrics.tls.certFile FILE holds no certificate in PEM"],
-      ["tls.crt", "", "metrics.tls.certFile FILE holds no certificate in PEM"],
-      ["tls.key", made.keyPem.slice(0, 100), "metrics.tls.keyFile FILE holds no private key in PEM"],
+      ["tls.crt", made.certPem.slice(0, 100), "metrics.tls.certFile FILE has no readable certificate in PEM"],
+      ["tls.crt", "", "metrics.tls.certFile FILE has no readable certificate in PEM"],
+      ["tls.key", made.keyPem.slice(0, 100), "metrics.tls.keyFile FILE has no readable private key in PEM"],
       ["tls.key", other.keyPem, "metrics.tls.keyFile FILE is not the key of the certificate"],
-      [
-        "ca.pem",
-        authority.certPem.slice(0, -40),
-        "metrics.tls.caFile FILE holds a certificate in PEM that is not whole",
-      ],
+      ["ca.pem", authority.certPem.slice(0, -40), "metrics.tls.caFile FILE has an incomplete PEM certificate"],
     ];
     for (const [name, text, said] of torn) {
       write(folder, made);

@@ -54,11 +54,11 @@ describe("reloading TLS files", () => {
       expect(material).to.equal(current);
       expect(problems.join()).to.contain(text);
     };
-    refused({ ...renewed, cert: renewed.cert.subarray(0, 200) }, "tls.certFile /cert.pem holds no certificate");
+    refused({ ...renewed, cert: renewed.cert.subarray(0, 200) }, "tls.certFile /cert.pem has no readable certificate");
     refused({ cert: new InvalidArgumentError("cannot read the TLS file /cert.pem: gone") }, "/cert.pem: gone");
     refused(renewed, "ended at", Date.now() + 25 * HOUR_MS);
-    refused(renewed, "is to come: check the clocks", Date.now() - 2 * HOUR_MS);
-    refused(await issue("operator", 1), "is of operator, and this process runs as director");
+    refused(renewed, "is in the future: check the clocks", Date.now() - 2 * HOUR_MS);
+    refused(await issue("operator", 1), "names operator, but this process runs as director");
   });
 
   it("takes several authorities, but none when one of them is damaged", async () => {
@@ -68,7 +68,7 @@ describe("reloading TLS files", () => {
     const torn = take({ ca: two.subarray(0, two.length - 100) });
     expect(torn.material).to.equal(current);
     expect(torn.problems[0]).to.contain("tls.caFile /ca.pem");
-    expect(take({ ca: Buffer.alloc(0) }).problems[0]).to.contain("tls.caFile /ca.pem holds no certificate");
+    expect(take({ ca: Buffer.alloc(0) }).problems[0]).to.contain("tls.caFile /ca.pem has no readable certificate");
   });
 
   it("reloads each part on its own: a wrong part does not hold up the others", () => {

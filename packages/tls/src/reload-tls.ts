@@ -69,7 +69,7 @@ function checkBegun(name: string, cert: Buffer, nowMs: number): void {
   const beginsAtMs = Date.parse(new X509Certificate(cert).validFrom);
   if (beginsAtMs > nowMs)
     throw new InvalidArgumentError(
-      `the certificate in ${name} begins at ${new Date(beginsAtMs).toISOString()}, which is to come: check the clocks of both machines`,
+      `the certificate in ${name} begins at ${new Date(beginsAtMs).toISOString()}, which is in the future: check the clocks of both machines`,
     );
 }
 
@@ -78,11 +78,11 @@ function checkSameHolder(name: string, before: Buffer, after: Buffer): void {
   const [former, latter] = [holderOf(before), holderOf(after)];
   if (former !== latter)
     throw new InvalidArgumentError(
-      `the certificate in ${name} is of ${latter}, and this process runs as ${former}: put back the right one`,
+      `the certificate in ${name} names ${latter}, but this process runs as ${former}: put the right certificate back`,
     );
 }
 
 function holderOf(cert: Buffer): string {
   const identity = identityOfAlternativeNames(new X509Certificate(cert).subjectAltName);
-  return identity === undefined ? "nobody in the mesh" : formatIdentity(identity);
+  return identity === undefined ? "no identity of the mesh" : formatIdentity(identity);
 }

@@ -25,7 +25,7 @@ export function parseRevoked(content: Buffer, file: string, section = "tls"): Re
     if (serial === "") continue;
     if (!SERIAL_NUMBER.test(serial))
       throw new InvalidArgumentError(
-        `${section}.revokedFile ${file} has no serial number at line ${index + 1}: give one in hex a line, and remarks after #`,
+        `${section}.revokedFile ${file} has no serial number at line ${index + 1}: give one serial number a line, in hex, and comments after #`,
       );
     serials.add(serial);
   }

@@ -100,7 +100,7 @@ export function checkAuthorities(caFile: string, ca: Buffer, section = SECTION):
   const text = ca.toString("latin1");
   const whole = text.match(PEM_CERTIFICATE) ?? [];
   const begun = text.split("-----BEGIN CERTIFICATE-----").length - 1;
-  if (begun > whole.length) throw new InvalidArgumentError(`${name} holds a certificate in PEM that is not whole`);
+  if (begun > whole.length) throw new InvalidArgumentError(`${name} has an incomplete PEM certificate`);
   if (whole.length === 0) parsed(name, "certificate", () => new X509Certificate(ca));
   for (const one of whole) parsed(name, "certificate", () => new X509Certificate(one));
   checkAccepted(name, { ca });
@@ -117,7 +117,7 @@ export function checkPair(
   const key = parsed(keyName, "private key", () => createPrivateKey(keyPem));
   if (!certificate.checkPrivateKey(key))
     throw new InvalidArgumentError(
-      `${keyName} is not the key of the certificate in ${certName}: give the two that were made together`,
+      `${keyName} is not the key of the certificate in ${certName}: give a certificate and its own key`,
     );
   checkAccepted(certName, { cert, key: keyPem });
 }
@@ -136,7 +136,9 @@ function checkAccepted(name: string, tls: Parameters<typeof createSecureContext>
   try {
     createSecureContext(tls);
   } catch (error) {
-    throw new InvalidArgumentError(`${name} is not accepted by OpenSSL: make it anew, e.g. on P-256`, { cause: error });
+    throw new InvalidArgumentError(`${name} is not accepted by OpenSSL: create a new key, e.g. on P-256`, {
+      cause: error,
+    });
   }
 }
 
@@ -151,7 +153,7 @@ function parsed<T>(file: string, what: string, parse: () => T): T {
     return parse();
   } catch (error) {
     throw new InvalidArgumentError(
-      `${file} holds no ${what} in PEM that can be read; put a whole one there, without a passphrase`,
+      `${file} has no readable ${what} in PEM; put a complete file there, without a passphrase`,
       {
         cause: error,
       },

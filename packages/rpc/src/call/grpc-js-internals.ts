@@ -28,7 +28,7 @@ export function guardStreams(server: Server, guard: StreamGuard): void {
   const inner = server as unknown as { _streamHandler?: StreamHandler };
   const serve = inner._streamHandler;
   // A grpc-js release that renames the field must not leave the server unguarded without notice.
-  if (typeof serve !== "function") throw new Error("grpc-js has no _streamHandler to guard any more");
+  if (typeof serve !== "function") throw new Error("grpc-js no longer has _streamHandler, which the server guards");
   inner._streamHandler = (interceptors, stream, headers) => {
     stream.on("error", ignore);
     closeWhenAnswered(stream);

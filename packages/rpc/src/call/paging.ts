@@ -128,7 +128,7 @@ export class KeptLists<Tables> {
     const kept = this.#kept.get(id);
     if (kept === undefined)
       throw new AbortedError(
-        `this list of ${what} is not kept any more: another process leads now, much has changed since it began, many others were begun, or it was read to its end; begin it again, without page_token`,
+        `the server no longer keeps this list of ${what} (a new leader, many changes, many other lists, or read to its end): list again without page_token`,
         { reason: "LIST_EXPIRED", about: { field: "page_token" } },
       );
     if (kept.asked !== asked) throw otherList();
@@ -215,7 +215,7 @@ function digestOf(filters: object): string {
 
 function otherList(): InvalidArgumentError {
   return new InvalidArgumentError(
-    "page_token is of a list of other things, or with other filters: give the same ones",
+    "page_token belongs to a list of other objects or with other filters: repeat the request with the same filters",
     { about: { field: "page_token" } },
   );
 }

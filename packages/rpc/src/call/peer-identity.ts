@@ -41,6 +41,6 @@ export function callerOfStream(stream: ServerHttp2Stream | undefined): Caller {
   // Cached on the session as well, because Node reads the connection's properties through a slow proxy.
   if (session && !session.destroyed) session[CALLER] ??= (session.socket as Identified)[CALLER];
   const caller = session?.[CALLER];
-  if (!caller) throw new UnavailableError("the connection was lost before the call was looked at; nothing was done");
+  if (!caller) throw new UnavailableError("the connection was lost before the call was processed; nothing was done");
   return caller;
 }

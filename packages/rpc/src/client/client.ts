@@ -43,7 +43,7 @@ const pass = (bytes: Buffer): Buffer => bytes;
 
 /** Returns the error of a call that was not sent because the client is closed. */
 export function closedError(address: string): UnavailableError {
-  return new UnavailableError(`${address} was not asked: the client is closed`, { about: { address } });
+  return new UnavailableError(`${address} was not called: the client is closed`, { about: { address } });
 }
 
 /** Connection to one server, and the calls on it. */

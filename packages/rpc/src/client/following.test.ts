@@ -61,7 +61,7 @@ describe("a client of several servers", () => {
     giveUp.abort();
     await rejection(asked);
     for (const [index, address] of [NOBODY, "127.0.0.1:2"].entries())
-      expect(told[index]).to.match(new RegExp(`^${address} .*: nobody listens there`));
+      expect(told[index]).to.match(new RegExp(`^${address} .*: no process listens there`));
   });
 
   it("uses the next server when the first is unreachable, and starts there from then on", async () => {

@@ -23,7 +23,7 @@ const TRY_EVERY_MS = 50;
 export async function waitForHealth(options: WaitForHealthOptions): Promise<void> {
   const client = createClient(HealthDefinition, { ...options, defaultDeadlineMs: TRY_TIMEOUT_MS });
   const untilMs = performance.now() + options.timeoutMs;
-  let last = "it was not asked";
+  let last = "the health check was not sent";
   try {
     while (performance.now() < untilMs) {
       options.signal?.throwIfAborted();
@@ -39,7 +39,7 @@ export async function waitForHealth(options: WaitForHealthOptions): Promise<void
   } finally {
     client.close();
   }
-  throw new TimeoutError(`${options.address} does not serve after ${options.timeoutMs} ms: ${last}`, {
+  throw new TimeoutError(`${options.address} does not serve within ${options.timeoutMs} ms: ${last}`, {
     about: { address: options.address },
   });
 }
@@ -53,5 +53,5 @@ async function missingParts(client: Client<typeof HealthDefinition>): Promise<st
   const isMissing = ([part, health]: [string, { status: string }]) =>
     !NO_NEEDS.has(part) && !part.includes(".") && health.status === "NOT_SERVING";
   const missing = Object.entries(statuses).filter(isMissing);
-  return missing.length === 0 ? "" : `, for want of: ${missing.map(([part]) => part).join(", ")}`;
+  return missing.length === 0 ? "" : `, because it lacks: ${missing.map(([part]) => part).join(", ")}`;
 }

@@ -100,7 +100,7 @@ export class Link {
     const identity = identityOfAlternativeNames(certificate.subjectaltname);
     const { serverRole: role, serverName: name, address } = this.options;
     if (identity?.role !== role || (name !== undefined && identity.name !== name)) {
-      const found = identity ? formatIdentity(identity) : "no identity of diskmesh";
+      const found = identity ? formatIdentity(identity) : "no diskmesh identity";
       const wanted = formatIdentity({ role, name: name ?? "" });
       return new Error(`${address} is not ${wanted}: its certificate names ${found}`);
     }

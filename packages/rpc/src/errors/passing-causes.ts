@@ -6,22 +6,22 @@ const OF_THE_SYSTEM: Readonly<Record<string, string>> = {
   ENFILE: "the machine has no descriptors left",
   ENOMEM: "the machine has no memory left",
   EAGAIN: "the machine has no processes or buffers left",
-  EBUSY: "something that it needs is in use",
-  ECONNREFUSED: "what it needs cannot be reached",
+  EBUSY: "a resource that it needs is in use",
+  ECONNREFUSED: "a service that it needs cannot be reached",
   ECONNRESET: "a connection that it needs was lost",
   ECONNABORTED: "a connection that it needs was lost",
   EPIPE: "a connection that it needs was lost",
-  ETIMEDOUT: "what it needs does not answer",
-  EHOSTUNREACH: "what it needs cannot be reached",
-  ENETUNREACH: "what it needs cannot be reached",
+  ETIMEDOUT: "a service that it needs does not answer",
+  EHOSTUNREACH: "a service that it needs cannot be reached",
+  ENETUNREACH: "a service that it needs cannot be reached",
   EADDRNOTAVAIL: "the machine has no ports left",
   EAI_AGAIN: "names cannot be looked up",
-  ENOTFOUND: "the name of what it needs cannot be looked up",
+  ENOTFOUND: "the name of a service that it needs cannot be looked up",
 };
 
 const NO_ROOM: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 
-const DATABASE = "the database cannot be reached, or refuses for now";
+const DATABASE = "the database cannot be reached, or refuses requests now";
 const NATS = "NATS cannot be reached, or does not answer";
 
 /** Errors of the MongoDB and NATS drivers that are no bugs, by class name, with the text for callers. */
@@ -43,7 +43,7 @@ const OF_DRIVERS: Readonly<Record<string, string>> = {
   ClosedConnectionError: NATS,
   DrainingConnectionError: NATS,
   RequestError: NATS,
-  TimeoutError: "what it needs did not answer in time",
+  TimeoutError: "a service that it needs did not answer in time",
 };
 
 /**

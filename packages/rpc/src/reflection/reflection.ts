@@ -39,7 +39,7 @@ export class Reflection {
   /** Throws InvalidArgumentError when the folder contains no .proto files. */
   static async of(protoFolder: string, services: readonly string[]): Promise<Reflection> {
     const files = (await readdir(protoFolder, { recursive: true })).filter((file) => file.endsWith(".proto")).sort();
-    if (files.length === 0) throw new InvalidArgumentError(`the proto folder ${protoFolder} holds no .proto files`);
+    if (files.length === 0) throw new InvalidArgumentError(`the proto folder ${protoFolder} has no .proto files`);
     return new Reflection(
       protoFolder,
       files.map((file) => join(protoFolder, file)),

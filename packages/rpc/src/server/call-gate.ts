@@ -167,7 +167,7 @@ export class CallGate {
       const deadlineAtMs = this.#deadlineOf(method, call, nowMs);
       if (deadlineAtMs <= nowMs)
         throw new TimeoutError(`the deadline of ${method.path} had passed when the call arrived; nothing was done`);
-      if (this.#draining) throw servedElsewhere("the server is stopping; call another one, or again later");
+      if (this.#draining) throw servedElsewhere("the server is stopping; call another process, or try again later");
       const active = new ActiveCall({
         identity: caller.identity,
         requestId,
@@ -241,18 +241,21 @@ export class CallGate {
       : this.#calls.enter(active, Number.NEGATIVE_INFINITY);
     if ("full" in entry) {
       const name = limitName(method, entry.full);
-      const whose = entry.full === "peer" ? `${formatIdentity(active.identity)} has` : "this server serves";
+      const whose = entry.full === "peer" ? formatIdentity(active.identity) : "this server";
       const what = method.streams ? "streams" : "calls";
       throw new ResourceExhaustedError(
-        `${whose} as many ${what} at once as it may, ${limits[name]} (rpc.${name}); end some, or try again later`,
+        `${whose} already has ${limits[name]} open ${what}, the limit (rpc.${name}); end some, or try again later`,
         { reason: "QUEUE_FULL", retryAfterMs: RETRY_WHEN_FULL_MS },
       );
     }
     entry.evicted?.abort(
-      new UnavailableError("this stream idled longest and made room for another; open it again when it is needed", {
-        retryAfterMs: RETRY_WHEN_FULL_MS,
-        outcome: "unknown",
-      }),
+      new UnavailableError(
+        "the server closed this stream, the longest idle, to admit another; open it again when needed",
+        {
+          retryAfterMs: RETRY_WHEN_FULL_MS,
+          outcome: "unknown",
+        },
+      ),
     );
   }
 

@@ -43,7 +43,7 @@ export class Health {
     const implementation: UntypedServiceImplementation = {
       check: ({ request }: Call, callback: sendUnaryData<HealthCheckResponse>) => {
         const status = this.#statuses.get(request.service);
-        const unknown = new NotFoundError(`this process has no part ${JSON.stringify(request.service)}`);
+        const unknown = new NotFoundError(`this process has no service named ${JSON.stringify(request.service)}`);
         if (status === undefined) callback(statusOfError(unknown, "none"));
         else callback(null, { status }, trailerOf(this.#whys.get(request.service)));
       },

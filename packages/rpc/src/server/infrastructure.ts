@@ -83,7 +83,7 @@ export class Infrastructure {
     const ofCaller = [...this.#openStreams].filter(([, caller]) => caller === name).map(([open]) => open);
     const [oldest] = ofCaller;
     if (oldest && ofCaller.length >= this.limits.maxStreamsPerPeer) {
-      const why = "this stream made room for a newer one of the same caller: rpc.maxStreamsPerPeer";
+      const why = "the server closed this stream to admit a newer stream of the same caller (rpc.maxStreamsPerPeer)";
       oldest.emit("error", statusOfError(new UnavailableError(why), "none"));
       this.#openStreams.delete(oldest);
     }
@@ -107,5 +107,5 @@ export function findProtoFolder(): string {
   const start = dirname(fileURLToPath(import.meta.url));
   for (let folder = start; folder !== dirname(folder); folder = dirname(folder))
     if (existsSync(join(folder, "proto", "diskmesh"))) return join(folder, "proto");
-  throw new InvalidArgumentError(`no proto/diskmesh folder above ${start}: give protoFolder`);
+  throw new InvalidArgumentError(`there is no proto/diskmesh folder above ${start}: set protoFolder`);
 }

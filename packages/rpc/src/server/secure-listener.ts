@@ -271,11 +271,11 @@ function cannotListen(host: string, port: number, error: NodeJS.ErrnoException):
 function whyNot(error: NodeJS.ErrnoException): string {
   switch (error.code) {
     case "EADDRINUSE":
-      return "the port is in use by another process; free it or configure another address";
+      return "the port is in use by another process; stop that process, or configure another address";
     case "EADDRNOTAVAIL":
-      return "this machine does not have the address; configure one that it has";
+      return "this machine does not have the address; configure an address of this machine";
     case "EACCES":
-      return "this process may not use the port; configure one above 1023, or give it the right";
+      return "this process may not use the port; configure a port above 1023, or give the process the right";
     default:
       return messageOf(error);
   }
