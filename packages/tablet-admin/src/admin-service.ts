@@ -51,8 +51,11 @@ function explainItself(
   name: string,
   { service, report }: Pick<AdminOptions<never>, "service" | "report">,
 ): ExplainResponse {
-  if (name !== service) throw new NotFoundError(`this is the ${service}`, { about: { field: "subject.name" } });
-  if (report === undefined) throw new NotImplementedError(`nobody keeps what this ${service} says of itself`);
+  if (name !== service)
+    throw new NotFoundError(`this process is a ${service}, not the named service`, {
+      about: { field: "subject.name" },
+    });
+  if (report === undefined) throw new NotImplementedError(`this ${service} does not record its state`);
   const now = report();
   const summary = `the ${service} that was asked ${now.serving ? "serves" : "does not serve"}`;
   return explanation(summary, { kind: "SERVICE", name } as const, (subject) => serviceCauses(subject, now));

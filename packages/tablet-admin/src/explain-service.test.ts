@@ -31,7 +31,7 @@ describe("explaining a process", () => {
       "standby",
       lacks("leader", { standsByFor: "h:1", takesOverAtMs: 9 }),
       "STANDS_BY",
-      /stands by: the lease is that of the one at h:1/,
+      /is a standby: the process at h:1 has the lease/,
     ],
     [
       "several unmet needs",

@@ -26,18 +26,14 @@ type Reason = "CERTIFICATE" | "DATABASE_AWAY" | "STANDS_BY" | "DOES_NOT_LEAD" | 
 
 /** Dependencies in order: an unmet one keeps the later ones from being met. */
 const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = [
-  [
-    "certificate",
-    "CERTIFICATE",
-    ["put a new certificate and key in the place of the files that `tls` of its config names", ""],
-  ],
+  ["certificate", "CERTIFICATE", ["replace the certificate and key files under `tls` of its config", ""]],
   [
     "database",
     "DATABASE_AWAY",
-    ["start the database that `tablet.storage` of its config names, or see to the network to it", ""],
+    ["start the database that `tablet.storage` of its config names, or repair the network to it", ""],
   ],
-  ["leader", "DOES_NOT_LEAD", ["see what its log says", ""]],
-  ["nats", "NATS_AWAY", ["start nats-server, or see to the network to it", ""]],
+  ["leader", "DOES_NOT_LEAD", ["see its log", ""]],
+  ["nats", "NATS_AWAY", ["start nats-server, or repair the network to it", ""]],
   ["dispatcher", "DISPATCHER_AWAY", ["start the cpi-dispatcher", ""]],
 ];
 
@@ -57,8 +53,8 @@ export function serviceCauses(subject: Subject, report: ProcessReport): Cause<Su
     if (isAway("database")) return [];
     if (standsByFor === undefined)
       return [{ subject, reason, message: `${of} does not lead: ${why}`, sinceMs, cures: [cure] }];
-    const message = `${of} stands by: the lease is that of the one at ${standsByFor}, and it takes over when that has not been renewed in time`;
-    const start: Cure = [`wait for that, or start the one at ${standsByFor}`, "diskmesh status"];
+    const message = `${of} is a standby: the process at ${standsByFor} has the lease, and this process takes over if the lease is not renewed in time`;
+    const start: Cure = [`wait for the takeover, or start the process at ${standsByFor}`, "diskmesh status"];
     return [{ subject, reason: "STANDS_BY", message, sinceMs, nextTryAtMs: takesOverAtMs, cures: [start] }];
   });
 }

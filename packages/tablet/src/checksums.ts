@@ -155,5 +155,5 @@ function differenceOf(table: string, found: TableSum | undefined, expected: Tabl
   if (missing < 0)
     return [`table ${table} has ${foundCount} documents instead of ${expectedCount}: ${-missing} too many`];
   if (found?.sum === expected?.sum) return [];
-  return [`table ${table} has ${foundCount} documents as it should, but some are not those that were last committed`];
+  return [`table ${table} has ${foundCount} documents as expected, but some differ from the last commit`];
 }

@@ -49,7 +49,7 @@ function seal(value: unknown, path: string, depthLeft: number): number {
     case "string":
       return textSizeBytes(value) + 5;
     case "number":
-      if (!Number.isFinite(value)) throw new TypeError(`${path} is ${value}, which no storage holds`);
+      if (!Number.isFinite(value)) throw new TypeError(`${path} is ${value}, which no storage supports`);
       // A number in JSON has at most 24 characters. The bound avoids formatting it. BSON takes up to 8 bytes.
       return Number.isInteger(value) && Math.abs(value) < 1e6 ? 8 : 24;
     case "boolean":
@@ -59,7 +59,7 @@ function seal(value: unknown, path: string, depthLeft: number): number {
       if (depthLeft === 0) throw new TypeError(`${path} is nested more than ${NESTING_MAX} deep, or contains itself`);
       return Array.isArray(value) ? sealArray(value, path, depthLeft - 1) : sealObject(value, path, depthLeft - 1);
     default:
-      throw new TypeError(`${path} is a ${typeof value}, which no storage holds`);
+      throw new TypeError(`${path} is a ${typeof value}, which no storage supports`);
   }
 }
 

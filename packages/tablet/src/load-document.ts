@@ -32,7 +32,7 @@ function loadDocument<S extends Schema>(
     return memory.load(table, key, stored);
   } catch (error) {
     throw new InvalidStateError(
-      `tablet ${tabletName}: its storage holds what this version cannot use: ${messageOf(error)}; run the version that wrote it, or restore a backup`,
+      `tablet ${tabletName}: its storage has data that this version cannot use: ${messageOf(error)}; run the version that wrote it, or restore a backup`,
       { cause: error },
     );
   }

@@ -237,7 +237,7 @@ function upgraded(tableName: string, key: string, definition: Table<object>, sto
   const version = versionOf(definition);
   if (stored.version === version) return stored.document;
   const which = `table ${tableName}, document ${JSON.stringify(key)}: it has version ${stored.version}`;
-  if (stored.version > version) throw new TypeError(`${which}, and this program knows no higher one than ${version}`);
+  if (stored.version > version) throw new TypeError(`${which}, but this program supports at most ${version}`);
   if (definition.upgrade === undefined) throw new TypeError(`${which}, from which no upgrade leads to ${version}`);
   return definition.upgrade(stored.document, stored.version);
 }

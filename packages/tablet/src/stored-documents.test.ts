@@ -120,7 +120,7 @@ for (const [store, makeLocation] of Object.entries(stores)) {
       );
       await contents(second);
       const older = await rejection(contents(first), InvalidStateError);
-      expect(older.message).to.contain('document "h1": it has version 2, and this program knows no higher one than 1');
+      expect(older.message).to.contain('document "h1": it has version 2, but this program supports at most 1');
       expect(older.message).to.contain("run the version that wrote it");
     });
   });

@@ -74,9 +74,9 @@ export async function checkBackup(path: string): Promise<{ header: BackupHeader;
   }
   const end = endShape.safeParse(parseJson(last)).data;
   if (header === undefined || end === undefined || lines < 2)
-    throw wrong(path, "it has no end: it was cut off while it was made or copied");
+    throw wrong(path, "its end is missing: it was cut off while it was written or copied");
   if (end.sha256 !== hash.digest("hex") || end.documents !== lines - 2)
-    throw wrong(path, "its checksum is another one: it was changed or damaged since it was made");
+    throw wrong(path, "its checksum does not match: it was changed or damaged after it was written");
   return { header, documents: end.documents };
 }
 
@@ -89,7 +89,7 @@ export async function* documentsOf(path: string): AsyncGenerator<BackupDocument>
     if (last !== undefined) {
       const json = parseJson(last);
       const { data } = documentShape.safeParse(json);
-      if (data === undefined) throw wrong(path, "it has a line that is no document");
+      if (data === undefined) throw wrong(path, "it has a line that is not a document");
       const problem = rules.problemOf(last, json, data);
       if (problem !== undefined) throw wrong(path, problem);
       yield data;
@@ -115,11 +115,11 @@ async function* linesOf(path: string): AsyncGenerator<string> {
 
 function parseHeader(path: string, line: string): BackupHeader {
   const json = parseJson(line) as { kind?: unknown; format?: unknown } | undefined;
-  if (json?.kind !== KIND) throw wrong(path, "it is no backup of diskmesh");
+  if (json?.kind !== KIND) throw wrong(path, "it is not a diskmesh backup");
   if (typeof json.format === "number" && json.format > FORMAT)
     throw wrong(
       path,
-      `it has format ${json.format}, and this program knows no higher one than ${FORMAT}: run the newer one`,
+      `its format is ${json.format}, but this program supports at most ${FORMAT}: run the newer program`,
     );
   const { data } = headerShape.safeParse(json);
   if (data === undefined) throw wrong(path, "its first line is damaged");

@@ -52,7 +52,7 @@ describe("a backup with content that no diskmesh writes", () => {
     [{ incarnation: "a b" }, 'its incarnation "a b" is malformed'],
     [{ parentIncarnations: ["ok", "\u202e"] }, 'its incarnation "\\u202e" is malformed'],
     [{ generation: 2 ** 53 - 1 }, "its generation 9007199254740991 is above"],
-    [{ createdAtMs: 1e300 }, "its createdAtMs 1e+300 is no time"],
+    [{ createdAtMs: 1e300 }, "its createdAtMs 1e+300 is not a time"],
   ];
   for (const [part, said] of HEADERS)
     it(`is refused for the header part ${visible(JSON.stringify(part))}: ${said}`, async () => {
@@ -60,10 +60,10 @@ describe("a backup with content that no diskmesh writes", () => {
     });
 
   const LINES: readonly (readonly [lines: readonly string[], said: string])[] = [
-    [['{"table":"__proto__","key":"k","version":1,"document":{}}'], 'a table "__proto__"'],
+    [['{"table":"__proto__","key":"k","version":1,"document":{}}'], 'its table "__proto__"'],
     [['{"table":"constructor","key":"k","version":1,"document":{}}'], "there is no table constructor"],
     [[host("h1", "1"), host("h2", "1"), host("h1", "2")], 'the document "h1" of table hosts twice'],
-    [['{"table":"hosts","key":"","version":1,"document":{"id":"","n":1}}'], "has no key that a store holds"],
+    [['{"table":"hosts","key":"","version":1,"document":{"id":"","n":1}}'], "has an invalid key"],
     [[host("h1", "1e400")], "n is Infinity"],
     [[host("h1", "9007199254740993")], "n is 9007199254740992"],
     [[host("h1", '1,"n":2')], "has a field twice"],

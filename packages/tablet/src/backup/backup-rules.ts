@@ -24,7 +24,7 @@ export function problemOfHeader(header: Header): string | undefined {
   const id = [incarnation, ...parentIncarnations].find((each) => !ID.test(each));
   if (id !== undefined) return `its incarnation ${quoted(id)} is malformed`;
   if (generation > GENERATION_MAX) return `its generation ${generation} is above ${GENERATION_MAX}`;
-  if (!(Math.abs(createdAtMs) <= TIME_MAX_MS)) return `its createdAtMs ${createdAtMs} is no time`;
+  if (!(Math.abs(createdAtMs) <= TIME_MAX_MS)) return `its createdAtMs ${createdAtMs} is not a time`;
   return undefined;
 }
 
@@ -40,12 +40,12 @@ export class DocumentRules {
 
   /** Returns the problem of a document or its line; undefined when there is none. */
   problemOf(line: string, json: unknown, { table, key, document }: Document): string | undefined {
-    if (!TABLE.test(table)) return `it has a table ${quoted(table)}, which is no name of a table`;
+    if (!TABLE.test(table)) return `its table ${quoted(table)} is not a valid table name`;
     const which = `the document ${quoted(key)} of table ${table}`;
     try {
       checkKey(table, key);
     } catch {
-      return `${which} has no key that a store holds`;
+      return `${which} has an invalid key`;
     }
     const id = `${table}\0${key}`;
     if (this.#keys.has(id)) return `it has ${which} twice`;
@@ -53,7 +53,7 @@ export class DocumentRules {
     const number = impossibleNumber(document);
     if (number !== undefined) return `${which} has an impossible number: ${number}`;
     // JSON.parse keeps the last of two equal fields and rounds large numbers. Writing the result again reveals both.
-    if (JSON.stringify(json) !== line) return `${which} has a field twice, or a number that no program holds`;
+    if (JSON.stringify(json) !== line) return `${which} has a field twice, or a number that cannot be represented`;
     return undefined;
   }
 }

@@ -175,7 +175,7 @@ describe("backup and restore", () => {
         await tablet.close();
         writeFileSync(file, [...backupPieces({ ...header, generation: 1 }, [document])].join(""));
         const error = await rejection(restore(url, true), InvalidStateError);
-        expect(error.message, what).to.contain("the backup holds what this version cannot use");
+        expect(error.message, what).to.contain("the backup has data that this version cannot use");
         tablet = await open(url);
         expect(await contents(tablet), what).to.deep.equal({ hosts: HOSTS, changed: 0, counter: 7 });
       }
@@ -200,7 +200,7 @@ describe("backup and restore", () => {
       const options = { file, schema, storage, tabletName, replace: false };
       expect((await rejection(restoreBackup(options))).message).to.equal("the power failed");
       const error = await rejection(open(url), InvalidStateError);
-      expect(error.message).to.contain("a part of a backup").and.to.contain("--replace");
+      expect(error.message).to.contain("a partly restored backup").and.to.contain("--replace");
       await restore(url, true);
       await using next = await open(url);
       expect(await contents(next)).to.include({ hosts: HOSTS });
@@ -233,11 +233,11 @@ describe("backup and restore", () => {
       edit((text) => text.replace('"n":7', '"n":8'));
       await expectRefusal("its checksum is another one", InvalidArgumentError);
       writeFileSync(file, whole.replace(/.*\n/, ""));
-      await expectRefusal("it is no backup of diskmesh", InvalidArgumentError);
+      await expectRefusal("it is not a diskmesh backup", InvalidArgumentError);
       writeFileSync(file, "");
       await expectRefusal("it has no end", InvalidArgumentError);
       writeFileSync(file, whole.replace('"format":1', '"format":2'));
-      await expectRefusal("run the newer one", InvalidArgumentError);
+      await expectRefusal("run the newer program", InvalidArgumentError);
       writeFileSync(file, whole.replaceAll(tabletName, "director"));
       await expectRefusal("its checksum is another one", InvalidArgumentError);
     });

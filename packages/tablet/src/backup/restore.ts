@@ -42,7 +42,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
   const { header, documents } = await checkBackup(file);
   if (header.tabletName !== tabletName) {
     throw new InvalidArgumentError(
-      `the backup ${file} is of the tablet ${header.tabletName}, and ${tabletName} is to be restored: give the config of that service`,
+      `the backup ${file} is of the tablet ${header.tabletName}, but the config is of ${tabletName}: give the config of the right service`,
     );
   }
   // Validates the whole backup before the storage is changed.
@@ -119,7 +119,7 @@ function restoredChange(schema: Schema, backedUp: BackupDocument): StoredChange 
     return { table, key, document, version: versionOf(definition), previous: null };
   } catch (error) {
     throw new InvalidStateError(
-      `the backup holds what this version cannot use: ${messageOf(error)}; restore it with the version that made it`,
+      `the backup has data that this version cannot use: ${messageOf(error)}; restore it with the version that made it`,
     );
   }
 }

@@ -10,10 +10,10 @@ interface LatestClaim {
 export function refuseRestore(last: LatestClaim | undefined, restore: RestoredClaim | undefined, where: string): void {
   if (last === undefined) return;
   if (restore !== undefined)
-    throw new InvalidStateError(`${where} is not empty: restore elsewhere, or say --replace to lose what is there`);
+    throw new InvalidStateError(`${where} is not empty: restore elsewhere, or give --replace to discard its data`);
   if (last.isRestore) {
     throw new InvalidStateError(
-      `${where} holds a part of a backup, whose restore was cut off or still runs: restore it again with --replace`,
+      `${where} contains a partly restored backup, whose restore was interrupted or still runs: restore it again with --replace`,
     );
   }
 }

@@ -145,7 +145,9 @@ async function openFile(lines: LineFiles, path: string): Promise<Opened> {
     else note(noted, value, { at, sizeBytes });
   });
   if (format !== FORMAT)
-    throw new InvalidStateError(`${path} is not of a "${FORMAT}" but says ${JSON.stringify(format)}; ${lines.cure}`);
+    throw new InvalidStateError(
+      `${path} has the format ${JSON.stringify(format)} instead of "${FORMAT}"; ${lines.cure}`,
+    );
   return { ...noted, file: await lines.reopen(path, sizeBytes), reader: await lines.files.open(path, "r") };
 }
 

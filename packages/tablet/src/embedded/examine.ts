@@ -11,7 +11,7 @@ import { LineFiles } from "./line-file.js";
 import { refuseLmdbFolder } from "./lmdb-folder.js";
 import type { Row } from "./load-journals.js";
 
-const LEFT_OUT = "what is behind it is left out";
+const LEFT_OUT = "the data after it is left out";
 
 type Documents = Map<string, Map<string, Versioned>>;
 
@@ -50,10 +50,10 @@ async function examine(folder: JournalFolder, found: Examination): Promise<Exami
   for (const [table, byKey] of documents)
     for (const [key, stored] of byKey)
       found.add(table, key, { ...stored, checksum: checksumInAnyOrder(table, key, stored) });
-  if (claim?.isRestore) found.problems.push("it holds a part of a backup, whose restore was cut off");
+  if (claim?.isRestore) found.problems.push("it contains a partly restored backup, whose restore was interrupted");
   if (claim === undefined)
     found.problems.push(
-      "no claim can be read: nothing tells which tablet this is; a backup gets a new identity, which agents obey only after AdoptFleet",
+      "no claim can be read, so the tablet's identity is not known; a backup gets a new identity, which agents obey only after AdoptFleet",
     );
   const { tabletId = randomUUID(), incarnation = randomUUID(), parentIncarnations = [], generation = 1 } = claim ?? {};
   return {

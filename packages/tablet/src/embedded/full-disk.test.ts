@@ -48,7 +48,7 @@ describe("A full disk and the embedded store", () => {
           if (output.includes("serves")) served++;
           else {
             full++;
-            expect(output).to.contain(`the disk that holds ${folder} is full: make room there`);
+            expect(output).to.contain(`the disk that holds ${folder} is full: free space there`);
             expect(output).not.to.contain("backup");
             const left = (await readdir(folder)).filter((name) => !before.includes(name));
             expect(left.filter((name) => name !== "owner.lock")).to.deep.equal([]);
@@ -67,7 +67,7 @@ describe("A full disk and the embedded store", () => {
     await checkFilling(
       spawn("/bin/sh", ["-c", limited, process.execPath, FILL, folder]),
       folder,
-      "takes no larger file",
+      "allows no larger file",
     );
   });
 });

@@ -116,7 +116,7 @@ export class JournalFolder {
     if (text === undefined) return undefined;
     const head = JSON.parse(text) as Head;
     const format = FORMAT_TEXT.exec(String(head.format))?.[1];
-    if (format === undefined) throw new InvalidStateError(`${path} is no journal of a tablet; ${this.lines.cure}`);
+    if (format === undefined) throw new InvalidStateError(`${path} is not a journal of a tablet; ${this.lines.cure}`);
     if (Number(format) > FORMAT) throw new InvalidStateError(newerFormat(`the folder ${this.folder}`, format));
     return head;
   }
@@ -192,7 +192,7 @@ export class JournalFolder {
     }
     if (this.numbers("snapshot").length > 0 || this.lines.files.list(this.folder).includes(MARK))
       throw new InvalidStateError(
-        `the folder ${this.folder} held a tablet, and its journals are missing: ${this.lines.cure}; if the tablet must not come back, remove the folder`,
+        `the folder ${this.folder} had a tablet, but its journals are missing: ${this.lines.cure}; to start with an empty tablet, remove the folder`,
       );
     return undefined;
   }

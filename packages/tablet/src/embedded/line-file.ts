@@ -96,7 +96,7 @@ export class LineFiles {
     const file = await this.#openToRead(path);
     try {
       const { size } = await file.stat();
-      if (end !== undefined && size < end) throw this.#damaged(path, size, `it had ${end} bytes`);
+      if (end !== undefined && size < end) throw this.#damaged(path, size, `the file had ${end} bytes before`);
       return await this.#readLines(path, file, onLine, { size, end });
     } finally {
       await file.close();

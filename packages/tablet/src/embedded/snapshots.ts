@@ -106,7 +106,7 @@ export class Snapshots {
     const freeBytes = await folder.lines.files.freeBytes(folder.folder);
     if (freeBytes >= neededBytes) return;
     throw new DiskFullError(
-      `it may take ${neededBytes} bytes, and the disk that holds ${folder.folder} has ${freeBytes} left: make room there`,
+      `the snapshot may need ${neededBytes} bytes, but the disk of ${folder.folder} has ${freeBytes} left: free space there`,
     );
   }
 

@@ -67,10 +67,11 @@ export class Examination {
     for (const table of new Set([...Object.keys(expected), ...Object.keys(found)])) {
       const missing = (expected[table]?.count ?? 0) - (found[table]?.count ?? 0);
       const unnamed = missing - (this.#leftOut.get(table) ?? 0);
-      if (unnamed > 0) this.problems.push(`table ${table}: ${unnamed} documents are missing, and nothing names them`);
-      else if (missing < 0) this.problems.push(`table ${table}: ${-missing} documents more than were committed`);
+      if (unnamed > 0)
+        this.problems.push(`table ${table}: ${unnamed} documents are missing, and their keys are not known`);
+      else if (missing < 0) this.problems.push(`table ${table}: ${-missing} more documents than were committed`);
       else if (missing === 0 && found[table]?.sum !== expected[table]?.sum)
-        this.problems.push(`table ${table}: some documents are of another moment, and nothing tells which`);
+        this.problems.push(`table ${table}: some documents differ from the last commit, and their keys are not known`);
     }
   }
 }

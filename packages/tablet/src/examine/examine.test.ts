@@ -90,7 +90,7 @@ describe("examining a store", () => {
       {
         title: "an edited document",
         damage: () => edit("h3", { n: -1 }),
-        problem: /^table hosts, document "h3": it was changed by something else than diskmesh; left out$/,
+        problem: /^table hosts, document "h3": a program other than diskmesh changed it; left out$/,
         without: [3],
       },
       {
@@ -102,13 +102,13 @@ describe("examining a store", () => {
       {
         title: "a document of a later copy",
         damage: () => edit("h3", { _seq: 1e6 }),
-        problem: /^table hosts, document "h3": it is newer than the log, of another copy; left out$/,
+        problem: /^table hosts, document "h3": it is newer than the log, so it comes from another copy; left out$/,
         without: [3],
       },
       {
         title: "a deleted document",
         damage: () => server.delete(VIEW, { after: "h18", below: "h2" }),
-        problem: /^table hosts: 1 documents are missing, and nothing names them$/,
+        problem: /^table hosts: 1 documents are missing, and their keys are not known$/,
         without: [19],
       },
       {
@@ -206,7 +206,7 @@ describe("examining a store", () => {
       expect(readFileSync(file)).to.deep.equal(before);
       expect(examined.problems).to.have.length(1);
       expect(examined.problems[0]).to.match(
-        /is damaged at byte \d+: the line there has another checksum; what is behind/,
+        /is damaged at byte \d+: the line there has another checksum; the data after/,
       );
       expect(await restoredKeys(examined)).to.deep.equal(hosts());
     });

@@ -95,7 +95,7 @@ describe("collections in the database of a tablet", () => {
 
   it("of tables that this version does not know are refused", async () => {
     const error = await rejection(lead({ schema: { disks: hosts } }), InvalidStateError);
-    expect(error.message).to.contain('table "hosts" is none that this version knows').and.contain("run the version");
+    expect(error.message).to.contain('table "hosts" is unknown to this version').and.contain("run the version");
     expect(warnings).to.deep.equal([]);
   });
 });

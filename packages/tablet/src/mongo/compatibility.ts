@@ -21,7 +21,7 @@ export interface CollectionFacts {
   readonly shardKey?: Fields | undefined;
 }
 
-const MAKE_PLAIN = "copy its documents into a plain collection, drop it, and give that its name";
+const MAKE_PLAIN = "copy its documents into a plain collection, drop it, and rename the copy";
 
 /** Returns why a collection would lose or hide a tablet's documents, with the remedy; undefined when it would not. */
 export function collectionProblem({ type, options = {}, indexes, shardKey }: CollectionFacts): string | undefined {

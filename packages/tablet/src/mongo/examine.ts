@@ -138,7 +138,7 @@ class Documents {
 
   add(table: string, id: string, stored: Fields): void {
     const decoded = intactDocument(table, id, stored);
-    if (decoded === undefined) this.#found.leaveOut(table, id, "it was changed by something else than diskmesh");
+    if (decoded === undefined) this.#found.leaveOut(table, id, "a program other than diskmesh changed it");
     else if (table === FORMAT_TABLE) this.#found.count(table, decoded);
     else if (stored._sum !== undefined) this.#found.add(table, id, decoded);
     else {
@@ -174,16 +174,18 @@ function intactDocument(table: string, id: string, stored: Fields): Checked | un
 
 function wrongNumber({ _id: id, _seq: seq }: StoredDocument, last: number | undefined): string | undefined {
   if (typeof id !== "string" || typeof seq !== "number") return "diskmesh did not write it";
-  return seq > (last ?? Number.POSITIVE_INFINITY) ? "it is newer than the log, of another copy" : undefined;
+  return seq > (last ?? Number.POSITIVE_INFINITY)
+    ? "it is newer than the log, so it comes from another copy"
+    : undefined;
 }
 
 function claimOf(claim: ClaimEntry | undefined, entries: readonly Entry[], found: Examination): Examined["claim"] {
   if (entries.length > 0 && entries[0]?.kind !== "claim") found.problems.push("the log does not begin with a claim");
   if (claim === undefined)
     found.problems.push(
-      "the log has no claim: nothing tells which tablet this is; a backup gets a new identity, which agents obey only after AdoptFleet",
+      "the log has no claim, so the tablet's identity is not known; a backup gets a new identity, which agents obey only after AdoptFleet",
     );
-  else if (claim.isRestore) found.problems.push("it holds a part of a backup, whose restore was cut off");
+  else if (claim.isRestore) found.problems.push("it contains a partly restored backup, whose restore was interrupted");
   return {
     tabletId: claim?.tabletId ?? randomUUID(),
     incarnation: claim?.incarnation ?? randomUUID(),

@@ -135,12 +135,12 @@ export class FollowedState {
     const areSumsKnown = expected !== undefined || Object.keys(known).length === 0;
     const unknown = this.#unknownCollections.find((table) => !areSumsKnown || Object.hasOwn(known, table));
     if (unknown !== undefined)
-      return `table ${JSON.stringify(unknown)} is none that this version knows; run the version that wrote it`;
+      return `table ${JSON.stringify(unknown)} is unknown to this version; run the version that wrote it`;
     const difference = expected && this.#sums.differenceFrom(expected);
     const { table, id, seq } = this.#newest;
     if (difference !== undefined || seq <= claim._id) return difference;
     // A later commit of this process would have a lower number and so would not replace such a document.
-    return `document ${JSON.stringify(id)} of table ${table} has number ${seq}, above that of the own claim, ${claim._id}: log and tables were copied at different moments`;
+    return `document ${JSON.stringify(id)} of table ${table} has number ${seq}, above number ${claim._id} of this process's claim: log and tables were copied at different moments`;
   }
 
   /** Document whose table makes programs of the first release refuse the database. */
@@ -203,7 +203,7 @@ export class FollowedState {
     const decoded = decodeDocument(table, id, fields);
     if (!decoded.isIntact) {
       throw new InvalidStateError(
-        `${this.#where}: document ${JSON.stringify(id)} of table ${table} was changed by something else than diskmesh; ${CURE}`,
+        `${this.#where}: document ${JSON.stringify(id)} of table ${table} was changed by a program other than diskmesh; ${CURE}`,
       );
     }
     this.#remove(table, id);

@@ -138,7 +138,7 @@ export class Lease {
     const overdueMs = -this.leftMs;
     if (overdueMs < 0) return;
     throw servedElsewhere(
-      `tablet ${tabletName}: the lease ran out ${Math.round(overdueMs)} ms ago, since the database has not answered its renewal yet, and another process may lead by now; check the database, and try again`,
+      `tablet ${tabletName}: the lease ran out ${Math.round(overdueMs)} ms ago, because the database has not answered its renewal yet, and another process may lead by now; check the database, and try again`,
     );
   }
 

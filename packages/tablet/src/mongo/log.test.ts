@@ -54,7 +54,7 @@ describe("TabletLog", () => {
     const error = await rejection(logOn(server).claim("w", "127.0.0.1:1"));
     expect(error).to.be.instanceOf(UnavailableError).and.to.include({ outcome: "unknown" });
     expect(error.message)
-      .to.contain("db-1 has given no answer that counts for 500 ms")
+      .to.contain("db-1 has given no valid answer for 500 ms")
       .and.to.contain("number 1 of registry.log is taken");
     expect(tries()).to.be.within(2, TRIES_MAX);
   });

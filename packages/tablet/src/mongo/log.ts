@@ -181,7 +181,7 @@ export class TabletLog {
     const stored = await this.#get(claim._id, FOREVER_MS);
     if (stored?.writer === claim.writer) return;
     throw new InvalidStateError(
-      `${this.#collection} in MongoDB at ${this.#server.name} was deleted or replaced while this process led by it: its claim, number ${claim._id}, is not there; what was written since may be lost; ${CURE}`,
+      `${this.#collection} in MongoDB at ${this.#server.name} was deleted or replaced while this process was the leader: its claim, number ${claim._id}, is missing; later writes may be lost; ${CURE}`,
     );
   }
 
@@ -304,7 +304,7 @@ export class TabletLog {
       // replicated yet and may still be rolled back.
       if (stored === undefined)
         throw new LostAnswerError(
-          `number ${entry._id} of ${this.#collection} is taken, by what no majority of the members shows`,
+          `number ${entry._id} of ${this.#collection} is taken by an entry that no majority of the members confirms`,
         );
       return stored.writer === entry.writer ? undefined : stored;
     }, giveUpAfterMs);
@@ -336,7 +336,7 @@ export class TabletLog {
       // If another candidate has begun the tablet since, the log exists now.
       if ((await this.#lastEntry()) !== undefined) return;
       throw new InvalidStateError(
-        `${this.#where} is not whole: its log, ${this.#collection}, is missing, and ${collection} shows that there was one; ${CURE}; if it must not come back, drop ${this.#tabletName}.*`,
+        `${this.#where} is not whole: its log, ${this.#collection}, is missing, although ${collection} shows that it existed; ${CURE}; to start with an empty tablet, drop ${this.#tabletName}.*`,
       );
     }
   }

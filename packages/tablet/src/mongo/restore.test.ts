@@ -118,7 +118,7 @@ describe("a restore on MongoDB", () => {
     const { storage, claim } = await lead();
     await storage.close({ handOver: true });
     const paused = await beginRestore(claim, true);
-    expect((await rejection(lead(), InvalidStateError)).message).to.contain("a part of a backup");
+    expect((await rejection(lead(), InvalidStateError)).message).to.contain("a partly restored backup");
     await restore(claim);
     await rejection(paused.commit([host("a", 100)]), FencedError);
     await expectRestored();

@@ -41,7 +41,7 @@ export class RetryPolicy {
         signal.throwIfAborted();
         if (clock.monotonicMs() >= giveUpAtMs) {
           throw new UnavailableError(
-            `MongoDB at ${serverName} has given no answer that counts for ${giveUpAfterMs} ms: ${messageOf(error)}; check that it runs and has a primary that a majority of its members follows`,
+            `MongoDB at ${serverName} has given no valid answer for ${giveUpAfterMs} ms: ${messageOf(error)}; check that it runs and has a primary that a majority of its members follows`,
             { cause: error, outcome: "unknown" },
           );
         }

@@ -40,7 +40,7 @@ export function checkTlsFiles(found: Found<TlsOption>, options: Options): Conten
       return content;
     } catch (error) {
       throw new UnavailableError(
-        `${option} ${path}, which the address of MongoDB names, holds no ${what} that can be used: ${messageOf(error)}; put a whole one there`,
+        `${option} ${path}, which the address of MongoDB names, has no usable ${what}: ${messageOf(error)}; put a complete file there`,
       );
     }
   };

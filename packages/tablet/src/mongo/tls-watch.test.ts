@@ -80,7 +80,7 @@ describe("TLS files named in an address of MongoDB", function () {
     proxy.put("pair", proxy.authority.certPem);
     for (const start of [connectToMongo, (each: string) => watchStorageTls(each, log, () => {})]) {
       await rejection(start(missing), UnavailableError, /tlsCAFile .*cannot read the TLS file .*missing\.pem/);
-      await rejection(start(url), UnavailableError, /tlsCertificateKeyFile .*pair\.pem.* holds no certificate/);
+      await rejection(start(url), UnavailableError, /tlsCertificateKeyFile .*pair\.pem.* has no usable certificate/);
     }
   });
 });

@@ -48,9 +48,9 @@ export function checkUrlOptions(url: string): void {
     const [fixed, reason] = [FIXED[name.toLowerCase()], REFUSED[name.toLowerCase()]];
     if (fixed !== undefined && value.toLowerCase() !== fixed)
       throw new InvalidArgumentError(
-        `the address of MongoDB has another ${name} than ${fixed}, which a tablet needs; leave ${name} out`,
+        `the address of MongoDB sets ${name}, but a tablet needs ${fixed}; remove ${name}`,
       );
     if (reason !== undefined)
-      throw new InvalidArgumentError(`the address of MongoDB has the option ${name}, but ${reason}; leave it out`);
+      throw new InvalidArgumentError(`the address of MongoDB has the option ${name}, but ${reason}; remove the option`);
   }
 }

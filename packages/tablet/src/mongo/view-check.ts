@@ -62,7 +62,7 @@ export function editedText(
 ): string {
   const shown = wrong.slice(0, SHOWN_MAX).map(({ id }) => JSON.stringify(id));
   const more = wrong.length > SHOWN_MAX ? ` and ${wrong.length - SHOWN_MAX} more` : "";
-  return `${tabletName}.${wrong[0]?.table} in MongoDB at ${server.name} was changed by something else than diskmesh, documents ${shown.join(", ")}${more}; ${outcome}`;
+  return `${tabletName}.${wrong[0]?.table} in MongoDB at ${server.name} was changed by a program other than diskmesh, documents ${shown.join(", ")}${more}; ${outcome}`;
 }
 
 /** Compares the view with the state periodically until the signal aborts. */

@@ -329,7 +329,7 @@ export class View {
         if (stored === undefined || !((stored._seq as number) >= write.seq)) rest = [...rest, write];
       }
       if (rest.length > 0 && rounds >= INSERT_ROUNDS_MAX)
-        return `${collection} takes no document ${JSON.stringify(rest[0]?.id)} and has none: did somebody make a unique index?`;
+        return `${collection} rejects document ${JSON.stringify(rest[0]?.id)} although it is absent: check for a unique index`;
     }
     return undefined;
   }

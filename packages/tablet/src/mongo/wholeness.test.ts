@@ -118,7 +118,7 @@ describe("a copied or damaged database", () => {
     await expectRefusal(
       await restored({ ...copy, [VIEW]: edited }),
       '"d3" of table devices',
-      "changed by something else",
+      "changed by a program other than diskmesh",
     );
   });
 
@@ -128,10 +128,7 @@ describe("a copied or damaged database", () => {
       const { _sum, ...document } = each;
       return each._id === "d3" ? { ...document, attachState: -1 } : each;
     });
-    await expectRefusal(
-      await restored({ ...copy, [VIEW]: edited }),
-      "table devices has 20 documents as it should, but",
-    );
+    await expectRefusal(await restored({ ...copy, [VIEW]: edited }), "table devices has 20 documents as expected, but");
     const fewer = (copy[VIEW] ?? []).filter(({ _id }) => _id !== "d3");
     await expectRefusal(await restored({ ...copy, [VIEW]: fewer }), "table devices has 19 of 20 documents: 1 missing");
   });
@@ -145,11 +142,11 @@ describe("a copied or damaged database", () => {
     const after = { log: await dump(LOG), view: await dump(VIEW) };
     await expectRefusal(
       await restored(rest, before.log, after.view),
-      "table devices has 20 documents as it should, but",
+      "table devices has 20 documents as expected, but",
     );
     await expectRefusal(
       await restored(rest, after.log, before.view),
-      "table devices has 20 documents as it should, but",
+      "table devices has 20 documents as expected, but",
     );
   });
 
@@ -160,13 +157,13 @@ describe("a copied or damaged database", () => {
     for (const n of [1, 0]) await storage.commit([device(3, n)]);
     await isApplied(storage);
     const copy = await restored({ ...before, [VIEW]: (await dump(VIEW))[VIEW] as readonly StoredDocument[] });
-    await expectRefusal(copy, 'document "d3" of table devices has number', "above that of the own claim");
+    await expectRefusal(copy, 'document "d3" of table devices has number', "of this process's claim");
   });
 
   it("is refused without its log, and taken for new only when it is completely empty", async () => {
     await expectRefusal(
       await restored(await dump(VIEW)),
-      "its log, registry.log, is missing, and registry.devices shows that there was one",
+      "its log, registry.log, is missing, although registry.devices shows that it existed",
     );
     await (await lead(idealServer())).close({ handOver: true });
   });
@@ -182,7 +179,9 @@ describe("a copied or damaged database", () => {
     const error = await rejection(storage.renew());
     await storage.close({ handOver: true });
     expect(error).to.be.instanceOf(InvalidStateError);
-    expect(error.message).to.contain("registry.log").and.to.contain("was deleted or replaced while this process led");
+    expect(error.message)
+      .to.contain("registry.log")
+      .and.to.contain("was deleted or replaced while this process was the leader");
     await expectRefusal(server, "registry.log", "does not begin with a claim");
   });
 
@@ -199,7 +198,7 @@ describe("a copied or damaged database", () => {
     };
     await server.insert(LOG, { ...first, ...newer });
     const error = await rejection(lead(server), InvalidStateError);
-    expect(error.message).to.contain("written by a newer diskmesh").and.to.contain("format 3");
+    expect(error.message).to.contain("written by a newer diskmesh").and.to.contain("format is 3");
     expect((await server.find(LOG, { limit: 1, descending: true }))[0]?._id).to.equal(_id + 1);
   });
 
