@@ -14,11 +14,11 @@ export const driversConfig = z
     z.strictObject({
       package: z
         .union([folder, packageName])
-        .describe('As it is imported, e.g. "@diskmesh/drivers/disk-health", or the path of its folder or file.'),
+        .describe('Package as in an import, e.g. "@diskmesh/drivers/disk-health", or the path of a folder or file.'),
       settings: partlySecretConfig(z.record(z.string(), z.json()))
         .default({})
         .describe(
-          "What the driver's own schema asks for. They are handed to its process, and are no place for secrets of others.",
+          "Settings of the driver, as its schema requires. The driver's process gets them, so they must not contain secrets of others.",
         ),
     }),
   )

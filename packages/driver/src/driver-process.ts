@@ -69,7 +69,7 @@ const ERRORS: Readonly<Record<FailureKind, new (message: string, details?: Error
 };
 
 function notBegun(driver: string, reason: string): UnavailableError {
-  const text = `driver ${driver} has ended, and the method was not begun: ${reason}`;
+  const text = `driver ${driver} has ended, and the method was not started: ${reason}`;
   return new UnavailableError(text, { about: { driver } });
 }
 
@@ -140,10 +140,11 @@ export class DriverProcess {
       throw notBegun(this.#options.package, this.#reason ?? this.#exitReason());
     const { maxConcurrentCalls } = this.#options.limits;
     if (this.#running.size >= maxConcurrentCalls)
-      throw new ResourceExhaustedError(
-        `${maxConcurrentCalls} calls of the driver run, which is the limit: try again later`,
-        { reason: "QUEUE_FULL", about: { driver: this.#options.package }, retryAfterMs: RETRY_FULL_MS },
-      );
+      throw new ResourceExhaustedError(`${maxConcurrentCalls} calls of the driver run, its limit: try again later`, {
+        reason: "QUEUE_FULL",
+        about: { driver: this.#options.package },
+        retryAfterMs: RETRY_FULL_MS,
+      });
     const id = ++this.#lastCall;
     this.#secrets.begin(id, secretsOf(this.#listing, call));
     const late = `method ${method} did not return within ${timeoutMs} ms`;
@@ -187,7 +188,7 @@ export class DriverProcess {
     const maxProcessMib = 2 * maxMemoryMib + 128;
     if (use.memoryBytes > maxProcessMib * 1_048_576)
       return this.kill(
-        `it and what it started took ${Math.round(use.memoryBytes / 1_048_576)} MiB of memory, and may take ${maxProcessMib} MiB`,
+        `it and its child processes use ${Math.round(use.memoryBytes / 1_048_576)} MiB of memory, more than the limit of ${maxProcessMib} MiB`,
       );
     this.#countProcessor(use);
     if (this.#pingedAtProcessorMs === undefined) {
@@ -206,7 +207,7 @@ export class DriverProcess {
     this.#checkedAtMs = nowMs;
     if (this.#burstMs > maxProcessorBurstMs)
       this.kill(
-        `it and what it started used ${maxProcessorBurstMs} ms of processors more than ${maxProcessorShare} of one`,
+        `it and its child processes used ${maxProcessorBurstMs} ms of processor time above the allowed share of ${maxProcessorShare} processors`,
       );
   }
 
@@ -239,7 +240,7 @@ export class DriverProcess {
       this.#hear(message as FromDriver);
     } catch (error) {
       // The message of V8's SyntaxError is dropped, because it quotes the line and may split a secret.
-      const why = error instanceof SyntaxError ? "it answered what is no JSON" : messageOf(error).slice(0, 200);
+      const why = error instanceof SyntaxError ? "its answer is not JSON" : messageOf(error).slice(0, 200);
       this.kill(`it broke the protocol: ${why}`);
     }
   }
@@ -256,12 +257,12 @@ export class DriverProcess {
     } else if (message.type === "pong" && this.#pingedAtProcessorMs !== undefined)
       this.#pingedAtProcessorMs = undefined;
     else if (message.type === "ask") this.#offers.ask(message.id, message.what, message.args);
-    else throw new TypeError("it said what nobody asked for");
+    else throw new TypeError("it sent an unknown message");
   }
 
   #take(id: unknown): Running {
     const running = this.#running.get(id as number);
-    if (running === undefined) throw new TypeError("it answered what nobody asked for");
+    if (running === undefined) throw new TypeError("it answered an unknown call");
     this.#running.delete(id as number);
     return running;
   }
@@ -306,7 +307,7 @@ export class DriverProcess {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#reason ??= reason;
     const ended = this.#reason;
-    const text = `the driver ended while the method ran, and what that has done is not known: ${ended}`;
+    const text = `the driver ended while the method ran, and the method's outcome is not known: ${ended}`;
     for (const { reject } of this.#running.values()) reject(new DriverError(text));
     this.#running.clear();
     this.#options.onEnd(ended);

@@ -115,7 +115,7 @@ async function call(message: Extract<ToDriver, { type: "call" }>): Promise<void>
 function checkedText(value: unknown): string {
   if (value === undefined) return "null";
   const problem = problemAsJson(value);
-  if (problem !== undefined) throw new MethodError("failed", `the method answered what is no JSON: ${problem}`);
+  if (problem !== undefined) throw new MethodError("failed", `the method's answer is not JSON: ${problem}`);
   const text = JSON.stringify(value);
   refuseTooLong(`${text.length} characters`, Buffer.byteLength(text));
   return text;
@@ -145,7 +145,7 @@ function endAll(): void {
 }
 
 process.on("uncaughtException", (error, origin) => {
-  const how = origin === "unhandledRejection" ? "a promise was rejected and nobody heard" : "nobody caught";
+  const how = origin === "unhandledRejection" ? "a rejected promise was not handled" : "nobody caught";
   fail(`${how}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
 });
 // Standard input ends when the service has ended. While the event loop is blocked, the orphan watch detects that

@@ -174,7 +174,7 @@ describe("the host of drivers", () => {
       expect(await ended).to.deep.equal({
         failed: true,
         reason: "CANCELLED",
-        message: "the method was told to end: what it had done by then is not known",
+        message: "the method was cancelled: its outcome is not known",
       });
     });
 
@@ -208,7 +208,7 @@ describe("the host of drivers", () => {
       ["busy", /kept its event loop busy/],
       ["busy_later", /kept its event loop busy/],
       ["flood", /wrote more than 262144 bytes within a second/],
-      ["flood_answers", /asked for more than/],
+      ["flood_answers", /sent more than/],
       ["memory", /memory/],
       ["deaf", /did not return within 50 ms/, 50],
     ];
@@ -263,7 +263,7 @@ describe("the host of drivers", () => {
         ["integer", "list.0 is an integer of 2^53 or more"],
         ["bigint", "list.0 is of type bigint"],
       ] as const)
-        await rejection(odd(what), DriverError, `the method answered what is no JSON: ${says}`);
+        await rejection(odd(what), DriverError, `the method's answer is not JSON: ${says}`);
       expect(await odd("date")).to.deep.equal({ list: ["1970-01-01T00:00:00.000Z"] });
     });
 
@@ -330,9 +330,9 @@ describe("the host of drivers", () => {
 
     const counted = { maxProcessorShare: 0, maxProcessorBurstMs: 2_000 };
     for (const [method, reason] of [
-      ["busy_thread", /used 2000 ms of processors more than 0 of one/],
-      ["busy_child", /used 2000 ms of processors more than 0 of one/],
-      ["memory_child", /it and what it started took \d+ MiB of memory/],
+      ["busy_thread", /used 2000 ms of processor time above the allowed share of 0 processors/],
+      ["busy_child", /used 2000 ms of processor time above the allowed share of 0 processors/],
+      ["memory_child", /it and its child processes use \d+ MiB of memory/],
     ] as const)
       it(`counts toward the driver's limits: ${method}`, async function () {
         this.timeout(60_000);
@@ -354,7 +354,7 @@ describe("the host of drivers", () => {
     const [first, second, third] = host.drivers().map(({ problem }) => problem);
     expect(first).to.contain("no such hardware");
     expect(second).to.contain("@diskmesh/no-such-driver");
-    expect(third).to.contain("its settings are wrong");
+    expect(third).to.contain("the driver's settings are wrong");
     expect(await call("sample", "none")).to.equal(null);
     await host.close();
   });

@@ -59,7 +59,7 @@ export class KeptCalls {
 
   /** Requests the end of a call; ignored for ended and unknown calls. */
   cancel(callId: string): void {
-    const text = "the method was told to end: what it had done by then is not known";
+    const text = "the method was cancelled: its outcome is not known";
     this.#calls.get(callId)?.abort.abort(new CancelledError(text));
   }
 

@@ -41,7 +41,7 @@ export class Offers {
     }
     this.#inSecond += 1;
     if (this.#underWay >= MAX_AT_ONCE || this.#inSecond > MAX_PER_SECOND) {
-      onFlood(`it asked for more than ${MAX_AT_ONCE} things at once, or ${MAX_PER_SECOND} in a second`);
+      onFlood(`it sent more than ${MAX_AT_ONCE} requests at once, or ${MAX_PER_SECOND} in a second`);
       return;
     }
     this.#underWay += 1;
@@ -60,12 +60,12 @@ export class Offers {
     const text = (name: string): string => {
       const value = isJsonObject(args) ? args[name] : undefined;
       if (typeof value !== "string" || value.length > MAX_TEXT_LENGTH)
-        throw new TypeError(`${name} must be a text of up to ${MAX_TEXT_LENGTH} characters`);
+        throw new TypeError(`${name} must be a string of up to ${MAX_TEXT_LENGTH} characters`);
       return value;
     };
     if (what === "devices") return offers.devices();
     if (what === "probe") return offers.probe(text("deviceId"));
-    if (what !== "warnOf") throw new TypeError("there is no such offer");
+    if (what !== "warnOf") throw new TypeError("the driver requested an unknown function");
     const message = hide(text("message")).replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
     return offers.warnOf(text("deviceId"), message || undefined, from);
   }
@@ -74,6 +74,8 @@ export class Offers {
 /** Offers of a service without devices: every request fails, except that `devices` is empty. */
 export const noOffers: DriverOffers = {
   devices: async () => [],
-  probe: () => Promise.reject(new Error("there are no devices here: drivers see those of a node in its agent")),
-  warnOf: () => Promise.reject(new Error("there are no devices here: drivers see those of a node in its agent")),
+  probe: () =>
+    Promise.reject(new Error("a director has no devices: only drivers in an agent see the devices of its node")),
+  warnOf: () =>
+    Promise.reject(new Error("a director has no devices: only drivers in an agent see the devices of its node")),
 };

@@ -28,7 +28,8 @@ export function loadedDriver(
   settings: JsonObject,
   environmentOf: (settings: unknown) => DriverEnvironment,
 ): LoadedDriver {
-  if (typeof exported !== "function") throw new TypeError("its package has no default export that is a class");
+  if (typeof exported !== "function")
+    throw new TypeError("the driver's package does not export a class as its default");
   const Class = exported as DriverClass;
   const driver = new Class(environmentOf(settingsOf(Class, settings)));
   const methods = declaredBy(driver);
@@ -71,7 +72,7 @@ function resultOf({ name, async, attach }: ListedMethod, returned: unknown): unk
 function settingsOf({ settings: schema }: DriverClass, given: JsonObject): unknown {
   if (schema === undefined) {
     const [name] = Object.keys(given);
-    if (name !== undefined) throw new TypeError(`it takes no settings, and is given ${name}`);
+    if (name !== undefined) throw new TypeError(`the driver takes no settings, but its config has ${name}`);
     return {};
   }
   const parsed = schema.safeParse(given);
@@ -79,7 +80,7 @@ function settingsOf({ settings: schema }: DriverClass, given: JsonObject): unkno
   const texts = parsed.error.issues.map(
     ({ path, message }) => `${path.map(String).join(".") || "settings"}: ${message}`,
   );
-  throw new TypeError(`its settings are wrong: ${texts.join("; ")}`);
+  throw new TypeError(`the driver's settings are wrong: ${texts.join("; ")}`);
 }
 
 interface Named {

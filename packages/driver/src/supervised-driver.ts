@@ -86,7 +86,7 @@ export class SupervisedDriver {
 
   #onLoaded(listing: DriverListing): void {
     if (this.listing !== undefined && this.listing.name !== listing.name)
-      throw new TypeError(`it was named ${this.listing.name}, and is ${listing.name} now`);
+      throw new TypeError(`its name changed from ${this.listing.name} to ${listing.name}`);
     this.listing = listing;
     this.state = "running";
     this.problem = "";

@@ -22,7 +22,7 @@ export async function blockDeviceOf(path: string): Promise<BlockDevice> {
     const drive = isPartition ? await realpath(`${folder}/..`) : folder;
     return { file: `/dev/${drive.slice(drive.lastIndexOf("/") + 1)}`, folder: drive };
   } catch {
-    throw new MethodError("unavailable", `the host shows nothing of ${path} in /sys/dev/block/${major}:${minor}`);
+    throw new MethodError("unavailable", `the host has no entry for ${path} in /sys/dev/block/${major}:${minor}`);
   }
 }
 

@@ -52,7 +52,7 @@ describe("parsing smartctl's output", () => {
   it("reports what is missing for an empty output or text that is no JSON", () => {
     const said = { smartctl: { messages: [{ string: "Unable to detect device type" }] } };
     expect(() => parseSmart(JSON.stringify(said), "/dev/vda")).to.throw(
-      "smartctl tells nothing of /dev/vda: Unable to detect device type",
+      "smartctl reports nothing about /dev/vda: Unable to detect device type",
     );
     expect(() => parseSmart("usage: smartctl", "/dev/vda")).to.throw("smartmontools 7 or later");
   });

@@ -45,7 +45,7 @@ export function parseSmart(output: string, file: string): Smart {
   try {
     all = tree(JSON.parse(output));
   } catch {
-    throw new MethodError("unavailable", "smartctl wrote no JSON: install smartmontools 7 or later");
+    throw new MethodError("unavailable", "smartctl did not write JSON: install smartmontools 7 or later");
   }
   const nvme = tree(all.nvme_smart_health_information_log);
   const { table } = tree(all.ata_smart_attributes);
@@ -66,5 +66,5 @@ export function parseSmart(output: string, file: string): Smart {
   if (Object.values(smart).some((value) => value !== undefined && value !== "")) return smart;
   const messages = tree(all.smartctl).messages;
   const said = Array.isArray(messages) ? messages.map((each) => String(tree(each).string)).join("; ") : "";
-  throw new MethodError("unavailable", `smartctl tells nothing of ${file}${said === "" ? "" : `: ${said}`}`);
+  throw new MethodError("unavailable", `smartctl reports nothing about ${file}${said === "" ? "" : `: ${said}`}`);
 }

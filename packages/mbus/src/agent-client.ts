@@ -110,7 +110,7 @@ export class AgentClient {
       const reply = await this.#request(call, method, args);
       if ("exception" in reply && reply.exception === unknownMethodText(method)) {
         if (options.unknownMethodIs === "ignored") return undefined;
-        throw new NotImplementedError(`agent ${agentId} does not know the method ${method}`);
+        throw new NotImplementedError(`agent ${agentId} does not support the method ${method}`);
       }
       const value = replyValue(reply, call);
       return isRunningTask(value) ? await this.#awaitTask(call, value.agent_task_id) : value;
@@ -186,7 +186,7 @@ export class AgentClient {
         if (reply === undefined) continue;
         if ("exception" in reply && reply.exception.includes(unknownTaskText(taskId)))
           throw new UnavailableError(
-            `agent ${agentId} was restarted while it ran ${method}: whether it was done is not known; try again`,
+            `agent ${agentId} was restarted while it ran ${method}: the outcome is not known; try again`,
             { outcome: "unknown", about: { agent_id: agentId } },
           );
         const value = replyValue(reply, call);
@@ -225,8 +225,7 @@ export class AgentClient {
   async #request(call: Call, method: string, args: readonly unknown[]): Promise<AgentReply> {
     const { agentId } = call;
     const { directorId, maxPendingRequests = MAX_PENDING_REQUESTS, nats } = this.#options;
-    if (this.#isClosed)
-      throw new CancelledError(`agent ${agentId} was to be asked for ${method}: the client was closed`);
+    if (this.#isClosed) throw new CancelledError(`${method} was not sent to agent ${agentId}: the client was closed`);
     const requestId = randomUUID();
     const reply = replySubject(directorId, agentId, requestId);
     const traceHeaders = currentTraceHeaders();
@@ -238,8 +237,10 @@ export class AgentClient {
       answerWithinMs: method === call.method ? call.answerWithinMs : 0,
     });
     if (this.#pending.size >= maxPendingRequests)
-      throw new ResourceExhaustedError(`${maxPendingRequests} requests to agents wait already (maxPendingRequests)`);
-    if (call.limit.hasEnded) throw endOf(call, `agent ${agentId} was to be asked for ${method}`);
+      throw new ResourceExhaustedError(
+        `${maxPendingRequests} requests to agents already wait, the limit (maxPendingRequests)`,
+      );
+    if (call.limit.hasEnded) throw endOf(call, `${method} was not sent to agent ${agentId}`);
     const limit = new TimeLimit(call.requestTimeoutMs, call.limit);
     let isSent = false;
     try {
@@ -258,7 +259,7 @@ export class AgentClient {
       });
     } catch (error) {
       if (!limit.hasEnded) throw error;
-      if (call.limit.hasEnded && !call.limit.isTimeUp) throw endOf(call, `agent ${agentId} was asked for ${method}`);
+      if (call.limit.hasEnded && !call.limit.isTimeUp) throw endOf(call, `agent ${agentId} was called with ${method}`);
       throw isSent ? noReply(agentId, method) : notSent(agentId, method);
     } finally {
       limit.release();
@@ -304,27 +305,27 @@ function replyValue(reply: AgentReply, { agentId, method, args }: Call): unknown
 function endOf(call: Call, situation: string): Error {
   const details = { about: { agent_id: call.agentId } };
   return call.limit.isTimeUp
-    ? new TimeoutError(`${situation}, and the time for it is over`, details)
+    ? new TimeoutError(`${situation}, and the time limit has passed`, details)
     : new CancelledError(`${situation}, and the caller gave up`, details);
 }
 
 function noReply(agentId: string, method: string): Error {
   return new UnavailableError(
-    `agent ${agentId} did not reply to ${method} in time: whether it was done is not known; see that the agent runs`,
+    `agent ${agentId} did not reply to ${method} in time: the outcome is not known; check that the agent runs`,
     { outcome: "unknown", about: { agent_id: agentId } },
   );
 }
 
 function notSent(agentId: string, method: string): Error {
   return new UnavailableError(
-    `${method} was not sent to agent ${agentId}: NATS was not connected in time; see that nats-server runs`,
+    `${method} was not sent to agent ${agentId}: NATS was not connected in time; check that nats-server runs`,
     { outcome: "not_done", about: { agent_id: agentId } },
   );
 }
 
 /** NATS reports immediately that no agent subscribes to the subject, so nothing was delivered. */
 function notThere(agentId: string): Error {
-  return new UnavailableError(`agent ${agentId} is not connected to NATS: see that it runs`, {
+  return new UnavailableError(`agent ${agentId} is not connected to NATS: check that the agent runs`, {
     outcome: "not_done",
     about: { agent_id: agentId },
   });
@@ -334,7 +335,7 @@ function readReply(agentId: string, data: Uint8Array): AgentReply | Error {
   try {
     return decodeReply(data);
   } catch (error) {
-    return new UnavailableError(`agent ${agentId} replied in a form that cannot be read: ${messageOf(error)}`, {
+    return new UnavailableError(`agent ${agentId} sent a malformed reply: ${messageOf(error)}`, {
       outcome: "unknown",
       about: { agent_id: agentId },
     });

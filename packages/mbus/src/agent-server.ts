@@ -157,11 +157,11 @@ export class AgentServer {
     const { maxRunningRequests, maxRunningRequestBytes } = this.#limits;
     if (this.#runningSizeBytes + sizeBytes > maxRunningRequestBytes)
       throw new ResourceExhaustedError(
-        `requests of ${this.#runningSizeBytes} bytes run already, and more than ${maxRunningRequestBytes} may not (maxRunningRequestBytes): try again later`,
+        `requests of ${this.#runningSizeBytes} bytes already run, and the limit is ${maxRunningRequestBytes} (maxRunningRequestBytes): try again later`,
       );
     if (method.mode === "sync" && this.#running.size >= maxRunningRequests)
       throw new ResourceExhaustedError(
-        `${maxRunningRequests} requests run already (maxRunningRequests): try again later`,
+        `${maxRunningRequests} requests already run, the limit (maxRunningRequests): try again later`,
       );
     const onEnd = (): void => {
       this.#runningSizeBytes -= sizeBytes;

@@ -41,7 +41,9 @@ export class AgentTasks {
   start(run: (signal: AbortSignal) => Promise<unknown>, onEnd: () => void = () => {}): RunningTask {
     const { maxWaitingTasks } = this.#limits;
     if (this.#tasks.size > maxWaitingTasks)
-      throw new ResourceExhaustedError(`${maxWaitingTasks} tasks wait already (maxWaitingTasks): try again later`);
+      throw new ResourceExhaustedError(
+        `${maxWaitingTasks} tasks already wait, the limit (maxWaitingTasks): try again later`,
+      );
     const task: Task = { id: randomUUID(), run, cancel: new AbortController(), onEnd };
     this.#tasks.set(task.id, task);
     this.#worker ??= this.#work();

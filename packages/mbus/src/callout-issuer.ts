@@ -11,7 +11,8 @@ export async function openCalloutIssuer(seedFile: string, { makes }: { readonly 
     throw new InvalidArgumentError(`cannot read ${quoted(seedFile)}: ${error.message}`);
   });
   if (seed !== undefined) return read(seed, seedFile);
-  if (!makes) throw new InvalidArgumentError(`${quoted(seedFile)} is missing: all directors need the same one`);
+  if (!makes)
+    throw new InvalidArgumentError(`${quoted(seedFile)} is missing: copy the seed file that all directors share`);
   const made = createAccount();
   await mkdir(dirname(seedFile), { recursive: true, mode: 0o700 });
   await replaceFile(seedFile, `${Buffer.from(made.getSeed()).toString("latin1")}\n`);
@@ -26,6 +27,6 @@ function read(seed: string, seedFile: string): KeyPair {
     // The cause is dropped, because its message may contain a part of the seed.
   }
   throw new InvalidArgumentError(
-    `${quoted(seedFile)} holds no seed of an account (SA...), as \`nk -gen account\` makes it`,
+    `${quoted(seedFile)} is not the seed of an account (SA...), as \`nk -gen account\` writes it`,
   );
 }

@@ -142,7 +142,9 @@ export class NatsConnection {
     try {
       this.#link.publish(subject, data, options);
     } catch (error) {
-      throw new UnavailableError(`NATS took no message of ${data.length} bytes: ${messageOf(error)}`, { cause: error });
+      throw new UnavailableError(`NATS did not accept a message of ${data.length} bytes: ${messageOf(error)}`, {
+        cause: error,
+      });
     }
   }
 
@@ -344,7 +346,7 @@ function parseServer(text: string): Server {
 function whyNotConnected(error: unknown, { name, tls }: NatsOptions): string {
   const text = transportMessage(messageOf(error));
   if (!/authorization violation/i.test(text)) return text;
-  return `the server has no user for ${name}'s certificate ${quoted(tls.certFile)}: give a user the name that stands in it as URI:spiffe://diskmesh/<role>, and reload the server (${text})`;
+  return `the server has no user for ${name}'s certificate ${quoted(tls.certFile)}: add a user named like the certificate's URI:spiffe://diskmesh/<role>, and reload the server (${text})`;
 }
 
 function about(status: { permissionContext?: { operation: string; subject: string } }): object {

@@ -52,7 +52,7 @@ function watch(
 }
 
 function parse(data: Uint8Array): JsonObject | null | Error {
-  if (data.length > MAX_MESSAGE_BYTES) return new TypeError(`it has ${data.length} bytes`);
+  if (data.length > MAX_MESSAGE_BYTES) return new TypeError(`it has ${data.length} bytes, which is too long`);
   try {
     const decoded = parseJson("it", Buffer.from(data).toString("utf8"));
     if (decoded === null || (typeof decoded === "object" && !Array.isArray(decoded)))

@@ -22,6 +22,6 @@ export function mbusPermissions(identity: Identity): MbusPermissions {
     return { publish: [...health, `director.*.${id}.*`], subscribe: [`agent.${id}`] };
   }
   throw new InvalidArgumentError(
-    `${formatIdentity(identity)} has nothing to say or hear on mbus: give permissions to directors and agents only`,
+    `${formatIdentity(identity)} has no business on mbus: give permissions only to directors and agents`,
   );
 }

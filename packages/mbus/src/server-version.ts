@@ -19,7 +19,7 @@ export function whyRefused(version: string): string | undefined {
   const oldest = OLDEST.find(([major, minor]) => major === parsed[0] && minor === parsed[1]) ?? first;
   if (compare(parsed, oldest) >= 0) return undefined;
   const versions = OLDEST.map((each) => each.slice(0, 3).join(".")).join(", ");
-  return `nats-server ${version} cannot keep agents to what they may do: run ${versions} or a newer release of these lines, or a later line`;
+  return `nats-server ${version} cannot restrict agents to their permissions: run ${versions} or a newer release of these lines, or a later line`;
 }
 
 /** Parses a version. A suffix such as in "2.12.0-RC.1" sorts before the same version without it. */
