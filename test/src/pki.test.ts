@@ -42,7 +42,7 @@ describe("diskmesh pki and nats-config", () => {
     expect(await typed("nats-config", nats))
       .to.contain("auth-callout.conf")
       .and.contain("have nats-server read them");
-    expect(await typed("nats-config", nats)).to.contain("nothing has changed");
+    expect(await typed("nats-config", nats)).to.contain("no file has changed");
     const certs = { folder: pki, files: (name: string) => certificateFiles(pki, name) };
     const [authFile, caFile] = [join(nats, "auth-callout.conf"), join(nats, "ca.pem")];
     server = await startNats({ folder, certs, users: [], authFile, caFile });

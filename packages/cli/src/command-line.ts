@@ -25,9 +25,8 @@ export interface Surroundings {
 const TOTAL_DEADLINE_MS = 120_000;
 
 const AFTER_HELP = `
-Ends with 0 when it is done, 1 when it was refused or has failed, 2 for a wrong command line, 3 when nobody who can do it
-answers now, 4 when it is noted and not done yet, 5 when it may have been done. A command that follows nothing (--wait,
-watch) and moves no data gives up after 2 minutes.`;
+Exit codes: 0 done, 1 refused or failed, 2 wrong command line, 3 no service that can do it answers, 4 accepted but not
+done yet, 5 possibly done. A command without --wait that transfers no data gives up after 2 minutes; watch never does.`;
 
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
   const { err } = surroundings;
@@ -46,10 +45,10 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
 function programOf(surroundings: Surroundings, actions: readonly Action[]): Command {
   const { out, err } = surroundings;
   const program = new Command("diskmesh")
-    .description("Looks at a mesh of disks, and tells it what to do.")
-    .option("--state <folder>", "what `npm start` keeps (the nearest .diskmesh; also DISKMESH_STATE)")
-    .option("--json", "answers as JSON, for scripts", false)
-    .version(`diskmesh ${VERSION}`, "--version", "says the version")
+    .description("Shows and controls a mesh of disks.")
+    .option("--state <folder>", "state folder of `npm start` (the nearest .diskmesh; also DISKMESH_STATE)")
+    .option("--json", "print JSON, for scripts", false)
+    .version(`diskmesh ${VERSION}`, "--version", "print the version")
     .addHelpText("after", AFTER_HELP)
     .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) })
     .exitOverride()
@@ -57,7 +56,7 @@ function programOf(surroundings: Surroundings, actions: readonly Action[]): Comm
   for (const action of actions) addAction(program, action, surroundings);
   program
     .command("completion <shell>")
-    .description("what makes bash or zsh complete the command's words")
+    .description("print the completion script for bash or zsh")
     .addHelpText("after", "\nExample:\n  source <(diskmesh completion bash)")
     .action((shell: string) => {
       out.write(completionOf(shell, actions));
@@ -94,7 +93,7 @@ async function run(
   options: Options,
   { out, err, environment, workingFolder, signal, totalDeadlineMs = TOTAL_DEADLINE_MS }: Surroundings,
 ): Promise<void> {
-  if (args.some((arg) => arg.length > 1_000)) throw new UsageError("an argument of over 1,000 characters");
+  if (args.some((arg) => arg.length > 1_000)) throw new UsageError("an argument is longer than 1,000 characters");
   const state = typeof options.state === "string" ? options.state : undefined;
   const mesh = new Mesh({ state, environment, workingFolder });
   const output = new Output({ out, err, json: options.json === true, environment });

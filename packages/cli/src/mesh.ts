@@ -107,7 +107,7 @@ export class Mesh {
     const given = environment[variable];
     const addresses = given ? given.split(",") : [this.#addressInState(service)];
     for (const address of addresses)
-      if (hostPortOf(address) === undefined) throw new UsageError(`${variable}: ${quoted(address)} is no HOST:PORT`);
+      if (hostPortOf(address) === undefined) throw new UsageError(`${variable}: ${quoted(address)} is not HOST:PORT`);
     return addresses;
   }
 
@@ -148,9 +148,9 @@ export class Mesh {
     try {
       const endpoints: unknown = JSON.parse(readFileSync(file, "utf8"));
       if (isJsonObject(endpoints)) return endpoints;
-      throw new Error("it is no object");
+      throw new Error("it is not an object");
     } catch (error) {
-      throw new UsageError(`cannot read where the services are: ${messageOf(error)}; is the mesh running?`);
+      throw new UsageError(`cannot read the addresses of the services: ${messageOf(error)}; is the mesh running?`);
     }
   }
 

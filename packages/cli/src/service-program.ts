@@ -17,8 +17,7 @@ const PLACES = [
 /** Returns the path of the service's config. Throws UsageError when the option is missing or the file is unreadable. */
 export function serviceConfigOption(options: Options): string {
   const config = textOption(options, "config");
-  if (config === "")
-    throw new UsageError("--config is needed: the service's own, whose tablet says where the state is");
+  if (config === "") throw new UsageError("--config is missing: give the service's config, which names its tablet");
   requireReadable("config", resolve(config));
   return resolve(config);
 }

@@ -6,5 +6,5 @@ const STATEFUL = { registry: "disk-registry", "disk-registry": "disk-registry", 
 
 export function statefulService(typed: string): "disk-registry" | "director" {
   if (Object.hasOwn(STATEFUL, typed)) return STATEFUL[typed as keyof typeof STATEFUL];
-  throw new UsageError(`${quoted(typed)} is none of registry, director: others have no state`);
+  throw new UsageError(`${quoted(typed)} has no state: give registry or director`);
 }

@@ -23,7 +23,7 @@ export function sizeBytesOf(text: string): number {
   const [, number, unit = ""] = /^([1-9][0-9]{0,15})(KiB|MiB|GiB|TiB)?$/.exec(text) ?? [];
   const sizeBytes = Number(number) * (FACTORS[unit] as number);
   if (Number.isSafeInteger(sizeBytes)) return sizeBytes;
-  throw new UsageError(`size ${quoted(text)} is none: give bytes, or such as 64MiB, 10GiB, 2TiB`);
+  throw new UsageError(`size ${quoted(text)} is malformed: give bytes, or for example 64MiB, 10GiB, 2TiB`);
 }
 
 /** Parses an ISO 8601 time or an age: 90s, 15m, 2h, 7d. */
@@ -32,16 +32,16 @@ export function timeOf(text: string, nowMs: number): Date {
   const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
   const time = new Date(number === undefined ? text : nowMs - Number(number) * (unitMs[unit] as number));
   if (!Number.isNaN(time.getTime())) return time;
-  throw new UsageError(`time ${quoted(text)} is none: give such as 15m, 2h, 7d, or 2026-01-31T12:00:00Z`);
+  throw new UsageError(`time ${quoted(text)} is malformed: give for example 15m, 2h, 7d, or 2026-01-31T12:00:00Z`);
 }
 
 export function taskIdOf(text: string): number {
   if (/^[1-9][0-9]{0,14}$/.test(text)) return Number(text);
-  throw new UsageError(`${quoted(text)} is no task: give its number`);
+  throw new UsageError(`${quoted(text)} is not a task id: give a number`);
 }
 
 export function countOf(what: string, text: string, most: number): number {
   const count = /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : Number.NaN;
   if (count <= most) return count;
-  throw new UsageError(`${what} ${quoted(text)} is none: give a number from 1 to ${most}`);
+  throw new UsageError(`${what} ${quoted(text)} is malformed: give a number from 1 to ${most}`);
 }

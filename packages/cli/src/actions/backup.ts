@@ -9,7 +9,7 @@ import { statefulService } from "../stateful-service.js";
 
 export const backup: Action = {
   usage: "backup <service> <file>",
-  summary: "the state of the registry or director as it is at one moment, into one file; it may hold secrets",
+  summary: "write a consistent backup of the registry or director to a file, which may contain secrets",
   example: "diskmesh backup registry registry.backup",
   isOpenEnded: true,
   run: async ({ mesh, output, args: [typed = "", name = ""], signal }) => {
@@ -18,7 +18,7 @@ export const backup: Action = {
     const draft = `${file}.part`;
     // Refuses other kinds of files: the final rename would replace a device and fail on a folder.
     if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
-      throw new UsageError(`cannot write the backup: ${quoted(file)} is no file`);
+      throw new UsageError(`cannot write the backup: ${quoted(file)} is not a file`);
     try {
       await writePieces("the backup", draft, () => mesh.admin(service).createBackup({}, { signal }));
       const { header, documents } = await checkBackup(draft);

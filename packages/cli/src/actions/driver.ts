@@ -15,19 +15,19 @@ const BLOCK_SIZE_BYTES = 4_096;
 
 export const driver: Action = {
   usage: "driver <verb> <folder> [method]",
-  summary: "try FOLDER: runs a vendor's driver here, without a mesh, and lists its methods or calls one",
+  summary: "try FOLDER: run a vendor's driver here, without a mesh, to list its methods or call one",
   options: [
-    ["--settings <json>", "an object of its settings, as a config has them"],
-    ["--device <file>", `a file or drive that it sees as ${DEVICE_ID}; nothing is written to it`],
-    ["--args <json>", "an object of the method's arguments"],
-    ["--args-file <file>", "the same from a file, or from standard input for -"],
+    ["--settings <json>", "settings of the driver, as a JSON object"],
+    ["--device <file>", `file or drive that the driver sees as ${DEVICE_ID}; it is never written`],
+    ["--args <json>", "arguments of the method, as a JSON object"],
+    ["--args-file <file>", "arguments from a file, or from standard input for -"],
     ["--verb <verb>", "GET, POST, PUT, PATCH or DELETE (POST)"],
   ],
   example: "diskmesh driver try ./example-driver models --verb GET",
   isOpenEnded: true,
   run: async (call) => {
     const [verb = "", folder = "", method = ""] = call.args;
-    if (verb !== "try") throw new UsageError(`${quoted(verb)} is none of try`);
+    if (verb !== "try") throw new UsageError(`${quoted(verb)} is not a verb: give try`);
     const args = await argumentsOf(call);
     const settings = objectOf("settings", textOption(call.options, "settings"));
     const device = await deviceOf(call);

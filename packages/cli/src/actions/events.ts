@@ -36,20 +36,20 @@ const MAX_LISTED = 1_000;
 
 export const events: Action = {
   usage: "events",
-  summary: "who did what and what came of it, newest first, to hosts, devices and disks, VMs and deployments",
+  summary: "list events: who changed which host, device, disk, VM or deployment, and the outcome; newest first",
   options: [
-    ["--director", "the director's events alone"],
-    ["--host <host-id>", "of the registry alone, about this host"],
-    ["--device <device-id>", "of the registry alone, about this device"],
-    ["--disk <disk-id>", "of the registry alone, about this disk"],
-    ["--deployment <name>", "of the director alone, about this deployment"],
-    ["--thing <name>", "about what has this id or name, whatever it is"],
-    ["--user <name>", "by this user"],
-    ["--action <action>", "of this action"],
-    ["--result <answer>", 'that ended so: OK, or a reason such as "NOT_FOUND"'],
-    ["--request <id>", "of the call with this request id; task-7 for what task 7 had called"],
-    ["--after <time>", "since then: 15m, 2h, 7d or an instant"],
-    ["--limit <count>", `at most so many, up to ${MAX_LISTED} (100)`],
+    ["--director", "only events of the director"],
+    ["--host <host-id>", "only events of the registry about this host"],
+    ["--device <device-id>", "only events of the registry about this device"],
+    ["--disk <disk-id>", "only events of the registry about this disk"],
+    ["--deployment <name>", "only events of the director about this deployment"],
+    ["--thing <name>", "only events about the object with this id or name, of any kind"],
+    ["--user <name>", "only events of this user"],
+    ["--action <action>", "only events of this action"],
+    ["--result <answer>", 'only events with this outcome: OK, or a reason such as "NOT_FOUND"'],
+    ["--request <id>", "only events of the call with this request id; task-7 for calls of task 7"],
+    ["--after <time>", "only events after this time: 15m, 2h or 7d ago, or an instant"],
+    ["--limit <count>", `maximum number of events, up to ${MAX_LISTED} (100)`],
   ],
   example: "diskmesh events --thing host-1 --after 2h",
   run: async (call) => {
@@ -71,7 +71,9 @@ export const events: Action = {
     const ofRegistry = Object.values(about).some((id) => id !== "");
     const ofDirector = deployment !== "" || options.director === true;
     if (ofRegistry && ofDirector)
-      throw new UsageError("--host, --device and --disk are of the registry: not with --director or --deployment");
+      throw new UsageError(
+        "--host, --device and --disk select events of the registry: leave out --director and --deployment",
+      );
     const sources = [
       ...(ofRegistry ? [] : [directorEvents(mesh, { ...common, deployment })]),
       ...(ofDirector ? [] : [registryEvents(mesh, { ...common, ...about })]),
@@ -128,7 +130,7 @@ async function newestOf(
     heads[at] = await next(sources[at] as AsyncGenerator<ListedEvent>);
   }
   if (failures.length > 0 && newest.length === 0) throw failures[0];
-  for (const error of failures) output.say(`these are not all: ${messageOf(error)}`);
+  for (const error of failures) output.say(`the list is incomplete: ${messageOf(error)}`);
   return newest;
 }
 

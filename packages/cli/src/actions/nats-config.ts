@@ -11,11 +11,14 @@ const SEED_FILE = "nats-issuer.seed";
 
 export const natsConfig: Action = {
   usage: "nats-config <folder>",
-  summary: "write what nats-server's configuration includes: that it asks the director whom to let in, and its cluster",
+  summary: "write nats-server's configuration of authentication by the director (auth callout) and of its cluster",
   options: [
-    ["--folder <folder>", "of `diskmesh pki` (pki); `nats-issuer.seed`, which directors need, is made there"],
-    ["--agents-ca <file>", "the authorities of agents in VMs, certFile of the director's agents.certificates"],
-    ["--installed-in <folder>", "where nats-server finds them, if they are copied to its machine (the folder itself)"],
+    [
+      "--folder <folder>",
+      "folder of `diskmesh pki` (pki), in which the command creates `nats-issuer.seed` for directors",
+    ],
+    ["--agents-ca <file>", "authorities of agents in VMs: the director's agents.certificates.authority.certFile"],
+    ["--installed-in <folder>", "path of the files on nats-server's machine, if copied there (the folder itself)"],
   ],
   example: "diskmesh nats-config /etc/nats/diskmesh --folder pki --agents-ca agents-ca.pem",
   run: async (call) => {
@@ -31,8 +34,8 @@ export const natsConfig: Action = {
     }
     const what =
       changed.length === 0
-        ? "nothing has changed"
-        : `wrote ${changed.join(" ")}; have nats-server read them: nats-server --signal reload`;
+        ? "no file has changed"
+        : `wrote ${changed.join(" ")}; reload nats-server: nats-server --signal reload`;
     call.output.answer({ changed }, what);
   },
 };
@@ -43,7 +46,7 @@ export const natsConfig: Action = {
 function targetOf({ args: [given = ""], options }: ActionCall): string {
   const folder = resolve(given);
   if (folder === folderOf(options))
-    throw new UsageError(`${quoted(folder)} has the keys of everybody: give a folder for nats-server alone`);
+    throw new UsageError(`${quoted(folder)} contains all keys of the mesh: give a folder for nats-server alone`);
   return folder;
 }
 

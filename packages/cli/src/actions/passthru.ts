@@ -18,12 +18,12 @@ export const METHOD_COLUMNS: Columns<Omit<PublishedMethod, "argsSchema" | "exclu
 
 export const passthru: Action = {
   usage: "passthru <target> [method]",
-  summary: "vendors' methods of node/HOST-ID or driver/NAME: lists them, or calls one",
+  summary: "list or call vendors' methods of node/HOST-ID or driver/NAME",
   options: [
-    ["--args <json>", "an object of its arguments; secret ones rather by --args-file"],
-    ["--args-file <file>", "the same from a file, or from standard input for -"],
+    ["--args <json>", "arguments as a JSON object; use --args-file for secrets"],
+    ["--args-file <file>", "arguments from a file, or from standard input for -"],
     ["--verb <verb>", "GET, POST, PUT, PATCH or DELETE (POST)"],
-    ["--no-wait", "do not wait for a node that is locked; of a task only say which it is"],
+    ["--no-wait", "do not wait for a locked node; print only the task id of a method that runs as a task"],
   ],
   example: "diskmesh passthru node/host-1 disk_health --verb GET",
   run: async (call) => {
@@ -75,7 +75,7 @@ export function objectOf(what: string, source: string): JsonObject {
   } catch {
     // The value is not shown, because it may be a secret.
   }
-  throw new UsageError(`the ${what} are no JSON object, such as {"seconds": 30}`);
+  throw new UsageError(`the ${what} are not a JSON object, such as {"seconds": 30}`);
 }
 
 async function read(file: string): Promise<string> {

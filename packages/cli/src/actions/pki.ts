@@ -21,26 +21,29 @@ const VERBS: Readonly<Record<string, Verb>> = {
   "replace-authority": async (call, names) => {
     none(names);
     await (await open(call, false)).replaceAuthority();
-    say(call, "another authority signs from now on: copy ca.pem to where it is used, then `diskmesh pki make`");
+    say(call, "the new authority signs from now on: copy ca.pem to all machines, then run `diskmesh pki make`");
   },
   "forget-authority": async (call, names) => {
     none(names);
     await (await open(call, false)).forgetFormerAuthority();
-    say(call, "one authority is trusted from now on: copy ca.pem to where it is used");
+    say(call, "one authority is trusted from now on: copy ca.pem to all machines");
   },
 };
 
 export const pki: Action = {
   usage: "pki <verb> [names...]",
-  summary: `certificates of a mesh, from a list of who is to have one; verbs: ${Object.keys(VERBS).join(", ")}`,
+  summary: `manage the certificates of a mesh, from a list of holders; verbs: ${Object.keys(VERBS).join(", ")}`,
   options: [
-    ["--folder <folder>", "the authority and what it has made (pki); keep it safe, and copy from it to the hosts"],
     [
-      "--list <file>",
-      "a line each: ROLE or ROLE/NAME, then names and addresses where it is reached (FOLDER/mesh.list)",
+      "--folder <folder>",
+      "folder of the authority and its certificates (pki); keep it safe, and copy files to the hosts",
     ],
-    ["--days <count>", `how long certificates last (${VALID_DAYS}); \`make\` renews those with a third of that left`],
-    ["--new-keys", "renew keys, too: of a NATS server its cluster then needs `diskmesh nats-config` first"],
+    ["--list <file>", "holders, a line each: ROLE or ROLE/NAME, then its DNS names and addresses (FOLDER/mesh.list)"],
+    [
+      "--days <count>",
+      `lifetime of certificates (${VALID_DAYS}); \`make\` renews certificates with less than a third left`,
+    ],
+    ["--new-keys", "also renew keys; new keys of NATS servers need `diskmesh nats-config` first"],
   ],
   example: "diskmesh pki make --folder pki --list mesh.list",
   isOpenEnded: true,
@@ -107,17 +110,17 @@ async function list(call: ActionCall, names: readonly string[]): Promise<void> {
 }
 
 async function revoke(call: ActionCall, names: readonly string[]): Promise<void> {
-  if (names.length === 0) throw new UsageError("nobody is named: give the names that `diskmesh pki list` shows");
+  if (names.length === 0) throw new UsageError("no names are given: give the names that `diskmesh pki list` shows");
   const certificates = await open(call, false);
   const revoked: Record<string, readonly string[]> = {};
   for (const name of names) revoked[name] = await certificates.revoke(name, Date.now());
   const count = Object.values(revoked).flat().length;
-  const rest = "copy the file `revoked` to where tls.revokedFile names it";
+  const rest = "copy the file `revoked` to each tls.revokedFile";
   call.output.answer({ revoked }, `revoked ${count} certificates of ${names.join(" ")}: ${rest}`);
 }
 
 function none(names: readonly string[]): void {
-  if (names.length > 0) throw new UsageError("this takes no names");
+  if (names.length > 0) throw new UsageError("the verb takes no names");
 }
 
 function say({ output }: ActionCall, text: string): void {

@@ -5,10 +5,10 @@ import { statefulService } from "../stateful-service.js";
 
 export const restore: Action = {
   usage: "restore <service> <file>",
-  summary: "a backup, into the tablet of a service of this machine that does not run",
+  summary: "restore a backup into the tablet of a stopped service on this machine",
   options: [
-    ["--config <file>", "the service's own config: its tablet, a folder or a database, is what is restored"],
-    ["--replace", "first give the folder another name, or replace what the database holds"],
+    ["--config <file>", "the service's config, whose tablet (a folder or a database) is restored"],
+    ["--replace", "first rename the tablet's folder, or replace the data of the database"],
   ],
   example: "diskmesh restore registry registry.backup --config .diskmesh/config/disk-registry.yml",
   isOpenEnded: true,

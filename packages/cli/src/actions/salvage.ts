@@ -5,9 +5,8 @@ import { statefulService } from "../stateful-service.js";
 
 export const salvage: Action = {
   usage: "salvage <service> <file>",
-  summary:
-    "what can be trusted of the damaged store of a service that does not run, into a backup; names what it leaves out",
-  options: [["--config <file>", "the service's own config: its tablet, a folder or a database, is what is read"]],
+  summary: "write the intact part of a stopped service's damaged store to a backup, and list the rest",
+  options: [["--config <file>", "the service's config, whose tablet (a folder or a database) is read"]],
   example: "diskmesh salvage registry salvaged.backup --config .diskmesh/config/disk-registry.yml",
   isOpenEnded: true,
   run: ({ output, args: [typed = "", file = ""], options }) => {

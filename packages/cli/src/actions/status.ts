@@ -19,9 +19,12 @@ const MAX_WAIT_SECONDS = 86_400;
 
 export const status: Action = {
   usage: "status",
-  summary: "which services serve, each process of theirs",
+  summary: "show whether each process of each service serves",
   options: [
-    ["--wait <seconds>", "until each process serves or stands by, and one of each service serves; so long at most"],
+    [
+      "--wait <seconds>",
+      "wait at most this long until each process serves or stands by, and one of each service serves",
+    ],
   ],
   example: "diskmesh status --wait 60",
   run: async ({ mesh, output, options, signal }) => {
@@ -82,5 +85,5 @@ function stateOf(statuses: HealthListResponse["statuses"]): Pick<ProcessStatus, 
     (part) => /^[a-z]+$/.test(part) && statuses[part]?.status === "NOT_SERVING",
   );
   const parts = lacks.filter((part) => part !== "ready" && part !== "standby");
-  return { state: "not serving", message: parts.length === 0 ? "" : `for want of ${parts.join(", ")}` };
+  return { state: "not serving", message: parts.length === 0 ? "" : `lacks ${parts.join(", ")}` };
 }

@@ -6,7 +6,7 @@ import { short, troubleText } from "../output.js";
 
 export const watch: Action = {
   usage: "watch <kind>",
-  summary: "a line for each host, device or disk (hosts, devices, disks), and for each change, until Ctrl-C",
+  summary: "print a line for each host, device or disk (hosts, devices, disks) and for each change, until Ctrl-C",
   example: "diskmesh watch devices",
   isOpenEnded: true,
   run: async (call) => {

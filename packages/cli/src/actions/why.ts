@@ -28,7 +28,7 @@ const ASK_DEADLINE_MS = 5_000;
 
 export const why: Action = {
   usage: "why <kind> <name>",
-  summary: `why a thing is as it is, and what to do: ${[...Object.keys(KINDS), SERVICE].join(", ")}`,
+  summary: `explain the state of an object, and what to do: ${[...Object.keys(KINDS), SERVICE].join(", ")}`,
   example: "diskmesh why host host-3",
   run: async ({ mesh, output, args: [typed = "", name = ""] }) => {
     const tell = (answer: ExplainResponse) => output.answer(answer, linesOf(answer).join("\n"));
@@ -48,7 +48,7 @@ export const why: Action = {
       const last = EXPLAINED.find((each) => each === services.at(-1));
       if (!(error instanceof DomainError && error.retryable) || last === undefined) throw error;
       const { summary, causes } = await explainService(mesh, last);
-      tell({ summary: `${typed} ${name} cannot be asked about now: ${summary}`, causes });
+      tell({ summary: `${typed} ${name} cannot be explained now: ${summary}`, causes });
       throw new EndedWith(EXIT_CODES.unavailable);
     }
   },
@@ -70,7 +70,7 @@ async function firstAnswer(
 /** The first line states the fault, its subject and its start, because many users read only that line. */
 function linesOf({ summary, causes }: ExplainResponse): string[] {
   const root = rootCause(causes);
-  if (root === undefined) return [summary, "nothing keeps it from being what it should be"];
+  if (root === undefined) return [summary, "no problem is known"];
   const since = root.since === undefined ? "" : `, since ${timeText(root.since)}`;
   return [`${summary}: ${root.message}${since}`, ...causes.flatMap(linesOfCause)];
 }

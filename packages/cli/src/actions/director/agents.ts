@@ -16,7 +16,7 @@ const COLUMNS: Columns<AgentCertificate> = {
 
 export const agents: Action = {
   usage: "agents",
-  summary: "the agents of VMs that have a certificate from the director, and for how long it lasts",
+  summary: "list VM agents with a certificate of the director, and its remaining days",
   options: [["--deployment <name>", "those of this deployment only"]],
   example: "diskmesh agents --deployment web",
   run: async ({ mesh, output, options }) => {

@@ -4,7 +4,7 @@ import { taskIdOf } from "../../values.js";
 
 export const cancel: Action = {
   usage: "cancel <task-id>",
-  summary: "have a task end as soon as it can end cleanly",
+  summary: "cancel a task, which ends at its next safe point",
   example: "diskmesh cancel 17",
   run: async ({ mesh, output, args: [taskId = ""] }) => {
     const { task } = await mesh.tasks.cancelTask({ taskId: taskIdOf(taskId) });

@@ -11,10 +11,10 @@ const COLUMNS: Columns<Config> = {
 
 export const configs: Action = {
   usage: "configs",
-  summary: "the director's configs",
+  summary: "list the director's configs",
   options: [
-    ["--type <type>", "those of this type only, e.g. cloud, cpi or resurrection"],
-    ["--all", "former versions, too"],
+    ["--type <type>", "only configs of this type, e.g. cloud, cpi or resurrection"],
+    ["--all", "also former versions"],
   ],
   example: "diskmesh configs --type cloud",
   run: async ({ mesh, output, options }) => {

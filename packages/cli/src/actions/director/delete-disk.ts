@@ -3,10 +3,10 @@ import { followTask } from "../../task-run.js";
 
 export const deleteDisk: Action = {
   usage: "delete-disk <disk-name>",
-  summary: "delete a dynamic disk that is not attached, and what is on it",
+  summary: "delete a detached dynamic disk and its data",
   options: [
-    ["--attachment <id>", "only if it has not been attached anew since this attachment"],
-    ["--no-wait", "only start the task"],
+    ["--attachment <id>", "only if this is its last attachment"],
+    ["--no-wait", "start the task and do not wait for it"],
   ],
   example: "diskmesh delete-disk scratch",
   run: async (call) => {

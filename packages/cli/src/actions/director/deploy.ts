@@ -6,13 +6,13 @@ import { followTask } from "../../task-run.js";
 
 export const deploy: Action = {
   usage: "deploy <manifest-file>",
-  summary: "make a deployment what its manifest says",
+  summary: "create or update a deployment from its manifest",
   options: [
-    ["--recreate", "make every VM anew"],
-    ["--canaries <count>", "in place of what the manifest says"],
-    ["--max-in-flight <count>", "in place of what the manifest says"],
-    ["--skip-drain", "neither pre-stop nor drain"],
-    ["--no-wait", "only start the task"],
+    ["--recreate", "recreate every VM"],
+    ["--canaries <count>", "overrides the manifest"],
+    ["--max-in-flight <count>", "overrides the manifest"],
+    ["--skip-drain", "skip pre-stop and drain scripts"],
+    ["--no-wait", "start the task and do not wait for it"],
   ],
   example: "diskmesh deploy demo.yml",
   run: async (call) => {

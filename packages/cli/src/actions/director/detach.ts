@@ -3,10 +3,10 @@ import { followTask } from "../../task-run.js";
 
 export const detach: Action = {
   usage: "detach <disk-name>",
-  summary: "take a dynamic disk from the instance that has it; it is kept",
+  summary: "detach a dynamic disk from its instance; the disk is kept",
   options: [
-    ["--attachment <id>", "only if this attachment is still the present one"],
-    ["--no-wait", "only start the task"],
+    ["--attachment <id>", "only if this is its present attachment"],
+    ["--no-wait", "start the task and do not wait for it"],
   ],
   example: "diskmesh detach scratch",
   run: async (call) => {

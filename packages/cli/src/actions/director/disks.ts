@@ -32,20 +32,20 @@ const OF_DIRECTOR: Columns<DynamicDisk> = {
 
 export const disks: Action = {
   usage: "disks",
-  summary: "the disks of the fleet, or the director's dynamic disks",
+  summary: "list the disks of the fleet, or the director's dynamic disks",
   options: [
-    ["--host <host-id>", "without --dynamic, those with a device on this host, or published to it"],
+    ["--host <host-id>", "only disks with a device on this host or published to it; not with --dynamic"],
     ["--dynamic", "the director's dynamic disks instead"],
-    ["--deployment <name>", "with --dynamic, those of this deployment only"],
+    ["--deployment <name>", "only dynamic disks of this deployment; needs --dynamic"],
   ],
   example: "diskmesh disks --host host-1",
   run: async ({ mesh, output, options }) => {
     const [hostId, deployment] = [textOption(options, "host"), textOption(options, "deployment")];
     // Incompatible filters are refused instead of ignored, because the list may be the input of deletions.
     if (options.dynamic && hostId !== "")
-      throw new UsageError("--host is for the disks of the fleet: not with --dynamic");
+      throw new UsageError("--host selects disks of the fleet: leave out --dynamic");
     if (!options.dynamic && deployment !== "")
-      throw new UsageError("--deployment is for dynamic disks: give --dynamic");
+      throw new UsageError("--deployment selects dynamic disks: add --dynamic");
     if (options.dynamic) {
       const found = await allPages(async (pageToken) => {
         const { disks: items, nextPageToken } = await mesh.disks.listDisks({ deployment, pageToken });

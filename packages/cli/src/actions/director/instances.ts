@@ -15,7 +15,7 @@ const COLUMNS: Columns<Instance> = {
 
 export const instances: Action = {
   usage: "instances <deployment>",
-  summary: "the instances of a deployment, with their VMs",
+  summary: "list the instances of a deployment, with their VMs",
   example: "diskmesh instances demo",
   run: async ({ mesh, output, args: [deployment = ""] }) => {
     const { instances: found } = await mesh.deployments.listInstances({ deployment });

@@ -12,7 +12,7 @@ const COLUMNS: Columns<Lock> = {
 
 export const locks: Action = {
   usage: "locks",
-  summary: "who holds what at the director, and who waits for it",
+  summary: "list the director's locks, with holders and waiting tasks",
   example: "diskmesh locks",
   run: async ({ mesh, output }) => {
     const { locks: found } = await mesh.locks.listLocks({});

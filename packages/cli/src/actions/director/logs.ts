@@ -16,11 +16,11 @@ const TYPES: Readonly<Record<string, LogType>> = {
 
 export const logs: Action = {
   usage: "logs <deployment> [instance]",
-  summary: "fetches logs of instances into a tgz: of all, of a GROUP, or of GROUP/INDEX or GROUP/ID",
+  summary: "fetch logs of instances into a tgz: all instances, or a GROUP, GROUP/INDEX or GROUP/ID",
   options: [
-    ["--type <types>", "of job, agent and system, with commas between (job)"],
-    ["--only <globs>", "only these files, such as web/*.log, with commas between"],
-    ["--dir <folder>", "where to (.)"],
+    ["--type <types>", "log types, separated by commas: job, agent, system (job)"],
+    ["--only <globs>", "only these files, separated by commas, such as web/*.log"],
+    ["--dir <folder>", "target folder (.)"],
   ],
   example: "diskmesh logs demo vm/0 --type agent,system",
   isOpenEnded: true,
@@ -31,7 +31,7 @@ export const logs: Action = {
     if (more.length > 0) throw new UsageError(`${quoted(which)} is neither GROUP nor GROUP/INDEX nor GROUP/ID`);
     const logTypes = listOf(textOption(options, "type")).map((type) => {
       const known = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
-      if (known === undefined) throw new UsageError(`--type must be of ${Object.keys(TYPES).join(", ")}`);
+      if (known === undefined) throw new UsageError(`--type must be one or more of ${Object.keys(TYPES).join(", ")}`);
       return known;
     });
     const folder = folderOf(resolve(textOption(options, "dir") || "."));
@@ -60,7 +60,7 @@ function folderOf(path: string): string {
   } catch (error) {
     throw new UsageError(`cannot write the logs: ${messageOf(error)}`);
   }
-  throw new UsageError(`cannot write the logs: ${quoted(path)} is no folder`);
+  throw new UsageError(`cannot write the logs: ${quoted(path)} is not a folder`);
 }
 
 function listOf(text: string): string[] {

@@ -4,11 +4,11 @@ import { sizeBytesOf } from "../../values.js";
 
 export const provide: Action = {
   usage: "provide <disk-name> <instance-id>",
-  summary: "give an instance a dynamic disk: made where there is none, attached where it is not",
+  summary: "give an instance a dynamic disk, which is created and attached if needed",
   options: [
-    ["--size <size>", "of a disk that is made, such as 10GiB"],
-    ["--pool <name>", "the disk type of the cloud config"],
-    ["--no-wait", "only start the task"],
+    ["--size <size>", "size of a new disk, such as 10GiB"],
+    ["--pool <name>", "disk type of a new disk, from the cloud config"],
+    ["--no-wait", "start the task and do not wait for it"],
   ],
   example: "diskmesh provide scratch 5f3c6a1e-… --size 64MiB --pool default",
   run: async (call) => {

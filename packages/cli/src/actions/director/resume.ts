@@ -4,7 +4,7 @@ import { taskIdOf } from "../../values.js";
 
 export const resume: Action = {
   usage: "resume <task-id>",
-  summary: "have a task run that a restored backup holds",
+  summary: "run a task that was held after a restore",
   example: "diskmesh resume 17",
   run: async ({ mesh, output, args: [taskId = ""] }) => {
     const { task } = await mesh.tasks.resumeTask({ taskId: taskIdOf(taskId) });

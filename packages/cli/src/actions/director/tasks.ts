@@ -19,9 +19,9 @@ const RECENT = 30;
 
 export const tasks: Action = {
   usage: "tasks",
-  summary: "the director's tasks that have not ended, or the latest ones",
+  summary: "list the director's unfinished tasks, or the latest tasks",
   options: [
-    ["--recent", `the latest ${RECENT}, whatever became of them`],
+    ["--recent", `the latest ${RECENT} tasks, including ended tasks`],
     ["--deployment <name>", "those of this deployment only"],
   ],
   example: "diskmesh tasks --recent",

@@ -5,8 +5,8 @@ import { UsageError } from "../../exit-codes.js";
 
 export const updateConfig: Action = {
   usage: "update-config <type> <file>",
-  summary: "give the director a cloud config (az, disk types) or a cpi config; the former version is kept",
-  options: [["--name <name>", "of one config among several of its type (default)"]],
+  summary: "store a cloud config (azs, disk types) or a cpi config in the director; former versions are kept",
+  options: [["--name <name>", "name of the config, if its type has several (default)"]],
   example: "diskmesh update-config cloud cloud.yml",
   run: async ({ mesh, output, args: [type = "", file = ""], options }) => {
     const content = await readFile(file, "utf8").catch((error: unknown) => {

@@ -4,11 +4,14 @@ import { repeatAction } from "../../host-action.js";
 
 export const addDevice: Action = {
   usage: "add-device <host-id> <device-id>",
-  summary: "take a device into operation, also other hardware in the place of what it was",
+  summary: "take a device into operation, or accept other hardware in its place",
   options: [
-    ["--wait", "until it is done"],
-    ["--dry-run", "only say what it would do"],
-    ["--accept-unidentified", "also one without a serial number, which each boot makes wait for confirm-device"],
+    ["--wait", "wait until it is done"],
+    ["--dry-run", "only show the effect"],
+    [
+      "--accept-unidentified",
+      "accept a device without a serial number, which waits for confirm-device after each boot",
+    ],
   ],
   example: "diskmesh add-device host-4 host-4-nvme-1 --wait",
   run: (call) =>

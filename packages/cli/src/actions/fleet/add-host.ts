@@ -6,8 +6,8 @@ export const addHost: Action = {
   usage: "add-host <host-id>",
   summary: "take a host, whose agent has registered, and its devices into operation",
   options: [
-    ["--wait", "until it is done"],
-    ["--dry-run", "only say what it would do"],
+    ["--wait", "wait until it is done"],
+    ["--dry-run", "only show the effect"],
   ],
   example: "diskmesh add-host host-4 --wait",
   run: (call) =>

@@ -4,8 +4,8 @@ import { repeatAction } from "../../host-action.js";
 
 export const confirmDevice: Action = {
   usage: "confirm-device <host-id> <device-id>",
-  summary: "say that the drive found in a device's place is the device, where nothing but your word can tell",
-  options: [["--dry-run", "only say what it would do"]],
+  summary: "confirm that an unidentified drive in a device's place is that device",
+  options: [["--dry-run", "only show the effect"]],
   example: "diskmesh confirm-device host-4 host-4-sdb --dry-run",
   run: (call) =>
     repeatAction(call, [ActionCode.S_OK, ActionCode.S_ALREADY], (dryRun) => {

@@ -20,11 +20,11 @@ const COLUMNS: Columns<Device> = {
 
 export const devices: Action = {
   usage: "devices",
-  summary: "the devices of the fleet, or of a host",
+  summary: "list the devices of the fleet, or of a host",
   options: [
-    ["--host <host-id>", "those of this host only"],
-    ["--pool <pool>", "those of this pool only"],
-    ["--state-is <state>", "those in this state only: unknown, attaching, attached, closing or detached"],
+    ["--host <host-id>", "only devices of this host"],
+    ["--pool <pool>", "only devices of this pool"],
+    ["--state-is <state>", "only devices in this state: unknown, attaching, attached, closing or detached"],
   ],
   example: "diskmesh devices --host host-1",
   run: async ({ mesh, output, options }) => {

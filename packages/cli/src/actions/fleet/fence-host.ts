@@ -11,10 +11,10 @@ const COLUMNS: Columns<FencedDisk> = {
 
 export const fenceHost: Action = {
   usage: "fence-host <host-id>",
-  summary: "take from a host every disk that it holds, so that others can have it",
+  summary: "take all disks from a host, so that other hosts can use them",
   options: [
-    ["--reason <text>", "why; it is shown with the disks"],
-    ["--dry-run", "only say which disks"],
+    ["--reason <text>", "reason, shown with the disks"],
+    ["--dry-run", "only list the disks"],
   ],
   example: 'diskmesh fence-host host-1 --reason "no power"',
   run: async ({ mesh, output, args: [hostId = ""], options }) => {

@@ -16,10 +16,10 @@ const COLUMNS: Columns<Host> = {
 
 export const hosts: Action = {
   usage: "hosts",
-  summary: "the hosts of the fleet",
+  summary: "list the hosts of the fleet",
   options: [
-    ["--az <az>", "those of this az only"],
-    ["--state-is <state>", "those in this state only: online, warning, unavailable or dead"],
+    ["--az <az>", "only hosts of this az"],
+    ["--state-is <state>", "only hosts in this state: online, warning, unavailable or dead"],
   ],
   example: "diskmesh hosts --state-is dead",
   run: async ({ mesh, output, options }) => {

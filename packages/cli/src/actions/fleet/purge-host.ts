@@ -6,8 +6,8 @@ export const purgeHost: Action = {
   usage: "purge-host <host-id>",
   summary: "forget a host that is out of operation, with its devices",
   options: [
-    ["--force", "also with disks on its devices, which are lost with it, and although it is a VM"],
-    ["--dry-run", "only say what it would do"],
+    ["--force", "even if the host is a VM, or has disks on its devices, which are lost"],
+    ["--dry-run", "only show the effect"],
   ],
   example: "diskmesh purge-host host-4 --dry-run",
   run: (call) =>

@@ -4,11 +4,11 @@ import { repeatAction } from "../../host-action.js";
 
 export const removeDevice: Action = {
   usage: "remove-device <host-id> <device-id>",
-  summary: "take a device out of operation: no disk may lie there, it is erased and let go of",
+  summary: "take a device without disks out of operation: it is erased and closed",
   options: [
-    ["--wait", "until it is done"],
-    ["--dry-run", "only say what it would do"],
-    ["--keep-data", "do not erase it"],
+    ["--wait", "wait until it is done"],
+    ["--dry-run", "only show the effect"],
+    ["--keep-data", "do not erase the device"],
   ],
   example: "diskmesh remove-device host-4 host-4-nvme-1 --wait",
   run: (call) =>

@@ -4,10 +4,10 @@ import { repeatAction } from "../../host-action.js";
 
 export const removeHost: Action = {
   usage: "remove-host <host-id>",
-  summary: "take a host out of operation: no disk may lie there, its devices are erased and let go of",
+  summary: "take a host without disks out of operation: its devices are erased and closed",
   options: [
-    ["--wait", "until it is done"],
-    ["--dry-run", "only say what it would do"],
+    ["--wait", "wait until it is done"],
+    ["--dry-run", "only show the effect"],
     ["--keep-data", "do not erase its devices"],
   ],
   example: "diskmesh remove-host host-3 --wait",

@@ -3,8 +3,8 @@ import { deviceHealth } from "../../values.js";
 
 export const setDeviceState: Action = {
   usage: "set-device-state <health> <device-ids...>",
-  summary: "say that devices are in error or warning, or (online) trust them again, once they were seen to",
-  options: [["--reason <text>", "why; it is shown with the devices"]],
+  summary: "mark devices as error or warning, or trust repaired devices again (online)",
+  options: [["--reason <text>", "reason, shown with the devices"]],
   example: 'diskmesh set-device-state warning host-1-device-4 --reason "it rattles"',
   run: async ({ mesh, output, args: [health = "", ...deviceIds], options }) => {
     const wanted = { deviceIds, health: deviceHealth(health), reason: textOption(options, "reason") };

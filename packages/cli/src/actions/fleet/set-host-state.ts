@@ -5,17 +5,17 @@ import { hostState } from "../../values.js";
 
 export const setHostState: Action = {
   usage: "set-host-state <state> <host-ids...>",
-  summary: "say that hosts are dead, or (online) take that back; it is no grant: what they serve stays theirs",
+  summary: "mark hosts as dead, or revoke that (online); their disks stay published to them",
   options: [
-    ["--reason <text>", "why; it is shown with the hosts"],
-    ["--fence", "fence those publications that are to be fenced when their host is silent"],
-    ["--dry-run", "only count what it would touch"],
+    ["--reason <text>", "reason, shown with the hosts"],
+    ["--fence", "also fence their publications that are set to be fenced when the host is silent"],
+    ["--dry-run", "only count the affected objects"],
   ],
   example: 'diskmesh set-host-state dead host-1 host-2 --reason "no power" --dry-run',
   run: async ({ mesh, output, args: [state = "", ...hostIds], options }) => {
     const wanted = hostState(state);
     if (wanted !== HostState.DEAD && wanted !== HostState.ONLINE)
-      throw new UsageError("a person's word is `dead` or `online`; all else the registry finds out by itself");
+      throw new UsageError("the state must be `dead` or `online`; the registry sets all other states by itself");
     const answer = await mesh.registry.setHostState({
       hostIds,
       state: wanted,
