@@ -179,7 +179,7 @@ describe("npm start", function () {
       const folder = temporaryFolder();
       writeFileSync(join(folder, "nats-server"), "#!/bin/sh\necho nats-server: v2.11.10\n", { mode: 0o755 });
       const output = await refusal([], { PATH: `${folder}:${process.env.PATH}` });
-      expect(output).to.match(/^diskmesh: nats-server 2\.11\.10 cannot keep agents to what they may do: run 2\./);
+      expect(output).to.match(/^diskmesh: nats-server 2\.11\.10 cannot restrict agents to their permissions: run 2\./);
     });
 
     it("a state folder that is a file", async () => {

@@ -67,7 +67,7 @@ describe("a config and the files that it names", () => {
       /^tls: cannot read the TLS file .*nowhere\.pem/m,
       /^tls: tls\.keyFile .* is not the key of the certificate/m,
       /^http\.tls: cannot read the TLS file .*nothing\.pem/m,
-      /^http\.tls: tls\.certFile .* holds no certificate in PEM/m,
+      /^http\.tls: tls\.certFile .* has no readable certificate in PEM/m,
     ])
       expect(all).to.match(part);
   });
@@ -97,7 +97,7 @@ describe("a config and the files that it names", () => {
     const shared = check({ users: [{ name: "ann", passwordHashFile: "hash" }] }, 0o644);
     expect(shared.problems).to.deep.equal([]);
     expect(shared.warnings).to.have.length(1);
-    expect(shared.warnings[0]).to.match(/^users\.0\.passwordHashFile: everybody .* may read .*hash.*chmod o-rwx/);
+    expect(shared.warnings[0]).to.match(/^users\.0\.passwordHashFile: all users .* may read .*hash.*chmod o-rwx/);
     chmodSync(join(folder, keyFile), 0o644);
     const inFile = check(
       { users: [{ name: "ann", passwordHash: SECRET }], tablet: { storage: `mongodb://ann:${SECRET}@db/state` } },
@@ -113,10 +113,10 @@ describe("a config and the files that it names", () => {
 
   const wrong: readonly [string, object, RegExp][] = [
     ["both forms", { properties: {}, propertiesFile: "hash" }, /^propertiesFile: properties is given, too/],
-    ["a file that is not there", { propertiesFile: "none" }, /^propertiesFile: cannot take the secret from .*none: /],
+    ["a file that is not there", { propertiesFile: "none" }, /^propertiesFile: cannot read the secret from .*none: /],
     ["a file that is empty", { propertiesFile: "empty" }, /^propertiesFile: .* it is empty/],
     ["no path", { propertiesFile: 7 }, /^propertiesFile: give the path of a file/],
-    ["no YAML in it", { propertiesFile: "broken" }, /^propertiesFile: cannot take the secret from .* not valid YAML/],
+    ["no YAML in it", { propertiesFile: "broken" }, /^propertiesFile: cannot read the secret from .* not valid YAML/],
     ["another kind of thing in it", { propertiesFile: "hash" }, /^properties: this does not fit; it takes: mapping/],
     [
       "too short a one",

@@ -33,7 +33,7 @@ export function commandOf(argv: readonly string[], env: Readonly<Record<string, 
   if (given.version) return { does: "version" };
   const checked = given["check-config"];
   if (checked !== undefined) {
-    if (given.config !== undefined) throw new ConfigError(`both --config and --check-config: ${USAGE}`);
+    if (given.config !== undefined) throw new ConfigError(`--config and --check-config exclude each other: ${USAGE}`);
     // An unset shell variable gives an empty name.
     if (checked === "") throw new ConfigError(`--check-config names no file: ${USAGE}`);
     return { does: "check", file: resolve(checked) };
@@ -59,7 +59,7 @@ export function helpOf(service: string, schema: z.core.$ZodType): string {
   return `diskmesh-${service}: a service of diskmesh, the control plane for disks on a fleet of hosts.
 
   --config FILE        runs with this config, a YAML file; without it DISKMESH_CONFIG names one
-  --check-config FILE  says all that is wrong with a config and the certificates and keys that it names, and exits:
+  --check-config FILE  reports all errors of a config and of the certificates and keys that it names, and exits:
                        with ${EXIT_CODES.stopped} when nothing is, with ${EXIT_CODES.config} else. It opens no store and no port
   --version            says the version, and exits
   --help               says this, and exits
@@ -67,7 +67,7 @@ export function helpOf(service: string, schema: z.core.$ZodType): string {
 SIGHUP has a running process read its config again. docs/reference/configuration.md has every key, and
 docs/operate/health.md every exit code.
 
-A variable of the environment counts more than the config file. Its value is what would stand in the file, lists and
+An environment variable overrides the config file. Its value is written as in the file, lists and
 mappings as in [a, b]:
 
 ${variables.join("\n")}

@@ -15,7 +15,7 @@ export function readConfigFile(file: string): unknown {
     throw new ConfigError(`cannot read the config file ${file}: ${messageOf(error)}`, { cause: error });
   }
   if (bytes.length > MAX_CONFIG_BYTES)
-    throw new ConfigError(`config ${file} has more than the ${MAX_CONFIG_BYTES} bytes of any config`);
+    throw new ConfigError(`config ${file} has more than ${MAX_CONFIG_BYTES} bytes, the limit`);
   return parseYaml(textOf(bytes, file), `config ${file}`) ?? {};
 }
 
@@ -37,7 +37,7 @@ function textOf(bytes: Buffer, file: string): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (error) {
-    throw new ConfigError(`config ${file} is no text in UTF-8: save it as that`, { cause: error });
+    throw new ConfigError(`config ${file} is not UTF-8 text: save it as UTF-8`, { cause: error });
   }
 }
 
@@ -47,7 +47,7 @@ export function parseYaml(text: string, what: string): unknown {
   // check for duplicate keys is quadratic.
   const document = parseDocument(text, { prettyErrors: false, logLevel: "error", uniqueKeys: false });
   const [error] = document.errors;
-  if (error?.code === "RESOURCE_EXHAUSTION") throw new ConfigError(`${what} is nested deeper than any config`);
+  if (error?.code === "RESOURCE_EXHAUSTION") throw new ConfigError(`${what} is nested too deep for a config`);
   if (error) throw new ConfigError(`${what} is not valid YAML: ${error.message} ${placeIn(text, error.pos[0])}`);
   const doubledAt = doubledKey(document);
   if (doubledAt !== undefined)
@@ -57,7 +57,7 @@ export function parseYaml(text: string, what: string): unknown {
   } catch {
     // The error quotes the alias, which may be a password that begins with a star.
     throw new ConfigError(
-      `${what} has an alias that nothing is named by, or far too many: put values that begin with * in quotes`,
+      `${what} has an alias without an anchor, or too many aliases: put values that begin with * in quotes`,
     );
   }
 }

@@ -65,7 +65,7 @@ class Described {
     const place = pathText([...path, name]);
     const here = [...schemasTo(this.schema, path)].at(path.length);
     const siblings = (here && shapeOf(peel(here).schema)) ?? new Map<string, z.core.$ZodType>();
-    if (siblings.has(name)) return `${place}: this key does not go with the others beside it: remove one of them`;
+    if (siblings.has(name)) return `${place}: this key excludes another key beside it: remove one of them`;
     const short = name.slice(0, 100);
     const near = nearestOf(short, siblings.keys());
     const nearest = near === undefined ? this.#elsewhere(short) : pathText([...path, near]);

@@ -77,7 +77,7 @@ describe("loadConfig", () => {
       "mongodb+srv://db/",
     ])
       expect(() => tabletOf(`{ storage: "${nameless}" }`), nameless)
-        .to.throw(ConfigError, "tablet.storage: name the database, as in mongodb://db-1:27017/diskmesh")
+        .to.throw(ConfigError, "tablet.storage: name the database, e.g. mongodb://db-1:27017/diskmesh")
         .with.property("message")
         .that.does.not.contain("secret");
     expect(() => tabletOf(`{ storage: "${url}", leaseTimeMs: 999 }`))
@@ -100,7 +100,7 @@ describe("loadConfig", () => {
     };
     load("tablet: { storage: state }");
     load("tablet: { storage: mongodb://db/state }\nadvertisedAddress: registry-1:7030");
-    expect(() => load("tablet: { storage: mongodb://db/state }")).to.throw(ConfigError, "advertisedAddress: give one");
+    expect(() => load("tablet: { storage: mongodb://db/state }")).to.throw(ConfigError, "advertisedAddress: needed");
   });
 
   const wrong: readonly [string, string | Buffer, string[]][] = [
@@ -125,15 +125,15 @@ describe("loadConfig", () => {
     ["no YAML", "listen: [", ["not valid YAML", "line"]],
     ["an alias of nothing", `${GOOD}log: *secret`, ["an alias", "quotes"]],
     ["a key given twice", `${GOOD}listen: { host: b, port: 1 }`, ["not valid YAML"]],
-    ["a file that is no config", "[".repeat(3_000_000), ["more than the 2097152 bytes"]],
-    ["lists without end", `${GOOD}log: ${"[".repeat(20_000)}`, ["nested deeper than any config"]],
-    ["aliases without end", `${BOMB}${GOOD}`, ["far too many"]],
+    ["a file that is no config", "[".repeat(3_000_000), ["more than 2097152 bytes"]],
+    ["lists without end", `${GOOD}log: ${"[".repeat(20_000)}`, ["nested too deep for a config"]],
+    ["aliases without end", `${BOMB}${GOOD}`, ["too many aliases"]],
     [
       "a key's file",
       "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n",
       ["the file: this does not fit"],
     ],
-    ["UTF-16", Buffer.from(`\ufeff${GOOD}`, "utf16le"), ["no text in UTF-8"]],
+    ["UTF-16", Buffer.from(`\ufeff${GOOD}`, "utf16le"), ["not UTF-8 text"]],
     ["an empty file", "", ["listen: this key is missing; it takes: mapping"]],
     ["a list", "[1]", ["the file: a list does not fit; it takes: mapping"]],
   ];

@@ -48,14 +48,12 @@ const localListenConfig = z
 export const tlsConfig = withFacts(
   z
     .strictObject({
-      caFile: pathConfig.describe(
-        "PEM: the authorities whose certificates are trusted, two while one replaces the other.",
-      ),
-      certFile: pathConfig.describe("PEM: the process's own certificate, with its role in it."),
+      caFile: pathConfig.describe("PEM: the trusted authorities; two while one replaces the other."),
+      certFile: pathConfig.describe("PEM: the process's certificate, which names its role."),
       keyFile: privateFileConfig.describe("PEM: the certificate's private key, without a passphrase."),
       revokedFile: pathConfig
         .optional()
-        .describe("Serial numbers in hex, one a line, of revoked certificates, which are refused from any authority."),
+        .describe("Serial numbers of revoked certificates, in hex, one a line; they apply to all authorities."),
     })
     .describe("Identity of this process, and the authorities that it trusts. The files are reloaded when they change."),
   { checkFiles: (files: TlsFiles) => problemsOfTlsFiles(files, Date.now()) },
@@ -68,7 +66,7 @@ export const keyPairConfig = withFacts(
     keyFile: privateFileConfig.describe("PEM: its private key, without a passphrase."),
     caFile: pathConfig
       .optional()
-      .describe("PEM: the authorities that sign it, unless they are public or those of `tls`."),
+      .describe("PEM: the authorities that signed the certificate, unless they are public or those of `tls`."),
   }),
   {
     checkFiles: (files: Pick<TlsFiles, "certFile" | "keyFile"> & { caFile?: string | undefined }) =>
@@ -100,8 +98,7 @@ export function tabletConfig(defaultName: string) {
     .min(1)
     .default(defaultName)
     .describe("Name of this service's state: processes with the same storage and name stand by for each other.");
-  const noDatabase =
-    "name the database, as in mongodb://db-1:27017/diskmesh, which is the one that an address without a name used to mean";
+  const noDatabase = "name the database, e.g. mongodb://db-1:27017/diskmesh, which was formerly the default";
   return z
     .strictObject({ storage: withFacts(partlySecretConfig(storage), { kind: "path, or URL" }), name, leaseTimeMs })
     .refine((tablet) => namesDatabase(tablet.storage), { path: ["storage"], message: noDatabase })
@@ -140,7 +137,7 @@ export function reachableLeader<Schema extends z.ZodType<LeaderConfig>>(schema: 
       advertisedAddress !== undefined || !["0.0.0.0", "::"].includes(listen.host) || !tablet.storage.includes("://"),
     {
       path: ["advertisedAddress"],
-      message: "give one: standbys send callers there, and nobody can reach what `listen` says",
+      message: "needed, because standbys send callers there and others cannot reach the `listen` address",
     },
   );
 }
@@ -158,10 +155,10 @@ export const metricsConfig = z
   })
   .refine(({ listen, tls }) => tls !== undefined || isLoopback(listen.host), {
     path: ["tls"],
-    message: "give one, or listen at 127.0.0.1: metrics name disks and CPIs, and are not for everybody on a network",
+    message: "needed unless listen.host is 127.0.0.1: metrics name disks and CPIs and must not be public",
   })
   .optional()
-  .describe("Metrics for Prometheus at /metrics; off unless it is given.");
+  .describe("Metrics for Prometheus at /metrics; off if not set.");
 
 export const healthConfig = z
   .strictObject({
@@ -170,4 +167,4 @@ export const healthConfig = z
     ),
   })
   .optional()
-  .describe("Health over plain HTTP at /healthz and /readyz; off unless it is given.");
+  .describe("Health over plain HTTP at /healthz and /readyz; off if not set.");

@@ -34,8 +34,7 @@ export function withSecretFiles(
     if (peel(within).facts.secret !== undefined && Object.hasOwn(content, fileKey)) {
       delete resolved[fileKey];
       const place = pathText([...path, fileKey]);
-      if (Object.hasOwn(content, name))
-        findings.problems.push(`${place}: ${name} is given, too: leave one of them out`);
+      if (Object.hasOwn(content, name)) findings.problems.push(`${place}: ${name} is given, too: remove one of them`);
       else resolved[name] = secretIn(content[fileKey], within, place, findings);
     }
     if (Object.hasOwn(resolved, name))
@@ -64,7 +63,7 @@ function secretIn(given: unknown, schema: z.core.$ZodType, place: string, { prob
       ? text.replace(/\r?\n$/, "")
       : parseYaml(text, file);
   } catch (error) {
-    problems.push(`${place}: cannot take the secret from ${file}: ${messageOf(error)}`);
+    problems.push(`${place}: cannot read the secret from ${file}: ${messageOf(error)}`);
     return UNREADABLE;
   }
 }
@@ -82,5 +81,5 @@ function isTextOrPath(schema: z.core.$ZodType): boolean {
 export function tooOpen(file: string): string | undefined {
   const { mode } = statSync(file, { throwIfNoEntry: false }) ?? { mode: 0 };
   if ((mode & 0o004) === 0) return undefined;
-  return `everybody on this machine may read ${file}, which holds a secret: chmod o-rwx ${file}`;
+  return `all users of this machine may read ${file}, which contains a secret: chmod o-rwx ${file}`;
 }

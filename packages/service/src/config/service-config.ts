@@ -9,21 +9,21 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Keys of every service's config: `z.strictObject({ ...serviceConfig, listen: listenConfig, ... })`. */
 export const serviceConfig = {
-  log: groupConfig("The log: JSON, a line each, on standard error.", {
-    level: withFacts(z.enum(LOG_LEVELS).default("info").describe("Lines below it are not written."), { reloads: true }),
+  log: groupConfig("The log, in JSON lines on standard error.", {
+    level: withFacts(z.enum(LOG_LEVELS).default("info").describe("Minimum level of written lines."), { reloads: true }),
   }),
-  telemetry: groupConfig("Traces and metrics. OTEL_* variables apply to everything that is not set here.", {
+  telemetry: groupConfig("Traces and metrics. OTEL_* variables apply to all keys that are not set here.", {
     otlpEndpoint: partlySecretConfig(z.url({ protocol: /^https?$/ }))
       .optional()
       .describe(
-        "Base URL of an OTLP receiver; `/v1/traces` and `/v1/metrics` are appended. Nothing is sent without it.",
+        "Base URL of an OTLP receiver; `/v1/traces` and `/v1/metrics` are appended. If not set, nothing is sent.",
       ),
     sampleRatio: z
       .number()
       .min(0)
       .max(1)
       .optional()
-      .describe("Fraction of traces that is recorded, from 0 to 1, when the caller has not decided; all by default."),
+      .describe("Fraction of traces that is recorded, from 0 to 1, unless the caller decides; all by default."),
   }),
   metrics: metricsConfig,
   health: healthConfig,
@@ -33,7 +33,7 @@ export const serviceConfig = {
       .min(1)
       .max(1_000_000)
       .default(DEFAULT_RPC_SERVER_LIMITS.maxConnectionsPerAddress)
-      .describe("Maximum connections from one address; raise it where one address is a whole network's."),
+      .describe("Maximum connections from one address; raise it where a whole network shares an address (NAT)."),
   }),
 };
 

@@ -40,7 +40,7 @@ export class LeaderHealth {
     const { readiness } = this.#options;
     this.answered();
     readiness.standsBy(leaderAddress);
-    readiness.missing("leader", `this process stands by: the one at ${leaderAddress} leads`);
+    readiness.missing("leader", `this process is a standby of the leader at ${leaderAddress}`);
   }
 
   /** Begins a term: the process leads while `checkMayAct` does not throw. */

@@ -108,7 +108,7 @@ describe("LeaderHealth", () => {
     const { readiness, health, stop } = scene();
     health.standsBy("10.0.0.1:7000");
     expect(readiness.report()).to.include({ ready: false, standsByFor: "10.0.0.1:7000" });
-    expect(readiness.report().why).to.equal("leader: this process stands by: the one at 10.0.0.1:7000 leads");
+    expect(readiness.report().why).to.equal("leader: this process is a standby of the leader at 10.0.0.1:7000");
     health.leads(() => {});
     expect(readiness.report()).to.include({ ready: true, standsByFor: undefined });
     health.endsLeading("the lease of tablet registry has been taken by 10.0.0.1:7000");

@@ -56,7 +56,9 @@ describe("Leadership of a service on a folder", () => {
     expect(scene.aborted).to.have.length(1);
     expect(scene.aborted[0]).to.contain("the disk that holds /state is full");
     await scene.clock.advance(60_000);
-    expect(scene.served()).to.match(/^this disk-registry does not serve until there is room: .* \/state is full$/);
+    expect(scene.served()).to.match(
+      /^this disk-registry does not serve until there is disk space: .* \/state is full$/,
+    );
     scene.refusal = undefined;
     await scene.clock.advance(5_000);
     expect(scene.served()).to.equal("state");

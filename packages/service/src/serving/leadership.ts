@@ -93,13 +93,10 @@ export class Leadership<Context> {
     if (this.#context !== undefined) return this.#context;
     const { service } = this.#options;
     if (this.#trouble !== undefined)
-      throw new UnavailableError(`this ${service} does not serve until there is room: ${this.#trouble.message}`);
+      throw new UnavailableError(`this ${service} does not serve until there is disk space: ${this.#trouble.message}`);
     throw this.#leaderAddress === undefined
-      ? servedElsewhere(`this ${service} is not ready: it loads its state, or waits to hear who leads; try again`)
-      : servedElsewhere(
-          `this ${service} stands by: the one at ${this.#leaderAddress} leads; call that one`,
-          this.#leaderAddress,
-        );
+      ? servedElsewhere(`this ${service} is not ready: it loads its state, or does not know the leader yet; try again`)
+      : servedElsewhere(`this ${service} is a standby: call the leader at ${this.#leaderAddress}`, this.#leaderAddress);
   }
 
   /** Resolves once this process leads or stands by, and continues from there; rejects when it can do neither. */

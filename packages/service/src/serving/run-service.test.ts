@@ -104,8 +104,10 @@ describe("runService", () => {
     const metrics = { listen: { host: "127.0.0.1", port: 1 }, tls: { caFile, certFile, keyFile } };
     const { err, ended } = start({ behaviour: "run", metrics });
     expect(await ended).to.deep.equal([1, null]);
-    const why = `metrics.tls.certFile ${certFile} holds no certificate in PEM that can be read`;
-    expect(messages(err)).to.deep.equal([`sample cannot start: ${why}; put a whole one there, without a passphrase`]);
+    const why = `metrics.tls.certFile ${certFile} has no readable certificate in PEM`;
+    expect(messages(err)).to.deep.equal([
+      `sample cannot start: ${why}; put a complete file there, without a passphrase`,
+    ]);
     expect(lastOf(err)).to.include({ level: "fatal", exitCode: 1 });
   });
 
@@ -185,7 +187,7 @@ describe("runService", () => {
     await until(out, "started");
     child.kill("SIGTERM");
     await ended;
-    expect(messages(err)[0]).to.match(/^phraseFile: everybody on this machine may read .*secret, .*chmod o-rwx/);
+    expect(messages(err)[0]).to.match(/^phraseFile: all users of this machine may read .*secret, .*chmod o-rwx/);
     expect(err.join("")).to.contain('"text":"it is <redacted>"');
     expect(err.join("")).not.to.contain("hunter2");
   });
