@@ -180,7 +180,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
       az: "z2",
       how: "an executable that crashes",
       breakIt: () => five.installed[1].misbehave({ "*": "crash" }),
-      reason: /the CPI ended with signal SIGKILL/,
+      reason: /the CPI wrote no answer and ended with signal SIGKILL/,
       repair: () => five.installed[1].misbehave({}),
     },
     {
@@ -201,7 +201,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
       az: "z4",
       how: "a cell whose registry has no address",
       breakIt: () => configure({ cells: ["nowhere", five.cpiConfigInput.cells[1]] }),
-      reason: /CPI cell-1 cannot be used, since its description is wrong: .*registry_address/,
+      reason: /CPI cell-1 cannot be used, because its description is wrong: .*registry_address/,
       repair: () => configure(),
     },
   ];

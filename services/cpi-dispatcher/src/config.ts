@@ -13,11 +13,16 @@ import {
 } from "@diskmesh/service";
 import * as z from "zod";
 
-const name = z.string().regex(CPI_NAME_PATTERN, CPI_NAME_RULE).describe("What VMs, disks and azs call it.");
+const name = z
+  .string()
+  .regex(CPI_NAME_PATTERN, CPI_NAME_RULE)
+  .describe("Name of the CPI, recorded with VMs, disks and azs.");
 
 /** The addresses of the registry processes, of which a single process leads. */
 const registryConfig = z.strictObject({
-  address: addressesConfig.describe("Where it is reached: one, or a list of those of which one leads."),
+  address: addressesConfig.describe(
+    "Address of the registry, or a list of the addresses of all its processes, of which one leads.",
+  ),
 });
 
 const fleetCpiConfig = z.strictObject({
@@ -25,15 +30,15 @@ const fleetCpiConfig = z.strictObject({
   type: z.literal("fleet").describe("The fleet CPI, whose VMs are hosts of the registry."),
   registry: registryConfig
     .optional()
-    .describe("The registry whose hosts are this CPI's VMs; the one given for all by default."),
+    .describe("The registry whose hosts are this CPI's VMs; the top-level `registry` by default."),
 });
 
 const executableCpiConfig = z.strictObject({
   name,
   type: name
-    .refine((type) => type !== "fleet", "the fleet CPI is built in")
+    .refine((type) => type !== "fleet", "type fleet is built in and has no executable")
     .describe(
-      "`fleet` for the one that is built in, whose VMs are hosts of the registry; else what the executable is found by.",
+      "`fleet` for the built-in CPI, whose VMs are hosts of the registry; else the name by which the executable is found.",
     ),
   execPath: pathConfig
     .optional()
@@ -48,24 +53,26 @@ const executablesConfig = z
     jobsFolder: pathConfig
       .prefault("/var/vcap/jobs")
       .describe(
-        "Where BOSH installs CPIs. No program elsewhere is run as a CPI: whoever updates a cpi-config runs programs of this folder as the dispatcher's user.",
+        "Folder in which BOSH installs CPIs. Only programs in it run as CPIs. Whoever may update a cpi-config can run its programs as the dispatcher's user.",
       ),
     runFolder: pathConfig
       .optional()
-      .describe("Remembers which processes run, and holds their temporary files. One dispatcher at a time may use it."),
-    callTimeoutMs: durationMsConfig.default(600_000).describe("How long a call may take that has no limit of its own."),
+      .describe(
+        "Folder for records of running processes and for their temporary files. One dispatcher at a time may use it.",
+      ),
+    callTimeoutMs: durationMsConfig.default(600_000).describe("Timeout of calls that have no timeout of their own."),
     maxConcurrentCalls: z
       .int()
       .min(1)
       .max(1_000)
       .default(40)
       .describe(
-        "Calls of one CPI that run at once; others wait. Above a director's deployments.maxConcurrentVmsPerCpi: disks call, too.",
+        "Maximum concurrent calls of one CPI; further calls wait. Keep it above a director's deployments.maxConcurrentVmsPerCpi, because disks use calls, too.",
       ),
     assumeV1WhenInfoFails: z
       .boolean()
       .default(false)
-      .describe("Takes a CPI whose info method fails for one of version 1, rather than failing the call."),
+      .describe("Treats a CPI whose info method fails as a CPI of version 1, instead of failing the call."),
   })
   .prefault({});
 
@@ -83,7 +90,9 @@ const settings = z.strictObject({
   tls: tlsConfig,
   registry: registryConfig
     .optional()
-    .describe("The registry whose hosts are the VMs of the fleet CPI; needed by each one that names none itself."),
+    .describe(
+      "The registry whose hosts are the VMs of fleet CPIs; needed by fleet CPIs without a registry of their own.",
+    ),
   cpis: z
     .array(z.union([fleetCpiConfig, executableCpiConfig]))
     .min(1)

@@ -63,7 +63,7 @@ export class CpiConfigs {
     const known = this.#byDirector.get(directorId)?.get(version);
     if (known) return { directorId, ...known };
     throw new CpiConfigUnknownError(
-      `version ${quoted(version)} of the cpi-config is not known to this dispatcher: tell it by SetCpiConfig`,
+      `version ${quoted(version)} of the cpi-config is not known to this dispatcher: call SetCpiConfig first`,
       { about: { cpi_config_version: version.slice(0, 64) } },
     );
   }
@@ -93,7 +93,7 @@ export class CpiConfigs {
     const known = before.get(version);
     if (known && known.fingerprint !== fingerprint)
       throw new AlreadyExistsError(
-        `version ${quoted(version)} of the cpi-config names other CPIs: choose another name`,
+        `version ${quoted(version)} of the cpi-config already has other CPIs: choose another version name`,
       );
     const versions = new Map(before);
     // Moves the version to the end, because the last entry is the latest.
@@ -112,7 +112,7 @@ export class CpiConfigs {
     for (const one of all.values()) for (const { sizeBytes } of one.values()) totalBytes += sizeBytes;
     if (totalBytes > maxCpiConfigBytes)
       throw new ResourceExhaustedError(
-        `the cpi-configs of all directors would have ${totalBytes} bytes, more than ${maxCpiConfigBytes}`,
+        `the cpi-configs of all directors would have ${totalBytes} bytes: the limit is ${maxCpiConfigBytes}`,
       );
   }
 

@@ -145,7 +145,7 @@ export class CpiLog {
 
   async *watch(watched: WatchedLog, signal: AbortSignal): AsyncGenerator<LogLine> {
     if (this.#watcherCount >= this.limits.maxLogWatchers)
-      throw new ResourceExhaustedError(`${this.#watcherCount} streams watch CPI logs already: end some`, {
+      throw new ResourceExhaustedError(`${this.#watcherCount} streams already watch CPI logs, the limit: end some`, {
         reason: "QUEUE_FULL",
         retryAfterMs: 1_000,
       });

@@ -48,7 +48,7 @@ export class OfferedCpi {
 
   #usable(): Cpi {
     if (!("why" in this.cpi)) return this.cpi;
-    throw new CpiUnusableError(`CPI ${this.name} cannot be used, since its description is wrong: ${this.cpi.why}`, {
+    throw new CpiUnusableError(`CPI ${this.name} cannot be used, because its description is wrong: ${this.cpi.why}`, {
       about: { cpi: this.name },
     });
   }

@@ -19,8 +19,7 @@ export async function endingEarly<Result>(
   const limitMs = Math.min(maxMs, leftMs - Math.min(MAX_MARGIN_MS, leftMs / 4));
   const controller = new AbortController();
   const abort = () => controller.abort(call.signal.reason);
-  const tooSlow = () =>
-    controller.abort(new TimeoutError(`it did not answer within ${Math.round(limitMs)} ms and was given up`));
+  const tooSlow = () => controller.abort(new TimeoutError(`the CPI did not answer within ${Math.round(limitMs)} ms`));
   const timer = setTimeout(tooSlow, limitMs);
   call.signal.addEventListener("abort", abort);
   if (call.signal.aborted) abort();

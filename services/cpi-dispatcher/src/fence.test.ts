@@ -106,7 +106,11 @@ describe("the fence", () => {
     expect(await ending).to.equal(1);
     expect(await fence.endCalls(director(1), named("task-1", "call-3"), never)).to.equal(0);
     const late = new Work();
-    await rejection(fence.run(director(1), never, late.run, named("task-1", "call-3")), AbortedError, "before it came");
+    await rejection(
+      fence.run(director(1), never, late.run, named("task-1", "call-3")),
+      AbortedError,
+      "before it arrived",
+    );
     expect(late.signal).to.equal(undefined);
     same.end();
     await Promise.all(running);

@@ -63,7 +63,7 @@ export class Fence {
     await this.#lowerCallsEnded(director, caller.generation, signal);
     this.#refuseOutdated(director, caller);
     if (director.endedCallIds.has(name.callId))
-      throw new AbortedError(`call ${name.callId} was ended by its director before it came`);
+      throw new AbortedError(`call ${name.callId} was ended by its director before it arrived`);
     signal.throwIfAborted();
     return track(director.calls, { generation: caller.generation, ...name }, signal, work);
   }
@@ -82,7 +82,7 @@ export class Fence {
     if (callId !== "") rememberEnded(director.endedCallIds, callId);
     const isMeant = (call: FencedCall) => call.requestId === requestId && (callId === "" || call.callId === callId);
     const calls = [...director.calls].filter(isMeant);
-    const reason = new CancelledError("its director ended it, and what it has done is not known");
+    const reason = new CancelledError("the director ended the call, and the outcome of the call is not known");
     for (const { controller } of calls) controller.abort(reason);
     await unlessAborted(Promise.all(calls.map((call) => call.ended)), signal);
     return calls.length;
@@ -119,7 +119,7 @@ export class Fence {
     if (known) return known;
     if (this.#directors.size >= this.maxDirectors)
       throw new ResourceExhaustedError(
-        `this dispatcher serves ${this.maxDirectors} directors already: restart it to have it forget those that are gone`,
+        `this dispatcher already serves ${this.maxDirectors} directors, the limit: restart the dispatcher, which then forgets former directors`,
       );
     const director: Director = { highestGeneration: 0, calls: new Set(), endedCallIds: new Set() };
     this.#directors.set(directorId, director);

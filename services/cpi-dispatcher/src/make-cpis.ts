@@ -77,7 +77,7 @@ export class CpiMaker {
     const addresses = [address].flat();
     if (addresses.length === 0 || !addresses.every((one) => typeof one === "string" && hostPortOf(one)))
       throw new InvalidArgumentError(
-        `properties.registry_address of CPI ${name} is malformed: give "host:port", or a list of those of which one leads`,
+        `properties.registry_address of CPI ${name} is malformed: give "host:port", or a list of the addresses of one registry's processes`,
       );
     return new FleetCpi(this.registries.at(addresses as string[]));
   }
@@ -105,8 +105,8 @@ function checked(description: CpiDescription): CpiDescription {
   if (!CPI_NAME_PATTERN.test(type))
     throw new InvalidArgumentError(`the type ${quoted(type)} of CPI ${name} is malformed: ${CPI_NAME_RULE}`);
   if (execPath !== "" && !/^\/[^\0\n]{1,4095}$/.test(execPath))
-    throw new InvalidArgumentError(`exec_path ${quoted(execPath)} of CPI ${name} is no absolute path`);
+    throw new InvalidArgumentError(`exec_path ${quoted(execPath)} of CPI ${name} is not an absolute path`);
   if (execPath !== "" && type === FLEET)
-    throw new InvalidArgumentError(`CPI ${name} of type ${FLEET} is built in: leave its exec_path out`);
+    throw new InvalidArgumentError(`CPI ${name} of type ${FLEET} is built in: remove its exec_path`);
   return description;
 }

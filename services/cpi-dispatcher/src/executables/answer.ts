@@ -22,7 +22,7 @@ export class AnswerBudget {
     this.#bytes += bytes;
     if (this.#bytes <= this.maxBytes) return;
     const [longest] = [...this.#bytesOf].reduce((a, b) => (b[1] > a[1] ? b : a));
-    longest.refuse(`it is the longest of several that together have more than ${this.maxBytes} bytes`);
+    longest.refuse(`all concurrent answers exceed ${this.maxBytes} bytes, and this answer is the longest`);
   }
 
   release(answer: Answer): void {
@@ -64,10 +64,10 @@ export class Answer {
   #tooMuch(bytes: Buffer): string | undefined {
     this.#bytes += bytes.length;
     const { maxAnswerBytes, maxAnswerDepth, maxAnswerValues } = this.limits;
-    if (this.#bytes > maxAnswerBytes) return `it has more than ${maxAnswerBytes} bytes`;
+    if (this.#bytes > maxAnswerBytes) return `the answer has more than ${maxAnswerBytes} bytes`;
     const measured = this.#meter.add(bytes);
-    if (measured === "depth") return `it is more than ${maxAnswerDepth} levels deep`;
-    if (measured === "values") return `it has more than ${maxAnswerValues} values`;
+    if (measured === "depth") return `the answer is more than ${maxAnswerDepth} levels deep`;
+    if (measured === "values") return `the answer has more than ${maxAnswerValues} values`;
     return undefined;
   }
 

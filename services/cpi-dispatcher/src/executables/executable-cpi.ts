@@ -176,11 +176,14 @@ export class ExecutableCpi implements Cpi {
     const { name: cpi, slots, limits } = this.options;
     const { maxConcurrentCalls, maxWaitingCalls } = limits;
     if (slots.inUse >= maxConcurrentCalls + maxWaitingCalls)
-      throw new ResourceExhaustedError(`${maxWaitingCalls} calls of CPI ${cpi} wait already: try again later`, {
-        reason: "QUEUE_FULL",
-        about: { cpi },
-        retryAfterMs: 1_000,
-      });
+      throw new ResourceExhaustedError(
+        `${maxWaitingCalls} calls of CPI ${cpi} already wait, the limit: try again later`,
+        {
+          reason: "QUEUE_FULL",
+          about: { cpi },
+          retryAfterMs: 1_000,
+        },
+      );
     return slots.run(work, signal);
   }
 

@@ -16,7 +16,7 @@ export async function endGroup(groupId: number): Promise<void> {
 /** Sends SIGKILL to the group; returns "gone" when the group does not exist. */
 function killGroup(groupId: number): "sent" | "gone" {
   // kill(2) gives the ids 0 and 1 other meanings.
-  if (!Number.isSafeInteger(groupId) || groupId < 2) throw new Error(`${groupId} is no process group`);
+  if (!Number.isSafeInteger(groupId) || groupId < 2) throw new Error(`${groupId} is not a process group`);
   try {
     process.kill(-groupId, "SIGKILL");
     return "sent";

@@ -155,8 +155,8 @@ describe("a CPI's process", () => {
   for (const [what, script, says] of [
     ["says nothing", "exit 0", "exit code 0"],
     ["crashes", "kill -SEGV $$", "signal SIGSEGV"],
-    ["says too much", "yes | head -c 200000", "it has more than 100000 bytes"],
-    ["never stops answering", "yes", "it has more than 100000 bytes"],
+    ["says too much", "yes | head -c 200000", "the answer has more than 100000 bytes"],
+    ["never stops answering", "yes", "the answer has more than 100000 bytes"],
     ["answers a deep nest", "yes [ | head -n 100", "more than 10 levels deep"],
     ["answers lists without end", "yes [], | head -n 5000", "more than 1000 values"],
   ] as const)
@@ -176,7 +176,7 @@ describe("a CPI's process", () => {
     await eventually(() => lines.length > 0);
     writeFileSync(join(folder, "cpi.sh.go"), "");
     const running = run(short, limits);
-    expect((await failing).message).to.match(/it is the longest of several that together have more than/);
+    expect((await failing).message).to.match(/all concurrent answers exceed \d+ bytes, and this answer is the longest/);
     expect(await running).to.have.length(2_000_000);
     // The memory budget is free again.
     expect(await run("head -c 4500000 /dev/zero", limits)).to.have.length(4_500_000);
@@ -358,7 +358,7 @@ describe("the run folder", () => {
     await rejection(
       runExecutable({ ...call, execPath }),
       DiskFullError,
-      `the disk that holds ${runs} (executables.runFolder) is full: make room there`,
+      `the disk that holds ${runs} (executables.runFolder) is full: free space there`,
     );
     expect(readdirSync(runs)).to.deep.equal([]);
     expect(await processesOf(runs)).to.deep.equal([]);

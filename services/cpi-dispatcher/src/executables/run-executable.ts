@@ -65,7 +65,7 @@ export async function runExecutable(call: ExecutableCall): Promise<Output> {
   const requestBytes = Buffer.byteLength(request);
   if (requestBytes > limits.maxRequestBytes)
     throw new InvalidArgumentError(
-      `the request to the CPI has ${requestBytes} bytes, more than ${limits.maxRequestBytes}`,
+      `the request to the CPI has ${requestBytes} bytes: the limit is ${limits.maxRequestBytes}`,
     );
   const program = await installedProgram(execPath, call.jobsFolder).catch((error: Error) => {
     throw error instanceof CpiUnusableError ? error : cannotRun(error, execPath);
@@ -97,7 +97,7 @@ function beginRun(runFolder: RunFolder): RunRecord {
   try {
     return runFolder.begin();
   } catch (error) {
-    const text = "no CPI was started, since its run cannot be recorded";
+    const text = "the CPI was not started, because its run cannot be recorded";
     const noRoom = diskFullError(error, text, nameOf(runFolder));
     throw noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { cause: error });
   }
@@ -199,7 +199,9 @@ class Run {
     const { text } = this.#answer;
     if (text !== undefined) return text;
     if (this.#givenUp) throw this.#givenUp;
-    throw invalid(`there is none: the CPI ended with ${signalCode ? `signal ${signalCode}` : `exit code ${exitCode}`}`);
+    throw invalid(
+      `the CPI wrote no answer and ended with ${signalCode ? `signal ${signalCode}` : `exit code ${exitCode}`}`,
+    );
   }
 
   #pass(bytes: Buffer, lines: LineSplitter): void {
@@ -261,7 +263,7 @@ class Run {
 const nameOf = (runFolder: RunFolder): string => `${runFolder.folder} (executables.runFolder)`;
 
 function cannotRecord(error: unknown, runFolder: RunFolder): Error {
-  const text = "the CPI was killed, since its run cannot be recorded";
+  const text = "the CPI was killed, because its run cannot be recorded";
   const noRoom = diskFullError(error, text, nameOf(runFolder), "unknown");
   return noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { outcome: "unknown", cause: error });
 }
@@ -270,6 +272,6 @@ function tooSlow({ limits, execPath }: ExecutableCall): Error {
   const { timeoutMs, timeoutSetting } = limits;
   const setting = timeoutSetting === undefined ? "" : ` (${timeoutSetting})`;
   return new TimeoutError(
-    `the CPI ${execPath} took longer than ${timeoutMs} ms${setting} and was killed; what it has done is not known`,
+    `the CPI ${execPath} took longer than ${timeoutMs} ms${setting} and was killed; the outcome of the call is not known`,
   );
 }

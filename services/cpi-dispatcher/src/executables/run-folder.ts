@@ -29,11 +29,11 @@ export class RunFolder {
    */
   static async open(folder: string): Promise<RunFolder> {
     await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-      throw diskFullError(error, "cannot make executables.runFolder", folder) ?? error;
+      throw diskFullError(error, "cannot create executables.runFolder", folder) ?? error;
     });
     const found = await lstat(folder);
     if (!found.isDirectory() || (process.getuid && found.uid !== process.getuid()))
-      throw new InvalidStateError(`${folder} belongs to somebody else: configure another executables.runFolder`);
+      throw new InvalidStateError(`${folder} belongs to another user: configure another executables.runFolder`);
     await chmod(folder, 0o700);
     const left = await readdir(folder);
     if (left.length > 0) await endLeftovers(folder, left);

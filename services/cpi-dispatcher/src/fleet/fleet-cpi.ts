@@ -54,17 +54,17 @@ export class FleetCpi implements Cpi {
     const vmCid = parseId("vm_cid made of the agent_id", `vm-${vm.agentId}`);
     const diskIds = vm.diskCids.map((diskCid) => parseDiskId(diskCid, "disk_cids"));
     const { host } = await this.#registry.assignHost({ vmCid, az: vm.az, diskIds }, optionsOf(call));
-    if (!host) throw new UnavailableError(`the registry named no host for VM ${vmCid}`, { outcome: "unknown" });
+    if (!host) throw new UnavailableError(`the registry's answer has no host for VM ${vmCid}`, { outcome: "unknown" });
     const { apiVersion } = INFO;
     return { vmCid, networks: vm.networks, agentId: host.hostId, usesRegistry: false, apiVersion };
   }
 
   async createStemcell(): Promise<string> {
-    throw notImplemented("create_stemcell", "its VMs are hosts, which bring their own system");
+    throw notImplemented("create_stemcell", "its VMs are hosts with their own operating system");
   }
 
   async deleteStemcell(): Promise<void> {
-    throw notImplemented("delete_stemcell", "it makes none");
+    throw notImplemented("delete_stemcell", "it creates no stemcells");
   }
 
   async deleteVm(vmCid: string, call: CpiCall): Promise<void> {
@@ -95,7 +95,7 @@ export class FleetCpi implements Cpi {
 
   async setVmMetadata(vmCid: string, _metadata: JsonObject, call: CpiCall): Promise<void> {
     await this.#hostOf(vmCid, call);
-    throw notImplemented("set_vm_metadata", "the registry keeps none for hosts");
+    throw notImplemented("set_vm_metadata", "the registry stores no metadata of hosts");
   }
 
   async createDisk(disk: NewDisk, call: CpiCall): Promise<string> {
@@ -129,9 +129,12 @@ export class FleetCpi implements Cpi {
     const { disk } = await asDiskNotFound(diskCid, () => asVmNotFound(vmCid, publish));
     const path = disk?.publication?.exportPath;
     if (!path)
-      throw new UnavailableError(`the registry published disk ${diskCid} for VM ${vmCid} but named no export path`, {
-        outcome: "unknown",
-      });
+      throw new UnavailableError(
+        `the registry published disk ${diskCid} for VM ${vmCid} but its answer has no export path`,
+        {
+          outcome: "unknown",
+        },
+      );
     return { path };
   }
 
@@ -174,11 +177,11 @@ export class FleetCpi implements Cpi {
   }
 
   async deleteSnapshot(): Promise<void> {
-    throw notImplemented("delete_snapshot", "it makes none");
+    throw notImplemented("delete_snapshot", "it creates no snapshots");
   }
 
   async calculateVmCloudProperties(): Promise<JsonObject> {
-    throw notImplemented("calculate_vm_cloud_properties", "hosts are as large as they are");
+    throw notImplemented("calculate_vm_cloud_properties", "the size of a host is fixed");
   }
 
   /** Returns the placement of a disk: the AZ and host of its VM, otherwise the requested AZ. */

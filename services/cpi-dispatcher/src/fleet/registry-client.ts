@@ -23,7 +23,7 @@ export class RegistryClients {
     if (known) return known;
     if (this.#clients.size >= MAX_REGISTRIES)
       throw new ResourceExhaustedError(
-        `this dispatcher has clients of ${MAX_REGISTRIES} registries already: restart it to have it forget those that are gone`,
+        `this dispatcher already has clients of ${MAX_REGISTRIES} registries, the limit: restart the dispatcher, which then forgets former registries`,
       );
     const client = createClient(DiskRegistryServiceDefinition, {
       address,

@@ -121,7 +121,7 @@ export function parseDirector(directorId: string, generation: number): DirectorG
 function directorOf(identity: Identity, context: CpiContext | undefined): DirectorGeneration | undefined {
   if (identity.role !== "director") return undefined;
   if (!context)
-    throw new InvalidArgumentError("the request has no context: a director must say which one it is", {
+    throw new InvalidArgumentError("the request has no context: a director must give its id and generation", {
       about: { field: "context" },
     });
   return parseDirector(context.directorId, context.directorGeneration);

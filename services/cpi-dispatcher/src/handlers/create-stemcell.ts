@@ -58,5 +58,7 @@ async function make(
 
 function parseImagePath(path: string): string {
   if (/^\/[^\0\n]{1,4095}$/.test(path)) return path;
-  throw new InvalidArgumentError(`image_path ${quoted(path)} is no absolute path`, { about: { field: "image_path" } });
+  throw new InvalidArgumentError(`image_path ${quoted(path)} is not an absolute path`, {
+    about: { field: "image_path" },
+  });
 }

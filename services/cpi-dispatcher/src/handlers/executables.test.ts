@@ -165,8 +165,8 @@ describe("CPI executables behind the dispatcher", () => {
     for (const [what, script, says] of [
       ["no answer", info("exit 1"), "exit code 1"],
       ["garbage", info("echo garbage"), "is not JSON"],
-      ["a malformed description", recording('{"api_version":"two"}'), "'api_version' of 'info' is no whole number"],
-      ["no end of an answer", info("yes"), "it has more than 67108864 bytes"],
+      ["a malformed description", recording('{"api_version":"two"}'), "'api_version' of 'info' is not a whole number"],
+      ["no end of an answer", info("yes"), "the answer has more than 67108864 bytes"],
     ] as const)
       it(`with an info of ${what} -> CPI_UNUSABLE, which is not worth a repetition; mended, it is asked again`, async () => {
         const broken = bench.dispatcher.scriptCpi("a", script);

@@ -15,7 +15,7 @@ export async function* watchCpiLog(
 function parseWatched({ logId, directorId }: WatchCpiLogRequest): WatchedLog {
   if (directorId === "") return { logId: parseName("log_id", logId) };
   if (logId !== "")
-    throw new InvalidArgumentError("log_id and director_id are both given: name the one whose lines are wanted", {
+    throw new InvalidArgumentError("log_id and director_id are both given: give only one of them", {
       about: { field: "log_id" },
     });
   return { directorId: parseId("director_id", directorId) };

@@ -19,18 +19,19 @@ export function parseAnswer(text: string): CpiAnswer {
   } catch (error) {
     throw invalid(messageOf(error));
   }
-  if (!isJsonObject(answer)) throw invalid("it is no JSON object");
-  for (const key of ["result", "error", "log"]) if (!Object.hasOwn(answer, key)) throw invalid(`it has no '${key}'`);
+  if (!isJsonObject(answer)) throw invalid("the answer is not a JSON object");
+  for (const key of ["result", "error", "log"])
+    if (!Object.hasOwn(answer, key)) throw invalid(`the answer has no '${key}'`);
   const { result, error, log } = answer;
-  if (typeof log !== "string") throw invalid("its 'log' is no string");
+  if (typeof log !== "string") throw invalid("its 'log' is not a string");
   return { result, error: error === null ? undefined : parseError(error), log };
 }
 
 function parseError(error: unknown): CpiError {
   if (!isJsonObject(error)) throw invalid("its 'error' is neither null nor an object");
   const { type, message, ok_to_retry: okToRetry } = error;
-  if (typeof type !== "string") throw invalid("its error's 'type' is no string");
-  if (typeof message !== "string") throw invalid("its error's 'message' is no string");
+  if (typeof type !== "string") throw invalid("its error's 'type' is not a string");
+  if (typeof message !== "string") throw invalid("its error's 'message' is not a string");
   if (typeof okToRetry !== "boolean") throw invalid("its error's 'ok_to_retry' is neither true nor false");
   return { type, message, okToRetry };
 }
@@ -71,12 +72,12 @@ function isVersion(value: unknown): boolean {
 /** Parsers of results by method. Results of methods without a result are ignored. */
 export const resultOf = {
   info(result: unknown): AnsweredInfo {
-    if (!isJsonObject(result)) throw invalid("the result of 'info' is no object");
+    if (!isJsonObject(result)) throw invalid("the result of 'info' is not an object");
     const { api_version: apiVersion, stemcell_formats: formats = [], needs_vm_spec: needsVmSpec } = result;
     if (apiVersion !== undefined && apiVersion !== null && !isVersion(apiVersion))
-      throw invalid(`the 'api_version' of 'info' is no whole number from 1 to ${MAX_API_VERSION}`);
+      throw invalid(`the 'api_version' of 'info' is not a whole number from 1 to ${MAX_API_VERSION}`);
     if (formats !== null && !isStrings(formats))
-      throw invalid("the 'stemcell_formats' of 'info' are no list of strings");
+      throw invalid("the 'stemcell_formats' of 'info' are not a list of strings");
     return {
       apiVersion: (apiVersion as number | null) ?? undefined,
       stemcellFormats: (formats as string[] | null) ?? [],
@@ -93,7 +94,8 @@ export const resultOf = {
       const [vmCid, networks] = result;
       return { vmCid: cidIn("create_vm", vmCid), networks: isJsonObject(networks) ? networks : undefined };
     }
-    if (expected === "cid_and_networks") throw invalid("the result of 'create_vm' is no list of VM CID and networks");
+    if (expected === "cid_and_networks")
+      throw invalid("the result of 'create_vm' is not a list of VM CID and networks");
     return { vmCid: cidIn("create_vm", result), networks: undefined };
   },
 
@@ -103,7 +105,7 @@ export const resultOf = {
   },
 
   cids(method: MethodOfCids, result: unknown): readonly string[] {
-    if (!Array.isArray(result)) throw invalid(`the result of '${method}' is no list`);
+    if (!Array.isArray(result)) throw invalid(`the result of '${method}' is not a list`);
     return result.map((cid) => cidIn(method, cid));
   },
 
@@ -113,7 +115,7 @@ export const resultOf = {
   },
 
   object(method: CpiMethod, result: unknown): JsonObject {
-    if (!isJsonObject(result)) throw invalid(`the result of '${method}' is no object`);
+    if (!isJsonObject(result)) throw invalid(`the result of '${method}' is not an object`);
     return result;
   },
 };
@@ -121,7 +123,7 @@ export const resultOf = {
 function cidIn(method: MethodOfCids, result: unknown): string {
   const kind = ANSWERED[method];
   if (isCid(kind, result)) return result;
-  throw invalid(`the result of '${method}' holds no CID: a ${kind}'s has ${cidRule(kind)}`);
+  throw invalid(`the result of '${method}' is not a valid CID: a ${kind} CID has ${cidRule(kind)}`);
 }
 
 function isStrings(value: unknown): value is string[] {

@@ -125,7 +125,7 @@ function fitting(offer: Offer, { stemcellFormats, exceptCpis }: Wanted): readonl
   if (takers.length === 0)
     throw new InvalidStateError(
       `no CPI takes a stemcell of the formats ${stemcellFormats.map((format) => quoted(format)).join(", ")}: ` +
-        `upload one that is made for ${offer.cpis.map(({ name }) => name).join(", ")}`,
+        `upload a stemcell for ${offer.cpis.map(({ name }) => name).join(", ")}`,
     );
   const hasIt = ({ name, migratedFrom }: Choosable) => [name, ...migratedFrom].some((one) => exceptCpis.includes(one));
   return takers.filter((cpi) => !hasIt(cpi)).map(({ name }) => name);
@@ -137,7 +137,7 @@ const MAX_CPIS = 100;
 /** Throws for a cpi-config with a malformed name, or with a present or former name used by two CPIs. */
 export function checkCpiNames(cpis: readonly NamedCpi[], maxCpis = MAX_CPIS): void {
   if (cpis.length === 0)
-    throw new InvalidArgumentError("the cpi-config has no CPI: name one, or use no cpi-config at all");
+    throw new InvalidArgumentError("the cpi-config has no CPI: add a CPI, or delete the cpi-config");
   if (cpis.length > maxCpis)
     throw new InvalidArgumentError(`the cpi-config has ${cpis.length} CPIs: at most ${maxCpis} are allowed`);
   for (const { name, migratedFrom } of cpis) {
@@ -145,7 +145,7 @@ export function checkCpiNames(cpis: readonly NamedCpi[], maxCpis = MAX_CPIS): vo
       throw new InvalidArgumentError(`the CPI name ${quoted(name)} is malformed: ${CPI_NAME_RULE}`);
     for (const former of migratedFrom)
       if (former !== "" && !CPI_NAME_PATTERN.test(former))
-        throw new InvalidArgumentError(`CPI ${name} is migrated from ${quoted(former)}, which is no CPI name`);
+        throw new InvalidArgumentError(`CPI ${name} is migrated from ${quoted(former)}, which is not a valid CPI name`);
   }
   const { name, users } = nameOfTwo(cpis) ?? {};
   if (name === undefined || users === undefined) return;

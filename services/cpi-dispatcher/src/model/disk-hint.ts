@@ -9,9 +9,12 @@ export type DiskHint = string | { readonly [key: string]: DiskHint };
 export function stringifiedHint(hint: unknown, diskCid: string): DiskHint {
   const stringified = stringify(hint);
   if (stringified !== undefined && Object.keys(stringified).length > 0) return stringified;
-  throw new InvalidStateError(`the CPI attached disk ${diskCid} but gave no disk hint by which an agent finds it`, {
-    about: { disk_cid: diskCid },
-  });
+  throw new InvalidStateError(
+    `the CPI attached disk ${diskCid} but returned no disk hint, without which the agent cannot find the disk`,
+    {
+      about: { disk_cid: diskCid },
+    },
+  );
 }
 
 function stringify(value: unknown): DiskHint | undefined {

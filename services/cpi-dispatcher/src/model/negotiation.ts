@@ -69,5 +69,5 @@ function cpiVersion({ info, assumeV1WhenInfoFails }: VersionsMet): number {
   if (info.kind === "not_implemented" || assumeV1WhenInfoFails) return 1;
   // Throws, because a version 2 CPI treated as version 1 would make VMs whose agents find no settings.
   const message = `the CPI's version is not known, because its info method failed: ${info.message}`;
-  throw info.isDefinite ? new CpiUnusableError(`${message}; mend the CPI first`) : new UnavailableError(message);
+  throw info.isDefinite ? new CpiUnusableError(`${message}; repair the CPI first`) : new UnavailableError(message);
 }
