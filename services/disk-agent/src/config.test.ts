@@ -27,7 +27,7 @@ describe("the agent's configuration", () => {
   });
 
   const bad: [string, object, RegExp][] = [
-    ["a glob that is no absolute path", rule({ glob: "dev/*" }), /must be an absolute path/],
+    ["a glob that is not an absolute path", rule({ glob: "dev/*" }), /must be an absolute path/],
     ["a glob with a line break", rule({ glob: "/dev/\n*" }), /must be an absolute path/],
     [
       "a glob of no characters",

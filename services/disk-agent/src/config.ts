@@ -50,7 +50,7 @@ const deviceKeys = z.strictObject({
     .max(255)
     .default("")
     .describe(
-      "Expected serial number: a drive with another one from the kernel is refused. It has no effect where the kernel reports none.",
+      "Expected serial number: a drive with another serial number is refused. No effect on drives without a serial number.",
     ),
   pool: parsed((value) => parseOptionalName("pool", value) ?? "")
     .default("")
@@ -76,7 +76,7 @@ function requireDevicePath(path: string, context: z.RefinementCtx<string>): void
 function problemsOfDeviceFile({ path, offsetBytes, sizeBytes }: DeviceEntry): string[] {
   const size = sizeBytes === undefined ? fileSize(path) : 0n;
   if (size - BigInt(offsetBytes) <= BigInt(Number.MAX_SAFE_INTEGER)) return [];
-  return [`${JSON.stringify(path)} holds ${size} bytes, and a device may have 2^53 - 1 at most: give sizeBytes`];
+  return [`${JSON.stringify(path)} has ${size} bytes, but a device may have at most 2^53 - 1: give sizeBytes`];
 }
 
 function fileSize(path: string): bigint {
@@ -162,7 +162,7 @@ const discoveryRule = z.strictObject({
     .min(1)
     .max(100)
     .default([poolRule.parse({})])
-    .describe("Pools by file size: the first match counts, and a file without a match is no device."),
+    .describe("Pools by file size: the first match counts, and a file without a match is not used."),
 });
 
 const anywhere = ["0.0.0.0", "::"];
@@ -216,7 +216,7 @@ export const configSchema = z
   })
   .refine(({ listen, advertisedAddress }) => advertisedAddress !== undefined || !anywhere.includes(listen.host), {
     path: ["advertisedAddress"],
-    message: "give one: nobody can reach the address that the agent listens on",
+    message: "needed, because other hosts cannot reach the listen address",
   });
 
 export type AgentConfig = z.output<typeof configSchema>;

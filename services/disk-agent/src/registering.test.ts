@@ -31,7 +31,7 @@ describe("an agent that registers", () => {
       .logged("registry connection failed")
       .filter((line) => line.includes('"address":"127.0.0.1:1"'));
     expect(ofNobody, "each reason once, at once").to.have.length(1);
-    expect(ofNobody[0]).to.contain("nobody listens there");
+    expect(ofNobody[0]).to.contain("no process listens there");
     await registry.stop();
     await eventually(() => rejection(scene.ready(1_000), TimeoutError, /NOT_SERVING, for want of: registered$/));
     expect((await scene.list()).devices.map(({ attached }) => attached)).to.deep.equal(

@@ -111,9 +111,9 @@ function parseExpected(message: ExpectedDeviceMessage | DeviceIdentity): Remembe
 }
 
 function refuseTooMany(field: string, count: number, limit: number): void {
-  if (count === 0) throw new InvalidArgumentError(`${field} is empty: name at least one`, { about: { field } });
+  if (count === 0) throw new InvalidArgumentError(`${field} is empty: give at least one entry`, { about: { field } });
   if (count > limit)
-    throw new InvalidArgumentError(`${field} names ${count} things: at most ${limit} may be in one request`, {
+    throw new InvalidArgumentError(`${field} has ${count} entries: at most ${limit} may be in one request`, {
       about: { field },
     });
 }

@@ -128,7 +128,7 @@ export class RemotePart implements DiskPart {
     // The other machine may have restarted between the writes and this flush; the flush then does not cover the writes.
     if (this.#lostWrites)
       throw new DeviceIoError(
-        `the machine of device ${this.#options.deviceId} restarted with writes that were acknowledged and not flushed`,
+        `the machine of device ${this.#options.deviceId} restarted, so acknowledged writes that were not flushed may be lost`,
       );
     this.#flushedWrites = Math.max(this.#flushedWrites, covered);
   }
@@ -252,7 +252,7 @@ export class RemotePart implements DiskPart {
       }
       this.#pending.delete(oldest.id);
       oldest.reject(
-        new UnavailableError(`device ${deviceId} gave no answer within ${limits.operationTimeoutMs} ms`, {
+        new UnavailableError(`device ${deviceId} did not answer within ${limits.operationTimeoutMs} ms`, {
           outcome: "unknown",
         }),
       );

@@ -97,7 +97,8 @@ async function takeOver(
     limits.takeOverTimeoutMs,
   );
   if (stream.signal.aborted) throw stream.signal.reason;
-  if (!quiet) throw new UnavailableError(`I/O of the last stream is still in flight on device ${device.id}`);
+  if (!quiet)
+    throw new UnavailableError(`I/O of the previous stream is still in flight on device ${device.id}: try again`);
   device.checkAccess(sessionNumber);
 }
 

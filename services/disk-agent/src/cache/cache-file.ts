@@ -157,7 +157,7 @@ export class CacheFile<Contents> {
       // After a failed write the slots' state is unknown, so the next write replaces the file.
       await this.#forgetSlots();
       this.#problem = messageOf(error);
-      const text = "the agent cannot remember the order";
+      const text = "the agent cannot store the order";
       const noRoom = diskFullError(error, text, this.#path);
       throw noRoom ?? new UnavailableError(`${text} in ${this.#path}: ${messageOf(error)}`, { cause: error });
     }

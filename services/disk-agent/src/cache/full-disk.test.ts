@@ -24,7 +24,7 @@ describe("an agent's cache on a full disk", () => {
     await rejection(
       cache.store("x".repeat(8_192)),
       DiskFullError,
-      `the disk that holds ${path} is full: make room there`,
+      `the disk that holds ${path} is full: free space there`,
     );
     expect(latestText(readFileSync(path, "utf8"))).to.equal(encode("first"));
     disk.makeRoom();
@@ -68,7 +68,7 @@ describe("an agent's cache on a full disk", () => {
     const agent = await startTestAgent({ hostId: "host-1", folder, certs, registryAddress, devices, config });
     try {
       await eventually(() => expect(registry.heartbeats.at(-1)?.warning).to.equal(""));
-      const warning = /^its agent can take no order: .*ENOSPC/;
+      const warning = /^its agent cannot accept orders: .*ENOSPC/;
       await eventually(() => {
         // Fills the disk again, because a running write may have replaced a file and freed its space.
         disk.fill();

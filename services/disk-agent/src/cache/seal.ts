@@ -15,7 +15,7 @@ export function unseal(text: string): { readonly text: string; readonly sealed: 
   const [found, expected] = SEAL.exec(text) ?? [];
   if (found === undefined) return { text, sealed: false };
   const inside = `{${text.slice(found.length)}`;
-  if (checksum(inside) !== expected) throw new Error("its checksum is not that of its contents");
+  if (checksum(inside) !== expected) throw new Error("the checksum does not match the contents");
   return { text: inside, sealed: true };
 }
 

@@ -60,13 +60,13 @@ export const hasSlots = (contents: string): boolean => /^[0-9a-f]/.test(contents
 export function latestText(contents: string): string {
   if (!hasSlots(contents)) return contents;
   const slotBytes = contents.length / SLOTS;
-  if (slotBytes % LINE_BYTES !== 0) throw new Error("its length is not that of two slots with a checksum each");
+  if (slotBytes % LINE_BYTES !== 0) throw new Error("the file's length does not fit two slots with checksums");
   const [even, odd] = [readSlot(contents.slice(0, slotBytes)), readSlot(contents.slice(slotBytes))];
   const [former, latest] = even.number < odd.number ? [even, odd] : [odd, even];
   if (even.number % 2 !== 0 || odd.number % 2 !== 1 || latest.number - former.number !== 1)
-    throw new Error(`its slots are of the writes ${even.number} and ${odd.number}, which do not follow each other`);
+    throw new Error(`the two slots have writes ${even.number} and ${odd.number}, which are not consecutive`);
   const found = latest.text ?? former.text;
-  if (found === undefined) throw new Error("of both of its slots a write was cut off");
+  if (found === undefined) throw new Error("both slots have an interrupted write");
   return found;
 }
 
@@ -77,14 +77,14 @@ function readSlot(slot: string): { readonly number: number; readonly text: strin
   for (let at = 0; at < slot.length; at += LINE_BYTES) {
     const line = slot.slice(at + CHECKSUM_DIGITS, at + LINE_BYTES - 1);
     if (slot.slice(at, at + LINE_BYTES) !== `${checksum(line)}${line}\n`)
-      throw new Error("a line of its slots is not what its checksum is of");
+      throw new Error("the checksum of a line does not match the line");
     numbers.add(Number.parseInt(line.slice(0, NUMBER_DIGITS), 16));
     text += line.slice(NUMBER_DIGITS);
   }
   const number = Math.max(...numbers);
   for (const other of numbers)
     if (other !== number && other !== number - SLOTS)
-      throw new Error(`a slot holds lines of the writes ${other} and ${number}`);
+      throw new Error(`a slot has lines of two writes, ${other} and ${number}`);
   if (numbers.size > 1) return { number, text: undefined };
   const written = `${text.trimEnd()}\n`;
   if (!unseal(written).sealed) throw new Error("a slot has no checksum");

@@ -191,8 +191,10 @@ export class DeviceFile {
     const marks = (facts: FileFacts) => ({ serialNumber: facts.serialNumber, fileIdentity: facts.identity });
     const other =
       fileDifference(marks(held), marks(seen)) ??
-      (held.sizeBytes === seen.sizeBytes ? undefined : `it held ${held.sizeBytes} bytes, and holds ${seen.sizeBytes}`);
-    return other && `path ${JSON.stringify(this.path)} names another file than the one that is held: ${other}`;
+      (held.sizeBytes === seen.sizeBytes
+        ? undefined
+        : `the open file has ${held.sizeBytes} bytes, the file at the path ${seen.sizeBytes}`);
+    return other && `path ${JSON.stringify(this.path)} is now another file than the open file: ${other}`;
   }
 
   #apply(event: HoldingEvent): void {
@@ -273,7 +275,7 @@ export class DeviceFile {
 
 function sameBytes(device: FileUser, other: FileUser): string {
   const nameOf = ({ id, config }: FileUser) => `${id}, file ${JSON.stringify(config.path)},`;
-  return `device ${nameOf(device)} lies on the same bytes as device ${nameOf(other)} which is held: give each bytes of its own, or take one of them out of the agent's configuration`;
+  return `device ${nameOf(device)} lies on the same bytes as device ${nameOf(other)} which is open: give each device its own bytes, or remove one device from the agent's configuration`;
 }
 
 function sameFacts(a: FileFacts | undefined, b: FileFacts | undefined): boolean {

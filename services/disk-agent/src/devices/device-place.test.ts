@@ -46,18 +46,18 @@ const rows: Record<string, Row> = {
   "a drive without a serial number after a boot": {
     recorded: { fileIdentity: "former block 8:16:3" },
     facts: drive,
-    why: /nothing shows/,
+    why: /cannot be identified as the same/,
   },
   "the number that QEMU gives a place after a boot": {
     recorded: { serialNumber: "QM00001", fileIdentity: "former block 8:16:3" },
     facts: { ...drive, serialNumber: "QM00001" },
-    why: /nothing shows that it is the same file or drive/,
+    why: /the file or drive cannot be identified as the same/,
   },
   "the same, with a serial number in the config": {
     recorded: { fileIdentity: "former block 8:16:3" },
     config: { serialNumber: "s1" },
     facts: drive,
-    why: /nothing shows/,
+    why: /cannot be identified as the same/,
   },
   "another file with a serial number in the config": {
     recorded: { serialNumber: "s1" },

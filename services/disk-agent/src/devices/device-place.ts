@@ -30,9 +30,9 @@ export function sizeIn(fileSizeBytes: number, config: DeviceConfig): number {
 
 export function tooShort(fileSizeBytes: number, { deviceId, offsetBytes, sizeBytes, path }: DeviceConfig): string {
   if (fileSizeBytes > Number.MAX_SAFE_INTEGER)
-    return `device file ${JSON.stringify(path)} is too long for device ${deviceId}: it holds ${fileSizeBytes} bytes, and a device may have 2^53 - 1 at most: give its sizeBytes`;
+    return `device file ${JSON.stringify(path)} is too long for device ${deviceId}: it has ${fileSizeBytes} bytes, but a device may have at most 2^53 - 1: give its sizeBytes`;
   const needed = sizeBytes === undefined ? `more than ${offsetBytes}` : `${offsetBytes + sizeBytes}`;
-  return `device file ${JSON.stringify(path)} is too short for device ${deviceId}: it holds ${fileSizeBytes} bytes, and ${needed} are needed`;
+  return `device file ${JSON.stringify(path)} is too short for device ${deviceId}: it has ${fileSizeBytes} bytes, but ${needed} are needed`;
 }
 
 /** Returns why the file must not be held for a device with the recorded identity; undefined when it may be held. */
@@ -65,7 +65,7 @@ export function differenceFrom(
   facts: FileFacts,
   config: DeviceConfig,
 ): string | undefined {
-  const what = `device ${config.deviceId}, file ${JSON.stringify(config.path)}, is not what was registered`;
+  const what = `device ${config.deviceId}, file ${JSON.stringify(config.path)}, differs from the registered device`;
   const { offsetBytes, blockSizeBytes } = config;
   if (offsetBytes !== registered.offsetBytes)
     return `${what}: offset_bytes was ${registered.offsetBytes}, is ${offsetBytes}`;
@@ -78,7 +78,7 @@ export function differenceFrom(
   if (other !== undefined) return `${what}: ${other}`;
   const isMarked = registered.serialNumber !== "" || registered.fileIdentity !== "";
   if (!isMarked || isKnownSame(registered, marks)) return undefined;
-  return `${what}: nothing shows that it is the same file or drive`;
+  return `${what}: the file or drive cannot be identified as the same`;
 }
 
 /** Returns the advice for a file that has grown beyond the device's recorded size; undefined for other files. */
@@ -90,7 +90,7 @@ export function growthOf(
   const { deviceId, path } = config;
   const sizeBytes = seen ? sizeIn(seen.sizeBytes, config) : 0;
   if (sizeBytes <= recordedBytes) return undefined;
-  const message = `device ${deviceId}, file ${JSON.stringify(path)}, has grown from ${recordedBytes} to ${sizeBytes} bytes: what is on it is as it was, and AddDevice takes in the rest once no disk is on it`;
+  const message = `device ${deviceId}, file ${JSON.stringify(path)}, has grown from ${recordedBytes} to ${sizeBytes} bytes: its data is unchanged, and AddDevice adds the new space once no disk is on the device`;
   return { level: "WARNING", message };
 }
 

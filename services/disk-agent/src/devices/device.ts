@@ -418,7 +418,7 @@ export class Device implements FileUser {
     const about = { device_id: this.id };
     const current = this.#ledger.memory.devices.get(this.id)?.session;
     if (current === undefined || current.number < sessionNumber)
-      throw new UnavailableError(`session ${sessionNumber} of device ${this.id} was not opened here`, { about });
+      throw new UnavailableError(`session ${sessionNumber} of device ${this.id} is not open on this agent`, { about });
     if (!isCurrentSession(this.#ledger.memory, this.id, sessionNumber))
       throw new OutdatedError(superseded(this.id, sessionNumber, current), { about });
     const handle = this.file.handle;

@@ -51,7 +51,7 @@ export class Eraser {
   ): Promise<{ outcome: DeviceOutcome; erasedBytes: number }> {
     const wish = { number: sessionNumber, purpose: "erase" as const, diskId: "", holderHostId: "" };
     const [opened] = await this.#sessions.open([deviceId], wish, stamp);
-    if (!opened) throw new Error("opening one session has one outcome");
+    if (!opened) throw new Error("opening a session returned no outcome");
     if (opened.outcome !== "done" && opened.outcome !== "already") return { outcome: opened, erasedBytes: 0 };
     const device = this.#devices.get(deviceId);
     const job = this.#join(device, sessionNumber);

@@ -24,7 +24,7 @@ export function parseGlob(glob: string): string {
       micromatch.makeRe(pattern, { debug: true, posix: true, noext: true });
   } catch (error) {
     const why = messageOf(error).replace(/^Invalid regular expression: .*: /s, "");
-    throw new InvalidArgumentError(`${quoted(glob)} is no glob: ${why}`, { cause: error });
+    throw new InvalidArgumentError(`${quoted(glob)} is not a valid glob: ${why}`, { cause: error });
   }
   return glob;
 }

@@ -107,7 +107,7 @@ describe("errors of I/O", () => {
     expect(await failed(fixture.device("a").read(1, SIZE - 4096, 4096))).to.match(/the file ends at byte/);
     await eventually(() => fixture.device("a").whyChanged !== undefined);
     const written = fixture.device("a").write(1, SIZE - 4096, Buffer.alloc(4096), { fua: false });
-    expect(await failed(written)).to.match(/has changed: .*it held 65536 bytes, and holds 32768/);
+    expect(await failed(written)).to.match(/has changed: .*the open file has 65536 bytes, the file at the path 32768/);
     expect(await fixture.openSession("a", 2)).to.equal("device_changed");
     expect(statSync(join(fixture.folder, "a")).size).to.equal(SIZE / 2);
     expect(problem()?.level).to.equal("ERROR");

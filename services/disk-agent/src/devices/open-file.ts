@@ -101,7 +101,10 @@ async function lockRegularFile(
 ): Promise<void> {
   const attempt = lock(fd);
   if (attempt.outcome === "held")
-    throw cannotUse(path, `it is locked by ${await describeHolder(stats)}: the agent takes it when that lets go of it`);
+    throw cannotUse(
+      path,
+      `it is locked by ${await describeHolder(stats)}: the agent opens it once the lock is released`,
+    );
   if (attempt.outcome === "impossible" && requireLocks)
     throw cannotUse(
       path,
@@ -109,7 +112,7 @@ async function lockRegularFile(
     );
   const holder = await describeFlockHolder(stats);
   if (holder !== undefined)
-    throw cannotUse(path, `it is locked, by flock, by ${holder}: the agent takes it when that lets go of it`);
+    throw cannotUse(path, `it is locked (flock) by ${holder}: the agent opens it once the lock is released`);
 }
 
 async function lookAtDeviceFile(path: string): Promise<FileFacts> {

@@ -128,7 +128,7 @@ describe("rescans", () => {
     const { skipped } = await rescan.run();
     expect(ids()).to.deep.equal(["h-disk-a", "h-disk-b", "h-disk-c", "listed"]);
     expect(skipped.map(({ reason }) => reason)).to.deep.equal(
-      Array(2).fill("the agent has as many devices as it may have"),
+      Array(2).fill("the agent already has the maximum number of devices"),
     );
   });
 
@@ -138,7 +138,7 @@ describe("rescans", () => {
     const health = () => fixture.device("listed").healthMessage ?? "ONLINE";
     writeFileSync(path, Buffer.alloc(SIZE / 2));
     expect((await rescan.run()).changedDeviceIds).to.deep.equal(["listed"]);
-    expect(health()).to.match(/it held 65536 bytes, and holds 32768/);
+    expect(health()).to.match(/the open file has 65536 bytes, the file at the path 32768/);
     expect(fixture.device("listed").reported.sizeBytes).to.equal(SIZE / 2);
     writeFileSync(path, Buffer.alloc(SIZE));
     await rescan.run();

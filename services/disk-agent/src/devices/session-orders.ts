@@ -124,7 +124,7 @@ export class SessionOrders {
 
   #superseded(deviceId: DeviceId, number: number): Came {
     const current = this.#ledger.memory.devices.get(deviceId)?.session;
-    if (!current) throw new Error(`no session is remembered for device ${deviceId}`);
+    if (!current) throw new Error(`the agent has no session of device ${deviceId}`);
     return { outcome: "outdated", message: superseded(deviceId, number, current) };
   }
 }

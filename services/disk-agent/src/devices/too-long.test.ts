@@ -30,7 +30,7 @@ describe("a device file of 2^53 bytes", () => {
       const source = { service: "disk-agent", file, env: {} };
       const found = () => checkConfig(configSchema, source).problems.filter((problem) => problem.startsWith("devices"));
       expect(found()).to.deep.equal([
-        `devices.0: ${JSON.stringify(path)} holds 9007199254740992 bytes, and a device may have 2^53 - 1 at most: give sizeBytes`,
+        `devices.0: ${JSON.stringify(path)} has 9007199254740992 bytes, but a device may have at most 2^53 - 1: give sizeBytes`,
       ]);
       writeFileSync(file, JSON.stringify({ devices: [{ ...devices[0], sizeBytes: 4_096 }] }));
       expect(found()).to.deep.equal([]);

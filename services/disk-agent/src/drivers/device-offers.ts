@@ -19,8 +19,7 @@ export function deviceOffers(devices: DeviceTable, clock: Clock, random: () => n
       })),
     probe: async (deviceId) => {
       const device = found(deviceId);
-      if (!device.attached)
-        throw new UnavailableError(`device ${device.id} is not attached: nothing of it can be read`);
+      if (!device.attached) throw new UnavailableError(`device ${device.id} is not attached, so it cannot be read`);
       const beganMs = clock.monotonicMs();
       await device.probe(random());
       const { problem } = device;

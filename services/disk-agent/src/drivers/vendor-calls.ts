@@ -84,7 +84,8 @@ export class VendorCalls {
   async join({ bootId, callId }: JoinMethodRequest, call: CallContext): Promise<JoinMethodResponse> {
     this.#requireThisStart(bootId);
     const kept = this.#kept.get(parseId("call_id", callId));
-    if (kept === undefined) throw new NotFoundError(`no call ${callId} was begun here`, { about: { call_id: callId } });
+    if (kept === undefined)
+      throw new NotFoundError(`call ${callId} was not started on this agent`, { about: { call_id: callId } });
     return { outcome: await this.#told(kept, call) };
   }
 
@@ -94,7 +95,9 @@ export class VendorCalls {
 
   #requireThisStart(bootId: string): void {
     if (bootId !== this.#options.bootId)
-      throw new OutdatedError(`boot id ${bootId.slice(0, 64)} is not this start's: list the methods again`);
+      throw new OutdatedError(
+        `boot id ${bootId.slice(0, 64)} is of another start of the agent: list the methods again`,
+      );
   }
 
   #begin(request: CallMethodRequest): KeptCall {

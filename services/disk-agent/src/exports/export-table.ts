@@ -95,7 +95,7 @@ export class ExportTable {
     const running = this.#running.get(spec.diskId);
     if (running?.sessionNumber !== spec.sessionNumber)
       throw new UnavailableError(
-        `the export of disk ${spec.diskId} in session ${spec.sessionNumber} was ended meanwhile`,
+        `the export of disk ${spec.diskId} in session ${spec.sessionNumber} was ended while it was being started`,
       );
     return this.#socketPath(spec.diskId);
   }

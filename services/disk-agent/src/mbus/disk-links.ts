@@ -29,7 +29,7 @@ export class DiskLinks {
     const hinted = pathOfHint(hint);
     if (hinted !== undefined && hinted !== target)
       throw new InvalidArgumentError(
-        `the hint's path ${quoted(hinted)} is not where disk ${diskId} is served: ${target}`,
+        `the hint's path ${quoted(hinted)} is not the export of disk ${diskId}, which is at ${target}`,
       );
     const link = join(this.#folder, diskId);
     if (await isLinkedAnew(target, link)) return;
@@ -90,7 +90,7 @@ async function isLinkedAnew(target: string, link: string): Promise<boolean> {
 const TEMPORARY = ".new";
 
 function parseCid(value: unknown): DiskId {
-  if (typeof value !== "string") throw new InvalidArgumentError("the disk cid is not a text");
+  if (typeof value !== "string") throw new InvalidArgumentError("the disk cid is not a string");
   return parseDiskId(value, "disk_cid");
 }
 
@@ -99,9 +99,9 @@ function pathOfHint(hint: unknown): string | undefined {
   if (hint === null || hint === undefined || hint === "") return undefined;
   if (typeof hint === "string") return hint;
   if (typeof hint !== "object" || Array.isArray(hint))
-    throw new InvalidArgumentError("the disk hint is not an object or a text");
+    throw new InvalidArgumentError("the disk hint is neither an object nor a string");
   const { path } = hint as { path?: unknown };
   if (path === undefined || path === null || path === "") return undefined;
-  if (typeof path !== "string") throw new InvalidArgumentError("the disk hint's path is not a text");
+  if (typeof path !== "string") throw new InvalidArgumentError("the disk hint's path is not a string");
   return path;
 }

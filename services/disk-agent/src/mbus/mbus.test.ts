@@ -143,8 +143,8 @@ describe("the agent on mbus", () => {
 
   const refused: [string, unknown[], RegExp][] = [
     ["a disk that is not exported here", ["disk-2", null], /disk disk-2 is not exported on this host/],
-    ["a hint to another path", ["disk-1", { path: "/etc/passwd" }], /is not where disk disk-1 is served/],
-    ["a text hint to another path", ["disk-1", "/etc/passwd"], /is not where disk disk-1 is served/],
+    ["a hint to another path", ["disk-1", { path: "/etc/passwd" }], /is not the export of disk disk-1/],
+    ["a text hint to another path", ["disk-1", "/etc/passwd"], /is not the export of disk disk-1/],
     ["a hint whose path is no text", ["disk-1", { path: 5 }], /not a text/],
     ["a hint that is a list", ["disk-1", []], /not an object/],
     ["a cid that is a path", ["../disk-1", null], /malformed/],

@@ -62,7 +62,7 @@ export function agentMethods({
 function persistentDiskMethods(disks: DiskLinks): Record<string, AgentMethod> {
   const check = async (diskCid: unknown): Promise<void> => {
     if (await disks.leadsToDisk(diskCid)) return;
-    throw new NotFoundError(`persistent disk ${String(diskCid)} could not be found: add_persistent_disk comes first`);
+    throw new NotFoundError(`persistent disk ${String(diskCid)} could not be found: call add_persistent_disk first`);
   };
   return {
     list_disk: { mode: "async", minArguments: 0, run: () => disks.list() },
@@ -90,7 +90,7 @@ function persistentDiskMethods(disks: DiskLinks): Record<string, AgentMethod> {
       changes: true,
       run: async ([diskCid]) => {
         await check(diskCid);
-        return { message: "the disk has no mount: remove_persistent_disk takes its link away" };
+        return { message: "the disk is not mounted: remove_persistent_disk removes its link" };
       },
     },
     remove_persistent_disk: {

@@ -88,7 +88,7 @@ function decodeIdentity(where: string, value: unknown): RememberedIdentity | und
 function decodeOrder(where: string, value: unknown): RememberedOrder {
   const order = asObject(where, value);
   if (order.kind !== "attach" && order.kind !== "detach")
-    throw new Error(`${where}.kind is ${JSON.stringify(order.kind)}`);
+    throw new Error(`${where}.kind is ${JSON.stringify(order.kind)}, which is not a known kind of order`);
   return {
     tabletGeneration: asCount(`${where}.tabletGeneration`, order.tabletGeneration),
     deviceGeneration: asCount(`${where}.deviceGeneration`, order.deviceGeneration),
@@ -99,7 +99,7 @@ function decodeOrder(where: string, value: unknown): RememberedOrder {
 function decodeSession(where: string, value: unknown): RememberedSession {
   const session = asObject(where, value);
   if (session.purpose !== "disk" && session.purpose !== "erase")
-    throw new Error(`${where}.purpose is ${JSON.stringify(session.purpose)}`);
+    throw new Error(`${where}.purpose is ${JSON.stringify(session.purpose)}, which is not a known purpose`);
   if (typeof session.ended !== "boolean") throw new Error(`${where}.ended is not true or false`);
   return {
     number: asCount(`${where}.number`, session.number),
@@ -140,7 +140,7 @@ function asObject(where: string, value: unknown): Record<string, unknown> {
 }
 
 function asString(where: string, value: unknown): string {
-  if (typeof value !== "string") throw new Error(`${where} is not a text`);
+  if (typeof value !== "string") throw new Error(`${where} is not a string`);
   return value;
 }
 
@@ -150,6 +150,7 @@ function asStrings(where: string, value: unknown): string[] {
 }
 
 function asCount(where: string, value: unknown): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new Error(`${where} is not a whole number from 0`);
+  if (!Number.isSafeInteger(value) || (value as number) < 0)
+    throw new Error(`${where} is not a whole number of at least 0`);
   return value as number;
 }

@@ -96,7 +96,7 @@ const rows: [string, FoundFile[], Known, string[], string[]][] = [
     [file("/dev/a", 5), file("/dev/b", 5)],
     { ...nothing, devicesLeft: 1 },
     ["h1-a /dev/a 0+all "],
-    ["/dev/b the agent has as many devices"],
+    ["/dev/b the agent already has the maximum number"],
   ],
 ];
 

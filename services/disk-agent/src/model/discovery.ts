@@ -93,7 +93,7 @@ export function planDevices(
       (rule) => file.sizeBytes >= rule.minSizeBytes && file.sizeBytes <= rule.maxSizeBytes,
     );
     if (pool === undefined) {
-      skip(`no pool rule of ${JSON.stringify(file.rule.glob)} takes a file of ${file.sizeBytes} bytes`);
+      skip(`no pool rule of ${JSON.stringify(file.rule.glob)} matches a file of ${file.sizeBytes} bytes`);
       continue;
     }
     const made = devicesOf(file, pool);
@@ -103,10 +103,11 @@ export function planDevices(
     if (made.length === 0)
       skip(`it holds ${file.sizeBytes} bytes, less than one device of ${pool.deviceSizeBytes} bytes`);
     else if (unfit !== undefined && !isId(unfit.deviceId))
-      skip(`it would make the device id ${JSON.stringify(unfit.deviceId)}, which is malformed or too long`);
+      skip(`its device id would be ${JSON.stringify(unfit.deviceId)}, which is malformed or too long`);
     else if (unfit !== undefined)
-      skip(`its device id ${unfit.deviceId} is taken by another file: give its rule another idPrefix`);
-    else if (devices.length + made.length > known.devicesLeft) skip("the agent has as many devices as it may have");
+      skip(`another file already has its device id ${unfit.deviceId}: give the rule another idPrefix`);
+    else if (devices.length + made.length > known.devicesLeft)
+      skip("the agent already has the maximum number of devices");
     else {
       files.set(identity, path);
       for (const device of made) taken.add(device.deviceId);
@@ -128,7 +129,7 @@ export function planDevices(
 /** Returns why registries would refuse a device on the file; undefined when they would accept it. */
 function whyUnregistrable({ path, sizeBytes }: FoundFile): string | undefined {
   if (sizeBytes > Number.MAX_SAFE_INTEGER)
-    return `device file ${JSON.stringify(path)} holds ${sizeBytes} bytes: a device may have 2^53 - 1 at most`;
+    return `device file ${JSON.stringify(path)} has ${sizeBytes} bytes, but a device may have at most 2^53 - 1`;
   try {
     parseDevicePath(path);
     return undefined;

@@ -26,7 +26,7 @@ describe("decideExport and decideUnexport", () => {
   it("refuses the same session with other extents", () => {
     expect(() => decideExport(serve(EMPTY, spec(3)), spec(3, "disk-1", 8192))).to.throw(
       OutdatedError,
-      "take a new session number",
+      "use a new session number",
     );
   });
 

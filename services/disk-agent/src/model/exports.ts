@@ -14,7 +14,7 @@ export function decideExport(
   if (known?.spec !== undefined && known.sessionNumber === spec.sessionNumber) {
     if (!sameSpec(known.spec, spec))
       throw new OutdatedError(
-        `disk ${spec.diskId} is exported in session ${spec.sessionNumber} with other devices: take a new session number`,
+        `disk ${spec.diskId} is exported in session ${spec.sessionNumber} with other devices: use a new session number`,
         { about: { disk_id: spec.diskId } },
       );
     return { memory, verdict: "same" };
@@ -22,7 +22,7 @@ export function decideExport(
   const highest = known?.sessionNumber ?? memory.exportFloor;
   if (spec.sessionNumber <= highest)
     throw new OutdatedError(
-      `the export of disk ${spec.diskId} in session ${spec.sessionNumber} is outdated: session ${highest} was exported or ended since`,
+      `the export of disk ${spec.diskId} in session ${spec.sessionNumber} is outdated: session ${highest} was exported or ended later`,
       { about: { disk_id: spec.diskId } },
     );
   return { memory: withExport(memory, spec.diskId, { sessionNumber: spec.sessionNumber, spec }), verdict: "serve" };

@@ -60,7 +60,7 @@ describe("acceptRequest (rule 1)", () => {
       registered(),
       { bootId: BOOT, stamps: [stamp(3, 1), stamp(9, 9, { incarnation: "copy" })] },
       InvalidStateError,
-      /"copy".*"child".*by a registration alone/,
+      /"copy".*"child".*only a registration changes that/,
     ],
     [
       "a former incarnation -> outdated",

@@ -47,13 +47,13 @@ export function acceptRequest(
 ): AgentMemory {
   if (request.bootId !== bootId)
     throw new OutdatedError(
-      `the order is for start ${JSON.stringify(request.bootId.slice(0, 80))} of the agent of host ${memory.hostId}, which runs as ${bootId}: wait for its registration`,
+      `the order is for start ${JSON.stringify(request.bootId.slice(0, 80))} of the agent of host ${memory.hostId}, which has restarted as ${bootId}: wait for its registration`,
       // A sender with an outdated boot id may be a replaced leader, so the error names the leader that the agent obeys.
       { about: { host_id: memory.hostId, tablet_id: memory.tabletId, incarnation: memory.incarnation } },
     );
   if (memory.tabletId === "")
     throw new UnavailableError(
-      `the agent of host ${memory.hostId} remembers no registry: it obeys orders once it has registered`,
+      `the agent of host ${memory.hostId} has not registered with a registry yet: it accepts orders once it has`,
       { about: { host_id: memory.hostId } },
     );
   if (request.stamps.length === 0) throw new InvalidArgumentError("the order has no stamp: give one");
@@ -62,7 +62,7 @@ export function acceptRequest(
     refuseOtherIncarnation(memory, stamp);
     if (stamp.tabletGeneration < memory.tabletGeneration)
       throw new OutdatedError(
-        `the order ${formatStamp(stamp)} comes from a replaced leader: the agent of host ${memory.hostId} has seen tablet generation ${memory.tabletGeneration}`,
+        `the order ${formatStamp(stamp)} comes from a former leader: the agent of host ${memory.hostId} has seen the newer tablet generation ${memory.tabletGeneration}`,
         { about: { host_id: memory.hostId } },
       );
     highest = Math.max(highest, stamp.tabletGeneration);
@@ -87,7 +87,7 @@ function refuseOtherIncarnation(memory: AgentMemory, stamp: Stamp): void {
     );
   if (!isOfLeader(memory, stamp))
     throw new InvalidStateError(
-      `the order is of ${from}, but the agent of host ${hostId} obeys ${leaderOf(memory)} alone, and changes by a registration alone`,
+      `the order comes from ${from}, but the agent of host ${hostId} obeys only ${leaderOf(memory)}; only a registration changes that`,
       { about },
     );
 }

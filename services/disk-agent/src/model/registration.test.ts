@@ -153,7 +153,7 @@ describe("decideRegistration: the obeyed incarnation", () => {
       obeys({ incarnation: "child", formerIncarnations: ["parent"] }),
       answerOf({ tabletGeneration: 99 }),
       OutdatedError,
-      /was replaced: incarnation "child" of tablet "tablet" took over from incarnation "parent"/,
+      /was replaced: incarnation "child" of tablet "tablet" replaced incarnation "parent"/,
     ],
     [
       "a former incarnation that had us adopted",

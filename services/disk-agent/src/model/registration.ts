@@ -62,7 +62,7 @@ export function decideRegistration(
 function obeyAnswering(memory: AgentMemory, answer: RegistrationAnswer): AgentMemory {
   if (memory.formerIncarnations.includes(answer.incarnation))
     throw new OutdatedError(
-      `the registry was replaced: ${leaderOf(memory)} took over from incarnation ${quoted(answer.incarnation)}, which answered, and whose orders the agent of host ${memory.hostId} never obeys again: stop that registry, or let this agent's config name the other one`,
+      `the registry was replaced: ${leaderOf(memory)} replaced incarnation ${quoted(answer.incarnation)}, which answered and which the agent of host ${memory.hostId} never obeys again: stop the replaced registry, or name its successor in this agent's config`,
     );
   if (memory.tabletId === "") return takeIncarnation(memory, answer);
   if (!isSame(memory, answer)) {
@@ -71,7 +71,7 @@ function obeyAnswering(memory: AgentMemory, answer: RegistrationAnswer): AgentMe
   }
   if (answer.tabletGeneration < memory.tabletGeneration)
     throw new OutdatedError(
-      `the registration was answered by tablet generation ${answer.tabletGeneration}, but generation ${memory.tabletGeneration} was seen before`,
+      `the registration was answered by tablet generation ${answer.tabletGeneration}, but the agent has already seen the newer generation ${memory.tabletGeneration}`,
     );
   return takeIncarnation(memory, answer);
 }
@@ -83,7 +83,7 @@ function refusal(memory: AgentMemory, answer: RegistrationAnswer): InvalidStateE
   const { tabletId, incarnation, hostId } = memory;
   const adopt = `AdoptFleet of tablet ${quoted(tabletId)}, incarnation ${quoted(incarnation)}`;
   return new InvalidStateError(
-    `the registry is incarnation ${quoted(answer.incarnation)} of tablet ${quoted(answer.tabletId)}, but the agent of host ${hostId} obeys ${leaderOf(memory)} alone: if the registry that answered is to lead it from now on, call ${adopt}, there; a host that changes hands for good has the agent's cache file moved away`,
+    `the registry is incarnation ${quoted(answer.incarnation)} of tablet ${quoted(answer.tabletId)}, but the agent of host ${hostId} obeys only ${leaderOf(memory)}: if the answering registry shall lead this agent from now on, call ${adopt}, at that registry; to hand the host over to another mesh for good, move the agent's cache file away`,
   );
 }
 

@@ -67,7 +67,7 @@ export function superseded(deviceId: DeviceId, number: number, current: Remember
     return current.ended
       ? `session ${number} of device ${deviceId} has ended`
       : `session ${number} of device ${deviceId} was opened for ${describe(current)}`;
-  return `session ${number} of device ${deviceId} is outdated: session ${current.number} was opened since`;
+  return `session ${number} of device ${deviceId} is outdated: session ${current.number} was opened later`;
 }
 
 function describe(session: RememberedSession): string {

@@ -142,7 +142,7 @@ export class NbdClient {
       for (;;) {
         const { cookie, error } = decodeSimpleReply(await reader.read(SIMPLE_REPLY_BYTES));
         const pending = this.#pending.get(cookie);
-        if (!pending) throw new Error(`the server answered request ${cookie}, which is not under way`);
+        if (!pending) throw new Error(`the server answered request ${cookie}, which was not sent`);
         const data = error === 0 ? await reader.read(pending.dataBytes) : Buffer.alloc(0);
         this.#pending.delete(cookie);
         if (error === 0) pending.resolve(data);
@@ -171,7 +171,7 @@ async function negotiate(socket: Socket, reader: ByteReader, exportName: string)
     if (reply === REPLY.INFO && data.readUInt16BE(0) === INFO.EXPORT) sizeBytes = Number(data.readBigUInt64BE(2));
     if (reply >= REPLY.ERR_UNSUP) throw new Error(`the server refused the export: ${data.toString()}`);
     if (reply !== REPLY.ACK) continue;
-    if (sizeBytes === undefined) throw new Error("the server did not tell the export's size");
+    if (sizeBytes === undefined) throw new Error("the server did not send the export's size");
     return sizeBytes;
   }
 }

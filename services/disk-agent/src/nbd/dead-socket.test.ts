@@ -72,7 +72,7 @@ describe("the state of a socket's path", () => {
       });
     await (await serve("dead.sock")).close(0);
     for (const [name, reason] of [
-      ["live.sock", "another process serves there"],
+      ["live.sock", "another process serves at this path"],
       ["file.sock", "it is no socket"],
       ["folder.sock", "it is no socket"],
     ]) {

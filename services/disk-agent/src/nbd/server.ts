@@ -69,8 +69,8 @@ export class NbdServer {
         const server = await bind().catch(async (error: NodeJS.ErrnoException) => {
           if (error.code !== "EADDRINUSE") throw error;
           const found = await clearDeadSocket(socketPath);
-          if (found === "live") throw new Error("another process serves there");
-          if (found === "something else") throw new Error("it is no socket; move it away");
+          if (found === "live") throw new Error("another process serves at this path");
+          if (found === "something else") throw new Error("the path is not a socket; move the file away");
           return bind();
         });
         // Without a listener, a failed accept would end the process.
@@ -104,7 +104,7 @@ export class NbdServer {
     const found = await clearDeadSocket(this.#socketPath);
     if (found === "live") return false;
     if (found === "something else")
-      throw new UnavailableError(`${JSON.stringify(this.#socketPath)} is no socket any more; move it away`);
+      throw new UnavailableError(`${JSON.stringify(this.#socketPath)} is no longer a socket; move the file away`);
     // Closes the former server first, because closing removes the file at the path.
     this.#server.close();
     this.#server = await this.#listen();

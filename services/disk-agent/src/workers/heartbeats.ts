@@ -45,7 +45,7 @@ export function healthTold(devices: readonly DeviceHealth[]): Map<string, string
 
 /** Returns why nothing new may be placed on the host; empty for none. */
 export function warningOf({ problem }: Ledger): string {
-  return problem === undefined ? "" : `its agent can take no order: ${problem}`;
+  return problem === undefined ? "" : `its agent cannot accept orders: ${problem}`;
 }
 
 const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
