@@ -113,7 +113,7 @@ describe("devices that leave operation, and what is on them", () => {
       expect((await remove("d1", true)).code).to.equal("ACTION_CODE_E_TRY_AGAIN");
       const removed = (await untilRemoved(() => remove("d1", true))).at(-1);
       expect(removed?.unerasedDeviceIds).to.deep.equal(["d1"]);
-      expect(removed?.message).to.contain("not erased, and what was on them still is: d1");
+      expect(removed?.message).to.contain("not erased, so they still have their data: d1");
       expect(bytesOf("d1").equals(SECRET)).to.equal(true);
       expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
       await mesh.clients.registry.addDevice({ hostId: "h1", deviceId: "d1" });
@@ -152,7 +152,7 @@ describe("devices that leave operation, and what is on them", () => {
       expect((await untilRemoved(() => remove("d1", true))).at(-1)?.unerasedDeviceIds).to.deep.equal(["d1"]);
       // The device no longer delays the removal of the others.
       const rest = await untilRemoved(() => removeHost());
-      expect(rest.at(-1)?.message).to.contain("not erased, and what was on them still is: d1");
+      expect(rest.at(-1)?.message).to.contain("not erased, so they still have their data: d1");
       expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
     });
   });

@@ -171,7 +171,7 @@ describe("disk-registry attaches and detaches devices", () => {
     await agent.start();
     await rejection(agent.heartbeat(), AbortedError);
     await fleet.remove();
-    await eventually(async () => expect((await fleet.registry.device("d1")).lastError).to.contain("started anew"));
+    await eventually(async () => expect((await fleet.registry.device("d1")).lastError).to.contain("was restarted"));
     await agent.register();
     await fleet.inState("d1", AttachState.DETACHED);
   });

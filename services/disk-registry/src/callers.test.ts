@@ -12,7 +12,7 @@ const reported = (change: object) =>
   ReportedDevice.fromPartial({ deviceId: "d1", path: "/dev/d1", sizeBytes: 4096, blockSizeBytes: 512, ...change });
 
 const REGISTRATIONS: readonly [string, Partial<RegisterAgentRequest>, string, string][] = [
-  ["another host's id", { hostId: "h2" }, "PermissionDeniedError", "not the one in its certificate"],
+  ["another host's id", { hostId: "h2" }, "PermissionDeniedError", "its certificate names another host"],
   ["a malformed host id", { hostId: "../h1" }, "InvalidArgumentError", "host_id"],
   ["no host id", { hostId: "" }, "InvalidArgumentError", "host_id is empty"],
   ["no boot id", { bootId: "" }, "InvalidArgumentError", "boot_id"],
@@ -109,17 +109,17 @@ describe("the callers of the disk-registry", () => {
   }
 
   it("a heartbeat for another host gets PERMISSION_DENIED", () =>
-    refused(agent.heartbeat("h2"), "PermissionDeniedError", "not the one in its certificate"));
+    refused(agent.heartbeat("h2"), "PermissionDeniedError", "its certificate names another host"));
 
   it("the cause of a host that never registered names the agents refused in its name", async () => {
     const admin = registry.operatorOf(AdminServiceDefinition);
     const explained = () => admin.explain({ subject: { kind: SubjectKind.HOST, name: "h9" } });
     await refused(explained(), "NotFoundError", "there is no host h9");
-    await refused(agent.heartbeat("h9"), "PermissionDeniedError", "not the one in its certificate");
+    await refused(agent.heartbeat("h9"), "PermissionDeniedError", "its certificate names another host");
     const { summary, causes } = await explained();
-    expect(summary).to.equal("host h9 has never registered here");
+    expect(summary).to.equal("host h9 has never registered with this registry");
     expect(causes.map(({ reason }) => reason)).to.deep.equal(["AGENT_REFUSED"]);
-    expect(causes[0]?.message).to.contain("disk-agent h1 speaks for host h9");
+    expect(causes[0]?.message).to.contain("disk-agent h1 may not act for host h9");
   });
 
   const roles: readonly [string, Call, boolean][] = [

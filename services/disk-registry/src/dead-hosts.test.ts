@@ -63,7 +63,7 @@ describe("dead hosts", () => {
     // The suspected host h1 holds the disk's device, so a publication to either host is refused.
     for (const hostId of ["h1", "h2"]) {
       const error = await rejection(operator.publishDisk({ diskId: "there", hostId }), UnavailableError);
-      expect(error.message).to.contain("suspected of silence");
+      expect(error.message).to.contain("is suspected: it missed");
     }
     expect((await registry.disk("there")).publication).to.equal(undefined);
     one.startHeartbeats(50);

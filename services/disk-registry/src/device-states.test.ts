@@ -12,7 +12,7 @@ describe("disk-registry and the health of devices", () => {
   };
   const say = (health: Health, reason = "", deviceIds = ["d1"]) =>
     fleet.registry.operator.setDeviceState({ deviceIds, health, reason });
-  const FAILED = "HEALTH_ERROR I/O on device d1 failed: EIO (until SetDeviceState says otherwise)";
+  const FAILED = "HEALTH_ERROR I/O on device d1 failed: EIO (until SetDeviceState resets it)";
   const failure = { deviceId: "d1", message: "I/O on device d1 failed: EIO", ageMs: 0 };
 
   it("a hardware error stays ERROR over heartbeats, restart, detach and attach, until SetDeviceState", async () => {

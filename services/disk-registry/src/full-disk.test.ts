@@ -34,7 +34,7 @@ describe("a disk-registry whose disk is full", () => {
     await rejection(
       forever(label),
       UnavailableError,
-      `the disk that holds ${folder}/registry is full: make room there`,
+      `the disk that holds ${folder}/registry is full: free space there`,
     );
     await eventually(() => expect(process.logs).to.contain("leader election failed"));
     expect(process.exit).to.equal(undefined);

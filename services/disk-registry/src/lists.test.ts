@@ -73,7 +73,7 @@ describe("lists, page by page", () => {
     await fleet.readyAgent("h1", IDS);
     const token = await first();
     await fleet.registry.process.restart();
-    const error = await rejection(list(token), AbortedError, "begin it again, without page_token");
+    const error = await rejection(list(token), AbortedError, "list again without page_token");
     expect(error.retryable).to.equal(true);
     await rest(await first());
   });

@@ -40,7 +40,7 @@ export const SITUATIONS: readonly Situation[] = [
       await agent.kill();
       return {
         asked: ["host", "host-3"],
-        root: /^host host-3 is UNAVAILABLE: nothing is heard of the agent of host host-3.*no heartbeat for 3000 ms, since 20/,
+        root: /^host host-3 is UNAVAILABLE: the agent of host host-3 is silent.*no heartbeat for 3000 ms, since 20/,
         reasons: ["AGENT_SILENT"],
         row: ["host host-3", /UNAVAILABLE: no heartbeat/],
         cure: /^start its agent/,
@@ -55,10 +55,10 @@ export const SITUATIONS: readonly Situation[] = [
       const tls = await stuck.withCertificate("host-3", await certificateOf("host-3", another));
       return {
         asked: ["host", "host-3"],
-        root: /^host host-3 is UNAVAILABLE: nothing is heard of the agent of host host-3, and somebody at 127\.0\.0\.1 is turned away: the certificate of disk-agent host-3 is refused: .*, since 20/,
+        root: /^host host-3 is UNAVAILABLE: the agent of host host-3 is silent, and a client at 127\.0\.0\.1 is refused: the certificate of disk-agent host-3 is refused: .*, since 20/,
         reasons: ["AGENT_REFUSED", "AGENT_SILENT"],
-        row: ["host host-3", /the agent of host host-3, and somebody at 127\.0\.0\.1 is turned away/],
-        cure: /^if that is its agent, put a certificate and key of disk-agent host-3, by an authority that the registry trusts/,
+        row: ["host host-3", /the agent of host host-3 is silent, and a client at 127\.0\.0\.1 is refused/],
+        cure: /^if the client is the host's agent, replace the files under `tls` .* certificate and key of disk-agent host-3 from an authority that the registry trusts/,
         // The agent continues to run, and loads the new files by itself.
         follow: async () => stuck.writeCertificate(tls, rightCertificate(stuck, "host-3")),
       };
@@ -70,10 +70,10 @@ export const SITUATIONS: readonly Situation[] = [
       const tls = await stuck.withCertificate("host-4", rightCertificate(stuck, "host-5"));
       return {
         asked: ["host", "host-4"],
-        root: /^host host-4 is UNAVAILABLE: nothing is heard of the agent of host host-4, and an agent is turned away: disk-agent host-5 speaks for host host-4, which is not the one in its certificate, since 20/,
+        root: /^host host-4 is UNAVAILABLE: the agent of host host-4 is silent, and an agent is refused: disk-agent host-5 may not act for host host-4: its certificate names another host, since 20/,
         reasons: ["AGENT_REFUSED", "AGENT_SILENT"],
-        row: ["host host-4", /the agent of host host-4, and an agent is turned away/],
-        cure: /certificate and key of disk-agent host-4.*; start the agent again if what it had was not of its host/,
+        row: ["host host-4", /the agent of host host-4 is silent, and an agent is refused/],
+        cure: /certificate and key of disk-agent host-4.*; restart the agent if its old certificate had ended or named another host/,
         follow: async () => {
           stuck.writeCertificate(tls, rightCertificate(stuck, "host-4"));
           await stuck.mesh.process("host-4").restart();
@@ -91,9 +91,12 @@ export const SITUATIONS: readonly Situation[] = [
       await detachDisk(mesh, "owed");
       return {
         asked: ["vm", "work/worker/0"],
-        root: /^work\/worker\/.* is running: nothing is heard of the agent of host host-1.*, since 20/,
+        root: /^work\/worker\/.* is running: the agent of host host-1 is silent.*, since 20/,
         reasons: ["OWES_REMOVALS", "AGENT_SILENT"],
-        row: ["vm work/worker/0", /its agent was away when disk owed was detached, and is still to forget it/],
+        row: [
+          "vm work/worker/0",
+          /its agent was unreachable when disk owed was detached: the detach notification is pending/,
+        ],
         cure: /^start its agent on host host-1/,
         follow: () => agent.start(),
         after: () => deleteDisk(mesh, "owed"),
@@ -111,7 +114,7 @@ export const SITUATIONS: readonly Situation[] = [
         root: /^host host-2 is ONLINE, to be removed: dynamic disk served \(disk-.*\) is attached to work\/worker\//,
         reasons: ["REMOVAL_WAITS", "IN_USE"],
         row: ["host host-2", /^host host-2 is to be removed, and 1 device is not out of operation, it serves 1 disk/],
-        cure: /^take it from there: diskmesh detach served$/,
+        cure: /^detach it: diskmesh detach served$/,
         // The host is also a VM, which an operator would stop with the bosh CLI.
         follow: () => stuck.done("add-host host-2"),
         after: () => deleteDisk(mesh, "served"),
@@ -129,10 +132,10 @@ export const SITUATIONS: readonly Situation[] = [
       expect(failed.code, failed.out).to.equal(1);
       return {
         asked: ["task", await stuck.lastTask()],
-        root: /has failed: of pool default 0 bytes are free, .*1 MiB on devices that nobody has added/,
+        root: /has failed: of pool default 0 bytes are free, .*1 MiB on devices that have not been added/,
         reasons: ["NO_SPACE", "POOL_ROOM"],
         row: [`task ${await stuck.lastTask()}`, /does not fit into pool default of az z1/],
-        cure: new RegExp(`^take in what nobody has added: diskmesh add-host ${NOT_ADDED}$`),
+        cure: new RegExp(`^add the host's devices: diskmesh add-host ${NOT_ADDED}$`),
         cured: async () => expect((await stuck.typed(provide)).code).to.equal(0),
         after: async () => {
           await detachDisk(stuck.mesh, "last");
@@ -151,7 +154,7 @@ export const SITUATIONS: readonly Situation[] = [
         root: /is processing: CPI hangs has not answered createVm of agentId .* \(run by dispatcher 127.*\), since 20/,
         reasons: ["CPI_AT_WORK"],
         row: [`task ${taskId}`, /^CPI hangs has not answered createVm/],
-        cure: new RegExp(`^have the call ended, and the task: diskmesh cancel ${taskId}$`),
+        cure: new RegExp(`^cancel the task, which ends this call: diskmesh cancel ${taskId}$`),
       };
     },
   },
@@ -166,7 +169,7 @@ export const SITUATIONS: readonly Situation[] = [
         root: /is queued: CPI hangs has not answered createVm.*, since 20/,
         reasons: ["WAITS_FOR_LOCK", "LOCK_HELD", "CPI_AT_WORK"],
         row: [`task ${taskId}`, /^waits for the lock deployment:hangs, which task \d+ has$/],
-        cure: new RegExp(`^have the call ended, and the task: diskmesh cancel ${owner}$`),
+        cure: new RegExp(`^cancel the task, which ends this call: diskmesh cancel ${owner}$`),
         cured: async () => {
           expect((await stuck.why("task", taskId)).causes.map(({ reason }) => reason)).not.to.include("WAITS_FOR_LOCK");
           await stuck.done(`cancel ${taskId}`);
@@ -185,7 +188,7 @@ export const SITUATIONS: readonly Situation[] = [
         root: /has failed: CPI info failed: the CPI's executable .*gone cannot be run \(ENOENT\).*CPI 'gone'.*, since 20/,
         reasons: ["CPI_UNUSABLE"],
         row: ["cpi gone", /gone cannot be run \(ENOENT\): install it there/],
-        cure: /^put right what it says of the CPI: its executable on the dispatcher's machine/,
+        cure: /^repair what the message names: the CPI's executable on the dispatcher's machine/,
         follow: async () => stuck.writeCpi("gone", 'echo \'{"result":null,"error":null,"log":""}\''),
         cured: async () => {
           const again = await stuck.deploy("gone", "az-gone");
@@ -208,11 +211,11 @@ export const SITUATIONS: readonly Situation[] = [
       return {
         asked: ["device", deviceId],
         root: new RegExp(
-          `^device ${deviceId} is ATTACHED, WARNING, free: device ${deviceId} of host ${hostId} is in WARNING: a read of device ${deviceId} has not returned within 2000 ms, since 20`,
+          `^device ${deviceId} is ATTACHED, WARNING, free: device ${deviceId} of host ${hostId} has health WARNING: a read of device ${deviceId} has not returned within 2000 ms, since 20`,
         ),
         reasons: ["UNHEALTHY"],
-        row: [`device ${deviceId}`, / is in WARNING: a read of device .* has not returned within/],
-        cure: /^see to the drive on host host-8: once it answers as it should/,
+        row: [`device ${deviceId}`, / has health WARNING: a read of device .* has not returned within/],
+        cure: /^repair the drive on host host-8; the device recovers by itself/,
         follow: async () => {
           drive.resume();
           await stuck.done(`add-host ${hostId}`);
@@ -233,11 +236,11 @@ export const SITUATIONS: readonly Situation[] = [
       return {
         asked: ["device", deviceId],
         root: new RegExp(
-          `^device ${deviceId} is ATTACHED, ERROR, .*device ${deviceId} of host ${hostId} is in ERROR: I/O on device ${deviceId} failed: EIO.*, since 20`,
+          `^device ${deviceId} is ATTACHED, ERROR, .*device ${deviceId} of host ${hostId} has health ERROR: I/O on device ${deviceId} failed: EIO.*, since 20`,
         ),
         reasons: ["UNHEALTHY"],
         row: [`device ${deviceId}`, / is in ERROR: I\/O on device .* failed: EIO/],
-        cure: new RegExp(`^trust it again once it was seen to: diskmesh set-device-state online ${deviceId}$`),
+        cure: new RegExp(`^once the device is repaired, trust it again: diskmesh set-device-state online ${deviceId}$`),
         meanwhile: fails,
         first: async () => drive.mend(),
         after: async () => {
@@ -256,13 +259,13 @@ export const SITUATIONS: readonly Situation[] = [
       for (const hostId of MOST) mesh.process(hostId).signal("SIGSTOP");
       return {
         asked: ["host", "host-2"],
-        root: /^host host-2 is ONLINE: host host-2 is suspected of silence: \d+ heartbeats in a row are missing; so are most others.*, since 20/,
+        root: /^host host-2 is ONLINE: host host-2 is suspected: it missed \d+ heartbeats in a row; so are most other hosts.*, since 20/,
         reasons: ["MASS_SILENCE"],
         row: [
           "source disk-registry",
-          /^6 of 10 hosts are silent: .* see to the network, or to the power; or say which are dead: diskmesh set-host-state dead HOST --reason WHY$/,
+          /^6 of 10 hosts are silent: .* check the network and the power; or mark the dead hosts: diskmesh set-host-state dead HOST --reason WHY$/,
         ],
-        cure: /^see to the network, or to the power$/,
+        cure: /^check the network and the power$/,
         follow: async () => {
           for (const hostId of MOST) mesh.process(hostId).signal("SIGCONT");
         },

@@ -41,7 +41,7 @@ describe("AgentClients", () => {
     const agents = new AgentClients(connect, { ...knowsAll, knows: () => false }, () => {});
     const nobody = { ...aHost("h1"), address: "127.0.0.1:1" };
     expect(await failure(agents.order(nobody, order, async () => "sent"))).to.contain(
-      "was not asked what it remembers",
+      "the memory of host h1 was not read",
     );
     agents.close();
   });

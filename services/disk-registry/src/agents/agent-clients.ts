@@ -56,9 +56,7 @@ export class AgentClients {
     await this.introduce(host, deadlineMs);
     this.#checkMayAct();
     if (this.#fleet.leader().tabletGeneration !== leader.tabletGeneration)
-      throw new UnavailableError(
-        `host ${host.hostId} was told nothing: the registry claimed another generation meanwhile`,
-      );
+      throw new UnavailableError(`host ${host.hostId} got no order: the registry claimed another generation meanwhile`);
     try {
       return await send(this.#clientOf(host));
     } catch (error) {
@@ -93,11 +91,11 @@ export class AgentClients {
       await this.#fleet.hear(hostId, answer.bootId, rememberedOf(answer));
       if (answer.bootId === bootId) return;
     } catch (error) {
-      throw new UnavailableError(`host ${hostId} was not asked what it remembers: ${messageOf(error)}`, {
+      throw new UnavailableError(`the memory of host ${hostId} was not read: ${messageOf(error)}`, {
         cause: error,
       });
     }
-    throw new UnavailableError(`the agent of host ${hostId} was started anew: its registration is waited for`);
+    throw new UnavailableError(`the agent of host ${hostId} was restarted and has not registered yet: try again`);
   }
 
   #checkMayAct(): void {

@@ -174,7 +174,7 @@ describe("disk-registry and the numbers that agents remember", () => {
       agent.register({ highestSessionNumber: raised.sessionNumber + 1 }),
       InvalidStateError,
     );
-    expect(error.message).to.contain("an agent's word was believed");
+    expect(error.message).to.contain("the registry accepted an agent's report");
     expect(await fleetNow()).to.deep.include({
       tabletGeneration: raised.tabletGeneration,
       sessionNumber: raised.sessionNumber,
@@ -238,7 +238,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     // Simulates an agent that obeys the other registry, although the answer to its registration there was lost.
     agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
     const unheard = await rejection(agent.heartbeat(), AbortedError);
-    expect(unheard.message).to.contain("obeys incarnation restored-elsewhere, which this registry took over from");
+    expect(unheard.message).to.contain("obeys incarnation restored-elsewhere, which this registry has replaced");
   });
 
   it("an agent that refuses an order because it obeys another incarnation stops the registry", async () => {

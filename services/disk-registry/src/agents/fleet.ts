@@ -104,7 +104,7 @@ export class Fleet {
    */
   requireSettled(): void {
     if (this.#raising !== undefined)
-      throw new AbortedError("the registry goes on above numbers that agents remember: try again");
+      throw new AbortedError("the registry is raising its numbers above the numbers that agents remember: try again");
   }
 
   /** Returns whether this start of the host's agent has reported its remembered numbers to this leader. */
@@ -194,7 +194,7 @@ export class Fleet {
     const { tabletId, incarnation } = this.leader();
     if (fleet.tabletId === tabletId && fleet.incarnation === incarnation)
       throw new InvalidArgumentError(
-        `incarnation ${incarnation} is this registry's own: name the one that is to be adopted`,
+        `incarnation ${incarnation} is this registry's own: name the incarnation to adopt`,
         { about: { field: "incarnation" } },
       );
     await this.tablet.transact((tx) => adopt(tx, fleet, this.clock.nowMs()), doing);
@@ -247,7 +247,9 @@ export class Fleet {
     const isNew = await this.tablet.transact((tx) => noteOther(tx, other, this.limits.maxOthers));
     await this.#look();
     if (isNew) this.log.error({ hostId, incarnation }, this.#standsStill ?? "unknown incarnation reported by an agent");
-    const text = this.#standsStill ?? `host ${hostId} obeys incarnation ${incarnation}, one more than are remembered`;
+    const text =
+      this.#standsStill ??
+      `host ${hostId} obeys incarnation ${incarnation}, but the registry already remembers the maximum number of other incarnations`;
     return new InvalidStateError(text, { about: { host_id: hostId } });
   }
 
@@ -255,8 +257,8 @@ export class Fleet {
     const own = this.tablet.id;
     return new InvalidStateError(
       `the agent of host ${hostId} obeys tablet ${tabletId}, incarnation ${JSON.stringify(incarnation)}, and this registry is ` +
-        `tablet ${own}: point the agent at its own registry; if that is gone for good, let an operator say so with AdoptFleet, ` +
-        "or remove the agent's cache file to hand this host over",
+        `tablet ${own}: point the agent at its own registry; if that registry is gone for good, call AdoptFleet ` +
+        "as an operator, or remove the agent's cache file to hand this host over",
       { about: { host_id: hostId } },
     );
   }

@@ -77,7 +77,7 @@ export class Liveness {
   readonly whySuspected: WhySuspected = (hostId) => {
     const { intervalMs, missedUntilSuspected } = this.beat;
     if (this.silentForMs(hostId) <= intervalMs * missedUntilSuspected) return undefined;
-    return `host ${hostId} is suspected of silence: ${missedUntilSuspected} heartbeats in a row are missing`;
+    return `host ${hostId} is suspected: it missed ${missedUntilSuspected} heartbeats in a row`;
   };
 
   /** Returns whether the host has not been heard since the load, and the heartbeat timeout has not passed since. */

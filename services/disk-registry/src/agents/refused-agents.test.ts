@@ -18,12 +18,12 @@ describe("refused agents", () => {
     refuse("h1");
     nowMs = 5_000;
     refuse("h1");
-    const message = "somebody at 10.0.0.7 is turned away: another authority's";
+    const message = "a client at 10.0.0.7 is refused: another authority's";
     expect(of("h1")).to.deep.equal({ message, sinceMs: 1_000, lastAtMs: 5_000 });
     refuse("h1", "ended");
     expect(of("h1")).to.include({ sinceMs: 5_000, lastAtMs: 5_000 });
     refused.claimRefused(hostId("h1"), "disk-agent h2 speaks for it");
-    expect(of("h1")?.message).to.equal("an agent is turned away: disk-agent h2 speaks for it");
+    expect(of("h1")?.message).to.equal("an agent is refused: disk-agent h2 speaks for it");
     expect(of("h2")).to.equal(undefined);
   });
 

@@ -29,13 +29,13 @@ export class RefusedAgents {
   connectionRefused({ claimed, remoteAddress, reason }: RefusedConnection): void {
     if (claimed?.role !== "disk-agent") return;
     const hostId = hostIdIn(claimed.name);
-    const message = `somebody at ${remoteAddress} is turned away: ${reason}`;
+    const message = `a client at ${remoteAddress} is refused: ${reason}`;
     if (hostId !== undefined) this.#connections.note(hostId, { message });
   }
 
   /** Records a call with a valid certificate that claimed another host. */
   claimRefused(hostId: HostId, why: string): void {
-    this.#connections.note(hostId, { message: `an agent is turned away: ${why}` });
+    this.#connections.note(hostId, { message: `an agent is refused: ${why}` });
   }
 
   /** Returns whether the refusal is new: another reason, or another agent. */

@@ -9,7 +9,7 @@ export function requireOwnHost(
   hostId: HostId,
 ): void {
   if (identity.name === hostId) return;
-  const why = `${formatIdentity(identity)} speaks for host ${hostId}, which is not the one in its certificate`;
+  const why = `${formatIdentity(identity)} may not act for host ${hostId}: its certificate names another host`;
   refusedAgents.claimRefused(hostId, why);
   throw new PermissionDeniedError(why, { about: { identity: formatIdentity(identity), host_id: hostId } });
 }

@@ -38,9 +38,9 @@ async function notYet({ tablet, limits }: ChangeContext, diskId: DiskId): Promis
   const disk = await tablet.read((tables) => tables.disks.get(diskId));
   const about = { disk_id: diskId };
   const { publication } = disk ?? ({} as Partial<Disk>);
-  const goesOn = "the work goes on; ask again";
+  const goesOn = "the registry continues; repeat the call to wait longer";
   if (publication === undefined)
-    return new TimeoutError(`disk ${diskId} changed while it was waited for; ask again`, { about });
+    return new TimeoutError(`disk ${diskId} changed while the call waited for it; repeat the call`, { about });
   const where = `disk ${diskId} is still ${publication.state} (host ${publication.hostId}, session ${publication.sessionNumber})`;
   if (publication.lastError === "") return new TimeoutError(`${where}; ${goesOn}`, { about });
   const details = { about, retryAfterMs: limits.closingRetryAfterMs, outcome: "unknown" } as const;

@@ -41,7 +41,7 @@ export async function* watch<Item, Changed, Removed>(
   const resumed = parseResumeToken(context, watched.what, resumeToken);
   const { watchers, limits } = context;
   if (watchers.count >= limits.maxWatchers) {
-    const text = `${watchers.count} callers watch hosts, devices and disks, which is the limit of watch.maxWatchers: end one, or raise the limit`;
+    const text = `${watchers.count} callers already watch hosts, devices and disks, the limit of watch.maxWatchers: end a watch, or raise the limit`;
     throw new ResourceExhaustedError(text, { reason: "QUEUE_FULL", retryAfterMs: 1_000 });
   }
   watchers.count++;
@@ -154,7 +154,7 @@ function parseResumeToken(
   const [, of, generation, position] = /^([a-z]+)\.(\d{1,15})\.(\d{1,15})$/.exec(token) ?? [];
   if (of !== what || generation === undefined || position === undefined)
     throw new InvalidArgumentError(
-      `resume_token is malformed: give the last one of an earlier watch of ${what}, unchanged`,
+      `resume_token is malformed: give the last resume_token of an earlier watch of ${what}, unchanged`,
       {
         about: { field: "resume_token" },
       },

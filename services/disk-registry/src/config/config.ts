@@ -19,7 +19,7 @@ const heartbeatConfig = z
     timeoutMs: durationMsConfig.default(10_000).describe("Silence after which a host is UNAVAILABLE."),
     missedUntilSuspected: count
       .default(2)
-      .describe("Missed heartbeats in a row after which a host is suspected, and gets nothing new."),
+      .describe("Missed heartbeats in a row after which a host is suspected and gets no new disks."),
     probationMs: z
       .int()
       .min(0)
@@ -55,7 +55,7 @@ export const configSchema = z.strictObject({
     .default([])
     .transform((serialNumbers): ReadonlySet<string> => new Set(serialNumbers))
     .describe(
-      "Serial numbers that a vendor gave to several drives, so that they identify none. Any other serial number on two hosts is one drive that both see, and one host's device is refused.",
+      "Serial numbers that a vendor gave to several drives, so that they identify no drive. Any other serial number on two hosts counts as one shared drive, and one host's device is refused.",
     ),
   events: groupConfig("Event log, read by ListEvents. An event takes about 0.5 KiB of memory, and of the store.", {
     maxCount: count

@@ -47,7 +47,7 @@ function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known
     const host = tables.hosts.get(name);
     if (host !== undefined) return `host ${name} is ${host.state}${host.removalRequested ? ", to be removed" : ""}`;
     if (known.refusalOf(name) !== undefined || known.refusedRegistrationOf(name) !== undefined)
-      return `host ${name} has never registered here`;
+      return `host ${name} has never registered with this registry`;
   } else if (kind === "DEVICE") {
     const device = tables.devices.get(name);
     if (device !== undefined) {

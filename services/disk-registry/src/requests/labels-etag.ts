@@ -14,7 +14,7 @@ export function labelsEtag(labels: readonly Label[]): string {
 export function requireSameLabels({ diskId, labels }: Disk, etag: string): void {
   if (etag === "" || etag === labelsEtag(labels)) return;
   throw new AbortedError(
-    `the labels of disk ${diskId} have changed since they had the etag ${JSON.stringify(etag.slice(0, ETAG_DIGITS))}: read the disk again, and start over`,
+    `the labels of disk ${diskId} have changed since the etag ${JSON.stringify(etag.slice(0, ETAG_DIGITS))}: read the disk again, then repeat the change`,
     { about: { disk_id: diskId, labels_etag: labelsEtag(labels) } },
   );
 }

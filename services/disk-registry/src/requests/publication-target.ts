@@ -10,7 +10,7 @@ export function parsePublicationTarget(request: {
 }): PublicationTarget | undefined {
   const { hostId, vmCid } = request;
   if (hostId !== "" && vmCid !== "")
-    throw new InvalidArgumentError("host_id and vm_cid are both given: name the one that is meant", {
+    throw new InvalidArgumentError("host_id and vm_cid are both given: give only one of them", {
       about: { field: "vm_cid" },
     });
   if (vmCid !== "") return { vmCid: parseId("vm_cid", vmCid) };

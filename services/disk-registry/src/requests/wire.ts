@@ -203,7 +203,7 @@ export function silenceRuleOf(rule: OnHostSilence): "KEEP" | "FENCE" | undefined
     case OnHostSilence.FENCE:
       return "FENCE";
     default:
-      throw new InvalidArgumentError("on_host_silence is a value that this registry does not know", {
+      throw new InvalidArgumentError("on_host_silence has a value that this registry does not know", {
         about: { field: "on_host_silence" },
       });
   }
@@ -255,7 +255,7 @@ export function healthOf(health: Health, field: string): ModelHealth {
     case Health.ERROR:
       return "ERROR";
     default:
-      throw new InvalidArgumentError(`${field} is a value that this registry does not know`, { about: { field } });
+      throw new InvalidArgumentError(`${field} has a value that this registry does not know`, { about: { field } });
   }
 }
 
@@ -273,7 +273,7 @@ export function hostStateOf(state: HostState): Host["state"] | undefined {
     case HostState.DEAD:
       return "DEAD";
     default:
-      throw new InvalidArgumentError("state is a value that this registry does not know", {
+      throw new InvalidArgumentError("state has a value that this registry does not know", {
         about: { field: "state" },
       });
   }
@@ -295,7 +295,7 @@ export function attachStateOf(state: AttachState): Device["attachState"] | undef
     case AttachState.DETACHED:
       return "DETACHED";
     default:
-      throw new InvalidArgumentError("attach_state is a value that this registry does not know", {
+      throw new InvalidArgumentError("attach_state has a value that this registry does not know", {
         about: { field: "attach_state" },
       });
   }

@@ -26,7 +26,7 @@ const known = (fields: Partial<Known> = {}): Known => ({
 export const suspects: Partial<Known> = { whySuspected: (id) => (id === h1 ? "host h1 is suspected" : undefined) };
 export const refusedAt = (lastAtMs: number): Partial<Known> => ({
   refusalOf: (id) =>
-    id === h1 ? { message: "somebody at ADDRESS is turned away: why", sinceMs: 550, lastAtMs } : undefined,
+    id === h1 ? { message: "a client at ADDRESS is refused: why", sinceMs: 550, lastAtMs } : undefined,
 });
 export const registrationRefused: Partial<Known> = {
   refusedRegistrationOf: (id) =>

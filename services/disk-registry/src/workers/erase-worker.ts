@@ -87,7 +87,8 @@ export class EraseWorker {
       return "done";
     }
     if (outcome?.code === "PENDING") return { retryAfterMs: limits.erasePollIntervalMs };
-    const said = outcome === undefined ? "the agent's answer does not name it" : `${outcome.code}: ${outcome.message}`;
+    const said =
+      outcome === undefined ? "the agent's answer does not name the device" : `${outcome.code}: ${outcome.message}`;
     const text = `device ${deviceId} was not erased: ${said}`;
     // After a failed sync, an agent reports no later sync of that session as a success, so the erase needs a new
     // session.

@@ -76,7 +76,7 @@ export class PublicationWorker {
 
   /** Aborts the requests to the disk's agents, because the wanted state has changed. */
   abandon(diskId: DiskId): void {
-    this.#running.get(diskId)?.abort(new AbortedError(`something else is wanted of disk ${diskId}`));
+    this.#running.get(diskId)?.abort(new AbortedError(`another request has changed disk ${diskId} meanwhile`));
   }
 
   /** Returns, by device, why it refused the disk's session in the last try. */
@@ -134,7 +134,8 @@ export class PublicationWorker {
     if (whyNot !== undefined) throw new UnavailableError(whyNot);
     if (publication.unasked) {
       const isWanted = await this.context.tablet.transact((tx) => markAsked(tx, disk.diskId, publication));
-      if (!isWanted) throw new AbortedError(`disk ${disk.diskId} is not wanted on host ${target.hostId} any more`);
+      if (!isWanted)
+        throw new AbortedError(`disk ${disk.diskId} is no longer to be published to host ${target.hostId}`);
     }
     let exportPath = await this.#exportAtOnce(plan, target, signal);
     if (exportPath === "") {
@@ -218,7 +219,7 @@ export class PublicationWorker {
       const waits = outcome?.code === "PENDING" ? pendingOf(outcome, undefined, nowMs) : undefined;
       if (waits !== undefined) pending.push({ deviceId, ...waits });
       const message = waits === undefined ? outcome?.message : pendingText(waits, nowMs);
-      const said = outcome === undefined ? "was not named in the answer" : `${outcome.code}: ${message}`;
+      const said = outcome === undefined ? "the answer does not name the device" : `${outcome.code}: ${message}`;
       const error = `opening the session on device ${deviceId} of host ${host.hostId}: ${said}`;
       refusal ??= { kind: outcome?.code === "OUTDATED" ? "outdated" : "refused", error, pending };
     }
@@ -331,7 +332,7 @@ export class PublicationWorker {
   async #requireCurrent(plan: OrderedSession): Promise<void> {
     if (await this.#isCurrent(plan)) return;
     const { disk, publication } = plan;
-    throw new AbortedError(`disk ${disk.diskId}: session ${publication.sessionNumber} was overtaken`);
+    throw new AbortedError(`disk ${disk.diskId}: a newer session has replaced session ${publication.sessionNumber}`);
   }
 
   #isCurrent({ disk, publication }: SessionPlan): Promise<boolean> {

@@ -10,7 +10,9 @@ export async function getDevice(context: Context, request: GetDeviceRequest): Pr
     return known && describeDevice(context, tables, known);
   });
   if (device === undefined) {
-    throw new NotFoundError(`no agent reported device ${deviceId}`, { about: { device_id: deviceId } });
+    throw new NotFoundError(`there is no device ${deviceId}: no agent has reported it`, {
+      about: { device_id: deviceId },
+    });
   }
   return { device };
 }

@@ -16,11 +16,11 @@ export async function setDeviceState(
   call: CallContext,
 ): Promise<SetDeviceStateResponse> {
   if (request.health === Health.UNSPECIFIED)
-    throw new InvalidArgumentError("health is not given: say what the devices are", { about: { field: "health" } });
+    throw new InvalidArgumentError("health is missing: give the health of the devices", { about: { field: "health" } });
   const health = healthOf(request.health, "health");
   const reason = parseReason(request.reason, limits.maxTextLength);
   if (health !== "ONLINE" && reason === "")
-    throw new InvalidArgumentError("reason is empty: say what is wrong with the devices", {
+    throw new InvalidArgumentError("reason is empty: give the reason", {
       about: { field: "reason" },
     });
   requireAtMost("device_ids", request.deviceIds, MAX_DEVICES);

@@ -31,7 +31,7 @@ function parseRequest(request: CreateDiskRequest): DiskRequest {
   const az = parseOptionalName("az", request.az) ?? "";
   const hostId = request.hostId === "" ? "" : parseHostId(request.hostId);
   if (az === "" && hostId === "") {
-    throw new InvalidArgumentError("az and host_id are both empty: say where the disk shall be", {
+    throw new InvalidArgumentError("az and host_id are both empty: give at least one of them", {
       about: { field: "az" },
     });
   }

@@ -47,7 +47,7 @@ function namedDevices(tables: RegistryTables, deviceIds: readonly DeviceId[]): r
 function parseVerdict(verdict: Verdict): UnknownDiskVerdict {
   if (verdict === Verdict.REGISTRY) return "registry";
   if (verdict === Verdict.AGENT) return "agent";
-  throw new InvalidArgumentError("verdict is not given: say who is right, the REGISTRY or the AGENT", {
+  throw new InvalidArgumentError("verdict is missing: give REGISTRY or AGENT, whichever is right", {
     about: { field: "verdict" },
   });
 }

@@ -16,7 +16,9 @@ export async function setHostState(
   const word = parseWord(request.state);
   const reason = parseReason(request.reason, limits.maxTextLength);
   if (word === "dead" && reason === "")
-    throw new InvalidArgumentError("reason is empty: say why the hosts are dead", { about: { field: "reason" } });
+    throw new InvalidArgumentError("reason is empty: give the reason why the hosts are dead", {
+      about: { field: "reason" },
+    });
   requireAtMost("host_ids", request.hostIds, MAX_HOSTS);
   requireUnique("host_ids", request.hostIds);
   if (request.hostIds.length === 0)
@@ -38,7 +40,7 @@ export async function setHostState(
 function parseWord(state: HostState): HostWord {
   if (state === HostState.DEAD) return "dead";
   if (state === HostState.ONLINE) return "back";
-  throw new InvalidArgumentError("state is neither HOST_STATE_DEAD nor HOST_STATE_ONLINE, which takes that back", {
+  throw new InvalidArgumentError("state must be HOST_STATE_DEAD, or HOST_STATE_ONLINE to revoke DEAD", {
     about: { field: "state" },
   });
 }

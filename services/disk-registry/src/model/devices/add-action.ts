@@ -75,7 +75,7 @@ function hostAdded(
 /** Adds the ids of unerased replaced devices to any result, because no later answer mentions the former hardware. */
 function naming(unerasedDeviceIds: readonly DeviceId[], result: ActionResult): ActionResult {
   if (unerasedDeviceIds.length === 0) return result;
-  const note = `their former hardware was not erased, and left with what was on it: ${named(unerasedDeviceIds)}`;
+  const note = `their former hardware was removed without an erase and still has its data: ${named(unerasedDeviceIds)}`;
   return { ...result, message: `${result.message}; ${note}`, unerasedDeviceIds };
 }
 
@@ -133,7 +133,7 @@ function requireStaying({ removalRequested, hostId }: Host, names: string): void
 /** Returns the result for an UNAVAILABLE host: the addition is stored and takes effect once the host is heard. */
 function whileAway(name: string, { stateMessage }: Host, { waitingRetryAfterMs }: AddCall): ActionResult {
   return tryAgain(
-    `${name}: taken in, and not in operation before the host is heard: ${stateMessage}`,
+    `${name}: taken in, but not in operation until the host sends heartbeats: ${stateMessage}`,
     waitingRetryAfterMs,
   );
 }
@@ -145,7 +145,7 @@ function hindranceOf({ deviceId, health, healthMessage, replacement, ...device }
   if (replacement !== undefined)
     return `device ${deviceId}: ${whyReplaced({ deviceId, health, healthMessage, replacement, ...device })}`;
   if (health !== "ERROR") return undefined;
-  return `device ${deviceId} is in error, and is attached once that is mended: ${healthMessage}`;
+  return `device ${deviceId} is in error, and is attached once the error is repaired: ${healthMessage}`;
 }
 
 interface Added {
@@ -216,14 +216,14 @@ function whyMisplaced(device: Device, misplaced: readonly Device[]): string | un
   );
   if (other === undefined) return undefined;
   const { deviceId, diskId } = other;
-  return `device ${device.deviceId} ${isUnidentified ? "may be" : "is"} the drive of device ${deviceId}, which is not in its place, and which disk ${diskId} is on: see to device ${deviceId} first`;
+  return `device ${device.deviceId} ${isUnidentified ? "may be" : "is"} the drive of device ${deviceId}, which is missing from its place and holds disk ${diskId}: repair or remove device ${deviceId} first`;
 }
 
 function whyUnidentified(device: Device): string | undefined {
   const { deviceId, hostId } = device;
   if (!isTakenIn(device)) return undefined;
   if (identifiedBy(asAccepted(device)) !== "NONE") return undefined;
-  return `device ${deviceId} of host ${hostId} has no serial number of its own, so that nothing tells it from another drive once its machine has booted, and each boot makes it wait for ConfirmDevice: give the drive a serial number in its hypervisor, or put a logical volume on it and use that; if the wait will do, add it with accept_unidentified (diskmesh add-device ${hostId} ${deviceId} --accept-unidentified)`;
+  return `device ${deviceId} of host ${hostId} has no unique serial number, so it cannot be told from another drive after a reboot, and waits for ConfirmDevice after each: give the drive a serial number in its hypervisor, or use a logical volume on it; to accept the wait, add the device with accept_unidentified (diskmesh add-device ${hostId} ${deviceId} --accept-unidentified)`;
 }
 
 /**

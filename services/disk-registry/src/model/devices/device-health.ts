@@ -75,10 +75,9 @@ export function withoutKeptHealth({ keptHealth: _, ...device }: Device): Device 
 function compose(device: Device, { hardwareError, said, reported }: KeptHealth): Device {
   const { keptHealth: before, ...rest } = device;
   const all: Said[] = [];
-  if (said)
-    all.push({ health: said.health, healthMessage: `${said.health} by the word of ${said.by}: ${said.reason}` });
+  if (said) all.push({ health: said.health, healthMessage: `${said.health} set by ${said.by}: ${said.reason}` });
   if (hardwareError)
-    all.push({ health: "ERROR", healthMessage: `${hardwareError.message} (until SetDeviceState says otherwise)` });
+    all.push({ health: "ERROR", healthMessage: `${hardwareError.message} (until SetDeviceState resets it)` });
   const { health, healthMessage } = [...all, reported].reduce((worst, each) =>
     WORSE.indexOf(each.health) > WORSE.indexOf(worst.health) ? each : worst,
   );
@@ -124,5 +123,7 @@ function changes({ keptHealth }: Device, health: Health, reason: string): boolea
 function requireDevice(tables: RegistryTables, deviceId: DeviceId): Device {
   const device = tables.devices.get(deviceId);
   if (device !== undefined) return device;
-  throw new NotFoundError(`no agent reported device ${deviceId}`, { about: { device_id: deviceId } });
+  throw new NotFoundError(`there is no device ${deviceId}: no agent has reported it`, {
+    about: { device_id: deviceId },
+  });
 }

@@ -62,7 +62,7 @@ export function whyNotToldToLetGo(host: Host): string | undefined {
 
 function whyUnheard(host: Host): string | undefined {
   if (host.mustRegister === undefined) return undefined;
-  return `host ${host.hostId} is told nothing before its agent has registered anew, which it does by itself`;
+  return `host ${host.hostId} gets no orders until its agent has registered again, which the agent does by itself`;
 }
 
 /** Returns whether the device's order may be sent to a host that gets at least detach orders. */

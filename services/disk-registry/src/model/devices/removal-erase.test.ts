@@ -59,7 +59,7 @@ const rows: readonly ActionRow[] = [
       cause: `RemoveHost with a dirty device ${what}: says so, and the way out`,
       action: "removeHost",
       code: "E_TRY_AGAIN",
-      says: `1 device cannot be erased: ${says}: mend them, or take them out with what is on them by RemoveDevice with keep_data`,
+      says: `1 device cannot be erased: ${says}: repair them, or remove them with their data by RemoveDevice with keep_data`,
       erase: "0 / 64",
       fleet: { devices: [attached(id, { ...dirty, ...more })] },
     }),
@@ -76,7 +76,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveDevice with keep_data, once detached",
     action: "removeD1Keeping",
     code: "S_OK",
-    says: "not erased, and what was on them still is: d1",
+    says: "not erased, so they still have their data: d1",
     unerased: ["d1"],
     fleet: {
       devices: [
@@ -130,7 +130,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveHost of a host that was UNAVAILABLE for the removal timeout: out, and the answer says how",
     action: "removeHost",
     code: "S_OK",
-    says: "its host may still hold: d1, d2; not erased, and what was on them still is: d1",
+    says: "so the host may still use: d1, d2; not erased, so they still have their data: d1",
     unerased: ["d1"],
     fleet: { hosts: silentSince(NOW_MS - 3_600_000), devices: [attached("d1", dirty), attached("d2")] },
     devices: { d1: "DETACHED 101 dirty wish", d2: "DETACHED 102 wish" },

@@ -72,7 +72,7 @@ export function whileErasing(name: string, devices: readonly Device[], call: Era
   if (waiting.length > 0) parts.push(`waits for: ${named(waiting)}`);
   if (stuck.length > 0)
     parts.push(
-      `${countText(stuck.length, "device")} cannot be erased: ${named(stuck)}: mend them, or take them out with what is on them by RemoveDevice with keep_data`,
+      `${countText(stuck.length, "device")} cannot be erased: ${named(stuck)}: repair them, or remove them with their data by RemoveDevice with keep_data`,
     );
   const retryAfterMs = going > 0 ? limits.erasingRetryAfterMs : limits.waitingRetryAfterMs;
   return { ...tryAgain(`${name}: ${parts.join("; ")}`, retryAfterMs), erase: { bytesToErase, bytesErased } };
@@ -92,5 +92,5 @@ export function unerasedIn(devices: readonly Device[]): readonly DeviceId[] {
 }
 
 export function unerasedNote(deviceIds: readonly DeviceId[]): string {
-  return deviceIds.length === 0 ? "" : `; not erased, and what was on them still is: ${named(deviceIds)}`;
+  return deviceIds.length === 0 ? "" : `; not erased, so they still have their data: ${named(deviceIds)}`;
 }

@@ -58,7 +58,7 @@ function withNewError(device: Device, { hardwareError }: ReportedDevice, nowMs: 
 
 /** Refuses a device id that belongs to another host: this host must close its device of that id. */
 export function foreignDevice(tx: RegistryTransaction, known: Device): { generation: number; reason: string } {
-  const reason = `the device id belongs to host ${known.hostId}: give the device another id, or purge it there first`;
+  const reason = `the device id belongs to host ${known.hostId}: give the device another id, or purge the device on that host first`;
   return { generation: nextDeviceGeneration(tx), reason };
 }
 
@@ -113,7 +113,7 @@ export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number
     forgetDevice(tx, device);
     return;
   }
-  const healthMessage = `the agent of host ${device.hostId} reports no such device`;
+  const healthMessage = `the agent of host ${device.hostId} does not report the device`;
   const lost: Device = {
     ...device,
     health: "ERROR",
@@ -193,7 +193,7 @@ export function whyReplaced(device: Device & { readonly replacement: DeviceIdent
   const change = identityChange(device, replacement);
   const accepting = "AddDevice accepts it as a new, dirty device";
   if (change === "")
-    return `nothing shows that what is at ${JSON.stringify(replacement.path)} is the same hardware: see that it is and call ConfirmDevice, put the former back, or ${diskId === "" ? accepting : `delete disk ${diskId}, which is on it`}`;
+    return `the hardware at ${JSON.stringify(replacement.path)} cannot be identified as the same: check it and call ConfirmDevice, put the former hardware back, or ${diskId === "" ? accepting : `delete disk ${diskId}, which is on it`}`;
   const cure = diskId === "" ? accepting : `disk ${diskId} is on it: put the former hardware back, or delete the disk`;
   return `other hardware is in its place (${change}): ${cure}`;
 }

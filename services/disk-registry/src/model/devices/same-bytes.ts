@@ -63,8 +63,8 @@ export function whyRefused(findSharers: FindSharers, device: Device): string | u
       : `holds disk ${other.diskId} (${other.attachState})`;
   return (
     `device ${device.deviceId} of host ${device.hostId} lies on the same bytes as device ${other.deviceId} of host ` +
-    `${other.hostId}, which ${place}: ${why}; take ${other.deviceId} out of operation first, or ${device.deviceId} out ` +
-    "of its agent's configuration"
+    `${other.hostId}, which ${place}: ${why}; take device ${other.deviceId} out of operation first, or remove ` +
+    `device ${device.deviceId} from its agent's configuration`
   );
 }
 

@@ -89,7 +89,7 @@ describe("disks", () => {
     expect(() => create(new TestFleet({ devices })))
       .to.throw(
         ResourceExhaustedError,
-        "2 devices are held by an unknown disk until DecideUnknownDisks says whose they are",
+        "2 devices are held by an unknown disk until DecideUnknownDisks decides about them",
       )
       .with.property("message")
       .that.contains("1 device is kept from use by an operator's SetDeviceState");
@@ -186,7 +186,7 @@ describe("disks", () => {
     expect(() => create(fleet, { ...wanted, hostId: hostId("h9") })).to.throw(NotFoundError, "h9");
     expect(() => create(fleet, { ...wanted, hostId: hostId("h1"), az: "z2" })).to.throw(InvalidStateError, "z1");
     const full = new TestFleet({ disks: [aDisk("a", []), aDisk("b", []), aDisk("c", [])] });
-    expect(() => create(full)).to.throw(ResourceExhaustedError, "disks that a registry keeps account of: delete some");
+    expect(() => create(full)).to.throw(ResourceExhaustedError, "disks of a registry: delete disks first");
   });
 
   it("a request with only a host gets that host's az", () => {

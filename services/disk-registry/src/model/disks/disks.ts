@@ -47,7 +47,7 @@ export function createDisk(
   requirePlace(tx, request);
   if (tx.disks.size >= limits.maxDisks) {
     throw new ResourceExhaustedError(
-      `disk ${diskId} is one more than the ${limits.maxDisks} disks that a registry keeps account of: delete some`,
+      `disk ${diskId} exceeds the limit of ${limits.maxDisks} disks of a registry: delete disks first`,
     );
   }
   const allocation = allocate(tx, request, { maxDevices: limits.maxDevicesPerDisk, ...choice });
@@ -78,7 +78,7 @@ function requireSameRequest(existing: Disk, request: DiskRequest): Disk {
     (field) => `${field} ${JSON.stringify(requested[field])}, not ${JSON.stringify(request[field])}`,
   );
   throw new AlreadyExistsError(
-    `disk ${diskId} exists and was asked for with ${was.join("; ")}: choose another id, or ask for the same`,
+    `disk ${diskId} already exists with other properties (${was.join("; ")}): choose another id, or request the same properties`,
     {
       about: { disk_id: diskId },
     },
@@ -107,7 +107,7 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
     `${countText(comingDevices, "device is", "devices are")} being attached, or free on a host that misses heartbeats`;
   const heldByUnknown =
     blocked.heldByUnknownDisk > 0 &&
-    `${countText(blocked.heldByUnknownDisk, "device is", "devices are")} held by an unknown disk until DecideUnknownDisks says whose they are`;
+    `${countText(blocked.heldByUnknownDisk, "device is", "devices are")} held by an unknown disk until DecideUnknownDisks decides about them`;
   const saidUnwell =
     blocked.saidUnwell > 0 &&
     `${countText(blocked.saidUnwell, "device is", "devices are")} kept from use by an operator's SetDeviceState`;
@@ -116,7 +116,7 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
     `${countText(awaitedHostIds.length, "host has", "hosts have")} not registered yet with this registry, and may have room: ${named(awaitedHostIds)}`;
   const isPassing = sufficesSoon || awaitedHostIds.length > 0;
   const advice = isPassing ? "try again when they can be used" : "add devices or delete disks";
-  const free = `${shortage.freeBytes} bytes are free, ${shortage.usableBytes} of them on as many devices as it may have`;
+  const free = `${shortage.freeBytes} bytes are free, ${shortage.usableBytes} of them usable with the maximum number of devices`;
   const blocks = grown === undefined ? "" : ` with blocks of at most ${grown.blockSizeBytes} bytes`;
   const found = `${wanted}: ${free}${blocks} (${limits.maxDevicesPerDisk} a disk)`;
   const said = [found, erasing, coming, awaited, heldByUnknown, saidUnwell, advice];
@@ -145,7 +145,7 @@ export function resizeDisk(
   const about = { disk_id: diskId };
   if (sizeBytes < requested.sizeBytes)
     throw new InvalidArgumentError(
-      `disk ${diskId} was asked for with ${requested.sizeBytes} bytes and cannot shrink to ${sizeBytes}`,
+      `disk ${diskId} has ${requested.sizeBytes} bytes and cannot shrink to ${sizeBytes}`,
       { about },
     );
   if (sizeBytes <= disk.sizeBytes) return disk;

@@ -31,7 +31,7 @@ export function assignHost(
   if (assigned !== undefined) {
     if (az === "" || assigned.az === az) return assigned;
     throw new AlreadyExistsError(
-      `VM ${vmCid} has host ${assigned.hostId} of az ${assigned.az}, not of ${az}: unassign it first`,
+      `VM ${vmCid} already has host ${assigned.hostId} in az ${assigned.az}, not in az ${az}: unassign that host first`,
       {
         about: { vm_cid: vmCid, host_id: assigned.hostId },
       },
@@ -57,7 +57,7 @@ export function unassignHost(tx: RegistryTransaction, vmCid: string): void {
   const published = [...tx.disks.by("byPublicationHost", host.hostId)].map((disk) => disk.diskId);
   if (published.length > 0) {
     throw new InvalidStateError(
-      `VM ${vmCid} has disks on its host ${host.hostId}: unpublish ${published.join(", ")} first`,
+      `VM ${vmCid} has disks published to its host ${host.hostId}: unpublish ${published.join(", ")} first`,
       {
         reason: "DISK_IN_USE",
         about: { vm_cid: vmCid, host_id: host.hostId },
@@ -132,7 +132,7 @@ function whyNoneIsFree(tables: RegistryTables, az: string, nowMs: number, whySus
   if (taken.length + unfit.length === 0) return "there is no host; add hosts";
   const parts: string[] = [];
   if (taken.length > 0) parts.push(`${taken.length} taken (${firstOf(taken)}): delete VMs, or add hosts`);
-  if (unfit.length > 0) parts.push(`${unfit.length} that take nothing now (${firstOf(unfit)}): bring them back`);
+  if (unfit.length > 0) parts.push(`${unfit.length} that cannot be assigned now (${firstOf(unfit)}): bring them back`);
   return parts.join("; ");
 }
 

@@ -141,7 +141,7 @@ describe("publications at registration", () => {
       disks: [aDisk("x", ["d1"])],
     });
     const moved = { ...registration([reported("d1")]), az: "z2" };
-    expect(() => register(fleet, moved)).to.throw(InvalidStateError, /in az z1, not in z2, as long as disks .* \(x\)/);
+    expect(() => register(fleet, moved)).to.throw(InvalidStateError, /in az z1, not in z2, while disks .* \(x\)/);
     expect(fleet.host("h1").az).to.equal("z1");
     fleet.transact((tx) => deleteDisk(tx, diskId("x")));
     register(fleet, moved);

@@ -98,7 +98,7 @@ describe("publications", () => {
       "published to a host that cannot be asked",
       { publication: at("PUBLISHED", h2), h2: { state: "UNAVAILABLE" } },
       InvalidStateError,
-      "host h2 is UNAVAILABLE and cannot be asked, take it from there with FenceHost",
+      "host h2 is UNAVAILABLE and cannot answer, FenceHost takes the disk from it",
     ],
     ["being published to another host", { publication: at("PUBLISHING", h2) }, InvalidStateError, "unpublish it first"],
     [
@@ -129,7 +129,7 @@ describe("publications", () => {
       "a device's host is to be removed",
       { h2: { removalRequested: true } },
       InvalidStateError,
-      "its device d2 on host h2 is to be removed: take it back with AddDevice, or its host with AddHost",
+      "its device d2 on host h2 is to be removed: keep the device with AddDevice, or its host with AddHost",
     ],
     ["a device is to be removed", { device: { removalRequested: true } }, InvalidStateError, "d1 on host h1 is to be"],
     [
@@ -184,7 +184,7 @@ describe("publications", () => {
 
   const vanished: readonly [string, Partial<Host>, string[], string | undefined][] = [
     ["its host has registered without it", {}, ["d2"], undefined],
-    ["its host is to register", { mustRegister: true }, ["d1", "d2"], "before its agent has registered"],
+    ["its host is to register", { mustRegister: true }, ["d1", "d2"], "until its agent has registered"],
     [
       "its host is away",
       { state: "UNAVAILABLE", stateMessage: "h1 is silent" },

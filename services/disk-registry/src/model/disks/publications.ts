@@ -203,7 +203,7 @@ function putPublication(
 export function howToEnd({ hosts }: RegistryTables, { hostId }: Publication): string {
   const state = hosts.get(hostId)?.state;
   if (state !== "UNAVAILABLE" && state !== "DEAD") return "unpublish it first";
-  return `unpublish it first, or, since host ${hostId} is ${state} and cannot be asked, take it from there with FenceHost`;
+  return `unpublish it first; because host ${hostId} is ${state} and cannot answer, FenceHost takes the disk from it`;
 }
 
 function publishedElsewhere(tables: RegistryTables, disk: Disk, publication: Publication, hostId: HostId): Error {
@@ -220,7 +220,7 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host, whyS
     throw new UnavailableError(`disk ${disk.diskId} cannot be published to host ${host.hostId}: ${whyNot}`, { about });
   if (host.removalRequested) {
     throw new InvalidStateError(
-      `disk ${disk.diskId} cannot be published to host ${host.hostId}, which is to be removed: choose another one, or take it back with AddHost`,
+      `disk ${disk.diskId} cannot be published to host ${host.hostId}, which is to be removed: choose another host, or keep this host with AddHost`,
       { reason: "HOST_BEING_REMOVED", about: { ...about, host_id: host.hostId } },
     );
   }
@@ -251,7 +251,7 @@ function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): st
   if (device.health === "ERROR")
     return `its device ${deviceId} on host ${device.hostId} is in error: ${device.healthMessage}`;
   if (device.removalRequested || tables.hosts.get(device.hostId)?.removalRequested)
-    return `its device ${deviceId} on host ${device.hostId} is to be removed: take it back with AddDevice, or its host with AddHost`;
+    return `its device ${deviceId} on host ${device.hostId} is to be removed: keep the device with AddDevice, or its host with AddHost`;
   if (device.attachState === "ATTACHED" || device.attachState === "ATTACHING") return undefined;
   return `its device ${deviceId} on host ${device.hostId} is ${device.attachState}`;
 }
@@ -326,7 +326,7 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
 function whyNotNow(device: Device, host: Host, fencing: boolean): string | undefined {
   const whyNot = fencing ? whyNotToldToLetGo(host) : whyNotTold(host);
   if (whyNot !== undefined) {
-    const cure = fencing ? "; if it never comes back, PurgeHost or PurgeDevice with force ends the wait" : "";
+    const cure = fencing ? "; if the host is gone for good, PurgeHost or PurgeDevice with force ends the wait" : "";
     return `device ${device.deviceId} on host ${host.hostId} cannot be asked for the session: ${whyNot}${cure}`;
   }
   const unknown = whyUnknown(device);

@@ -146,26 +146,28 @@ export function judgeNumbers(
   const fields = origin === "own" ? FIELDS : (["sessionNumber"] as const);
   const higher = fields.filter((field) => remembered[field] > own[field]);
   if (higher.length === 0) return { verdict: "known" };
-  const said = higher.map((field) => `${NAMES[field]} ${remembered[field]}, and ours is ${own[field]}`).join("; ");
+  const said = higher
+    .map((field) => `${NAMES[field]} ${remembered[field]}, but the registry has ${own[field]}`)
+    .join("; ");
   if (higher.some((field) => remembered[field] > own[field] + believedAhead))
     return {
       verdict: "refuse",
-      reason: `${said}: no agent's word alone is believed for more than ${believedAhead} above`,
+      reason: `${said}: without an operator the registry accepts a report of at most ${believedAhead} above its own`,
     };
   const lastAtMs = lastReportedGapAtMs(tables);
   // `nowMs >= lastAtMs` prevents an endless wait after the clock was set back.
   if (lastAtMs !== undefined && nowMs >= lastAtMs && nowMs - lastAtMs < raiseIntervalMs)
     return {
       verdict: "refuse",
-      reason: `${said}: an agent's word was believed ${Math.round((nowMs - lastAtMs) / 1_000)} s ago, and is again after ${raiseIntervalMs / 1_000} s`,
+      reason: `${said}: the registry accepted an agent's report ${Math.round((nowMs - lastAtMs) / 1_000)} s ago, and accepts the next after ${raiseIntervalMs / 1_000} s`,
     };
   return { verdict: "raise" };
 }
 
 export function refusedNumbers(hostId: HostId, reason: string): Error {
   return new InvalidStateError(
-    `the agent of host ${hostId} remembers ${reason}. If the registry's store was copied back, or these numbers were truly ` +
-      "given, let an operator say so with RaiseNumbers; if not, remove the agent's cache file",
+    `the agent of host ${hostId} remembers ${reason}. If an older copy of the registry's store was put back, or the ` +
+      "registry truly issued these numbers, call RaiseNumbers as an operator; else remove the agent's cache file",
     { about: { host_id: hostId } },
   );
 }
@@ -223,8 +225,8 @@ export function whyStandsStill(tables: RegistryTables, leader: Leader): string |
     if (other.adoptedAtMs !== undefined || other.tabletId !== leader.tabletId) continue;
     return (
       `another registry leads this fleet: the agent of host ${other.hostId} obeys incarnation ${other.incarnation} of tablet ` +
-      `${other.tabletId}, and this registry is incarnation ${leader.incarnation}. Stop this registry; or, if the other one is ` +
-      "gone for good, let an operator say so with AdoptFleet"
+      `${other.tabletId}, and this registry is incarnation ${leader.incarnation}. Stop this registry; or, if the other registry is ` +
+      "gone for good, call AdoptFleet as an operator"
     );
   }
   return undefined;

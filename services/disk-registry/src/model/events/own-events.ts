@@ -117,9 +117,9 @@ function ofDevice(before: Device | undefined, device: Device): readonly OwnEvent
   if (before?.dirty && !device.dirty && before.eraseSessionNumber !== 0)
     events.push(own("DeviceErased", { ...things, routine: true }, ""));
   if (before?.attachState === "CLOSING" && device.attachState === "DETACHED" && !device.detachConfirmed)
-    events.push(own("DetachUnconfirmed", things, "nobody confirmed that its host has let go of it"));
+    events.push(own("DetachUnconfirmed", things, "its host has not confirmed the close"));
   if (device.unknownSession !== undefined && before?.unknownSession === undefined)
-    events.push(own("UnknownDiskFound", things, `session ${device.unknownSession.sessionNumber} was never given`));
+    events.push(own("UnknownDiskFound", things, `session ${device.unknownSession.sessionNumber} was never issued`));
   return events;
 }
 

@@ -10,7 +10,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "NOT_ADDED",
-        says: /nobody has added device d1/,
+        says: /device d1 has not been added/,
         sinceMs: 0,
         isRoutine: true,
         commands: ["diskmesh add-host h1"],
@@ -24,7 +24,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "ORDER_PENDING",
-        says: /is to hold device d1 \(generation \d+\)$/,
+        says: /has not yet confirmed the order to open device d1 \(generation \d+\)$/,
         sinceMs: 600,
         nextTryAtMs: 900,
         isRoutine: true,
@@ -39,7 +39,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "ORDER_PENDING",
-        says: /is to hold device d1 \(generation 9\) after 3 failed tries: timed out/,
+        says: /has not yet confirmed the order to open device d1 \(generation 9\) after 3 failed tries: timed out/,
         sinceMs: 600,
         nextTryAtMs: 900,
         becauseOf: [HOST],
@@ -58,7 +58,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "ORDER_PENDING",
-        says: /is to let go of device d1 .*: 2 operations are not answered/,
+        says: /has not yet confirmed the order to close device d1 .*: 2 operations are not answered/,
         sinceMs: 650,
         nextTryAtMs: 900,
         becauseOf: [HOST],
@@ -87,7 +87,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "UNHEALTHY",
-        says: /in ERROR: EIO/,
+        says: /health ERROR: EIO/,
         sinceMs: 400,
         commands: ["diskmesh set-device-state online d1"],
       },

@@ -35,13 +35,13 @@ function notAdded(tables: RegistryTables, device: Device, { serialNumbersOfMany,
       reason: "SAME_BYTES",
       message: `device ${deviceId} cannot be used: ${refused}`,
       sinceMs,
-      cures: [["take the other one out (RemoveDevice), or this one out of its agent's config", ""]],
+      cures: [["remove the other device (RemoveDevice), or remove this device from its agent's config", ""]],
     };
   if (attachState !== "UNKNOWN") return undefined;
-  const add: Cure = ["take it into operation with its host", `diskmesh add-host ${hostId}`];
+  const add: Cure = ["add the device with its host", `diskmesh add-host ${hostId}`];
   return {
     reason: "NOT_ADDED",
-    message: `nobody has added device ${deviceId}`,
+    message: `device ${deviceId} has not been added`,
     sinceMs,
     cures: [add],
     isRoutine: true,
@@ -55,16 +55,16 @@ function order(tables: RegistryTables, device: Device, { progressOf, whySuspecte
   const host = tables.hosts.get(hostId);
   const notAsked = host === undefined ? `host ${hostId} is not known` : whyNotAsked(host, whySuspected);
   const pending = device.pending ?? progressOf(device).pending;
-  const what = attachState === "ATTACHING" ? "hold" : "let go of";
+  const what = attachState === "ATTACHING" ? "open" : "close";
   const why = notAsked ?? pending?.message ?? lastError;
   const tries = attempts === 0 ? "" : ` after ${attempts} failed tries`;
   const isHung = pending !== undefined && pending.inFlightOperations > 0;
   return {
     reason: "ORDER_PENDING",
-    message: `the agent of host ${hostId} is to ${what} device ${deviceId} (generation ${generation})${tries}${why === "" ? "" : `: ${why}`}`,
+    message: `the agent of host ${hostId} has not yet confirmed the order to ${what} device ${deviceId} (generation ${generation})${tries}${why === "" ? "" : `: ${why}`}`,
     sinceMs: pending?.sinceMs ?? stateChangedAtMs,
     nextTryAtMs: progressOf(device).nextAttemptAtMs,
-    cures: isHung ? [["end what hangs (pull the drive, restart its target), or restart the host", ""]] : [],
+    cures: isHung ? [["end the hanging I/O (pull the drive, or restart its target), or restart the host", ""]] : [],
     becauseOf: [hostOf(device)],
     isRoutine: attempts === 0 && why === "",
   };
@@ -74,18 +74,18 @@ function health(device: Device): Found {
   const { deviceId, hostId, health: value, healthMessage, keptHealth, grownToBytes } = device;
   if (value === "ONLINE") return undefined;
   const isKept = (keptHealth?.hardwareError ?? keptHealth?.said) !== undefined;
-  const trust: Cure = ["trust it again once it was seen to", `diskmesh set-device-state online ${deviceId}`];
+  const trust: Cure = ["once the device is repaired, trust it again", `diskmesh set-device-state online ${deviceId}`];
   const grow: Cure = [
-    "take in what it has grown by, once no disk is on it",
+    "take in the added space once no disk is on the device",
     `diskmesh add-device ${hostId} ${deviceId}`,
   ];
   const mend: Cure = [
-    `see to the drive on host ${hostId}: once it answers as it should, the device is well again by itself`,
+    `repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`,
     "",
   ];
   return {
     reason: "UNHEALTHY",
-    message: `device ${deviceId} of host ${hostId} is in ${value}: ${healthMessage}`,
+    message: `device ${deviceId} of host ${hostId} has health ${value}: ${healthMessage}`,
     sinceMs: unhealthySinceMs(device),
     cures: [isKept ? trust : grownToBytes === undefined ? mend : grow],
   };
@@ -100,11 +100,12 @@ function erase(device: Device, { progressOf }: Known): Found {
   if (!dirty || attachState === "UNKNOWN" || attachState === "DETACHED" || diskId !== "" || keepData) return undefined;
   const { erasedBytes, pending, nextAttemptAtMs } = progressOf(device);
   const done = sizeBytes > 0 ? Math.floor((100 * erasedBytes) / sizeBytes) : 0;
-  const notNow = attachState === "ATTACHED" ? undefined : "once its agent holds it";
-  const why = notNow ?? (value === "ERROR" ? "not while it is in ERROR" : (pending?.message ?? lastError));
+  const notNow = attachState === "ATTACHED" ? undefined : "the erase waits until its agent has opened the device";
+  const why =
+    notNow ?? (value === "ERROR" ? "the erase waits while the device is in ERROR" : (pending?.message ?? lastError));
   return {
     reason: "TO_BE_ERASED",
-    message: `device ${deviceId} has the data of a former disk, and is erased before it is used (${done} % so far)${why === "" ? "" : `: ${why}`}`,
+    message: `device ${deviceId} has data of a former disk, and is erased before its next use (${done} % so far)${why === "" ? "" : `: ${why}`}`,
     sinceMs: pending?.sinceMs,
     nextTryAtMs: nextAttemptAtMs,
     becauseOf: [hostOf(device)],
@@ -118,8 +119,8 @@ function unknownDisk({ deviceId, unknownSession }: Device): Found {
   const what = diskId === "" ? "an erase" : `disk ${diskId}`;
   return {
     reason: "HELD_BY_UNKNOWN_DISK",
-    message: `the agent remembers session ${sessionNumber} of device ${deviceId} for ${what}, of which this registry knows nothing: whose data it has is not known`,
-    cures: [["say which is right (DecideUnknownDisks)", ""]],
+    message: `the agent remembers session ${sessionNumber} of device ${deviceId} for ${what}, which this registry does not know, so the owner of the device's data is not known`,
+    cures: [["decide whether the registry or the agent is right (DecideUnknownDisks)", ""]],
   };
 }
 
@@ -127,20 +128,23 @@ function notReported(device: Device): Found {
   const { deviceId, hostId, missing, replacement } = device;
   if (replacement !== undefined) {
     const confirm: Cure = [
-      "once you have seen that it is the same drive, confirm it",
+      "check that the drive is the same, then confirm it",
       `diskmesh confirm-device ${hostId} ${deviceId}`,
     ];
     return {
       reason: "REPLACED",
-      message: `${isUnproven(device) ? "nothing shows that the same" : "other"} hardware is in the place of device ${deviceId}: ${replacement.path}, serial number ${replacement.serialNumber || "unknown"}`,
-      cures: [...(isUnproven(device) ? [confirm] : []), ["accept it (AddDevice), or put the former one back", ""]],
+      message: `${isUnproven(device) ? "unidentified" : "other"} hardware is in the place of device ${deviceId}: ${replacement.path}, serial number ${replacement.serialNumber || "unknown"}`,
+      cures: [
+        ...(isUnproven(device) ? [confirm] : []),
+        ["accept the new hardware (AddDevice), or put the former hardware back", ""],
+      ],
     };
   }
   if (missing === undefined) return undefined;
   return {
     reason: "NOT_REPORTED",
     message: `the agent of host ${hostId} does not find device ${deviceId} any more`,
-    cures: [["put it back, or remove it (RemoveDevice, PurgeDevice)", ""]],
+    cures: [["put the device back, or remove it (RemoveDevice, PurgeDevice)", ""]],
   };
 }
 

@@ -20,7 +20,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "HOST_IN_TROUBLE",
-        says: /disk x is published to host h2, and whether it is served there nobody can tell: .*UNAVAILABLE/,
+        says: /disk x is published to host h2, but it is not known whether the host serves it: .*UNAVAILABLE/,
         sinceMs: 500,
         becauseOf: [OTHER_HOST],
       },
@@ -84,7 +84,12 @@ const rows: readonly ExplainRow[] = [
         sinceMs: 300,
         becauseOf: [DEVICE, OTHER_HOST],
       },
-      { reason: "DEVICE_IN_TROUBLE", says: /not asked: .*UNAVAILABLE/, sinceMs: 500, becauseOf: [DEVICE, HOST] },
+      {
+        reason: "DEVICE_IN_TROUBLE",
+        says: /cannot be reached: .*UNAVAILABLE/,
+        sinceMs: 500,
+        becauseOf: [DEVICE, HOST],
+      },
     ],
   ],
   [

@@ -40,7 +40,7 @@ function publication(disk: Disk): Found[] {
   }
   const word =
     isFence(disk) && fence !== undefined ? ` (fenced by ${fence.by}${fence.reason && `: ${fence.reason}`})` : "";
-  const message = `disk ${diskId} is taken from host ${hostId}${word}, and not all of its devices have confirmed that${rest}`;
+  const message = `disk ${diskId} is being taken from host ${hostId}${word}, but not all of its devices have confirmed it${rest}`;
   return [
     {
       reason: "UNPUBLICATION_PENDING",
@@ -57,7 +57,7 @@ function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
     reason: "FENCED",
     message: `disk ${diskId} was taken from host ${hostId} by ${by}${reason && ` (${reason})`}, and is served nowhere`,
     sinceMs: atMs,
-    cures: [["ask for it where it is needed now (ProvideDisk, or PublishDisk)", ""]],
+    cures: [["publish it to the host that needs it now (ProvideDisk, or PublishDisk)", ""]],
     becauseOf: [{ kind: "HOST", name: hostId }],
   };
 }
@@ -68,7 +68,7 @@ function server(tables: RegistryTables, { diskId, publication: current }: Disk, 
   const { hostId } = current;
   const away = whyAway(tables, hostId, known.whySuspected);
   if (away === undefined) return [];
-  const message = `disk ${diskId} is published to host ${hostId}, and whether it is served there nobody can tell: ${away}`;
+  const message = `disk ${diskId} is published to host ${hostId}, but it is not known whether the host serves it: ${away}`;
   const sinceMs = silentSinceMs(tables, hostId, known);
   return [{ reason: "HOST_IN_TROUBLE", message, sinceMs, becauseOf: [{ kind: "HOST", name: hostId }] }];
 }
@@ -82,7 +82,7 @@ function devices(tables: RegistryTables, disk: Disk, known: Known): Found[] {
     const away = device && whyAway(tables, device.hostId, known.whySuspected);
     if (device !== undefined && away !== undefined) {
       const { hostId } = device;
-      const message = `disk ${diskId} lies on device ${deviceId} of host ${hostId}, which is not asked: ${away}`;
+      const message = `disk ${diskId} lies on device ${deviceId} of host ${hostId}, which cannot be reached: ${away}`;
       becauseOf.push({ kind: "HOST", name: hostId });
       return [{ reason: "DEVICE_IN_TROUBLE", message, sinceMs: silentSinceMs(tables, hostId, known), becauseOf }];
     }

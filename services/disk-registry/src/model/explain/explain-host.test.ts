@@ -25,7 +25,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "SAID_DEAD",
-        says: /operator ada \(no power\) said that host h1 is dead/,
+        says: /operator ada \(no power\) marked host h1 as dead/,
         sinceMs: 300,
         commands: ["diskmesh set-host-state online h1", "diskmesh fence-host h1 --reason WHY"],
       },
@@ -38,7 +38,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "AGENT_SILENT",
-        says: /^nothing is heard of the agent of host h1: host h1 is UNAVAILABLE: why$/,
+        says: /^the agent of host h1 is silent: host h1 is UNAVAILABLE: why$/,
         sinceMs: 500,
         commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],
       },
@@ -57,12 +57,12 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "AGENT_REFUSED",
-        says: /nothing is heard of the agent of host h1, and somebody at ADDRESS is turned away: why/,
+        says: /the agent of host h1 is silent, and a client at ADDRESS is refused: why/,
         sinceMs: 550,
       },
       {
         reason: "AGENT_SILENT",
-        says: /nothing is heard/,
+        says: /is silent/,
         sinceMs: 500,
         commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],
       },
@@ -73,7 +73,7 @@ const rows: readonly ExplainRow[] = [
     HOST,
     { known: { ...suspects, ...refusedAt(600) } },
     [
-      { reason: "AGENT_REFUSED", says: /turned away/, sinceMs: 550 },
+      { reason: "AGENT_REFUSED", says: /is refused/, sinceMs: 550 },
       { reason: "HEARTBEATS_MISSED", says: /suspected/, sinceMs: 500 },
     ],
   ],
@@ -91,7 +91,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "SAID_DEAD",
-        says: /is dead/,
+        says: /as dead/,
         sinceMs: 300,
         commands: ["diskmesh set-host-state online h1", "diskmesh fence-host h1 --reason WHY"],
       },
@@ -103,10 +103,10 @@ const rows: readonly ExplainRow[] = [
     {
       known: {
         lastHeardAtMs: () => undefined,
-        refusalOf: () => ({ message: "somebody is turned away", sinceMs: 550, lastAtMs: 600 }),
+        refusalOf: () => ({ message: "a client is refused", sinceMs: 550, lastAtMs: 600 }),
       },
     },
-    [{ reason: "AGENT_REFUSED", says: /agent of host h9, and somebody/, sinceMs: 550 }],
+    [{ reason: "AGENT_REFUSED", says: /agent of host h9 is silent, and a client/, sinceMs: 550 }],
   ],
   [
     "it is heard, and a registration of another agent with its id is refused",
@@ -120,7 +120,7 @@ const rows: readonly ExplainRow[] = [
     { host: { state: "UNAVAILABLE" }, known: registrationRefused },
     [
       { reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 },
-      { reason: "AGENT_SILENT", says: /nothing is heard/, sinceMs: 500 },
+      { reason: "AGENT_SILENT", says: /is silent/, sinceMs: 500 },
     ],
   ],
   [
@@ -129,7 +129,7 @@ const rows: readonly ExplainRow[] = [
     { host: { state: "DEAD", saidDead: word }, known: registrationRefused },
     [
       { reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 },
-      { reason: "SAID_DEAD", says: /is dead/, sinceMs: 300, commands: ["diskmesh set-host-state online h1"] },
+      { reason: "SAID_DEAD", says: /as dead/, sinceMs: 300, commands: ["diskmesh set-host-state online h1"] },
     ],
   ],
   [
@@ -145,7 +145,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "MASS_SILENCE",
-        says: /so are most others/,
+        says: /so are most other hosts/,
         sinceMs: 500,
         commands: ["diskmesh set-host-state dead h1 --reason WHY"],
       },
@@ -160,7 +160,7 @@ const rows: readonly ExplainRow[] = [
   [
     "its agent cannot write",
     HOST,
-    { host: { state: "WARNING", agentWarning: "its agent can take no order: disk full" } },
+    { host: { state: "WARNING", agentWarning: "its agent cannot accept orders: disk full" } },
     [{ reason: "AGENT_TAKES_NOTHING_NEW", says: /disk full/ }],
   ],
   ["it must register", HOST, { host: { mustRegister: true } }, [{ reason: "MUST_REGISTER", says: /registered again/ }]],
@@ -216,7 +216,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "AGENT_SILENT",
-        says: /nothing is heard/,
+        says: /is silent/,
         sinceMs: 500,
         isRoutine: true,
         commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],

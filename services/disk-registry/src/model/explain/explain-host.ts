@@ -55,7 +55,7 @@ function refusedRegistration(hostId: HostId, { refusedRegistrationOf }: Known): 
   const refusal = refusedRegistrationOf(hostId);
   if (refusal === undefined) return undefined;
   const { message, sinceMs } = refusal;
-  const mend = "do what the refusal says, most often in the agent's config, and start that agent again";
+  const mend = "correct what the refusal names, most often in the agent's config, then restart that agent";
   return { reason: "REGISTRATION_REFUSED", message, sinceMs, cures: [[mend, ""]] };
 }
 
@@ -67,12 +67,12 @@ function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
   const refusal = refusalOf(hostId);
   if (refusal === undefined || refusal.lastAtMs <= (lastHeardAtMs(hostId) ?? 0)) return undefined;
   const { message, sinceMs } = refusal;
-  const certificate = `if that is its agent, put a certificate and key of disk-agent ${hostId}, by an authority that the registry trusts (its \`tls.caFile\`), in the place of the files that \`tls\` of the agent's config names`;
+  const certificate = `if the client is the host's agent, replace the files under \`tls\` in the agent's config by a certificate and key of disk-agent ${hostId} from an authority that the registry trusts (its \`tls.caFile\`)`;
   const restart =
-    "start the agent again if what it had was not of its host, or has ended; else it takes them up by itself";
+    "restart the agent if its old certificate had ended or named another host; else it reloads the files by itself";
   return {
     reason: "AGENT_REFUSED",
-    message: `nothing is heard of the agent of host ${hostId}, and ${message}`,
+    message: `the agent of host ${hostId} is silent, and ${message}`,
     sinceMs,
     cures: [[`${certificate}; ${restart}`, ""]],
   };
@@ -87,21 +87,21 @@ function silence(tables: RegistryTables, host: Host, known: Known): Found {
 }
 
 const fenceOf = ({ hostId }: Host) =>
-  ["have its disks elsewhere before it is back", `diskmesh fence-host ${hostId} --reason WHY`] as const;
+  ["take its disks from it, to use them elsewhere", `diskmesh fence-host ${hostId} --reason WHY`] as const;
 
 const sayDeadOf = ({ hostId }: Host) =>
-  ["say that it is dead", `diskmesh set-host-state dead ${hostId} --reason WHY`] as const;
+  ["mark it as dead", `diskmesh set-host-state dead ${hostId} --reason WHY`] as const;
 
 function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeardAtMs }: Known): Found {
   const { hostId, state, saidDead, stateChangedAtMs, stateMessage } = host;
-  const startAgent = ["start its agent (or see to the network between, if it runs)", ""] as const;
+  const startAgent = ["start its agent, or repair the network to it if it runs", ""] as const;
   const [fence, sayDead] = [fenceOf(host), sayDeadOf(host)];
   if (state === "DEAD") {
-    const word = saidDead === undefined ? "somebody" : `${saidDead.by} (${saidDead.reason})`;
-    const takeBack = ["take that back", `diskmesh set-host-state online ${hostId}`] as const;
+    const word = saidDead === undefined ? "an operator" : `${saidDead.by} (${saidDead.reason})`;
+    const takeBack = ["revoke DEAD", `diskmesh set-host-state online ${hostId}`] as const;
     return {
       reason: "SAID_DEAD",
-      message: `${word} said that host ${hostId} is dead`,
+      message: `${word} marked host ${hostId} as dead`,
       sinceMs: saidDead?.atMs ?? stateChangedAtMs,
       cures: [takeBack, fence],
     };
@@ -110,7 +110,7 @@ function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeard
   if (state === "UNAVAILABLE")
     return {
       reason: "AGENT_SILENT",
-      message: `nothing is heard of the agent of host ${hostId}${stateMessage === "" ? "" : `: ${stateMessage}`}`,
+      message: `the agent of host ${hostId} is silent${stateMessage === "" ? "" : `: ${stateMessage}`}`,
       sinceMs: sinceMs ?? stateChangedAtMs,
       cures: [startAgent, fence, sayDead],
     };
@@ -119,16 +119,16 @@ function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeard
   if (massSilenceRan(tables))
     return {
       reason: "MASS_SILENCE",
-      message: `${suspected}; so are most others: a fault of the network is believed in, and no host is made UNAVAILABLE`,
+      message: `${suspected}; so are most other hosts, which suggests a network fault: no host is marked UNAVAILABLE`,
       sinceMs,
-      cures: [["see to the network, or to the power", ""], sayDead],
+      cures: [["check the network and the power", ""], sayDead],
     };
   return { reason: "HEARTBEATS_MISSED", message: suspected, sinceMs, cures: [startAgent] };
 }
 
 function mustRegister(host: Host): Found {
   if (!host.mustRegister || isAway(host)) return undefined;
-  const message = `host ${host.hostId} gets no orders until its agent has registered again, which it was told to do`;
+  const message = `host ${host.hostId} gets no orders until its agent has registered again, as the registry has asked it to`;
   return { reason: "MUST_REGISTER", message };
 }
 
@@ -136,7 +136,7 @@ function probation({ hostId, probationEndsAtMs, stateChangedAtMs }: Host): Found
   if (probationEndsAtMs === undefined) return undefined;
   return {
     reason: "ON_PROBATION",
-    message: `host ${hostId} was silent and is back: nothing new goes there yet`,
+    message: `host ${hostId} was silent and is back, but gets no new disks yet`,
     sinceMs: stateChangedAtMs,
     nextTryAtMs: probationEndsAtMs,
   };
@@ -146,8 +146,8 @@ function warning({ hostId, agentWarning }: Host): Found {
   if (agentWarning === undefined) return undefined;
   return {
     reason: "AGENT_TAKES_NOTHING_NEW",
-    message: `nothing new goes to host ${hostId}: ${agentWarning}`,
-    cures: [["make room on the disk under its agent's baseFolder, or see to that disk", ""]],
+    message: `host ${hostId} gets no new disks: ${agentWarning}`,
+    cures: [["free space on the disk under its agent's baseFolder, or repair that disk", ""]],
   };
 }
 
@@ -157,7 +157,9 @@ function foreignDevices({ hostId, foreignDevices: foreign = [] }: Host): Found {
   return {
     reason: "FOREIGN_DEVICES",
     message: `${countText(foreign.length, "device")} of host ${hostId} ${foreign.length === 1 ? "is" : "are"} refused: ${first.deviceId} is the id of a device of host ${first.hostId}`,
-    cures: [["give them other ids in its agent's config, or purge the others (PurgeDevice)", ""]],
+    cures: [
+      ["give these devices other ids in the agent's config, or purge the devices of the other host (PurgeDevice)", ""],
+    ],
     becauseOf: [{ kind: "HOST", name: first.hostId }],
   };
 }
@@ -180,8 +182,8 @@ function removal(tables: RegistryTables, host: Host): Found {
     message: `host ${hostId} is to be removed, and ${parts.join(", ")}`,
     sinceMs: wishedAtMs(devices),
     cures: [
-      ["go on once nothing keeps it", `diskmesh remove-host ${hostId} --wait`],
-      ["keep it after all", `diskmesh add-host ${hostId}`],
+      ["wait until the removal ends", `diskmesh remove-host ${hostId} --wait`],
+      ["cancel the removal", `diskmesh add-host ${hostId}`],
     ],
     becauseOf: [
       ...served.map((diskId): Subject => ({ kind: "DISK", name: diskId })),

@@ -10,7 +10,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         ...NO_ROOM,
-        says: /^of pool default 0 bytes are free, \d+ \wiB on devices that nobody has added$/,
+        says: /^of pool default 0 bytes are free, \d+ \wiB on devices that have not been added$/,
         commands: ["diskmesh add-host h1", "diskmesh disks"],
       },
     ],
@@ -27,13 +27,13 @@ const rows: readonly ExplainRow[] = [
     "its drive is broken",
     POOL,
     { device: { health: "ERROR" } },
-    [{ ...NO_ROOM, says: /\d+ \wiB where nothing new goes now$/ }],
+    [{ ...NO_ROOM, says: /\d+ \wiB on hosts or devices that take no new disks now$/ }],
   ],
   [
     "its host is away",
     POOL,
     { host: { state: "UNAVAILABLE" } },
-    [{ ...NO_ROOM, says: /\d+ \wiB where nothing new goes now$/, becauseOf: [HOST] }],
+    [{ ...NO_ROOM, says: /\d+ \wiB on hosts or devices that take no new disks now$/, becauseOf: [HOST] }],
   ],
 ];
 

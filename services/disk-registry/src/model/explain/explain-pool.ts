@@ -28,18 +28,18 @@ export function poolCauses(tables: RegistryTables, pool: string, known: Known): 
     `${bytesText(room.freeBytes)} are free`,
     room.usedBytes > 0 && `${bytesText(room.usedBytes)} in use`,
     room.toBeErasedBytes > 0 && `${bytesText(room.toBeErasedBytes)} to be erased first`,
-    room.keptOutBytes > 0 && `${bytesText(room.keptOutBytes)} where nothing new goes now`,
-    room.notAddedBytes > 0 && `${bytesText(room.notAddedBytes)} on devices that nobody has added`,
+    room.keptOutBytes > 0 && `${bytesText(room.keptOutBytes)} on hosts or devices that take no new disks now`,
+    room.notAddedBytes > 0 && `${bytesText(room.notAddedBytes)} on devices that have not been added`,
   ].filter(Boolean);
   const add = [...hostsNotAdded]
     .slice(0, SHOWN_HOSTS)
-    .map((hostId): Cure => ["take in what nobody has added", `diskmesh add-host ${hostId}`]);
+    .map((hostId): Cure => ["add the host's devices", `diskmesh add-host ${hostId}`]);
   return [
     {
       subject: { kind: "POOL", name: pool },
       reason: "POOL_ROOM",
       message: `of pool ${pool} ${parts.join(", ")}`,
-      cures: [...add, ["see which disks could be deleted, or add hosts", "diskmesh disks"]],
+      cures: [...add, ["delete disks that are not needed, or add hosts", "diskmesh disks"]],
       becauseOf: [...hostsKeptOut].slice(0, SHOWN_HOSTS).map((name): Subject => ({ kind: "HOST", name })),
     },
   ];

@@ -29,12 +29,12 @@ export function requireRegistered(tables: RegistryTables, hostId: HostId, bootId
   const host = tables.hosts.get(hostId);
   if (host === undefined) throw new NotFoundError(`host ${hostId} is not registered: register first`, { about });
   if (host.bootId !== bootId) {
-    throw new AbortedError(`another start of the agent of host ${hostId} has registered since: register again`, {
+    throw new AbortedError(`a later start of the agent of host ${hostId} has registered: register again`, {
       about,
     });
   }
   if (host.mustRegister) {
-    throw new AbortedError(`what is known of host ${hostId} may be outdated: register again`, { about });
+    throw new AbortedError(`the registry's record of host ${hostId} may be outdated: register again`, { about });
   }
   return host;
 }
@@ -50,7 +50,7 @@ export function requireObeyed(
 ): void {
   if (incarnation === "" || (tabletId === leader.tabletId && incarnation === leader.incarnation)) return;
   throw new AbortedError(
-    `the agent of host ${hostId} obeys incarnation ${incarnation}, which this registry took over from: register again`,
+    `the agent of host ${hostId} obeys incarnation ${incarnation}, which this registry has replaced: register again`,
     { about: { host_id: hostId } },
   );
 }
@@ -99,7 +99,7 @@ export function applyHeartbeat(
  */
 export function backFromUnavailable(host: Host, probationMs: number, nowMs: number): Host {
   if (probationMs === 0) return proven(host, nowMs);
-  const stateMessage = `host ${host.hostId} is back from UNAVAILABLE: it is ONLINE when it was heard for ${probationMs} ms`;
+  const stateMessage = `host ${host.hostId} is back from UNAVAILABLE: it is ONLINE after ${probationMs} ms of heartbeats`;
   const probationEndsAtMs = nowMs + probationMs;
   return { ...host, state: "WARNING", stateMessage, stateChangedAtMs: nowMs, probationEndsAtMs };
 }

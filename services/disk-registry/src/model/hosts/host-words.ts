@@ -48,7 +48,7 @@ function changes({ state }: Host, word: HostWord): boolean {
 
 function dead(host: Host, said: OperatorsWord): Host {
   const { probationEndsAtMs: _, ...rest } = host;
-  const stateMessage = `host ${host.hostId} is DEAD by the word of ${said.by}: ${said.reason}`;
+  const stateMessage = `host ${host.hostId} was marked DEAD by ${said.by}: ${said.reason}`;
   return { ...rest, state: "DEAD", stateMessage, stateChangedAtMs: said.atMs, saidDead: said, mustRegister: true };
 }
 
@@ -56,7 +56,7 @@ function dead(host: Host, said: OperatorsWord): Host {
 function back(host: Host, said: OperatorsWord): Host {
   const { saidDead: _, silentAtListenedMs: __, ...rest } = host;
   const why = said.reason === "" ? "" : ` (${said.reason})`;
-  const stateMessage = `host ${host.hostId} is UNAVAILABLE: ${said.by} took back that it is DEAD${why}, and it has not registered since`;
+  const stateMessage = `host ${host.hostId} is UNAVAILABLE: ${said.by} revoked DEAD${why}, and the host has not registered since`;
   return { ...rest, state: "UNAVAILABLE", stateMessage, stateChangedAtMs: said.atMs, mustRegister: true };
 }
 

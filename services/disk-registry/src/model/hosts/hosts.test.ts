@@ -181,12 +181,13 @@ describe("host assignment", () => {
   ];
 
   it("skips hosts that are UNAVAILABLE or under removal", () => {
-    const text = "2 that take nothing now (h1 is UNAVAILABLE for 90 s, h2 is to be removed): bring them back";
+    const text = "2 that cannot be assigned now (h1 is UNAVAILABLE for 90 s, h2 is to be removed): bring them back";
     expect(() => assign(new TestFleet({ hosts: away }), "vm1")).to.throw(ResourceExhaustedError, text);
   });
 
   it("answers UNAVAILABLE when a free host is away briefly, as during a restart of its agent", () => {
-    const text = "3 that take nothing now (h1 is UNAVAILABLE for 90 s, h2 is to be removed, h3 must register again)";
+    const text =
+      "3 that cannot be assigned now (h1 is UNAVAILABLE for 90 s, h2 is to be removed, h3 must register again)";
     const fleet = new TestFleet({ hosts: [...away, aHost("h3", { mustRegister: true })] });
     expect(() => assign(fleet, "vm1")).to.throw(UnavailableError, text);
     const silent = new TestFleet({ hosts: [aHost("h1")] });
@@ -196,7 +197,7 @@ describe("host assignment", () => {
 
   it("names the first of many hosts and counts the rest when none is free", () => {
     const many = Array.from({ length: 30 }, (_, n) => aHost(`host-${n}`, { removalRequested: true }));
-    const named = /: 30 that take nothing now \((host-\d+ is to be removed, ){8}and 22 more\): bring them back$/;
+    const named = /: 30 that cannot be assigned now \((host-\d+ is to be removed, ){8}and 22 more\): bring them back$/;
     expect(() => assign(new TestFleet({ hosts: many }), "vm1")).to.throw(ResourceExhaustedError, named);
   });
 

@@ -29,7 +29,7 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
   for (const disk of published) beginUnpublish(tx, disk);
   for (const device of devices) forgetDevice(tx, device);
   tx.hosts.delete(hostId);
-  const vm = assignment === undefined ? "" : ` and VM ${assignment.vmCid}, which its director is to have checked`;
+  const vm = assignment === undefined ? "" : ` and VM ${assignment.vmCid}; run cloud-check at its director`;
   return forgotten(`host ${hostId} is forgotten with its ${countText(devices.length, "device")}${vm}`, devices, held);
 }
 

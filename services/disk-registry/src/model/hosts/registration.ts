@@ -170,7 +170,7 @@ function requireSameAz(tables: RegistryTables, { hostId, az }: Host, registratio
   const disks = disksOn([...tables.devices.by("usedByHost", hostId)]);
   if (disks.length === 0) return;
   throw new InvalidStateError(
-    `host ${hostId} is in az ${az}, not in ${registration.az}, as long as disks are on its devices (${named(disks)}): give its agent that az again, or delete them`,
+    `host ${hostId} is in az ${az}, not in ${registration.az}, while disks are on its devices (${named(disks)}): set its agent's az back, or delete the disks`,
     { about: { host_id: hostId } },
   );
 }
@@ -185,7 +185,7 @@ function putHost(
   const { hostId, address, az, rack, bootId, warning = "" } = registration;
   if (before === undefined && tx.hosts.size >= limits.maxHosts) {
     throw new ResourceExhaustedError(
-      `host ${hostId} is one more than the ${limits.maxHosts} hosts that a registry keeps account of: purge dead hosts`,
+      `host ${hostId} exceeds the limit of ${limits.maxHosts} hosts of a registry: purge dead hosts`,
       { about: { host_id: hostId } },
     );
   }
@@ -237,7 +237,7 @@ export function requireNotReplaced(
   if (host === undefined || host.bootId === bootId || !host.formerBootIds?.includes(bootId) || !isInPlace(host)) return;
   throw new InvalidStateError(
     `two agents run as host ${hostId}: start ${bootId} at ${address} was replaced by start ${host.bootId} at ` +
-      `${host.address}, which is heard: stop one of them, or give it a host id and a certificate of its own`,
+      `${host.address}, which sends heartbeats: stop one of the two agents, or give it a host id and a certificate of its own`,
     { about: { host_id: hostId } },
   );
 }
@@ -254,7 +254,7 @@ export function requireInOrder(last: Readonly<LastRegistrations>, registration: 
   const before = last.get(hostId);
   if (number > 0 && before?.bootId === bootId && number < before.number)
     throw new AbortedError(
-      `registration ${number} of host ${hostId} came after registration ${before.number}: what it says is outdated`,
+      `registration ${number} of host ${hostId} arrived after registration ${before.number} and is outdated`,
       { about: { host_id: hostId } },
     );
 }
@@ -292,7 +292,7 @@ function whyNotAllowed(device: Device, findSharers: FindSharers): string {
     case "ATTACHED":
       return "";
     case "UNKNOWN":
-      return "nobody took it into operation: AddHost or AddDevice does";
+      return "it has not been added: AddHost or AddDevice adds it";
     case "CLOSING":
       return "it is being taken out of operation";
     case "DETACHED":

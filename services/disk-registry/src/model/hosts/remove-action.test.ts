@@ -22,7 +22,7 @@ const rows: readonly ActionRow[] = [
     action: "removeHost",
     code: "E_TRY_AGAIN",
     says:
-      "holds 1 disk (delete them with DeleteDisk, or give them up with the host by PurgeHost with force): " +
+      "holds 1 disk (delete them with DeleteDisk, or lose them with the host by PurgeHost with force): " +
       "x (PUBLISHED to h2, ERROR: device d1 on host h1: its host is UNAVAILABLE)",
     dependent: ["x"],
     retryAfterMs: 10_000,
@@ -178,7 +178,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveHost of devices that nobody confirmed",
     action: "removeHost",
     code: "S_OK",
-    says: "nobody confirmed that it was let go, and its host may still hold: d1",
+    says: "the close was not confirmed, so the host may still use: d1",
     fleet: { devices: [attached("d1", { attachState: "DETACHED" })] },
   },
   {
@@ -216,7 +216,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveDevice of an UNKNOWN device that its agent holds no more",
     action: "removeD1",
     code: "S_OK",
-    says: "not erased, and what was on them still is: d1",
+    says: "not erased, so they still have their data: d1",
     unerased: ["d1"],
     fleet: { devices: [unknown("d1", { detachConfirmed: true })] },
     devices: { d1: "UNKNOWN 1 dirty" },
@@ -241,7 +241,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveDevice of an UNKNOWN device whose host is lost",
     action: "removeD1",
     code: "S_OK",
-    says: "nobody confirmed that it was let go, and its host may still hold: d1",
+    says: "the close was not confirmed, so the host may still use: d1",
     unerased: ["d1"],
     fleet: { hosts: silentSince(NOW_MS - 3_600_000), devices: [unknown("d1")] },
     devices: { d1: "UNKNOWN 1 dirty" },

@@ -113,7 +113,7 @@ function whileInUse(tables: RegistryTables, removal: Removal, call: RemovalCall)
   const uses: string[] = [];
   if (heldDiskIds.length > 0) {
     const waysOut = isBroken
-      ? "delete them with DeleteDisk, or give them up with the host by PurgeHost with force"
+      ? "delete them with DeleteDisk, or lose them with the host by PurgeHost with force"
       : "copy them elsewhere as docs/operate/empty-a-host.md says, or delete them";
     uses.push(`holds ${countText(heldDiskIds.length, "disk")} (${waysOut}): ${described(tables, heldDiskIds)}`);
   }
@@ -224,7 +224,7 @@ function unconfirmedNote(devices: readonly Device[]): string {
   const unconfirmed = devices.filter((device) => !device.detachConfirmed);
   if (unconfirmed.length === 0) return "";
   const names = named(unconfirmed.map((device) => device.deviceId));
-  return `; nobody confirmed that it was let go, and its host may still hold: ${names}`;
+  return `; the close was not confirmed, so the host may still use: ${names}`;
 }
 
 /**
