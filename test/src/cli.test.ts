@@ -165,7 +165,7 @@ describe("the diskmesh command and a mesh", () => {
       ["why device a/b", 1, /a\/b/],
       ["why task 99999", 1, /99999/],
       ["why task 999999", 1, /there is no task 999999/],
-      ["why lock deployment:demo", 1, /nobody holds such a lock/],
+      ["why lock deployment:demo", 1, /lock deployment:demo is not held/],
       ["why lock odd", 1, /TYPE:RESOURCE/],
       ["why vm x", 1, /no VM or instance x/],
       ["why disk nowhere", 1, /nowhere/],

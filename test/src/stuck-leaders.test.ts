@@ -105,12 +105,12 @@ describe("why, while no registry leads", () => {
     const address = mesh.address(name);
     await isLive();
     await mesh.process(name).kill();
-    const stands = `stands by: the lease is that of the one at ${address}, and it takes over when`;
+    const stands = `is a standby: the process at ${address} has the lease, and this process takes over if`;
     await says(
       "pool",
       "default",
       new RegExp(
-        `^3 pool default cannot be asked about now: none of the processes .*: .*${stands}[\\s\\S]*STANDS_BY \\(since 20.*, next at 20[\\s\\S]*NO_ANSWER[\\s\\S]*${address}: the disk-registry there does not answer`,
+        `^3 pool default cannot be explained now: none of the processes .*: .*${stands}[\\s\\S]*STANDS_BY \\(since 20.*, next at 20[\\s\\S]*NO_ANSWER[\\s\\S]*${address}: the disk-registry there does not answer`,
       ),
     );
     await shows(
@@ -129,7 +129,7 @@ describe("why, while no registry leads", () => {
     await says(
       "pool",
       "default",
-      /^3 pool default cannot be asked about now: .*lacks its database: MongoDB at 127\.0\.0\.1:\d+\S* has not answered for more than \d+ ms.*, since 20[\s\S]*DATABASE_AWAY[\s\S]*start the database that `tablet.storage` of its config names/,
+      /^3 pool default cannot be explained now: .*lacks its database: MongoDB at 127\.0\.0\.1:\d+\S* has not answered for more than \d+ ms.*, since 20[\s\S]*DATABASE_AWAY[\s\S]*start the database that `tablet.storage` of its config names/,
     );
     await shows(
       /"state":"silent","trouble":"shown is .*lacks its database: MongoDB at .*: start the database.*","sinceMs":\d+/,

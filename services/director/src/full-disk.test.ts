@@ -40,7 +40,7 @@ describe("a director with a full disk", () => {
     await rejection(
       forever(update),
       UnavailableError,
-      `the disk that holds ${disk.folder}/director is full: make room there`,
+      `the disk that holds ${disk.folder}/director is full: free space there`,
     );
     await eventually(() => expect(director.process.logs).to.contain("leader election failed"));
     expect(director.process.exit).to.equal(undefined);
@@ -90,7 +90,7 @@ describe("a director with a full disk", () => {
     await rejection(
       director.upload(large),
       UnavailableError,
-      `the disk that holds ${folder} (stemcells.folder) is full: make room there`,
+      `the disk that holds ${folder} (stemcells.folder) is full: free space there`,
     );
     expect(readdirSync(folder)).to.deep.equal([]);
     expect((await director.upload(stemcellFile())).state).to.equal(TaskState.DONE);

@@ -305,7 +305,7 @@ describe("limits of tasks", () => {
     const ids = [];
     for (let index = 0; index < 5; index++) ids.push((await start("d")).taskId);
     const refused = await start("d").catch((error: Error) => error.message);
-    expect(refused).to.contain("5 tasks of the queue dynamic_disks have not ended yet");
+    expect(refused).to.contain("the queue dynamic_disks already has 5 unfinished tasks");
     gate.release();
     for (const taskId of ids) await director.ended(taskId);
   });

@@ -30,7 +30,7 @@ describe("vendor passthru, drivers that hang", () => {
       expect(answer.status, answer.body).to.equal(503);
       return answer;
     });
-    expect(faultOf(refused).faultstring).to.contain("2 calls of the driver run, which is the limit");
+    expect(faultOf(refused).faultstring).to.contain("2 calls of the driver run, its limit");
     expect(refused.headers["retry-after"]).to.equal("1");
     const call = scene.vendors.callMethod({ target: nodeTarget(), method: "fine" });
     expect((await rejection(call, ResourceExhaustedError)).retryAfterMs).to.equal(1_000);
@@ -50,7 +50,7 @@ describe("vendor passthru, drivers that hang", () => {
       const { state, result } = await scene.ended(taskId);
       expect([state, result]).to.deep.equal([
         "TASK_STATE_ERROR",
-        "the driver ended while the method ran, and what that has done is not known: its process exited with code 3",
+        "the driver ended while the method ran, and the method's outcome is not known: its process exited with code 3",
       ]);
       await eventually(async () => expect((await scene.state()).reservation).to.equal(null));
       await eventually(async () => expect((await scene.send("POST", `${B}/fine`)).body).to.equal('"fine"'));

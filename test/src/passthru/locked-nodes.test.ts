@@ -129,7 +129,7 @@ describe("vendor passthru, the lock of a node", () => {
       const task = await scene.ended(taskId);
       expect(task.state).to.equal("TASK_STATE_ERROR");
       expect(task.result).to.match(
-        /^method login_async was not called: secret arguments \(password\) are written nowhere/,
+        /^method login_async was not called: its secret arguments \(password\) are never stored/,
       );
       expect(existsSync(file)).to.equal(false);
       const request = { target: nodeTarget(), method: "login_async", args, wait: true };

@@ -35,10 +35,10 @@ export function forgetAuthority(
   }: { readonly id: string; readonly signing: string; readonly leftBehind: readonly string[] },
 ): void {
   if (tx.agentAuthorities.get(id) === undefined)
-    throw new NotFoundError(`authority ${id} is not known: ListAgentAuthorities has those that are`);
+    throw new NotFoundError(`authority ${id} is not known: ListAgentAuthorities lists the known authorities`);
   if (id === signing)
     throw new InvalidArgumentError(
-      `authority ${id} signs: give the director another one before this one is forgotten`,
+      `authority ${id} signs the agents' certificates: configure another signing authority, then forget this authority`,
       {
         about: { field: "authority_id" },
       },
@@ -48,7 +48,7 @@ export function forgetAuthority(
   const missing = stranded.map(agentOf).filter((agentId) => !leftBehind.includes(agentId));
   if (missing.length > 0)
     throw new InvalidArgumentError(
-      `${missing.length} agents that are not named in left_behind have no other certificate: ${missing.slice(0, 10).join(", ")}`,
+      `${missing.length} agents have no certificate of another authority: renew their certificates, or list them in left_behind: ${missing.slice(0, 10).join(", ")}`,
       { about: { field: "left_behind" } },
     );
   for (const holder of holders)

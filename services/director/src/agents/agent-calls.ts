@@ -109,7 +109,7 @@ export class AgentCalls {
       // Without NATS the agent's state is unknown, so the error is not a timeout of the agent.
       if (!this.isConnected)
         throw new UnavailableError(
-          `agent ${agentId} could not be asked: NATS is away; see that nats-server runs`,
+          `agent ${agentId} was not called: this director is not connected to NATS; check that nats-server runs`,
           details,
         );
       throw new TimeoutError(`agent ${agentId} did not answer within ${timeoutMs} ms: ${error.message}`, details);

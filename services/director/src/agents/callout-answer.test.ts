@@ -83,27 +83,27 @@ describe("answers to nats-server's auth callouts", () => {
     [
       "a key that is not recorded",
       async () => [[(await pair(agents, { role: "vm-agent", name: "a" })).certPem]],
-      "vm-agent a is not let in",
+      "vm-agent a may not connect",
     ],
     [
       "another agent's id",
       async () => [[(await pair(agents, { role: "vm-agent", name: "b" })).certPem]],
-      "vm-agent b is not let in",
+      "vm-agent b may not connect",
     ],
     [
       "an agent of a host that the agents' authority signed",
       async () => [[(await pair(agents, { role: "disk-agent", name: "host-1" })).certPem]],
-      "disk-agent host-1 is not let in",
+      "disk-agent host-1 may not connect",
     ],
     [
       "a director, who is no user by callout",
       async () => [[(await pair(mesh, { role: "director", name: "" })).certPem]],
-      "director is not let in",
+      "director may not connect",
     ],
     [
       "an operator",
       async () => [[(await pair(mesh, { role: "operator", name: "ann" })).certPem]],
-      "operator ann is not let in",
+      "operator ann may not connect",
     ],
     ["a text that is no certificate", async () => [["nothing"]], "PEM"],
   ];

@@ -77,14 +77,14 @@ export function parseUserName(name: string): CalloutUser | undefined {
 /** Throws PermissionDeniedError unless the certificate is accepted. */
 function whoIsLetIn(chains: readonly (readonly string[])[], { pinsOf, isTrusted }: Gate) {
   const [leaf] = chains[0] ?? [];
-  if (leaf === undefined) throw new PermissionDeniedError("there is no certificate that an authority vouches for");
+  if (leaf === undefined) throw new PermissionDeniedError("the client presented no certificate of a trusted authority");
   const certificate = new X509Certificate(leaf);
   const { identity, pin } = identifiedKey(certificate);
   const isAllowed =
     identity.role === "vm-agent"
       ? pinsOf(identity.name).includes(pin)
       : identity.role === "disk-agent" && isTrusted(certificate);
-  if (!isAllowed) throw new PermissionDeniedError(`${formatIdentity(identity)} is not let in with this certificate`);
+  if (!isAllowed) throw new PermissionDeniedError(`${formatIdentity(identity)} may not connect with this certificate`);
   return { identity, serialNumber: certificate.serialNumber };
 }
 

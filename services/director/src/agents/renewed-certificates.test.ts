@@ -329,7 +329,9 @@ describe("agents with their own certificates, admitted by the director's auth ca
     await eventually(async () => expect(await isLetIn(asleep.files)).to.equal(false));
     const { taskId } = await director.deployManifest(manifest("web", 4));
     const told = (await director.eventTexts(taskId)).join("\n");
-    expect(told).to.contain("its certificate has ended, so nobody knows whether it runs: Recreate makes it anew");
+    expect(told).to.contain(
+      "the agent's certificate has ended, so it is not known whether its VM runs: recreate the VM",
+    );
     expect(director.cpi.vms.has(asleep.vm.vmCid)).to.equal(true);
     await director.process.restart(director.config);
     const { instanceId } = (await director.vms.listAgentCertificates({})).certificates.find(

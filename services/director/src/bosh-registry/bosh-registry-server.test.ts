@@ -201,15 +201,27 @@ describe("the bosh-registry", () => {
         "error",
         /nested more than 40 deep/,
       ],
-      ["PUT of a list", () => call("PUT", "/instances/new/settings", { body: "[]" }), 400, "error", /no JSON object/],
-      ["PUT above the limit", () => put("new", { text: "x".repeat(300_000) }), 413, "error", /more than 2000 bytes/],
+      [
+        "PUT of a list",
+        () => call("PUT", "/instances/new/settings", { body: "[]" }),
+        400,
+        "error",
+        /not a JSON object/,
+      ],
+      [
+        "PUT above the limit",
+        () => put("new", { text: "x".repeat(300_000) }),
+        413,
+        "error",
+        /exceed the limit of 2000 bytes/,
+      ],
       ["PUT of a third", () => call("PUT", "/instances/a%20b/settings", { body: OBJECT }), 200, "ok"],
       [
         "PUT beyond the limit of instances",
         () => call("PUT", "/instances/fourth/settings", { body: OBJECT }),
         507,
         "error",
-        /of 3 instances, which is the limit/,
+        /of 3 instances, its limit/,
       ],
       ["another method", () => call("POST", "/instances/mine/settings"), 404, "not_found"],
       ["another path", () => call("GET", "/instances/mine"), 404, "not_found"],
@@ -254,8 +266,8 @@ describe("the bosh-registry", () => {
       await eventually(() => {
         const told = lines().map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>);
         const by = (code: number, error: string) => told.filter((each) => each.code === code && each.error === error);
-        expect(by(401, "name or password are wrong")).not.to.be.empty;
-        const [late] = by(429, "logins from this address failed too often: wait before the next one");
+        expect(by(401, "the name or the password is wrong")).not.to.be.empty;
+        const [late] = by(429, "too many logins from this address failed: wait, then try again");
         expect(late).to.include({ method: "GET", instance: "mine", remoteAddress: "127.0.0.1", level: "warn" });
       });
       expect(director.process.logs).to.not.contain(WRONG_PASSWORD).and.not.contain(wrong.split(" ")[1]);

@@ -43,9 +43,11 @@ const denied = (denial: Denial): Answer => ({
   denial,
   body: { status: "access_denied" },
 });
-const NO_LOGIN: Denial = { why: "no credentials were given, and the address is not that of the instance's VM" };
+const NO_LOGIN: Denial = {
+  why: "the request has no credentials, and its source address is not the address of the instance's VM",
+};
 const refused = (code: number, message: string): Answer => ({ code, body: { status: "error", message } });
-const CROSS_SITE = refused(403, "a browser sent this for a page of another site");
+const CROSS_SITE = refused(403, "a browser sent this request for a page of another site");
 
 // CPIs choose the ids. An id is used as a table key and as part of a URL only.
 const PATH = /^\/instances\/([^/?#]{1,768})\/settings$/;
@@ -154,7 +156,7 @@ export class BoshRegistryServer {
     if (denial !== undefined && !isAnonymous) return denied(denial);
     const { maxSettingsBytes } = this.#options.limits;
     const settings = method === "PUT" ? await bodyOf(request, maxSettingsBytes) : "";
-    if (settings === undefined) return refused(413, `the settings have more than ${maxSettingsBytes} bytes`);
+    if (settings === undefined) return refused(413, `the settings exceed the limit of ${maxSettingsBytes} bytes`);
     // Forwarding headers count only with a login, because a client without a login may send any header.
     const forwarded = isAnonymous ? undefined : forwardedBy(request);
     const asked = { method, url, settings, anonymousAt: isAnonymous ? address : forwarded?.anonymousAt };
@@ -205,7 +207,7 @@ export class BoshRegistryServer {
       return true;
     });
     if (stored) return OK;
-    return refused(507, `there are settings of ${instances} instances, which is the limit`);
+    return refused(507, `the bosh-registry already has settings of ${instances} instances, its limit`);
   }
 }
 
@@ -235,7 +237,7 @@ async function bodyOf(request: IncomingMessage, limitBytes: number): Promise<str
       if (sizeBytes <= limitBytes) pieces.push(piece);
     }
   } catch (error) {
-    throw new InvalidArgumentError("the request ended before its body did", { cause: error });
+    throw new InvalidArgumentError("the request ended before its body was complete", { cause: error });
   }
   if (sizeBytes > limitBytes) return undefined;
   return Buffer.concat(pieces).toString("utf8");
@@ -245,5 +247,5 @@ async function bodyOf(request: IncomingMessage, limitBytes: number): Promise<str
 function objectOf(text: string): JsonObject {
   const value = parseJson("the text of the settings", text);
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
-  throw new InvalidArgumentError("the settings are no JSON object");
+  throw new InvalidArgumentError("the settings are not a JSON object");
 }

@@ -111,13 +111,13 @@ export class LeaderRegistry {
       let text = "";
       for await (const piece of response) {
         text += piece;
-        if (text.length > maxLength) throw new RangeError(`its answer has more than ${maxLength} characters`);
+        if (text.length > maxLength) throw new RangeError(`the answer has more than ${maxLength} characters`);
       }
       const body = parseJson("the answer of the bosh-registry", text) as unknown as Answer["body"];
       return { code: response.statusCode ?? 502, isForwarded: true, body };
     } catch (error) {
       throw new UnavailableError(
-        `this director stands by, and the bosh-registry of the one that leads did not answer: ${messageOf(error)}`,
+        `this director is a standby, and the leader's bosh-registry did not answer: ${messageOf(error)}`,
         { cause: error },
       );
     }

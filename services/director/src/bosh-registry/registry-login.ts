@@ -30,7 +30,7 @@ export class RegistryLogin {
     const waitMs = this.#rateLimiter.waitMs(address, this.#user);
     if (waitMs > 0)
       return {
-        why: "logins from this address failed too often: wait before the next one",
+        why: "too many logins from this address failed: wait, then try again",
         retryAfterMs: waitMs,
       };
     if (timingSafeEqual(sha256(authorization), this.#expected)) return undefined;

@@ -17,79 +17,85 @@ const pem = z.string().min(1).max(65_536);
 const agentCertificatesConfig = z.strictObject({
   authority: z
     .strictObject({
-      certFile: pathConfig.describe("PEM: the certificate of the authority."),
-      keyFile: privateFileConfig.describe("PEM: its private key."),
+      certFile: pathConfig.describe("PEM: the authority's certificate."),
+      keyFile: privateFileConfig.describe("PEM: the authority's private key."),
     })
-    .describe("Signs them. Where the tablet is a folder it is made when neither file is there."),
+    .describe(
+      "Authority that signs the agents' certificates. If both files are missing and the tablet is a folder, the director creates the authority.",
+    ),
   natsCaFile: pathConfig
     .optional()
-    .describe("The authorities by which agents know NATS, taken up when the file changes; `tls.caFile` by default."),
+    .describe(
+      "PEM: the authorities by which agents verify NATS servers, reloaded when the file changes; `tls.caFile` by default.",
+    ),
   validDays: z
     .number()
     .min(1e-4)
     .max(825)
     .default(90)
-    .describe("An agent gets another one when a third of it is over."),
+    .describe("Lifetime of an agent's certificate, which the director renews after a third of it."),
 });
 
 export const agentsConfig = groupConfig("The agents in VMs.", {
   settings: partlySecretConfig(
     groupConfig(
-      "Given to agents in the env of create_vm, unless the manifest says otherwise: BOSH's env.bosh. Held secret.",
+      "Default of BOSH's env.bosh, which agents get by create_vm; the manifest can override it. Treated as a secret.",
       {
         mbus: z
           .strictObject({
             urls: z.array(text).min(1).describe("nats://HOST:PORT of each server."),
             cert: z
               .strictObject({
-                ca: pem.describe("PEM: the authorities by which agents know NATS."),
-                certificate: pem.describe("PEM: the certificate that all agents have."),
-                private_key: secretConfig(pem).describe("PEM: its private key."),
+                ca: pem.describe("PEM: the authorities by which agents verify NATS servers."),
+                certificate: pem.describe("PEM: the certificate that all agents share."),
+                private_key: secretConfig(pem).describe("PEM: the certificate's private key."),
               })
               .optional()
-              .describe("One certificate for all agents; `agents.certificates` gives each its own."),
+              .describe("One certificate for all agents; `agents.certificates` gives each agent its own."),
           })
           .optional()
-          .describe("NATS, as agents in VMs reach it."),
-        ntp: z.array(text).optional().describe("Time servers, by name or address."),
+          .describe("NATS servers, at addresses that VMs reach."),
+        ntp: z.array(text).optional().describe("NTP servers, by name or address."),
         blobstores: z
           .array(
             z.strictObject({
-              provider: text.describe("Its kind, as BOSH names it: dav, local, s3 and so on."),
+              provider: text.describe("Blobstore provider as in BOSH: dav, local, s3 and so on."),
               options: secretConfig(z.record(z.string(), z.json()))
                 .optional()
-                .describe("What that kind needs, credentials included."),
+                .describe("Options of the provider, including credentials."),
             }),
           )
           .optional()
-          .describe("Where agents keep and find blobs."),
+          .describe("Blobstore of the agents."),
       },
     ),
   ),
   certificates: agentCertificatesConfig
     .optional()
-    .describe("A certificate for each agent, in place of `settings.mbus.cert`, which is one for all."),
+    .describe("A certificate for each agent, instead of the shared `settings.mbus.cert`."),
   natsIssuerSeedFile: privateFileConfig
     .optional()
     .describe(
-      "Signs the answers to nats-server, which asks the director whom to let in (auth callout). Where the tablet is a folder it is made when it is not there.",
+      "Seed that signs the director's answers to nats-server, which authenticates clients through the director (auth callout). If the file is missing and the tablet is a folder, the director creates it.",
     ),
   readyTimeoutMs: durationMsConfig
     .max(READY_TIMEOUT_MAX_MS)
     .default(600_000)
-    .describe("How long a new VM's agent may take to answer."),
-  logs: groupConfig("Logs of agents, which they put into the HTTPS face (`http`) for whoever asked for them.", {
-    folder: pathConfig.prefault("agent-logs").describe("Where they are kept until whoever asked has fetched them."),
+    .describe("Time within which the agent of a new VM must answer."),
+  logs: groupConfig("Logs of VMs, which agents upload to the director's HTTPS API (`http`).", {
+    folder: pathConfig
+      .prefault("agent-logs")
+      .describe("Folder that keeps uploaded logs until the caller has fetched them."),
     url: z
       .url({ protocol: /^https$/ })
       .optional()
       .describe(
-        "Where agents reach the HTTPS face; by default the host of `advertisedAddress` with `http.listen.port`.",
+        "URL at which agents reach the HTTPS API; by default the host of `advertisedAddress` with `http.listen.port`.",
       ),
     caFile: pathConfig
       .optional()
       .describe(
-        "PEM: the authorities by which agents know its certificate; by default `http.tls.caFile`, or `tls.caFile` without that.",
+        "PEM: the authorities by which agents verify the HTTPS API; by default `http.tls.caFile`, or `tls.caFile` if that is not set.",
       ),
   }),
 });

@@ -22,75 +22,87 @@ const CALL_TIMEOUT_MAX_MS = 29 * MINUTE_MS;
 
 const fields = z.strictObject({
   ...serviceConfig,
-  name: z.string().min(1).max(255).default("diskmesh").describe("Written into the metadata of disks, as BOSH does."),
+  name: z
+    .string()
+    .min(1)
+    .max(255)
+    .default("diskmesh")
+    .describe("Name of this director, written into the metadata of disks as in BOSH."),
   listen: listenConfig,
   tls: tlsConfig,
-  http: httpConfig.optional().describe("The HTTPS face, for the bosh CLI; off unless it is given."),
-  advertisedAddress: hostPortConfig.optional().describe("Where others reach this process; `listen` by default."),
+  http: httpConfig.optional().describe("HTTPS API for the bosh CLI; off if not set."),
+  advertisedAddress: hostPortConfig
+    .optional()
+    .describe("Address at which others reach this process; `listen` by default."),
   tablet: tabletConfig("director"),
   dispatcher: z
-    .strictObject({ address: addressesConfig.describe("Where they are reached: one, or a list.") })
+    .strictObject({ address: addressesConfig.describe("Address of the dispatcher, or a list of addresses.") })
     .describe(
-      "All dispatchers: the first of them that answers is used. Taking one out says that nothing of this director runs there, as when its machine is off for good.",
+      "All dispatchers; the director uses the first that answers. Removing an address declares that none of this director's calls runs there any more, for example because the machine is off for good.",
     ),
   nats: natsConfig,
-  dynamicDisks: groupConfig(
-    "Off unless said otherwise, as in BOSH: disks at run time are a right that operators grant.",
-    { enabled: z.boolean().default(false).describe("Whether disks may be provided at run time.") },
-  ),
+  dynamicDisks: groupConfig("Dynamic disks: disks provided at run time. Off by default, as in BOSH.", {
+    enabled: z.boolean().default(false).describe("Allows callers to provide disks at run time."),
+  }),
   drivers: driversConfig.describe(
-    "Vendors' drivers whose own methods this director runs. Those of nodes are in the configs of the agents.",
+    "Vendors' drivers whose methods this director runs. The agents' configs name the drivers of nodes.",
   ),
-  nodes: groupConfig("Hosts, whose vendor methods are called.", {
+  nodes: groupConfig("Nodes: the hosts whose vendor methods callers use.", {
     registries: z
       .array(
         z.strictObject({
-          address: addressesConfig.describe("Where it is reached: one, or a list of those of which one leads."),
+          address: addressesConfig.describe(
+            "Address of the disk-registry, or a list of the addresses of all its processes, of which one leads.",
+          ),
         }),
       )
       .max(16)
       .default([])
-      .describe("The disk registries that know them, asked in turn; each may be a list of those of which one leads."),
+      .describe("Disk-registries of the nodes, asked in turn."),
   }),
   cpi: groupConfig("Calls of CPIs, through the dispatcher.", {
     callTimeoutMs: durationMsConfig
       .max(CALL_TIMEOUT_MAX_MS)
       .default(11 * MINUTE_MS)
       .describe(
-        "Above the dispatcher's executables.callTimeoutMs: it ends a CPI that takes too long, and knows what was done.",
+        "Timeout of a CPI call. Keep it above the dispatcher's executables.callTimeoutMs, because the dispatcher ends a slow CPI and then knows the outcome.",
       ),
     preferredApiVersion: z
       .int()
       .min(0)
       .max(100)
       .default(0)
-      .describe("The version of the CPI contract to speak with CPIs that know it; 0 for the highest."),
+      .describe("Version of the CPI contract for CPIs that support it; 0 for the highest version of each CPI."),
   }),
-  stemcells: groupConfig("Stemcells: what VMs are made of.", {
+  stemcells: groupConfig("Stemcells, the images of VMs.", {
     folder: pathConfig
       .prefault("stemcells")
-      .describe("Where images are kept until the CPIs have them; the dispatcher must see them under the same path."),
+      .describe(
+        "Folder that keeps images until the CPIs have imported them; the dispatcher must see it at the same path.",
+      ),
     allowPrivateAddresses: z
       .boolean()
       .default(false)
-      .describe("Whether those who upload may have this process ask hosts that are not of the internet."),
+      .describe(
+        "Allows stemcell URLs at private addresses, which this process then downloads for any caller who may upload.",
+      ),
   }),
   boshRegistry: z
     .strictObject({
       listen: listenConfig,
-      user: z.string().min(1).max(255).describe("What CPIs and agents log in as."),
-      password: secretConfig(z.string().min(1).max(1_024)).describe("What they log in with."),
+      user: z.string().min(1).max(255).describe("User name of CPIs and agents."),
+      password: secretConfig(z.string().min(1).max(1_024)).describe("Password of CPIs and agents."),
     })
     .optional()
     .describe(
-      "The bosh-registry HTTP API, for CPIs and stemcells of version 1. A director that stands by asks the one that leads, at its host and the port that is set here.",
+      "The bosh-registry HTTP API, for CPIs and stemcells of version 1. A standby forwards requests to the leader's host, at the port set here.",
     ),
   agents: agentsConfig,
-  resurrection: groupConfig("VMs that are gone are made anew without being asked for.", {
+  resurrection: groupConfig("Resurrection: lost VMs are recreated automatically.", {
     enabled: z
       .boolean()
       .default(false)
-      .describe("Whether that is so until an operator switches it, for all, a deployment or a group."),
+      .describe("Initial setting, until an operator switches resurrection for all, for a deployment or for a group."),
   }),
   deployments: groupConfig("Deploys.", {
     maxConcurrentVmsPerCpi: z
@@ -98,11 +110,11 @@ const fields = z.strictObject({
       .min(1)
       .max(1_000)
       .default(32)
-      .describe("So many VMs of one CPI are made, updated or deleted at once, by all tasks together."),
+      .describe("Maximum number of VMs of one CPI that all tasks together create, update or delete at once."),
     ignoreJobs: z
       .boolean()
       .default(false)
-      .describe("Takes manifests with releases, jobs and addons, none of which run, with a warning in the task."),
+      .describe("Accepts manifests with releases, jobs and addons. None of them runs, and the task warns."),
   }),
 });
 
@@ -115,13 +127,13 @@ export const directorConfig = fields.superRefine((config, context) => {
     context.addIssue({
       code: "custom",
       path: ["agents", "settings", "mbus", "cert"],
-      message: "leave it out: agents.certificates gives each agent its own",
+      message: "remove this key: agents.certificates gives each agent its own certificate",
     });
   if (certificates !== undefined && natsIssuerSeedFile === undefined)
     context.addIssue({
       code: "custom",
       path: ["agents", "natsIssuerSeedFile"],
-      message: "agents.certificates needs it: nats-server asks the director whom to let in",
+      message: "agents.certificates needs this key: nats-server authenticates clients through the director",
     });
 });
 

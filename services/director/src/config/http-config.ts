@@ -12,39 +12,37 @@ const user = z.strictObject({
     .string()
     .regex(LOGIN_NAME)
     .refine((name) => !name.includes(":"), "a colon cannot be part of a login's name")
-    .describe("What they log in as."),
-  passwordHash: secretConfig(z.string().refine(isPasswordHash, "give what `npm run password-hash` prints")).describe(
-    "What `npm run password-hash` prints.",
+    .describe("User name."),
+  passwordHash: secretConfig(z.string().refine(isPasswordHash, "give the output of `npm run password-hash`")).describe(
+    "Output of `npm run password-hash`.",
   ),
   scopes: z
     .array(z.string().regex(SCOPE))
     .max(100)
     .default([ADMIN])
-    .describe("What they may do, as BOSH names it: bosh.read, bosh.admin and so on."),
+    .describe("Scopes as in BOSH: bosh.read, bosh.admin and so on."),
 });
 
 const tokens = z
   .strictObject({
-    url: z.url({ protocol: /^https$/ }).describe("Of the UAA: `bosh log-in` asks it for tokens."),
-    keyFile: pathConfig
-      .optional()
-      .describe("PEM file of the public key that tokens are signed for: RSA, or EC on P-256."),
+    url: z.url({ protocol: /^https$/ }).describe("URL of the UAA, from which `bosh log-in` gets tokens."),
+    keyFile: pathConfig.optional().describe("PEM: the public key that verifies tokens, RSA or EC on P-256."),
     jwksUrl: z
       .url({ protocol: /^https$/ })
       .optional()
-      .describe("Where the public keys are read instead, as a JSON Web Key Set."),
+      .describe("URL of a JSON Web Key Set with the public keys, instead of `keyFile`."),
     issuer: z
       .string()
       .min(1)
       .max(1_024)
       .optional()
-      .describe("What tokens must say of who made them, and for whom; not looked at by default."),
+      .describe("Issuer (`iss`) that tokens must have; not checked by default."),
     audience: z
       .string()
       .min(1)
       .max(1_024)
       .optional()
-      .describe("For whom tokens must say that they are; not looked at by default."),
+      .describe("Audience (`aud`) that tokens must have; not checked by default."),
   })
   .refine(({ keyFile, jwksUrl }) => (keyFile === undefined) !== (jwksUrl === undefined), {
     path: ["keyFile"],
@@ -54,25 +52,25 @@ const tokens = z
 /** The HTTPS API for the bosh CLI. */
 export const httpConfig = z
   .strictObject({
-    listen: groupConfig("Where the HTTPS face listens.", {
+    listen: groupConfig("Listen address of the HTTPS API.", {
       host: z
         .string()
         .min(1)
         .default("127.0.0.1")
-        .describe("An address of this machine: 0.0.0.0 or :: for all, 127.0.0.1 for none but this."),
+        .describe("An address of this machine: 0.0.0.0 or :: for all, 127.0.0.1 for local clients only."),
       port: z.int().min(0).max(65_535).default(25_555).describe("0 lets the system choose."),
     }),
     tls: keyPairConfig
       .optional()
       .describe(
-        "A certificate and key of its own, in files of PEM; the director's by default. A director that stands by knows the leader's by `caFile`, by `tls.caFile`, or by a public authority.",
+        "PEM: certificate and key of the HTTPS API; the director's by default. A standby verifies the leader's certificate by `caFile`, by `tls.caFile`, or by a public authority.",
       ),
     users: z.array(user).max(1_000).default([]).describe("Logins with a password."),
     tokens: tokens.optional().describe("Logins with a token of a UAA."),
   })
   .refine(({ users, tokens: given }) => users.length > 0 || given !== undefined, {
     path: ["users"],
-    message: "give users, or tokens: nobody could log in",
+    message: "give users or tokens: without both nobody could log in",
   })
   .refine(({ users }) => new Set(users.map(({ name }) => name)).size === users.length, {
     path: ["users"],

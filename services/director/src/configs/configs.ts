@@ -92,7 +92,7 @@ export class Configs<Part, Merged> {
 
   #partOf(configId: number): Part {
     const kept = this.#parts.get(configId);
-    if (kept === undefined) throw new TypeError(`config ${configId} was not read`);
+    if (kept === undefined) throw new TypeError(`config ${configId} was used before it was read`);
     if ("error" in kept) throw kept.error;
     return kept.part;
   }

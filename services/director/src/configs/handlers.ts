@@ -32,7 +32,10 @@ export async function deleteConfig(
   await context.tablet.transact((tx) => {
     const config = knownConfig(tx, type, name, configId);
     if (left(tx)?.configId !== seen?.configId)
-      throw new AbortedError("the config was changed at the same moment: start over", { reason: "CONFIG_CHANGED" });
+      throw new AbortedError(
+        "another request changed the config at the same time: read the config again, then repeat the change",
+        { reason: "CONFIG_CHANGED" },
+      );
     if (read !== undefined) read.check(tx);
     else configsOf(context, type)?.check(tx, name, undefined);
     const versions = configId === undefined ? [...tx.configs.by("byIdentity", configIdentity(config))] : [config];

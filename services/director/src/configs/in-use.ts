@@ -12,7 +12,7 @@ export function azsMissing(tables: DirectorTables, { azs }: Pick<CloudConfig, "a
   for (const { az } of tables.instances.entries()) count(uses, az, "instances");
   for (const { az } of disksOf(tables)) count(uses, az, "disks");
   return sentences(uses, (az) => known.has(az)).map(
-    ({ name, by }) => `AZ \`${name}\` is in no cloud config, and has ${by}: none of them can be made anew`,
+    ({ name, by }) => `AZ \`${name}\` is in no cloud config but has ${by}: none of them can be recreated`,
   );
 }
 
@@ -25,7 +25,7 @@ export function cpisMissing(tables: DirectorTables, names: CpiNames): string[] {
   for (const { cpi, stemcellCid } of tables.stemcells.entries()) if (stemcellCid !== "") count(uses, cpi, "stemcells");
   return sentences(uses, (cpi) => currentCpi(cpi, names) !== undefined).map(
     ({ name, by }) =>
-      `CPI \`${name}\` is in no cpi-config, and has ${by}: none of them can be changed or deleted until it is back, or another CPI has it in migrated_from`,
+      `CPI \`${name}\` is in no cpi-config but has ${by}: none of them can be changed or deleted until the cpi-config has this CPI again, or another CPI lists it in migrated_from`,
   );
 }
 

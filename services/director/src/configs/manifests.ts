@@ -51,7 +51,7 @@ export class Manifests {
   /** Returns a manifest that `hold` has loaded and not yet released. */
   get(text: string): Manifest {
     const held = this.#remembered.get(text);
-    if (held === undefined) throw new TypeError("nobody holds that manifest");
+    if (held === undefined) throw new TypeError("the manifest was used before it was read");
     return held.manifest;
   }
 

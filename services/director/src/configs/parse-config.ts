@@ -11,7 +11,7 @@ export const NOT_HEEDED: readonly string[] = ["deploy", "runtime"];
  */
 export function parseConfigType(value: string): string {
   if (!NOT_HEEDED.includes(value)) return parseName("type", value);
-  throw new InvalidArgumentError(`this director makes nothing of configs of type ${quoted(value)}`, {
+  throw new InvalidArgumentError(`this director does not support configs of type ${quoted(value)}`, {
     about: { field: "type" },
   });
 }

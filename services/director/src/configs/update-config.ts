@@ -45,7 +45,10 @@ export async function updateConfig(
     refuseUnexpected(latest, expectedLatestId);
     if (latest?.content === content) return { config: latest, warnings: [] };
     if (read === undefined)
-      throw new AbortedError("the config was changed at the same moment: start over", { reason: "CONFIG_CHANGED" });
+      throw new AbortedError(
+        "another request changed the config at the same time: read the config again, then repeat the change",
+        { reason: "CONFIG_CHANGED" },
+      );
     const warnings = read.check(tx);
     if (latest === undefined) refuseManyNames(tx, MAX_CONFIG_NAMES);
     const config: Config = {
@@ -137,14 +140,14 @@ function refuseUnexpected(latest: Config | undefined, expectedLatestId: number |
   const latestId = latest?.configId ?? 0;
   if (expectedLatestId === undefined || expectedLatestId === latestId) return;
   throw new AbortedError(
-    `the latest version is ${latestId}, not ${expectedLatestId} (expected_latest_id): look at what was changed and start over`,
+    `the latest version is ${latestId}, not ${expectedLatestId} (expected_latest_id): read the latest version, then repeat the change`,
     { reason: "CONFIG_CHANGED", about: { latest_id: String(latestId), expected_latest_id: String(expectedLatestId) } },
   );
 }
 
 function refuseManyNames(tx: DirectorTransaction, limit: number): void {
   if (latestConfigs(tx).length < limit) return;
-  throw new ResourceExhaustedError(`there are ${limit} configs already, which is the limit: delete one`);
+  throw new ResourceExhaustedError(`there are already ${limit} configs, the limit: delete a config first`);
 }
 
 function forgetOldVersions(tx: DirectorTransaction, config: Config, keep: number): void {

@@ -134,7 +134,7 @@ describe("records of CPI calls", () => {
       await begin(a, "1", "attachDisk", { diskCid: "d", vmCid: "v" });
       await reopened(["b", "a"]);
       const early = begin(b, "2", "deleteVm", { vmCid: "w" });
-      await rejection(early, UnavailableError, "dispatcher a may still run calls of a director that had no other");
+      await rejection(early, UnavailableError, "dispatcher a may still run unrecorded calls of an earlier director");
       await begin(a, "3", "deleteVm", { vmCid: "w" });
       await records.settle(a);
       expect(asked).to.deep.equal([]);
@@ -151,7 +151,8 @@ describe("records of CPI calls", () => {
   });
 
   describe("after a release that recorded no calls", () => {
-    const mayStillRun = (address: string) => new RegExp(`dispatcher ${address} may still run calls of a director`);
+    const mayStillRun = (address: string) =>
+      new RegExp(`dispatcher ${address} may still run unrecorded calls of an earlier director`);
     const unrecorded = async (lastTask?: number) => {
       await forgetAll(() => true);
       await tablet.transact((tx) => {

@@ -29,11 +29,11 @@ describe("objects that a CPI call changes", () => {
   it("a blocked call -> the error names the blocking call, its age and the remedy", () => {
     const call = { callId: "c", directorGeneration: 1, requestId: "task-7", things: [], sinceMs: 5_000 };
     const why = whyHeldUp({ ...call, dispatcher: "10.0.0.5:7020", method: "attachDisk", taskId: 7 }, 65_400);
-    expect(why).to.include("dispatcher 10.0.0.5:7020 may still run attachDisk of task 7, which began 60 s ago:");
-    expect(why).to.include("take its address out of dispatcher.address");
+    expect(why).to.include("dispatcher 10.0.0.5:7020 may still run attachDisk of task 7, started 60 s ago:");
+    expect(why).to.include("remove its address from dispatcher.address");
     const [all] = recordsAtStart({ recorded: [], hadTasks: true }, ["10.0.0.5:7020"], 1, 0);
     expect(whyHeldUp(all as CpiCall, 0)).to.include(
-      "dispatcher 10.0.0.5:7020 may still run calls of a director that had no other dispatcher: start that dispatcher",
+      "dispatcher 10.0.0.5:7020 may still run unrecorded calls of an earlier director: start that dispatcher",
     );
   });
 });

@@ -85,7 +85,7 @@ export function thingsChanged(method: string, request: NamedThings): readonly st
 /** Returns a sentence that the result of the call is unknown. */
 export function callText({ method, cpi, things }: Pick<CpiCall, "method" | "cpi" | "things">): string {
   const whose = cpi ? `CPI ${cpi}` : "the default CPI";
-  const what = things.length === 0 ? "" : ` of ${things.join(", ")}`;
+  const what = things.length === 0 ? "" : ` for ${things.join(", ")}`;
   return `${whose} has not answered ${method}${what}`;
 }
 
@@ -94,10 +94,10 @@ export function whyHeldUp({ dispatcher, method, taskId, sinceMs }: CpiCall, nowM
   const ageSeconds = Math.max(0, Math.round((nowMs - sinceMs) / 1_000));
   const what =
     method === ""
-      ? "calls of a director that had no other dispatcher"
-      : `${method} of task ${taskId}, which began ${ageSeconds} s ago`;
+      ? "unrecorded calls of an earlier director"
+      : `${method} of task ${taskId}, started ${ageSeconds} s ago`;
   return (
     `dispatcher ${dispatcher} may still run ${what}: ` +
-    "start that dispatcher; if its machine is off for good, take its address out of dispatcher.address and restart the director"
+    "start that dispatcher; if its machine is off for good, remove its address from dispatcher.address and restart the director"
   );
 }

@@ -261,7 +261,7 @@ describe("CPI calls", () => {
     const options = { addresses: ["a", "b"], ends: [new UnavailableError("gone")] };
     const { result, made } = await outcomeOf([unknown, "disk"], options);
     expect(result).to.be.instanceOf(CpiCallError).and.include({ outcome: "unknown", refused: false });
-    expect(String(result)).to.include("dispatcher a, which may still run it, does not answer");
+    expect(String(result)).to.include("dispatcher a does not answer and may still run the call");
     expect(made.filter((one) => !one.startsWith("end "))).to.deep.equal([
       "call-1 recorded at a",
       "call at a",

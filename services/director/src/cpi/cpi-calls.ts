@@ -236,7 +236,7 @@ export class CpiCalls {
       }
       records.abandon(callId);
       const { address } = dispatcher;
-      const text = `${messageOf(error)}; dispatcher ${address}, which may still run it, does not answer`;
+      const text = `${messageOf(error)}; dispatcher ${address} does not answer and may still run the call`;
       const lost = new UnavailableError(text, { cause: error, outcome: "unknown" });
       throw new CpiCallError(method, lost, { someUnknown: true });
     }

@@ -63,7 +63,7 @@ describe("cpi-configs", () => {
     [
       "an alias of nothing",
       `cpis:\n- name: a\n  properties: {key: *${CANARY} }\n`,
-      /not valid YAML: line 3: an alias names no anchor/,
+      /not valid YAML: line 3: an alias has no anchor/,
     ],
   ];
   for (const [cause, content, effect] of BAD) {
@@ -126,13 +126,13 @@ describe("cpi-configs", () => {
     expect((await update(cpiConfig(EAST))).warnings).to.deep.equal([]);
     const [cpi, ...none] = (await update(cpiConfig(WEST))).warnings;
     expect(none).to.deep.equal([]);
-    expect(cpi).to.match(/^CPI `east` is in no cpi-config, and has 2 VMs: .* migrated_from$/);
+    expect(cpi).to.match(/^CPI `east` is in no cpi-config but has 2 VMs: .* migrated_from$/);
     const renamed = cpiConfig("{name: orient, type: aws, migrated_from: [{name: east}]}", WEST);
     expect((await update(renamed)).warnings).to.deep.equal([]);
     const content = "azs: [{name: z2, cpi: west}]\n";
     const { warnings } = await director.configs.diffConfig({ type: "cloud", content });
     expect(warnings).to.deep.equal([
-      "AZ `z1` is in no cloud config, and has 2 instances: none of them can be made anew",
+      "AZ `z1` is in no cloud config but has 2 instances: none of them can be recreated",
     ]);
     expect((await update(content, "cloud")).warnings).to.deep.equal(warnings);
     await update(AZS.replace("east", "orient"), "cloud");
@@ -254,7 +254,7 @@ describe("cpi-configs", () => {
       if (taskIds.length === gates.length) await Promise.all(gates.map((gate) => gate.reached));
     }
     expect(refused).to.be.instanceOf(ResourceExhaustedError);
-    expect(refused?.message).to.match(/^\d+ of the \d+ tasks of the queue normal .* have to do with the same CPIs/);
+    expect(refused?.message).to.match(/^\d+ of the \d+ unfinished tasks of the queue normal use the same CPIs/);
     expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
     // Waiting tasks are cancelled first: a freed worker would otherwise run them to completion.
     for (const taskId of [...taskIds].reverse()) await director.tasks.cancelTask({ taskId });

@@ -42,7 +42,7 @@ describe("the dispatchers of a director", () => {
     const { dispatchers, looked, obeying, done, readiness } = dispatchersOf(["h1:7020", "h2:7020"]);
     expect(() => dispatchers.choose()).to.throw(
       UnavailableError,
-      "h1:7020: it does not obey this director yet; h2:7020: it",
+      "h1:7020: the dispatcher has not accepted this director yet; h2:7020: the dispatcher",
     );
     await looked();
     expect(obeying()).to.deep.equal(["h1:7020", "h2:7020"]);
@@ -75,8 +75,13 @@ describe("the dispatchers of a director", () => {
     health.set("h2:7020", gone);
     await looked();
     expect(readiness.report()).to.include({ ready: false });
-    expect(readiness.report().why).to.equal("dispatcher: h1:7020: it says that it does not serve; h2:7020 is away");
-    expect(() => dispatchers.choose()).to.throw(UnavailableError, "no dispatcher can be used: h1:7020: it says");
+    expect(readiness.report().why).to.equal(
+      "dispatcher: h1:7020: the dispatcher reports that it does not serve; h2:7020 is away",
+    );
+    expect(() => dispatchers.choose()).to.throw(
+      UnavailableError,
+      "no dispatcher is usable: h1:7020: the dispatcher reports",
+    );
     dispatchers.close();
   });
 

@@ -47,7 +47,9 @@ export class Dispatchers {
 
   constructor(options: DispatchersOptions) {
     this.#options = options;
-    this.#whyNot = new Map(options.dispatchers.map((dispatcher) => [dispatcher, "it does not obey this director yet"]));
+    this.#whyNot = new Map(
+      options.dispatchers.map((dispatcher) => [dispatcher, "the dispatcher has not accepted this director yet"]),
+    );
   }
 
   get all(): readonly Dispatcher[] {
@@ -66,7 +68,7 @@ export class Dispatchers {
   choose(failedAt?: Dispatcher): Dispatcher {
     const { obeying } = this;
     const chosen = obeying.find((dispatcher) => dispatcher !== failedAt) ?? obeying[0];
-    if (chosen === undefined) throw new UnavailableError(`no dispatcher can be used: ${this.#whyNone()}`);
+    if (chosen === undefined) throw new UnavailableError(`no dispatcher is usable: ${this.#whyNone()}`);
     return chosen;
   }
 
@@ -104,7 +106,7 @@ export class Dispatchers {
     try {
       const signal = this.#stopping.signal;
       const { status } = await dispatcher.health.check({}, { signal, deadlineMs: LOOK_TIMEOUT_MS });
-      if (status !== "SERVING") return "it says that it does not serve";
+      if (status !== "SERVING") return "the dispatcher reports that it does not serve";
       // A dispatcher that was unreachable may have restarted and forgotten its director.
       if (this.#whyNot.has(dispatcher)) await duties.fence(dispatcher);
       return undefined;

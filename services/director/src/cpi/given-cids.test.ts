@@ -26,7 +26,7 @@ it("a CID that another CPI returned -> accepted; returned by the same CPI under 
     tablet.read((tables) => refuseGivenTwice(context, tables, { kind: "snapshot", cpi, cid }));
   await refuse("west", "s");
   await refuse("east", "other");
-  await rejection(refuse("east", "s"), CidGivenTwiceError, /CPI `east` gave the snapshot CID `s`/);
+  await rejection(refuse("east", "s"), CidGivenTwiceError, /CPI `east` returned the snapshot CID `s`/);
   await tablet.close();
 });
 
@@ -76,7 +76,7 @@ for (const findsByToken of [false, true])
       const task = await deploy(manifest("web"));
       expect(task?.state).to.equal(TaskState.ERROR);
       expect(task?.result).to.contain(
-        `the default CPI gave the vm CID \`${cid}\`, which is that of the vm of db/${victim} in deployment \`victim\`: nothing was deleted`,
+        `the default CPI returned the vm CID \`${cid}\`, which already belongs to the vm of db/${victim} in deployment \`victim\`: nothing was deleted`,
       );
       expect(await instanceOf("web")).to.include({ vmCid: "", vmState: "VM_STATE_NONE" });
       expect(deletions()).to.deep.equal([]);
@@ -92,10 +92,10 @@ for (const findsByToken of [false, true])
         director.cpi.cidsToGive.set("createDisk", cid);
         const provided = await director.provide("of-web", instanceId);
         expect(provided.state).to.equal(TaskState.ERROR);
-        expect(provided.result).to.contain(`gave the disk CID \`${cid}\``).and.to.contain("`victim`");
+        expect(provided.result).to.contain(`returned the disk CID \`${cid}\``).and.to.contain("`victim`");
         expect((await director.delete("of-web")).state).to.equal(TaskState.DONE);
         const deployed = await deploy(manifest("web", DISK));
-        expect(deployed?.result).to.contain(`gave the disk CID \`${cid}\``);
+        expect(deployed?.result).to.contain(`returned the disk CID \`${cid}\``);
         await deploy(manifest("web"));
       }
       expect(deletions()).to.deep.equal([]);
@@ -108,7 +108,7 @@ for (const findsByToken of [false, true])
       await director.configs.updateConfig({ type: "cloud", content: cloud("b") });
       const task = await deploy(manifest("web", DISK));
       await director.configs.updateConfig({ type: "cloud", content: cloud("a") });
-      expect(task?.result).to.contain(`gave the disk CID \`${cid}\``);
+      expect(task?.result).to.contain(`returned the disk CID \`${cid}\``);
       expect(deletions()).to.deep.equal([]);
     });
 
@@ -118,7 +118,7 @@ for (const findsByToken of [false, true])
       await deploy(manifest("web", DISK));
       director.cpi.cidsToGive.set("snapshotDisk", cid);
       const { task } = await director.snapshots.takeSnapshots({ deployment: "web", wait: true });
-      expect(task?.result).to.contain(`gave the snapshot CID \`${cid}\``);
+      expect(task?.result).to.contain(`returned the snapshot CID \`${cid}\``);
       await director.snapshots.deleteSnapshots({ deployment: "web", wait: true });
       expect([...director.cpi.snapshots.keys()]).to.deep.equal([cid]);
     });

@@ -28,7 +28,7 @@ export function refuseGivenTwice(
   if (holder === undefined) return;
   const from = cpi === "" ? "the default CPI" : `CPI \`${cpi}\``;
   throw new CidGivenTwiceError(
-    `${from} gave the ${kind} CID \`${cid}\`, which is that of ${holder.shown} in deployment \`${holder.deployment}\`: nothing was deleted; find out what the CPI made, mend the CPI, then ask again`,
+    `${from} returned the ${kind} CID \`${cid}\`, which already belongs to ${holder.shown} in deployment \`${holder.deployment}\`: nothing was deleted; check what the CPI created, repair the CPI, then repeat the request`,
     { about: { [`${kind}_cid`]: cid, cpi } },
   );
 }

@@ -48,7 +48,7 @@ export async function makeOnce<Made>(
 ): Promise<Made | undefined> {
   const { findsByToken, begunBefore, drop } = making;
   if (begunBefore && !findsByToken) {
-    await giveUp(context, run, making, "an earlier attempt ended in the middle of the call");
+    await giveUp(context, run, making, "an earlier attempt was interrupted during the call");
     return undefined;
   }
   try {
@@ -88,7 +88,7 @@ export async function recordMade(
 
 async function giveUp(context: CpiJobContext, run: TaskRun, making: Making, reason: string): Promise<void> {
   const { token, kind, cpi, az, deployment, madeFor, drop } = making;
-  const message = `the CPI may have made a ${kind} that nobody knows of (${reason}): see ListPossibleOrphans`;
+  const message = `the CPI may have created an orphaned ${kind} (${reason}): see ListPossibleOrphans`;
   run.event({ stage: "Possibly orphaned", task: `${kind} ${token}`, state: "failed", message });
   await context.tablet.transact((tx) => {
     putPossibleOrphan(context, run, tx, { token, kind, cpi, az, deployment, madeFor, reason });

@@ -66,7 +66,7 @@ describe("objects that a CPI may have created without a record", () => {
     expect(await director.ended(task?.taskId ?? 0)).to.include({ state: TaskState.DONE, attempts: 2 });
     expect(director.cpi.vms.size).to.equal(2);
     const [orphan] = await list();
-    expect(orphan).to.include({ kind: OrphanKind.VM, reason: "an earlier attempt ended in the middle of the call" });
+    expect(orphan).to.include({ kind: OrphanKind.VM, reason: "an earlier attempt was interrupted during the call" });
     const [left, made] = director.cpi.vms.values();
     expect(left?.request.agentId).to.equal(orphan?.token);
     expect(made?.vmCid).to.equal((await director.deployments.listInstances({ deployment: "web" })).instances[0]?.vmCid);

@@ -102,7 +102,7 @@ export async function refuseBareGroups(context: DeploymentJobContext, run: TaskR
     needsVmSpec.set(cpi, needs);
     if (needs)
       throw new InvalidStateError(
-        `instance group \`${group.name}\` names no ${missing}: ${cpi === "" ? "the default CPI" : `CPI \`${cpi}\``} makes VMs of them; only VMs that are hosts of a fleet need none`,
+        `instance group \`${group.name}\` names no ${missing}, but ${cpi === "" ? "the default CPI" : `CPI \`${cpi}\``} needs them to create VMs: add them; only VMs that are hosts of a fleet need none`,
       );
   }
 }
@@ -118,7 +118,7 @@ function refuseMovingIgnored(context: DeploymentJobContext, tables: DirectorTabl
   const names = (networks: object) => Object.keys(networks).sort();
   if (sameJson(names(plan.basis.networks), names(basis.networks)) && sameJson(plan.ips, ips)) return;
   throw new InvalidStateError(
-    `${formatInstance(instance)} is ignored, and the manifest changes its networks or addresses: keep them, or unignore it first`,
+    `${formatInstance(instance)} is ignored, and the manifest changes its networks or addresses: keep the networks and addresses, or unignore the instance first`,
     { reason: "INSTANCE_IGNORED", about: { instance_id: instance.instanceId } },
   );
 }

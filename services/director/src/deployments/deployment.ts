@@ -36,12 +36,14 @@ export function decideDeploy(all: readonly Instance[], needs: DeployNeeds): Depl
   const leaving = instances.find((instance) => instance.leaving);
   if (leaving !== undefined) return { do: "delete_instance", instance: leaving };
   const halfDeleted = inState("deleting");
-  if (halfDeleted !== undefined) return { do: "delete_vm", instance: halfDeleted, because: "its deletion had begun" };
+  if (halfDeleted !== undefined)
+    return { do: "delete_vm", instance: halfDeleted, because: "its deletion was interrupted" };
   // A partly created instance is finished first, because another instance may wait for its address.
   const begun = inState("creating");
   if (begun !== undefined) return { do: "create_vm", instance: begun };
   const detached = instances.find(({ state, vmState }) => state === "detached" && vmState !== "none");
-  if (detached !== undefined) return { do: "delete_vm", instance: detached, because: "it is to be without a VM" };
+  if (detached !== undefined)
+    return { do: "delete_vm", instance: detached, because: "its VM is to be deleted (detached)" };
   const unmade = instances.find(({ state, vmState }) => state !== "detached" && vmState === "none");
   if (unmade !== undefined) return creation(unmade, needs);
   const silent = inState("created");
@@ -68,10 +70,10 @@ function creation(unmade: Instance, { holderOf }: DeployNeeds): DeploymentStep {
   const name = formatInstance(unmade);
   if (holder.ignore)
     throw new InvalidStateError(
-      `${formatInstance(holder)} is ignored, and an address of it is to be ${name}'s: unignore it first`,
+      `the manifest gives an address of ${formatInstance(holder)}, which is ignored, to ${name}: unignore ${formatInstance(holder)} first`,
       { reason: "INSTANCE_IGNORED", about: { instance_id: holder.instanceId } },
     );
-  return { do: "delete_vm", instance: holder, because: `an address of it is to be ${name}'s` };
+  return { do: "delete_vm", instance: holder, because: `the manifest gives its address to ${name}` };
 }
 
 function recreation(instance: Instance, change: VmChange): DeploymentStep | undefined {
@@ -79,10 +81,10 @@ function recreation(instance: Instance, change: VmChange): DeploymentStep | unde
 }
 
 function replacement(lost: Instance, { changeOf, fixesLost }: DeployNeeds): DeploymentStep {
-  const because = "it is gone, or its agent does not answer";
+  const because = "its VM is gone, or its agent does not answer";
   if (fixesLost || changeOf(lost).do === "recreate") return { do: "delete_vm", instance: lost, because };
   throw new InvalidStateError(
-    `the vm of ${formatInstance(lost)} is gone, or its agent does not answer: ask again with fix to have it made anew`,
+    `the vm of ${formatInstance(lost)} is gone, or its agent does not answer: repeat the request with fix to recreate the VM`,
     { about: { instance_id: lost.instanceId } },
   );
 }

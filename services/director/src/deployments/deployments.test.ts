@@ -127,7 +127,7 @@ describe("deployments", () => {
     gate.release();
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.CANCELLED);
     const refused = await deploy(manifest("web", 1));
-    expect(refused?.result).to.contain("deployment `web` is being deleted: delete it again");
+    expect(refused?.result).to.contain("deployment `web` is being deleted: repeat the deletion");
     const again = await director.deployments.deleteDeployment({ deployment: "web", wait: true });
     expect(again.task?.state).to.equal(TaskState.DONE);
   });

@@ -258,7 +258,7 @@ describe("the lifecycle of instances", () => {
       await untouched(async () => {
         expect(await told(stop(DB, DRY))).to.deep.equal([`db/${instanceId} would be stopped`]);
         expect(await told(stop(DB, { hard: true, ...DRY }))).to.deep.equal([
-          `db/${instanceId} would lose its vm: it is to be without a VM`,
+          `db/${instanceId} would lose its vm: its VM is to be deleted (detached)`,
         ]);
         expect(await told(start(DB, DRY))).to.deep.equal([]);
         expect(await told(restart(DB, DRY))).to.deep.equal([`db/${instanceId} would be restarted`]);
@@ -274,7 +274,7 @@ describe("the lifecycle of instances", () => {
     expect(await agentCalls()).to.deep.equal([STOP[0], STOP[1], "drain status", ...STOP.slice(2)]);
     await done(start(ONE));
     director.agent((await first()).agentId).drains.push(1_000_000);
-    expect(await ended(stop(ONE))).to.match(/still drain after 3600000 ms: .*skip_drain/);
+    expect(await ended(stop(ONE))).to.match(/still draining after 3600000 ms: .*skip_drain/);
     // The stop failed halfway, so the jobs may be partly stopped. The next stop or start continues from there.
     expect(await first()).to.include({ state: InstanceState.STOPPED, jobsState: JobsState.STOPPING });
     await done(start(ONE));
@@ -354,7 +354,7 @@ describe("the lifecycle of instances", () => {
     const { agentId, vmCid } = await first();
     const agent = director.agent(agentId);
     await agent.stop();
-    expect(await ended(restart(ONE))).to.match(/does not answer: ask again with fix/);
+    expect(await ended(restart(ONE))).to.match(/does not answer: repeat the request with fix/);
     expect(await first()).to.include({ vmState: VmState.LOST, vmCid });
     const gate = director.cpi.gate("createVm", "before");
     const fixing = restart(ONE, { fix: true });
@@ -401,7 +401,7 @@ describe("the lifecycle of instances", () => {
     const gate = director.cpi.gate("deleteVm", "before");
     const recreating = recreate(ONE);
     await gate.reached;
-    await rejection(director.lifecycle.ignore({ selection: ONE }), InvalidStateError, /task \d+ is at work on db\//);
+    await rejection(director.lifecycle.ignore({ selection: ONE }), InvalidStateError, /task \d+ is working on db\//);
     gate.release();
     await done(recreating);
   });

@@ -104,13 +104,13 @@ describe("accepted manifests, row by row", () => {
     const { manifest, placed } = await check.accept(text, { ignoreJobs: true });
     expect(placed).to.equal("db/0@z1");
     expect(manifest.warnings).to.deep.equal([
-      "its releases, addons, jobs are left out: nothing of them runs on the VMs",
+      "releases, addons, jobs of the manifest are ignored: none of them runs on the VMs",
     ]);
     expect(
       parseManifest(text, { ...LIMITS, what: "manifest", instances: 1, ignoreJobs: false, stored: true }).warnings,
     ).to.have.length(1);
     const variable = text.replace("instances: 1", "instances: 1\n  env: {a: ((b))}");
-    await rejection(check.accept(variable, { ignoreJobs: true }), Error, /env\.a: holds a/);
+    await rejection(check.accept(variable, { ignoreJobs: true }), Error, /env\.a: contains a/);
     const errand = text.replace("instances: 1", "instances: 1\n  lifecycle: errand");
     await rejection(check.accept(errand, { ignoreJobs: true }), Error, /no errands/);
   });

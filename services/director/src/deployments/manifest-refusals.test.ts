@@ -16,29 +16,29 @@ describe("refused manifests, row by row", () => {
     [
       "two networks, no default",
       web("instances: 1\nnetworks:\n- name: net\n- name: dyn"),
-      /line 7: instance_groups\.0\.networks: one of them must be the default for dns; .*: one of them must be the default for gateway$/,
+      /line 7: instance_groups\.0\.networks: one network must be the default for dns; .*: one network must be the default for gateway$/,
     ],
     [
       "two networks, no gateway",
       web("instances: 1\nnetworks: [{name: net, default: [dns]}, {name: dyn}]"),
-      /networks: one of them must be the default for gateway$/,
+      /networks: one network must be the default for gateway$/,
     ],
     [
       "two defaults for dns",
       web("instances: 1\nnetworks: [{name: net, default: [dns, gateway]}, {name: dyn, default: [dns]}]"),
-      /line 7: instance_groups\.0\.networks: only one can be the default for dns: `net`, `dyn` are$/,
+      /line 7: instance_groups\.0\.networks: only one network can be the default for dns, but `net`, `dyn` are$/,
     ],
     [
       "two addressable",
       web(
         "instances: 1\nnetworks: [{name: net, default: [dns, gateway, addressable]}, {name: dyn, default: [addressable]}]",
       ),
-      /only one can be the default for addressable/,
+      /only one network can be the default for addressable/,
     ],
     [
       "no azs, but a subnet with an az",
       web("instances: 1\nnetworks: [{name: net}]", "", ""),
-      /instance group `db`, network `net`: its subnets are in azs, such as `z1`: name the group's azs, too/,
+      /instance group `db`, network `net`: its subnets are in azs, such as `z1`: give the instance group azs, too/,
     ],
     [
       "empty azs",
@@ -65,7 +65,7 @@ describe("refused manifests, row by row", () => {
     [
       "fewer static ips than instances",
       web("instances: 2\nnetworks: [{name: net, static_ips: [10.0.1.10]}]"),
-      /line 7: instance_groups\.0\.networks\.0\.static_ips: has 1 addresses for 2 instances: give one for each/,
+      /line 7: instance_groups\.0\.networks\.0\.static_ips: has 1 addresses for 2 instances: give each instance an address/,
     ],
     [
       "more static ips than instances",
@@ -76,7 +76,7 @@ describe("refused manifests, row by row", () => {
     [
       "a static ip of two groups",
       `${statically("10.0.1.10")}- {name: b, instances: 1, azs: [z1], networks: [{name: net, static_ips: [10.0.1.10]}]}\n`,
-      /instance group `b`, network `net`: static ip 10\.0\.1\.10 is instance group `db`'s, too/,
+      /instance group `b`, network `net`: static ip 10\.0\.1\.10 also belongs to instance group `db`/,
     ],
     ["a static ip in no subnet", statically("10.9.0.1"), /`db`, network `net`: static ip 10\.9\.0\.1 is in no subnet/],
     [
@@ -91,24 +91,24 @@ describe("refused manifests, row by row", () => {
     [
       "another deployment's",
       statically("10.0.1.15"),
-      /address 10\.0\.1\.15 is another instance's already, of deployment `ci`/,
+      /address 10\.0\.1\.15 already belongs to an instance of deployment `ci`/,
     ],
     [
       "a static ip of an az that the group lacks",
       web("instances: 1\nnetworks: [{name: net, static_ips: [10.0.1.10]}]", "", "azs: [z2]"),
-      /static ip 10\.0\.1\.10, which is instance 0's, is in AZ `z1`: the group, or another of its networks/,
+      /static ip 10\.0\.1\.10 of instance 0 is in AZ `z1`, but the group or another of its networks/,
     ],
     [
       "two static ips of one instance in different azs",
       web(
         "instances: 1\nnetworks: [{name: net, static_ips: [10.0.1.10], default: [dns, gateway]}, {name: other, static_ips: [10.1.0.10]}]",
       ),
-      /network `other`: static ip 10\.1\.0\.10, which is instance 0's, is in AZ `z2`/,
+      /network `other`: static ip 10\.1\.0\.10 of instance 0 is in AZ `z2`/,
     ],
     [
       "an instance that is there, its address in another az",
       statically("10.0.2.11").replace("name: web", "name: here"),
-      /db\/ours has index 0 and is in AZ `z1`, but its static_ips are in AZ `z2`: addresses go by index/,
+      /db\/ours has index 0 and is in AZ `z1`, but its static_ips have an address in AZ `z2` for that index: list an address of AZ `z1`/,
     ],
   ];
   for (const [cause, text, effect] of NETWORKS)
@@ -145,9 +145,9 @@ describe("refused manifests, row by row", () => {
     [
       "a variable",
       web("instances: 1\nenv: {a: {b: [x, hush((name))]}}"),
-      /^(?!.*hush).*line 7: instance_groups\.0\.env\.a\.b\.1: holds a \(\(variable\)\)/,
+      /^(?!.*hush).*line 7: instance_groups\.0\.env\.a\.b\.1: contains a \(\(variable\)\)/,
     ],
-    ["a variable in a key", web("instances: 1", "tags: {((a/b)): c}"), /line 2: tags\."\(\(a\/b\)\)": holds a/],
+    ["a variable in a key", web("instances: 1", "tags: {((a/b)): c}"), /line 2: tags\."\(\(a\/b\)\)": contains a/],
     ["a variable as a name", web("instances: 1").replace("name: web", "name: ((name))"), /line 1: name/],
     [
       "a variable as a stemcell's version",
@@ -181,7 +181,7 @@ describe("refused manifests, row by row", () => {
     [
       "canaries that are none",
       web("instances: 1", "update: {canaries: banana}"),
-      /line 2: update\.canaries: give a whole number, or a share/,
+      /line 2: update\.canaries: give a whole number, or a percentage/,
     ],
     ["canaries below none", web("instances: 1", "update: {canaries: -1}"), /update\.canaries: give a whole number/],
     [
@@ -197,7 +197,7 @@ describe("refused manifests, row by row", () => {
     [
       "a watch time backwards",
       web("instances: 1", "update: {update_watch_time: 2000-1000}"),
-      /update_watch_time: the least watch time is above the most/,
+      /update_watch_time: the minimum watch time is above the maximum/,
     ],
     ["serial that is none", web("instances: 1", "update: {serial: 2}"), /update\.serial: give true or false/],
     ["update that is none", web("instances: 1", "update: 1"), /line 2: update: give a mapping/],
@@ -229,31 +229,31 @@ describe("refused manifests, row by row", () => {
     [
       "migrated from a group that stays",
       `${web("instances: 1\nmigrated_from: [{name: b}]")}- {name: b, instances: 1, azs: [z1]}\n`,
-      /migrated_from\.0: instance group `b` is in the manifest still/,
+      /migrated_from\.0: instance group `b` is still in the manifest/,
     ],
     [
       "migrated to two groups",
       `${web("instances: 1\nmigrated_from: [{name: b}]")}- {name: c, instances: 1, azs: [z1], migrated_from: [{name: b}]}\n`,
-      /line 8: instance_groups\.1\.migrated_from\.0: `b` has migrated to `db` already/,
+      /line 8: instance_groups\.1\.migrated_from\.0: `b` already migrates to `db`/,
     ],
     [
       "migrated from an az that the group has not",
       web("instances: 1\nmigrated_from: [{name: b, az: z3}]"),
-      /migrated_from\.0\.az: is no az of the group/,
+      /migrated_from\.0\.az: is not an az of the group/,
     ],
     [
       "migrated from another az than it is in",
       web("instances: 1\nmigrated_from: [{name: db, az: z2}]")
         .replace("name: web", "name: here")
         .replace("name: db\n", "name: new\n"),
-      /db\/ours cannot migrate to instance group `new`: it is in AZ `z1`, not in `z2`/,
+      /db\/ours cannot migrate to instance group `new`: the instance is in AZ `z1`, but migrated_from says `z2`/,
     ],
     [
       "migrated from no az to some",
       web("instances: 1\nmigrated_from: [{name: db}]")
         .replace("name: web", "name: plain")
         .replace("name: db\n", "name: new\n"),
-      /it is in no AZ, so say in migrated_from which `az`/,
+      /the instance is in no AZ; set `az` in migrated_from/,
     ],
     [
       "yes",

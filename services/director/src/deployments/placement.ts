@@ -47,7 +47,7 @@ export function placeInstances(
 function leavesIgnored(instance: Instance): Error {
   const name = formatInstance(instance);
   return new InvalidStateError(
-    `the manifest has no place for ${name}, which is ignored and must not be deleted: keep its group, its AZ and enough instances, or unignore it first`,
+    `the manifest has no place for ${name}, which is ignored and must not be deleted: keep its group, its AZ and enough instances, or unignore the instance first`,
     { reason: "INSTANCE_IGNORED", about: { instance_id: instance.instanceId } },
   );
 }
@@ -90,9 +90,12 @@ function azAfter(group: InstanceGroup, former: FormerGroup, { az, instanceId }: 
   const place = `${former.name}/${instanceId} cannot migrate to instance group \`${group.name}\``;
   const about = { about: { instance_id: instanceId } };
   if (az === "" && former.az === "" && !group.azs.includes(""))
-    throw new InvalidStateError(`${place}: it is in no AZ, so say in migrated_from which \`az\` it is in`, about);
+    throw new InvalidStateError(`${place}: the instance is in no AZ; set \`az\` in migrated_from`, about);
   if (az !== "" && former.az !== "" && az !== former.az)
-    throw new InvalidStateError(`${place}: it is in AZ \`${az}\`, not in \`${former.az}\``, about);
+    throw new InvalidStateError(
+      `${place}: the instance is in AZ \`${az}\`, but migrated_from says \`${former.az}\``,
+      about,
+    );
   return az === "" ? former.az : az;
 }
 
@@ -100,7 +103,7 @@ function refuseElsewhere({ name, azsByIndex }: InstanceGroup, { index, az, insta
   if (azsByIndex === undefined || azsByIndex[index]?.includes(az)) return;
   const where = azsByIndex[index]?.map((each) => `\`${each}\``).join(", ");
   throw new InvalidStateError(
-    `${name}/${instanceId} has index ${index} and is in AZ \`${az}\`, but its static_ips ${where === undefined ? "name no address for that index" : `are in AZ ${where}`}: addresses go by index, so put one of its AZ there, or scale the group in first`,
+    `${name}/${instanceId} has index ${index} and is in AZ \`${az}\`, but its static_ips ${where === undefined ? "have no address for that index" : `have an address in AZ ${where} for that index`}: list an address of AZ \`${az}\` at that index, or scale the group in first`,
     { about: { instance_id: instanceId } },
   );
 }

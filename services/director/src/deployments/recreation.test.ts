@@ -198,7 +198,7 @@ describe("deploys that recreate VMs", () => {
     await director.nats.restart();
     // Waits for the reconnect to NATS, because the next test allows no time for it.
     await director.health(60_000);
-    expect(failed?.result).to.match(/could not be asked: NATS is away/);
+    expect(failed?.result).to.match(/was not called: this director is not connected to NATS/);
     expect(calls()).to.deep.equal([]);
     expect(await instances()).to.deep.equal(before);
   });
@@ -218,7 +218,7 @@ describe("deploys that recreate VMs", () => {
       await deployed(manifest());
       await cloud(CLOUD.replace("{name: z1,", "{name: z1, cpi: east,"));
       expect((await deploy(manifest()))?.result).to.match(
-        /cannot move to CPI `east`, since its persistent disk `disk-.*` is with CPI `west`: give the az its CPI back/,
+        /cannot move to CPI `east`, because its persistent disk `disk-.*` uses CPI `west`: give the az that CPI back/,
       );
       expect(calls()).to.deep.equal([]);
       expect((await instances())[0]?.vmState).to.equal(VmState.RUNNING);

@@ -90,7 +90,9 @@ export async function runHeld(
     if (planned === undefined) return;
     const { instance } = planned.step;
     if (instance.instanceId !== instanceId)
-      throw new InvalidStateError(`${formatInstance(instance)} has an address that is to be another's: deploy again`);
+      throw new InvalidStateError(
+        `the manifest gives an address of ${formatInstance(instance)} to another instance: deploy again`,
+      );
     await runStep(context, run, planned, work);
   }
 }
@@ -137,5 +139,5 @@ async function runStep(
     await stop("restart");
     await changeInstance(context, instance.instanceId, (now) => ({ ...now, changedByTaskId: aim.taskId }));
   } else if (step.do === "start" && watchTime !== undefined) await startJobs(context, run, instance, watchTime);
-  else throw new TypeError(`a lane cannot ${step.do}`);
+  else throw new TypeError(`the plan of an instance has the unexpected step ${step.do}`);
 }

@@ -28,11 +28,11 @@ export function checkNetworks(
       for (const ip of use.staticIps) {
         const key = addressKey(use.name, ip);
         const other = given.get(key);
-        if (other !== undefined) throw wrong(place, `static ip ${ip} is instance group \`${other}\`'s, too`);
+        if (other !== undefined) throw wrong(place, `static ip ${ip} also belongs to instance group \`${other}\``);
         given.set(key, group.name);
         const owner = ownerOf(use.name, ip);
         if (owner === undefined || owner.deployment === deployment) continue;
-        throw wrong(place, `address ${ip} is another instance's already, of deployment \`${owner.deployment}\``);
+        throw wrong(place, `address ${ip} already belongs to an instance of deployment \`${owner.deployment}\``);
       }
     }
     withStaticAzs(group, networks);
@@ -42,7 +42,8 @@ export function checkNetworks(
 /** Throws for a group without azs in a network with azs, because the az of its instances would be undefined. */
 function refuseAzs({ type, subnets }: Network, place: string): void {
   const [az] = type === "vip" ? [] : subnets.flatMap(({ azs }) => azs);
-  if (az !== undefined) throw wrong(place, `its subnets are in azs, such as \`${az}\`: name the group's azs, too`);
+  if (az !== undefined)
+    throw wrong(place, `its subnets are in azs, such as \`${az}\`: give the instance group azs, too`);
 }
 
 function checkUse(use: GroupNetwork, network: Network, place: string): void {
@@ -86,7 +87,7 @@ export function withStaticAzs(group: GroupSpec, networks: readonly Network[]): I
       const where = own.map((az) => `\`${az}\``).join(", ");
       throw wrong(
         place,
-        `static ip ${ip}, which is instance ${index}'s, is in AZ ${where}: the group, or another of its networks, has that instance elsewhere`,
+        `static ip ${ip} of instance ${index} is in AZ ${where}, but the group or another of its networks places that instance in a different AZ`,
       );
     }
     return left;

@@ -94,7 +94,9 @@ describe("a persistent disk of another type that only the agent can copy", () =>
     const cid = await deployed();
     await agentsThatCanMigrate(false);
     const task = await deploy("fast");
-    expect(task?.result).to.match(/cannot change disks, and agent host-\d cannot copy one .*keep its size and type/);
+    expect(task?.result).to.match(
+      /cannot change disks, and agent host-\d cannot copy disks .*keep the disk's size and type/,
+    );
     expect((await all()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([
       [cid, PersistentDiskState.MOUNTED],
     ]);

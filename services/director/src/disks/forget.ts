@@ -72,7 +72,7 @@ export async function settleBeforeAttach(
     run.checkpoint();
     if (!(error instanceof DomainError)) throw error;
     throw new UnavailableError(
-      `disk \`${diskCid}\` was not attached to \`${vmCid}\`: the vm's agent may have links for disks that were taken from it (ListOwedRemovals), by which this one could be reached, and cannot be told to remove them: ${error.message}; see that it runs, and ask again`,
+      `disk \`${diskCid}\` was not attached to \`${vmCid}\`: the vm's agent may still have links of detached disks (ListOwedRemovals), which could point to this disk, and cannot be told to remove them: ${error.message}; check that the agent runs, then repeat the request`,
       { cause: error, about: { agent_id: agentId, disk_cid: diskCid } },
     );
   }

@@ -122,7 +122,7 @@ describe("pending detach notifications (owed removals)", () => {
   it("the same disk to the same VM again -> the notification is deleted, and the link stays", async () => {
     const cid = await detachedUntold();
     const untold = await director.provide(name, first);
-    expect(untold.result).to.contain("the vm's agent was not told");
+    expect(untold.result).to.contain("the vm's agent was not notified");
     expect(await owed()).to.deep.equal([]);
     await agent().start();
     await provided();
@@ -143,7 +143,7 @@ describe("pending detach notifications (owed removals)", () => {
     await agent().start();
     agent().calls.length = 0;
     const gate = agent().gate();
-    expect((await director.provide(name, first)).result).to.contain("the vm's agent was not told");
+    expect((await director.provide(name, first)).result).to.contain("the vm's agent was not notified");
     await detached();
     expect(agent().calls).to.deep.equal([`add ${cid}`, `remove ${cid}`]);
     expect(await owed()).to.have.lengthOf(1);
@@ -160,7 +160,7 @@ describe("pending detach notifications (owed removals)", () => {
     try {
       const cid = await provided();
       stopped.signal("SIGSTOP");
-      expect((await director.provide(name, first)).result).to.contain("the vm's agent was not told");
+      expect((await director.provide(name, first)).result).to.contain("the vm's agent was not notified");
       await detached();
       await provided(name, second);
       expect(await owed()).to.have.lengthOf(1);

@@ -16,7 +16,7 @@ export const settleRemovalsOfAgent: Planner<"settle_owed_removals", DiskJobConte
     run: async (run) => {
       const { detachTimeoutMs: timeoutMs } = context.limits.agents;
       const names = await settleOwedRemovals(context, run, agentId, { timeoutMs });
-      if (names.length === 0) return `agent \`${agentId}\` has nothing to forget any more`;
+      if (names.length === 0) return `agent \`${agentId}\` has no pending detach notifications`;
       return `agent \`${agentId}\` has forgotten ${names.map((name) => `disk \`${name}\``).join(", ")}`;
     },
   };

@@ -17,8 +17,8 @@ export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
   const found: (Found | undefined)[] = [
     lock,
     instance.ignore
-      ? cause("IGNORED", `${name} is ignored: nothing is done to it`, [
-          way(instance, "look after it again", "unignore"),
+      ? cause("IGNORED", `${name} is ignored, so the director changes nothing of it`, [
+          way(instance, "unignore it", "unignore"),
         ])
       : undefined,
     heldUp(`vmCid ${instance.vmCid}`, known),
@@ -26,7 +26,9 @@ export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
     lock && isUnsettled(instance) ? undefined : vmState(vm),
     silence(vm),
     isShutOut
-      ? cause("CERTIFICATE_ENDED", `NATS takes no certificate of the agent of ${name} any more`, [recreate(instance)])
+      ? cause("CERTIFICATE_ENDED", `the agent of ${name} cannot connect to NATS, because its certificate has ended`, [
+          recreate(instance),
+        ])
       : undefined,
     owes(vm),
   ];
@@ -50,8 +52,8 @@ export function diskCauses(disk: Disk | PersistentDisk | undefined, known: Known
   const lock = locked("disk", id, `disk ${id}`, known);
   const rest = [lock, heldUp(`diskCid ${disk.diskCid}`, known)].filter((each) => each !== undefined);
   if (call === undefined) return rest;
-  const message = `disk ${id} is ${state}: ${call} may have been called, and what came of it is not recorded yet`;
-  const again: readonly Cure[] = lock === undefined ? [["no task is at work on it: ask for the same again", ""]] : [];
+  const message = `disk ${id} is ${state}: ${call} may have been called, but its outcome is not recorded yet`;
+  const again: readonly Cure[] = lock === undefined ? [["no task works on the disk: repeat the request", ""]] : [];
   return [{ reason: "DISK_UNSETTLED", message, cures: again, becauseOf }, ...rest];
 }
 
@@ -61,7 +63,7 @@ export function useCauses({ kind, name }: Subject, { diskOf, vmOf }: Known): Fou
     const { instance } = vmOf(name) ?? {};
     if (instance === undefined) return [];
     const stop = way(instance, "stop it and have its VM deleted", "stop", "--hard");
-    return [cause("IN_USE", `VM ${name} is that of ${shown(instance)}`, [stop])];
+    return [cause("IN_USE", `VM ${name} belongs to ${shown(instance)}`, [stop])];
   }
   const disk = kind === "DISK" ? diskOf(name) : undefined;
   if (disk === undefined) return [];
@@ -69,11 +71,11 @@ export function useCauses({ kind, name }: Subject, { diskOf, vmOf }: Known): Fou
   const what = "name" in disk ? `dynamic disk ${disk.name}` : `persistent disk ${disk.diskId}`;
   if (instance === undefined)
     return [
-      cause("IN_USE", `${what} (${name}) is kept, and attached to nothing`, [["delete it, if nobody needs it", ""]]),
+      cause("IN_USE", `${what} (${name}) is kept, and attached to no VM`, [["delete it, if nobody needs it", ""]]),
     ];
   const take: Cure =
     "name" in disk
-      ? ["take it from there", `diskmesh detach ${disk.name}`]
+      ? ["detach it", `diskmesh detach ${disk.name}`]
       : way(instance, "stop it and have its VM deleted", "stop", "--hard");
   return [cause("IN_USE", `${what} (${name}) is attached to ${shown(instance)}`, [take])];
 }
@@ -92,7 +94,7 @@ function locked(type: LockType, resource: string, what: string, { locks, taskOf 
   if (lock === undefined) return undefined;
   const { taskId, sinceMs } = lock;
   const owner: Subject = taskId === 0 ? { kind: "LOCK", name: lockName(lock) } : { kind: "TASK", name: String(taskId) };
-  const message = `${ownerText(lock, taskOf(taskId)?.description)} is at work on ${what}`;
+  const message = `${ownerText(lock, taskOf(taskId)?.description)} is working on ${what}`;
   return { reason: "LOCKED", message, sinceMs, becauseOf: [owner], isEcho: true };
 }
 
@@ -105,9 +107,9 @@ function owes({ instance, owedRemovals, hostIds }: KnownVm): Found | undefined {
   const where = hostIds.length === 0 ? "" : ` on host ${hostIds.join(", ")}`;
   return {
     reason: "OWES_REMOVALS",
-    message: `agent ${instance.agentId} of ${shown(instance)} was away when disk ${names.join(", ")}${more} was detached, and is told to forget it when it is heard; until then its VM is given no other disk`,
+    message: `agent ${instance.agentId} of ${shown(instance)} was unreachable when disk ${names.join(", ")}${more} was detached: the detach notification is pending, and its VM gets no other disk until the agent has confirmed it`,
     sinceMs: Math.min(...owedRemovals.map(({ sinceMs }) => sinceMs)),
-    cures: [[`start its agent${where}, or see to the network between`, ""], recreate(instance)],
+    cures: [[`start its agent${where}, or repair the network to it`, ""], recreate(instance)],
     becauseOf: hostIds.map((name) => ({ kind: "HOST", name })),
   };
 }
@@ -128,14 +130,14 @@ export function isForgottenHost({ instance, isNowhere }: Pick<KnownVm, "instance
 
 /** Returns the sentence about a VM whose host was purged. */
 export function forgottenText(instance: Instance): string {
-  return `no disk-registry has a host that is VM ${instance.vmCid} of ${shown(instance)}: it was purged`;
+  return `the host of VM ${instance.vmCid} of ${shown(instance)} was purged: no disk-registry knows it`;
 }
 
 function vmState(vm: KnownVm): Found | undefined {
   const { instance, hostIds } = vm;
   const { vmState: state, vmCid, state: wanted } = instance;
   const name = shown(instance);
-  const again = way(instance, "deploy again, or have it checked", "cloud-check");
+  const again = way(instance, "deploy again, or run cloud-check", "cloud-check");
   const hosts = hostIds.map((host): Subject => ({ kind: "HOST", name: host }));
   switch (state) {
     case "none":
@@ -143,17 +145,15 @@ function vmState(vm: KnownVm): Found | undefined {
         ? cause("STOPPED", `${name} was stopped, and its VM deleted, by an operator`, [
             way(instance, "start it", "start"),
           ])
-        : cause("NO_VM", `${name} has no VM: whatever should have made one has failed or not come to it`, [again]);
+        : cause("NO_VM", `${name} has no VM: the task that should create it has failed or has not reached it`, [again]);
     case "creating":
-      return cause("VM_UNSETTLED", `create_vm may have been called for ${name}, and what came of it is not known`, [
-        again,
-      ]);
+      return cause("VM_UNSETTLED", `create_vm may have been called for ${name}, but its outcome is not known`, [again]);
     case "deleting":
       return cause("VM_UNSETTLED", `VM ${vmCid} of ${name} is being deleted`, [again], hosts);
     case "lost":
       return cause(
         "VM_LOST",
-        `VM ${vmCid} of ${name} is gone as its CPI says, or its agent did not answer when it should have`,
+        `VM ${vmCid} of ${name} is lost: its CPI says that it is gone, or its agent did not answer in time`,
         [again],
         hosts,
       );
@@ -167,13 +167,13 @@ function vmState(vm: KnownVm): Found | undefined {
 
 function silence({ instance, isNatsAway, silentSinceMs, remedy, hostIds }: KnownVm): Found | undefined {
   if (isNatsAway)
-    return cause("NATS_AWAY", "no agent is heard: this director has no connection to NATS", [
-      ["see that nats-server runs", "diskmesh status"],
+    return cause("NATS_AWAY", "no agent can be reached: this director has no connection to NATS", [
+      ["check that nats-server runs", "diskmesh status"],
     ]);
   if (silentSinceMs === undefined) return undefined;
   return {
     reason: "AGENT_SILENT",
-    message: `agent ${instance.agentId} of ${shown(instance)} says nothing; its VM is ${remedy}`,
+    message: `agent ${instance.agentId} of ${shown(instance)} is silent; its VM is ${remedy}`,
     sinceMs: silentSinceMs,
     cures: [recreate(instance)],
     becauseOf: hostIds.map((name) => ({ kind: "HOST", name })),
@@ -189,7 +189,7 @@ function cause(
   return { reason, message, cures, becauseOf };
 }
 
-const recreate = (instance: Instance): Cure => way(instance, "have its VM made anew", "recreate");
+const recreate = (instance: Instance): Cure => way(instance, "recreate its VM", "recreate");
 
 /** Returns a remedy that uses the bosh CLI. The command cloud-check applies to the whole deployment. */
 function way(instance: Instance, what: string, command: string, ...options: readonly string[]): Cure {

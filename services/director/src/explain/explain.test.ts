@@ -57,7 +57,7 @@ describe("explain: causes at the director", () => {
   const ROWS: readonly [cause: string, subject: Subject, known: Known, reasons: readonly string[], says: RegExp][] = [
     ["a task that has ended", TASK, known([task(2, { state: "done", endedAtMs: 400 })]), [], /^$/],
     ["no such task", TASK, known([]), [], /^$/],
-    ["a restored task", TASK, known([task(2, { state: "held" })]), ["HELD"], /nobody knows how far it came/],
+    ["a restored task", TASK, known([task(2, { state: "held" })]), ["HELD"], /its progress since then is not known/],
     [
       "a task that waits for a lock",
       TASK,
@@ -94,21 +94,27 @@ describe("explain: causes at the director", () => {
       /^said so$/,
     ],
     ["a task that failed otherwise", TASK, known([failed()]), ["FAILED"], /^said so$/],
-    ["a task that begins", TASK, known([task(2)]), ["AT_WORK"], /has begun no step/],
-    ["a task that is cancelled", TASK, known([task(2, { state: "cancelling" })]), ["IS_TO_STOP"], /end cleanly/],
+    ["a task that begins", TASK, known([task(2)]), ["AT_WORK"], /has started no step/],
+    [
+      "a task that is cancelled",
+      TASK,
+      known([task(2, { state: "cancelling" })]),
+      ["IS_TO_STOP"],
+      /ends at its next safe point/,
+    ],
     [
       "a lock that is held",
       LOCK,
       known([task(1)], { locks: [lock([2, 3])] }),
       ["LOCK_HELD"],
-      /held by task 1 \(job 1\).*2 wait for it/,
+      /held by task 1 \(job 1\).*2 tasks wait for it/,
     ],
     [
       "a lock that a call holds which is no task's",
       LOCK,
       known([], { locks: [{ ...lock(), taskId: 0, what: "call of m for ann" }] }),
       ["LOCK_HELD"],
-      /held by call of m for ann, and free when that has been answered$/,
+      /held by call of m for ann until that call is answered$/,
     ],
     ["a free lock", LOCK, known([]), [], /^$/],
   ];
@@ -137,7 +143,7 @@ describe("explain: causes at the director", () => {
         reason: "CPI_AT_WORK",
         message: `${whose} has not answered attachDisk of diskCid cid-1 (run by dispatcher d:1)`,
         sinceMs: 400,
-        cures: [["have the call ended, and the task", "diskmesh cancel 2"]],
+        cures: [["cancel the task, which ends this call", "diskmesh cancel 2"]],
       });
     }
   });

@@ -48,16 +48,16 @@ function taskCauses(taskId: number, known: Known): Found[] {
   if (task === undefined) return [];
   if (hasEnded(task)) return failure(task);
   const { state, queue, createdAtMs } = task;
-  const cancel: Cure = ["end it where it can end cleanly", `diskmesh cancel ${taskId}`];
+  const cancel: Cure = ["cancel it: it ends at its next safe point", `diskmesh cancel ${taskId}`];
   if (state === "held") {
-    const resume = ["have it run", `diskmesh resume ${taskId}`] as const;
-    const message = `task ${taskId} was under way when the backup was made that was restored: nobody knows how far it came`;
+    const resume = ["resume it", `diskmesh resume ${taskId}`] as const;
+    const message = `task ${taskId} was running when the restored backup was made: its progress since then is not known`;
     return [{ reason: "HELD", message, sinceMs: createdAtMs, cures: [resume, cancel] }];
   }
   const waits = known.locks
     .filter(({ waitingTaskIds }) => waitingTaskIds.includes(taskId))
     .map((lock): Found => {
-      const message = `task ${taskId} waits for the lock of ${lock.type} ${lock.resource}, which ${ownerText(lock, known.taskOf(lock.taskId)?.description)} has`;
+      const message = `task ${taskId} waits for the lock of ${lock.type} ${lock.resource}, which ${ownerText(lock, known.taskOf(lock.taskId)?.description)} holds`;
       return {
         reason: "WAITS_FOR_LOCK",
         message,
@@ -73,13 +73,13 @@ function taskCauses(taskId: number, known: Known): Found[] {
   }
   const steps = known.openSteps(taskId);
   const shown = steps.slice(-SHOWN_STEPS).map(({ stage, task: what }) => (what === "" ? stage : `${stage} (${what})`));
-  const doing = shown.length === 0 ? "has begun no step" : `is at: ${shown.join("; ")}`;
+  const doing = shown.length === 0 ? "has started no step" : `is at: ${shown.join("; ")}`;
   const sinceMs = steps.at(-1)?.timeMs ?? task.startedAtMs ?? undefined;
   if (state === "cancelling")
     return [
       {
         reason: "IS_TO_STOP",
-        message: `task ${taskId} is to end, as soon as it can end cleanly, and ${doing}`,
+        message: `task ${taskId} is being cancelled and ends at its next safe point; it ${doing}`,
         sinceMs,
       },
     ];
@@ -87,7 +87,7 @@ function taskCauses(taskId: number, known: Known): Found[] {
   const calls = known
     .callsOf(taskId)
     .slice(0, SHOWN_STEPS)
-    .map((call): Found => ({ ...callUnderWay(call), cures: [["have the call ended, and the task", cancel[1]]] }));
+    .map((call): Found => ({ ...callUnderWay(call), cures: [["cancel the task, which ends this call", cancel[1]]] }));
   const work = { reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, becauseOf } as const;
   return calls.length === 0 ? [{ ...work, cures: [cancel] }] : [...calls, work];
 }
@@ -109,7 +109,7 @@ function failure({ state, result, endedAtMs, failure: why }: Task): Found[] {
     const { pool = "" } = about;
     const becauseOf: Subject[] = pool === "" ? [] : [{ kind: "POOL", name: pool }];
     return [
-      { ...failed, reason: "NO_SPACE", cures: [["make room in the pool, and ask for the same again", ""]], becauseOf },
+      { ...failed, reason: "NO_SPACE", cures: [["free space in the pool, then repeat the request", ""]], becauseOf },
     ];
   }
   if (reason === "CPI_UNUSABLE")
@@ -118,13 +118,13 @@ function failure({ state, result, endedAtMs, failure: why }: Task): Found[] {
         ...failed,
         reason: "CPI_UNUSABLE",
         cures: [
-          ["put right what it says of the CPI: its executable on the dispatcher's machine, or the cpi config", ""],
+          ["repair what the message names: the CPI's executable on the dispatcher's machine, or the cpi config", ""],
           ["see the cpi config", "diskmesh configs --type cpi --json"],
-          ["then ask for the same again", ""],
+          ["then repeat the request", ""],
         ],
       },
     ];
-  return [{ ...failed, reason: "FAILED", cures: [["ask for the same again once that is put right", ""]] }];
+  return [{ ...failed, reason: "FAILED", cures: [["repeat the request once the cause is repaired", ""]] }];
 }
 
 /** Returns the subjects that a lock covers; empty for deployments and stemcells, which have no causes. */
@@ -139,13 +139,12 @@ function lockCauses(name: string, { locks, taskOf }: Known): Found[] {
   if (lock === undefined) return [];
   const { type, resource, taskId, what, sinceMs, deadlineAtMs, waitingTaskIds } = lock;
   const held = `${type} ${resource} is held by ${ownerText(lock, taskOf(taskId)?.description)}`;
-  const waiting = waitingTaskIds.length === 0 ? "" : `; ${waitingTaskIds.length} wait for it`;
-  if (what !== "")
-    return [{ reason: "LOCK_HELD", message: `${held}, and free when that has been answered${waiting}`, sinceMs }];
+  const waiting = waitingTaskIds.length === 0 ? "" : `; ${waitingTaskIds.length} tasks wait for it`;
+  if (what !== "") return [{ reason: "LOCK_HELD", message: `${held} until that call is answered${waiting}`, sinceMs }];
   return [
     {
       reason: "LOCK_HELD",
-      message: `${held}, which is told to stop if it shows no sign of life until then${waiting}`,
+      message: `${held}, which is stopped if it makes no progress until then${waiting}`,
       sinceMs,
       nextTryAtMs: deadlineAtMs,
       becauseOf: [{ kind: "TASK", name: String(taskId) }],

@@ -48,7 +48,7 @@ function subjectOf(subject: SubjectMessage | undefined): Subject {
       return { kind: "TASK", name: String(parseTaskId(Number(name))) };
     case SubjectKind.LOCK:
       if (/^[a-z]{1,32}:.{1,512}$/.test(name)) return { kind: "LOCK", name };
-      throw new InvalidArgumentError("the name of a lock is TYPE:RESOURCE, as ListLocks has them", {
+      throw new InvalidArgumentError("a lock's name is TYPE:RESOURCE, as in ListLocks", {
         about: { field: "subject.name" },
       });
     case SubjectKind.VM:
@@ -59,7 +59,9 @@ function subjectOf(subject: SubjectMessage | undefined): Subject {
     case SubjectKind.POOL:
       return { kind: REGISTRIES_KINDS[kind], name: bounded(name) };
     default:
-      throw new NotImplementedError("a director explains tasks, locks, VMs, and what its disk-registries do");
+      throw new NotImplementedError(
+        "a director explains tasks, locks and VMs, and hosts, devices, disks and pools of its disk-registries",
+      );
   }
 }
 
@@ -174,7 +176,7 @@ function summaryOfTask({ taskId, description, state, result }: Task): string {
 async function summaryOf(context: ExplainContext, { kind, name }: Subject): Promise<string | undefined> {
   if (kind === "LOCK") {
     if (context.locks.list().some((lock) => lockName(lock) === name)) return `lock ${name} is held`;
-    throw new NotFoundError("nobody holds such a lock", { about: { lock: name } });
+    throw new NotFoundError(`lock ${name} is not held`, { about: { lock: name } });
   }
   return context.tablet.read((tables) => {
     if (kind === "DISK") {
@@ -225,12 +227,9 @@ async function ofRegistries(
 ): Promise<ExplainResponse> {
   const answer = await registries.explain({ kind: SubjectKind[kind], name }, call);
   if (answer !== undefined) return answer;
-  throw new NotFoundError(
-    `neither this director nor a disk-registry that it knows has a ${kind.toLowerCase()} ${name}`,
-    {
-      about: { field: "subject.name" },
-    },
-  );
+  throw new NotFoundError(`neither this director nor its disk-registries have a ${kind.toLowerCase()} ${name}`, {
+    about: { field: "subject.name" },
+  });
 }
 
 async function causesElsewhere(
@@ -248,7 +247,7 @@ async function causesElsewhere(
 }
 
 function registrySilent(subject: SubjectMessage, why: string): Cause {
-  const message = `what the disk-registry knows of it cannot be asked for: ${why}`;
-  const cures = [{ what: "see that the disk-registry serves", command: "diskmesh status" }];
+  const message = `the disk-registry's causes are missing, because it cannot be asked: ${why}`;
+  const cures = [{ what: "check that the disk-registry serves", command: "diskmesh status" }];
   return { subject, reason: "REGISTRY_SILENT", message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] };
 }

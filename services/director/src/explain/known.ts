@@ -103,10 +103,10 @@ function remediesIn({ agentHealths, clock, limits, configs }: ExplainContext, ta
   const { silentAfterMs, deadAfterMs } = resurrection;
   return ({ instanceId }) => {
     if (!isOn.has(instanceId))
-      return "not made anew by itself: resurrection is switched off for it, or a config of type resurrection says so";
+      return "not recreated automatically: an operator or a resurrection config has switched resurrection off for it";
     const verdict = verdicts.get(instanceId);
-    if (verdict?.do === "hold") return `not made anew by itself: ${verdict.because}`;
-    if (verdict?.do === "make_anew" && verdict.isDead) return "made anew by itself: it counts as dead";
-    return `made anew by itself once it has been silent for ${silentAfterMs / 1_000} s and its CPI says that it is gone, or after ${deadAfterMs / 1_000} s`;
+    if (verdict?.do === "hold") return `not recreated automatically: ${verdict.because}`;
+    if (verdict?.do === "make_anew" && verdict.isDead) return "recreated automatically, because it counts as dead";
+    return `recreated automatically after ${silentAfterMs / 1_000} s of silence if its CPI says that it is gone, else after ${deadAfterMs / 1_000} s`;
   };
 }

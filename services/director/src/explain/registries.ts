@@ -139,7 +139,7 @@ export class Registries {
 
   async #ofHost<Answer>(ask: (clients: RegistryClients) => Promise<Answer>): Promise<Answer> {
     const answer = await this.#first(ask);
-    if (answer === undefined) throw new NotFoundError("no disk-registry of nodes.registries has such a host");
+    if (answer === undefined) throw new NotFoundError("no disk-registry of nodes.registries has this host");
     return answer;
   }
 

@@ -108,11 +108,11 @@ export async function updateResurrection(
   call: CallContext,
 ): Promise<UpdateResurrectionResponse> {
   if (wanted === undefined)
-    throw new InvalidArgumentError("name what to switch: wanted is missing", { about: { field: "wanted" } });
+    throw new InvalidArgumentError("wanted is missing: give the setting to change", { about: { field: "wanted" } });
   const { enabled: isOn } = wanted;
   const deployment = wanted.deployment === "" ? "" : parseName("deployment", wanted.deployment);
   if (deployment === "" && wanted.group !== "")
-    throw new InvalidArgumentError("a group is of a deployment: name that, too", {
+    throw new InvalidArgumentError("group is given without deployment: name the group's deployment, too", {
       about: { field: "wanted.deployment" },
     });
   const group = wanted.group === "" ? "" : parseName("group", wanted.group);

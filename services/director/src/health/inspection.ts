@@ -112,7 +112,7 @@ class Looking {
       }
       if (tries >= TRIES) {
         const by = owner === undefined ? "others" : `task ${owner}`;
-        this.unseen.add(`${formatInstance(before.instance)} was being worked on by ${by} all the while`);
+        this.unseen.add(`${formatInstance(before.instance)} was locked by ${by} during the whole scan`);
         return;
       }
       await context.clock.sleep(BETWEEN_TRIES_MS * tries, run.stopped);
@@ -173,7 +173,7 @@ class Looking {
     } catch (error) {
       if (error instanceof TimeoutError) return false;
       if (!(error instanceof UnavailableError)) throw error;
-      this.unseen.add("what agents say: NATS is away");
+      this.unseen.add("answers of agents, because NATS is not connected");
       return undefined;
     }
   }

@@ -202,7 +202,7 @@ describe("a deployment that deviates from its records", () => {
     const before = await state();
     const task = await resolve({ problemId: problem?.problemId ?? 0, resolution: "recreate_vm" });
     expect(task.state).to.equal(TaskState.DONE);
-    expect(task.result).to.match(/^unresponsive_agent \(\d+\): it is not so any more: nothing was done$/);
+    expect(task.result).to.match(/^unresponsive_agent \(\d+\): the problem no longer exists: nothing was done$/);
     expect(await state()).to.deep.equal(before);
     expect(await list()).to.deep.equal([]);
   });
@@ -314,7 +314,7 @@ describe("a deployment that deviates from its records", () => {
       ...found.map(({ problemId, type }) => ({ problemId, resolution: type === "missing_vm" ? "" : "reboot_vm" })),
     );
     expect(task.state).to.equal(TaskState.ERROR);
-    expect(task.result).to.match(/^1 of 2 problems were not dealt with\n/);
+    expect(task.result).to.match(/^1 of 2 problems were not resolved\n/);
     expect(task.result).to.contain("recreate_vm: done");
     const [left, ...more] = await list();
     expect(more).to.deep.equal([]);
@@ -343,7 +343,7 @@ describe("a deployment that deviates from its records", () => {
     const providing = director.provide("late", instanceId, { metadata: { owner: "ann" } });
     await gate.reached;
     const { task } = await director.problems.scanDeployment({ deployment: "web", wait: true });
-    expect(task?.result).to.match(/^0 problems; not seen: app\/.* was being worked on by task \d+ all the while/);
+    expect(task?.result).to.match(/^0 problems; not seen: app\/.* was locked by task \d+ during the whole scan/);
     expect(await list()).to.deep.equal([]);
     gate.release();
     expect((await providing).state).to.equal(TaskState.DONE);

@@ -41,7 +41,7 @@ export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
     const instance = await instanceOf(context, problem);
     if (instance.vmState === "none") return;
     if (instance.vmState === "creating")
-      throw new InvalidStateError("nobody knows yet whether there is a vm: recreate it, or deploy again");
+      throw new InvalidStateError("create_vm was interrupted and a VM may exist: choose recreate, or deploy again");
     await forgetVm(context, run, instance, { isGone: problem.type === "missing_vm" });
   },
   delete_disk_reference: forgetDisk,

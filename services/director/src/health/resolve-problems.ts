@@ -75,7 +75,7 @@ async function resolve(
   }
 }
 
-const GONE = "it is not so any more: nothing was done";
+const GONE = "the problem no longer exists: nothing was done";
 
 /**
  * Inspects the problem again and records that the task acts on it. Returns undefined when the problem no longer exists.
@@ -141,7 +141,7 @@ async function findIn(
   if (found !== undefined) return found;
   const sight = sights.get(subject.instanceIds[0] ?? "");
   if (showed(type, { sight, diskExists: diskExists.get(diskCid), isListed: listed.has(cpi) })) return undefined;
-  throw new UnavailableError(`it could not be looked at again: ${[...unseen].join("; ")}`);
+  throw new UnavailableError(`the problem could not be checked again: ${[...unseen].join("; ")}`);
 }
 
 async function end(
@@ -162,7 +162,5 @@ function conclude(problems: readonly Problem[], taskId: number): string {
   const lines = handled.map(({ problemId, type, outcome }) => `${type} (${problemId}): ${outcome}`);
   const failed = handled.filter(({ open }) => open);
   if (failed.length === 0) return lines.length === 0 ? "there is no problem" : lines.join("\n");
-  throw new InvalidStateError(
-    `${failed.length} of ${handled.length} problems were not dealt with\n${lines.join("\n")}`,
-  );
+  throw new InvalidStateError(`${failed.length} of ${handled.length} problems were not resolved\n${lines.join("\n")}`);
 }

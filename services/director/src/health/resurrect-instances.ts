@@ -117,8 +117,8 @@ function stillSilent(
   const wishes = context.configs.resurrection.wishes(tables);
   const watched = watchedVms(tables, (agentId) => context.agents.silentMsOf(agentId), wishes, context.clock.nowMs());
   const verdict = decideResurrections(watched, resurrection).find((each) => each.instance.instanceId === instanceId);
-  if (verdict === undefined) return `${name} is not silent any more, or not for long, or was changed meanwhile`;
-  if (verdict.do === "hold") throw new InvalidStateError(`${name} is left alone: ${verdict.because}`);
+  if (verdict === undefined) return `${name} was changed meanwhile, or is no longer silent for long enough`;
+  if (verdict.do === "hold") throw new InvalidStateError(`${name} is not recreated: ${verdict.because}`);
   return { instance, isDead: verdict.isDead, isBegun: false };
 }
 

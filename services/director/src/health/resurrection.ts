@@ -88,9 +88,10 @@ export function decideResurrections(
     .map(({ instance, silentMs, isShutOut: cannotSpeak, hasUnknownAttach }): ResurrectionVerdict => {
       const hold = (because: string): ResurrectionVerdict => ({ instance, do: "hold", because });
       if (instance.ignore) return hold("it is ignored");
-      if (all.isSilent) return hold("more than half of all agents are silent: see to what they have in common");
+      if (all.isSilent)
+        return hold("more than half of all agents are silent: check what they share, such as the network");
       if (byDeployment.get(instance.deployment)?.isSilent)
-        return hold("more than half of its deployment's agents are silent: see to what they have in common");
+        return hold("more than half of its deployment's agents are silent: check what they share, such as the network");
       if (hasUnknownAttach) return hold("it is not known whether a disk is attached to it: detach the disk, or scan");
       return { instance, do: "make_anew", isDead: silentMs >= deadAfterMs && !cannotSpeak };
     });

@@ -150,9 +150,9 @@ export function judgeVm(
 }
 
 const UNMADE: Partial<Record<Instance["vmState"], string>> = {
-  none: "there is no vm of it",
-  creating: "the creation of its vm has begun and did not end",
-  deleting: "the deletion of its vm has begun and did not end",
+  none: "it has no vm",
+  creating: "the creation of its vm was interrupted",
+  deleting: "the deletion of its vm was interrupted",
 };
 
 function isLacking(disk: KnownDisk, { attachedCids, mountedCids }: VmSight): boolean {
@@ -216,7 +216,7 @@ function linkFinding(
   const description =
     type === "missing_link"
       ? `${agent} has no link for ${shown}, which is attached to its vm`
-      : `${agent} has a link for ${shown}, which ${known === null ? "nobody here knows" : "is not its vm's"}`;
+      : `${agent} has a link for ${shown}, which ${known === null ? "this director does not know" : "is not attached to its vm"}`;
   return { type, deployment, group, instanceId, vmCid, cpi, diskCid, disk: known, elsewhere: [], description };
 }
 
@@ -249,7 +249,7 @@ export function unknownVms(
     .filter((vm) => !isKnown(vm))
     .map(({ vmCid }) => {
       const maker = cpi === "" ? "the default CPI" : `CPI \`${cpi}\``;
-      const description = `${maker} has vm \`${vmCid}\`, which is no instance's: perhaps another director's, or left over`;
+      const description = `${maker} has vm \`${vmCid}\`, which belongs to no instance: it may belong to another director, or be orphaned`;
       const none = { group: "", instanceId: "", diskCid: "", disk: null, elsewhere: [] };
       return { type: "unknown_vm", deployment, vmCid, cpi, ...none, description };
     });

@@ -24,7 +24,7 @@ export async function textOfStream(bytes: AsyncIterable<unknown>): Promise<strin
   let sizeBytes = 0;
   for await (const piece of bytes) {
     sizeBytes += pieces[pieces.push(piece as Buffer) - 1]?.length ?? 0;
-    if (sizeBytes > MAX_STREAMED_TEXT_BYTES) throw new BadRequestError("the body is too long for JSON");
+    if (sizeBytes > MAX_STREAMED_TEXT_BYTES) throw new BadRequestError("the JSON body is too long");
   }
   try {
     return UTF8.decode(Buffer.concat(pieces));
@@ -57,7 +57,7 @@ export function fieldsOf(text: string): Fields {
     throw new BadRequestError((error as Error).message, CODES.invalidJson);
   }
   if (isJsonObject(value)) return new Fields(value);
-  throw new BadRequestError("the body is no JSON object", CODES.invalidJson);
+  throw new BadRequestError("the body is not a JSON object", CODES.invalidJson);
 }
 
 /** The properties of a client's JSON object. Errors use BOSH's messages and never quote a value. */

@@ -309,7 +309,7 @@ function causeOfEnd(thrown: unknown, { served }: FastifyRequest): unknown {
 }
 
 function gone(cause: unknown): CancelledError {
-  return new CancelledError("the client has gone away in the middle of its request", { cause });
+  return new CancelledError("the client closed the connection during its request", { cause });
 }
 
 function passthruAnswer(error: unknown, known: Answer | undefined, { id, headers }: FastifyRequest): Answer {

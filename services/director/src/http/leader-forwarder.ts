@@ -90,7 +90,7 @@ export class LeaderForwarder {
     return new Promise((resolve, reject) => {
       let connected = false;
       const fail = (error: Error): void => {
-        const text = `this director stands by, and the one that leads did not answer: ${messageOf(error)}`;
+        const text = `this director is a standby, and the leader did not answer: ${messageOf(error)}`;
         const rest = connected ? "; whether the request took effect is not known" : "; try again";
         reject(new UnavailableError(text + rest, { cause: error, ...(connected && { outcome: "unknown" }) }));
       };
@@ -109,10 +109,14 @@ export class LeaderForwarder {
             else request.raw.pipe(passed);
           }),
         );
-        passed.once("timeout", () => passed.destroy(new Error(`nothing came for ${idleTimeoutMs} ms`)));
+        passed.once("timeout", () => passed.destroy(new Error(`the leader sent nothing for ${idleTimeoutMs} ms`)));
         passed.once("error", fail);
       } catch (error) {
-        reject(new InvalidArgumentError(`the request cannot be passed on: ${messageOf(error)}`, { cause: error }));
+        reject(
+          new InvalidArgumentError(`the request cannot be forwarded to the leader: ${messageOf(error)}`, {
+            cause: error,
+          }),
+        );
       }
     });
   }
@@ -120,7 +124,8 @@ export class LeaderForwarder {
   /** Accepts a director's certificate, or a certificate of another CA that is valid for the leader's host name. */
   #checkLeader(host: string, certificate: PeerCertificate): Error | undefined {
     const { serialNumber } = certificate;
-    if (this.tls.mesh.isRevoked(serialNumber)) return new Error(`its certificate, number ${serialNumber}, is revoked`);
+    if (this.tls.mesh.isRevoked(serialNumber))
+      return new Error(`the leader's certificate with the serial number ${serialNumber} is revoked`);
     if (identityOfAlternativeNames(certificate.subjectaltname)?.role === "director") return undefined;
     return checkServerIdentity(host, certificate);
   }

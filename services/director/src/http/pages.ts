@@ -53,5 +53,5 @@ const NO_LIMIT = 1_000_000;
 export function limitOf(text: string | null): number {
   if (text === null || text === "") return NO_LIMIT;
   if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
-  throw new BadRequestError("limit must be a number from 1 on");
+  throw new BadRequestError("limit must be a whole number of at least 1");
 }

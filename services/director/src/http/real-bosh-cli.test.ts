@@ -121,7 +121,7 @@ describe("the stock bosh CLI", () => {
     await refused(`update-config --type=resurrection --name=web ${file("any")}`, /rules/);
     expect(column(await run("config --type=resurrection --name=web"), "content")[0]).to.contain("enabled: false");
     await run("delete-config --type=resurrection --name=web");
-    await refused(`update-runtime-config ${file("any")}`, /makes nothing of configs of type runtime/);
+    await refused(`update-runtime-config ${file("any")}`, /does not support configs of type runtime/);
     await refused("runtime-config", /No .*runtime config/);
   });
 
@@ -224,7 +224,7 @@ describe("the stock bosh CLI", () => {
     expect((await run(`event ${eventId}`)).rows[0]).to.include({ action: "create", object_type: "vm" });
     expect(column(await run(`events --before-id=${eventId}`), "id").every((each) => each !== event?.id)).to.equal(true);
     expect(column(await run("events"), "action")).not.to.include("retrieve_vm_stats");
-    await refused("event 99999", /no such event/);
+    await refused("event 99999", /the event does not exist/);
   });
 
   it("dynamic disks by curl", async () => {

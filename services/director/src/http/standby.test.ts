@@ -45,11 +45,11 @@ describe("the HTTPS API of a standby director", () => {
     expect({ state, trouble }).to.deep.equal({
       state: "silent",
       trouble:
-        "shown is what it said last; the director that was asked stands by: the lease is that of the one at 10.0.0.1:7010, and it takes over when that has not been renewed in time: wait for that, or start the one at 10.0.0.1:7010: diskmesh status",
+        "shown is what it said last; the director that was asked is a standby: the process at 10.0.0.1:7010 has the lease, and this process takes over if the lease is not renewed in time: wait for the takeover, or start the process at 10.0.0.1:7010: diskmesh status",
     });
     expect(sinceMs).to.be.closeTo(Date.now(), 60_000);
     expect(cures).to.deep.equal([
-      { what: "wait for that, or start the one at 10.0.0.1:7010", command: "diskmesh status" },
+      { what: "wait for the takeover, or start the process at 10.0.0.1:7010", command: "diskmesh status" },
     ]);
     // A single attempt, because repeated failures would trigger the rate limiter and delay the following tests.
     expect((await http.send("GET", "/page/self", { login: "admin:q" })).status).to.equal(401);
@@ -188,7 +188,7 @@ describe("the HTTPS API of a standby director", () => {
       expect([answer.status, answer.headers["retry-after"]]).to.deep.equal([503, "1"]);
       return (JSON.parse(answer.body) as { description: string }).description;
     };
-    expect(await refused()).to.match(/the one that leads did not answer: .*; try again/);
+    expect(await refused()).to.match(/the leader did not answer: .*; try again/);
     let asked = 0;
     await api.lead(() => {
       asked += 1;

@@ -114,12 +114,14 @@ describe("logs of instances", () => {
     const task = await fetch();
     expect(task).to.include({ state: TaskState.DONE });
     const events = await mesh.director.eventTexts(task?.taskId ?? 0);
-    expect(events.join("\n")).to.include(`agent ${agent.agentId} does not know the method fetch_logs_with_signed_url`);
+    expect(events.join("\n")).to.include(
+      `agent ${agent.agentId} does not support the method fetch_logs_with_signed_url`,
+    );
     expect((await download(task?.taskId ?? 0)).toString()).to.equal(`logs of ${(await agentOf(1)).agentId}`);
     const alone = await fetch({ group: "db", instance: "0" });
     expect(alone).to.include({ state: TaskState.ERROR });
-    expect(alone?.result).to.include("does not know the method");
-    await rejection(download(alone?.taskId ?? 0), NotFoundError, "has fetched no logs");
+    expect(alone?.result).to.include("does not support the method");
+    await rejection(download(alone?.taskId ?? 0), NotFoundError, "has no fetched logs");
     expect((await mesh.http.send("GET", `/resources/${alone?.taskId}`)).status).to.equal(404);
     await eachSends((agentId) => `logs of ${agentId}`);
   });
@@ -162,7 +164,7 @@ describe("logs of instances", () => {
       (wanted) => put(wanted, "x".repeat(5_000), authority()).then(() => ({})),
       "the logs have more than 4000 bytes",
     ],
-    ["nothing", () => ({ sha1: digestsOf("") }), "none came to https://127.0.0.1:"],
+    ["nothing", () => ({ sha1: digestsOf("") }), "none arrived at https://127.0.0.1:"],
     [
       "another thing than it says",
       (wanted) => send(wanted, "one").then(() => ({ sha1: digestsOf("two") })),
@@ -234,7 +236,7 @@ describe("logs of instances", () => {
     expect([first?.state, second?.state]).to.deep.equal([TaskState.DONE, TaskState.DONE]);
     expect((await download(second?.taskId ?? 0)).length).to.equal(3_500);
     expect(existsSync(join(folder(), `${first?.taskId}.tgz`))).to.equal(false);
-    await rejection(download(first?.taskId ?? 0), NotFoundError, "fetch them again");
+    await rejection(download(first?.taskId ?? 0), NotFoundError, "fetch the logs again");
     const both = await fetch();
     expect(both?.state).to.equal(TaskState.DONE, "one of them is fetched");
     expect((await mesh.director.eventTexts(both?.taskId ?? 0)).join("\n")).to.include("have more than 6000 bytes");
@@ -261,7 +263,7 @@ describe("logs of instances", () => {
     for (const filters of [["../x"], ["/etc/shadow"], [""], ["a\nb"], Array(101).fill("a")])
       await rejection(wrong({ filters }), InvalidArgumentError, "filter");
     await rejection(wrong({ logTypes: ["LOG_TYPE_UNSPECIFIED" as LogType] }), InvalidArgumentError, "log_types");
-    await rejection(download(1), NotFoundError, "has fetched no logs");
+    await rejection(download(1), NotFoundError, "has no fetched logs");
     const none = await mesh.http.send("GET", `${LOGS}/0/logs?type=odd`);
     expect(none.status).to.equal(400);
   });

@@ -21,7 +21,7 @@ export const fetchLogs: Planner<"fetch_logs", LogJobContext> = (context, job, ta
   const selected = selectInstances(instancesOf(tables, job.deployment), job.selection);
   const instances = selected.filter(({ agentId }) => agentId !== "");
   if (instances.length === 0)
-    throw new InvalidStateError("none of these instances has a VM whose logs could be fetched");
+    throw new InvalidStateError("no logs can be fetched: none of these instances has a running VM");
   return {
     locks: [],
     cpis: [],

@@ -28,7 +28,7 @@ export async function logFileOf(
 ): Promise<{ readonly sizeBytes: number; readonly bytes: Readable }> {
   const { type, state } = await context.tasks.get(taskId);
   if (type !== "fetch_logs" || state !== "done")
-    throw new NotFoundError(`task ${taskId} has fetched no logs: it is a ${type}, and ${state}`);
+    throw new NotFoundError(`task ${taskId} has no fetched logs: its type is ${type}, and its state ${state}`);
   return context.logFiles.read(taskId);
 }
 
@@ -60,7 +60,9 @@ function parseLogTypes(wanted: readonly WireLogType[]): readonly LogType[] {
   const types = wanted.map((each) => {
     const type = LOG_TYPES.get(each);
     if (type !== undefined) return type;
-    throw new InvalidArgumentError("log_types must be of JOB, AGENT, SYSTEM", { about: { field: "log_types" } });
+    throw new InvalidArgumentError("log_types must be one or more of JOB, AGENT, SYSTEM", {
+      about: { field: "log_types" },
+    });
   });
   return [...new Set(types)];
 }

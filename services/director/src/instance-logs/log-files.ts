@@ -116,7 +116,7 @@ export class LogFiles {
     const { url } = this.#options;
     if (url === undefined)
       throw new InvalidStateError(
-        "agents can put their logs nowhere: give the director's config http, or agents.logs.url where its port is 0",
+        "agents have no URL to upload their logs to: set http in the director's config, or agents.logs.url if http.listen.port is 0",
       );
     const uploadId = randomUUID();
     const authorization = `Bearer ${randomBytes(32).toString("base64url")}`;
@@ -131,7 +131,7 @@ export class LogFiles {
       },
       end: async () => {
         this.#expected.delete(uploadId);
-        expected.aborted.abort(new CancelledError("nobody waits for these logs any more"));
+        expected.aborted.abort(new CancelledError("the caller no longer waits for these logs"));
         await expected.writing.catch(() => {});
       },
     };
@@ -141,7 +141,7 @@ export class LogFiles {
   async receive(uploadId: string, authorization: string | undefined, bytes: Readable): Promise<void> {
     const expected = this.#expected.get(uploadId);
     if (expected === undefined || !isSame(authorization ?? "", expected.authorization))
-      throw new UnauthenticatedError("nobody waits for these logs");
+      throw new UnauthenticatedError("the upload is refused: no task waits for logs at this URL");
     this.#expected.delete(uploadId);
     const hashes = ALGORITHMS.map((algorithm) => [algorithm, createHash(algorithm)] as const);
     addAbortSignal(expected.aborted.signal, bytes);
@@ -164,7 +164,7 @@ export class LogFiles {
     const file = await open(this.#fileOf(taskId)).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOENT") throw error;
       throw new NotFoundError(
-        `the logs of task ${taskId} are not here: they are kept for ${this.#options.keptMs} ms, and only by the director that fetched them; fetch them again`,
+        `the logs of task ${taskId} are not on this director: only the director that fetched them keeps them, for ${this.#options.keptMs} ms; fetch the logs again`,
       );
     });
     const { size: sizeBytes } = await file.stat();
@@ -250,7 +250,7 @@ export class LogFiles {
     if (this.#sizeBytes <= maxKeptBytes) return;
     this.#sizeBytes -= neededBytes;
     throw new ResourceExhaustedError(
-      `the logs that are being fetched have more than ${maxKeptBytes} bytes, which is the limit: ask for fewer instances, or with filters`,
+      `all logs being fetched exceed the limit of ${maxKeptBytes} bytes: fetch logs of fewer instances, or use filters`,
     );
   }
 
@@ -262,14 +262,14 @@ export class LogFiles {
         sizeBytes += piece.length;
         if (sizeBytes > maxBytesPerAgent)
           throw new ResourceExhaustedError(
-            `the logs have more than ${maxBytesPerAgent} bytes, which is the limit: ask with filters`,
+            `the logs exceed the limit of ${maxBytesPerAgent} bytes per agent: use filters`,
           );
         for (const [, hash] of hashes) hash.update(piece);
         yield piece;
       }
     } catch (error) {
       if (error instanceof DomainError) throw error;
-      throw new CancelledError("the agent has gone away in the middle of its logs", { cause: error });
+      throw new CancelledError("the agent closed the connection while it uploaded its logs", { cause: error });
     }
   }
 
@@ -296,11 +296,13 @@ function isSame(given: string, expected: string): boolean {
  */
 function checked({ received }: Expected, said: string, url: string): number {
   if (received === undefined)
-    throw new InvalidStateError(`the agent says that it has sent its logs, but none came to ${url} (agents.logs.url)`);
+    throw new InvalidStateError(
+      `the agent reported an upload of its logs, but none arrived at ${url} (agents.logs.url): check that agents reach this URL`,
+    );
   const { digests, sizeBytes } = received;
   const pairs = said.split(";").map((each) => (each.includes(":") ? each.split(":") : ["sha1", each]));
   const known = pairs.filter(([algorithm = ""]) => digests.has(algorithm));
   const isWhole = known.length > 0 && known.every(([algorithm = "", hex]) => digests.get(algorithm) === hex);
   if (isWhole) return sizeBytes;
-  throw new InvalidStateError("the logs that came are not those that the agent says it has sent: fetch them again");
+  throw new InvalidStateError("the uploaded logs do not have the digest that the agent reported: fetch the logs again");
 }

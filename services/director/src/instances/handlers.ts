@@ -61,7 +61,7 @@ function refuseWhileAtWork({ locks }: InstanceContext, instances: readonly Insta
   for (const instance of instances) {
     const taskId = taskOf.get(instance.instanceId);
     if (taskId === undefined) continue;
-    throw new InvalidStateError(`task ${taskId} is at work on ${formatInstance(instance)}: wait for its end`, {
+    throw new InvalidStateError(`task ${taskId} is working on ${formatInstance(instance)}: wait until it ends`, {
       about: { instance_id: instance.instanceId, task_id: String(taskId) },
     });
   }

@@ -24,7 +24,7 @@ describe("lifecycle decisions", () => {
     try {
       return decideDeploy([want(instance, wanted, TASK)], needs).do;
     } catch (error) {
-      return (error as Error).message.includes("ask again with fix") ? "refused" : String(error);
+      return (error as Error).message.includes("repeat the request with fix") ? "refused" : String(error);
     }
   };
   // Instances whose VM runs with its jobs, runs without, is half stopped, lost, silent, partly deleted, or absent.

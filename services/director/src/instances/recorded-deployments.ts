@@ -48,7 +48,9 @@ export function takeAddresses(tx: DirectorTransaction, { instanceId, deployment,
     const other = ownerOf(network, ip);
     if (other === undefined || other.instanceId === instanceId || other.deployment !== deployment) continue;
     if (other.vmState !== "none") {
-      throw new InvalidStateError(`${formatInstance(other)} still has an address that is to be another instance's`);
+      throw new InvalidStateError(
+        `${formatInstance(other)} still has an address that the manifest gives to another instance`,
+      );
     }
     const { [network]: _, ...left } = other.ips;
     tx.instances.put({ ...other, ips: left });
@@ -76,7 +78,7 @@ export function deploymentsWith(tables: DirectorTables, stemcell: { name: string
 /** Throws when the deployment is being deleted, because nothing may be added to it. */
 export function refuseDeletingDeployment(tables: DirectorTables, name: string): void {
   if (tables.deployments.get(name)?.deleting !== true) return;
-  throw new InvalidStateError(`deployment \`${name}\` is being deleted: delete it again to finish that first`, {
+  throw new InvalidStateError(`deployment \`${name}\` is being deleted: repeat the deletion until it ends`, {
     reason: "BEING_DELETED",
     about: { deployment: name },
   });
@@ -89,7 +91,7 @@ export function refuseDeletingDeployment(tables: DirectorTables, name: string): 
 export function refuseOtherTeams({ deployments }: DirectorTables, name: string, teams: readonly string[]): void {
   const deployment = deployments.get(name);
   if (teams.length === 0 || deployment === undefined || deployment.teams?.some((team) => teams.includes(team))) return;
-  throw new PermissionDeniedError(`deployment \`${name}\` is of none of the teams ${teams.join(", ")}`, {
+  throw new PermissionDeniedError(`deployment \`${name}\` belongs to none of the teams ${teams.join(", ")}`, {
     about: { deployment: name },
   });
 }

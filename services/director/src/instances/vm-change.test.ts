@@ -91,7 +91,7 @@ describe("changes of a VM by a deploy", () => {
 
   it("another CPI while the persistent disk is with the old CPI -> refused, with the remedy", () => {
     expect(() => decideVmChange(made(), { cpi: "west", basis: BASIS }, ON_EAST, (a, b) => a === b)).to.throw(
-      /db\/i1 cannot move to CPI `west`, since its persistent disk `disk-1` is with CPI `east`: give the az its CPI back/,
+      /db\/i1 cannot move to CPI `west`, because its persistent disk `disk-1` uses CPI `east`: give the az that CPI back/,
     );
   });
 });

@@ -67,7 +67,7 @@ function withoutPrefixes(networks: JsonObject): JsonObject {
 
 function diskStaysBehind(instance: Instance, wanted: WantedVm, disk: PersistentDisk): Error {
   return new InvalidStateError(
-    `${formatInstance(instance)} cannot move to CPI ${quotedCpi(wanted.cpi)}, since its persistent disk \`${disk.diskCid}\` is with CPI ${quotedCpi(disk.cpi)}: give the az its CPI back, name that CPI in migrated_from if it was renamed, or remove the disk first, which leaves it as an orphan`,
+    `${formatInstance(instance)} cannot move to CPI ${quotedCpi(wanted.cpi)}, because its persistent disk \`${disk.diskCid}\` uses CPI ${quotedCpi(disk.cpi)}: give the az that CPI back, list that CPI in migrated_from if it was renamed, or remove the disk first, which orphans it`,
     { about: { instance_id: instance.instanceId, disk_cid: disk.diskCid } },
   );
 }

@@ -118,7 +118,7 @@ export class LockTable {
     for (const [index, lock] of wanted.entries()) {
       const previous = wanted[index - 1];
       if (previous !== undefined && compareLocks(previous, lock) >= 0)
-        throw new TypeError(`${keyOf(lock)} is out of the order of locks`);
+        throw new TypeError(`lock ${keyOf(lock)} would be acquired out of order`);
     }
     const mine = this.#ofTask.get(taskId) ?? [];
     let common = 0;

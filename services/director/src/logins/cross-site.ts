@@ -18,6 +18,6 @@ export function isCrossSite(headers: IncomingHttpHeaders, scheme = "https"): boo
 export function refuseCrossSite(headers: IncomingHttpHeaders): void {
   if (!isCrossSite(headers)) return;
   throw new CrossSiteError(
-    "a browser sent this for a page of another site, which may not act here; a proxy in between must keep the Host header",
+    "a browser sent this request for a page of another site, which is not allowed; a proxy in between must keep the Host header",
   );
 }

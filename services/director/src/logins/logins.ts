@@ -56,7 +56,7 @@ export class Logins {
     if (scheme.toLowerCase() === "basic") return this.#basic(credentials, address, signal);
     if (scheme.toLowerCase() === "bearer" && this.#tokens !== undefined) return this.#tokens.login(credentials);
     throw new UnauthenticatedError(
-      authorization === undefined ? "no credentials were given" : "the credentials are of no kind that is known here",
+      authorization === undefined ? "no credentials were given" : "the credentials are of an unknown kind",
     );
   }
 
@@ -77,13 +77,10 @@ export class Logins {
   #refuseHasty(address: string, name: string): void {
     const waitMs = this.#rateLimiter.waitMs(address, name);
     if (waitMs === 0) return;
-    throw new ResourceExhaustedError(
-      "logins of that name from this address failed too often: wait before the next one",
-      {
-        retryAfterMs: waitMs,
-        about: { address },
-      },
-    );
+    throw new ResourceExhaustedError("too many logins with this name from this address failed: wait, then try again", {
+      retryAfterMs: waitMs,
+      about: { address },
+    });
   }
 
   async #check(name: string, password: string, address: string, signal: AbortSignal): Promise<Login> {

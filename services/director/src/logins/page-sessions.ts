@@ -41,7 +41,7 @@ export class PageSessions {
 
   #signatureOf(name: string, content: string): string {
     const key = this.users.get(name)?.passwordHash;
-    if (key === undefined) throw new TypeError("a session is a user's");
+    if (key === undefined) throw new TypeError("a page session needs a user");
     return createHmac("sha256", key).update(`page session ${content}`).digest("base64url");
   }
 }

@@ -20,7 +20,7 @@ export function passwordQueue({ maxConcurrentPasswordChecks, maxWaitingPasswordC
   return async <Result>(network: string, signal: AbortSignal, check: () => Promise<Result>): Promise<Result> => {
     const own = networks.get(network) ?? new Slots(maxConcurrentPasswordChecks);
     if (checks >= maxChecks || own.inUse >= Math.max(maxConcurrentPasswordChecks, maxChecks * NETWORK_SHARE))
-      throw new ResourceExhaustedError("too many passwords wait to be checked: try again", {
+      throw new ResourceExhaustedError("too many logins wait for their password check: try again later", {
         reason: "QUEUE_FULL",
         retryAfterMs: 1_000,
       });

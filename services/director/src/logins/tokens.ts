@@ -49,14 +49,14 @@ export class Tokens {
     } catch (error) {
       if (error instanceof UnauthenticatedError) throw error;
       if (isOfToken(error)) throw new UnauthenticatedError(`the token is refused: ${error.code}`);
-      throw new UnavailableError(`the keys of tokens cannot be read now: ${messageOf(error)}`);
+      throw new UnavailableError(`the keys that verify tokens cannot be read now: ${messageOf(error)}`);
     }
   }
 }
 
 function loginOf({ jti, scope, user_name: userName, client_id: clientId }: JWTPayload): Login {
   // UAA marks refresh tokens by this suffix; they are valid at the UAA only.
-  if (typeof jti !== "string" || jti.endsWith("-r")) throw new UnauthenticatedError("the token is no access token");
+  if (typeof jti !== "string" || jti.endsWith("-r")) throw new UnauthenticatedError("the token is not an access token");
   const name = userName ?? clientId;
   if (typeof name !== "string" || !LOGIN_NAME.test(name))
     throw new UnauthenticatedError("the token names no user or client that could log in");
@@ -70,7 +70,7 @@ function fileKey(file: string): JWTVerifyGetKey {
   const algorithm = key.asymmetricKeyType === "ec" ? "ES256" : "RS256";
   return async ({ alg }) => {
     if (alg === algorithm) return key;
-    throw new errors.JOSEAlgNotAllowed("the key is of another kind");
+    throw new errors.JOSEAlgNotAllowed("the key does not fit the token's algorithm");
   };
 }
 

@@ -42,14 +42,14 @@ export class Feed {
   open(login: string, gone: AbortSignal): AsyncGenerator<string> {
     const { maxViewers } = this.#options.limits;
     if (this.#viewerCount >= maxViewers)
-      throw new ResourceExhaustedError(`${maxViewers} browsers look already, which is the limit: close one`, {
+      throw new ResourceExhaustedError(`${maxViewers} browsers have the page open, the limit: close one of them`, {
         reason: "QUEUE_FULL",
         retryAfterMs: 5_000,
       });
     const ofLogin = this.#viewersByLogin.get(login) ?? 0;
     if (ofLogin >= placesPerLogin(maxViewers))
       throw new ResourceExhaustedError(
-        `${ofLogin} browsers of ${login} look already, half of the ${maxViewers} that may: close one`,
+        `${ofLogin} browsers of ${login} have the page open, half of the limit of ${maxViewers}: close one of them`,
         { reason: "QUEUE_FULL", retryAfterMs: 5_000 },
       );
     this.#viewerCount++;

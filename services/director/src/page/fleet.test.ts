@@ -168,11 +168,11 @@ describe("rows of a disk registry's hosts", () => {
     expect(rowCache.sources.at(-1)).to.deep.equal({
       state: "live",
       trouble:
-        "6 of 10 hosts are silent: none of them is taken for UNAVAILABLE, and none gets anything new: see to the network, or to the power; or say which are dead: diskmesh set-host-state dead HOST --reason WHY",
+        "6 of 10 hosts are silent: none of them is marked UNAVAILABLE, and none gets new disks: check the network and the power; or mark the dead hosts: diskmesh set-host-state dead HOST --reason WHY",
       sinceMs: 7_000,
       cures: [
-        { what: "see to the network, or to the power", command: "" },
-        { what: "say which are dead", command: "diskmesh set-host-state dead HOST --reason WHY" },
+        { what: "check the network and the power", command: "" },
+        { what: "mark the dead hosts", command: "diskmesh set-host-state dead HOST --reason WHY" },
       ],
     });
     massSilence = undefined;

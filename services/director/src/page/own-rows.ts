@@ -43,7 +43,7 @@ function troubleOfTask(
   if (state === "held") return "was restored from a backup: resume or cancel it";
   if (state === "error") return nowMs - (endedAtMs ?? 0) < LATELY_MS ? result.slice(0, MAX_RESULT_LENGTH) : "";
   const waitsFor = lockFor(taskId);
-  if (waitsFor !== undefined) return `waits for the lock ${lockName(waitsFor)}, which ${ownerText(waitsFor)} has`;
+  if (waitsFor !== undefined) return `waits for the lock ${lockName(waitsFor)}, which ${ownerText(waitsFor)} holds`;
   const call = callsOf(taskId).find(({ sinceMs }) => nowMs - sinceMs > stuckAfterMs);
   if (call !== undefined) return callText(call);
   return state === "queued" && nowMs - createdAtMs > stuckAfterMs ? "waits for a worker" : "";

@@ -49,10 +49,10 @@ export function causeOf({ message, since, cures }: CauseMessage): SourceCause {
 }
 
 export function massSilenceCause({ since, silentHosts, hosts }: MassSilence): SourceCause {
-  const message = `${silentHosts} of ${hosts} hosts are silent: none of them is taken for UNAVAILABLE, and none gets anything new`;
+  const message = `${silentHosts} of ${hosts} hosts are silent: none of them is marked UNAVAILABLE, and none gets new disks`;
   const cures: Cure[] = [
-    ["see to the network, or to the power", ""],
-    ["say which are dead", "diskmesh set-host-state dead HOST --reason WHY"],
+    ["check the network and the power", ""],
+    ["mark the dead hosts", "diskmesh set-host-state dead HOST --reason WHY"],
   ];
   return { message, sinceMs: since?.getTime(), cures };
 }

@@ -35,12 +35,15 @@ describe("rows of VMs", () => {
     [
       "its agent is silent, and is to forget a disk -> both",
       [instance, [], shown(false), ["scratch"]],
-      { trouble: "its agent is silent; its agent was away when disk scratch was detached, and is still to forget it" },
+      {
+        trouble:
+          "its agent is silent; its agent was unreachable when disk scratch was detached: the detach notification is pending",
+      },
     ],
     [
       "no registry has its host any more, as Explain says it",
       [{ ...instance, deployment: "d", group: "g", index: 0, instanceId: "i" } as Instance, [], shown(true), [], true],
-      { trouble: "no disk-registry has a host that is VM vm-1 of d/g/i: it was purged" },
+      { trouble: "the host of VM vm-1 of d/g/i was purged: no disk-registry knows it" },
     ],
     [
       "it is being made -> its agent owes nothing",
@@ -79,7 +82,7 @@ describe("VMs whose host was purged", () => {
       return rowCache.textOf(["vm work/db/0"]);
     };
     expect(look(undefined)).not.to.contain("purged");
-    expect(look(["vm-2"])).to.contain("no disk-registry has a host that is VM vm-1 of work/db/i: it was purged");
+    expect(look(["vm-2"])).to.contain("the host of VM vm-1 of work/db/i was purged: no disk-registry knows it");
     expect(look(["vm-2"], { stemcell: "jammy/1" })).not.to.contain("purged");
     expect(look(["vm-2"], { stemcell: "", vmCid: "vm-2" })).not.to.contain("purged");
     expect(look(["vm-2"], { vmCid: "vm-3", vmState: "creating" })).not.to.contain("purged");

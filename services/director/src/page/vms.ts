@@ -181,7 +181,9 @@ export function vmRow(
   const heardAtMs = shown?.health?.heardAtMs ?? 0;
   const isSilent = vmState === "running" && shown?.isResponsive === false;
   const silence = vmState === "lost" ? "its VM is gone" : isSilent && "its agent is silent";
-  const debt = owed.length > 0 && `its agent was away when disk ${owed[0]} was detached, and is still to forget it`;
+  const debt =
+    owed.length > 0 &&
+    `its agent was unreachable when disk ${owed[0]} was detached: the detach notification is pending`;
   const trouble = [isForgotten && forgottenText(instance), silence, debt].filter(Boolean).join("; ");
   return {
     state: vmState,

@@ -17,7 +17,7 @@ export function refuseDuplicateCpis(cpis: readonly CpiDefinition[]): void {
   if (name === undefined || users === undefined) return;
   const shown = name === "" ? "the default CPI (the empty name)" : `CPI \`${name}\``;
   throw new InvalidArgumentError(
-    `duplicate cpi name: ${shown} comes twice in the cpi-config, with \`${users[0]}\` and \`${users[1]}\`; names and migrated_from must differ`,
+    `duplicate cpi name: ${shown} comes twice in the cpi-config, with \`${users[0]}\` and \`${users[1]}\`; each name may occur once in all names and migrated_from`,
     { about: { cpi: name } },
   );
 }

@@ -27,7 +27,7 @@ export function bitsOf(ip: Ip): 32 | 128 {
 
 export function parseIp(text: string): Ip {
   const ip = text.includes(":") ? parseIpv6(text) : parseIpv4(text);
-  if (ip === undefined) throw new InvalidArgumentError(`${quoted(text)} is no IPv4 or IPv6 address`);
+  if (ip === undefined) throw new InvalidArgumentError(`${quoted(text)} is not an IPv4 or IPv6 address`);
   return ip;
 }
 
@@ -69,7 +69,7 @@ export function parseCidr(text: string): Cidr {
   const ip = match === null ? undefined : parseIp(match[1] as string);
   const prefix = Number(match?.[2]);
   if (ip === undefined || prefix > bitsOf(ip))
-    throw new InvalidArgumentError(`${quoted(text)} is no range of addresses like 10.0.0.0/24 or 2001:db8::/64`);
+    throw new InvalidArgumentError(`${quoted(text)} is not an address range such as 10.0.0.0/24 or 2001:db8::/64`);
   const hostBits = BigInt(bitsOf(ip) - prefix);
   const first = (ip >> hostBits) << hostBits;
   const last = first + (1n << hostBits) - 1n;
@@ -88,7 +88,7 @@ export function parseIpRange(text: string): IpRange {
   const [first = "", last = first, more] = text.split("-").map((part) => part.trim());
   const range = { first: parseIp(first), last: parseIp(last) };
   if (more !== undefined || range.last < range.first || bitsOf(range.first) !== bitsOf(range.last))
-    throw new InvalidArgumentError(`${quoted(text)} is no range of addresses`);
+    throw new InvalidArgumentError(`${quoted(text)} is not an address range`);
   return range;
 }
 

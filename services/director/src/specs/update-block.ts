@@ -36,7 +36,7 @@ const DEFAULT_UPDATE: UpdateBlock = {
 
 /** Throws unless the value is a number of instances or a percentage: 2, "2", "20%". */
 export function checkCount(value: unknown): void {
-  if (!isCount(value)) throw new InvalidArgumentError('give a whole number, or a share such as "20%"');
+  if (!isCount(value)) throw new InvalidArgumentError('give a whole number, or a percentage such as "20%"');
 }
 
 /** Throws unless the value is a time in ms or a range of times: 30000, "1000-60000". */
@@ -44,7 +44,7 @@ export function checkWatchTime(value: unknown): void {
   const range = rangeOf(value);
   if (range === undefined)
     throw new InvalidArgumentError('give milliseconds, such as 30000, or a range, such as "1000-60000"');
-  if (range.minMs > range.maxMs) throw new InvalidArgumentError("the least watch time is above the most");
+  if (range.minMs > range.maxMs) throw new InvalidArgumentError("the minimum watch time is above the maximum");
 }
 
 /**

@@ -22,7 +22,7 @@ export class Digests {
     throw coded(
       CODES.stemcellDigest,
       new InvalidArgumentError(
-        `${what} has the ${algorithm} ${found}, not ${hex}: it was damaged or replaced on its way; upload it again`,
+        `${what} has the ${algorithm} ${found}, not ${hex}: the file was damaged or replaced in transit; upload it again`,
       ),
     );
   }

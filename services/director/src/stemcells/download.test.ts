@@ -152,7 +152,7 @@ describe("a download", () => {
     listener = (_request, response) => void response.writeHead(404).end("signature");
     await failure(got("/x?signature"), UnavailableError, /answered with 404/);
     listener = (_request, response) => void response.writeHead(302, { location: "file:///etc/passwd" }).end();
-    await failure(got("/x"), InvalidArgumentError, /no http or https URL/);
+    await failure(got("/x"), InvalidArgumentError, /not an http or https URL/);
     listener = (_request, response) => void response.writeHead(206).end("half");
     await failure(got("/x"), UnavailableError, /answered with 206/);
   });
@@ -177,11 +177,11 @@ describe("a download", () => {
     listener = (_request, response) => {
       response.writeHead(200, { "content-length": "100" }).write("begun", () => response.socket?.destroy());
     };
-    await failure(got("/x"), UnavailableError, /cannot be got from/);
+    await failure(got("/x"), UnavailableError, /cannot be downloaded from/);
     listener = () => {};
-    await failure(got("/x", { idleTimeoutMs: 50 }), TimeoutError, /nothing came .* for 50 ms/);
+    await failure(got("/x", { idleTimeoutMs: 50 }), TimeoutError, /no data arrived .* for 50 ms/);
     listener = (_request, response) => void response.writeHead(200).write("begun");
-    await failure(got("/x", { idleTimeoutMs: 50 }), TimeoutError, /nothing came .* for 50 ms/);
+    await failure(got("/x", { idleTimeoutMs: 50 }), TimeoutError, /no data arrived .* for 50 ms/);
     await failure(got("/x", { downloadTimeoutMs: 50 }), TimeoutError, /took longer than 50 ms/);
     const stop = new AbortController();
     const stopped = got("/x", {}, stop.signal);

@@ -29,7 +29,7 @@ export function parseLocation(text: string): URL {
   const url = text.length <= MAX_LOCATION_LENGTH && URL.canParse(text) ? new URL(text) : undefined;
   const about = { about: { field: "location" } };
   if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:"))
-    throw new InvalidArgumentError("the location of the stemcell is no http or https URL", about);
+    throw new InvalidArgumentError("the stemcell's location is not an http or https URL", about);
   if (url.username !== "" || url.password !== "")
     throw new InvalidArgumentError(
       "the location of the stemcell must not hold a password: sign the URL instead",
@@ -126,12 +126,14 @@ async function* pieces(response: IncomingMessage, url: URL, { idleTimeoutMs }: L
 }
 
 function silence(url: URL, idleTimeoutMs: number): TimeoutError {
-  return new TimeoutError(`nothing came from ${url.host} for ${idleTimeoutMs} ms`);
+  return new TimeoutError(`no data arrived from ${url.host} for ${idleTimeoutMs} ms`);
 }
 
 function asFailure(error: Error, url: URL): Error {
   if (error instanceof PermissionDeniedError || error instanceof TimeoutError) return error;
-  return new UnavailableError(`the stemcell cannot be got from ${url.host}: ${messageOf(error)}`, { cause: error });
+  return new UnavailableError(`the stemcell cannot be downloaded from ${url.host}: ${messageOf(error)}`, {
+    cause: error,
+  });
 }
 
 function privateAddress(host: string): PermissionDeniedError {

@@ -66,7 +66,7 @@ export class StemcellFiles {
     const { folder, maxConcurrentUploads } = this.#options;
     if (this.#uploads.size >= maxConcurrentUploads) {
       throw new ResourceExhaustedError(
-        `${maxConcurrentUploads} stemcells are being uploaded already, which is the limit: try again later`,
+        `${maxConcurrentUploads} stemcells are being uploaded, the limit: try again later`,
         { reason: "QUEUE_FULL", retryAfterMs: 1_000 },
       );
     }

@@ -162,7 +162,7 @@ describe("stemcells", () => {
       yield { part: { $case: "chunk" as const, value: file.subarray(0, 10) } };
       await ended;
     }
-    await rejection(director.stemcells.uploadStemcell(silent()), Error, /nothing came for 4000 ms/);
+    await rejection(director.stemcells.uploadStemcell(silent()), Error, /the leader sent nothing for 4000 ms/);
     end();
     async function* headless() {
       yield { part: { $case: "chunk" as const, value: file } };

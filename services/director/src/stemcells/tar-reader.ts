@@ -84,6 +84,6 @@ async function* toldAs<T>(format: string, stream: AsyncIterable<T>): AsyncGenera
 function refused(format: string, why: string, cause?: unknown): InvalidArgumentError {
   return coded(
     CODES.badStemcell,
-    new InvalidArgumentError(`the stemcell is no ${format}, or damaged: ${why}`, { cause }),
+    new InvalidArgumentError(`the stemcell is not a ${format}, or is damaged: ${why}`, { cause }),
   );
 }

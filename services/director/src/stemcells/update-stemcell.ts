@@ -33,7 +33,7 @@ async function update(context: StemcellJobContext, run: TaskRun, job: UpdateJob)
   const shown = formatStemcell(job);
   const { exceptCpis, existing } = await context.tablet.read((tables) => cpisToAsk(context, tables, job));
   if (existing.some((stemcell) => stemcell.deleting)) {
-    throw new InvalidStateError(`stemcell \`${shown}\` is being deleted: delete it again to finish that first`, {
+    throw new InvalidStateError(`stemcell \`${shown}\` is being deleted: repeat the deletion until it ends`, {
       reason: "BEING_DELETED",
     });
   }
@@ -44,7 +44,7 @@ async function update(context: StemcellJobContext, run: TaskRun, job: UpdateJob)
   if (failed.length > 0) {
     const reasons = failed.map(({ cpi, error }) => `${cpi === "" ? "the default CPI" : `CPI \`${cpi}\``}: ${error}`);
     throw new InvalidStateError(
-      `stemcell \`${shown}\` was not made with ${reasons.join("; ")}; upload it again to fill in what is missing`,
+      `stemcell \`${shown}\` was not created with ${reasons.join("; ")}; upload it again, which creates the missing ones`,
     );
   }
   return `/stemcells/${shown}`;
@@ -79,7 +79,7 @@ async function create(
   });
   for (const { cpi, stemcellCid, error } of stemcells) {
     const what = `stemcell ${formatStemcell(job)}${cpi === "" ? "" : ` (cpi: ${cpi})`}`;
-    const made = stemcellCid || "the CPI makes none: its VMs are made without";
+    const made = stemcellCid || "the CPI needs no stemcell";
     run.note("Update stemcell", error === "" ? `Save ${what} (${made})` : `No ${what}: ${error}`);
   }
   return stemcells;

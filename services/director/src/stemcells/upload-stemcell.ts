@@ -74,7 +74,7 @@ async function nextPart(
   let timer: NodeJS.Timeout | undefined;
   let unlisten = (): void => {};
   const silence = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new TimeoutError(`nothing came for ${idleTimeoutMs} ms`)), idleTimeoutMs);
+    timer = setTimeout(() => reject(new TimeoutError(`no data arrived for ${idleTimeoutMs} ms`)), idleTimeoutMs);
     call.signal.addEventListener("abort", abort, { once: true });
     function abort(): void {
       reject(call.signal.reason);

@@ -5,10 +5,10 @@ export const PLANS = {
   reboot_vm: "reboot the VM, and wait for its agent",
   delete_vm: "detach the VM's disks and delete it; the next deploy makes another",
   delete_vm_reference: "detach the VM's disks and forget it without deleting it; the next deploy makes another",
-  delete_disk_reference: "forget the disk, with what is on it, should it be there after all",
+  delete_disk_reference: "forget the disk, and its data if it still exists",
   reattach_disk: "detach the disk from wherever it is, and attach it to the instance's VM",
   detach_disk: "detach the disk from wherever it is",
-  add_link: "tell the VM's agent of the disk again",
+  add_link: "notify the VM's agent of the disk again",
   remove_link: "have the VM's agent remove its link",
 } as const;
 export type Resolution = keyof typeof PLANS;

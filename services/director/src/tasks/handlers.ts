@@ -114,7 +114,7 @@ export async function listTasks(context: TaskContext, request: ListTasksRequest)
 function parseState(value: Parameters<typeof decodeTaskState>[0]): TaskState {
   const state = decodeTaskState(value);
   if (state === undefined)
-    throw new InvalidArgumentError(`${value} is no state of a task`, { about: { field: "states" } });
+    throw new InvalidArgumentError(`${value} is not a task state`, { about: { field: "states" } });
   return state;
 }
 

@@ -27,7 +27,7 @@ export function refuseWhenFull(
   const later = ": try again later";
   if (length >= limit)
     throw new ResourceExhaustedError(
-      `${limit} tasks of the queue ${queue} have not ended yet, which is the limit${later}`,
+      `the queue ${queue} already has ${limit} unfinished tasks, its limit${later}`,
       retry,
     );
   const ofCpiSet = tasks.count("liveByShare", shareKey(queue, cpiShare));
@@ -44,7 +44,7 @@ export function refuseWhenFull(
   const ofLogin = tasks.count("liveByLogin", loginKey(queue, user));
   if (queue === "vendor_methods" && ofLogin >= placesPerLogin(limit))
     throw new ResourceExhaustedError(
-      `${ofLogin} tasks of the queue ${queue} that have not ended are of ${user}, and the rest of its ${limit} places is kept for others${later}`,
+      `${user} already has ${ofLogin} unfinished tasks in the queue ${queue}, and the rest of its ${limit} places is reserved for others${later}`,
       retry,
     );
 }

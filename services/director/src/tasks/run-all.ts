@@ -58,7 +58,7 @@ function failureOf(failures: readonly Failure[], stopped: AbortSignal, what: str
   const texts = real.map(({ name, error }) => shorten(`${name}: ${messageOf(error)}`, length));
   return new SeveralFailedError(
     // BOSH's API returns the first 128 characters of a result, so the first cause comes early.
-    `${real.length} ${what} failed: ${texts.join("; ")}; the events say more`,
+    `${real.length} ${what} failed: ${texts.join("; ")}; see the events for more`,
     real.map(({ error }) => error as DomainError),
   );
 }

@@ -57,7 +57,7 @@ export class TaskRun implements CallerSignals {
   }
 
   stop(): void {
-    this.#stop.abort(new StopRequested(`task ${this.taskId} shall stop`));
+    this.#stop.abort(new StopRequested(`task ${this.taskId} was told to stop`));
   }
 
   /** Stops the task and cuts off its calls, because the process ends. */

@@ -48,7 +48,7 @@ describe("waiting for a task that was started", () => {
       expect(await endedBy(reason))
         .to.be.instanceOf(UnavailableError)
         .and.to.deep.include({
-          message: `task 1 was started; what became of it cannot be seen here: ${reason.message}`,
+          message: `task 1 was started, but its outcome cannot be read here: ${reason.message}`,
           outcome: "unknown",
           about: { task_id: "1" },
         });

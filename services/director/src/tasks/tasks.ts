@@ -191,7 +191,7 @@ export async function ofStarted<Result>(taskId: number, seeing: Promise<Result>)
     return await seeing;
   } catch (error) {
     if (!(error instanceof UnavailableError || error instanceof FencedError)) throw error;
-    throw new UnavailableError(`task ${taskId} was started; what became of it cannot be seen here: ${error.message}`, {
+    throw new UnavailableError(`task ${taskId} was started, but its outcome cannot be read here: ${error.message}`, {
       about: { task_id: String(taskId) },
       outcome: "unknown",
       cause: error,
@@ -200,7 +200,7 @@ export async function ofStarted<Result>(taskId: number, seeing: Promise<Result>)
 }
 
 function notFound(taskId: number): never {
-  throw new NotFoundError(`there is no task ${taskId}; old tasks are forgotten`, {
+  throw new NotFoundError(`there is no task ${taskId}; the director deletes old tasks`, {
     about: { task_id: String(taskId) },
   });
 }

@@ -61,7 +61,7 @@ function finish(context: VendorJobContext, run: TaskRun, job: CallJob, begunOn: 
 
 async function inDirector({ vendors }: VendorJobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<string> {
   if (begunOn !== vendors.startId)
-    throw new DriverError("the director ended while the method ran: what the method has done is not known");
+    throw new DriverError("the director ended while the method ran: the method's outcome is not known");
   const { host, memory, asyncTimeoutMs: timeoutMs } = vendors;
   const { driver, method, httpMethod } = job;
   const args = memory.argsOf(run.taskId, job);
@@ -110,12 +110,14 @@ async function onNode(context: VendorJobContext, run: TaskRun, job: CallJob, boo
       if (error instanceof MethodFailed) throw new DriverError(error.message);
       if (error instanceof NotFoundError && error.about.call_id !== undefined) throw stops ? error : notBegun(job);
       if (error instanceof OutdatedError)
-        throw new DriverError(`the agent of node ${nodeId} ended while the method ran: what it has done is not known`);
+        throw new DriverError(
+          `the agent of node ${nodeId} ended while the method ran: the method's outcome is not known`,
+        );
       if (run.stopping.aborted) throw error;
       // The task was stopped during the request, so the next round cancels the call.
       if (run.stopped.aborted && !stops) continue;
       if (stops || (error instanceof DomainError && !error.retryable))
-        throw new DriverError(`what method ${method} has done on node ${nodeId} is not known: ${messageOf(error)}`);
+        throw new DriverError(`the outcome of method ${method} on node ${nodeId} is not known: ${messageOf(error)}`);
       // The agent is unreachable and may still run the method.
       await pause(context, run, failures++);
     }
@@ -125,7 +127,7 @@ async function onNode(context: VendorJobContext, run: TaskRun, job: CallJob, boo
 function notBegun({ method, secretArgs }: CallJob): InvalidStateError {
   const secrets = secretArgs.join(", ");
   return new InvalidStateError(
-    `method ${method} was not called: secret arguments (${secrets}) are written nowhere, and the director that knew them has ended; call it again`,
+    `method ${method} was not called: its secret arguments (${secrets}) are never stored, and the director that had them in memory has ended; call the method again`,
   );
 }
 

@@ -20,7 +20,7 @@ describe("agents of nodes", () => {
         clock: systemClock,
       });
       const found = nodes.find("host-1", new AbortController().signal);
-      const { outcome } = await rejection(found, UnavailableError, "the method was not begun");
+      const { outcome } = await rejection(found, UnavailableError, "the method was not started");
       expect(outcome).to.equal("not_done");
     });
 
@@ -31,7 +31,10 @@ describe("agents of nodes", () => {
     ]);
     const call = (packages: readonly string[]) => () =>
       chosenMethod({ methods: [], catchAlls: [], starting: packages }, "turn", "POST");
-    expect(call(starting)).to.throw(UnavailableError, "No handler for method turn yet: /opt/shelf still starts");
+    expect(call(starting)).to.throw(
+      UnavailableError,
+      "No handler for method turn yet: driver /opt/shelf is still starting; try again later",
+    );
     expect(call([])).to.throw(InvalidArgumentError, "No handler for method turn");
   });
 });

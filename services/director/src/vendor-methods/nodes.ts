@@ -113,7 +113,9 @@ export class Nodes {
         const request = { signal, deadlineMs: limits.requestTimeoutMs };
         const address = (await registry.getHost({ hostId: nodeId }, request)).host?.address ?? "";
         if (address !== "") return address;
-        failure ??= new UnavailableError(`node ${nodeId} has not told its address yet: its agent has not registered`);
+        failure ??= new UnavailableError(
+          `the address of node ${nodeId} is not known yet, because its agent has not registered: try again later`,
+        );
       } catch (error) {
         if (!(error instanceof NotFoundError)) failure ??= error;
       }
@@ -131,7 +133,7 @@ export class Nodes {
 export function nothingBegun(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted || !(error instanceof DomainError) || !error.retryable || error.outcome !== "unknown")
     return error;
-  return new UnavailableError(`the method was not begun: ${error.message}`, { about: error.about, cause: error });
+  return new UnavailableError(`the method was not started: ${error.message}`, { about: error.about, cause: error });
 }
 
 function callableOf(drivers: readonly VendorDriver[]): VendorMethods {

@@ -69,7 +69,7 @@ export function startingOf(drivers: readonly { readonly package: string; readonl
 
 /** Returns a retryable error for an object that may appear once the drivers have started. */
 export function stillStarting(missing: string, packages: readonly string[]): UnavailableError {
-  return new UnavailableError(`${missing}: ${packages.join(", ")} still starts`, {
+  return new UnavailableError(`${missing}: driver ${packages.join(", ")} is still starting; try again later`, {
     about: { driver: packages.join(", ") },
     retryAfterMs: RETRY_STARTING_MS,
   });

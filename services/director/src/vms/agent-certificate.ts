@@ -54,7 +54,7 @@ export async function renewCertificate(context: VmJobContext, run: TaskRun, inst
     const done = await context.agents.ask(run, agentId, "update_settings", [given], { timeoutMs });
     if (done === undefined)
       throw new NotImplementedError(
-        `agent ${agentId} does not know update_settings: make its VM anew before its certificate ends`,
+        `agent ${agentId} does not support update_settings: recreate its VM before its certificate ends`,
       );
     await context.agents.awaitAnswer(run, agentId, timeoutMs);
     const takesOne = (current: Instance): Instance => ({

@@ -70,7 +70,7 @@ async function findVm(
   } catch (error) {
     if (!(error instanceof TimeoutError)) throw error;
     if (isShutOut(instance.agentKeys, context.clock.nowMs())) {
-      const message = `${messageOf(error)}; its certificate has ended, so nobody knows whether it runs: Recreate makes it anew`;
+      const message = `${messageOf(error)}; the agent's certificate has ended, so it is not known whether its VM runs: recreate the VM`;
       run.event({ ...event, message });
       return "shut_out";
     }

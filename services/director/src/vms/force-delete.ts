@@ -49,7 +49,7 @@ export function leftBehindBy(taskId: number, orphans: Iterable<PossibleOrphan>):
   const left = [...orphans].filter((orphan) => orphan.taskId === taskId);
   if (left.length === 0) return "";
   const shown = left.map(({ kind, cid, token, madeFor }) => `${kind} \`${cid || token}\` of ${madeFor}`);
-  return `; left behind, see ListPossibleOrphans: ${shown.join(", ")}`;
+  return `; possibly left behind (see ListPossibleOrphans): ${shown.join(", ")}`;
 }
 
 async function orElse(run: TaskRun, work: Promise<unknown>, leave: (reason: string) => Promise<string>): Promise<void> {

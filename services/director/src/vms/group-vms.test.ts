@@ -8,7 +8,10 @@ describe("required VM keys of an instance group", () => {
   const ROWS: [string, RegExp | undefined][] = [
     [ALL, undefined],
     [`${ALL}, vm_extensions: [more]`, undefined],
-    [`vm_type: small, ${NETWORKS}`, /^instance group `db` names no stemcell: the default CPI makes VMs of them/],
+    [
+      `vm_type: small, ${NETWORKS}`,
+      /^instance group `db` names no stemcell, but the default CPI needs them to create VMs/,
+    ],
     [`stemcell: s, ${NETWORKS}`, /names no vm_type:/],
     [`stemcell: s, vm_extensions: [more], ${NETWORKS}`, /names no vm_type:/],
     ["stemcell: s, vm_type: small", /names no networks:/],

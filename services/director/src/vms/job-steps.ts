@@ -66,7 +66,7 @@ async function awaitRunning(
   const failing = (Array.isArray(processes) ? processes : [])
     .filter((process) => textOf(process, "state") !== "running")
     .map((process) => textOf(process, "name"));
-  const which = failing.length === 0 ? "" : `; these do not: ${failing.slice(0, 10).join(", ")}`;
+  const which = failing.length === 0 ? "" : `; not running: ${failing.slice(0, 10).join(", ")}`;
   throw new InvalidStateError(
     `${formatInstance(instance)} is ${textOf(state, "job_state") || "not running"} after ${watchTime.maxMs} ms (its watch time)${which}; see the logs of its jobs`,
     { about: { instance_id: instance.instanceId } },
@@ -138,7 +138,9 @@ async function drain(context: VmJobContext, run: TaskRun, intent: StopIntent, as
   for (;;) {
     const seconds = typeof answer === "number" && Number.isFinite(answer) ? answer : 0;
     if (clock.monotonicMs() + Math.abs(seconds) * 1_000 > endAtMs)
-      throw new TimeoutError(`its jobs still drain after ${SCRIPT_TIMEOUT_MS} ms: ask with skip_drain`);
+      throw new TimeoutError(
+        `its jobs are still draining after ${SCRIPT_TIMEOUT_MS} ms: repeat the request with skip_drain`,
+      );
     await pause(context, run, Math.abs(seconds) * 1_000);
     if (seconds >= 0) return;
     answer = await ask("drain", ["status"]);

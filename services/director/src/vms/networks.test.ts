@@ -146,7 +146,7 @@ describe("IPv6 addresses", () => {
     it(`"${text}" -> "${shortest}"`, () => expect(formatIp(parseIp(text))).to.equal(shortest));
 
   for (const text of [":", ":::", "1::2::3", "1:2:3:4:5:6:7", "fe80::1%eth0", "[::1]", "::1/64", "::g", "12345::"])
-    it(`"${text}" -> refused`, () => expect(() => parseIp(text)).to.throw("is no IPv4 or IPv6 address"));
+    it(`"${text}" -> refused`, () => expect(() => parseIp(text)).to.throw("is not an IPv4 or IPv6 address"));
 
   it("networks -> their first and last address and netmask; none contains an address of the other family", () => {
     const { first, last, netmask } = parseCidr("2001:db8::5/64");
@@ -197,7 +197,7 @@ describe("IPv4 addresses", () => {
     ]);
   });
   for (const text of ["", "1.2.3", "1.2.3.256", "01.2.3.4", "a.b.c.d", "1.2.3.4.5"]) {
-    it(`"${text}" -> refused`, () => expect(() => parseIp(text)).to.throw("is no IPv4 or IPv6 address"));
+    it(`"${text}" -> refused`, () => expect(() => parseIp(text)).to.throw("is not an IPv4 or IPv6 address"));
   }
   for (const text of ["10.0.0.0/33", "10.0.0.0/", "/24", "10.0.0/8", "2001:db8::/129", "10.0.0.0/024", "::/1e1"]) {
     it(`"${text}" -> no network`, () => expect(() => parseCidr(text)).to.throw(/is no/));

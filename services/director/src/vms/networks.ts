@@ -136,11 +136,11 @@ function staticIp(use: GroupNetwork, needs: NetworkNeeds): string | undefined {
   const ip = use.staticIps[needs.index];
   if (ip === undefined) {
     throw new InvalidStateError(
-      `instance group \`${needs.group}\` has ${use.staticIps.length} static_ips in network \`${use.name}\`: instance ${needs.index} needs one, too`,
+      `instance group \`${needs.group}\` has ${use.staticIps.length} static_ips in network \`${use.name}\`: instance ${needs.index} needs a static ip, too`,
     );
   }
   if (needs.isForeign(use.name, ip))
-    throw new InvalidStateError(`address ${ip} of network \`${use.name}\` is another instance's already`);
+    throw new InvalidStateError(`address ${ip} of network \`${use.name}\` already belongs to another instance`);
   return ip;
 }
 

@@ -83,7 +83,7 @@ export function intentOf(
   const usesRegistry = usesBoshRegistry(cpiApiVersion, stemcell?.apiVersion ?? 0);
   if (usesRegistry && context.config.boshRegistry === undefined) {
     throw new InvalidStateError(
-      `${formatInstance(instance)} needs the bosh-registry, since its CPI or its stemcell is of version 1: add \`boshRegistry\` to the director's config`,
+      `${formatInstance(instance)} needs the bosh-registry, because its CPI or its stemcell is of version 1: add \`boshRegistry\` to the director's config`,
     );
   }
   const { name: director } = context.config;

@@ -80,7 +80,7 @@ async function callCreateVm(
   options: RepeatOptions,
 ): Promise<MadeVm> {
   const { cpi, az, vmToken: agentId, stemcellApiVersion, vmSpec } = intended;
-  if (vmSpec === null) throw new TypeError("a vm is being created, and it is not known of what");
+  if (vmSpec === null) throw new TypeError("a vm is being created without a recorded vmSpec");
   const disk = await context.tablet.read((tables) => persistentDiskOf(tables, intended.instanceId));
   const request = {
     agentId,

@@ -274,7 +274,7 @@ describe("VMs and disks of deployments", () => {
     director.cpi.lacking.add("resizeDisk");
     const failed = await deploy(manifest("persistent_disk_type: large"));
     expect(failed?.result).to.match(
-      /its CPI cannot change disks, and agent host-1 cannot copy one .*keep its size and type, or remove it first/,
+      /its CPI cannot change disks, and agent host-1 cannot copy disks .*keep the disk's size and type, or remove the disk first/,
     );
     expect(await disks()).to.deep.equal([before]);
     expect(director.agent("host-1").mountedCid).to.equal(before?.diskCid);

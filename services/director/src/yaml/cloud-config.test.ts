@@ -35,7 +35,7 @@ describe("accepted and refused cloud configs, row by row", () => {
     [
       "subnets within each other",
       subnets("{range: 10.0.0.0/16}", "{range: 10.0.3.0/24}"),
-      /line 2: networks\.0: two of its subnets have addresses in common/,
+      /line 2: networks\.0: two of its subnets overlap/,
     ],
   ];
   for (const [cause, cloud, effect] of CLOUDS)

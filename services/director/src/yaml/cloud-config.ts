@@ -80,8 +80,7 @@ function* issuesOf({ networks }: z.output<typeof cloudConfigSchema>): Generator<
       const fault = spec.type === "manual" ? faultOf(toSubnet(subnet)) : "";
       if (fault !== "") yield { path: place, message: fault };
     }
-    if (spec.type === "manual" && hasOverlap(toNetwork(spec)))
-      yield { path, message: "two of its subnets have addresses in common" };
+    if (spec.type === "manual" && hasOverlap(toNetwork(spec))) yield { path, message: "two of its subnets overlap" };
   }
 }
 

@@ -138,7 +138,10 @@ function* diskIssues(group: GroupDocument, place: Path): Generator<Issue> {
   const path = [...place, "persistent_disk_pool"];
   if (!nameSchema.safeParse(pool).success) yield { path, message: "give the name of a disk type" };
   if (persistent_disk != null || persistent_disk_type != null)
-    yield { path, message: "is the old name of persistent_disk_type: give one of them, and no persistent_disk" };
+    yield {
+      path,
+      message: "is the old name of persistent_disk_type: give only persistent_disk_type, and no persistent_disk",
+    };
 }
 
 function* migrationIssues(groups: readonly GroupDocument[]): Generator<Issue> {
@@ -149,18 +152,21 @@ function* migrationIssues(groups: readonly GroupDocument[]): Generator<Issue> {
     const path = ["instance_groups", index, "migrated_from"];
     const { data } = migratedFromSchema.safeParse(group.migrated_from);
     if (data === undefined) {
-      yield { path, message: "give a list of {name: OLD_GROUP}, and perhaps the az that its instances are in" };
+      yield {
+        path,
+        message: "give a list of {name: OLD_GROUP}, each with an optional az of the old group's instances",
+      };
       continue;
     }
     for (const [at, { name, az }] of data.entries()) {
       const place = [...path, at];
       if (name !== group.name && names.has(name))
-        yield { path: place, message: `instance group \`${name}\` is in the manifest still: remove it there` };
+        yield { path: place, message: `instance group \`${name}\` is still in the manifest: remove it` };
       const other = takenBy.get(name);
-      if (other !== undefined) yield { path: place, message: `\`${name}\` has migrated to \`${other}\` already` };
+      if (other !== undefined) yield { path: place, message: `\`${name}\` already migrates to \`${other}\`` };
       takenBy.set(name, group.name);
       if (az != null && !(group.azs ?? []).includes(az))
-        yield { path: [...place, "az"], message: "is no az of the group" };
+        yield { path: [...place, "az"], message: "is not an az of the group" };
     }
   }
 }
@@ -169,7 +175,7 @@ function* migrationIssues(groups: readonly GroupDocument[]): Generator<Issue> {
 const VARIABLE = /\(\(.*?\)\)/;
 
 function* variableIssues(value: unknown, path: Path, ignoreJobs: boolean): Generator<Issue> {
-  const message = "holds a ((variable)), and there is no config server: have the CLI fill it in, e.g. by --var";
+  const message = "contains a ((variable)), but there is no config server: set the variable in the CLI, e.g. by --var";
   if (typeof value === "string" && VARIABLE.test(value)) yield { path, message };
   if (typeof value !== "object" || value === null) return;
   const isList = Array.isArray(value);
@@ -195,9 +201,10 @@ function* defaultIssues({ networks }: GroupDocument, place: Path): Generator<Iss
   const path = [...place, "networks"];
   for (const what of ["dns", "gateway", "addressable"] as const) {
     const names = networks.filter((network) => network.default?.includes(what)).map(({ name }) => `\`${name}\``);
-    if (names.length > 1) yield { path, message: `only one can be the default for ${what}: ${names.join(", ")} are` };
+    if (names.length > 1)
+      yield { path, message: `only one network can be the default for ${what}, but ${names.join(", ")} are` };
     if (names.length === 0 && what !== "addressable")
-      yield { path, message: `one of them must be the default for ${what}` };
+      yield { path, message: `one network must be the default for ${what}` };
   }
 }
 
@@ -207,7 +214,10 @@ function* staticIpIssues({ networks, instances }: GroupDocument, place: Path): G
     const path = [...place, "networks", index, "static_ips"];
     const addresses = static_ips.flatMap(addressesOf);
     if (addresses.length !== instances)
-      yield { path, message: `has ${addresses.length} addresses for ${instances} instances: give one for each` };
+      yield {
+        path,
+        message: `has ${addresses.length} addresses for ${instances} instances: give each instance an address`,
+      };
     if (new Set(addresses).size < addresses.length) yield { path, message: "has an address twice" };
   }
 }

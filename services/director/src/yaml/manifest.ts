@@ -74,7 +74,9 @@ function isLeftOut(key: string, depth: number): boolean {
 function warningsOf(manifest: ManifestDocument): string[] {
   const holders: readonly Readonly<Record<string, unknown>>[] = [manifest, ...(manifest.instance_groups ?? [])];
   const leftOut = OF_JOBS.filter((key) => holders.some((holder) => !isEmpty(holder[key])));
-  return leftOut.length === 0 ? [] : [`its ${leftOut.join(", ")} are left out: nothing of them runs on the VMs`];
+  return leftOut.length === 0
+    ? []
+    : [`${leftOut.join(", ")} of the manifest are ignored: none of them runs on the VMs`];
 }
 
 /** Checked before groups are expanded, because even an empty group costs memory and time. */
@@ -126,7 +128,7 @@ function checkGroup(group: GroupSpec, stemcells: ReadonlySet<string>, what: stri
   );
   if (group.stemcell !== "" && !stemcells.has(group.stemcell)) {
     throw new InvalidArgumentError(
-      `the ${what} uses stemcell \`${group.stemcell}\` ${where}, which is no alias of its stemcells`,
+      `the ${what} uses stemcell \`${group.stemcell}\` ${where}, which is not an alias in its stemcells`,
     );
   }
 }

@@ -47,8 +47,8 @@ function refuseFaults(document: Document.Parsed, isNew: boolean): void {
         throw new YamlError(message, node.range?.[0]);
       };
       if (isAlias(node)) {
-        const anchored = anchors.get(node.source) ?? refuse("an alias names no anchor that comes before it");
-        if (path.includes(anchored)) refuse("an alias names what it is part of");
+        const anchored = anchors.get(node.source) ?? refuse("an alias has no anchor before it");
+        if (path.includes(anchored)) refuse("an alias refers to a value that contains the alias");
         return;
       }
       if (node.anchor) anchors.set(node.anchor, node);

@@ -55,7 +55,7 @@ describe("YAML reader", () => {
   it("too many waiting texts -> a further text is refused, unless it is stored", async () => {
     const reader = newReader({ maxWaiting: 1 });
     const waiting = [read(reader, LARGE), read(reader, LARGE)];
-    await rejection(read(reader, LARGE), ResourceExhaustedError, "1 texts wait to be read already");
+    await rejection(read(reader, LARGE), ResourceExhaustedError, "1 YAML texts already wait to be read");
     for (const config of await Promise.all([...waiting, read(reader, LARGE, { stored: true })]))
       expect(config.azs).to.have.length(20);
   });

@@ -71,7 +71,7 @@ export class YamlReader {
     using stop = new EitherSignal(this.#closing.signal, signal);
     stop.signal.throwIfAborted();
     if (!stored && this.#turns.waiting >= this.#maxWaiting)
-      throw new ResourceExhaustedError(`${this.#maxWaiting} texts wait to be read already: try again later`, {
+      throw new ResourceExhaustedError(`${this.#maxWaiting} YAML texts already wait to be read: try again later`, {
         reason: "QUEUE_FULL",
         retryAfterMs: 1_000,
       });

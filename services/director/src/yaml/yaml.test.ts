@@ -85,7 +85,7 @@ compilation: {workers: 3, network: default}
     ["a disk size in words", "disk_types:\n- name: a\n  disk_size: 10G\n", /line 3: disk_types\.0\.disk_size/],
     ["a network of an unknown type", "networks:\n- {name: a, type: mesh}\n", /line 2: networks\.0\.type/],
     ["a manual subnet without range", "networks:\n- {name: a, type: manual, subnets: [{}]}\n", /needs a range/],
-    ["a range that is none", "networks:\n- {name: a, subnets: [{range: 10.0.0.0/40}]}\n", /no range of addresses/],
+    ["a range that is none", "networks:\n- {name: a, subnets: [{range: 10.0.0.0/40}]}\n", /not an address range/],
     ["a value that JSON lacks", "azs:\n- name: a\n  cloud_properties: {x: .inf}\n", /line 3: azs\.0\.cloud_properties/],
     [
       "aliases that explode",
@@ -245,9 +245,9 @@ describe("limits of YAML", () => {
 
   const REFUSED: [string, string, RegExp][] = [
     ["a key twice", "a: 1\nb: 1\na: 2\n", /not valid YAML: line 3: the keys of a mapping must be unique/],
-    ["an alias of nothing", "a: *b\n", /line 1: an alias names no anchor/],
-    ["an alias of what comes later", "- *a\n- &a 1\n", /line 1: an alias names no anchor/],
-    ["an alias of what it is part of", "a: &a [*a]\n", /line 1: an alias names what it is part of/],
+    ["an alias of nothing", "a: *b\n", /line 1: an alias has no anchor/],
+    ["an alias of what comes later", "- *a\n- &a 1\n", /line 1: an alias has no anchor/],
+    ["an alias of what it is part of", "a: &a [*a]\n", /line 1: an alias refers to a value that contains the alias/],
     ["two documents", "a: 1\n---\nb: 1\n", /line 2: it holds more than one document/],
     ["<< of a text", "%YAML 1.1\n---\n<<: x\n", /not valid YAML: Merge sources must be maps/],
   ];

@@ -51,7 +51,7 @@ async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Pr
     if (step.do === "nothing") return disk ? madeKnown(step.result, disk) : step.result;
     if (step.do === "create") await createDisk(context, run, intent, await placeOf(context, run, intent, vm));
     else if (step.do === "set_metadata" && disk && metadata) await setDiskMetadata(context, run, disk, metadata);
-    else throw new TypeError(`a creation cannot ${step.do}`);
+    else throw new TypeError(`the plan of a disk creation has the unexpected step ${step.do}`);
   }
 }
 
@@ -69,7 +69,7 @@ async function placeOf(
   if (!needsVmSpec) return "";
   if (vm !== undefined) return vm.vmCid;
   throw new InvalidStateError(
-    `no active VM found in deployment \`${deployment}\` in AZ \`${az}\`, whose place disk \`${name}\` would get: start an instance there first`,
+    `no active VM found in deployment \`${deployment}\` in AZ \`${az}\` that disk \`${name}\` could be placed with: start an instance there first`,
     { about: { disk_name: name, deployment, az } },
   );
 }

@@ -104,7 +104,7 @@ const PROVIDE: Row[] = [
     disk: { ...inState("attached"), hint: null },
     cause: "attached, without a hint",
     effect:
-      "attached disk `d` to `vm-1` in deployment `web`; the vm's agent was not told, since the CPI, or the stemcell, is of version 1 and gives no hint",
+      "attached disk `d` to `vm-1` in deployment `web`; the vm's agent was not notified, because the CPI or the stemcell is of version 1 and gives no disk hint",
   },
   {
     disk: inState("attached"),
@@ -123,7 +123,7 @@ const PROVIDE: Row[] = [
   {
     disk: inState("deleting"),
     cause: "deletion left unfinished",
-    effect: "refused: disk `d` is being deleted: delete it again to finish that first",
+    effect: "refused: disk `d` is being deleted: repeat the deletion until it ends",
   },
   {
     disk: inState("attached", OTHER),
@@ -149,19 +149,19 @@ const PROVIDE: Row[] = [
     disk: inState("attached"),
     cause: "another size",
     wanted: { made: { pool: "fast", sizeMib: 65 } },
-    effect: "refused: disk `d` was first asked for with 64 MiB, now with 65 MiB: ask for the same size",
+    effect: "refused: disk `d` exists with 64 MiB, but the request has 65 MiB: request the same size",
   },
   {
     disk: inState("detached"),
     cause: "another pool",
     wanted: { made: { pool: "slow", sizeMib: 64 } },
-    effect: "refused: disk `d` was first asked for from disk pool `fast`, now from `slow`: ask for the same pool",
+    effect: "refused: disk `d` exists in disk pool `fast`, but the request has `slow`: request the same pool",
   },
   {
     disk: inState("creating"),
     cause: "another size, creation left unfinished",
     wanted: { made: { pool: "fast", sizeMib: 1 } },
-    effect: "refused: disk `d` was first asked for with 64 MiB, now with 1 MiB: ask for the same size",
+    effect: "refused: disk `d` exists with 64 MiB, but the request has 1 MiB: request the same size",
   },
   { disk: inState("detached"), cause: "another size, attach alone", wanted: { made: undefined }, effect: "attach" },
   {
@@ -272,11 +272,11 @@ describe("disk decisions", () => {
     ["detached", {}, "created disk `d` in deployment `web`"],
     ["attached", {}, "created disk `d` in deployment `web`"],
     ["detached", { metadata: { a: 1 } }, "set_metadata"],
-    ["deleting", {}, "refused: disk `d` is being deleted: delete it again to finish that first"],
+    ["deleting", {}, "refused: disk `d` is being deleted: repeat the deletion until it ends"],
     [
       "detached",
       { made: { pool: "fast", sizeMib: 65 } },
-      "refused: disk `d` was first asked for with 64 MiB, now with 65 MiB: ask for the same size",
+      "refused: disk `d` exists with 64 MiB, but the request has 65 MiB: request the same size",
     ],
     ["detached", { az: "z2" }, "refused: disk `d` is in AZ `z1`, not in AZ `z2`"],
   ];

@@ -184,13 +184,13 @@ function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
   if (wanted.made === undefined) return;
   if (disk.sizeMib !== wanted.made.sizeMib) {
     throw new InvalidStateError(
-      `disk \`${name}\` was first asked for with ${disk.sizeMib} MiB, now with ${wanted.made.sizeMib} MiB: ask for the same size`,
+      `disk \`${name}\` exists with ${disk.sizeMib} MiB, but the request has ${wanted.made.sizeMib} MiB: request the same size`,
       about,
     );
   }
   if (disk.pool !== wanted.made.pool) {
     throw new InvalidStateError(
-      `disk \`${name}\` was first asked for from disk pool \`${disk.pool}\`, now from \`${wanted.made.pool}\`: ask for the same pool`,
+      `disk \`${name}\` exists in disk pool \`${disk.pool}\`, but the request has \`${wanted.made.pool}\`: request the same pool`,
       about,
     );
   }
@@ -205,7 +205,7 @@ function diskNotFound(name: string): Error {
 }
 
 function beingDeleted(disk: Disk): Error {
-  return new InvalidStateError(`disk \`${disk.name}\` is being deleted: delete it again to finish that first`, {
+  return new InvalidStateError(`disk \`${disk.name}\` is being deleted: repeat the deletion until it ends`, {
     reason: "BEING_DELETED",
     about: { disk_name: disk.name },
   });

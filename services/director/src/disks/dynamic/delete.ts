@@ -39,7 +39,7 @@ export async function deleteIfThere(
       return { disk, step: decideDelete(disk, diskName, meant, { deletedCid }) };
     });
     if (step.do === "nothing") return step.result;
-    if (disk === undefined) throw new TypeError(`a disk that is not there cannot ${step.do}`);
+    if (disk === undefined) throw new TypeError(`step ${step.do} needs a recorded disk`);
     if (step.do === "create") {
       // A refusal shows that the disk does not exist. The record is already removed.
       await tolerate(createDisk(context, run, disk, ""), (error) => error.refused);

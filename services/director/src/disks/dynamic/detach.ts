@@ -34,7 +34,7 @@ async function detach(
     return { step, intended: step.do === "detach" ? intendDetachIn(context, run, tx, diskName) : undefined };
   });
   if (step.do === "nothing") return step.result;
-  if (intended === undefined) throw new TypeError(`a detach cannot ${step.do}`);
+  if (intended === undefined) throw new TypeError(`the plan of a detach has the unexpected step ${step.do}`);
   const record = await detachIntended(context, run, intended);
   return { result: `detached disk \`${intended.disk.diskCid}\``, record };
 }

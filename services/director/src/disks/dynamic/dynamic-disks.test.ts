@@ -59,9 +59,9 @@ describe("dynamic disks over gRPC and NATS", () => {
   it("provide with another size or pool -> an error that names both values", async () => {
     await director.provide(name, first);
     const larger = await director.provide(name, first, { sizeBytes: 65 * MIB });
-    expect(larger.result).to.contain("first asked for with 64 MiB, now with 65 MiB");
+    expect(larger.result).to.contain("exists with 64 MiB, but the request has 65 MiB");
     const slower = await director.provide(name, first, { diskPoolName: "slow" });
-    expect(slower.result).to.contain("from disk pool `fast`, now from `slow`");
+    expect(slower.result).to.contain("exists in disk pool `fast`, but the request has `slow`");
   });
 
   it("a size that is no multiple of a MiB -> rounded up", async () => {
@@ -279,7 +279,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     director.agent("host-1").failures.push(new Error("no such export"));
     const task = await director.provide(name, first);
     expect(task.state).to.equal(TaskState.ERROR);
-    expect(task.result).to.contain("but the vm's agent was not told").and.to.contain("no such export");
+    expect(task.result).to.contain("but the vm's agent was not notified").and.to.contain("no such export");
     expect((await diskOf())?.instanceId).to.equal(first);
     director.cpi.calls.length = 0;
     expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);

@@ -39,7 +39,7 @@ export function parseMetadata(value: Readonly<Record<string, unknown>> | undefin
 function refuseOddValues(value: unknown, depthLeft: number): asserts value is Json {
   const about = { about: { field: "metadata" } };
   if (typeof value === "number" && !Number.isFinite(value))
-    throw new InvalidArgumentError(`metadata holds ${value}, which is no JSON value`, about);
+    throw new InvalidArgumentError(`metadata contains ${value}, which is not a JSON value`, about);
   if (typeof value !== "object" || value === null) return;
   if (depthLeft === 0) throw new InvalidArgumentError(`metadata is nested more than ${MAX_METADATA_DEPTH} deep`, about);
   for (const inner of Object.values(value)) refuseOddValues(inner, depthLeft - 1);

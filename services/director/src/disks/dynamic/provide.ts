@@ -91,7 +91,7 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
     } else if (step.do === "tell_agent" && disk) {
       await notify(disk, target);
     } else {
-      throw new TypeError(`a provide cannot ${step.do}`);
+      throw new TypeError(`the plan of ProvideDisk has the unexpected step ${step.do}`);
     }
   }
 }
@@ -158,7 +158,7 @@ export async function notifyAgentOfDisk(
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
       throw new AgentNotToldError(
-        `disk \`${disk.name}\` is attached to \`${disk.vmCid}\`, but the vm's agent was not told: ${error.message}; ask for the disk again`,
+        `disk \`${disk.name}\` is attached to \`${disk.vmCid}\`, but the vm's agent was not notified: ${error.message}; repeat the request`,
         { cause: error, about: { disk_name: disk.name, agent_id: agentId } },
       );
     }

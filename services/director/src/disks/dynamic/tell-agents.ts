@@ -26,7 +26,9 @@ export const notifyAgentsAgain: Planner<"tell_agents", DiskJobContext> = (contex
       }
     });
     if (failed.length === 0) return `${agentIds.length} agents know their disks`;
-    throw new UnavailableError(`${failed.length} of ${agentIds.length} agents were not told; ${failed.join("; ")}`);
+    throw new UnavailableError(
+      `${failed.length} of ${agentIds.length} agents were not notified of their disks; ${failed.join("; ")}`,
+    );
   },
 });
 

@@ -42,20 +42,24 @@ function subjects(
   if (disk === undefined)
     throw new NotFoundError(`there is no orphaned disk \`${diskCid}\`: see ListPersistentDisks`, { about });
   const refuse = (why: string): never => {
-    throw new InvalidStateError(`disk \`${diskCid}\` cannot be that of ${formatInstance(instance)}: ${why}`, { about });
+    throw new InvalidStateError(`disk \`${diskCid}\` cannot be attached to ${formatInstance(instance)}: ${why}`, {
+      about,
+    });
   };
-  if (instance.ignore) refuse("the instance is ignored: unignore it first");
+  if (instance.ignore) refuse("the instance is ignored: unignore the instance first");
   if (instance.leaving) refuse("the manifest has no place for the instance any more");
   if (otherDiskOf(tables, instanceId) !== undefined)
-    refuse("its disk is being copied: deploy again to finish that first");
-  if (disk.orphanedAtMs === null && disk.instanceId !== instanceId) refuse(`it is that of ${formatInstance(disk)}`);
-  if (disk.az !== instance.az) refuse(`it is in AZ \`${disk.az}\`, and the instance in \`${instance.az}\``);
+    refuse("the instance's disk is being copied: deploy again to finish the copy first");
+  if (disk.orphanedAtMs === null && disk.instanceId !== instanceId)
+    refuse(`the disk belongs to ${formatInstance(disk)}`);
+  if (disk.az !== instance.az) refuse(`the disk is in AZ \`${disk.az}\`, the instance in AZ \`${instance.az}\``);
   const hasVm = instance.vmState !== "none" && instance.vmState !== "creating";
   if (hasVm && !sameCpi(disk.cpi, instance.cpi, context.configs.cpi.current(tables)))
-    refuse(`it is CPI \`${disk.cpi}\`'s, and the instance's vm CPI \`${instance.cpi}\`'s`);
+    refuse(`the disk uses CPI \`${disk.cpi}\`, the instance's vm CPI \`${instance.cpi}\``);
   // A BOSH director refuses this too, because jobs would continue with files of the current disk or with an empty
   // folder.
-  if (disk.orphanedAtMs !== null && mayRunJobs(instance)) refuse("its jobs may run: stop the instance first");
+  if (disk.orphanedAtMs !== null && mayRunJobs(instance))
+    refuse("the instance's jobs may be running: stop the instance first");
   return { instance, disk, current: persistentDiskOf(tables, instanceId) };
 }
 
@@ -66,8 +70,8 @@ async function attach(context: DiskJobContext, run: TaskRun, job: AttachJob): Pr
     const step = decideAdoption(disk, current, instance);
     if (step === "nothing") {
       const isMounted = disk.state === "mounted";
-      const when = isMounted ? "" : `, and is attached when the instance gets a vm: deploy \`${instance.deployment}\``;
-      return `disk \`${disk.diskCid}\` is that of ${formatInstance(instance)}${when}`;
+      const when = isMounted ? "" : ` and is attached when the instance gets a vm: deploy \`${instance.deployment}\``;
+      return `disk \`${disk.diskCid}\` belongs to ${formatInstance(instance)}${when}`;
     }
     if (step === "adopt") await adopt(context, run, instance, disk, current);
     else {

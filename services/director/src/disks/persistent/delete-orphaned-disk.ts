@@ -83,7 +83,7 @@ async function deleteKnown(
     putPossibleOrphan(context, run, tx, { token: diskId, kind: "disk", cid: diskCid, ...place });
   });
   if (failure === undefined) return `deleted disk \`${diskCid}\``;
-  return `forgot disk \`${diskCid}\`, which may still be there, see ListPossibleOrphans: ${messageOf(failure)}`;
+  return `forgot disk \`${diskCid}\`, which may still exist (see ListPossibleOrphans): ${messageOf(failure)}`;
 }
 
 /** Deletes the disk, or verifies that its own CPI no longer has it. */
@@ -96,7 +96,7 @@ async function deleteAt(
   const found = await deleteWithCpi(context, run, target, diskCid);
   if (found || target !== ANY_CPI) return;
   throw new InvalidStateError(
-    `CPI \`${cpi}\` of disk \`${diskCid}\` is not in the cpi-config any more, and no other CPI has the disk: put the CPI back, or delete the disk with \`force\`, which forgets it`,
+    `CPI \`${cpi}\` of disk \`${diskCid}\` is not in the cpi-config any more, and no other CPI has the disk: put the CPI back, or delete the disk with \`force\`, which only forgets the disk`,
     { about: { disk_cid: diskCid, cpi } },
   );
 }

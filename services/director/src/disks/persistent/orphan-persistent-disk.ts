@@ -46,12 +46,12 @@ function subjects(tables: DirectorTables, diskCid: string): Subjects | undefined
   const instance = instanceNamed(disk.instanceId, tables.instances.get(disk.instanceId));
   const refuse = (why: string): never => {
     const about = { disk_cid: diskCid, instance_id: instance.instanceId };
-    throw new InvalidStateError(`disk \`${diskCid}\` is that of ${formatInstance(instance)}, ${why}`, { about });
+    throw new InvalidStateError(`disk \`${diskCid}\` belongs to ${formatInstance(instance)}, ${why}`, { about });
   };
-  if (instance.ignore) refuse("which is ignored: unignore it first");
+  if (instance.ignore) refuse("which is ignored: unignore the instance first");
   if (otherDiskOf(tables, instance.instanceId) !== undefined)
-    refuse("and is being copied: deploy again to finish that first");
-  if (mayRunJobs(instance)) refuse("whose jobs may use it: stop the instance first");
+    refuse("and is being copied: deploy again to finish the copy first");
+  if (mayRunJobs(instance)) refuse("whose jobs may be using the disk: stop the instance first");
   return { instance, disk };
 }
 
@@ -68,5 +68,5 @@ async function orphan(context: DiskJobContext, run: TaskRun, diskCid: string): P
 }
 
 function nothingToDo(diskCid: string): string {
-  return `disk \`${diskCid}\` is no instance's`;
+  return `disk \`${diskCid}\` belongs to no instance`;
 }

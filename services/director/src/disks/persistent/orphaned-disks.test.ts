@@ -62,7 +62,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       const instanceId = await deploy(WITH_DISK);
       const [second] = await present();
       const refused = await attach(orphan?.diskCid ?? "", instanceId);
-      expect(refused?.result).to.contain("its jobs may run: stop the instance first");
+      expect(refused?.result).to.contain("the instance's jobs may be running: stop the instance first");
       await stop();
       const task = await attach(orphan?.diskCid ?? "", instanceId);
       expect(task).to.include(done(`disk \`${orphan?.diskCid}\` is that of db/${instanceId}`));
@@ -99,7 +99,9 @@ describe("disks, VMs and deployments that operators take apart", () => {
       const [orphan] = await orphans();
       const instanceId = await deploy(WITH_DISK);
       await director.lifecycle.ignore({ selection });
-      expect((await attach(orphan?.diskCid ?? "", instanceId))?.result).to.contain("is ignored: unignore it first");
+      expect((await attach(orphan?.diskCid ?? "", instanceId))?.result).to.contain(
+        "is ignored: unignore the instance first",
+      );
       await director.lifecycle.unignore({ selection });
       await stop();
       expect((await attach(orphan?.diskCid ?? "", instanceId))?.state).to.equal(TaskState.DONE);
@@ -137,7 +139,9 @@ describe("disks, VMs and deployments that operators take apart", () => {
       await director.deployments.deploy({ manifest: other, wait: true });
       const { instances } = await director.deployments.listInstances({ deployment: "other" });
       const elsewhere = instances[0]?.instanceId ?? "";
-      expect((await attach(taken?.diskCid ?? "", elsewhere))?.result).to.contain(`it is that of db/${instanceId}`);
+      expect((await attach(taken?.diskCid ?? "", elsewhere))?.result).to.contain(
+        `the disk belongs to db/${instanceId}`,
+      );
       await deploy(WITHOUT_DISK);
       expect((await attach(taken?.diskCid ?? "", elsewhere))?.result).to.contain("it is in AZ `z1`");
       await director.deployments.deleteDeployment({ deployment: "other", wait: true });
@@ -160,7 +164,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect(director.cpi.disks.get(diskCid)?.vmCid).to.equal("");
       expect(director.agent((await instance()).agentId).mountedCid).to.equal(undefined);
       const calls = director.cpi.calls.length;
-      expect(await orphan(diskCid)).to.include(done(`disk \`${diskCid}\` is no instance's`));
+      expect(await orphan(diskCid)).to.include(done(`disk \`${diskCid}\` belongs to no instance`));
       expect(director.cpi.calls.length).to.equal(calls);
       await start();
       expect(await presentCid()).not.to.equal(diskCid);
@@ -182,10 +186,10 @@ describe("disks, VMs and deployments that operators take apart", () => {
     it("with possibly running jobs, of an ignored instance, or dynamic -> refused, and the disk stays", async () => {
       const instanceId = await deploy(WITH_DISK);
       const diskCid = await presentCid();
-      expect((await orphan(diskCid))?.result).to.contain("whose jobs may use it: stop the instance first");
+      expect((await orphan(diskCid))?.result).to.contain("whose jobs may be using the disk: stop the instance first");
       await stop();
       await director.lifecycle.ignore({ selection });
-      expect((await orphan(diskCid))?.result).to.contain("is ignored: unignore it first");
+      expect((await orphan(diskCid))?.result).to.contain("is ignored: unignore the instance first");
       await director.lifecycle.unignore({ selection });
       await director.provide("data", instanceId);
       const { disk } = await director.disks.getDisk({ diskName: "data" });
@@ -252,7 +256,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       const task = await deleteDeployment(true);
       expect(task?.state).to.equal(TaskState.DONE, task?.result);
       const left = [`vm \`${vmCid}\` of db/${instanceId}`, `disk \`${disk?.diskCid}\` of dynamic disk dynamic`];
-      expect(task?.result).to.match(/^deleted deployment `web`; left behind, see ListPossibleOrphans: /);
+      expect(task?.result).to.match(/^deleted deployment `web`; possibly left behind \(see ListPossibleOrphans\): /);
       for (const each of left) expect(task?.result).to.contain(each);
       const listed = await possible();
       expect(listed.map(({ kind, cid, taskId }) => ({ kind, cid, taskId }))).to.have.deep.members([

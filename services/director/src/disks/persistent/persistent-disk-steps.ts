@@ -63,7 +63,7 @@ export async function runPersistentDiskStep(
   const { instance, disk, other, wanted, step } = work;
   if (step === "create") return createPersistentDisk(context, run, instance, disk, wanted);
   if (other !== undefined && isCopyStep(step)) return runCopyStep(context, run, { instance, disk, other, step });
-  if (disk === undefined) throw new TypeError(`a disk that is not there cannot ${step}`);
+  if (disk === undefined) throw new TypeError(`step ${step} needs a recorded persistent disk`);
   if (step === "attach") await attachToVm(context, run, instance, disk);
   else if (step === "mount") await mount(context, run, instance, disk);
   else if (step === "detach") await unmountAndDetach(context, run, instance, disk, { mustUnmount: true });
@@ -236,7 +236,7 @@ async function migrate(
     await unmountAndDetach(context, run, instance, next, { mustUnmount: true });
     await deleteUnused(context, run, next);
     throw new NotImplementedError(
-      `persistent disk \`${disk.diskCid}\` cannot become another: its CPI cannot change disks, and agent ${agentId} cannot copy one (${error.message}): keep its size and type, or remove it first, which leaves it as an orphan`,
+      `persistent disk \`${disk.diskCid}\` cannot be changed or replaced: its CPI cannot change disks, and agent ${agentId} cannot copy disks (${error.message}): keep the disk's size and type, or remove the disk first, which orphans it`,
       { cause: error, about: { disk_cid: disk.diskCid } },
     );
   }

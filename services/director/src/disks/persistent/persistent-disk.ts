@@ -34,7 +34,7 @@ export function intendPersistentDisk(
   wanted: WantedPersistentDisk | undefined,
 ): PersistentDisk {
   if (disk !== undefined) return persistentDisks.moved(disk, "intend_create");
-  if (wanted === undefined) throw new TypeError("a disk that nobody wants cannot be created");
+  if (wanted === undefined) throw new TypeError("the plan creates a persistent disk that the manifest does not name");
   const { sizeMib, cloudProperties } = wanted;
   const place = { deployment, group, instanceId, az, cpi, vmCid: "", hint: null, orphanedAtMs: null };
   return { diskId, ...place, sizeMib, cloudProperties, state: "creating", diskCid: "" };
@@ -147,7 +147,7 @@ export function copied(
 function refuseShrinking(disk: PersistentDisk, wanted: WantedPersistentDisk): void {
   if (wanted.sizeMib >= disk.sizeMib) return;
   throw new InvalidStateError(
-    `the persistent disk of ${disk.group}/${disk.instanceId} has ${disk.sizeMib} MiB and cannot shrink to ${wanted.sizeMib} MiB: keep its size, or remove it first, which leaves it as an orphan`,
+    `the persistent disk of ${disk.group}/${disk.instanceId} has ${disk.sizeMib} MiB and cannot shrink to ${wanted.sizeMib} MiB: keep its size, or remove the disk first, which orphans it`,
     { about: { disk_cid: disk.diskCid } },
   );
 }
@@ -169,7 +169,7 @@ export function decideAdoption(
   if (current !== undefined && current.diskId !== disk.diskId) {
     if (current.state === "creating")
       throw new InvalidStateError(
-        `the disk of ${group}/${instanceId} is being made: deploy again to finish that first`,
+        `the disk of ${group}/${instanceId} is being created: deploy again to finish the creation first`,
       );
     return current.state === "detached" ? "adopt" : "detach";
   }

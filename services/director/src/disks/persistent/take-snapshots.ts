@@ -94,7 +94,7 @@ function refusedBy(diskCid: string): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof CpiCallError && error.isNotImplemented)) throw error;
     throw new NotImplementedError(
-      `the CPI of persistent disk \`${diskCid}\` cannot take snapshots (${error.message}): copy its data from within its vm`,
+      `the CPI of persistent disk \`${diskCid}\` cannot take snapshots (${error.message}): copy the disk's data inside the vm`,
       { cause: error, about: { disk_cid: diskCid } },
     );
   };

@@ -74,5 +74,5 @@ export async function configOfId({ context }: HttpCall, configId: number): Promi
 
 export function configIdOf(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new BadRequestError("ids of configs are numbers");
+  throw new BadRequestError("from and to must be ids of configs, which are numbers");
 }

@@ -196,5 +196,5 @@ function shown(http: HttpCall, config: ConfigObject): ConfigObject {
 
 function refuseNotHeeded(type: string): string {
   if (!NOT_HEEDED.includes(type)) return type;
-  throw new NotImplementedError(`this director makes nothing of configs of type ${type}`);
+  throw new NotImplementedError(`this director does not support configs of type ${type}`);
 }

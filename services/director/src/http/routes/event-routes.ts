@@ -53,7 +53,7 @@ async function eventOf(http: HttpCall): Promise<Event> {
   const { events } = id === 0 ? { events: [] } : await listEvents(http.context, wanted);
   const [event] = events;
   if (event?.eventId === id) return event;
-  throw new NotFoundError("there is no such event, or it was forgotten long since", {
+  throw new NotFoundError("the event does not exist, or is so old that it was deleted", {
     about: { event_id: text.slice(0, 64) },
   });
 }

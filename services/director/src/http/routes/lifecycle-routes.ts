@@ -65,7 +65,7 @@ export const lifecycleRoutes: readonly Route[] = [
     serve: async (http) => {
       const wanted = bodyObject(http.request).flag("ignore");
       const selection = selectionOf(http);
-      if (selection.instance === "") throw new BadRequestError("name one instance", CODES.instanceNotFound);
+      if (selection.instance === "") throw new BadRequestError("name exactly one instance", CODES.instanceNotFound);
       await (wanted
         ? ignore(http.context, { selection }, http.call)
         : unignore(http.context, { selection }, http.call));

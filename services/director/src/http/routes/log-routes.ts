@@ -22,7 +22,8 @@ export const logRoutes: readonly Route[] = [
       const { query } = http;
       const logTypes = listOf(query.get("type")).map((type) => {
         const known = LOG_TYPES.get(type);
-        if (known === undefined) throw new BadRequestError(`type must be of ${[...LOG_TYPES.keys()].join(", ")}`);
+        if (known === undefined)
+          throw new BadRequestError(`type must be one or more of ${[...LOG_TYPES.keys()].join(", ")}`);
         return known;
       });
       const filters = listOf(query.get("filters"));

@@ -16,12 +16,12 @@ const EMPTY = [
 
 /** BOSH routes that are refused, with the reason. */
 const REFUSED: readonly (readonly [method: Route["method"], path: string, what: string])[] = [
-  ["POST", "/releases", "releases: VMs get no jobs here, deploy without"],
+  ["POST", "/releases", "releases, because its VMs run no jobs: deploy without releases"],
   ["POST", "/releases/export", "releases"],
   ["DELETE", "/releases/:name", "releases"],
   ["POST", "/packages/matches", "packages"],
-  ["POST", "/deployments/:deployment/errands/:name/runs", "errands: VMs get no jobs here"],
-  ["POST", "/deployments/:deployment/ssh", "ssh: use the IaaS's own way to the VM"],
+  ["POST", "/deployments/:deployment/errands/:name/runs", "errands, because its VMs run no jobs"],
+  ["POST", "/deployments/:deployment/ssh", "ssh: connect to the VM as its IaaS provides"],
 ];
 
 export const otherRoutes: readonly Route[] = [

@@ -55,18 +55,22 @@ const told = ({ call }: HttpCall, reason: string): string =>
 
 async function setHostState(http: HttpCall, { name, isDry, reason, state }: Wanted): Promise<readonly string[]> {
   if (state !== "dead" && state !== "online") throw new BadRequestError("state must be dead or online");
-  if (state === "dead" && reason === "") throw new BadRequestError("say why: give a reason");
+  if (state === "dead" && reason === "") throw new BadRequestError("the reason is missing: give a reason");
   const wanted = state === "dead" ? HostState.DEAD : HostState.ONLINE;
   const request = { hostIds: [name], state: wanted, reason: told(http, reason), dryRun: isDry };
   const answer = await http.context.registries.setHostState(request, http.call);
-  if (answer.changedHostIds.length === 0) return [`${name} is so already: nothing changes`];
+  if (answer.changedHostIds.length === 0) return [`${name} is already ${state}: nothing changes`];
   const { devices, disksOnDevices, publications, vms } = answer;
   const effect =
     state === "dead"
-      ? `${countText(disksOnDevices, "disk")} with a part on its ${countText(devices, "device")} cannot be published while it is dead`
-      : "it is unavailable until its agent registers";
-  const more = [`${countText(publications, "disk is", "disks are")} published to it, and its own until it is fenced`];
-  return [`${name} is said to be ${state}`, effect, ...more, vms > 0 ? "it serves as a VM" : ""].filter(Boolean);
+      ? `${countText(disksOnDevices, "disk")} with a part on its ${countText(devices, "device")} cannot be published while ${name} is dead`
+      : `${name} is unavailable until its agent registers`;
+  const more = [
+    `${countText(publications, "disk is", "disks are")} published to ${name}, and cannot be published elsewhere until ${name} is fenced`,
+  ];
+  return [`an operator marks ${name} as ${state}`, effect, ...more, vms > 0 ? `${name} is used as a VM` : ""].filter(
+    Boolean,
+  );
 }
 
 async function fenceHost(http: HttpCall, { name, isDry, reason }: Wanted): Promise<readonly string[]> {
@@ -74,7 +78,7 @@ async function fenceHost(http: HttpCall, { name, isDry, reason }: Wanted): Promi
   const { disks } = await http.context.registries.fenceHost(request, http.call);
   if (disks.length === 0) return [`${name} holds no disk: nothing changes`];
   return [
-    `${countText(disks.length, "disk is", "disks are")} taken from ${name} for good; it serves none of them again by itself`,
+    `${countText(disks.length, "disk is", "disks are")} taken from ${name} for good; ${name} serves them again only after a new publish`,
     ...disks.slice(0, 20).map(({ diskId, complete, unaskedDeviceCount }) => {
       const waits = `${unaskedDeviceCount} of its devices have not answered yet`;
       return `${diskId}${isDry ? "" : complete ? ": done" : `: ${waits}`}`;
@@ -126,7 +130,7 @@ async function cancelOne(http: HttpCall, { name, isDry }: Wanted): Promise<reado
   if (!isDry) await cancelTask(http.context, { taskId }, http.call);
   return [
     `task ${name} (${task?.description}) is asked to stop`,
-    "CPI calls that it waits for are ended within seconds; what is done by then stays done",
+    "its CPI calls are ended within seconds; completed work is kept",
   ];
 }
 
@@ -134,5 +138,5 @@ async function resumeOne(http: HttpCall, { name, isDry }: Wanted): Promise<reado
   const taskId = Number(name);
   const { task } = await getTask(http.context, { taskId });
   if (!isDry) await resumeTask(http.context, { taskId }, http.call);
-  return [`task ${name} (${task?.description}) runs on`, "what was done of it since the backup is not known"];
+  return [`task ${name} (${task?.description}) runs on`, "its progress since the backup is not known"];
 }

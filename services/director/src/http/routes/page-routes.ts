@@ -90,7 +90,7 @@ function fileAnswer({ request }: HttpCall, name: string): Answer {
 
 function feedAnswer({ context, call, login, request }: HttpCall): Answer {
   if (!(request.headers.accept ?? "").includes("text/event-stream"))
-    throw new BadRequestError("this is for browsers: ask for text/event-stream");
+    throw new BadRequestError("this address serves events to browsers: accept text/event-stream");
   request.raw.socket.setTimeout(STALLED_MS);
   const { endsAtMs } = login;
   const ended = endsAtMs === undefined ? [] : [AbortSignal.timeout(Math.max(0, endsAtMs - Date.now()))];

@@ -87,6 +87,6 @@ async function* partsOf(bytes: Readable, fix: boolean): AsyncGenerator<UploadSte
   try {
     for await (const chunk of bytes) yield { part: { $case: "chunk", value: chunk as Buffer } };
   } catch (error) {
-    throw new CancelledError("the client has gone away in the middle of the stemcell", { cause: error });
+    throw new CancelledError("the client closed the connection while it uploaded the stemcell", { cause: error });
   }
 }

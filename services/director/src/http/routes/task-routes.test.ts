@@ -64,7 +64,7 @@ describe("dynamic disks and their tasks over HTTPS", () => {
       [wish("c", { metadata: null }), 40_000, "Property 'metadata' value (nil)"],
       [wish("c", { metadata: ["s3cret"] }), 40_000, "did not match the required type 'Hash'"],
       [wish("c", { disk_size: 1e15 }), 40_005, "disk_size"],
-      ["[]", 710_001, "no JSON object"],
+      ["[]", 710_001, "not a JSON object"],
     ];
     for (const [body, code, says] of wrong) {
       const answer = await http.send("POST", "/dynamic_disks/provide", { body: String(body) });

@@ -74,7 +74,7 @@ export const taskRoutes: readonly Route[] = [
       const body = bodyObject(http.request);
       const states = body.optionalTexts("states") ?? ["queued"];
       if (states.some((state) => state !== "queued" && state !== "processing"))
-        throw new BadRequestError("states must be of queued and processing");
+        throw new BadRequestError("states must be queued, processing, or both");
       const types = body.optionalTexts("types");
       const deployment = body.optionalText("deployment") ?? "";
       const wanted = ({ type, teams }: Task): boolean =>
@@ -118,7 +118,7 @@ export async function seenTask(http: HttpCall, operation: Operation): Promise<Ta
 function taskIdOf(http: HttpCall): number {
   const text = http.param("id");
   if (/^[1-9]\d{0,14}$/.test(text)) return Number(text);
-  throw new NotFoundError("task ids are numbers from 1 on", { about: { task_id: text.slice(0, 64) } });
+  throw new NotFoundError("a task id is a number of at least 1", { about: { task_id: text.slice(0, 64) } });
 }
 
 async function cancelOne(http: HttpCall) {

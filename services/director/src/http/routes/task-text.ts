@@ -25,7 +25,7 @@ const STATES: Readonly<Record<string, string>> = {
 export function statesNamed(names: readonly string[]): WireState[] {
   return names.flatMap((name) => {
     const [known] = Object.entries(STATES).find(([, each]) => each === name) ?? [];
-    if (known === undefined) throw new BadRequestError("a state of tasks that was asked for is not known");
+    if (known === undefined) throw new BadRequestError("the request names an unknown task state");
     return name === "queued" ? [WireState.QUEUED, WireState.HELD] : [known as WireState];
   });
 }

@@ -114,7 +114,7 @@ describe("teams over HTTPS", () => {
       const answer = await deployed("a", deployment);
       expect([answer.status, JSON.parse(answer.body)]).to.deep.equal([
         401,
-        { code: 600_000, description: `deployment \`${deployment}\` is of none of the teams a` },
+        { code: 600_000, description: `deployment \`${deployment}\` belongs to none of the teams a` },
       ]);
     }
     expect((await deployed("a-reader", "new")).status).to.equal(401);

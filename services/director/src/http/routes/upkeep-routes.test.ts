@@ -200,7 +200,7 @@ describe("operators' actions over HTTPS", () => {
     const { status, body: text } = await http.send("POST", "/configs/diff", { headers, body });
     expect(status).to.equal(200);
     expect((JSON.parse(text) as { diff: unknown[] }).diff.at(-1)).to.deep.equal([
-      "# Warning: AZ `z1` is in no cloud config, and has 1 instances, 1 disks: none of them can be made anew",
+      "# Warning: AZ `z1` is in no cloud config but has 1 instances, 1 disks: none of them can be recreated",
       null,
     ]);
   });

@@ -128,7 +128,7 @@ export const upkeepRoutes: readonly Route[] = [
       const body = bodyObject(http.request);
       if (Object.keys(body.optionalObject("max_in_flight_overrides") ?? {}).length > 0)
         throw new NotImplementedError(
-          "this director mends one problem after the other: give no max_in_flight overrides",
+          "this director resolves one problem at a time: leave out max_in_flight_overrides",
         );
       const chosen = body.optionalObject("resolutions") ?? {};
       const answers = Object.entries(chosen).map(([id, resolution]) => answerOf(id, resolution));
@@ -159,9 +159,10 @@ async function instanceIdOf({ context, param }: HttpCall): Promise<string> {
 }
 
 function answerOf(id: string, resolution: unknown) {
-  if (!/^[1-9]\d{0,14}$/.test(id)) throw new BadRequestError("ids of problems are numbers");
+  if (!/^[1-9]\d{0,14}$/.test(id)) throw new BadRequestError("a problem's id is a number");
   // Clients send null to choose the default resolution.
   if (resolution === null) return { problemId: Number(id), resolution: "" };
-  if (typeof resolution !== "string") throw new BadRequestError(`give problem ${id} the name of a resolution`);
+  if (typeof resolution !== "string")
+    throw new BadRequestError(`the resolution of problem ${id} is not a name: give the name of a resolution`);
   return { problemId: Number(id), resolution };
 }
