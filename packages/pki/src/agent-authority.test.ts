@@ -46,7 +46,7 @@ describe("the certificate authority of agents", () => {
     const leaf = await issueAgentCertificate(other, "agent-1", 1);
     writeFileSync(files().certFile, leaf.certPem);
     writeFileSync(files().keyFile, leaf.keyPem);
-    expect(await refusal()).to.contain("no authority's");
+    expect(await refusal()).to.contain("not the certificate of an authority");
     writeFileSync(files().certFile, "nothing");
     expect(await refusal()).to.contain("cannot be read");
     openssl("-newkey rsa:2048 -nodes");

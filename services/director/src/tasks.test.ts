@@ -101,7 +101,7 @@ describe("tasks", () => {
     await director.tasks.cancelTask({ taskId });
     const task = await director.ended(taskId);
     expect(task.state).to.equal(TaskState.CANCELLED);
-    expect(task.result).to.match(/^cancelled by operator; CPI createDisk failed: .*its director ended it/);
+    expect(task.result).to.match(/^cancelled by operator; CPI createDisk failed: .*the director ended the call/);
     // The next task continues with the disk that the cancelled task created.
     expect((await director.ended(waiting)).state).to.equal(TaskState.DONE);
     expect(new Set(director.cpi.calls.filter((call) => call.startsWith("createDisk"))).size).to.equal(

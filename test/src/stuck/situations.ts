@@ -151,7 +151,7 @@ export const SITUATIONS: readonly Situation[] = [
       const taskId = await stuck.deploy("hangs", "az-hangs");
       return {
         asked: ["task", taskId],
-        root: /is processing: CPI hangs has not answered createVm of agentId .* \(run by dispatcher 127.*\), since 20/,
+        root: /is processing: CPI hangs has not answered createVm for agentId .* \(run by dispatcher 127.*\), since 20/,
         reasons: ["CPI_AT_WORK"],
         row: [`task ${taskId}`, /^CPI hangs has not answered createVm/],
         cure: new RegExp(`^cancel the task, which ends this call: diskmesh cancel ${taskId}$`),

@@ -63,7 +63,7 @@ describe("explain: causes at the director", () => {
       TASK,
       known([task(2, { state: "queued" })], { locks: [lock([2])] }),
       ["WAITS_FOR_LOCK"],
-      /task 2 waits for the lock of deployment demo, which task 1 has$/,
+      /task 2 waits for the lock of deployment demo, which task 1 holds$/,
     ],
     [
       "all workers are busy",
@@ -141,7 +141,7 @@ describe("explain: causes at the director", () => {
       expect(waits).to.deep.equal({
         subject: TASK,
         reason: "CPI_AT_WORK",
-        message: `${whose} has not answered attachDisk of diskCid cid-1 (run by dispatcher d:1)`,
+        message: `${whose} has not answered attachDisk for diskCid cid-1 (run by dispatcher d:1)`,
         sinceMs: 400,
         cures: [["cancel the task, which ends this call", "diskmesh cancel 2"]],
       });

@@ -162,15 +162,15 @@ describe("logs of instances", () => {
     [
       "too much",
       (wanted) => put(wanted, "x".repeat(5_000), authority()).then(() => ({})),
-      "the logs have more than 4000 bytes",
+      "the logs exceed the limit of 4000 bytes",
     ],
     ["nothing", () => ({ sha1: digestsOf("") }), "none arrived at https://127.0.0.1:"],
     [
       "another thing than it says",
       (wanted) => send(wanted, "one").then(() => ({ sha1: digestsOf("two") })),
-      "are not those",
+      "do not have the digest",
     ],
-    ["without a digest", (wanted) => send(wanted, "one").then(() => ({ sha1: "" })), "are not those"],
+    ["without a digest", (wanted) => send(wanted, "one").then(() => ({ sha1: "" })), "do not have the digest"],
     ["an error", () => Promise.reject(new Error("Making logs tarball")), "Making logs tarball"],
   ];
   const authority = () => ca;

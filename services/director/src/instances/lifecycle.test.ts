@@ -96,7 +96,7 @@ describe("lifecycle decisions", () => {
       holderOf: () => ignored,
       fixesLost: true,
     };
-    expect(() => decideDeploy([made("none", "stopped"), ignored], needs)).to.throw("db/i2 is ignored");
+    expect(() => decideDeploy([made("none", "stopped"), ignored], needs)).to.throw("db/i2, which is ignored");
   });
 
   const MISSING: [string, Instance, boolean, boolean][] = [

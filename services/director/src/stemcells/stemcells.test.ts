@@ -67,16 +67,14 @@ describe("stemcells", () => {
     expect((await director.upload(stemcellFile({ stemcell_formats: ["qcow2"] }))).state).to.equal(TaskState.DONE);
     expect((await list()).map(({ cpi }) => cpi)).to.deep.equal(["west"]);
     const none = await director.upload(stemcellFile({ version: "2", stemcell_formats: ["vmdk"] }));
-    expect(none.result).to.match(
-      /no CPI takes a stemcell of the formats "vmdk": upload one that is made for east, west/,
-    );
+    expect(none.result).to.match(/no CPI takes a stemcell of the formats "vmdk": upload a stemcell for east, west/);
   });
 
   it("one CPI fails -> the other has it, and the error names the failed CPI; repeated -> only the missing CPI is called", async () => {
     director.cpi.brokenCpis.add("west");
     const failed = await director.upload(stemcellFile());
     expect(failed.state).to.equal(TaskState.ERROR);
-    expect(failed.result).to.match(/was not made with CPI `west`: west is broken/);
+    expect(failed.result).to.match(/was not created with CPI `west`: west is broken/);
     expect((await list()).map(({ cpi }) => cpi)).to.deep.equal(["east"]);
     director.cpi.brokenCpis.clear();
     director.cpi.withoutStemcells.clear();
@@ -94,8 +92,8 @@ describe("stemcells", () => {
 
   const sha1 = (bytes: Buffer) => createHash("sha1").update(bytes).digest("hex");
   const BAD: [string, Buffer, string, RegExp][] = [
-    ["no gzip", Buffer.from("hello"), "", /no gzip file, or damaged/],
-    ["no tar", gzipSync(Buffer.alloc(1_024, 7)), "", /no tar archive, or damaged/],
+    ["no gzip", Buffer.from("hello"), "", /not a gzip file, or is damaged/],
+    ["no tar", gzipSync(Buffer.alloc(1_024, 7)), "", /not a tar archive, or is damaged/],
     ["cut off", stemcellFile({}, { image: "x".repeat(5_000) }).subarray(0, 200), "", /damaged/],
     ["an empty archive", gzipSync(Buffer.alloc(1_024)), "", /has no stemcell\.MF/],
     ["no manifest", stemcellFile({}, { files: ["image"] }), "", /has no stemcell\.MF/],
@@ -162,7 +160,7 @@ describe("stemcells", () => {
       yield { part: { $case: "chunk" as const, value: file.subarray(0, 10) } };
       await ended;
     }
-    await rejection(director.stemcells.uploadStemcell(silent()), Error, /the leader sent nothing for 4000 ms/);
+    await rejection(director.stemcells.uploadStemcell(silent()), Error, /no data arrived for 4000 ms/);
     end();
     async function* headless() {
       yield { part: { $case: "chunk" as const, value: file } };
@@ -220,7 +218,7 @@ describe("stemcells", () => {
     director.cpi.formats.set("east", ["raw"]);
     await director.upload(stemcellFile({ stemcell_formats: ["qcow2"] }));
     const elsewhere = await rejection(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));
-    expect(elsewhere.message).to.match(/was not made with CPI `east`: upload it again/);
+    expect(elsewhere.message).to.match(/was not created with CPI `east`: upload it again/);
   });
 
   it("a CPI whose VMs need no stemcell -> the manifest may name one; another version changes nothing", async () => {

@@ -189,23 +189,23 @@ describe("the tar reader", () => {
   });
 
   const bad: [string, Buffer[], RegExp][] = [
-    ["no archive", [Buffer.alloc(1_024, 7)], /no tar archive, or damaged/],
+    ["no archive", [Buffer.alloc(1_024, 7)], /not a tar archive, or is damaged/],
     [
       "a wrong checksum",
       [Buffer.concat([Buffer.from("x"), file("image", "x").subarray(1)])],
-      /no tar archive, or damaged/,
+      /not a tar archive, or is damaged/,
     ],
-    ["cut in a file", [file("image", "x".repeat(2_000)).subarray(0, 1_000)], /no tar archive, or damaged/],
-    ["cut in a header", [file("image", "").subarray(0, 300)], /no tar archive, or damaged/],
+    ["cut in a file", [file("image", "x".repeat(2_000)).subarray(0, 1_000)], /not a tar archive, or is damaged/],
+    ["cut in a header", [file("image", "").subarray(0, 300)], /not a tar archive, or is damaged/],
     [
       "a size below zero",
       [header({ name: "image", size: base256(2n ** 64n - 1n, 0xff) })],
-      /no tar archive, or damaged/,
+      /not a tar archive, or is damaged/,
     ],
     ["a size of no kind", [header({ name: "image", size: base256(5n, 0x90) })], /size/],
     ["a size beyond all numbers", [header({ name: "image", size: base256(2n ** 60n) })], /size/],
-    ["a pax size below zero", [pax(["size", "-512"]), header({ name: "image" })], /no tar archive, or damaged/],
-    ["a pax size that is none", [pax(["size", "many"]), header({ name: "image" })], /no tar archive, or damaged/],
+    ["a pax size below zero", [pax(["size", "-512"]), header({ name: "image" })], /not a tar archive, or is damaged/],
+    ["a pax size that is none", [pax(["size", "many"]), header({ name: "image" })], /not a tar archive, or is damaged/],
     [
       "a pax header without end",
       [header({ name: "x", type: "x", sizeBytes: 4_000_000 }), Buffer.alloc(4_000_000, "1")],

@@ -12,10 +12,10 @@ describe("required VM keys of an instance group", () => {
       `vm_type: small, ${NETWORKS}`,
       /^instance group `db` names no stemcell, but the default CPI needs them to create VMs/,
     ],
-    [`stemcell: s, ${NETWORKS}`, /names no vm_type:/],
-    [`stemcell: s, vm_extensions: [more], ${NETWORKS}`, /names no vm_type:/],
-    ["stemcell: s, vm_type: small", /names no networks:/],
-    ["instances: 0", /names no stemcell, vm_type, networks:/],
+    [`stemcell: s, ${NETWORKS}`, /names no vm_type, but/],
+    [`stemcell: s, vm_extensions: [more], ${NETWORKS}`, /names no vm_type, but/],
+    ["stemcell: s, vm_type: small", /names no networks, but/],
+    ["instances: 0", /names no stemcell, vm_type, networks, but/],
   ];
   let director: TestDirector;
 

@@ -101,13 +101,13 @@ describe("addresses of instances", () => {
 
   const STATIC: [string, string[], Needs, string | RegExp][] = [
     ["by index", ["10.0.0.7", "10.0.0.8"], { index: 1 }, "10.0.0.8"],
-    ["too few", ["10.0.0.7"], { index: 1 }, /has 1 static_ips in network `n`: instance 1 needs one/],
+    ["too few", ["10.0.0.7"], { index: 1 }, /has 1 static_ips in network `n`: instance 1 needs a static ip/],
     ["a sibling's, which gives way", ["10.0.0.7"], { taken: ["10.0.0.7"] }, "10.0.0.7"],
     [
       "another deployment's",
       ["10.0.0.7"],
       { foreign: ["10.0.0.7"] },
-      /address 10\.0\.0\.7 of network `n` is another instance's/,
+      /address 10\.0\.0\.7 of network `n` already belongs to another instance/,
     ],
     ["out of range", ["10.9.0.7"], {}, /address 10\.9\.0\.7 is in no subnet/],
   ];

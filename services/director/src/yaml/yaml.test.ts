@@ -152,7 +152,7 @@ instance_groups:
       group("{name: web, instances: 1, azs: [z1], networks: [{name: a, default: [dns, gateway]}, {name: a}]}"),
       /`a` twice/,
     ],
-    ["a stemcell without alias", group("{name: web, instances: 1, azs: [z1], stemcell: x}"), /which is no alias/],
+    ["a stemcell without alias", group("{name: web, instances: 1, azs: [z1], stemcell: x}"), /which is not an alias/],
     [
       "vm_resources",
       group("{name: web, instances: 1, azs: [z1], vm_resources: {cpu: 1}}"),
@@ -166,7 +166,7 @@ instance_groups:
     [
       "a static ip that is none",
       group("{name: web, instances: 1, azs: [z1], networks: [{name: a, static_ips: [x]}]}"),
-      /no IPv4/,
+      /not an IPv4/,
     ],
     ["no YAML, with a secret", 'name: "hush" "hush"', /^(?!.*hush).*not valid YAML: line 1/],
     ["a truncated text", "name: x\nazs: [z1", /line 2: the indentation is wrong, or a list or mapping is not closed/],

@@ -65,7 +65,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect(refused?.result).to.contain("the instance's jobs may be running: stop the instance first");
       await stop();
       const task = await attach(orphan?.diskCid ?? "", instanceId);
-      expect(task).to.include(done(`disk \`${orphan?.diskCid}\` is that of db/${instanceId}`));
+      expect(task).to.include(done(`disk \`${orphan?.diskCid}\` belongs to db/${instanceId}`));
       expect((await present()).map(({ diskCid, state }) => [diskCid, state])).to.deep.equal([
         [orphan?.diskCid, PersistentDiskState.MOUNTED],
       ]);
