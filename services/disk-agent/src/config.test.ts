@@ -32,7 +32,7 @@ describe("the agent's configuration", () => {
     [
       "a glob of no characters",
       rule({ glob: "/dev/sd[z-a]" }),
-      /discovery\.rules\.0\.glob .* is no glob: Range out of/,
+      /discovery\.rules\.0\.glob .* is not a valid glob: Range out of/,
     ],
     [
       "a glob of too many paths",

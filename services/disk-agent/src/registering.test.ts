@@ -22,7 +22,7 @@ describe("an agent that registers", () => {
       ["dev-a", true],
       ["dev-b", true],
     ]);
-    await eventually(() => rejection(scene.ready(1_000), TimeoutError, /NOT_SERVING, for want of: registered$/));
+    await eventually(() => rejection(scene.ready(1_000), TimeoutError, /NOT_SERVING, because it lacks: registered$/));
     await registry.start();
     const registration = await registry.registered("host-1");
     expect(registration).to.include({ az: "z1", address: scene.agent.address, tabletId: "" });
@@ -33,7 +33,7 @@ describe("an agent that registers", () => {
     expect(ofNobody, "each reason once, at once").to.have.length(1);
     expect(ofNobody[0]).to.contain("no process listens there");
     await registry.stop();
-    await eventually(() => rejection(scene.ready(1_000), TimeoutError, /NOT_SERVING, for want of: registered$/));
+    await eventually(() => rejection(scene.ready(1_000), TimeoutError, /NOT_SERVING, because it lacks: registered$/));
     expect((await scene.list()).devices.map(({ attached }) => attached)).to.deep.equal(
       [true, true],
       "it serves all the same",

@@ -207,7 +207,7 @@ export class AwayScene {
   async directorLacks(need: string): Promise<void> {
     await eventually(async () => {
       const { output } = await this.typed("diskmesh status");
-      expect(output).to.match(new RegExp(`^director .*not serving.*for want of .*${need}`, "m"));
+      expect(output).to.match(new RegExp(`^director .*not serving.*lacks .*${need}`, "m"));
     }, PATIENCE);
   }
 

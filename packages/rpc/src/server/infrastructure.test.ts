@@ -143,7 +143,7 @@ describe("health and reflection", () => {
     const options = { address: address(), tls: files("operator"), serverRole: "disk-registry" as const };
     // On a busy machine the client may not have connected by then.
     await eventually(() =>
-      rejection(waitForHealth({ ...options, timeoutMs: 300 }), TimeoutError, /NOT_SERVING, for want of: .*nats/),
+      rejection(waitForHealth({ ...options, timeoutMs: 300 }), TimeoutError, /NOT_SERVING, because it lacks: .*nats/),
     );
     await waitForHealth({ ...options, service: "diskmesh.registry.v1.DiskRegistryService", timeoutMs: PATIENCE_MS });
     server.setServing(true);

@@ -231,15 +231,15 @@ describe("backup and restore", () => {
     it("that was changed, is no backup, or is of another tablet", async () => {
       const whole = readFileSync(file, "utf8");
       edit((text) => text.replace('"n":7', '"n":8'));
-      await expectRefusal("its checksum is another one", InvalidArgumentError);
+      await expectRefusal("its checksum does not match", InvalidArgumentError);
       writeFileSync(file, whole.replace(/.*\n/, ""));
       await expectRefusal("it is not a diskmesh backup", InvalidArgumentError);
       writeFileSync(file, "");
-      await expectRefusal("it has no end", InvalidArgumentError);
+      await expectRefusal("its end is missing", InvalidArgumentError);
       writeFileSync(file, whole.replace('"format":1', '"format":2'));
       await expectRefusal("run the newer program", InvalidArgumentError);
       writeFileSync(file, whole.replaceAll(tabletName, "director"));
-      await expectRefusal("its checksum is another one", InvalidArgumentError);
+      await expectRefusal("its checksum does not match", InvalidArgumentError);
     });
   });
 });

@@ -173,7 +173,9 @@ describe("deployments", () => {
     await director.process.kill();
     await director.dispatcher.stop();
     await director.process.start();
-    await eventually(() => rejection(director.health(1_000), TimeoutError, /NOT_SERVING, for want of: dispatcher$/));
+    await eventually(() =>
+      rejection(director.health(1_000), TimeoutError, /NOT_SERVING, because it lacks: dispatcher$/),
+    );
     const { task } = await director.deployments.deploy({ manifest: manifest("web", 1) });
     expect((await director.task(task?.taskId ?? 0)).state).to.equal(TaskState.QUEUED);
     await director.dispatcher.start();
@@ -190,7 +192,7 @@ describe("deployments", () => {
     ] as const;
     for (const [part, end, begin] of parts) {
       await end();
-      const why = new RegExp(`NOT_SERVING, for want of: ${part}$`);
+      const why = new RegExp(`NOT_SERVING, because it lacks: ${part}$`);
       await eventually(() => rejection(director.health(1_000), TimeoutError, why));
       await begin();
       await director.health(60_000);

@@ -239,7 +239,7 @@ describe("logs of instances", () => {
     await rejection(download(first?.taskId ?? 0), NotFoundError, "fetch the logs again");
     const both = await fetch();
     expect(both?.state).to.equal(TaskState.DONE, "one of them is fetched");
-    expect((await mesh.director.eventTexts(both?.taskId ?? 0)).join("\n")).to.include("have more than 6000 bytes");
+    expect((await mesh.director.eventTexts(both?.taskId ?? 0)).join("\n")).to.include("exceed the limit of 6000 bytes");
     await eachSends((agentId) => `logs of ${agentId}`);
   });
 

@@ -14,7 +14,7 @@ describe("a device file of 2^53 bytes", () => {
   it("is in error as one device of all its bytes, and usable as devices of given sizes", () => {
     const whole = { deviceId: "d1", path: "/dev/d1", offsetBytes: 0, blockSizeBytes: 4_096 } as DeviceConfig;
     expect(sizeIn(TOO_LONG, whole)).to.equal(0);
-    expect(tooShort(TOO_LONG, whole)).to.match(/too long for device d1: it holds 9007199254740992 bytes/);
+    expect(tooShort(TOO_LONG, whole)).to.match(/too long for device d1: it has 9007199254740992 bytes/);
     expect(sizeIn(TOO_LONG, { ...whole, sizeBytes: 8_192 })).to.equal(8_192);
     expect(sizeIn(TOO_LONG - 1, whole)).to.equal(TOO_LONG - 4_096);
   });

@@ -90,7 +90,7 @@ describe("the agent on mbus", () => {
     expect(await call("get_state")).not.to.have.property("vitals");
     expect(await call("get_state", "full")).to.have.property("vitals");
     expect(await call("list_disk")).to.deep.equal([]);
-    expect(await failure("format_disk")).to.match(/does not know the method.*format_disk/);
+    expect(await failure("format_disk")).to.match(/does not support the method.*format_disk/);
     const beats: unknown[] = [];
     const watching = watchHeartbeats(director, (agentId, beat) => beats.push({ agentId, beat }));
     await eventually(() => beats.length > 0);
@@ -145,10 +145,10 @@ describe("the agent on mbus", () => {
     ["a disk that is not exported here", ["disk-2", null], /disk disk-2 is not exported on this host/],
     ["a hint to another path", ["disk-1", { path: "/etc/passwd" }], /is not the export of disk disk-1/],
     ["a text hint to another path", ["disk-1", "/etc/passwd"], /is not the export of disk disk-1/],
-    ["a hint whose path is no text", ["disk-1", { path: 5 }], /not a text/],
-    ["a hint that is a list", ["disk-1", []], /not an object/],
+    ["a hint whose path is no text", ["disk-1", { path: 5 }], /not a string/],
+    ["a hint that is a list", ["disk-1", []], /neither an object/],
     ["a cid that is a path", ["../disk-1", null], /malformed/],
-    ["a cid that is no text", [5, null], /not a text/],
+    ["a cid that is no text", [5, null], /not a string/],
     ["too few arguments", ["disk-1"], /Not enough arguments, expected 2, got 1/],
   ];
   for (const [title, args, message] of refused)

@@ -82,14 +82,14 @@ const rows: [string, FoundFile[], Known, string[], string[]][] = [
     [file("/dev/a", 5), file("/x/b", 5), file("/y/b", 5)],
     { ...nothing, deviceIds: new Set(["h1-a"]) },
     ["h1-b /x/b 0+all "],
-    ["/dev/a its device id h1-a is taken", "/y/b its device id h1-b is taken"],
+    ["/dev/a another file already has its device id h1-a", "/y/b another file already has its device id h1-b"],
   ],
   [
     "an id that is too long -> skipped",
     [file(`/dev/${"a".repeat(70)}`, 5)],
     nothing,
     [],
-    [`/dev/${"a".repeat(70)} it would make`],
+    [`/dev/${"a".repeat(70)} its device id would be`],
   ],
   [
     "more devices than the agent may have -> the first ones",
@@ -128,7 +128,7 @@ describe("devices of found files", () => {
       ["h1-big", "/dev/big"],
     ]);
     expect(plan.refused[0]?.reason).to.match(/control character: rename the file/);
-    expect(plan.refused[1]?.reason).to.match(/holds 9007199254740992 bytes/);
+    expect(plan.refused[1]?.reason).to.match(/has 9007199254740992 bytes/);
     expect(plan.skipped.map(({ path }) => path)).to.deep.equal(["/dev/a\tb", "/dev/e\n"]);
   });
 });

@@ -140,13 +140,19 @@ describe("decideRegistration: the obeyed incarnation", () => {
     });
 
   const refused: [string, AgentMemory, RegistrationAnswer, unknown, RegExp][] = [
-    ["a replaced leader", obeys({ tabletGeneration: 4 }), answerOf(), OutdatedError, /generation 3, but generation 4/],
+    [
+      "a replaced leader",
+      obeys({ tabletGeneration: 4 }),
+      answerOf(),
+      OutdatedError,
+      /generation 3, but the agent has already seen the newer generation 4/,
+    ],
     [
       "a replaced leader, to an agent that never heard of an incarnation",
       obeys({ incarnation: "", tabletGeneration: 4 }),
       answerOf(),
       OutdatedError,
-      /generation 3, but generation 4/,
+      /generation 3, but the agent has already seen the newer generation 4/,
     ],
     [
       "a former incarnation",

@@ -73,8 +73,8 @@ describe("the state of a socket's path", () => {
     await (await serve("dead.sock")).close(0);
     for (const [name, reason] of [
       ["live.sock", "another process serves at this path"],
-      ["file.sock", "it is no socket"],
-      ["folder.sock", "it is no socket"],
+      ["file.sock", "the path is not a socket"],
+      ["folder.sock", "the path is not a socket"],
     ]) {
       await rejection(serve(name as string), UnavailableError, reason as string);
     }

@@ -131,7 +131,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     const lie = { highestSessionNumber: 2 ** 40 };
     const refused = await rejection(agent.register(lie), InvalidStateError);
     expect(refused.message)
-      .to.contain(`session number ${2 ** 40}, and ours is`)
+      .to.contain(`session number ${2 ** 40}, but the registry has`)
       .and.to.contain("RaiseNumbers");
     await rejection(agent.register({ highestTabletGeneration: 2 ** 40 }), InvalidStateError);
     await honest.register();

@@ -378,7 +378,7 @@ describe("registration", () => {
       expect(fleet.device(id)).to.include({ attachState: "ATTACHING", health: "ERROR", dirty: false });
       expect(fleet.device(id).healthMessage).to.match(/cannot be identified .*ConfirmDevice/);
     }
-    expect(diskHealth(fleet.tables, fleet.disk("x")).message).to.match(/d1 .*nothing shows/);
+    expect(diskHealth(fleet.tables, fleet.disk("x")).message).to.match(/d1 .*cannot be identified/);
     const call = { nowMs: NOW_MS, waitingRetryAfterMs: 10_000, acceptUnidentified: true };
     expect(() => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d2") }, call))).to.throw(
       InvalidStateError,
