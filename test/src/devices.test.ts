@@ -204,7 +204,7 @@ describe("the devices of a host, from its files to the registry", () => {
       });
       await eventually(() => mesh.device("r2"), PATIENCE);
       const refused = mesh.clients.registry.addHost({ hostId: "h1" });
-      await rejection(refused, InvalidStateError, "device r1 of host h1 has no serial number");
+      await rejection(refused, InvalidStateError, "device r1 of host h1 has no unique serial number");
       for (const deviceId of ["r1", "r2"]) await add(deviceId);
       for (const deviceId of ["r1", "r2"]) await until(deviceId, ready);
       expect((await mesh.device("r1")).identifiedBy).to.equal("IDENTIFIED_BY_NONE");

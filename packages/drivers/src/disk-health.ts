@@ -47,7 +47,7 @@ export default class DiskHealth extends Driver<Settings> {
   readonly #latenciesMs = new Map<string, number[]>();
 
   smart = nodeMethod(
-    { ...readMethod, description: "What the drive of a device says of itself, by smartctl" },
+    { ...readMethod, description: "SMART data of a device's drive, read by smartctl" },
     async (args) => {
       const { path } = await foundDevice(this.environment, args.device_id);
       return readSmart((await blockDeviceOf(path)).file, this.environment.settings.smartctl);
@@ -55,7 +55,7 @@ export default class DiskHealth extends Driver<Settings> {
   );
 
   io_statistics = nodeMethod(
-    { ...readMethod, description: "What the kernel has counted of the drive of a device" },
+    { ...readMethod, description: "The kernel's I/O statistics of a device's drive" },
     async (args) => {
       const { path } = await foundDevice(this.environment, args.device_id);
       const file = `${(await blockDeviceOf(path)).folder}/stat`;
@@ -66,7 +66,7 @@ export default class DiskHealth extends Driver<Settings> {
   );
 
   probe = nodeMethod(
-    { ...readMethod, description: "How long a read of a device takes, through the descriptor that its agent holds" },
+    { ...readMethod, description: "Latency of a read of a device, through the agent's open descriptor" },
     async (args) => {
       const { deviceId } = await foundDevice(this.environment, args.device_id);
       return { latency_ms: await this.#probe(deviceId), recent_ms: this.#latenciesMs.get(deviceId) };

@@ -96,7 +96,7 @@ function telling<Exporter extends SpanExporter | PushMetricExporter>(
     isAway = failed;
     if (!failed) log.info({ endpoint }, `OTLP export of ${signal} recovered`);
     else {
-      const why = error === undefined ? "it did not take them" : messageOf(error);
+      const why = error === undefined ? "the receiver did not accept them" : messageOf(error);
       const text = `OTLP export of ${signal} failed, ${signal} are lost until it recovers`;
       log.warn({ endpoint, error: why }, `${text}; check telemetry.otlpEndpoint and the receiver`);
     }

@@ -175,7 +175,7 @@ describe("a disk of the embedded store", () => {
     expect(troubles).to.have.length(1);
     expect(troubles[0])
       .to.contain("snapshot of the tablet in /state/registry failed")
-      .and.to.contain("make room there");
+      .and.to.contain("free space there");
     expect([...files.contents().keys()].join()).not.to.contain("snapshot");
     files.capacityBytes = Number.POSITIVE_INFINITY;
     await storage.renew();

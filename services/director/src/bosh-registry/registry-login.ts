@@ -35,7 +35,7 @@ export class RegistryLogin {
       };
     if (timingSafeEqual(sha256(authorization), this.#expected)) return undefined;
     this.#rateLimiter.failed(address, this.#user);
-    return { why: "name or password are wrong" };
+    return { why: "the name or the password is wrong" };
   }
 }
 

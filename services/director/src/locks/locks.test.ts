@@ -118,8 +118,8 @@ describe("locks", () => {
   });
 
   it("unsorted or duplicate locks -> a thrown bug", () => {
-    expect(() => locks.settle(1, [A, I1], 0)).to.throw("out of the order");
-    expect(() => locks.settle(1, [A, A], 0)).to.throw("out of the order");
+    expect(() => locks.settle(1, [A, I1], 0)).to.throw("out of order");
+    expect(() => locks.settle(1, [A, A], 0)).to.throw("out of order");
   });
 
   it("many tasks, random locks -> never two owners, and no task waits forever", () => {

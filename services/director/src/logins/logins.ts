@@ -91,7 +91,7 @@ export class Logins {
       const isRight = await isPasswordOf(user?.passwordHash ?? (await this.#noHash), password);
       if (user !== undefined && isRight) return { name: user.name, scopes: user.scopes, by: "password" };
       this.#rateLimiter.failed(address, name);
-      throw new UnauthenticatedError("name or password are wrong");
+      throw new UnauthenticatedError("the name or the password is wrong");
     });
   }
 

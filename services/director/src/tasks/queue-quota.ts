@@ -34,10 +34,10 @@ export function refuseWhenFull(
   const [kind, hint] =
     queue === "vendor_methods"
       ? [`call methods of ${cpiShare}`, ""]
-      : ["have to do with the same CPIs", ", or see by ListCpis of the dispatcher what is wrong with these"];
+      : ["use the same CPIs", ", or check these CPIs with the dispatcher's ListCpis"];
   if (!mayJoin({ ofCpiSet, length, limit }))
     throw new ResourceExhaustedError(
-      `${ofCpiSet} of the ${length} tasks of the queue ${queue} that have not ended ${kind}, and the rest of its ${limit} places is kept for others${later}${hint}`,
+      `${ofCpiSet} of the ${length} unfinished tasks of the queue ${queue} ${kind}; the other places of its ${limit} are reserved${later}${hint}`,
       retry,
     );
   // Vendor methods may run for any time, so without a quota a single login could fill the queue.

@@ -28,12 +28,13 @@ export function decodeCache(
 ): AgentMemory {
   const root = asObject("the file", JSON.parse(text));
   const format = sealed ? FORMATS.sealed : FORMATS.unsealed;
-  if (root.format === FORMATS.sealed && !sealed) throw new Error("it has no checksum");
-  if (root.format !== format) throw new Error(`its format is ${JSON.stringify(root.format)}, not ${format}`);
+  if (root.format === FORMATS.sealed && !sealed) throw new Error("the cache has no checksum");
+  if (root.format !== format) throw new Error(`the cache's format is ${JSON.stringify(root.format)}, not ${format}`);
   // `complete` is the last key. A truncated text does not parse as JSON; the key detects texts that were shortened by
   // hand.
-  if (root.complete !== true) throw new Error("it is not complete");
-  if (root.hostId !== hostId) throw new Error(`it belongs to host ${JSON.stringify(root.hostId)}, not ${hostId}`);
+  if (root.complete !== true) throw new Error("the cache is not complete");
+  if (root.hostId !== hostId)
+    throw new Error(`the cache belongs to host ${JSON.stringify(root.hostId)}, not ${hostId}`);
   const devices = new Map<DeviceId, DeviceMemory>();
   for (const [key, value] of Object.entries(asObject("devices", root.devices)))
     devices.set(parseDeviceId(key), decodeDevice(`devices.${key}`, value));

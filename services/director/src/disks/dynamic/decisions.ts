@@ -142,7 +142,8 @@ function otherMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): 
 }
 
 /** The agent finds a disk by the CPI's hint, so without a hint there is nothing to send. */
-const NOT_TOLD = "; the vm's agent was not told, since the CPI, or the stemcell, is of version 1 and gives no hint";
+const NOT_TOLD =
+  "; the vm's agent was not notified, because the CPI or the stemcell is of version 1 and gives no disk hint";
 
 function differs(disk: Disk, wanted: WantedDisk): boolean {
   return wanted.metadata !== undefined && !sameJson(disk.metadata, wanted.metadata);

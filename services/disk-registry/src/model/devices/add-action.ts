@@ -60,8 +60,8 @@ function hostAdded(
   }
   if (devices.length === 0 && foreignDevices.length > 0) {
     const ids = named(foreignDevices.map((device) => `${device.deviceId} (host ${device.hostId})`));
-    const cure = "give them other ids, or purge them there first";
-    const why = `host ${hostId} has no device: the ids of all belong to other hosts: ${ids}: ${cure}`;
+    const cure = "give the devices other ids, or purge the ids on those hosts first";
+    const why = `host ${hostId} has no device, because all its device ids belong to other hosts (${ids}): ${cure}`;
     return partly(isPartly, `host ${hostId} is no longer to be removed; ${why}`, [why]);
   }
   if (isAway(host)) return whileAway(name, host, call);
@@ -120,13 +120,13 @@ function partly(isPartly: boolean, message: string, reasons: readonly string[]):
 
 function requireAlive({ state, hostId, stateMessage }: Host): void {
   if (state !== "DEAD") return;
-  const message = `${stateMessage}; host ${hostId} is added once SetHostState takes that back`;
+  const message = `${stateMessage}; host ${hostId} is added once SetHostState revokes DEAD`;
   throw new InvalidStateError(message, { about: { host_id: hostId } });
 }
 
 function requireStaying({ removalRequested, hostId }: Host, names: string): void {
   if (!removalRequested) return;
-  const message = `host ${hostId} of device ${names} is to be removed, and nothing is placed there: take the host back with AddHost first`;
+  const message = `host ${hostId} of device ${names} is to be removed and takes no disks: keep the host with AddHost first`;
   throw new InvalidStateError(message, { reason: "HOST_BEING_REMOVED", about: { host_id: hostId } });
 }
 

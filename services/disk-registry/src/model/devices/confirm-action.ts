@@ -21,7 +21,7 @@ export function confirmDevice(
   const devices = requireDevices(tx, selector);
   const names = named(devices.map(({ deviceId }) => deviceId));
   const replaced = devices.filter((device): device is Replaced => device.replacement !== undefined);
-  if (replaced.length === 0) return actionResult("S_ALREADY", `nothing of ${names} waits to be confirmed`);
+  if (replaced.length === 0) return actionResult("S_ALREADY", `none of ${names} waits for a confirmation`);
   for (const device of replaced) {
     const about = { device_id: device.deviceId };
     if (!isUnproven(device))

@@ -22,7 +22,7 @@ export function requireDevices(tables: RegistryTables, selector: DeviceSelector)
   if (foreign === undefined) return devices;
   const { deviceId } = foreign;
   throw new InvalidArgumentError(
-    `device ${deviceId} belongs to host ${foreign.hostId}, not to ${hostId}: name that host, or purge the device there first`,
+    `device ${deviceId} belongs to host ${foreign.hostId}, not to ${hostId}: name host ${foreign.hostId}, or purge the device there first`,
     { about: { field: "host_id", device_id: deviceId } },
   );
 }

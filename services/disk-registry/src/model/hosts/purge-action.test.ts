@@ -33,7 +33,7 @@ const rows: readonly ActionRow[] = [
     cause: "PurgeHost of a VM",
     action: "purgeHost",
     code: "INVALID_STATE",
-    says: "host h1 is VM vm-1: have its director delete that first",
+    says: "host h1 is VM vm-1: delete the VM with its director first",
     fleet: { hosts: [aHost("h1", { assignment: { vmCid: "vm-1", assignedAtMs: 0 } })], devices: [attached("d1")] },
     devices: { d1: "ATTACHED 1" },
   },

@@ -18,7 +18,7 @@ import { disksOn, disksServedBy } from "./remove-action.js";
 export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolean): ActionResult {
   const { assignment } = requireHost(tx, hostId);
   if (assignment !== undefined && !force) {
-    const message = `host ${hostId} is VM ${assignment.vmCid}: have its director delete that first, or purge the host with force and have the VM's deployment checked`;
+    const message = `host ${hostId} is VM ${assignment.vmCid}: delete the VM with its director first, or purge the host with force and run cloud-check on the VM's deployment`;
     throw new InvalidStateError(message, { about: { host_id: hostId } });
   }
   const devices = devicesOfHost(tx, hostId);

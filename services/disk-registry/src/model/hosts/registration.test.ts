@@ -382,7 +382,7 @@ describe("registration", () => {
     const call = { nowMs: NOW_MS, waitingRetryAfterMs: 10_000, acceptUnidentified: true };
     expect(() => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d2") }, call))).to.throw(
       InvalidStateError,
-      "d2 may be the drive of device d1, which is not in its place, and which disk x is on",
+      "d2 may be the drive of device d1, which is missing from its place and holds disk x",
     );
     const confirm = () =>
       fleet.transact((tx) =>
