@@ -152,7 +152,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(await listed("disks --dynamic")).to.deep.equal([]);
     expect(await listed("locks")).to.deep.equal([]);
     expect(await listed("agents --deployment demo"), "those of hosts have certificates of their own").to.deep.equal([]);
-    expect(await done("why task 1")).to.match(/^task 1 \(.*\) is done.*\nnothing keeps it/);
+    expect(await done("why task 1")).to.match(/^task 1 \(.*\) is done.*\nno problem is known/);
   });
 
   it("exits with 1 for a refusal or a missing object, with 3 when unavailable, and prints the reason", async () => {
@@ -173,7 +173,7 @@ describe("the diskmesh command and a mesh", () => {
       ["cancel 1", 1, /done/],
       ["passthru driver/nobody", 1, /nobody/],
       ["passthru node/host-1 nothing", 1, /nothing/],
-      ["resume x", 2, /"x" is no task/],
+      ["resume x", 2, /"x" is not a task id/],
       ["set-device-state odd d", 2, /"odd" is none of online, warning, error/],
     ];
     for (const [line, code, said] of rows) {

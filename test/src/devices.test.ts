@@ -155,7 +155,7 @@ describe("the devices of a host, from its files to the registry", () => {
     await mesh.process("h1").restart();
     await eventually(async () => {
       const { devices } = await mesh.agentClient("h1").listDevices({});
-      expect(devices[0]?.healthMessage).to.match(/is not what was registered/);
+      expect(devices[0]?.healthMessage).to.match(/differs from the registered device/);
     }, PATIENCE);
     await delay(1_000);
     await holds({ pulled: 0, "list-1": 0 });

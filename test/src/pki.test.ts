@@ -41,7 +41,7 @@ describe("diskmesh pki and nats-config", () => {
     expect(await typed("pki", "make", "--list", list)).to.match(/^disk-agent-host-1\s+made$/m);
     expect(await typed("nats-config", nats))
       .to.contain("auth-callout.conf")
-      .and.contain("have nats-server read them");
+      .and.contain("reload nats-server: nats-server --signal reload");
     expect(await typed("nats-config", nats)).to.contain("no file has changed");
     const certs = { folder: pki, files: (name: string) => certificateFiles(pki, name) };
     const [authFile, caFile] = [join(nats, "auth-callout.conf"), join(nats, "ca.pem")];
@@ -85,7 +85,7 @@ describe("diskmesh pki and nats-config", () => {
     [["pki", "make", "--folder", ""], /^diskmesh: --folder is empty/],
     [["pki", "make", "--folder", "pki", "--list", "."], /cannot read the list of holders "[^"]+": EISDIR/],
     [["nats-config", "", "--folder", "pki"], /^diskmesh: <folder> is empty/],
-    [["nats-config", "pki", "--folder", "./pki"], /pki" has the keys of everybody/],
+    [["nats-config", "pki", "--folder", "./pki"], /pki" contains all keys of the mesh/],
   ];
   for (const [args, said] of WRONG)
     it(`${args.map((arg) => arg || '""').join(" ")} -> ${said.source}`, async () => {

@@ -49,7 +49,7 @@ describe("disk-registry attaches and detaches devices", () => {
     agent.report = (device) =>
       device.deviceId === "d2" ? { ...device, serialNumber: "", fileIdentity: "one block 8:16:1" } : device;
     await agent.register();
-    const says = /in operation with 1 of its 2 devices; the others are refused: device d2 .* no serial number/;
+    const says = /in operation with 1 of its 2 devices; the others are refused: device d2 .* no unique serial number/;
     for (const dryRun of [true, false, false]) {
       const { result } = await operator.addHost({ hostId: "h1", dryRun });
       expect(result).to.include({ code: "ACTION_CODE_S_PARTLY" });
@@ -63,7 +63,7 @@ describe("disk-registry attaches and detaches devices", () => {
     await fleet.inState("d1", AttachState.ATTACHED);
     for (const dryRun of [true, false]) {
       const refused = operator.addDevice({ hostId: "h1", deviceId: "d2", dryRun });
-      expect(await rejection(refused, InvalidStateError, "no serial number")).to.include({ reason: "INVALID_STATE" });
+      expect(await rejection(refused, InvalidStateError, "no unique serial number")).to.include({ reason: "INVALID_STATE" });
     }
     await fleet.remove();
     const leaving = operator.addDevice({ hostId: "h1", deviceId: "d1" });

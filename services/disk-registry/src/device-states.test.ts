@@ -88,7 +88,7 @@ describe("disk-registry and the health of devices", () => {
     await fleet.registry.operator.setDeviceState({ ...tried, dryRun: true });
     expect(await healthOf()).to.equal("HEALTH_ONLINE");
     await fleet.registry.operator.setDeviceState(tried);
-    expect(await healthOf()).to.match(/^HEALTH_WARNING WARNING by the word of operator.*: it rattles$/);
+    expect(await healthOf()).to.match(/^HEALTH_WARNING WARNING set by operator.*: it rattles$/);
     await agent.heartbeat("h1", agent.bootId, {
       changed: [{ deviceId: "d1", health: Health.ONLINE, healthMessage: "" }],
     });

@@ -87,7 +87,7 @@ describe("lists, page by page", () => {
     const token = await first();
     expect((await list(token)).devices).to.have.length(2);
     for (const value of ["1", "2", "3", "4", "5", "6", "7", "8"]) await label(value);
-    await rejection(list(token), AbortedError, "not kept any more");
+    await rejection(list(token), AbortedError, "no longer keeps this list");
   });
 
   it("a caller with too many lists loses its own, not those of others", async () => {

@@ -168,7 +168,7 @@ export const SITUATIONS: readonly Situation[] = [
         asked: ["task", taskId],
         root: /is queued: CPI hangs has not answered createVm.*, since 20/,
         reasons: ["WAITS_FOR_LOCK", "LOCK_HELD", "CPI_AT_WORK"],
-        row: [`task ${taskId}`, /^waits for the lock deployment:hangs, which task \d+ has$/],
+        row: [`task ${taskId}`, /^waits for the lock deployment:hangs, which task \d+ holds$/],
         cure: new RegExp(`^cancel the task, which ends this call: diskmesh cancel ${owner}$`),
         cured: async () => {
           expect((await stuck.why("task", taskId)).causes.map(({ reason }) => reason)).not.to.include("WAITS_FOR_LOCK");

@@ -178,7 +178,7 @@ describe("answers for the bosh CLI", () => {
     }
     // Another free port, because another server may have taken the closed server's port.
     const nowhere = `http://127.0.0.1:${await freePort()}/far.tgz`;
-    expect((await fetched({ location: nowhere })).task.result).to.match(/cannot be got from 127.0.0.1/);
+    expect((await fetched({ location: nowhere })).task.result).to.match(/cannot be downloaded from 127.0.0.1/);
     for (const odd of [{}, { location: "file:///x" }, { location, sha1: "x" }, "[", "x".repeat(70_000)]) {
       const body = typeof odd === "string" ? odd : JSON.stringify(odd);
       expect((await http.send("POST", "/stemcells", { headers: JSON_TYPE, body })).status).to.equal(400);

@@ -36,7 +36,7 @@ describe("stemcells", () => {
     ],
     ["none", { os: "jammy", version: "1" }, [row("1", "east")], /no stemcell of OS `jammy`, version `1`: upload/],
     ["none of that name", { name: "toy", version: "1" }, [row("1", "east")], /no stemcell `toy` version `1`: upload/],
-    ["only elsewhere", { os: "noble", version: "1" }, [row("1", "west")], /was not made with CPI `east`/],
+    ["only elsewhere", { os: "noble", version: "1" }, [row("1", "west")], /was not created with CPI `east`/],
   ];
   for (const [cause, wanted, rows, effect] of CHOICES) {
     it(`${cause} -> ${effect}`, () => {

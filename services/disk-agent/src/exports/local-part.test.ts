@@ -43,7 +43,7 @@ describe("I/O on a device of this host", () => {
     const ended = waiting.flush();
     waiting.close();
     await rejection(ended, UnavailableError, "not attached");
-    const superseded = rejection(part(60_000).read(0, 1), OutdatedError, "session 2 was opened since");
+    const superseded = rejection(part(60_000).read(0, 1), OutdatedError, "session 2 was opened later");
     await fixture.openSession("a", 2);
     await superseded;
   });

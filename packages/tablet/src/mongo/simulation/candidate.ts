@@ -214,7 +214,7 @@ export function isLoss(error: unknown): boolean {
 
 /** Returns true when a restore is running or was interrupted, possibly with late entries of a dropped log. */
 function isHalfRestored(error: unknown): boolean {
-  return error instanceof InvalidStateError && /a part of a backup|claim of its incarnation/.test(error.message);
+  return error instanceof InvalidStateError && /partly restored backup|claim of its incarnation/.test(error.message);
 }
 
 /** The real storage on the simulated server. Compares each loaded state with the expected one. */

@@ -143,7 +143,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
         `the disk belongs to db/${instanceId}`,
       );
       await deploy(WITHOUT_DISK);
-      expect((await attach(taken?.diskCid ?? "", elsewhere))?.result).to.contain("it is in AZ `z1`");
+      expect((await attach(taken?.diskCid ?? "", elsewhere))?.result).to.contain("the disk is in AZ `z1`");
       await director.deployments.deleteDeployment({ deployment: "other", wait: true });
       expect((await attach(taken?.diskCid ?? "", elsewhere))?.result).to.contain("not found");
       await rejection(director.deployments.attachOrphanedDisk({ diskCid: "../x", instanceId }), InvalidArgumentError);

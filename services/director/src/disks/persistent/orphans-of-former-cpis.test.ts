@@ -50,7 +50,7 @@ describe("orphaned disks whose CPI left the cpi-config", () => {
     expect((await orphans()).map((each) => each.diskCid)).to.deep.equal([diskCid]);
     const forgotten = await remove(diskCid, true);
     expect(forgotten?.state).to.equal(TaskState.DONE);
-    expect(forgotten?.result).to.contain("may still be there");
+    expect(forgotten?.result).to.contain("may still exist");
     expect(await orphans()).to.deep.equal([]);
     expect(director.cpi.disks.has(diskCid)).to.equal(true);
     const { possibleOrphans } = await director.deployments.listPossibleOrphans({});
