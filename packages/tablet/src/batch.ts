@@ -18,7 +18,10 @@ export interface Batch {
   readonly reject: (reason: Error) => void;
 }
 
-/** Merges changes. Of two changes of one key the later one wins, with the previous document of the earlier one. */
+/**
+ * Merges `changes` into `added`. If both change a key, the merged change has the document of the later change and the
+ * `previous` of the earlier one.
+ */
 export function addChanges(added: Map<string, StoredChange>, changes: readonly StoredChange[]): void {
   for (const change of changes) {
     const id = `${change.table}\0${change.key}`;

@@ -71,7 +71,7 @@ function textInOrder(value: unknown): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(textInOrder).join(",")}]`;
   const { sorted } = fieldNamesOf(value);
-  // Stored checksums were computed from JSON.stringify's text, so names that it escapes must be written by it.
+  // Stored checksums were computed from JSON.stringify's text, so JSON.stringify must write the names that it escapes.
   if (sorted === undefined) return JSON.stringify(inOrder(value));
   const fields = value as Readonly<Record<string, unknown>>;
   let text = "";
@@ -86,7 +86,7 @@ function inOrder(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(inOrder);
   const fields = value as Readonly<Record<string, unknown>>;
-  // An object without a prototype can have a field "__proto__".
+  // Has no prototype, so that `__proto__` is assigned like any other field.
   const ordered: Record<string, unknown> = Object.create(null);
   for (const name of Object.keys(fields).sort()) ordered[name] = inOrder(fields[name]);
   return ordered;

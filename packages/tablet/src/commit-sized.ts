@@ -1,7 +1,7 @@
 import { sealDocument } from "./document.js";
 import type { StoredChange } from "./storage.js";
 
-/** Size of a change without its document, with the longest possible key. */
+/** Upper bound of the size of a change with the longest possible key, without its document. */
 const CHANGE_OVERHEAD_BYTES = 2_048;
 
 /**

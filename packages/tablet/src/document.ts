@@ -50,7 +50,8 @@ function seal(value: unknown, path: string, depthLeft: number): number {
       return textSizeBytes(value) + 5;
     case "number":
       if (!Number.isFinite(value)) throw new TypeError(`${path} is ${value}, which no storage supports`);
-      // A number in JSON has at most 24 characters. The bound avoids formatting it. BSON takes up to 8 bytes.
+      // In JSON a number has at most 24 characters, and an integer below 1e6 at most 7. BSON takes up to 8 bytes. These
+      // bounds avoid formatting the number.
       return Number.isInteger(value) && Math.abs(value) < 1e6 ? 8 : 24;
     case "boolean":
       return 5;

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, ResourceExhaustedError } from "@diskmesh/domain";
 import type { RecordRange } from "./storage.js";
 
-/** Limit of lines that one call may append or read. */
+/** Maximum number of lines that one call may append or read. */
 export const LINES_MAX = 10_000;
 const LINE_SIZE_BYTES_MAX = 1024 * 1024;
 
@@ -29,7 +29,7 @@ export function checkPage({ from, limit }: { readonly from: number; readonly lim
     throw new InvalidArgumentError(`limit is ${limit}; it must be 0 or more`);
 }
 
-/** Limit of records that one call may add, read or remove. */
+/** Maximum number of records that one call may add, read or remove. */
 export const RECORDS_MAX = 10_000;
 
 export function checkRecords(records: readonly { readonly key: string; readonly text: string }[]): void {

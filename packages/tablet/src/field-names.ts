@@ -26,7 +26,7 @@ const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_-]*$/;
 /** Size of quotes, colon and comma in JSON, or of type and terminator in BSON. */
 const NAME_OVERHEAD_BYTES = 4;
 
-/** Number of cached entries; more than all tables have variants of field names. */
+/** Maximum number of cached entries. All tables together have fewer different lists of field names. */
 const KNOWN_MAX = 64;
 const known: FieldNames[] = [];
 

@@ -1,6 +1,6 @@
 /**
- * Version of the store's layout. Version 1, of the first release, had no incarnations, checksums or sums. A program
- * refuses a version that it does not know before it changes anything.
+ * Version of the store's layout. A program that finds an unknown version refuses the store before it changes anything.
+ * Version 1, of the first release, had no incarnations, checksums or sums.
  */
 export const STORE_FORMAT = 2;
 

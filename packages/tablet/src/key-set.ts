@@ -19,7 +19,10 @@ export function orderedMap<Value>(): OrderedMap<Value> {
   return new BTree<string, Value>(undefined, compareKeys, NODE_SIZE_MAX);
 }
 
-/** Returns a map of values with distinct keys, in any order; cheapest in ascending order. */
+/**
+ * Returns a map of the values, sorted by key. Keys must be distinct. Values in ascending order are the cheapest; others
+ * are sorted in place.
+ */
 export function orderedMapOf<Value>(values: Value[], keyOf: (value: Value) => string): OrderedMap<Value> {
   let keys = values.map(keyOf);
   if (!isAscending(keys)) {

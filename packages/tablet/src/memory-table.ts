@@ -19,13 +19,14 @@ interface Index<Doc> {
 }
 
 /**
- * Length of the first page of an iteration. Pages double up to the maximum, so that short and long iterations are
- * cheap.
+ * Length of the first page of documents that an iteration reads. Pages double up to the maximum, so that short and long
+ * iterations are cheap.
  */
 const FIRST_PAGE_LENGTH = 32;
 const LARGEST_PAGE_LENGTH = 512;
 /**
- * Page length after a change of the table during the iteration, because it will likely change again at the next step.
+ * Page length once the table has changed during an iteration. Short, because the table is likely to change again at the
+ * next step, and each change makes the iteration read a new page.
  */
 const PAGE_LENGTH_AFTER_CHANGE = 2;
 
@@ -98,8 +99,8 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
   }
 
   /**
-   * Adds a document during the load, in any order, each key once. From the first call to `endLoad` the table must not
-   * be read or changed. `endLoad` builds the tree in a fraction of the time of single inserts.
+   * Adds a document during the load, in any order, each key once. Between the first call and `endLoad` the table must
+   * not be read or changed. `endLoad` builds the tree in a fraction of the time of single inserts.
    */
   load(key: string, document: Doc): void {
     this.#loading.push(document);

@@ -29,8 +29,8 @@ interface Replaced {
 }
 
 /**
- * Size of a change without its document and key: the table's name, and an engine's additions such as checksum and
- * version.
+ * Upper bound of a change's size without its document and key: the table's name, and an engine's additions such as
+ * checksum and version.
  */
 const CHANGE_OVERHEAD_BYTES = 192;
 
@@ -105,7 +105,7 @@ export class MemoryTables<S extends Schema> {
     const table = this.#byName.get(tableName);
     const document = loadedDocument(tableName, key, table?.definition, stored);
     const { definition, memory } = table as NonNullable<typeof table>;
-    // The key from the document is used, so that the other string can be freed.
+    // Uses the document's own key string, so that the string `key` can be freed.
     memory.load(definition.key(document), document);
     const version = versionOf(definition);
     return version === stored.version ? undefined : { table: tableName, key, document, version, previous: stored };
@@ -126,7 +126,7 @@ export class MemoryTables<S extends Schema> {
     return [...(this.#byName.get(tableName)?.memory.documents().keys() ?? [])];
   }
 
-  /** Returns a change that writes a document, or its absence, unchanged. */
+  /** Returns a change that stores the current document again, or deletes the key if there is no document. */
   asIs(tableName: string, key: string): StoredChange {
     const table = this.#byName.get(tableName);
     const [document, version] = [table?.memory.get(key) ?? null, versionOf(table?.definition)];
@@ -159,8 +159,9 @@ export class MemoryTables<S extends Schema> {
   }
 
   /**
-   * Returns the frozen object to keep: the given one if it is the table's current or former document, otherwise a copy.
-   * Putting the former document back then counts as no change, because both are the same object.
+   * Returns the frozen object to keep. It is the given object if that is the table's current document or the document
+   * before the transaction, otherwise a copy. Putting back the document before the transaction then counts as no
+   * change, because both are the same object.
    */
   #keptOf(tableName: string, key: string, memory: MemoryTable<object>, document: object): object {
     if (memory.get(key) === document) return document;

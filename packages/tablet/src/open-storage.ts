@@ -32,7 +32,7 @@ export function openEventLog(url: string, tabletName: string, log?: Logger): Eve
 
 /**
  * Reads the content of a storage, damaged or not, without changing it. Rejects with UnavailableError while a process
- * uses it; on a database, when the lease is renewed within `leaseTimeMs`.
+ * uses it. On a database, a process uses it if it renews the lease within `leaseTimeMs`.
  */
 export async function examineStorage(
   url: string,

@@ -8,9 +8,9 @@ interface Field {
 }
 
 /**
- * Compiles a zod shape to a function that only accepts or rejects a value. zod copies each value that it parses, which
- * takes several times as long, and every loaded and committed document is checked. Unsupported shapes and checks are
- * left to zod.
+ * Compiles a zod shape to a function that only accepts or rejects a value. Every loaded and committed document is
+ * checked, and zod takes several times as long, because it copies each value. Unsupported shapes and checks are left to
+ * zod.
  */
 export function quickCheckOf(shape: z.ZodType): Test {
   return testOf(shape as unknown as z.core.$ZodTypes) ?? ((value) => shape.safeParse(value).success);

@@ -84,8 +84,8 @@ export interface LeaderState {
   size(): number;
   keys(table: string): readonly string[];
   /**
-   * Returns a change that writes a document, or its absence, as it is now. The document is the same object until it
-   * changes.
+   * Returns a change that stores the current document again, or deletes the key if there is no document. The document
+   * is the same object until it changes.
    */
   asIs(table: string, key: string): StoredChange;
   /** Resolves when the present in-memory state is durable. */
@@ -182,8 +182,8 @@ export interface EventLog {
   /** Returns the index of the first kept line and that of the next line; they are equal when there are no lines. */
   bounds(stream: string): Promise<{ readonly first: number; readonly next: number }>;
   /**
-   * Removes lines below an index, except possibly the last few of them. Never removes the last line. Remaining lines
-   * keep their indexes.
+   * Removes the lines below an index; the last few of these lines may stay. Never removes the stream's last line.
+   * Remaining lines keep their indexes.
    */
   trim(stream: string, below: number): Promise<void>;
   /** Removes the stream. A later append starts at index 0 again. */

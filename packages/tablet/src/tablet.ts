@@ -159,7 +159,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       await this.#barrier();
       throw error;
     }
-    // Checked after `fn` has run: a lease that is valid now proves that no other process acknowledged a change before.
+    // Checks the lease after `fn` has run. If it is valid then, no other process has acknowledged a change that `fn`
+    // missed.
     this.#storage.checkLease?.();
     await this.#barrier();
     return result;

@@ -4,7 +4,10 @@ import type { Tablet } from "./tablet.js";
 /** Returns the keys of the tally to which a document contributes, with the amounts. */
 type Worth<Doc> = (document: Doc) => Iterable<readonly [key: string, amount: number]>;
 
-/** Data derived from a table. Called for each existing document, and for each durable change. */
+/**
+ * Derives data from a table. `follow` calls `changed` for each existing document, with `before` null, and for each
+ * durable change.
+ */
 export interface Follows<Doc> {
   changed(key: string, now: Doc | null, before: Doc | null): void;
 }

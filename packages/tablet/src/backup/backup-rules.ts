@@ -12,12 +12,12 @@ interface Header {
 
 const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 const TABLE = /^[a-z][A-Za-z0-9]{0,62}$/;
-/** Upper bound of a backup's generation; a restore must be able to add its steps. */
+/** Maximum generation in a backup. A restore adds to the generation, and the sum must stay a safe integer. */
 const GENERATION_MAX = 2 ** 52;
 /** Largest time that a Date can hold. */
 const TIME_MAX_MS = 8.64e15;
 
-/** Describes the header field whose value diskmesh never writes; undefined when all are valid. */
+/** Describes the first header field with a value that diskmesh never writes; undefined when every field is valid. */
 export function problemOfHeader(header: Header): string | undefined {
   const { tabletId, incarnation, parentIncarnations, generation, createdAtMs } = header;
   if (!ID.test(tabletId)) return `its tabletId ${quoted(tabletId)} is malformed`;

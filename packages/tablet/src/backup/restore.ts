@@ -13,20 +13,23 @@ export interface RestoreOptions {
   readonly schema: Schema;
   /** Storage to restore into; must be empty unless `replace` is set. */
   readonly storage: TabletStorage;
-  /** Name for messages; must equal the name in the backup. */
+  /** Name of the configured tablet. It must equal the tablet name in the backup. */
   readonly tabletName: string;
   /** Permits discarding the content of the storage. */
   readonly replace: boolean;
-  /** Time to wait for a killed leader of a database; must exceed its lease. */
+  /**
+   * Maximum time to wait until the lease of a killed leader expires. Must exceed the lease time. Only databases have
+   * leases.
+   */
   readonly leaderWaitMs?: number;
 }
 
 const LEADER_WAIT_MS = 20_000;
 
-/** Step for counters, larger than the number of values that any counter can have issued since the backup. */
+/** Amount that a restore adds to each counter. No counter can have issued that many values since the backup. */
 const COUNTER_STEP = 2 ** 32;
 const NUMBER_STEP = 2 ** 32;
-/** Assumed log entries per millisecond since 1970; more than the average of any log. */
+/** Assumed number of log entries per millisecond since 1970. No log grows that fast on average. */
 const ENTRIES_PER_MS = 16;
 /** Number of parent incarnations kept, nearest first. */
 const PARENTS_MAX = 64;
@@ -34,8 +37,8 @@ const COMMIT_SIZE_BYTES = 4 * 1024 * 1024;
 const READ_AHEAD_DOCUMENTS = 10_000;
 
 /**
- * Restores a backup into a storage: the same tablet in a new incarnation, with counters above every value issued since
- * the backup. After an interrupted restore no leader accepts the storage.
+ * Restores a backup into a storage. The tablet keeps its id, begins a new incarnation, and has counters above every
+ * value issued since the backup. Until the restore is complete, leaders refuse the storage.
  */
 export async function restoreBackup(options: RestoreOptions): Promise<Claim & { readonly documents: number }> {
   const { file, storage, tabletName, replace, schema } = options;
@@ -82,7 +85,8 @@ export function restoredClaim(backedUp: Claim, incarnation: string): Claim {
 /**
  * Returns the number of the log's first entry after a restore. It exceeds every number that logs of the tablet may have
  * reached, even if the database was dropped after an earlier restore of the same backup. It is the time since 1970
- * times ENTRIES_PER_MS, or, if the clock was set back below the backup's number, that number plus NUMBER_STEP.
+ * times ENTRIES_PER_MS. If that is not above the backup's number, because the clock was set back, it is the backup's
+ * number plus NUMBER_STEP.
  */
 export function firstNumberAfter(logNumber = 0, nowMs = Date.now()): number {
   const byClock = nowMs * ENTRIES_PER_MS;

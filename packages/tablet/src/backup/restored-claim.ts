@@ -6,7 +6,10 @@ interface LatestClaim {
   readonly isRestore?: true | undefined;
 }
 
-/** Throws InvalidStateError when the storage is not empty at a restore, or contains an unfinished restore. */
+/**
+ * Throws InvalidStateError for a restore into a storage that is not empty, and for any other claim of a storage that
+ * contains an unfinished restore.
+ */
 export function refuseRestore(last: LatestClaim | undefined, restore: RestoredClaim | undefined, where: string): void {
   if (last === undefined) return;
   if (restore !== undefined)
@@ -18,12 +21,12 @@ export function refuseRestore(last: LatestClaim | undefined, restore: RestoredCl
   }
 }
 
-/** Step for the generation, larger than the number of generations since any backup. */
+/** Amount that a restore adds to the generation. No tablet can have had that many generations since the backup. */
 export const GENERATION_STEP = 2 ** 20;
 
 /**
- * Returns the fields of a restore's claim. Its generation exceeds those of the backup and of the storage;
- * `lastGeneration` is 0 for an empty storage.
+ * Returns the fields of a restore's claim. Their generation exceeds the generations of the backup and of the storage.
+ * `lastGeneration` is the storage's generation, 0 for an empty storage.
  */
 export function restoredFields({ replace, firstNumber, generation, ...claim }: RestoredClaim, lastGeneration: number) {
   return { ...claim, generation: Math.max(generation, lastGeneration + GENERATION_STEP), isRestore: true } as const;

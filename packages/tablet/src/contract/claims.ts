@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { claim, contentsOf, put, remove, type StorageClients } from "./storage-clients.js";
 import type { Contents } from "./storage-location.js";
 
-/** Contract of claims: which process may write, and generations. */
+/** Contract of claims: one claimant at a time may write, and generations rise. */
 export function claimContract(clients: StorageClients): void {
   describe("claim", () => {
     it("starts at generation 1 and goes up by one, for the same tablet", async () => {
@@ -50,8 +50,8 @@ export function claimContract(clients: StorageClients): void {
       for (const { storage, generation } of claimed.filter((each) => each.generation > 0)) {
         const leading = storage.load(() => {}).then(() => storage.commit([put("hosts", "winner", { generation })]));
         const ended = await leading.catch((error: unknown) => error);
-        // With a lease, the highest claimant is fenced as well when another process had taken the lease before its
-        // claim.
+        // On a storage with a lease, the claimant with the highest generation is fenced, too, if another process took
+        // the lease before that claim.
         if (generation !== highest || ended !== undefined) expect(ended).to.be.instanceOf(FencedError);
       }
       const next = clients.open();

@@ -1,6 +1,6 @@
 /**
- * A process that the storage contract kills: commits a rising number until it is killed, and prints each number once it
- * is acknowledged. Exits with 3 when it is fenced.
+ * A child process of the storage contract. It commits rising numbers until a test kills it, and prints each number once
+ * the commit is acknowledged. It exits with 3 when a newer leader has fenced it.
  */
 import { randomUUID } from "node:crypto";
 import { writeSync } from "node:fs";

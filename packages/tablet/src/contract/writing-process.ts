@@ -7,8 +7,8 @@ import type { Contents, StorageLocation } from "./storage-location.js";
 const CHILD = fileURLToPath(new URL("./commit-until-killed.js", import.meta.url));
 
 /**
- * Checks that the documents are of one commit. Each commit of the child writes one number to all of them, and creates a
- * document named after the number.
+ * Checks that all documents come from one commit, whose number is at least `acknowledged`. Each commit of the child
+ * writes its number to the same three documents, and replaces the document that is named after the previous number.
  */
 export function expectWholeCommit(contents: Contents, acknowledged: number): void {
   const { n } = contents.get("hosts/a") as { n: number };

@@ -30,7 +30,7 @@ import { MARK, markFolder } from "./mark.js";
 const CURE = "move the folder away, and the service begins a new history; its state is not in this folder";
 
 export interface EventLogOptions {
-  /** Created when missing. The folder must hold nothing else. */
+  /** Folder of the event log; created when missing. It must contain no files of other programs. */
   readonly folder: string;
   readonly log?: Logger | undefined;
   readonly exclusive?: boolean;
@@ -158,7 +158,7 @@ class EmbeddedEventLog implements EventLog {
 
   async #openRecords(names: readonly string[]): Promise<EventRecords> {
     const { folder } = this.#options;
-    // An interrupted first start leaves the records file without the mark file.
+    // Keeps an existing records file, which an interrupted first start leaves without the mark file.
     if (!names.includes(MARK)) {
       if (!names.includes(RECORDS)) await EventRecords.create(this.#lines, folder);
       await markFolder(this.#lines, folder);

@@ -17,14 +17,15 @@ import { setAside } from "./set-aside.js";
 import { Snapshots } from "./snapshots.js";
 
 export interface EmbeddedOptions {
-  /** Created when missing. The folder must hold nothing else. */
+  /** Folder of the tablet; created when missing. It must contain no files of other programs. */
   readonly folder: string;
   /** False in tests: the folder is not locked, so that several claims compete as on a database. */
   readonly exclusive?: boolean;
   readonly files?: Files;
   readonly clock?: TabletClock;
   /**
-   * Size of the journals from which a snapshot is made, if they are also larger than the last snapshot. Set by tests.
+   * Minimum total size of the journals for a snapshot; they must also exceed the last snapshot's size. Set by tests
+   * only.
    */
   readonly journalsBytesMin?: number;
 }
@@ -45,7 +46,7 @@ class EmbeddedStorage implements TabletStorage {
   #check: AbortController | undefined;
   #onTrouble: (trouble: string | undefined) => void = () => {};
   #isLoaded = false;
-  /** Undefined during a restore, because no tablet provides its documents then. */
+  /** Undefined before the load and during a restore, because the documents of a snapshot come from a running tablet. */
   #snapshots: Snapshots | undefined;
 
   constructor(options: EmbeddedOptions) {
@@ -94,8 +95,8 @@ class EmbeddedStorage implements TabletStorage {
   async load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void> {
     const journal = this.#claimed();
     const sizes = await loadJournals(this.#folder, journal, onDocument).catch(async (error: unknown) => {
-      // Without the removal, each start of a store that fails to load would leave a journal. This process holds the
-      // folder's lock, so no other journal can refer to this one.
+      // Removes the journal, because otherwise each start of a store that fails to load would leave one. This process
+      // holds the folder's lock, so no other journal can refer to the removed one.
       if (this.#lock !== undefined) await this.#folder.removeUnused(journal).catch(() => {});
       throw this.#openError(error);
     });
@@ -129,15 +130,16 @@ class EmbeddedStorage implements TabletStorage {
       if (rows.length === 0) return;
       const line = lineOf(rows);
       await journal.file.append(line);
-      // A concurrent claim may have read the journal before this line was written.
+      // A concurrent claim may have read the journal before this line was written. The commit must then fail, because
+      // the claimant lacks the line.
       await this.#folder.refuseFenced(journal);
       this.#snapshots?.onCommit(line.length);
     });
   }
 
   renew(): Promise<void> {
-    // Serialized, because a journal that this process is creating looks like another process's claim until it is
-    // registered.
+    // Serialized with the creation of journals. Until `#journal` refers to a new journal, `refuseFenced` would take it
+    // for another process's claim.
     return this.#turns.run(async () => {
       const journal = this.#claimed();
       await this.#folder.refuseFenced(journal);
@@ -170,7 +172,8 @@ class EmbeddedStorage implements TabletStorage {
       const journal = this.#journal;
       this.#journal = undefined;
       if (journal === undefined) return;
-      // Without an end file a journal is read like after a crash, also completely.
+      // Ignores a failure: without an end file, the next load still reads the whole journal, but cannot detect a later
+      // truncation.
       if (this.#isLoaded) await this.#folder.noteEnd(journal).catch(() => {});
       await journal.file.close().catch(() => {});
     });

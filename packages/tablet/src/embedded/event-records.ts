@@ -7,7 +7,7 @@ import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
 
 export const RECORDS = "records";
 const FORMAT = "diskmesh event log 3";
-/** Size of removed records from which the file is rewritten, if they are also more than half of it. */
+/** Minimum size of removed records for a rewrite of the file; they must also make up at least half of the file. */
 const REMOVED_BYTES_MIN = 4 * 2 ** 20;
 const PIECE_BYTES = 2 ** 18;
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
 
-/** Size from which a stream starts a new file. */
+/** Size of a stream's last file from which the next append starts a new file. */
 const FILE_BYTES = 2 ** 20;
 /** Maximum size of a line. A larger append is split into several lines, each durable before the next. */
 const APPEND_BYTES = 4 * 2 ** 20;
@@ -28,9 +28,9 @@ export function streamFileOf(fileName: string): StreamFile | undefined {
 }
 
 /**
- * A stream of an event log in files of lines. Each line is a JSON array of the entries of one append, so a crash can
- * tear only the last append. Calls must not overlap. Files are ordered by index. A crash during a trim leaves an entry
- * in two files; the later file wins.
+ * A stream of an event log, stored in files of lines. Each line is a JSON array of the entries of one append, so a
+ * crash can tear only the last append. Files are ordered by index. A crash during a trim may leave entries in two
+ * files; the later file wins. Calls must not overlap.
  */
 export class EventStream {
   readonly #lines: LineFiles;
@@ -111,7 +111,7 @@ export class EventStream {
     await this.#lines.files.remove(this.#path(first));
   }
 
-  /** Removes files from the last one back, so that a crash leaves no gap. */
+  /** Removes all files of the stream, beginning with the last one, so that a crash leaves no gap. */
   async drop(): Promise<void> {
     await this.close();
     for (let first = this.#firsts.at(-1); first !== undefined; first = this.#firsts.at(-1)) {

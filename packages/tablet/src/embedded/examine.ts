@@ -16,8 +16,9 @@ const LEFT_OUT = "the data after it is left out";
 type Documents = Map<string, Map<string, Versioned>>;
 
 /**
- * Reads a tablet's folder without changing it. Reads a damaged snapshot, and the journals, up to the first damage, so
- * the result is the state of an earlier commit. Rejects with UnavailableError while a process uses the folder.
+ * Reads a tablet's folder without changing it. Reads a damaged snapshot up to the damage, so later documents of the
+ * snapshot are missing. Reads the journals up to the first damage, so later commits are missing. Rejects with
+ * UnavailableError while a process uses the folder.
  */
 export async function examineEmbedded(folder: string, schema: Schema): Promise<Examined> {
   if (!existsSync(folder)) throw new InvalidStateError(`${folder} holds no tablet: it does not exist`);
@@ -64,8 +65,8 @@ async function examine(folder: JournalFolder, found: Examination): Promise<Exami
 }
 
 /**
- * Returns the journals since the snapshot. `end` is the number of valid bytes of each, from the next journal or the end
- * file.
+ * Returns the journals since the snapshot. `end` is the number of valid bytes of the journal, as stated by the next
+ * journal's head or the end file; undefined if neither states it.
  */
 async function chainOf(folder: JournalFolder, snapshot = 0): Promise<{ number: number; end: number | undefined }[]> {
   const chain: { number: number; end: number | undefined }[] = [];

@@ -37,7 +37,8 @@ export interface Journal {
 
 /**
  * Files of a tablet in a folder. `journal.N` has a head and one line per commit. `snapshot.N` contains all documents as
- * of the start of `journal.N`. `end.N` contains the length of a closed journal.
+ * of a moment after the start of `journal.N`; `journal.N` and later journals are read on top of it. `end.N` contains
+ * the final length of `journal.N`.
  */
 export class JournalFolder {
   constructor(
@@ -82,7 +83,8 @@ export class JournalFolder {
   ): Promise<Journal> {
     const { number, file } = await this.#create(atLeast);
     try {
-      // Read after the creation of the new journal, because from then on no earlier claim is acknowledged.
+      // Reads the previous journal only after the new one exists, because from then on no commit to the previous
+      // journal is acknowledged.
       const last = own === undefined ? await this.#lastBefore(number) : await this.#ownBefore(number, own);
       const claim = claimAfter(last?.claim, number);
       const head: Head = { format: `diskmesh tablet ${FORMAT}`, claim, previous: last?.number, end: last?.end };
@@ -97,7 +99,10 @@ export class JournalFolder {
     }
   }
 
-  /** Removes a journal without commits, except a tablet's first, which proves that the tablet exists. */
+  /**
+   * Removes a journal, which must be without commits. Keeps a tablet's first journal, because it proves that the tablet
+   * exists.
+   */
   async removeUnused({ number }: Journal): Promise<void> {
     if ((await this.headOf(number))?.previous === undefined) return;
     await this.lines.files.remove(this.path("journal", number));
@@ -160,8 +165,9 @@ export class JournalFolder {
   }
 
   /**
-   * Removes a journal whose creation failed. If the removal fails, a crash may bring its head back, which fixes the
-   * length of this process's journal; so this process then refuses further appends.
+   * Removes a journal whose creation failed. If the removal fails, the new journal may exist after a crash. Its head
+   * fixes the length of this process's journal, and lines beyond that length would be lost. So this process refuses
+   * further appends.
    */
   async #undoBegin(path: string, own: Journal | undefined): Promise<void> {
     try {

@@ -89,8 +89,8 @@ export class LineFiles {
 
   /**
    * Calls back with each line up to position `end`; resolves with the position after the last complete line. Without
-   * `end` a crash may have torn the last line: its newline is missing, or it contains NUL bytes, because unwritten
-   * sectors read as zeros and JSON contains none. Throws InvalidStateError for all other damage.
+   * `end`, ignores a last line that a crash tore: its newline is missing, or it contains NUL bytes, which are unwritten
+   * sectors and never part of JSON. Throws InvalidStateError for all other damage.
    */
   async read(path: string, onLine: OnLine, end?: number): Promise<number> {
     const file = await this.#openToRead(path);
@@ -200,7 +200,7 @@ export class LineFile {
     return this.handle.close();
   }
 
-  /** Truncates a failed append and syncs, so that after a power cut no part of it remains below the next append. */
+  /** Truncates a failed append and syncs, so that no part of it remains before the next append after a power cut. */
   async #cutBack(): Promise<void> {
     try {
       await this.handle.truncate(this.sizeBytes);

@@ -21,7 +21,8 @@ interface Part {
 
 /**
  * Calls back with each current document of the snapshot and of the journals up to `last`. Reads the journals first and
- * keeps the documents that they changed until the snapshot has been read; passes on all others at once.
+ * keeps the documents that they changed. Then reads the snapshot and passes on each document that no journal changed,
+ * and finally the changed documents.
  */
 export async function loadJournals(folder: JournalFolder, last: Journal, onDocument: OnDocument): Promise<StoredSizes> {
   const snapshot = folder.numbers("snapshot").at(-1);

@@ -8,7 +8,7 @@ import type { StoredSizes } from "./load-journals.js";
 
 /** Minimum size of the journals for a snapshot. A start reads at most about twice the snapshot's size plus this. */
 const JOURNALS_BYTES_MIN = 16 * 2 ** 20;
-/** Number of journals that causes a snapshot, because each start creates a journal. */
+/** Maximum number of journals before a snapshot is made regardless of their size. Each start creates a journal. */
 const JOURNALS_MAX = 50;
 const RETRY_MS = 60_000;
 const PIECE_BYTES = 2 ** 18;
@@ -81,8 +81,9 @@ export class Snapshots {
   }
 
   /**
-   * Writes a snapshot. The new journal begins before the documents are taken, and only durable documents are taken. So
-   * each commit is in the snapshot, in the journals from its number on, or in both; a load prefers the journals.
+   * Writes a snapshot. `journal.N` begins before the documents for `snapshot.N` are taken, and only durable documents
+   * are taken. So each commit is in the snapshot, in `journal.N` or a later journal, or in both. A load prefers the
+   * journals.
    */
   async #write(): Promise<void> {
     const { folder, snapshot, beginJournal } = this.#options;

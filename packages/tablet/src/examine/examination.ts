@@ -41,7 +41,10 @@ export class Examination {
     }
   }
 
-  /** Includes a document in the sums that is not part of a backup. */
+  /**
+   * Adds a document's checksum to the sums. Documents that are not part of a backup, such as the format document, are
+   * only counted.
+   */
   count(table: string, { checksum }: Checked): void {
     this.#sums.add(table, checksum);
   }
@@ -60,7 +63,8 @@ export class Examination {
   }
 
   /**
-   * Adds a problem for each table whose sums differ from the committed ones, if omitted documents do not explain it.
+   * Adds a problem for each table whose sums differ from the committed ones, unless omitted documents explain the
+   * difference.
    */
   compare(expected: StoredSums): void {
     const found = this.#sums.stored();

@@ -35,8 +35,8 @@ export function newClient(url: string): MongoClient {
 }
 
 /**
- * Returns a new Db object for each call, because the driver writes a session's progress into the read concern of a
- * shared one.
+ * Returns a new Db object for each call. The driver writes the progress of a session into the read concern of the Db
+ * object, and a shared Db object would pass it on to other sessions.
  */
 export function databaseOf(client: MongoClient, databaseName: string): Db {
   return client.db(databaseName, {

@@ -4,7 +4,7 @@ const MAJOR_VERSION_MIN = 5;
 
 /** Returns why a server with this `buildInfo` cannot store a tablet, with the remedy; undefined when it can. */
 export function engineProblem({ version, ferretdbVersion }: Fields): string | undefined {
-  // FerretDB 2 has a different architecture and another way to report its version.
+  // Refuses FerretDB before version 2. FerretDB 2 has a different architecture and reports its version in another way.
   if (typeof ferretdbVersion === "string" && !/^v?[2-9]/.test(ferretdbVersion))
     return `it is FerretDB ${JSON.stringify(ferretdbVersion.slice(0, 40))}, which lets two conditional writes win; use FerretDB 2 or MongoDB`;
   const major = typeof version === "string" ? Number.parseInt(version, 10) : Number.NaN;

@@ -45,8 +45,8 @@ export interface DocumentReader {
  */
 export interface DocumentServer extends DocumentReader {
   /**
-   * Runs reads in sequence: none returns older data than an earlier one, even when another member of a replica set
-   * answers. On servers without sessions the reads are independent.
+   * Runs reads in sequence: no read returns older data than the read before it, even when another member of a replica
+   * set answers. On servers without sessions the reads are independent.
    */
   readInOrder<T>(read: (reader: DocumentReader) => Promise<T>): Promise<T>;
   /** Inserts a document; resolves with false when the id exists. */
@@ -68,7 +68,10 @@ export interface DocumentServer extends DocumentReader {
 export interface WriteResult {
   /** Inserts that failed because the id exists. */
   readonly present: readonly ViewWrite[];
-  /** Reason why the server did not do some of the other writes. They happen only if they are sent again. */
+  /**
+   * Reason why the server refused some of the other writes; undefined when it refused none. Refused writes take effect
+   * only if they are sent again.
+   */
   readonly refused?: string | undefined;
 }
 
@@ -78,7 +81,7 @@ export interface DocumentChange {
   readonly increment: string;
 }
 
-/** The outcome is unknown: the operation may have happened, may still happen, or may happen twice. */
+/** Thrown when the outcome of an operation is unknown: it may have happened, may still happen, or may happen twice. */
 export class LostAnswerError extends Error {
   override readonly name = "LostAnswerError";
 }

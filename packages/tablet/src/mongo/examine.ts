@@ -148,7 +148,7 @@ class Documents {
     }
   }
 
-  /** Compares the documents with the sums of the whole state; undefined sums are unknown. */
+  /** Compares the documents with the sums of the whole state. `sums` is undefined when they are unknown. */
   end(sums: StoredSums | undefined): void {
     for (const [table, unchecked] of this.#unchecked) {
       const decoded = unchecked.map((each) => each.decoded);

@@ -58,7 +58,8 @@ export class FollowedState {
     this.#where = where;
     this.#checkpoint = checkpoint;
     this.#lastNumber = checkpoint;
-    // Later loads cover documents whose outcome is in log entries that are still to be added.
+    // Ignores loads above the checkpoint, because the view may lack their outcome. That outcome is in log entries that
+    // are still to be added.
     const covered = loads.filter(({ claim }) => claim <= checkpoint);
     this.#isLeftover = leftoverTest(covered, firstNumber);
   }
@@ -126,7 +127,8 @@ export class FollowedState {
   }
 
   /**
-   * Describes the error in a completely read state, up to this process's claim if given; undefined when there is none.
+   * Describes the first error in a completely read state; undefined when there is none. With `claim`, this process's
+   * claim, a document with a higher number than the claim is an error, too.
    */
   difference(claim: Pick<ClaimEntry, "_id"> = { _id: Number.POSITIVE_INFINITY }): string | undefined {
     const expected = this.#expected;
@@ -139,7 +141,8 @@ export class FollowedState {
     const difference = expected && this.#sums.differenceFrom(expected);
     const { table, id, seq } = this.#newest;
     if (difference !== undefined || seq <= claim._id) return difference;
-    // A later commit of this process would have a lower number and so would not replace such a document.
+    // A later commit of this process may have a lower number than such a document, and the server would ignore its
+    // change.
     return `document ${JSON.stringify(id)} of table ${table} has number ${seq}, above number ${claim._id} of this process's claim: log and tables were copied at different moments`;
   }
 
@@ -221,8 +224,8 @@ export class FollowedState {
   #isNext(entry: Entry): boolean {
     const { _id, generation, writer } = entry;
     if (_id !== this.#lastNumber + 1) return false;
-    // The entry at the checkpoint may be deleted, so the first entry is accepted. If it is a late claim, the second
-    // entry does not follow it.
+    // Accepts every first entry, because the entry before it, at the checkpoint, may be deleted. If the first entry is
+    // a late claim, the second entry does not follow it and is refused.
     if (this.#last === undefined) return true;
     if (entry.kind === "claim") return (entry.previousGeneration ?? generation - 1) === this.#last.generation;
     return generation === this.#last.generation && writer === this.#last.writer;
@@ -232,8 +235,8 @@ export class FollowedState {
 /**
  * Returns a test for leftovers: documents in the view that came from late writes of dead leaders. A leader that loaded
  * the state from a checkpoint up to its claim rewrites the outcome of all entries in between, with its claim's number
- * or higher. Once that is in the view, a document with a number in between is a late write. `loads` are the loads whose
- * outcome is in the view.
+ * or higher. Once the rewritten documents are in the view, a document with a number in between is a late write. `loads`
+ * are the loads whose outcome is in the view.
  */
 export function leftoverTest(
   loads: readonly { readonly from: number; readonly claim: number }[],

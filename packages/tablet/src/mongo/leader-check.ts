@@ -40,7 +40,7 @@ export function checkOfLeader(options: LeaderCheckOptions): Pick<ViewCheckOption
       await leader.durable();
       await view.applied(upTo);
     },
-    // The leader's memory is always ahead of the view, unless a newer leader writes the view.
+    // The leader's memory contains everything that the view contains, unless a newer leader writes the view.
     caughtUp: () => log.refuseFenced(),
   };
   const isReplaceable = ({ id, stored }: WrongDocument): boolean =>

@@ -5,7 +5,7 @@ import { LEASES } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
 import { FOREVER_MS, type RetryPolicy } from "./retry-policy.js";
 
-/** Lease as stored. No two leases have the same pair of `writer` and `renewals`. */
+/** Lease as stored. No two states of a lease have the same pair of `writer` and `renewals`. */
 interface StoredLease {
   readonly _id: string;
   /** Id of the holder; empty when the lease is free. */
@@ -27,7 +27,8 @@ export interface LeaseOptions {
    */
   readonly safeLeaseTimeMs: number;
   /**
-   * Called on each answer of the server. While another process holds the lease, with the time until it may be taken.
+   * Called on each answer of the server. `takesOverInMs` is the time until this process may take the lease; it is
+   * passed only while another process holds the lease.
    */
   readonly onAnswer?: ((takesOverInMs?: number) => void) | undefined;
 }
@@ -39,8 +40,8 @@ const READS_PER_LEASE = 10;
 export const CLEAR_TIMEOUT_MS = 2_000;
 
 /**
- * A tablet's lease. It only keeps other candidates from trying and reads from being outdated; the log alone decides who
- * may write.
+ * A tablet's lease. It keeps candidates from claiming while a leader is alive, and keeps a former leader from answering
+ * reads with outdated data. It does not protect writes: the log alone decides which process may write.
  */
 export class Lease {
   readonly #options: LeaseOptions;
@@ -75,7 +76,7 @@ export class Lease {
       } else {
         if (seen.address !== toldAddress) onStandby(seen.address);
         toldAddress = seen.address;
-        // The sleep ends exactly when the lease expires, because there is no leader from then on.
+        // Sleeps until the lease expires at most, because the tablet has no leader from then on.
         const leftMs = seenAtMs + leaseTimeMs - clock.monotonicMs();
         this.#options.onAnswer?.(leftMs);
         await sleep(clock, Math.max(0, Math.min(leaseTimeMs / READS_PER_LEASE, leftMs)), signal);

@@ -24,8 +24,8 @@ export interface ReadOptions {
 const PAGE_DOCUMENTS = 1_000;
 
 /**
- * Reads the state up to this process's claim. While that claim is the newest, no process deletes entries above the
- * checkpoint.
+ * Reads the state up to this process's claim. Finds no gap in the log while that claim is the newest, because then no
+ * process deletes entries above the checkpoint.
  */
 export function readTablet(options: LoadOptions, claim: OwnClaim): Promise<FollowedState> {
   return options.server.readInOrder((server) => readAll({ ...options, server }, claim));

@@ -17,8 +17,8 @@ import {
 import { FOREVER_MS, type RetryPolicy } from "./retry-policy.js";
 
 /**
- * Fields of every log entry. Above the last checkpoint numbers have no gaps, except that the claim that begins a
- * restore is followed by its `firstNumber`.
+ * Fields of every log entry. Numbers above the last checkpoint have no gaps, with one exception: after the claim that
+ * begins a restore, the next number is the claim's `firstNumber`.
  */
 interface EntryBase {
   readonly _id: number;
@@ -33,7 +33,10 @@ export interface ClaimEntry extends EntryBase {
    */
   readonly previousGeneration?: number;
   readonly tabletId: string;
-  /** Store format that the claimant writes. Like the next two fields absent in claims of the first release. */
+  /**
+   * Store format that the claimant writes. Absent in claims of the first release, like `incarnation` and
+   * `parentIncarnations`.
+   */
   readonly format?: number;
   readonly incarnation?: string;
   readonly parentIncarnations?: readonly string[];
@@ -55,7 +58,10 @@ interface WithSums {
   readonly sums?: StoredSums;
 }
 
-/** Marks the end of a leader's load: the view as of checkpoint `from`, and all entries up to its claim. */
+/**
+ * Marks the end of a leader's load. The leader has read the view as of checkpoint `from`, and all entries from there up
+ * to its claim, whose number is `claim`.
+ */
 export interface LoadEntry extends EntryBase, WithSums {
   readonly kind: "load";
   readonly from: number;
@@ -114,7 +120,7 @@ export class TabletLog {
    * number.
    */
   #failure: unknown;
-  /** This process's claim as stored in the log. */
+  /** This process's latest claim that the log contains. It differs from `#claim` while a new claim is appended. */
   #kept: OwnClaim | undefined;
   #sums: StoredSums = {};
 
@@ -162,8 +168,8 @@ export class TabletLog {
         address,
       };
     } while ((await this.#insert(claim)) !== undefined);
-    // The candidate may have been suspended since it chose the number, and the log up to there may have been applied
-    // and deleted.
+    // A successful insert is not enough: this process may have been suspended after it chose the number, while other
+    // leaders applied and deleted the log up to there.
     if (!(await this.#isLast(claim._id))) return undefined;
     this.#claim = claim;
     this.#kept = claim;
@@ -171,7 +177,7 @@ export class TabletLog {
     if (restore === undefined) return claim;
     this.#last = claim.firstNumber - 1;
     const first = await this.#claimNext({ writer, above: 0, isRestore: true });
-    // Late entries for a dropped log may have made a concurrent restore choose a higher number.
+    // A concurrent restore may have begun at a higher number, which late entries of a dropped log made it choose.
     return (await this.#isLast(first)) ? this.claimed : undefined;
   }
 
@@ -206,8 +212,8 @@ export class TabletLog {
   }
 
   /**
-   * Appends a commit; `sums` are those of the resulting state. Calls `then` with the entry's number before anything
-   * else is appended.
+   * Appends a commit; `sums` are the sums of the state after it. Calls `then` with the entry's number before the next
+   * entry is appended.
    */
   commit(changes: readonly LoggedChange[], sums: StoredSums, then: (number: number) => void): Promise<void> {
     return this.#turns.run(async () => {
@@ -227,7 +233,8 @@ export class TabletLog {
   ): Promise<void> {
     return this.#turns.run(async () => {
       await handLease();
-      // A restore is finished only by its own claim (`above` > 0), not by one that a lost answer made necessary.
+      // A restore ends with the claim that the restoring process requests (`above` > 0), not with a claim that a lost
+      // answer made necessary.
       const isRestore = this.claimed.isRestore === true && above === 0;
       const claim = await this.#claimNext({ writer, above, isRestore }, FOREVER_MS);
       await this.#append({ kind: "load", from, claim }, FOREVER_MS);
@@ -258,8 +265,8 @@ export class TabletLog {
   }
 
   /**
-   * Deletes entries that are in the view. Claims and loads stay forever, so that an old leader's insert at such a
-   * number fails.
+   * Deletes the commits and checkpoints up to `upTo`, whose changes are in the view. Claims and loads stay forever, so
+   * that an old leader's insert at such a number fails.
    */
   async deleteApplied(upTo: number): Promise<void> {
     await this.#server.delete(this.#collection, { below: upTo + 1, kinds: ["commit", "checkpoint"] });
@@ -321,7 +328,7 @@ export class TabletLog {
       throw new InvalidStateError(newerFormat(this.#where, lastClaim?.format));
     refuseRestore(lastClaim, restore, this.#where);
     const first = lastClaim && (await this.#get(lastClaim.firstNumber ?? 1));
-    // Claims of the first release name no incarnation.
+    // Claims of the first release name no incarnation, so they match the incarnation of the last claim.
     if (first?.kind === "claim" && (first.incarnation ?? lastClaim?.incarnation) === lastClaim?.incarnation) return;
     throw new InvalidStateError(
       `${this.#collection} in MongoDB at ${this.#server.name} does not begin with a claim of its incarnation; ${CURE}`,

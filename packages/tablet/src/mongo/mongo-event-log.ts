@@ -41,7 +41,10 @@ const GIVE_UP_AFTER_MS = 20_000;
 const INDEX_DIGITS = 16;
 /** Prefix of the ids of records. Stream names never begin with it. */
 const RECORD_PREFIX = "/";
-/** `_seq` of an added record and, higher, of its removal, so that a late addition does not undo a removal. */
+/**
+ * `_seq` of an added record, and of its removal. A write takes effect only on a record with a lower `_seq`, so an
+ * addition leaves an existing record unchanged, and a removal deletes it.
+ */
 const ADDED = 1;
 const REMOVED = 2;
 
@@ -81,7 +84,7 @@ export class MongoEventLog implements EventLog {
     while (lines.length < wanted) {
       const page = await this.#find(opened, { after, below: endOf(stream), limit: PAGE_CHUNKS });
       for (const chunk of page) {
-        // An interrupted drop leaves a stream that begins at a later line.
+        // Skips lines that an interrupted drop has deleted.
         const first = Math.max(indexOf(chunk._id), next);
         const taken = chunk.lines.slice(first - indexOf(chunk._id)).slice(0, wanted - lines.length);
         lines.push(...taken);

@@ -83,8 +83,8 @@ interface Attempt {
 }
 
 /**
- * A tablet on a MongoDB-compatible server. The log decides who may write, the lease saves useless attempts, and the
- * view is for readers.
+ * A tablet on a MongoDB-compatible server. The log decides which process may write. The lease keeps standbys from
+ * claiming while a leader is alive. The view contains the documents for readers.
  */
 export class MongoStorage implements TabletStorage {
   readonly commitSizeBytesMax = COMMIT_SIZE_BYTES_MAX;
@@ -149,8 +149,8 @@ export class MongoStorage implements TabletStorage {
     attempt.sums = state.sums;
     log.begin(state.sums.stored());
     await log.append({ kind: "load", from: checkpoint, claim: claim._id });
-    // The claim may have come so late that another process holds the lease and claimed before. That process would
-    // answer reads without the commits made here. The renewal detects this case.
+    // Another process may have taken the lease and claimed while this process's claim was delayed. It would answer
+    // reads without the commits of this process. The renewal fails in this case.
     await lease.renew();
     const { signal } = viewEnded;
     const { onTrouble } = attempt;
@@ -233,8 +233,8 @@ export class MongoStorage implements TabletStorage {
     const closed = new UnavailableError(`tablet ${this.#tabletName} is closed`);
     attempt.viewEnded.abort(closed);
     attempt.follower?.close();
-    // If the lease cannot be cleared, the next leader waits until it expires; writes under way may arrive at any time.
-    // The wait is limited, because a renewal on an unreachable server would block the queue forever.
+    // Waits for a limited time, because `clear` may be queued behind a renewal that waits forever for an unreachable
+    // server. If the lease is not cleared, the next leader waits until it expires.
     const giveUp = sleep(this.#clock, CLEAR_TIMEOUT_MS, attempt.ended.signal).catch(() => {});
     if (handOver) await Promise.race([attempt.lease.clear().catch(() => {}), giveUp]);
     end(attempt, closed);

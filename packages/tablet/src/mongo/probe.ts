@@ -6,8 +6,8 @@ import { CONNECTIONS_MAX, type DocumentServer, LostAnswerError, type ViewWrite }
 const COLLECTION = "tablets.probe";
 
 /**
- * Tests conditional writes on scratch documents. Rejects a server where two of them succeed, because there two leaders
- * could both believe that they lead.
+ * Tests conditional writes on scratch documents. Rejects a server that accepts two conflicting writes, because two
+ * processes could then both believe that they lead.
  */
 export async function probe(server: DocumentServer): Promise<void> {
   const id = `probe-${randomUUID()}`;

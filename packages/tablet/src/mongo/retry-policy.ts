@@ -17,7 +17,8 @@ export interface RetryPolicyOptions {
 export const FOREVER_MS = Number.POSITIVE_INFINITY;
 
 /**
- * Retry policy: repeats an operation whose answer was lost. Only for operations that may take effect twice, or late.
+ * Repeats an operation whose answer was lost. Suitable only for operations that may take effect twice or late without
+ * harm.
  */
 export class RetryPolicy {
   readonly #options: RetryPolicyOptions;
@@ -27,7 +28,7 @@ export class RetryPolicy {
   }
 
   /**
-   * Repeats the operation until it is answered. Rejects with UnavailableError (outcome unknown) when the time is over.
+   * Repeats the operation until it is answered. Rejects with UnavailableError (outcome unknown) after `giveUpAfterMs`.
    */
   async answerOf<T>(operation: () => Promise<T>, giveUpAfterMs = this.#options.giveUpAfterMs): Promise<T> {
     const { clock, signal, serverName } = this.#options;

@@ -109,7 +109,8 @@ async function checkView(options: ViewCheckOptions, state: CheckedState): Promis
 }
 
 /**
- * Reads suspicious documents again once the view must match the state, because they may have changed between the reads.
+ * Reads suspect documents again once the view must match the state, and reports those that still differ. The first
+ * comparison may be wrong, because a document may have changed between the reads of view and state.
  */
 async function confirm(
   options: ViewCheckOptions,
@@ -120,21 +121,22 @@ async function confirm(
   if (ids.length === 0) return;
   const { server, tabletName, retryPolicy, onWrong } = options;
   const [before, numberBefore] = [ids.map((id) => state.get(table, id)), state.lastNumber()];
-  // When the last claim is applied, the documents that its load covers have its number.
+  // Waits until the last claim is applied. The documents that its load covers then have its number, so they are no
+  // leftovers.
   const earlier = await loads(options, state);
   await state.applied(earlier.lastClaim);
   const stored: (StoredDocument | undefined)[] = [];
   for (const id of ids)
     stored.push(await retryPolicy.answerOf(() => server.get(`${tabletName}.${table}`, id), FOREVER_MS));
   await state.caughtUp();
-  // A load that came after a late write was sent may cover it.
+  // Reads the loads again: a late write may be a leftover of a load that came after it was sent.
   const later = await loads(options, state);
   const wrong = ids
     .map((id, index) => ({ table, id, stored: stored[index] }))
     .filter(({ id, stored }, index) => {
       if (state.get(table, id) !== before[index]) return false;
       if (before[index] !== undefined) return !isRight(state, table, id, stored, earlier.isLeftover);
-      // The document may have been created and deleted in between.
+      // A document that was created and deleted between the reads is not wrong.
       const [seq, now] = [stored?._seq as number, state.lastNumber()];
       return !(seq > numberBefore && seq <= now) && !isRight(state, table, id, stored, later.isLeftover);
     });

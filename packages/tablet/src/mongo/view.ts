@@ -11,13 +11,16 @@ export interface ViewLimits {
   /** Maximum number of changes in the log that may be missing from the view. At the limit commits wait. */
   readonly unappliedChanges: number;
   readonly unappliedSizeBytes: number;
-  /** Changes applied per round. */
+  /** Target number of changes per round. A round ends with the commit that reaches it. */
   readonly batchChanges: number;
   /**
    * Time for which applied commits stay in the log, for standbys to follow: between half of this value and this value.
    */
   readonly keptLogMs: number;
-  /** Size of applied commits at which half of them are deleted early. */
+  /**
+   * Maximum size of applied commits in the log. Above it, the oldest ones are deleted early, until half of this size is
+   * left.
+   */
   readonly keptLogSizeBytes: number;
 }
 
@@ -47,8 +50,8 @@ interface Unapplied {
   readonly changes: readonly LoggedChange[];
   readonly sizeBytes: number;
   /**
-   * True when more changes with the same number follow. No checkpoint may come in between, because a later claim would
-   * drop the part already applied.
+   * True when more changes of the same log entry follow. No checkpoint comes in between, because a checkpoint states
+   * that whole log entries are in the view.
    */
   readonly isPart?: boolean;
 }
@@ -65,7 +68,7 @@ interface Placed extends LoggedChange {
   readonly seq: number;
 }
 
-/** Delay before a refused batch is sent again, at first. */
+/** First delay before a refused batch is sent again. It doubles with each refusal, up to LONGEST_REST_MS. */
 const FIRST_REST_MS = 100;
 const LONGEST_REST_MS = 5_000;
 /** Longest time that a claim requested during a pause has to wait. */
@@ -78,7 +81,7 @@ const TROUBLE_EVERY_MS = 60_000;
  */
 const INSERT_ROUNDS_MAX = 10;
 
-/** Writes per request. Larger requests would block commits and renewals on a small server. */
+/** Maximum number of writes per request. Larger requests would block commits and renewals on a small server. */
 const REQUEST_WRITES = 100;
 
 /** The readable view of one tablet: one collection per table, updated after the commits. */
@@ -86,7 +89,10 @@ export class View {
   readonly #options: ViewOptions;
   #checkpoint: number;
   #unapplied: Unapplied[] = [];
-  /** Number of entries in `#unapplied` that are applied but whose last part is not. */
+  /**
+   * Number of entries at the start of `#unapplied` that are in the view already. They stay there until the last part of
+   * their log entry is in the view.
+   */
   #applied = 0;
   #changes = 0;
   #sizeBytes = 0;
@@ -95,8 +101,8 @@ export class View {
   /** Requested claims above a generation; made between two rounds. */
   #claimsWanted: ClaimWanted[] = [];
   /**
-   * Applied commits that are still in the log, in log order. Those of a former leader are deleted together with the
-   * first one.
+   * Applied commits of this process that are still in the log, in log order. Commits of a former leader are deleted
+   * together with the first one.
    */
   #kept: Kept[] = [];
   #keptSizeBytes = 0;
@@ -289,8 +295,9 @@ export class View {
   }
 
   /**
-   * Applies a batch. `lost` describes a write whose answer was lost: it must not be sent again, because the first one
-   * may still arrive after a later delete. `refused` is the server's reason for refusing a write.
+   * Applies a batch. `lost` describes a write whose answer was lost. That write must not be sent again, because the
+   * first attempt may still arrive after a later delete of the document. `refused` is the server's reason for refusing
+   * a write.
    */
   async #apply(batch: readonly Unapplied[]): Promise<{ lost?: string; refused?: string }> {
     const writesByTable = new Map<string, ViewWrite[]>();
@@ -323,8 +330,8 @@ export class View {
       if (refused !== undefined) return refused;
       rest = [];
       for (const write of present) {
-        // Usually the stored document is newer. It may also be an older one, written late between the server's search
-        // and its insert.
+        // Repeats the write unless the stored document is newer. A late write may have inserted an older document
+        // between the server's search and its insert.
         const stored = await retryPolicy.answerOf(() => server.get(collection, write.id), FOREVER_MS);
         if (stored === undefined || !((stored._seq as number) >= write.seq)) rest = [...rest, write];
       }

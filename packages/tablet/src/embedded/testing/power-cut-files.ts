@@ -22,9 +22,9 @@ interface Disk {
 type FolderChange = (names: Map<string, Inode>) => void;
 
 /**
- * A file system in memory that can lose power. Synced data survives. Of unsynced appends any part survives: the length
- * and each sector independently; unwritten sectors read as zeros. Of the unsynced changes of a folder, the first ones
- * up to a random point survive.
+ * A file system in memory that can lose power. Synced data survives. An unsynced append survives up to a random length,
+ * and each of its sectors may be unwritten, which reads as zeros. The unsynced changes of folders before a random one
+ * survive.
  */
 export class PowerCutFiles implements Files {
   /** Number of calls until the power fails. Later calls never settle. */
@@ -33,7 +33,7 @@ export class PowerCutFiles implements Files {
   capacityBytes = Number.POSITIVE_INFINITY;
   /** Makes the next sync fail with EIO. */
   failNextSync = false;
-  /** Number of folder syncs that fail with EIO. */
+  /** Number of the next folder syncs that fail with EIO. */
   folderSyncsToFail = 0;
   readonly #disk: Disk;
 

@@ -25,7 +25,8 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
       changed(server, {
         find: async (collection, range) => {
           const found = await server.find(collection, range);
-          // Reads of all kinds still return load entries.
+          // Hides load entries from reads that ask for loads. Reads of all kinds still return them, because the log
+          // would otherwise have gaps.
           const isOfLoads = collection === LOG && range.kinds?.includes("load") && !range.kinds.includes("commit");
           return isOfLoads ? found.filter(({ kind }) => kind !== "load") : found;
         },
@@ -100,7 +101,7 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
   "a follower notices entries that were deleted before it read them": {
     climate: "usual",
     onLeases: true,
-    // Removes the sums, too, because they alone would reveal the gap.
+    // Removes the sums, too, because a comparison with the sums would reveal the gap as well.
     server: (server) =>
       withLogRead(withoutSums(server), (entries, last, range) => filled(entries, last, range.after as number)),
   },
@@ -150,7 +151,7 @@ function withoutLastEntryCheck(server: DocumentServer): DocumentServer {
 
 type LogRead = (entries: readonly Entry[], last: Entry | undefined, range: Range) => readonly Entry[];
 
-/** Changes the results of unrestricted reads of the log. `last` is the last entry returned so far. */
+/** Changes the results of log reads that ask for entries of every kind. `last` is the last entry returned so far. */
 function withLogRead(server: DocumentServer, read: LogRead): DocumentServer {
   let last: Entry | undefined;
   return changed(server, {

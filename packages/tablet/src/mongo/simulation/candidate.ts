@@ -29,7 +29,9 @@ interface Head {
   readonly id: "head";
   /** Number of the transaction. */
   readonly n: number;
-  /** Unacknowledged transactions of this process; they include all that share this commit. */
+  /**
+   * Ids of this process's transactions that are not acknowledged yet, including every transaction in the same commit.
+   */
   readonly pending: readonly string[];
 }
 
@@ -60,7 +62,7 @@ export class Callers {
   readonly impatient: boolean;
   transactions = 0;
   readonly backups: string[] = [];
-  /** Incarnation of the result seen last. A restore has replaced earlier ones. */
+  /** Incarnation of the latest result. The incarnations before it, in `#former`, were replaced by restores. */
   #incarnation: string | undefined;
   readonly #former = new Set<string>();
   /** Highest number of a transaction of that incarnation that callers have seen. */
@@ -91,7 +93,7 @@ export class Callers {
   }
 }
 
-/** Runs one process: waits to lead, leads with the real code, and serves callers until it loses. */
+/** Runs one process: waits to lead, leads with the real code, and serves callers until it loses the lead. */
 export async function candidate(process: SimulatedProcess, callers: Callers, ablation: Ablation): Promise<void> {
   const { world } = process;
   const storage = new ObservedStorage(process, callers, ablation);
@@ -113,7 +115,8 @@ export async function candidate(process: SimulatedProcess, callers: Callers, abl
   world.count("leaders");
   const pending = new Set<string>();
   const pauseMs = world.happens(0.5) ? 5 : 60;
-  // Changes detect that another process leads; reads do not. So some worlds have few changes.
+  // A commit fails when another process leads, but a read does not. So some processes make few changes, and lead longer
+  // without noticing a new leader.
   const changeRate = callers.impatient || world.happens(0.5) ? 0.5 : 0.05;
   let lost = false;
   void tablet.lost.then(() => {
@@ -212,7 +215,7 @@ export function isLoss(error: unknown): boolean {
   return error instanceof FencedError || error instanceof UnavailableError;
 }
 
-/** Returns true when a restore is running or was interrupted, possibly with late entries of a dropped log. */
+/** Returns true for the errors that refuse an unfinished restore and a log with only late entries of a dropped log. */
 function isHalfRestored(error: unknown): boolean {
   return error instanceof InvalidStateError && /partly restored backup|claim of its incarnation/.test(error.message);
 }
@@ -245,7 +248,7 @@ export class ObservedStorage implements TabletStorage {
         batchChanges: 3,
         // Little more than the time between two reads of a standby.
         keptLogMs: 150,
-        // Disabled with an ablation, because the check would repair the damage that it causes.
+        // Disabled with an ablation, because the check would repair the damage that the ablation causes.
         checkIntervalMs: Object.keys(ablation).length > 0 ? Number.POSITIVE_INFINITY : CHECK_INTERVAL_MS,
       },
     });

@@ -101,8 +101,8 @@ export class LogHistory {
     const life = `${tabletId} ${incarnation}`;
     // Writer ids of one process differ in the part after the dot.
     const [process] = writer.split(".");
-    // Two concurrent restores claim in their own incarnations, with generations based on their backups, while entries
-    // of a dropped log arrive in between.
+    // Two concurrent restores claim in their own incarnations, with generations based on their backups, so the later
+    // claim may have the lower generation. Entries of a dropped log may arrive in between.
     const isBesideAnother = isRestore && this.#restoring !== undefined && this.#restoring !== process;
     const lowest = isBesideAnother ? 0 : isRestore ? this.#generation : this.#generation + 1;
     if (generation < lowest) throw new Violation(`generation ${generation} after ${this.#generation}`);

@@ -70,7 +70,9 @@ function ofRestores(ablate: (server: DocumentServer) => DocumentServer) {
   return (server: DocumentServer, process: SimulatedProcess) => (process.isRestore ? ablate(server) : server);
 }
 
-/** Answers the insert of a restore's first claim without doing it, and once returns it as the last entry. */
+/**
+ * Answers the insert of a restore's first claim without doing it. The next read returns that claim as the last entry.
+ */
 function withoutFence(server: DocumentServer): DocumentServer {
   let claim: StoredDocument | undefined;
   let isShown = false;
@@ -105,7 +107,10 @@ function withoutSecondCheck(server: DocumentServer): DocumentServer {
   });
 }
 
-/** Returns documents of the view that belong to earlier incarnations with the incarnation's first number. */
+/**
+ * Raises the numbers of the view's documents from earlier incarnations to the first number of the current incarnation,
+ * so that they do not count as leftovers.
+ */
 function withEarlierIncarnations(server: DocumentServer): DocumentServer {
   let first = 1;
   return changed(server, {

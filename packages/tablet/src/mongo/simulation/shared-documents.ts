@@ -50,7 +50,10 @@ export class SharedDocuments {
     return true;
   }
 
-  /** Writes a document; returns false when the id of an insert exists. */
+  /**
+   * Replaces or deletes a document with a lower number, or inserts one. Returns false when an insert fails because the
+   * id exists.
+   */
   write(collection: string, { id, seq, document }: ViewWrite): boolean {
     const documents = this.#of(collection);
     const stored = documents.get(id);

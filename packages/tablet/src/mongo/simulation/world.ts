@@ -45,7 +45,7 @@ const USUAL: Faults = {
   drop: 0,
 };
 
-/** Sets of fault rates, each of which exercises other rules. */
+/** Sets of fault rates. Each set exercises different rules of the protocol. */
 export const CLIMATES = {
   usual: USUAL,
   lossy: { ...USUAL, crash: 0.001, pause: 0.001, loss: 0.1, start: 0.02 },
