@@ -38,7 +38,8 @@ export function addAdminService<S extends Schema, Context extends { readonly tab
       await noteBackup(context, call);
       yield* createBackup(context);
     }),
-    // Works in a standby, too, because a process that does not lead has the most to explain about itself.
+    // The explanation of the service itself works in a standby, too, because a process that does not lead has the most
+    // to explain.
     explain: allow([...OPERATOR_ROLES, ...others], async (now, request, call) =>
       request.subject?.kind === SubjectKind.SERVICE
         ? explainItself(request.subject.name, itself)

@@ -6,7 +6,7 @@ interface Named {
   readonly name: string;
 }
 
-/** Limit of causes in an answer; nobody reads a longer chain. */
+/** Maximum number of causes in an answer; nobody reads a longer chain. */
 const MAX_CAUSES = 50;
 
 /**
