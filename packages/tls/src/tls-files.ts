@@ -44,8 +44,9 @@ export function problemsOfTlsFiles(files: TlsFiles, nowMs: number): string[] {
 }
 
 /**
- * Returns the problems of the authorities, if given, and of a certificate with its key: each file that cannot be read,
- * or else the first problem found.
+ * Returns the problems of the authorities, if given, and of a certificate with its key. Of the authorities, only the
+ * first problem is returned. Of the pair, each unreadable file is returned, or the first problem if both files are
+ * readable.
  */
 export function problemsOfPair(
   files: Pick<TlsFiles, "certFile" | "keyFile"> & { readonly caFile?: string | undefined },

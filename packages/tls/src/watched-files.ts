@@ -21,7 +21,7 @@ export interface FileWatch<Name extends string> {
   readonly files: { readonly [Each in Name]: string | undefined };
   readonly inUse: () => Contents<Name>;
   /**
-   * Called when the files twice read the same and differ from the content in use. The files are not read again before
+   * Called when two reads in succession agree and differ from the content in use. The files are not read again before
    * the promise resolves.
    */
   readonly onChanged: (found: Found<Name>) => void | Promise<void>;
