@@ -22,7 +22,7 @@ export interface AgentAuthority extends KeyPair {
   readonly endsAtMs: number;
 }
 
-/** Certificate for one agent. The key is stored nowhere else. */
+/** Certificate and private key for one agent. This package does not store the key. */
 export interface AgentCertificate extends KeyPair {
   /** SHA-256 of its public key, in hex. */
   readonly pin: string;

@@ -15,7 +15,7 @@ const MAX_HOLDERS = 100_000;
 /** The last label must not be all digits, because such a name is a mistyped IP address. */
 const DNS_NAME =
   /^(?=.{1,253}$)(?!.*(?:^|\.)\d+$)(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
-/** The director issues the certificates of agents in VMs. */
+/** Roles that a list of holders may name. It may not name agents in VMs, whose certificates the director issues. */
 const LISTED_ROLES = ROLES.filter((role) => role !== "vm-agent");
 const NAMED_ROLES: readonly string[] = ["disk-agent", ...LISTED_ROLES.filter((role) => role.startsWith("operator-"))];
 

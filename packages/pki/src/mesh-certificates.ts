@@ -141,8 +141,8 @@ export class MeshCertificates {
   }
 
   /**
-   * Creates a second authority and signs with it from now on; both are trusted. The next `make` renews every
-   * certificate with it.
+   * Creates a second authority, which signs every certificate once the folder is opened again. Both authorities are
+   * trusted. The next `make` renews every certificate with the second one.
    */
   async replaceAuthority(): Promise<void> {
     if (this.authorities.length > 1)
@@ -155,8 +155,8 @@ export class MeshCertificates {
   }
 
   /**
-   * Stops trusting all but the signing authority. Throws InvalidArgumentError while certificates of another one are
-   * held.
+   * Stops trusting all authorities but the signing one. Throws InvalidArgumentError while a holder's certificate is
+   * signed by another authority.
    */
   async forgetFormerAuthority(): Promise<void> {
     const stale = (await this.list()).filter(({ isCurrent }) => !isCurrent).map(({ name }) => name);
