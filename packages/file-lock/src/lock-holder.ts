@@ -6,9 +6,15 @@ import { deviceNumber } from "./device-number.js";
 /** Fields of a stat that identify a file. */
 export type StatOfFile = Pick<BigIntStats, "dev" | "ino" | "rdev" | "isBlockDevice">;
 
-/** Time limit of the search through the descriptors of all processes. The result is only text for people. */
+/**
+ * Maximum time of the search through the descriptors of all processes. Short, because the result is only text for
+ * people.
+ */
 const SEARCH_LIMIT_MS = 2_000;
-/** Descriptors inspected per turn of the event loop. Inspecting a descriptor takes about 15 us and does no disk I/O. */
+/**
+ * Number of descriptors inspected per turn of the event loop. Inspecting a descriptor takes about 15 us and does no
+ * disk I/O.
+ */
 const DESCRIPTORS_PER_TURN = 64;
 
 /**
@@ -23,8 +29,8 @@ export async function describeHolder(file: StatOfFile, likelyPid = process.pid):
 
 /**
  * Describes another process that holds a flock(2) lock on the file; undefined when none does. Linux keeps flock apart
- * from all other locks, so such a lock excludes only programs that use flock. The locks are read after the call, never
- * cached.
+ * from all other locks, so such a lock excludes only programs that use flock. Reads the locks after the call; a read
+ * that began earlier is not used.
  */
 export async function describeFlockHolder(file: StatOfFile): Promise<string | undefined> {
   const found = locksOn(file, await kernelLocks()).find(({ kind, pid }) => kind === "FLOCK" && pid !== process.pid);
@@ -71,7 +77,10 @@ async function lockingPid(file: StatOfFile): Promise<number | undefined> {
   return locksOn(file, await kernelLocks()).find(({ pid }) => pid > 0)?.pid;
 }
 
-/** The search starts at the last process found, because holders often hold many files and are queried repeatedly. */
+/**
+ * Process that the last search found. The next search inspects it early, because holders often hold many files and are
+ * queried repeatedly.
+ */
 let lastFoundPid = process.pid;
 
 /** Returns the first process found whose descriptor holds the lock or, for a block device, is open for writing. */

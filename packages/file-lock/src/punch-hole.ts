@@ -1,7 +1,7 @@
 import { native } from "./native.js";
 
 /**
- * Codes of a file system or drive that cannot free space, and of a range that does not fit the drive's blocks.
+ * Error codes of a file system or drive that cannot free space, and of a range that does not fit the drive's blocks.
  */
 const CANNOT = ["ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"];
 
