@@ -7,7 +7,7 @@ export interface ChildOptions {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** Command that execs the program after its own options, e.g. `nsenter`. */
+  /** Command prefix that executes the program, e.g. `nsenter` with its options. */
   readonly launcher?: readonly string[] | undefined;
   readonly env?: Readonly<Record<string, string>>;
   /** File to which stdout and stderr are appended, for reading after a failure. */

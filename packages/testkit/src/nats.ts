@@ -32,7 +32,7 @@ export interface NatsOptions {
   readonly host?: string | undefined;
   /** Path of the program; by default nats-server on PATH. */
   readonly command?: string;
-  /** Command that execs the program after its own options, e.g. `nsenter`. */
+  /** Command prefix that executes the program, e.g. `nsenter` with its options. */
   readonly launcher?: readonly string[] | undefined;
 }
 

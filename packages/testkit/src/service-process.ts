@@ -24,7 +24,7 @@ export interface ServiceProcessOptions {
   readonly waitFor?: WaitFor;
   readonly startTimeoutMs?: number;
   readonly env?: Readonly<Record<string, string>>;
-  /** Command that execs the program after its own options, e.g. `nsenter`. */
+  /** Command prefix that executes the program, e.g. `nsenter` with its options. */
   readonly launcher?: readonly string[] | undefined;
 }
 
@@ -76,7 +76,7 @@ export class ServiceProcess {
     if (this.#child && !this.#child.exit) throw new Error(`${this.options.name} runs already`);
     this.#logs = this.logs;
     const configFile = join(this.options.folder, `${this.options.name}.yaml`);
-    // JSON is YAML.
+    // Writes JSON, which every YAML parser accepts.
     writeFileSync(configFile, `${JSON.stringify(this.config, null, 2)}\n`, { mode: 0o600 });
     this.#child = new Child({
       name: this.options.name,
@@ -121,7 +121,6 @@ export class ServiceProcess {
     await this.#child.exited;
   }
 
-  /** Stops it with SIGTERM. */
   async stop(): Promise<Exit> {
     const child = this.#running();
     child.signal("SIGTERM");
