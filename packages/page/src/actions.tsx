@@ -28,7 +28,7 @@ function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined): 
   return row.state === "held" ? [resume, cancel] : [cancel];
 }
 
-/** Returns the actions of a removal, which is repeated until it is complete. */
+/** Returns the actions that start, continue or revoke the removal of a host. */
 function removals(path: string, row: Rows[RowKind]): Action[] {
   if (!("removal" in row)) return [];
   const action = (label: string, what: "remove" | "keep"): Action => {

@@ -7,7 +7,7 @@ import type { Cure, DeviceItem, RowKind, Rows, TimelineAnswer, WhyAnswer } from 
 import type { Store } from "./store.js";
 import { clockText, heardText, kindText, sizeText } from "./text.js";
 
-/** Kinds that the services can explain and have events of. */
+/** Kinds of objects that the services can explain, and kinds that have events. */
 const EXPLAINED = ["host", "device", "disk", "task", "lock", "vm"];
 const WITH_EVENTS = ["host", "device", "disk"];
 /** Interval of repeated queries, even when no displayed row has changed. */
@@ -20,7 +20,8 @@ export function Detail({ selection, store }: { selection: Selection; store: Stor
   useTicks(ASK_AGAIN_MS);
   useEffect(() => heading.current?.focus({ preventScroll: false }), [kind, name]);
   const row = rowOf(store, selection);
-  // A changed row may have new reasons. The time is part of the mark because ages change without a row.
+  // A new mark repeats the queries. It changes with the row, which may have new reasons, and every ASK_AGAIN_MS,
+  // because answers contain ages.
   const mark = `${JSON.stringify(row)} ${Math.floor(Date.now() / ASK_AGAIN_MS)}`;
   return (
     <aside aria-labelledby="detail-title" id="detail">

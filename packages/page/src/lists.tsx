@@ -5,7 +5,7 @@ import type { Rows } from "./rows.js";
 import { store } from "./store.js";
 import { ageText } from "./text.js";
 
-/** Rows shown before the user asks for more; other rows are not in the document. */
+/** Number of rows shown before the user asks for more. The other rows are not in the HTML document. */
 const SHOWN = 40;
 
 /** A link to the object with this name. */
@@ -29,7 +29,7 @@ export function withLabels(text: string): string {
   return text.replace(/[\w-]+(?:[.:][\w-]+)*/g, (word) => labelOf("disk", word));
 }
 
-/** Shows a state as a mark and a word; the mark's shape and colour mean the same. */
+/** Shows a state as a mark and a word. The mark's shape and its colour each stand for the state. */
 export function State({ state }: { state: string }) {
   return (
     <span class={`state ${state}`}>
@@ -62,7 +62,7 @@ interface ListProps<Row> {
   readonly none: string;
 }
 
-/** Shows a table of the first rows. */
+/** Shows a table of the first SHOWN rows; a button shows more. */
 export function List<Row>({ id, title, rows, columns, none }: ListProps<Row>) {
   const [shown, setShown] = useState(SHOWN);
   return (

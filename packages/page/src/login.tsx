@@ -5,7 +5,7 @@ interface Session {
   readonly name: string;
 }
 
-/** Returns whether a user is logged in, undefined while unknown, and the reason. */
+/** Returns whether a user is logged in (undefined while unknown), and why the session could not be checked. */
 export function useSession(): { readonly isOpen: boolean | undefined; readonly failure: string } {
   const [session, setSession] = useState<{ isOpen: boolean | undefined; failure: string }>({
     isOpen: undefined,

@@ -18,7 +18,10 @@ export interface Layout {
 }
 
 const LABEL_HEIGHT = 22;
-/** Cell sizes, of which the largest that fits all hosts is used: with names, with devices, as dots. */
+/**
+ * Cell sizes in pixels by maximum number of hosts. Large cells show names, smaller ones devices, and the smallest ones
+ * are dots.
+ */
 const SIZES: readonly (readonly [upToHosts: number, width: number, height: number])[] = [
   [24, 148, 46],
   [120, 92, 34],

@@ -154,7 +154,7 @@ export interface TimelineEntry {
   readonly isFailure: boolean;
 }
 
-/** Newest first. */
+/** Events of an object, newest first. */
 export interface TimelineAnswer {
   readonly entries: readonly TimelineEntry[];
   /** Sources that could not be queried. */

@@ -3,9 +3,12 @@ import type { RowKind, Rows } from "./rows.js";
 import type { Store } from "./store.js";
 import { countText, kindText } from "./text.js";
 
-/** Maximum number of lines, so that the fleet below stays visible. The lists show all trouble, sorted first. */
+/** Maximum number of lines, so that the fleet below stays visible. The lists show objects with trouble first. */
 const MAX_SHOWN = 10;
-/** Number of objects of one kind with the same trouble that are merged into one line with the first names. */
+/**
+ * Minimum number of objects of one kind with the same trouble that are merged into one line. The line shows the first
+ * NAMED names.
+ */
 const MANY = 4;
 const NAMED = 3;
 /** Kinds by severity: each kind comes before the kinds that depend on it. */
@@ -42,7 +45,7 @@ function together(same: readonly Troubled[]): Troubled {
   return { ...first, names: same.flatMap(({ names }) => names), sinceMs };
 }
 
-/** Shows all problems, above everything else. */
+/** Shows the first MAX_SHOWN groups of objects with the same trouble, and how many more objects have trouble. */
 export function Trouble({ store }: { store: Store }) {
   const found = troubled(store);
   const count = found.reduce((sum, { names }) => sum + names.length, 0);
