@@ -17,7 +17,10 @@ export interface Surroundings {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly workingFolder: string;
   readonly signal: AbortSignal;
-  /** Time limit of a command that follows nothing; `TOTAL_DEADLINE_MS` by default. */
+  /**
+   * Maximum time of a command that does not wait and is not open-ended (see Action.isOpenEnded); `TOTAL_DEADLINE_MS` by
+   * default.
+   */
   readonly totalDeadlineMs?: number;
 }
 
@@ -106,7 +109,7 @@ async function run(
   }
 }
 
-/** Rejects when the work exceeds the deadline. Closing the mesh cancels its calls. */
+/** Rejects when the work exceeds the deadline. The caller then closes the mesh, which cancels the calls. */
 async function within(totalDeadlineMs: number, { usage }: Action, work: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {

@@ -111,7 +111,7 @@ export function sizeText(sizeBytes: number): string {
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
-/** Returns the registry's description of an object's trouble with its start. */
+/** Returns the registry's description of an object's trouble, with the time at which the trouble began. */
 export function troubleText(trouble: Trouble | undefined): string {
   const { sentence = "", since } = trouble ?? {};
   return since === undefined ? sentence : `${sentence}, since ${timeText(since)}`;

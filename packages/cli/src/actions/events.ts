@@ -106,7 +106,10 @@ async function* registryEvents(
   }
 }
 
-/** Merges lists that are sorted newest first. A failing service is only reported, unless every service fails. */
+/**
+ * Merges lists that are sorted newest first. Reports the failure of a service and goes on without it. Throws the
+ * failure if no service returned an event.
+ */
 async function newestOf(
   sources: readonly AsyncGenerator<ListedEvent>[],
   limit: number,

@@ -9,8 +9,8 @@ import { EXPLAINED, explainService } from "../service-state.js";
 import { taskIdOf } from "../values.js";
 
 /**
- * Kinds that users type, with the subject kind and the services to query. The second service adds facts that the first
- * does not have.
+ * Kinds that users type, with the subject kind and the services to query. The second service is queried only if the
+ * first one fails.
  */
 const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: ServiceName[]]>> = {
   host: [SubjectKind.HOST, "director", "disk-registry"],
@@ -23,7 +23,7 @@ const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: S
 };
 
 const SERVICE = "service";
-/** A process without a leader searches for one until this deadline. */
+/** Deadline of a query. A process that does not know the leader searches for it until then. */
 const ASK_DEADLINE_MS = 5_000;
 
 export const why: Action = {

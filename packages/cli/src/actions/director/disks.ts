@@ -63,7 +63,10 @@ export const disks: Action = {
   },
 };
 
-/** Returns the disks on a host's devices without `known`, because the registry lists only published disks by host. */
+/**
+ * Returns the disks on a host's devices, except those in `known`. Goes through the devices, because the registry lists
+ * only published disks by host.
+ */
 async function disksOnDevices(mesh: Mesh, hostId: string, known: ReadonlySet<string>): Promise<Disk[]> {
   const devices = await allPages(async (pageToken) => {
     const { devices: items, nextPageToken } = await mesh.registry.listDevices({ hostId, pageToken });
