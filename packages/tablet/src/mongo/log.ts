@@ -223,8 +223,9 @@ export class TabletLog {
   }
 
   /**
-   * Claims again with a new writer id, right after this process's last entry, with a generation above the present one
-   * and `above`. Late writes with the old writer id are then ignored. Nothing is appended while `handLease` runs.
+   * Claims again right after this process's last entry, with a new writer id and a generation above the present one and
+   * `above`. The load entry then makes late writes to the view with a number between `from` and the claim's leftovers.
+   * Nothing is appended while `handLease` runs.
    */
   claimAgain(
     { writer, from, above }: { readonly writer: string; readonly from: number; readonly above: number },
