@@ -1,8 +1,8 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CpiUnusableError, InvalidCpiResponseError } from "@diskmesh/cpi";
-import { CancelledError, DiskFullError, InvalidArgumentError, TimeoutError } from "@diskmesh/domain";
+import { CancelledError, DiskFullError, InvalidArgumentError, InvalidStateError, TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, SmallDisk, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -364,9 +364,17 @@ describe("the run folder", () => {
     expect(await processesOf(runs)).to.deep.equal([]);
   });
 
-  it("is not taken from another owner", async () => {
-    const file = join(temporaryFolder(), "file");
+  it("is refused when its path is a file or a link, even to a directory", async () => {
+    const folder = temporaryFolder();
+    const file = join(folder, "file");
     writeFileSync(file, "");
     await rejection(RunFolder.open(file));
+    const link = join(folder, "link");
+    symlinkSync(folder, link);
+    await rejection(
+      RunFolder.open(link),
+      InvalidStateError,
+      `${link} is not a directory, or belongs to another user: configure another executables.runFolder`,
+    );
   });
 });

@@ -33,7 +33,9 @@ export class RunFolder {
     });
     const found = await lstat(folder);
     if (!found.isDirectory() || (process.getuid && found.uid !== process.getuid()))
-      throw new InvalidStateError(`${folder} belongs to another user: configure another executables.runFolder`);
+      throw new InvalidStateError(
+        `${folder} is not a directory, or belongs to another user: configure another executables.runFolder`,
+      );
     await chmod(folder, 0o700);
     const left = await readdir(folder);
     if (left.length > 0) await endLeftovers(folder, left);
@@ -45,7 +47,8 @@ export class RunFolder {
     await rmdir(this.folder).catch(() => {});
   }
 
-  // Synchronous: three small entries in a local folder are cheaper than the round trips through the thread pool.
+  // Creates the entry of a run. Synchronous, because three small entries in a local folder take less time than round
+  // trips through the thread pool.
   begin(): RunRecord {
     const run = join(this.folder, randomUUID());
     const temporary = join(run, TEMPORARY);
