@@ -14,16 +14,21 @@ export interface AdmissionLimits {
 
 export interface CountedCall {
   readonly group: CallGroup;
-  /** Calling peer; undefined for a service without a limit of its own, such as the director. */
+  /**
+   * Name of the caller, for the per-peer limit. Undefined when the caller's role has no per-peer limit, such as the
+   * director.
+   */
   readonly peer: string | undefined;
   /**
-   * Time of the last message, on a monotonic clock; undefined for a call that has a deadline and must not be evicted.
+   * Time of the last message of a stream, on a monotonic clock. Undefined for a unary call, which has a deadline and is
+   * never evicted.
    */
   readonly idleSinceMs: number | undefined;
 }
 
 /**
- * Result of an admission. The caller must end `evicted`, whose place the new call took. `full` names the reached limit.
+ * Result of an admission. The code that calls `enter` must end the call `evicted`, whose place the new call took.
+ * `full` names the reached limit.
  */
 export type Entry<Call extends CountedCall> =
   | { readonly evicted: Call | undefined }

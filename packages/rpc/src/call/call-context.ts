@@ -17,7 +17,9 @@ export interface CallContext {
   readonly authentication?: "password" | "token" | "session" | undefined;
   /** Id of the trace that the call is part of; absent without tracing. */
   readonly traceId?: string | undefined;
-  /** Id that the caller chose for a group of calls, by which it finds the tasks they started; absent for none. */
+  /**
+   * Id that the caller chose for a group of calls, to find the tasks that these calls started. Absent without a group.
+   */
   readonly contextId?: string | undefined;
 }
 
@@ -31,7 +33,7 @@ export interface ActiveCallOptions extends Pick<CountedCall, "group" | "peer"> {
   readonly sendFailure: (error: unknown) => void;
 }
 
-/** A call between its admission and the end of its handler, which may be after the answer was sent. */
+/** A call from its admission to the end of its handler. The handler may end after the answer was sent. */
 export class ActiveCall implements CallContext, CountedCall {
   readonly identity: Identity;
   readonly requestId: string;
@@ -85,7 +87,10 @@ export class ActiveCall implements CallContext, CountedCall {
     }, timeoutMs);
   }
 
-  /** Aborts the handler and answers the client at once, so that a handler that ignores its signal delays nobody. */
+  /**
+   * Aborts the handler and answers the client at once, so that a handler that ignores its signal does not delay the
+   * answer.
+   */
   abort(reason: Error): void {
     if (this.#abortReason) return;
     this.#abortReason = reason;

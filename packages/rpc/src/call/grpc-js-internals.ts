@@ -19,10 +19,10 @@ export function streamOfCall(call: object): ServerHttp2Stream | undefined {
 }
 
 /**
- * Wraps grpc-js's handler of new streams. Node can report a stream after its client has reset it. The fix of
- * https://github.com/grpc/grpc-node/issues/1871 missed two places: grpc-js 1.14 answers unregistered methods and wrong
- * content types without checking the stream, which throws uncaught and ends the process. Must be called before the
- * server accepts connections.
+ * Wraps grpc-js's handler of new streams, because Node can report a stream after its client has reset it. grpc-js 1.14
+ * answers unregistered methods and wrong content types without checking for a reset (the fix of
+ * https://github.com/grpc/grpc-node/issues/1871 missed these two places). The answer then throws an uncaught error,
+ * which ends the process. Must be called before the server accepts connections.
  */
 export function guardStreams(server: Server, guard: StreamGuard): void {
   const inner = server as unknown as { _streamHandler?: StreamHandler };

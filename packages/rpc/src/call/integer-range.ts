@@ -22,7 +22,10 @@ export function decodeRequest(type: Decoder, bytes: Uint8Array): unknown {
   }
 }
 
-/** Replaces an out-of-range integer while decoding. As the seconds of a timestamp it makes an invalid date. */
+/**
+ * Value that a decoded message has in place of an out-of-range integer. A timestamp with this value as its seconds
+ * decodes to an invalid Date.
+ */
 const REFUSED = Number.MIN_SAFE_INTEGER;
 
 /** Reads integers beyond 2^53 - 1 as REFUSED, and finds their field. */

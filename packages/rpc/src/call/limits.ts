@@ -10,8 +10,8 @@ export interface RpcServerLimits {
   /** Maximum number of concurrent unary calls of one operator or agent. */
   readonly maxCallsPerPeer: number;
   /**
-   * Maximum number of concurrent streams. A new stream beyond the limit ends the one that is idle longest; 32 each are
-   * reserved for the groups of `maxConcurrentCalls`.
+   * Maximum number of concurrent streams. A new stream beyond the limit ends the stream that is idle longest. Each
+   * caller group with reserved calls (see `maxConcurrentCalls`) also has 32 reserved streams, but at most one tenth.
    */
   readonly maxConcurrentStreams: number;
   /** Maximum number of concurrent streams of one operator or agent. */
@@ -20,7 +20,10 @@ export interface RpcServerLimits {
   readonly minStreamIdleMs: number;
   /** Timeout for the complete arrival of the first message of a call or stream, in milliseconds. */
   readonly firstMessageTimeoutMs: number;
-  /** Maximum number of streams of one peer whose first message has not arrived. A further one ends the oldest. */
+  /**
+   * Maximum number of streams of one peer whose first message has not arrived. A further stream ends the oldest of
+   * them.
+   */
   readonly maxSilentStreamsPerPeer: number;
   /** Maximum number of concurrent connections; further ones are closed at once. */
   readonly maxConnections: number;
@@ -33,7 +36,7 @@ export interface RpcServerLimits {
   readonly handshakeTimeoutMs: number;
   /** Age, in milliseconds ±10 %, from which a connection takes no new calls and closes once its calls have ended. */
   readonly maxConnectionAgeMs: number;
-  /** Additional time for streams on such a connection, in milliseconds. */
+  /** Time after `maxConnectionAgeMs` for which streams may continue on the old connection, in milliseconds. */
   readonly connectionAgeGraceMs: number;
   /** Deadline of calls whose client set none, in milliseconds. Streams last until their client ends them. */
   readonly defaultDeadlineMs: number;

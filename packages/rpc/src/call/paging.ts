@@ -9,11 +9,11 @@ interface PageLimits {
 }
 
 export interface ListLimits extends PageLimits {
-  /** Limit of unfinished lists of all callers. */
+  /** Maximum number of unfinished lists of all callers together. */
   readonly maxKeptLists: number;
   /**
-   * Number of document changes for which a list's snapshot is kept. It bounds the old documents in memory, regardless
-   * of the number of lists.
+   * Number of document changes after which a list's snapshot is dropped. It bounds the memory for old versions of
+   * documents, regardless of the number of lists.
    */
   readonly maxKeptChanges: number;
 }
@@ -22,8 +22,8 @@ export const LIST_LIMITS: ListLimits = {
   defaultPageSize: 100,
   // Sized so that a page of the longest items fits into one message.
   maxPageSize: 1_000,
-  // A scan of this length takes tens of milliseconds. A page that reaches it may be short or empty and still have a
-  // next page.
+  // A scan of this length takes tens of milliseconds. A page whose scan reaches this limit may be short or empty and
+  // still have a next page.
   maxScannedPerPage: 100_000,
   maxKeptLists: 1_000,
   // Takes about 200 MiB at 1 KiB per document.
@@ -64,7 +64,7 @@ export interface Page<Message> {
 /** A list whose last page was not requested yet. */
 interface KeptList {
   readonly snapshot: Snapshot<unknown>;
-  /** Kind of the list and its filters, which a page token's request must repeat. */
+  /** Kind and filters of the list. A request with a page token must have the same. */
   readonly asked: string;
   readonly caller: string;
   /** Value of the change counter when the list began. */
@@ -231,7 +231,8 @@ function takePage<Item>(
   let scanned = 0;
   let lastKey = "";
   for (const item of candidates) {
-    // Checked only here, where a candidate exists that belongs to the next page.
+    // Checked before a further candidate instead of after the last item: a full page gets a next page only if a
+    // candidate is left.
     if (items.length === pageSize || scanned === maxScanned) return { items, lastKey };
     scanned++;
     lastKey = keyOf(item);

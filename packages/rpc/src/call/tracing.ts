@@ -13,7 +13,7 @@ import {
 } from "@opentelemetry/api";
 import { recordCall } from "./metrics.js";
 
-// The tracer is looked up for each span, because a cached one stays with the SDK under which it was first used.
+// The tracer is looked up for each span, because a cached tracer keeps using the SDK under which it was first used.
 const tracer = () => trace.getTracer("@diskmesh/rpc");
 
 const GETTER = {

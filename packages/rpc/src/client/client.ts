@@ -29,8 +29,8 @@ export interface ClientOptions {
   readonly defaultDeadlineMs: number;
   readonly maxMessageBytes?: number;
   /**
-   * Called at each failed connection attempt. The call itself may fail much later, because it tries other servers until
-   * its deadline.
+   * Called at each failed connection attempt. The RPC then tries other servers until its deadline, so it fails much
+   * later or not at all.
    */
   readonly onUnreached?: (address: string, error: Error) => void;
 }
@@ -78,7 +78,8 @@ export class ClientChannel {
       if (signal?.aborted) return;
       const channel = this.#current().client.getChannel();
       const state = channel.getConnectivityState(true);
-      // The last attempt failed; a call on the connection then fails with the reason.
+      // The channel is connected, or its last connection attempt failed. In the latter case the RPC fails with the
+      // reason.
       if (state !== connectivityState.IDLE && state !== connectivityState.CONNECTING) return;
       let unlisten: () => void = nothing;
       const changed = await new Promise<boolean>((resolve) => {

@@ -168,8 +168,9 @@ class FollowingClient {
   }
 
   /**
-   * Connects to a server. `stream` is the call's options when the call may lack a deadline; the connection attempt has
-   * one anyway.
+   * Returns the channel of a server. Waits for the connection when other servers could serve the call. Also waits for
+   * it when `stream` is given, the options of a streaming call: the call may have no deadline, but the attempt to
+   * connect needs a timeout.
    */
   async #connected(address: string, search: Search, stream?: CallOptions): Promise<ClientChannel> {
     const channel = this.#channelOf(address);

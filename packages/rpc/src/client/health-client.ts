@@ -47,7 +47,10 @@ export async function waitForHealth(options: WaitForHealthOptions): Promise<void
 /** Health entries of the whole process rather than of a dependency. */
 const NO_NEEDS: ReadonlySet<string> = new Set(["", "ready", "standby"]);
 
-/** Returns the missing dependencies that a server reports in its health entries. Entries with dots are services. */
+/**
+ * Returns the missing dependencies that a server reports in its health entries. Skips entries with dots, which are
+ * services.
+ */
 async function missingParts(client: Client<typeof HealthDefinition>): Promise<string> {
   const { statuses } = await client.list({});
   const isMissing = ([part, health]: [string, { status: string }]) =>

@@ -19,7 +19,10 @@ export interface LinkedCall {
   once(event: "status", listener: (status: StatusObject) => void): unknown;
 }
 
-/** A client of grpc-js with the TLS files as of its creation; it reconnects by itself with the same content. */
+/**
+ * A client of grpc-js with the content that the TLS files had at its creation. It reconnects by itself with the same
+ * content.
+ */
 export class Link {
   readonly client: GrpcClient;
   readonly #made: TlsMaterial;

@@ -60,8 +60,9 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
 };
 
 /**
- * grpc-js refuses a message above the size limit with the same status on both sides. If the answer was too large, the
- * work is done. Errors of diskmesh servers have a reason, so they never become this class.
+ * RESOURCE_EXHAUSTED from grpc-js for a message above the size limit. grpc-js uses this status for requests and answers
+ * alike. Too large an answer means that the work is done, so the outcome is unknown. Errors of diskmesh servers have a
+ * reason and never become this class.
  */
 class MessageTooLongError extends ResourceExhaustedError {
   override readonly name = "ResourceExhaustedError";
@@ -127,8 +128,8 @@ export function errorOfStatus(failed: FailedCall): DomainError {
   const text = `${failed.method} at ${failed.address}: ${details}`;
   const known = CLASSES_BY_CODE[failed.code];
   if (known) return new known(text, at);
-  // UNAVAILABLE: the connection was never established, or it broke during the call. INTERNAL, UNKNOWN and DATA_LOSS: a
-  // bug or a broken stream. The effect is then unknown.
+  // UNAVAILABLE means that the connection was never established or broke during the call. INTERNAL, UNKNOWN and
+  // DATA_LOSS mean a bug or a broken stream. Unless the stream was refused or nothing was sent, the effect is unknown.
   if (STREAM_REFUSED.includes(failed.details)) return new StreamRefusedError(text, at);
   if (!failed.sent) return new ServedElsewhereError(text, at, "", false);
   return new UnavailableError(text, { ...at, outcome: "unknown" });

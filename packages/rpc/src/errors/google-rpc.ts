@@ -13,7 +13,7 @@ const ERROR_INFO_URL = "type.googleapis.com/google.rpc.ErrorInfo";
 const BAD_REQUEST_URL = "type.googleapis.com/google.rpc.BadRequest";
 const RETRY_INFO_URL = "type.googleapis.com/google.rpc.RetryInfo";
 
-/** Encodes google.rpc.Status; `violation` says which field of the request is wrong, and becomes its BadRequest. */
+/** Encodes google.rpc.Status. `violation` names the wrong field of the request and becomes a BadRequest detail. */
 export function encodeStatusDetails(
   { code, message, errorInfo, retryAfterMs }: StatusDetails,
   violation?: Pick<BadRequest_FieldViolation, "field" | "description">,

@@ -64,16 +64,17 @@ function complete(file: FileDescriptorProto, fileOfType: ReadonlyMap<string, str
   };
   const completeFields = (scope: string, fields: readonly FieldDescriptorProto[]): void => {
     for (const field of fields) {
-      // protoc's derivation of the name; proto-loader repeats the field's own name.
+      // Derives the JSON name as protoc does; proto-loader repeats the field's own name.
       field.jsonName = field.name.replace(/_+(.)?/g, (_match, next: string | undefined) => next?.toUpperCase() ?? "");
-      // Assigned only when there is a name: an empty one would make the field present, which tools refuse.
+      // Leaves an empty type_name or extendee unassigned: the assignment would mark it as present, and reflection tools
+      // reject an empty type name.
       if (field.typeName) field.typeName = absolute(scope, field.typeName);
       if (field.extendee) field.extendee = absolute(scope, field.extendee);
     }
   };
   const completeMessage = (scope: string, message: DescriptorProto): void => {
     const name = `${scope}.${message.name}`;
-    // proto-loader adds a synthetic oneof for each optional field, which tools would print.
+    // proto-loader adds a synthetic oneof for each optional field. Tools would print the oneof without proto3Optional.
     const oneofs = new Set(message.oneofDecl.map((oneof) => oneof.name));
     for (const field of message.field) if (oneofs.has(`_${field.name}`)) field.proto3Optional = true;
     completeFields(name, message.field);

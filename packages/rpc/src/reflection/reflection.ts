@@ -69,7 +69,7 @@ export class Reflection {
         try {
           messages.emit("data", method.requestDeserialize(bytes));
         } catch (error) {
-          // The library never throws, also for unknown names, so a throw is a decoding error.
+          // The library does not throw even for unknown names, so a throw is a decoding error.
           const text = `the request of ${path} cannot be decoded: ${messageOf(error)}`;
           call.emit("error", statusOfError(new InvalidArgumentError(text, { about: { method: path } }), "none"));
         }

@@ -82,15 +82,18 @@ export interface AdmittedCall {
 const RETRY_WHEN_FULL_MS = 200;
 
 /**
- * Turns of the event loop until an answer is sent. grpc-js ends an answer with its trailers one turn after it begins
- * it.
+ * Number of event-loop turns until an answer is sent completely. grpc-js sends the trailers one turn after the
+ * beginning of the answer.
  */
 const TURNS_UNTIL_ANSWERED = 2;
 
 /** Streams reserved for each group of calls except "others". */
 const RESERVED_STREAMS = 32;
 
-/** Roles with many peers, each of which has a limit. The other roles have one peer each, without a limit of its own. */
+/**
+ * Roles with many peers, each of which has a per-peer limit. Every other role has a single peer, bounded only by the
+ * limits of the whole server.
+ */
 const BOUNDED_ROLES: ReadonlySet<Role> = new Set([...OPERATOR_ROLES, "disk-agent", "vm-agent", "nats"]);
 
 const READS = /\/(?:Get|List|Watch|Explain)(?:[A-Z]\w*)?$/;

@@ -13,7 +13,7 @@ import type { OnHeard } from "./serve.js";
 
 /**
  * Health and reflection services. Open to every caller and exempt from the limit of concurrent calls, so that a full
- * server can report its state. A caller with too many streams loses its oldest.
+ * server can report its state. A caller that opens a stream beyond its limit loses its oldest stream.
  */
 export class Infrastructure {
   readonly #health = new Health();

@@ -26,8 +26,8 @@ export function allowChange<Serving>(roles: readonly Role[], serve: Serving): Of
 }
 
 /**
- * Registers a service from one table of its methods. `current` is called with each call, because each term of
- * leadership has its own context; it throws while this process does not serve.
+ * Registers a service from one table of its methods. Each RPC gets its context from `current`, because each term of
+ * leadership has its own context. `current` throws while this process does not serve.
  */
 export function offer<Context, Definition extends ServiceDefinition>(
   server: Pick<RpcServer, "addService">,

@@ -18,7 +18,10 @@ export interface RefusedConnection {
   readonly reason: string;
   /** Identity in the certificate, even if an unknown authority signed it; absent without a certificate or identity. */
   readonly claimed?: Identity;
-  /** Set when the TLS handshake failed. A misconfigured client retries endlessly, so its failures are logged once. */
+  /**
+   * Set when the TLS handshake failed or the certificate was refused. A misconfigured client retries endlessly, so the
+   * log omits repetitions.
+   */
   readonly isHandshake?: true;
 }
 
@@ -52,8 +55,8 @@ const MAX_CLOSED_PER_SWEEP = 50;
 
 /**
  * Accepts TLS connections, and passes on only those with a certificate of our authority that names an identity. HTTP/2
- * code is thus not exposed to others. Handshakes beyond the limit are queued, round robin by address: when thousands
- * connect at once, the handshakes that have begun end quickly instead of all timing out.
+ * code is thus not exposed to unidentified peers. Handshakes beyond the limit are queued, round robin by address: when
+ * thousands connect at once, the handshakes that have begun end quickly instead of all timing out.
  */
 export class SecureListener {
   readonly #acceptor: Server;
@@ -63,7 +66,10 @@ export class SecureListener {
   readonly #waiting = new Map<string, Set<Socket>>();
   /** Handshakes under way, oldest first. */
   readonly #handshakes = new Map<Socket, Handshake>();
-  /** Connections whose remote endpoint was reused before the close of the earlier connection was reported. */
+  /**
+   * Sockets in the handshake by their endpoints. A peer can reuse its endpoint before the close of its earlier
+   * connection is reported; the entry is then the newer socket.
+   */
   readonly #byEndpoints = new Map<string, Socket>();
   readonly #admitted = new Map<TLSSocket, Caller>();
   /**
@@ -159,7 +165,7 @@ export class SecureListener {
     }
   }
 
-  /** Closes hanging handshakes, as many as there are waiting connections. */
+  /** Closes one hanging handshake for each waiting connection, up to MAX_CLOSED_PER_SWEEP. */
   #cutForWaiting(): void {
     const inLine = [...this.#waiting.values()].reduce((sum, line) => sum + line.size, 0);
     let waiting = Math.min(MAX_CLOSED_PER_SWEEP, inLine);
@@ -187,8 +193,8 @@ export class SecureListener {
   #admit(socket: TLSSocket): void {
     const accepted = this.#byEndpoints.get(endpointsOf(socket));
     if (accepted) this.#handshakeEnded(accepted);
-    // Errors of a connection end it. Until HTTP/2 takes over there is no other listener, and an unhandled error ends
-    // the process.
+    // Ignores the error, because it closes the connection anyway. Before HTTP/2 takes over there is no other listener,
+    // and an "error" event without a listener ends the process.
     socket.on("error", () => {});
     if (!socket.authorized) {
       this.#refuseCertificate(socket);

@@ -37,7 +37,7 @@ export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buf
   };
 }
 
-/** Returns the decoded request of a call, and adds its object to the span. */
+/** Returns the decoded request of a call, and adds the object that the request names to the span. */
 function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: string): unknown {
   const only = decoded(request, path);
   active.request = only;
@@ -57,7 +57,7 @@ function decoded(request: unknown, path: string): unknown {
 interface ServedMethod extends GatedMethod {
   readonly requestStream: boolean;
   readonly responseStream: boolean;
-  /** Encodes a response. Not left to grpc-js, which would not log a response that cannot be encoded. */
+  /** Encodes a response. grpc-js would not log a response that it cannot encode. */
   readonly encode: (response: unknown) => Buffer;
 }
 

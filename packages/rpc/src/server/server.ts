@@ -35,7 +35,7 @@ export type AllowedRoles<Definition extends ServiceDefinition> =
   | readonly Role[]
   | { readonly [Name in keyof Definition["methods"]]: readonly Role[] };
 
-// Time for sending the errors of calls that outlasted the drain before connections are closed.
+// Delay before connections are closed, in which calls that outlasted the drain get their errors.
 const LAST_ANSWERS_MS = 200;
 
 /**
@@ -57,8 +57,8 @@ export class RpcServer {
     this.#server = new Server({
       "grpc.max_receive_message_length": limits.maxMessageBytes,
       "grpc.max_send_message_length": limits.maxMessageBytes,
-      // Above the limit of calls, so that admission control refuses calls with a reason. Bounded, because a stream uses
-      // memory before its request is complete.
+      // HTTP/2 limit per connection, above the limit of calls, so that admission control refuses calls with a reason.
+      // Not unlimited, because a stream uses memory before its request is complete.
       "grpc.max_concurrent_streams": limits.maxConcurrentCalls * 2 + 100,
       "grpc.enable_channelz": 0,
       "grpc.max_connection_age_ms": limits.maxConnectionAgeMs,
