@@ -85,7 +85,8 @@ function put(content: unknown, [first = "", ...rest]: readonly string[], value: 
   if (content !== undefined && content !== null && !isMapping(content)) return content;
   const within = { ...content };
   if (rest.length > 0) return { ...within, [first]: put(within[first], rest, value) };
-  // A variable sets a secret as a value or as the path of its file. Either form replaces both in the config file.
+  // A variable sets a secret either as a value or as the path of its file. Each of these forms replaces both forms in
+  // the config file.
   delete within[fileKeyOf(first)];
   if (first.endsWith("File")) delete within[first.slice(0, -"File".length)];
   return { ...within, [first]: value };

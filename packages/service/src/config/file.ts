@@ -3,7 +3,10 @@ import { messageOf } from "@diskmesh/domain";
 import { type Document, isMap, isScalar, parseDocument, visit } from "yaml";
 import { ConfigError } from "./config-error.js";
 
-/** Maximum size: fits an agent's 4,096 devices, and bounds the start's delay when another file is given by mistake. */
+/**
+ * Maximum size of a config file. Fits an agent's 4,096 devices, and bounds the startup delay when a wrong file is
+ * given.
+ */
 const MAX_CONFIG_BYTES = 2 * 1024 * 1024;
 
 /** Parses a config file. Throws ConfigError, which never quotes the file. */
@@ -19,7 +22,10 @@ export function readConfigFile(file: string): unknown {
   return parseYaml(textOf(bytes, file), `config ${file}`) ?? {};
 }
 
-/** Reads one byte more than the maximum, because a device file has no end. */
+/**
+ * Reads at most one byte more than the maximum size, which proves that the file is too large. A device file, which has
+ * no end, is thus refused as well.
+ */
 function readBeginning(file: string): Buffer {
   const bytes = Buffer.alloc(MAX_CONFIG_BYTES + 1);
   const descriptor = openSync(file, "r");

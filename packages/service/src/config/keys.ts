@@ -80,7 +80,7 @@ export function typeOf(schema: z.core.$ZodType, facts: KeyFacts = {}): string {
 /** Returns the type as plain text without Markdown. */
 export const plainType = (type: string): string => type.replaceAll("`", "");
 
-/** Limits from here on come from Node's timers, not from the key, and are not shown. */
+/** Maximum of Node's timers. A key's maximum from this value on says nothing about the key and is not shown. */
 const LARGEST_TIMER_MS = 2_147_483_647;
 
 function numberType(schema: z.ZodNumber): string {

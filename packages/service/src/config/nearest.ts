@@ -17,7 +17,8 @@ function likeness(one: string, other: string): number {
   const otherWords = new Set(wordsOf(other));
   const shared = [...words].filter((word) => otherWords.has(word)).length;
   const byWords = shared / Math.max(words.size, otherWords.size, 1);
-  // With two words each, one common word such as "size" or "timeout" is mostly chance.
+  // More than half of the words must be common: with two words each, one common word such as "size" or "timeout" is
+  // mostly chance.
   return Math.max(byLetters >= 0.7 ? byLetters : 0, byWords > 0.5 ? byWords : 0);
 }
 

@@ -106,8 +106,8 @@ export function tabletConfig(defaultName: string) {
 }
 
 /**
- * Derives a leader's times from its lease. It acts for less than the lease lasts, because clocks differ, and may miss
- * three renewals in a row before it stops.
+ * Derives a leader's times from its lease. The leader acts for less time than the lease lasts, because clocks differ.
+ * It may miss three renewals in a row before it stops.
  */
 export function leaseTimes({ leaseTimeMs }: { readonly leaseTimeMs: number }) {
   return { safeTimeMs: 0.8 * leaseTimeMs, renewIntervalMs: 0.2 * leaseTimeMs };

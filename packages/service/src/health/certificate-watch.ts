@@ -6,7 +6,7 @@ import { processMetrics } from "./process-metrics.js";
 import type { Readiness } from "./readiness.js";
 
 const DAY_MS = 86_400_000;
-/** Remaining time from which the certificate's end is logged once a day. */
+/** Remaining validity of the certificate from which its coming end is logged once a day. */
 const WARN_BEFORE_MS = 30 * DAY_MS;
 const CHECK_INTERVAL_MS = 30_000;
 const RENEWED_INTERVAL_MS = 1_000;

@@ -88,7 +88,10 @@ export class Readiness {
     this.#tell();
   }
 
-  /** Sets the time for which the observed lease of the leader may still go without renewal. */
+  /**
+   * Sets the remaining time of the leader's lease. This process takes over after it, unless the leader renews the
+   * lease.
+   */
   takesOverIn(leftMs: number): void {
     this.#takesOverAtMs = systemClock.nowMs() + leftMs;
   }

@@ -45,8 +45,8 @@ export interface LeadershipOptions<Context> {
   /** Name of the service in messages, e.g. "disk-registry". */
   readonly service: string;
   /**
-   * True when another process can lead meanwhile. If false, the service fails instead of waiting, except for free space
-   * on the disk.
+   * True when another process can lead while this process does not. If false, the service fails instead of waiting; it
+   * waits only for free space on the disk.
    */
   readonly standsBy: boolean;
   /**
@@ -73,9 +73,12 @@ export class Leadership<Context> {
   readonly #options: LeadershipOptions<Context>;
   readonly #stop = new AbortController();
   #context: Context | undefined;
-  /** Undefined before another leader is known, and again while this process takes over. */
+  /**
+   * Last known address of another leader. Undefined until this process knows another leader, and again at the end of
+   * its own term.
+   */
   #leaderAddress: string | undefined;
-  /** Reason why this process does not serve although no other process leads; it retries. */
+  /** Full disk because of which this process does not serve although no other process leads. This process retries. */
   #trouble: DiskFullError | undefined;
   #running: Promise<void> | undefined;
   /** Resources of the running term, or of the term that is ending. */
@@ -207,7 +210,7 @@ export class Leadership<Context> {
     this.#context = undefined;
     this.#leaderAddress = undefined;
     health.endsLeading(reason === undefined ? "the process stops" : `it leads no more: ${messageOf(reason)}`);
-    // These calls may have had an effect, and nothing will complete them.
+    // The running calls may have had an effect, and no process will complete them, so their outcome is unknown.
     const why = reason instanceof DiskFullError ? ` (${reason.message})` : "";
     server.abortCalls(
       new UnavailableError(`this ${service} leads no more${why}; whether the call took effect is not known`, {

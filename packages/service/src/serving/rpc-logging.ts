@@ -25,7 +25,7 @@ const AUDIT = { audit: "call" } as const;
 
 function logChange(log: Logger, { method, identity, requestId, durationMs, request, response }: RpcChange): void {
   const { result, task } = (response ?? {}) as { readonly result?: unknown; readonly task?: unknown };
-  // Result code of a successful answer: the code of a CMS action, or the id of the started task.
+  // Result code of a CMS action, and id of the task that a call started; absent in other answers.
   const code = fieldOf(result, "code");
   const taskId = fieldOf(task, "taskId");
   // All fields are listed, with undefined for absent ones, because spreading objects took as long as the rest of the
@@ -103,7 +103,7 @@ function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
       return;
     }
     if (isHandshake) {
-      // Only logged handshakes are remembered, so a suppressed one is logged at its next attempt.
+      // Only logged handshakes are remembered, so a suppressed handshake failure can be logged when it occurs again.
       if (handshakes.size >= MAX_HANDSHAKES_REMEMBERED) handshakes.clear();
       handshakes.set(key, nowMs);
     }

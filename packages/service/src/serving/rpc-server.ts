@@ -82,7 +82,10 @@ export async function createRpcServer(
   return server;
 }
 
-/** The whole server's status is that of "ready", but a standby counts as healthy. */
+/**
+ * Sets the health entries. The whole server has the status of the entry "ready". A standby is not ready, but its entry
+ * "standby" is healthy.
+ */
 function publishHealth(server: RpcServer, { ready, serving, why, standsByFor, needs }: ReadinessReport): void {
   server.setServing(serving, ready, why);
   server.setHealth("ready", ready, why);

@@ -11,10 +11,16 @@ import { startTelemetry } from "../telemetry/telemetry.js";
 import { Lifecycle } from "./lifecycle.js";
 import { Reload } from "./reload.js";
 
-/** Builds and starts a service. Resources added to the lifecycle are stopped in reverse order, also when it throws. */
+/**
+ * Builds and starts a service. Resources added to the lifecycle are stopped in reverse order, also when this function
+ * throws.
+ */
 export type StartService<Config> = (lifecycle: Lifecycle, config: Config, log: Logger) => Promise<void>;
 
-/** Longer than the stop limits of all resources together, and below the 10 s after which Docker kills a container. */
+/**
+ * Timeout of the whole stop. Longer than the stop limits of all resources together, and below the 10 s after which
+ * Docker kills a container.
+ */
 const STOP_TIMEOUT_MS = 4_500;
 /** A stop that takes longer than this logs the resource that it waits for. */
 const REPORT_AFTER_MS = 1_000;

@@ -2,8 +2,8 @@
 const NAMES =
   /(?:Id|Ids|Cid|Name)$|^(?:name|type|deployment|group|instance|az|rack|pool|state|health|verdict|queue|method|httpMethod|driver|version|path|reason)$/;
 /**
- * Message fields whose subfields are logged. In maps and free-form messages callers choose the field names, so those
- * are left out.
+ * Message fields whose subfields are logged. Maps and free-form messages are left out, because callers choose their
+ * field names.
  */
 const PARTS = /^(?:selection|options|target|wanted|stamp)$/;
 const MAX_TEXT_LENGTH = 200;

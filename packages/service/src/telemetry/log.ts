@@ -13,8 +13,8 @@ import type { LogLevel } from "../config/service-config.js";
 
 const BACKLOG_SIZE_BYTES = 1024 * 1024;
 
-// Redacts by field name in case code logs a secret by mistake. In JSON text a quote and a colon follow only a field
-// name.
+// Redacts by field name in case code logs a secret by mistake. Only a field name is followed by a quote and a colon in
+// JSON text, so the pattern matches no value.
 const SECRET_FIELD = new RegExp(`"(?:${SECRET_NAMES.join("|")})":`);
 
 export interface LoggerOptions {
@@ -114,9 +114,9 @@ function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {
 }
 
 /**
- * Searches the whole line for secret names, and redacts within its values, so that it stays JSON. Hardly any line has
- * one. pino's own redaction searches each name at each depth, which took most of the time of a line, and so of a small
- * call.
+ * Searches the whole line for secret field names and secret texts. Hardly any line contains them; such a line is parsed
+ * and redacted value by value, so that it stays JSON. pino's own redaction searches each name at each depth, which took
+ * most of the time of a line, and so of a small call.
  */
 function withoutSecrets(line: string, redactor: Redactor | undefined): string {
   if (!SECRET_FIELD.test(line) && (redactor === undefined || redactor.text(line) === line)) return line;

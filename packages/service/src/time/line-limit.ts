@@ -1,9 +1,9 @@
 import type { Logger } from "@diskmesh/domain";
 
 const WINDOW_MS = 60_000;
-/** Lines of one caller in a window: at most about 100 MB a day. */
+/** Maximum number of lines about one caller in a window. They take at most about 100 MB a day. */
 const LINES_PER_CALLER = 120;
-/** Lines of all callers in a window. Also bounds the number of remembered callers. */
+/** Maximum number of lines about all callers in a window. Also bounds the number of remembered callers. */
 const LINES = 1_200;
 
 /** Limits the log lines that refused and failed calls cause per caller, so that no caller can fill a disk. */

@@ -34,7 +34,7 @@ interface RunningEntry {
   attempts: number;
   /** True when the key was enqueued again after the run began. */
   again: boolean;
-  /** Set when the run asks for another run after this time. */
+  /** Delay of the next run. Undefined when no next run is due. */
   retryInMs: number | undefined;
 }
 
@@ -170,7 +170,8 @@ export class WorkQueue {
       if (wait.signal.aborted) return;
       throw error;
     }
-    // The key may have been enqueued, or the queue closed, in the turn in which the sleep ended.
+    // enqueue and close abort the wait. In the turn in which the sleep has ended, the abort no longer rejects the
+    // sleep.
     if (!wait.signal.aborted) this.#makeReady(key, attempts);
   }
 
