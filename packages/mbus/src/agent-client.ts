@@ -38,7 +38,7 @@ export interface AgentClientOptions {
   readonly callTimeoutMs: number;
   /** Longest wait between two polls of a long request. */
   readonly taskPollIntervalMs: number;
-  /** Limit of requests that wait for their reply at the same time. */
+  /** Maximum number of requests that wait for their reply at the same time. */
   readonly maxPendingRequests?: number;
   readonly log?: Logger;
 }

@@ -45,10 +45,10 @@ export interface AgentServerOptions {
 }
 
 export interface AgentServerLimits extends AgentTaskLimits {
-  /** Limit of sync requests that run at the same time. */
+  /** Maximum number of sync requests that run at the same time. */
   readonly maxRunningRequests: number;
   /**
-   * Limit of the encoded size of all running and waiting requests, sync and async. Must be at least the size of the
+   * Maximum encoded size of all running and waiting requests together, sync and async. Must be at least the size of the
    * largest request.
    */
   readonly maxRunningRequestBytes: number;

@@ -4,12 +4,12 @@ import { type AgentReply, decodeReply, encodeReply } from "./envelope.js";
 import { type RunningTask, unknownTaskText } from "./running-task.js";
 
 export interface AgentTaskLimits {
-  /** Limit of tasks that wait behind the running one. */
+  /** Maximum number of tasks that wait behind the running task. */
   readonly maxWaitingTasks: number;
-  /** Limit of results kept for get_task; the oldest are dropped first. */
+  /** Maximum number of results kept for get_task; the oldest are dropped first. */
   readonly maxKeptResults: number;
   /**
-   * Limit of the encoded size of all kept results; the oldest are dropped first. Must be at least the size of the
+   * Maximum encoded size of all kept results together; the oldest are dropped first. Must be at least the size of the
    * largest reply.
    */
   readonly maxKeptResultBytes: number;

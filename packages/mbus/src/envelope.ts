@@ -1,6 +1,9 @@
 import { InvalidArgumentError, parseJson, quoted } from "@diskmesh/domain";
 
-/** Version of the agent protocol that requests announce. With 3, list_disk is async and stop waits. */
+/**
+ * Version of the agent protocol that requests announce. In version 3, list_disk is asynchronous, and stop waits until
+ * the jobs have stopped.
+ */
 const PROTOCOL = 3;
 
 /** Maximum size of a request or reply. NATS and stock agents refuse larger ones. */
@@ -16,7 +19,10 @@ export interface AgentRequest {
   readonly args: readonly unknown[];
   readonly replyTo: string;
   readonly traceHeaders: Readonly<Record<string, string>>;
-  /** A task that ends within this time is answered with its result and need not be polled. 0 always returns a task. */
+  /**
+   * Time for which an async request may wait for its task to end. A task that ends within this time is answered with
+   * its result and need not be polled. With 0, the answer is always the task.
+   */
   readonly answerWithinMs: number;
 }
 

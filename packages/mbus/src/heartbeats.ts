@@ -2,7 +2,10 @@ import { type JsonObject, type Logger, messageOf, parseJson, silentLogger } from
 import type { NatsConnection, Subscription } from "./connection.js";
 import { type HealthKind, healthSubject, parseHealthSubject } from "./subjects.js";
 
-/** Many times the size of a real heartbeat. Larger messages are dropped, because agents may send them at any time. */
+/**
+ * Maximum size of a message, many times that of a real heartbeat. Larger messages are dropped, because an agent may
+ * send messages unasked and at any time.
+ */
 const MAX_MESSAGE_BYTES = 64 * 1024;
 
 /** Calls back on each heartbeat of any agent. Drops messages that are no JSON object or too long. */

@@ -18,7 +18,7 @@ const SECRETS: ReadonlyMap<string, SecretArgument> = new Map([
   ["update_settings", { index: 0, keys: ["mbus", "blobstores"] }],
   ["add_persistent_disk", HINT],
   ["add_dynamic_disk", HINT],
-  // In BOSH's agent protocol of seed 000, mount_disk has the disk hint as an argument.
+  // BOSH's agent protocol passes the disk hint to mount_disk as an argument.
   ["mount_disk", HINT],
 ]);
 

@@ -36,7 +36,7 @@ export class TimeLimit {
     return this.#reason !== undefined;
   }
 
-  /** True when the limit's own time ended it; false when its parent did or nothing yet. */
+  /** True when the time has passed; false while the limit has not ended, and when its parent or a release ended it. */
   get isTimeUp(): boolean {
     return this.#reason === TIME_IS_UP;
   }

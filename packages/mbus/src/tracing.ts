@@ -1,7 +1,7 @@
 import { CancelledError } from "@diskmesh/domain";
 import { context, propagation, type SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 
-// The tracer is looked up for each span, because a cached one stays with the SDK under which it was first used.
+// The tracer is looked up for each span, because a cached tracer keeps using the SDK under which it was first used.
 const tracer = () => trace.getTracer("@diskmesh/mbus");
 
 /** Returns the active trace as extra keys of a request's envelope. */
