@@ -12,7 +12,10 @@ export interface Series {
   readonly sum: number;
 }
 
-/** Limit of label sets per metric. Further sets are counted as one, as in OpenTelemetry's SDK. */
+/**
+ * Maximum number of label sets per metric. Values of further sets are counted in one overflow set, as in
+ * OpenTelemetry's SDK.
+ */
 const MAX_SERIES = 2_000;
 const OVERFLOW = { "otel.metric.overflow": true };
 /** No label values can produce this key. */
