@@ -15,9 +15,8 @@ export function backoffMs(attempts: number, limits: BackoffLimits, random: numbe
 }
 
 /**
- * Returns the delay after an error before attempt number `attempts + 1`. A call that was refused because of a limit, or
- * timed out, retries at a random time within the longest delay, because simultaneous retries would overload the server
- * again.
+ * Returns the delay after an error before attempt number `attempts + 1`. After a refusal because of a limit, and after
+ * a timeout, the delay is random up to the maximum, because simultaneous retries would overload the server again.
  */
 export function retryDelayMs(error: unknown, attempts: number, limits: BackoffLimits, random: number): number {
   const atLeastMs = error instanceof DomainError ? (error.retryAfterMs ?? 0) : 0;

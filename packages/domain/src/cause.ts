@@ -12,8 +12,8 @@ export interface Cause<Subject, Reason extends string> {
   /** Subjects that this one waits for. */
   readonly becauseOf?: readonly Subject[];
   /**
-   * True when this cause only repeats the causes of the subjects in `becauseOf`. It is omitted when all of those are
-   * listed.
+   * True when this cause only repeats the causes of the subjects in `becauseOf`. An explanation that covers all these
+   * subjects omits this cause.
    */
   readonly isEcho?: true;
 }

@@ -22,8 +22,8 @@ export interface ErrorDetails {
 }
 
 /**
- * Details with a reason that is more specific than the class's default. It has the same gRPC code, so that clients can
- * tell the case apart.
+ * Details with a reason that is more specific than the class's default, so that clients can tell the case apart. The
+ * reason must have the gRPC code of the class.
  */
 export interface ReasonedDetails<Code extends StatusCode> extends ErrorDetails {
   readonly reason?: ReasonOf<Code>;
@@ -63,7 +63,7 @@ export class NotFoundError extends DomainError {
   }
 }
 
-/** A thing with that id exists, with other properties. */
+/** A thing with the requested id already exists and has other properties. */
 export class AlreadyExistsError extends DomainError {
   override readonly reason = "ALREADY_EXISTS";
 }
@@ -200,8 +200,8 @@ export function messageOf(thrown: unknown): string {
 }
 
 /**
- * Returns whether the error is a final refusal. A malformed request and an effect that may still happen are no
- * refusals.
+ * Returns whether the error is a final refusal: a retry cannot help, and the request had no effect. An
+ * InvalidArgumentError does not count as a refusal.
  */
 export function isRefusal(error: unknown): error is DomainError {
   if (!(error instanceof DomainError) || error instanceof InvalidArgumentError) return false;

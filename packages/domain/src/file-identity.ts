@@ -5,8 +5,8 @@ export interface FileMarks {
    */
   readonly serialNumber: string;
   /**
-   * Marks by which the operating system identifies files: the boot of the machine, the kind of file, and its marks. The
-   * marks are comparable only within one boot, except inode and birth time of a regular file, which are permanent.
+   * Identity of the file in the operating system: the machine's boot, the kind of file, and numbers such as the inode.
+   * It is comparable only within one boot, except for inode and birth time of a regular file, which are permanent.
    */
   readonly fileIdentity?: string | undefined;
 }
@@ -24,8 +24,8 @@ export function fileDifference(known: FileMarks, found: FileMarks): string | und
 }
 
 /**
- * Returns whether the marks prove that both are the same file or drive. Without a proven difference either, the answer
- * is unknown.
+ * Returns true when the marks prove that both are the same file or drive. False does not prove a difference (see
+ * `fileDifference`).
  */
 export function isKnownSame(known: FileMarks, found: FileMarks): boolean {
   return isSame(known, found) === true;
@@ -44,8 +44,8 @@ export function identifiedBy({ serialNumber, fileIdentity = "" }: FileMarks): Id
 }
 
 /**
- * Matches one repeated character, counted digits, and the number that QEMU derives from a drive's slot, whichever drive
- * is there.
+ * Matches serial numbers that identify no drive: one repeated character, digits in counting order, and the number that
+ * QEMU derives from the slot instead of the drive.
  */
 const PLACEHOLDER = /^(?:QM\d{5}|(.)\1*|0?123456789\w*)$/;
 
@@ -62,7 +62,8 @@ function isSame(known: FileMarks, found: FileMarks): boolean | undefined {
   if (before === "" || now === "") return undefined;
   if (before === now) return true;
   const [[bootBefore, kindBefore], [bootNow, kindNow]] = [before.split(" "), now.split(" ")];
-  // A drive does not become a file at a reboot, so nobody can confirm that it is the same.
+  // Different identities in one boot are different files. So are different kinds, because a drive does not become a
+  // file at a reboot.
   if (bootBefore === bootNow || kindBefore !== kindNow) return false;
   const [inodeBefore, inodeNow] = [lastingInode(before), lastingInode(now)];
   return inodeBefore === "" || inodeNow === "" ? undefined : inodeBefore === inodeNow;

@@ -8,7 +8,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
 
 /**
  * Maximum nesting of lists and objects in JSON that services exchange. A protobuf decoder stops at 100 nested messages,
- * and each object of a google.protobuf.Struct is three.
+ * and each object of a google.protobuf.Struct takes three, so 32 levels fit.
  */
 export const MAX_JSON_DEPTH = 32;
 

@@ -109,7 +109,7 @@ export function secretsNamedIn(value: unknown): unknown[] {
 
 interface Form {
   readonly text: string;
-  /** All Base64 characters that follow belong to the secret. */
+  /** True when all Base64 characters that follow belong to the secret. */
   readonly isStem: boolean;
 }
 
@@ -167,7 +167,8 @@ function withCodes(json: string, which: RegExp): string {
 }
 
 /**
- * Returns the part of a text's Base64 form that does not depend on its surroundings, e.g. a user name and a line's end.
+ * Returns the parts of a text's Base64 form that do not depend on the text encoded before and after it, e.g. a user
+ * name and a line's end. There is one part for each of the three alignments, in plain and URL-safe Base64.
  */
 function base64StemsOf(text: string): string[] {
   return [0, 1, 2].flatMap((before) => {

@@ -1,7 +1,7 @@
 /**
  * Fencing token that orders attach and detach requests (seed 004): lexicographically by tablet generation, then device
- * generation. Stamps of different tablets, or of different incarnations of one tablet, are not comparable; an agent
- * that obeys one refuses the other's.
+ * generation. Stamps of different tablets, or of different incarnations of one tablet, are not comparable. An agent
+ * that obeys one incarnation refuses the stamps of every other.
  */
 export interface Stamp {
   readonly tabletId: string;

@@ -40,7 +40,10 @@ export class ManualClock implements Clock {
     return this.#timers.size;
   }
 
-  /** Advances the time and wakes sleepers in the order of their times. Code that they start runs between the steps. */
+  /**
+   * Advances the time and fires the due timers in order. Between two timers, and before it returns, lets woken code run
+   * to its next wait.
+   */
   async advance(ms: number): Promise<void> {
     const untilMs = this.#elapsedMs + ms;
     for (;;) {
