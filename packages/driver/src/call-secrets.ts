@@ -32,7 +32,7 @@ export class CallSecrets {
     }
   }
 
-  /** Built on each read, because most calls print nothing. */
+  /** Redactor of these arguments. Built on demand, because most calls print nothing. */
   get redactor(): Redactor {
     this.#redactor ??= new Redactor([...this.#byCall.values()].map(({ values }) => values));
     return this.#redactor;

@@ -1,7 +1,7 @@
 import { partlySecretConfig, pathConfig } from "@diskmesh/service";
 import * as z from "zod";
 
-// Excludes paths: a value that begins with a dot or slash is relative to the config's folder.
+// Excludes paths: a value that begins with a dot or slash is the path of a folder or file.
 const packageName = z.string().regex(/^(@[\w.-]+\/)?\w[\w.-]*(\/\w[\w.-]*)*$/, "give a package's name, or a path");
 const folder = z
   .string()

@@ -32,7 +32,7 @@ export class DriverOutput {
     let rest = "";
     const { maxOutputBytesPerSecond } = this.#options.limits;
     stream.on("error", () => undefined);
-    // Chunks may end anywhere, even within a character of a secret.
+    // Decodes across chunks, because a chunk may end within a character of a secret.
     stream.setEncoding("utf8");
     stream.on("data", (text: string) => {
       this.#turn();

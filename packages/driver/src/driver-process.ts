@@ -73,7 +73,10 @@ function notBegun(driver: string, reason: string): UnavailableError {
   return new UnavailableError(text, { about: { driver } });
 }
 
-/** A single run of a driver's process. A process that exceeds a limit is killed with that reason. */
+/**
+ * A single run of a driver's process. A process that exceeds a limit is killed, and its pending calls fail with the
+ * limit as the reason.
+ */
 export class DriverProcess {
   readonly #options: DriverProcessOptions;
   readonly #child: ChildProcess;

@@ -43,7 +43,7 @@ function sendAnswer(id: number, value: unknown): void {
     send({ type: "bytes", id, base64: Buffer.from(value).toString("base64") });
     return;
   }
-  // The text is put in as it is, so that a long result is not serialized twice.
+  // Inserts the value's JSON text unchanged, so that a long result is not serialized twice.
   answers.write(`{"type":"answer","id":${id},"value":${checkedText(value)}}\n`);
 }
 

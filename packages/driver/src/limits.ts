@@ -31,7 +31,8 @@ export interface DriverLimits {
 }
 
 export const DRIVER_LIMITS: DriverLimits = {
-  // A driver controls a vendor's hardware. A host must still serve disks beside 50 drivers.
+  // A driver only controls a vendor's hardware and needs little memory. A host must still serve disks beside 50
+  // drivers.
   maxMemoryMib: 128,
   loadTimeoutMs: 30_000,
   // Less than 30 s, the default deadline of calls.

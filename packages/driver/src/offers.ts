@@ -71,7 +71,7 @@ export class Offers {
   }
 }
 
-/** Offers of a service without devices: every request fails, except that `devices` is empty. */
+/** Offers of the director, which has no devices: `devices` returns an empty list, and every other request fails. */
 export const noOffers: DriverOffers = {
   devices: async () => [],
   probe: () =>

@@ -20,7 +20,10 @@ const TICK_MS = 10;
 const PAGE_BYTES = 4_096;
 /** Maximum number of child processes that are measured. */
 const MAX_COUNTED = 1_000;
-/** Repeated, because a process may have started another while the others were killed. */
+/**
+ * Maximum number of walks over all processes. The walk is repeated, because a process may have started another process
+ * while the others were killed.
+ */
 const MAX_WALKS = 10;
 
 /** Returns undefined where the kernel does not report the values. Processes whose parent has ended are not counted. */
