@@ -18,7 +18,7 @@ const settings = z.strictObject({
       temperatureCelsius: count.default(65),
       percentageUsed: count.default(95),
       mediaErrors: count.default(0),
-      /** Limit of the median latency of the last probes. */
+      /** Maximum median latency of the last probes. */
       probeLatencyMs: count.default(1_000),
     })
     .prefault({}),
