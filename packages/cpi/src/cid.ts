@@ -14,7 +14,10 @@ export function cidRule(kind: CidKind): string {
   return FILE_NAMES.has(kind) ? `${text} that make a file name` : text;
 }
 
-/** Returns true when the value can be a CID. The infrastructure chooses CIDs, so a CPI may accept fewer of them. */
+/**
+ * Returns true when the value can be a CID. A CPI may refuse some of these values, because the infrastructure chooses
+ * the form of its CIDs.
+ */
 export function isCid(kind: CidKind, value: unknown): value is string {
   if (typeof value !== "string" || value.length > MAX_CID_LENGTH || !PRINTABLE.test(value)) return false;
   return !FILE_NAMES.has(kind) || !(value.includes("/") || value === "." || value === "..");
