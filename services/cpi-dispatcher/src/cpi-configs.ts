@@ -2,7 +2,9 @@ import { CpiConfigUnknownError } from "@diskmesh/cpi";
 import { AlreadyExistsError, MIB_BYTES, quoted, ResourceExhaustedError } from "@diskmesh/domain";
 import type { CpiSet } from "./cpi-set.js";
 
-/** Versions of a director's cpi-config that are kept. Calls with the previous version may still be in flight. */
+/**
+ * Number of versions of a director's cpi-config that are kept. Calls with the previous version may still be in flight.
+ */
 const VERSIONS_KEPT = 2;
 
 interface CpiConfigLimits {
@@ -26,7 +28,7 @@ interface KnownSet {
   readonly sizeBytes: number;
 }
 
-/** CPIs in the form of lists. */
+/** A set of CPIs, and the director that sent it. */
 export interface Offered {
   /** Empty for the dispatcher's own CPIs. */
   readonly directorId: string;

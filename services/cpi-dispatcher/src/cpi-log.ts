@@ -5,8 +5,8 @@ export interface CpiLogLimits {
   /** Maximum concurrent WatchCpiLog streams. */
   readonly maxLogWatchers: number;
   /**
-   * Maximum lines buffered for a slow or expected watcher. Further lines are dropped and the number of dropped lines is
-   * reported.
+   * Maximum lines of one log id that are buffered for a watcher that is slow or has not connected yet. Further lines
+   * are dropped, and their number is reported.
    */
   readonly maxLogLinesPerReader: number;
   /** Maximum bytes of these lines. */

@@ -1,7 +1,7 @@
 import type { CpiCall } from "@diskmesh/cpi";
 import { TimeoutError } from "@diskmesh/domain";
 
-/** Time to cancel a hanging call and to send the response. */
+/** Maximum time that is reserved before the call's deadline for cancelling a hanging CPI and sending the response. */
 const MAX_MARGIN_MS = 2_000;
 
 export const timeLeftMs = (call: CpiCall): number => Math.max(0, call.deadlineAtMs - Date.now());

@@ -27,7 +27,10 @@ interface Director {
 }
 
 const NAMELESS: CallName = { requestId: "", callId: "" };
-/** A cancellation arrives at most seconds before its call. */
+/**
+ * Number of ended calls that are remembered for each director. Suffices, because a call arrives at most seconds after
+ * its cancellation.
+ */
 const ENDED_CALLS_KEPT = 10_000;
 
 /** Maximum directors remembered until the dispatcher restarts. */

@@ -96,8 +96,8 @@ export class CpiProcess {
 }
 
 /**
- * Returns a success that the CPI reported before it noticed the cancellation. Throws `givenUp` for an error, because
- * the cause of that error is unknown.
+ * Returns a success that the CPI reported before it noticed the cancellation. Throws `givenUp` instead of the CPI's
+ * error, because the cancellation may have caused that error.
  */
 function answerOfGivenUp(text: string, givenUp: Error): CpiAnswer {
   try {

@@ -195,7 +195,10 @@ export class ExecutableCpi implements Cpi {
     return withCpiOn(name, "info", () => negotiate(met));
   }
 
-  /** Returns the CPI's info. A failure is cached only where failing counts as version 1. */
+  /**
+   * Returns the CPI's info, or the failure of its info call. A failure is cached only with `assumeV1WhenInfoFails`, and
+   * not after a cancellation or timeout.
+   */
   async #learn(call: CpiCall): Promise<LearntInfo> {
     if (this.#learnt) return this.#learnt;
     try {
@@ -214,7 +217,8 @@ export class ExecutableCpi implements Cpi {
   }
 
   /**
-   * Shares a single info call among concurrent callers. When the calling caller gives up, the next caller calls info.
+   * Shares a single info call among concurrent callers. When the caller that started it gives up, another caller starts
+   * a new one.
    */
   async #learnTogether(call: CpiCall): Promise<LearntInfo> {
     while (this.#asking) {

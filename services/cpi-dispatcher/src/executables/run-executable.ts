@@ -183,7 +183,8 @@ class Run {
   }
 
   /**
-   * Reads the output written before the exit, and later output of processes that hold the pipe, then kills the group.
+   * Reads the answer until the pipe is quiet, kills the group, and reads the rest. Other processes of the group may
+   * continue the answer after the CPI's exit.
    */
   async #readAnswer(groupId: number): Promise<void> {
     const ending = this.#ending.signal;
@@ -238,7 +239,7 @@ class Run {
     this.#failure = failure;
     this.#ending.abort();
     this.#answer.drop();
-    // The exit handler continues.
+    // The kill lets the CPI exit; `#run`, which waits for the exit, then throws the failure.
     this.#signalGroup("SIGKILL");
   }
 
@@ -247,8 +248,8 @@ class Run {
   }
 
   /**
-   * Signals the group only before the exit, because the process id may be reused afterwards. The exit handler kills the
-   * rest of the group.
+   * Signals the group only before the exit, because the process id may be reused afterwards. `#readAnswer` kills the
+   * rest of the group after the exit.
    */
   #signalGroup(signal: "SIGTERM" | "SIGKILL"): void {
     if (this.#hasExited) return;

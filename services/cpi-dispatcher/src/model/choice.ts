@@ -17,7 +17,7 @@ export interface Choosable extends NamedCpi {
 
 /** The available CPIs. */
 export interface Offer {
-  /** True with a cpi-config, whose CPIs are then the only named CPIs. */
+  /** True when the CPIs come from a cpi-config. The dispatcher's own CPIs then cannot be chosen by name. */
   readonly isConfigured: boolean;
   readonly cpis: readonly Choosable[];
   /** The name of the default CPI, the dispatcher's own first CPI. */

@@ -17,7 +17,10 @@ export function requestContext(origin: RequestOrigin, properties: JsonObject): J
   return { director_uuid: directorId, request_id: requestId, vm, ...properties };
 }
 
-/** Returns the request as JSON. `info` negotiates the version and therefore contains none. */
+/**
+ * Returns the request as JSON. Omits api_version when `apiVersion` is undefined, as in an info call, which negotiates
+ * the version.
+ */
 export function requestText(
   method: CpiMethod,
   args: readonly unknown[],
