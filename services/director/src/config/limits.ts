@@ -7,27 +7,30 @@ const GIB_BYTES = 1024 * MIB_BYTES;
 /** Task queues. A queue with long tasks does not delay the other queues. */
 const queues = {
   /**
-   * Concurrent tasks per set of CPIs. Tasks whose CPIs answer do not wait for tasks whose CPI hangs. A dynamic disk
-   * task mostly waits for a CPI and an agent; a deploy plans with all of its instances.
+   * Maximum number of concurrent tasks per queue and set of CPIs, so that a hanging CPI delays only tasks with the same
+   * set. A dynamic disk task mostly waits for a CPI and an agent, so many may run. A deploy plans with all of its
+   * instances, so few may run.
    */
   workers: { urgent: 4, normal: 4, dynamic_disks: 16, vendor_methods: 8 },
   /**
-   * Unended tasks, which are kept in memory; tasks of the normal queue hold manifests of up to 1 MiB. The last sixth is
-   * reserved for tasks with CPIs that hardly any other task uses. One login may hold half of vendor_methods.
+   * Maximum number of unended tasks per queue. Unended tasks are kept in memory, and a task of the normal queue holds a
+   * manifest of up to 1 MiB. The last sixth of the places is reserved for sets of CPIs with fewer than two unended
+   * tasks. One login may hold half of the places of vendor_methods.
    */
   queueLengths: { urgent: 1_000, normal: 200, dynamic_disks: 10_000, vendor_methods: 10_000 },
   /**
-   * Time for a task from the moment when a worker takes the task. Longer than the longest uninterruptible act of a task
-   * (see time-limits.ts) and, for vendor methods, than `asyncTimeoutMs` of DRIVER_LIMITS, the limit of agents.
+   * Maximum duration of a task, counted from the moment when a worker takes the task. Exceeds the longest
+   * uninterruptible action of a task (see time-limits.ts). For vendor methods it also exceeds `asyncTimeoutMs` of
+   * DRIVER_LIMITS, the limit of agents.
    */
   timeoutsMs: { urgent: HOUR_MS, normal: 24 * HOUR_MS, dynamic_disks: HOUR_MS, vendor_methods: 24 * HOUR_MS },
 };
 
 /** The HTTPS API. */
 const http = {
-  /** Time for the headers of a request, because a slow client holds one of the connections. */
+  /** Maximum time for the headers of a request to arrive, because a slow client holds one of the connections. */
   headersTimeoutMs: 10_000,
-  /** Time for a request to arrive and its answer to begin. Long routes and uploads have their own limits. */
+  /** Maximum time for a request to arrive and its response to begin. Long routes and uploads have their own limits. */
   requestTimeoutMs: 30_000,
   /** Maximum wait of a request while no director leads. Longer than a takeover. */
   leaderWaitMs: 15_000,
@@ -36,17 +39,20 @@ const http = {
 };
 
 const tasks = {
-  /** Ended tasks that are kept with their outputs. */
+  /** Maximum number of ended tasks that are kept with their outputs. */
   maxKeptTasks: 2_000,
-  /** Progress lines of one task. */
+  /** Maximum number of progress lines of one task. */
   maxEventsPerTask: 10_000,
-  /** Lines of the CPI and debug outputs of one task. */
+  /** Maximum number of lines of a task's CPI output, and of its debug output. */
   maxOutputLinesPerTask: 100_000,
-  /** Size of each output of a task: events, CPI output, debug output. */
+  /** Maximum size of each output of a task: events, CPI output, debug output. */
   maxOutputBytesPerTask: 16 * MIB_BYTES,
-  /** Size of the outputs of all ended tasks. The oldest tasks are deleted beyond it. */
+  /** Maximum total size of the outputs of ended tasks. The oldest tasks are deleted beyond it. */
   maxKeptOutputBytes: 4 * GIB_BYTES,
-  /** Size of the output lines of all tasks that wait in memory for storage. Further lines are lost. */
+  /**
+   * Maximum size of output lines, over all tasks, that are buffered in memory until they are stored. Lines beyond it
+   * are dropped.
+   */
   maxWaitingOutputBytes: 64 * MIB_BYTES,
   /** A call with `wait` is answered this long before its deadline, so that the answer arrives in time. */
   answerMarginMs: 500,
@@ -56,75 +62,76 @@ const tasks = {
 const nodes = {
   requestTimeoutMs: 10_000,
   /**
-   * Time for a synchronous method of a node. Longer than the agent's limit of 20 s (`syncTimeoutMs` of DRIVER_LIMITS).
+   * Timeout of a synchronous method of a node. Longer than the agent's limit of 20 s (`syncTimeoutMs` of
+   * DRIVER_LIMITS).
    */
   callTimeoutMs: 30_000,
   /** Cache lifetime of an agent's address and methods, unless the agent reports a change. */
   knownForMs: 30_000,
-  /** Cached connections to agents. */
+  /** Maximum number of cached connections to agents. */
   maxConnections: 1_000,
 };
 
 /** Calls of CPIs through the dispatchers. */
 const cpi = {
-  /** Retry time after a transient failure of a call. Longer than a restart of a dispatcher. */
+  /** Maximum time for retries of a call after transient failures. Longer than a restart of a dispatcher. */
   retryTimeoutMs: MINUTE_MS,
   /**
-   * Time for a dispatcher to end a cancelled or lost call. Longer than the 2 s that the dispatcher gives the CPI to
-   * clean up.
+   * Maximum time for a dispatcher to end a cancelled or lost call. Longer than the 2 s that the dispatcher gives the
+   * CPI to clean up.
    */
   endTimeoutMs: 10_000,
 };
 
 /** Uploads of stemcells. */
 const stemcells = {
-  /** Size of the tgz. Public BOSH stemcells have less than 2 GiB. */
+  /** Maximum size of the tgz. Public BOSH stemcells have less than 2 GiB. */
   maxUploadBytes: 8 * GIB_BYTES,
-  /** Total unpacked size, so that a small file cannot fill the disk. */
+  /** Maximum total unpacked size, so that a small file cannot fill the disk. */
   maxUnpackedBytes: 32 * GIB_BYTES,
-  /** Entries of the tgz. BOSH stemcells have fewer than ten. */
+  /** Maximum number of entries of the tgz. BOSH stemcells have fewer than ten. */
   maxEntries: 100,
-  /** Concurrent uploads. Each may take `maxUnpackedBytes` of the disk. */
+  /** Maximum number of concurrent uploads. Each may take `maxUnpackedBytes` of the disk. */
   maxConcurrentUploads: 4,
-  /** Time for the next bytes of an upload. */
+  /** Maximum wait for the next bytes of an upload. */
   idleTimeoutMs: MINUTE_MS,
   downloadTimeoutMs: HOUR_MS,
-  /** Time for a CPI to create a stemcell. Equals the dispatcher's time for create_stemcell. */
+  /** Maximum time for a CPI to create a stemcell. Equals the dispatcher's time for create_stemcell. */
   createTimeoutMs: HOUR_MS,
 };
 
 /** The bosh-registry HTTP API. */
 const boshRegistry = {
-  /** Size of the settings of one VM. */
+  /** Maximum size of the settings of one VM. */
   maxSettingsBytes: MIB_BYTES,
-  /** VMs with stored settings. The limit bounds storage when a CPI never deletes settings. */
+  /** Maximum number of VMs with stored settings. Bounds storage when a CPI never deletes settings. */
   maxInstances: 10_000,
-  /** Time for a request to arrive and be answered. */
+  /** Maximum time for a request to arrive and be answered. */
   requestTimeoutMs: 30_000,
-  /** Concurrent connections. Further connections are closed. */
+  /** Maximum number of concurrent connections. Further connections are closed. */
   maxConnections: 1_000,
 };
 
 /** VM agents. */
 const agents = {
-  /** Time for an agent to answer a request. Equals the limit of BOSH's director. */
+  /** Maximum time for an agent to answer a request. Equals the limit of BOSH's director. */
   requestTimeoutMs: 45_000,
   /** Poll interval for the result of an agent's task. */
   taskPollIntervalMs: 20,
   /** Interval of the check for agent certificates that are due. */
   certificateCheckIntervalMs: MINUTE_MS,
   /**
-   * A deploy recreates the VM of an agent that does not answer for this long. The CPI has the same time to report that
-   * the VM does not exist.
+   * Maximum wait for the answer of an agent whose VM a deploy checks. The deploy recreates the VM after this time. The
+   * CPI has the same time to report whether the VM exists.
    */
   lostAfterMs: 45_000,
   /** An agent without a heartbeat for this long is listed as unresponsive. BOSH agents send heartbeats every 30 s. */
   unresponsiveAfterMs: 90_000,
   /** Interval at which reported health is recorded for the next leader. */
   healthRecordIntervalMs: 5 * MINUTE_MS,
-  /** VMs that a deploy checks concurrently. */
+  /** Maximum number of VMs that a task checks or notifies concurrently. */
   maxConcurrentChecks: 16,
-  /** Time for notifying an agent of an attached disk. */
+  /** Timeout of a call that notifies an agent of an attached disk. */
   attachTimeoutMs: MINUTE_MS,
   /** Maximum delay of a detach by an agent that does not answer. */
   detachTimeoutMs: 10_000,
@@ -132,13 +139,13 @@ const agents = {
 
 /** Logs fetched from agents. */
 const agentLogs = {
-  /** Time for an agent to pack and send its logs. */
+  /** Maximum time for an agent to pack and send its logs. */
   timeoutMs: 15 * MINUTE_MS,
-  /** Size of the packed logs of one agent. */
+  /** Maximum size of the packed logs of one agent. */
   maxBytesPerAgent: GIB_BYTES,
-  /** Size of all stored and incoming logs. The oldest are deleted beyond it. */
+  /** Maximum total size of stored and incoming logs. The oldest logs are deleted beyond it. */
   maxKeptBytes: 8 * GIB_BYTES,
-  /** Retention of logs. Clients fetch logs at once. */
+  /** Retention of logs. Short, because clients download logs as soon as the task has fetched them. */
   keptMs: HOUR_MS,
 };
 
@@ -154,7 +161,7 @@ const resurrection = {
 
 /** The web page. */
 const page = {
-  /** Concurrent browser connections. One login may hold half of them. */
+  /** Maximum number of concurrent browser connections. One login may hold half of them. */
   maxViewers: 50,
   /** Minimum interval between updates to a browser. */
   sendIntervalMs: 250,
@@ -174,10 +181,13 @@ const page = {
 export const DIRECTOR_LIMITS = {
   http,
   queues,
-  /** Time for a task to acquire the lock of an instance or a disk before the task fails. */
+  /** Maximum time for a task to acquire the lock of an instance or a disk before the task fails. */
   lockAcquireTimeoutMs: MINUTE_MS,
   tasks,
-  /** Retained events, with a tolerance of a tenth. The oldest are deleted beyond it. */
+  /**
+   * Maximum number of retained events. The oldest events are deleted in steps of a tenth of the maximum, so the number
+   * may exceed the maximum by a tenth.
+   */
   maxEvents: 100_000,
   nodes,
   cpi,
@@ -188,8 +198,8 @@ export const DIRECTOR_LIMITS = {
   resurrection,
   page,
   /**
-   * Recorded VMs and disks that CPIs may have created without the director's knowledge. The oldest records are deleted
-   * beyond it.
+   * Maximum number of recorded possible orphans: VMs and disks that may exist without any other record. The oldest
+   * records are deleted beyond it.
    */
   maxPossibleOrphans: 10_000,
 };

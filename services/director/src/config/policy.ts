@@ -13,8 +13,8 @@ export interface Rule {
   /** Also allows the user who started the task. */
   readonly creator?: true;
   /**
-   * Also allows members of the team that owns the deployment, or the task's deployment: admins only, or admins and
-   * readers.
+   * Also allows members of the team that owns the deployment, or that owns the task's deployment. "admin" allows the
+   * team's admins, "read" its admins and readers.
    */
   readonly team?: "admin" | "read";
 }

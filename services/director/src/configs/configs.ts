@@ -37,7 +37,10 @@ export class Configs<Part, Merged> {
     this.#options = options;
   }
 
-  /** Parses the stored configs. An unreadable config fails only its users until the config is replaced. */
+  /**
+   * Parses the stored configs. A config that cannot be parsed does not fail the start. Its readers fail until the
+   * config is replaced.
+   */
   async load(tablet: DirectorTablet): Promise<void> {
     const { type, reader, read } = this.#options;
     const configs = await tablet.read((tables) => latestConfigs(tables, type));

@@ -41,7 +41,7 @@ export async function deleteConfig(
     const versions = configId === undefined ? [...tx.configs.by("byIdentity", configIdentity(config))] : [config];
     for (const version of versions) tx.configs.delete(configKey(version.configId));
     if (seen !== undefined) read?.keep(seen);
-    // The counter identifies the last change of any config; merged configs are cached by it.
+    // Merged configs are cached by the value of this counter, so a change of any config must increment the counter.
     nextNumber(tx, "config");
     noteConfig(context, tx, call, "delete", { type, name });
   });

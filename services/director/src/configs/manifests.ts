@@ -2,7 +2,10 @@ import { storedLimits } from "../yaml/document.js";
 import type { Manifest, ManifestLimits } from "../yaml/manifest.js";
 import type { YamlReader } from "../yaml/reader.js";
 
-/** Size of the cached manifests without a holder. A deploy is checked first and runs later. */
+/**
+ * Maximum total length of cached manifests that nothing holds. Keeps the manifest of a deploy from its check until its
+ * run.
+ */
 const MAX_REMEMBERED_LENGTH = 8 * 1024 * 1024;
 
 interface Remembered {
@@ -15,8 +18,8 @@ interface HeldManifest extends Disposable {
 }
 
 /**
- * Parses manifests and caches them. A deploy reads its manifest before every step, and planning is synchronous, so the
- * planner must hold the manifest first.
+ * Parses manifests and caches them. A deploy needs its manifest before every step, and planning is synchronous and
+ * cannot wait for the parser. So a task must `hold` the manifest before it plans.
  */
 export class Manifests {
   readonly #reader: Pick<YamlReader, "read">;
@@ -37,7 +40,8 @@ export class Manifests {
   }
 
   /**
-   * Parses and holds an accepted manifest. Limits are relaxed because an older release may have accepted the manifest.
+   * Parses and holds an accepted manifest. Limits are relaxed because an older release with other limits may have
+   * accepted the manifest.
    */
   async hold(text: string, signal: AbortSignal): Promise<Disposable> {
     const known = this.#remembered.get(text);

@@ -8,11 +8,11 @@ import { CpiConfigs } from "./cpi-configs.js";
 import { Manifests } from "./manifests.js";
 import { ResurrectionConfigs } from "./resurrection-configs.js";
 
-/** Size of a config. The tablet keeps each version of each config in memory. */
+/** Maximum size of a config. The tablet keeps each version of each config in memory. */
 export const MAX_CONFIG_BYTES = MIB_BYTES;
-/** Size of a manifest. Each queued deploy keeps its manifest in memory. */
+/** Maximum size of a manifest. Each queued deploy keeps its manifest in memory. */
 const MAX_MANIFEST_BYTES = MIB_BYTES;
-/** Instances of a deployment. A deploy plans with all of its instances at once. */
+/** Maximum number of instances of a deployment. A deploy plans with all of its instances at once. */
 const MAX_INSTANCES_PER_DEPLOYMENT = 1_000;
 
 /** YAML readers, one for each kind of text. */

@@ -23,9 +23,9 @@ import { MAX_CONFIG_BYTES } from "./readers-of-texts.js";
 import { RESURRECTION } from "./resurrection-configs.js";
 import { encodeConfig } from "./wire.js";
 
-/** Distinct configs by type and name. Each config is parsed again at every start. */
+/** Maximum number of distinct configs, by type and name. A director parses every config when it starts to lead. */
 const MAX_CONFIG_NAMES = 20;
-/** Stored versions of each config. */
+/** Maximum number of stored versions of each config. */
 const MAX_CONFIG_VERSIONS = 10;
 
 export async function updateConfig(
