@@ -29,12 +29,12 @@ const FORGET_AFTER_MS = 100;
  * the next make no other call about the same objects at any dispatcher. Calls about other objects continue.
  *
  * A director that finds tasks but no records follows a release that recorded no calls. Any dispatcher may still run a
- * call of that release, so another dispatcher is called only after each of them accepts only this director or is removed from
- * the config.
+ * call of that release, so the director calls a dispatcher only once each other dispatcher accepts only this director
+ * or is removed from the config.
  *
- * With a single dispatcher, the dispatcher ends all calls of the former director before the next director makes a call.
- * So one record stands for all calls, in case the next director has several dispatchers. Only abandoned calls get their
- * own record.
+ * A single dispatcher ends all calls of the former director before the next director makes a call, so individual
+ * records are needed only for abandoned calls. One record stands for all other calls, in case the next director has
+ * several dispatchers.
  */
 export class CallRecords {
   readonly #options: CallRecordsOptions;
@@ -42,8 +42,8 @@ export class CallRecords {
   /** Calls whose caller in this process still waits. */
   readonly #awaited = new Map<string, CpiCall>();
   /**
-   * Ended calls whose records still exist. A separate commit for each delete would delay the commit of the call's
-   * result.
+   * Ended calls whose records still exist. Records are deleted in batches, because a separate commit for each delete
+   * would delay the commit of the call's result.
    */
   readonly #ended = new Set<string>();
   #forgetting: NodeJS.Timeout | undefined;

@@ -9,7 +9,10 @@ function callsOfOnly(dispatcher: string, directorGeneration: number, sinceMs: nu
   return { ...nobody, callId: "all", dispatcher, directorGeneration, things: [ANYTHING], sinceMs };
 }
 
-/** Id of a record in every store of a release that records calls, even while no call runs. */
+/**
+ * Id of a marker record that stands for no call. The marker keeps the table from being empty while no call runs,
+ * because an empty table means that an earlier release recorded no calls (see `recordsAtStart`).
+ */
 const RECORDING = "recording";
 
 export function isOfDispatcher({ callId }: CpiCall): boolean {

@@ -82,7 +82,7 @@ const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 5_000 };
 const LACKED_FOR_MS = 600_000;
 /** A reason for abort(), which would otherwise create an error with a stack for each call. */
 const SETTLED = "the call has ended";
-/** Retry interval for dispatchers that could not be reached. */
+/** Interval at which a dispatcher is asked again to end a call. */
 const END_AGAIN_MS = 250;
 
 /**
@@ -137,8 +137,8 @@ export class CpiCalls {
   }
 
   /**
-   * Calls a method that a CPI may lack. A CPI without the method is not asked again for some time, whatever the
-   * arguments, and only the first task gets a note.
+   * Calls a method that a CPI may lack. A CPI without the method is not asked again for LACKED_FOR_MS, whatever the
+   * arguments. The progress output of only the first task mentions the missing method.
    */
   async callIfKnown<Method extends CpiMethod>(
     method: Method,
@@ -184,7 +184,7 @@ export class CpiCalls {
         const untold = isCpiError(error, "CPI_CONFIG_UNKNOWN");
         const repeatable = untold || (passes(error) && (repeatUnknown || !someUnknown));
         if (!repeatable || late || signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
-        // A restarted dispatcher has lost the cpi-config.
+        // A restarted dispatcher has lost the cpi-config, so the config is sent before the next attempt.
         const told =
           untold && dispatcher !== undefined && (await this.#sendConfig(dispatcher, method, signals, someUnknown));
         if (told) dispatcher = undefined;

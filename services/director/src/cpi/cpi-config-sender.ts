@@ -69,7 +69,7 @@ export class CpiConfigSender implements CpiConfigSource {
     );
   }
 
-  /** Sends the config without waiting. A dispatcher that has just accepted this director lacks the config. */
+  /** Sends the config without waiting, because a dispatcher that has just accepted this director lacks the config. */
   sendSoon(dispatcher: Dispatcher): void {
     this.send(dispatcher, this.#stopping.signal).catch((error: unknown) => {
       const what = { dispatcher: dispatcher.address, error: messageOf(error) };

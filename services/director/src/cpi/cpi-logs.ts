@@ -22,7 +22,7 @@ export interface CpiLogsOptions {
   readonly log: Pick<Logger, "debug">;
 }
 
-// The last lines of a call may arrive shortly after its answer, and the same task often makes another call soon.
+// Lines are collected this long after a release, because the last lines of a call may arrive after its answer.
 const LINGER_MS = 250;
 
 const BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };

@@ -32,7 +32,7 @@ export interface DispatchersOptions {
 
 const LOOK_INTERVAL_MS = 1_000;
 const LOOK_AGAIN: BackoffLimits = { minDelayMs: 100, maxDelayMs: 1_000 };
-/** Longer than a busy dispatcher takes to answer. */
+/** Timeout of a health check. Longer than a busy dispatcher takes to answer. */
 const LOOK_TIMEOUT_MS = 5_000;
 
 /**
@@ -125,7 +125,7 @@ export class Dispatchers {
       log.info({ dispatcher: address }, "dispatcher connected");
       duties.obeys(dispatcher);
     }
-    // Readiness already reports the only dispatcher.
+    // With a single dispatcher, readiness already reports the disconnect.
     if (why !== undefined && wasUsed && this.all.length > 1)
       log.warn({ dispatcher: address, why }, "dispatcher disconnected");
     if (this.obeying.length > 0) readiness.met("dispatcher");

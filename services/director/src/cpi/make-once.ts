@@ -55,7 +55,8 @@ export async function makeOnce<Made>(
     return await call({ repeatUnknown: findsByToken });
   } catch (error) {
     if (!(error instanceof CpiCallError)) throw error;
-    // A CPI that supports tokens would have found the object of an earlier call.
+    // With `begunBefore` the CPI finds objects by token. Its refusal then shows that no earlier call made the object,
+    // because the CPI would have returned that object.
     const madeNothing = error.refused || (error.outcome === "not_done" && !begunBefore);
     if (madeNothing) await context.tablet.transact(drop);
     else if (!findsByToken) await giveUp(context, run, making, messageOf(error));
