@@ -16,7 +16,7 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
     private readonly transitions: DiskTransitions<Disk["state"], Event | DiskEvent>,
     /** Returns the disk's name in messages and its fields in errors. */
     private readonly named: (disk: Disk) => { readonly shown: string; readonly about: Record<string, string> },
-    /** Returns the fields that record the disk's holder; undefined for no holder. */
+    /** Returns the fields that record the holder of the disk. Without a holder, the fields clear the former holder. */
     private readonly heldBy: (holder: Holder | undefined) => Partial<Disk>,
   ) {}
 

@@ -128,7 +128,10 @@ export function decideDelete(
   }
 }
 
-/** The record of a detached disk keeps its last attachment but not its holder. */
+/**
+ * Returns true when the request names the disk's last attachment or none. The instance is compared only while the disk
+ * is attached, because the record of a detached disk no longer names its instance.
+ */
 function isMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): boolean {
   const isInstance = instanceId === "" || disk.instanceId === "" || instanceId === disk.instanceId;
   return isInstance && (attachmentId === "" || attachmentId === disk.attachmentId);

@@ -41,7 +41,8 @@ export async function deleteIfThere(
     if (step.do === "nothing") return step.result;
     if (disk === undefined) throw new TypeError(`step ${step.do} needs a recorded disk`);
     if (step.do === "create") {
-      // A refusal shows that the disk does not exist. The record is already removed.
+      // A CPI that refuses the repeated creation shows that the disk does not exist. `makeOnce` has then removed the
+      // record.
       await tolerate(createDisk(context, run, disk, ""), (error) => error.refused);
     } else {
       await deleteDisk(context, run, diskName);

@@ -82,8 +82,8 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
       await timed(context, "create", createDisk(context, run, intent, target.vmCid));
     } else if (step.do === "attach" && disk) {
       await timed(context, "attach", attachDisk(context, run, disk, target, intended));
-      // The recorded attach intent covers the notification of the agent, so the notification does not wait until the
-      // hint is durable.
+      // The agent is notified before the hint is durable. After a crash, the recorded attach intent makes the next
+      // director attach the disk and notify the agent again.
       const next = context.tablet.ahead(decide);
       if (next.step.do === "tell_agent" && next.disk) await notify(next.disk, target);
     } else if (step.do === "set_metadata" && disk && metadata) {

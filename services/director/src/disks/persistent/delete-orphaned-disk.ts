@@ -22,7 +22,8 @@ export const deleteOrphanedDisk: Planner<"delete_orphaned_disk", DiskJobContext>
   const resource = disk?.diskId ?? diskCid;
   const isCpiKnown = disk !== undefined && knowsCpi(context, tables, disk.cpi);
   const ofCpis = isCpiKnown ? cpisOfStep(context, tables, disk.cpi) : { cpis: allCpis(context, tables) };
-  // Another CPI may have a different disk with the same id.
+  // The dispatcher may choose the CPI only when a single record has the CID, because another CPI may have a different
+  // disk with the same CID.
   const isOnlyOne = [...tables.persistentDisks.by("byCid", diskCid)].length < 2;
   const deletion = (run: TaskRun): Promise<string> => {
     if (disk === undefined) return deleteUnknown(context, run, diskCid);

@@ -91,7 +91,8 @@ export const persistentDiskTasks: { readonly [Method in Name]: Serve<TaskContext
       job: { type: "take_snapshots", deployment, instanceId },
       description: `take snapshots of deployment \`${deployment}\``,
       deployment,
-      // Clients that lost the answer repeat the request.
+      // A client that lost the answer repeats the request. The repetition then gets the unended task of the first
+      // request.
       joins: ({ job, user }) =>
         job?.type === "take_snapshots" &&
         job.deployment === deployment &&

@@ -232,7 +232,7 @@ async function migrate(
     });
   } catch (error) {
     if (!(error instanceof NotImplementedError)) throw error;
-    // The new disk holds no data yet.
+    // The new disk can be deleted, because it holds no data yet.
     await unmountAndDetach(context, run, instance, next, { mustUnmount: true });
     await deleteUnused(context, run, next);
     throw new NotImplementedError(
@@ -323,7 +323,8 @@ export async function unmount(context: DiskJobContext, run: TaskRun, agentId: st
 export async function detachForGood(context: DiskJobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId } = instance;
   const { disk, other } = await disksOf(context, instanceId);
-  // A refusal shows that the disk does not exist. The record is already removed.
+  // A CPI that refuses the repeated creation shows that the disk does not exist. `makeOnce` has then removed the
+  // record.
   if (disk?.state === "creating")
     await tolerate(createPersistentDisk(context, run, instance, disk, undefined), (error) => error.refused);
   if (other?.state === "creating")

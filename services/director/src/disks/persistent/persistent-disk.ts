@@ -78,7 +78,10 @@ export function isCopyStep(step: PersistentDiskStep): step is CopyStep {
 
 export type PersistentDiskStep = "create" | "attach" | "mount" | "detach" | "change" | "orphan" | "nothing" | CopyStep;
 
-/** Returns the next step towards the wanted disk of an instance with a running VM. `other` is the disk with a role. */
+/**
+ * Returns the next step towards the wanted disk of an instance with a running VM. `other` is the instance's second disk
+ * during a copy: the copy's target (role `next`) or former source (role `former`).
+ */
 export function decidePersistentDisk(
   disk: PersistentDisk | undefined,
   wanted: WantedPersistentDisk | undefined,
@@ -92,7 +95,7 @@ export function decidePersistentDisk(
   if (disk.state === "detaching") return "detach";
   if (wanted === undefined) return disk.state === "detached" ? "orphan" : "detach";
   refuseShrinking(disk, wanted);
-  // During a copy the instance's own disk stays mounted.
+  // During a copy the instance's own disk is the source, so it stays mounted although it differs from the wanted disk.
   if (other === undefined && !isAs(disk, wanted)) return disk.state === "detached" ? "change" : "detach";
   switch (disk.state) {
     case "detached":
