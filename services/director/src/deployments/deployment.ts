@@ -47,7 +47,8 @@ export function decideDeploy(all: readonly Instance[], needs: DeployNeeds): Depl
   const unmade = instances.find(({ state, vmState }) => state !== "detached" && vmState === "none");
   if (unmade !== undefined) return creation(unmade, needs);
   const silent = inState("created");
-  // An operator may have corrected the manifest of a VM whose agent does not answer.
+  // The VM is first checked for a change, because an operator may have corrected the manifest of a VM whose agent does
+  // not answer.
   if (silent !== undefined) return recreation(silent, changeOf(silent)) ?? { do: "await_agent", instance: silent };
   const running = instances.filter(({ vmState }) => vmState === "running");
   const busy = running.find((instance) => hasDiskWork(instance) && changeOf(instance).do !== "recreate");

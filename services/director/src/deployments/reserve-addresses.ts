@@ -15,7 +15,8 @@ export function reserveAddresses(context: DeploymentJobContext, tx: DirectorTran
   const leaving = instancesOf(tx, deployment).filter((instance) => instance.leaving);
   for (const { instanceId } of leaving) tx.instances.delete(instanceId);
   const ownerOf = ownerIn(tx);
-  // Another VM may have the static address. That VM is deleted before this VM is made.
+  // A static address that another instance's VM still has is not reserved yet. That VM is deleted before this
+  // instance's VM is made.
   const isFree = ([network, ip]: [string, string]) => (ownerOf(network, ip)?.vmState ?? "none") === "none";
   const freeIn = onceEach();
   for (const instance of instancesOf(tx, deployment)) {

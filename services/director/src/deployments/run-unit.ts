@@ -131,7 +131,6 @@ async function runStep(
     const changedByTaskId = aim.wanted === "recreate" || aim.wanted === "restart" ? aim.taskId : undefined;
     await deleteOutdatedVm(context, run, instance, step.because, { skipDrain, changedByTaskId });
   } else if (step.do === "persistent_disk" && diskWork !== undefined) {
-    // Stops jobs that may use the disk.
     if (!LEAVES_JOBS.includes(diskWork.step)) await stop("restart");
     await runPersistentDiskStep(context, run, diskWork);
   } else if (step.do === "stop") await stop("stop");

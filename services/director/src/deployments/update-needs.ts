@@ -17,7 +17,7 @@ export interface Aim {
   readonly taskId: number;
   /** The requested state; "started" by default. */
   readonly wanted: WantedState;
-  /** True when VMs follow the manifest and the configs. */
+  /** True when the task also changes VMs that differ from the manifest and the configs. */
   readonly follows: boolean;
   readonly fixesLost: boolean;
 }
@@ -45,8 +45,8 @@ export function needsOf(context: DeploymentJobContext, tables: DirectorTables, a
 }
 
 /**
- * Returns true when the disk is mounted and is the only disk. Stopping jobs then needs no disk work, so an invalid
- * cloud config does not matter.
+ * Returns true when the instance's disk is mounted and no copy is under way. A task that only stops jobs then needs no
+ * disk work, and an invalid cloud config must not fail it.
  */
 function isSettled(tables: DirectorTables, { instanceId }: Instance): boolean {
   return persistentDiskOf(tables, instanceId)?.state === "mounted" && otherDiskOf(tables, instanceId) === undefined;

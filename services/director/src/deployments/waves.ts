@@ -4,7 +4,7 @@ import type { Instance } from "../store/instance.js";
 /** Members that are updated before the next wave. */
 export interface Wave<Member> {
   readonly members: readonly Member[];
-  /** Number of concurrent updates. */
+  /** Maximum number of concurrent updates. */
   readonly atOnce: number;
   readonly isCanary: boolean;
 }
@@ -69,7 +69,7 @@ export function unitsOf(
     const unit = unitWith(instance);
     const holder = holderOf(instance);
     if (holder === undefined) continue;
-    // A third instance may need the holder's own address.
+    // A holder that is not among `instances` joins the unit, and is checked for a holder of its own address.
     if (!seen.has(holder.instanceId)) left.push(holder);
     seen.add(holder.instanceId);
     const other = unitWith(holder);

@@ -22,7 +22,7 @@ export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
         ])
       : undefined,
     heldUp(`vmCid ${instance.vmCid}`, known),
-    // The holder of the lock settles an unsettled VM.
+    // While a task holds the VM's lock, an unsettled state is no cause of its own, because that task settles the VM.
     lock && isUnsettled(instance) ? undefined : vmState(vm),
     silence(vm),
     isShutOut

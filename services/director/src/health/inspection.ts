@@ -35,12 +35,14 @@ export interface Inspection {
   readonly unseen: ReadonlySet<string>;
 }
 
-/** Attempts for a VM that other tasks change. */
+/** Maximum number of inspections of an instance that other tasks lock or change meanwhile. */
 const TRIES = 4;
 const BETWEEN_TRIES_MS = 250;
-/** Failures after which a CPI method is not called again. */
+/** Maximum number of failures of a CPI method. An inspection does not call the method again afterwards. */
 const CPI_FAILURES_MAX = 3;
-/** More disks than any VM has. A longer list is rejected as invalid. */
+/**
+ * Maximum length of an agent's list of disks. A longer list is rejected as invalid, because no VM has so many disks.
+ */
 const CIDS_MAX = 10_000;
 
 const UNSEEN: VmSight = {

@@ -134,7 +134,8 @@ async function findOut(
   const asking = context.cpi.call("hasVm", recorded(instance), { vmCid }, run, { timeoutMs, repeatUnknown: false });
   const found = await tolerate(asking, (error) => error.isNotImplemented);
   const isGone = found?.exists === false;
-  // The agent of a missing VM cannot answer, and the wait would dominate the time of a resurrection.
+  // The agent of a missing VM is not asked, because it cannot answer and the wait would dominate the time of a
+  // resurrection.
   if (!isGone && (await answers(context, run, instance))) {
     await changeInstance(context, instanceId, (now) => (now.vmState === "lost" ? agentAnswered(now) : now));
     return `${name} answers again`;

@@ -80,7 +80,7 @@ export class Resurrector {
 
   async #check(): Promise<void> {
     const { tablet, agents, agentHealths, limits, resurrectionConfigs, clock } = this.#options;
-    // Without NATS no heartbeats arrive.
+    // Without NATS no heartbeats arrive, so silence proves nothing about a VM.
     if (!agents.isConnected) return;
     const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
     const verdicts = await tablet.read((tables) => {

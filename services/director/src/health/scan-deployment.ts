@@ -44,9 +44,9 @@ async function scan(
   });
 }
 
-/** Problems recorded per deployment. Each problem is a document of the tablet. */
+/** Maximum number of problems recorded per deployment. Each problem is a document of the tablet. */
 const MAX_PROBLEMS_PER_DEPLOYMENT = 10_000;
-/** No CPI method lists disks. */
+/** Every scan reports these disks as not seen, because no CPI method lists disks. */
 const NEVER_SEEN = "disks that are not recorded here";
 
 function countedProblems(count: number): string {

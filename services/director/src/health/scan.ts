@@ -139,7 +139,7 @@ export function judgeVm(
   const foreign = [...new Set([...(sight.attachedCids ?? []), ...(sight.mountedCids ?? [])])].filter(
     (diskCid) => !here.has(diskCid),
   );
-  // CPIs also list disks without records, such as a VM's own disks.
+  // Disks without records are left out, because CPIs also list a VM's own disks.
   const surplus = foreign.flatMap((diskCid) => knownByCid(diskCid) ?? []);
   for (const diskCid of sight.linkedCids ?? []) {
     if (here.has(diskCid) || owedCids.has(diskCid)) continue;

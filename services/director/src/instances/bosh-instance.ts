@@ -5,7 +5,10 @@ import { parseStemcell } from "../specs/stemcell.js";
 import type { Instance } from "../store/instance.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 
-/** Clients cannot parse a truncated line. */
+/**
+ * Maximum length of an instance's line. A longer line omits vitals and processes, because the task log would truncate
+ * it and clients cannot parse a truncated line.
+ */
 const MAX_LINE_LENGTH = 16_000;
 
 /**

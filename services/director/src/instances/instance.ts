@@ -110,9 +110,9 @@ export function vmGone(instance: Instance): Instance {
 }
 
 /**
- * Returns the agent to notify of the VM's disks; empty for none. The agent of a VM that its CPI reports as gone is not
- * notified. Exception: an agent whose id differs from the VM's token may serve the next VM and would link former disks
- * there.
+ * Returns the agent to notify of the VM's disks; empty for none. The agent is not notified when the CPI reports that
+ * its VM is gone. An agent whose id differs from the VM's token is notified even then, because it may serve the next VM
+ * and would link former disks there.
  */
 export function agentToTell({ agentId = "", vmToken = "", isVmGone = false }: Partial<Instance>): string {
   return isVmGone && agentId === vmToken ? "" : agentId;

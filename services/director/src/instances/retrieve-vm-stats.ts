@@ -35,7 +35,7 @@ export const retrieveVmStats: Planner<"retrieve_vm_stats", AgentJobContext> = (
           return JSON.stringify(boshInstance(instance, disks, state));
         }),
       );
-      // Written at the end, because a director that resumes the task starts the list anew.
+      // The lines are written only at the end, because a director that resumes the task starts the list anew.
       await run.putOut("result", lines);
       return "";
     },
