@@ -16,7 +16,7 @@ export function textOfBody(_request: FastifyRequest, bytes: Buffer, done: Done):
   }
 }
 
-/** Limit of a JSON body on a route that also accepts a stemcell. */
+/** Maximum size of a JSON body on a route that also accepts a stemcell. */
 const MAX_STREAMED_TEXT_BYTES = 64 * 1024;
 
 export async function textOfStream(bytes: AsyncIterable<unknown>): Promise<string> {

@@ -39,7 +39,7 @@ declare module "fastify" {
   }
   interface FastifyContextConfig {
     route?: Route;
-    /** Set for requests about this process rather than the mesh; they are not forwarded to the leader. */
+    /** Set for requests about this process. They are not forwarded to the leader. */
     isOwn?: true;
     /** Set for requests that may change something although they have no login route; they get an audit log line. */
     changes?: true;
@@ -77,7 +77,7 @@ export class HttpServer {
   readonly #requestLog: RequestLog;
   readonly #requestIds = new RequestIds();
   readonly #tls: CurrentTls;
-  /** The TLS files of the mesh. */
+  /** The TLS files for connections between the services, which may differ from those of the HTTPS API. */
   readonly #meshTls: CurrentTls;
   readonly #toLeader: LeaderForwarder;
   readonly #fastify: FastifyInstance;
@@ -223,7 +223,8 @@ export class HttpServer {
     const { served } = request;
     const { route, isOwn } = request.routeOptions.config;
     if (isOwn || served === undefined || request.is404 || this.#leads()) return undefined;
-    // Authenticated before forwarding, because the leader would count all failures for the address of this director.
+    // The login is checked before forwarding, because the leader would count all failed logins for the address of this
+    // director.
     if (route !== undefined) await served.login();
     else if ((await this.#loginIfAny(request)) === undefined) delete request.headers.authorization;
     const { current } = this.#options;

@@ -121,7 +121,10 @@ export class LeaderForwarder {
     });
   }
 
-  /** Accepts a director's certificate, or a certificate of another CA that is valid for the leader's host name. */
+  /**
+   * Accepts the certificate of any director, or a certificate of another role or CA that is valid for the leader's host
+   * name. Refuses revoked certificates.
+   */
   #checkLeader(host: string, certificate: PeerCertificate): Error | undefined {
     const { serialNumber } = certificate;
     if (this.tls.mesh.isRevoked(serialNumber))

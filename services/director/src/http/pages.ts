@@ -23,7 +23,7 @@ export async function* pagesOf<Response extends PageAnswer, Item>(
   } while (pageToken !== "");
 }
 
-/** Items converted to text at a time. */
+/** Maximum number of items that are converted to text at a time. */
 const PART = 200;
 
 /** Yields a list's items in converted parts, so that the whole text is never in memory. */
@@ -49,7 +49,7 @@ export async function* firstOf<Item>(
 
 const NO_LIMIT = 1_000_000;
 
-/** Returns the requested number of items. */
+/** Parses the `limit` parameter: the requested number of items. */
 export function limitOf(text: string | null): number {
   if (text === null || text === "") return NO_LIMIT;
   if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);

@@ -69,7 +69,10 @@ function fault(status: number, text: string, headers: Readonly<Record<string, st
   return versioned({ status, headers: { ...type, ...headers }, body: body ?? "" });
 }
 
-/** Returns a response of Ironic's guards, which has no error envelope. */
+/**
+ * Returns an error in the format of Ironic's checks of a request's size and nesting, which lacks the `error_message`
+ * envelope of other Ironic errors.
+ */
 export function guarded(status: number, text: string): Answer {
   return versioned(json({ faultcode: "Client", faultstring: text }, status));
 }

@@ -17,7 +17,7 @@ export interface FailedRequest {
   readonly status: number;
   /** Undefined before authentication. */
   readonly login: string | undefined;
-  /** Set when the request parser refused the request. */
+  /** True when fastify refused the request before a handler, for example because the request is malformed. */
   readonly isKnown: boolean;
 }
 

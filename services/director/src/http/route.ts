@@ -46,8 +46,8 @@ export interface Route {
   /** Set when the route may change something although its verb is a read. */
   readonly changes?: true;
   /**
-   * Set for routes about this director, or identical on every director. They are served whoever leads, and to every
-   * login while this director does not lead.
+   * Set for routes about this director, and for routes that are the same on every director. They are never forwarded to
+   * the leader. While this director does not lead, it serves them to every login, because it cannot check permissions.
    */
   readonly isOwn?: true;
   /** The route reads the body itself, as a stream. */

@@ -126,7 +126,7 @@ export class ServedRequest {
       get context() {
         return current();
       },
-      // Getters, because an open route is served before authentication.
+      // Getters, because `call` and `login` throw on an open route, which is served without authentication.
       get call() {
         return call();
       },

@@ -160,7 +160,8 @@ async function updated(
 async function listed(http: HttpCall): Promise<Answer> {
   const { context, query } = http;
   const type = query.get("type") ?? "";
-  // Empty, because clients treat every listed config as being of the requested type.
+  // A type that this director rejects has no configs. The list must not contain configs of other types, because clients
+  // treat every listed config as being of the requested type.
   if (NOT_HEEDED.includes(type)) return json([]);
   const limit = query.get("latest") === "true" ? 1 : limitOf(query.get("limit"));
   const name = query.get("name") ?? undefined;

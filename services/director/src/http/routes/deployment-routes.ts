@@ -26,8 +26,8 @@ import { startTask } from "./start-task.js";
 import { refuseOptions, updateOptionsOf } from "./update-options.js";
 
 /**
- * Deploy options that this director does not support. They are refused, because clients would believe that they took
- * effect.
+ * Deploy options that this director does not support. They are refused, because clients would otherwise believe that
+ * the options took effect.
  */
 const UNKNOWN_OPTIONS = ["recreate_persistent_disks", "recreate_vms_created_before"];
 
@@ -142,8 +142,8 @@ async function* shown(
 }
 
 /**
- * Returns the state of the deployment's cloud configs. Unknown configs of an older version count as outdated until the
- * next deploy.
+ * Returns the state of the deployment's cloud configs. A deployment of an earlier release has no recorded configs and
+ * counts as outdated until its next deploy.
  */
 function cloudConfigState(used: readonly number[] | undefined, latest: readonly number[]): string {
   if (used?.length === 0) return "none";

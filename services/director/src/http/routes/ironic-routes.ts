@@ -100,7 +100,10 @@ function nodeObject(nodeId: string): object {
   return { uuid: nodeId, name: nodeId, ...NOT_OF_HOSTS };
 }
 
-/** Returns the nodes after `marker`; with `limit`, a page with a link to the next. Every node has all fields. */
+/**
+ * Returns the nodes after `marker`; with `limit`, a page with a link to the next. `fields` and `detail` have no effect,
+ * because every node has all fields.
+ */
 async function nodesOf(http: HttpCall): Promise<object> {
   refuseOthers(http, ["limit", "marker", "fields", "detail"]);
   const { query, context, call, request } = http;

@@ -105,7 +105,8 @@ async function keepHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
 }
 
 /**
- * Records the caller as an event for actions whose registry request has no reason field; once for repeated requests.
+ * Records an event that names the caller, for actions whose registry request has no reason field. A repeated request is
+ * not recorded again.
  */
 async function noteDeed({ context, call }: HttpCall, { name, isDry, isAgain }: Wanted, action: string): Promise<void> {
   if (isDry || isAgain) return;

@@ -39,7 +39,7 @@ export const pageRoutes: readonly Route[] = [
     method: "GET",
     path: "/page/feed",
     operation: "seePage",
-    // Streams, because the feed lasts and the request has no body.
+    // A route that streams has no time limit, which the feed needs. The request has no body to stream.
     streams: true,
     serve: async (http) => feedAnswer(http),
   },

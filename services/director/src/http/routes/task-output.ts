@@ -5,9 +5,9 @@ import { type Answer, empty, text } from "../answer.js";
 import type { Context } from "../context.js";
 import { eventLine } from "./task-text.js";
 
-/** Larger outputs are read twice instead of being buffered. */
+/** Maximum size of an output that is buffered. Larger outputs are read twice instead. */
 const MAX_KEPT_BYTES = 256 * 1024;
-/** Maximum of remembered read positions, from which clients continue. */
+/** Maximum number of remembered read positions, from which clients continue. */
 const MAX_PLACES = 1_000;
 
 interface Place {
