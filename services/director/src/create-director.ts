@@ -245,7 +245,7 @@ function makeTasks(
   return { tasks, locks, times, runner };
 }
 
-/** Creates the parts that maintain agents and their VMs without a request. */
+/** Creates the parts that maintain agents and their VMs in the background. */
 function makeAgentCare(
   { limits, tablet, connections, lifecycle, clock, random, log }: Ground,
   { tasks, events, configs }: Pick<Records & TaskParts, "tasks" | "events"> & Configs,

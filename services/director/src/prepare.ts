@@ -2,7 +2,10 @@ import type { JobContext } from "./job-context.js";
 import type { DirectorTables } from "./store/schema.js";
 import type { Job } from "./store/task.js";
 
-/** Loads the manifest that a job's steps read, and holds it until disposed; undefined for jobs that read none. */
+/**
+ * Loads the manifest that a job's steps read, and holds it in memory until the result is disposed. Returns undefined
+ * for a job that reads no manifest.
+ */
 export async function prepareJob(
   { configs, tablet }: Pick<JobContext, "configs" | "tablet">,
   job: Job,
@@ -13,7 +16,7 @@ export async function prepareJob(
   return recorded === undefined ? undefined : configs.manifests.hold(recorded, signal);
 }
 
-/** Returns the deployment whose last manifest the job reads; empty for none. */
+/** Returns the deployment whose last manifest the job reads; empty when the job reads no recorded manifest. */
 function deploymentOf(job: Job, tables: DirectorTables): string {
   if (job.type === "take_snapshots") return job.deployment;
   if (job.type === "attach_orphaned_disk") return tables.instances.get(job.instanceId)?.deployment ?? "";

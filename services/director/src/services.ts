@@ -46,8 +46,8 @@ import { vmTasks } from "./vms/handlers.js";
 const permit = <Handler>(operation: Operation, handler: Handler) => allow(POLICY[operation].roles, handler);
 
 /**
- * Permits a call that may change something. The task or transaction records a permitted call; refusals are recorded
- * here.
+ * Allows the operation's roles to make a call that may change something. Records an event when the handler refuses the
+ * call. A permitted call is recorded by its task or transaction.
  */
 const permitChange = <Request, Response>(
   operation: Operation,
@@ -62,7 +62,10 @@ const permitChange = <Request, Response>(
     }
   });
 
-/** Permits a call whose request may require a further operation. */
+/**
+ * Checks the caller's role for the operation that the request needs in addition to the method's own operation.
+ * `operationOf` returns undefined when the request needs none.
+ */
 const permitting = <Request, Response>(
   operationOf: (request: Request) => Operation | undefined,
   handler: (context: Context, request: Request, call: CallContext) => Promise<Response>,
@@ -170,7 +173,7 @@ export function addServices(
   });
   offer(server, VendorPassthruServiceDefinition, current, {
     listMethods: permit("readByVendorMethod", listMethods),
-    // Records its own start and end events.
+    // callMethod itself records all its events, including refusals.
     callMethod: allowChange(POLICY.adminByVendorMethod.roles, callMethod),
     getNode: permit("readByVendorMethod", getNode),
     listDrivers: permit("readByVendorMethod", listDrivers),

@@ -32,7 +32,10 @@ import { addServices } from "./services.js";
 import type { DirectorTablet } from "./store/stored-schema.js";
 import { Nodes } from "./vendor-methods/nodes.js";
 
-/** The most generations by which a dispatcher's answer may raise the tablet's generation. */
+/**
+ * Maximum lead of a dispatcher's generation over the tablet's generation for which a restored director claims a new
+ * generation. A larger lead fails the director.
+ */
 const RESTORED_GENERATIONS_MAX = 2 ** 20;
 
 /**
@@ -187,9 +190,9 @@ function connectFleet({ config, limits, scope: lifecycle }: Ground): { nodes: No
 }
 
 /**
- * Returns the claim that makes a dispatcher refuse former directors. Until the dispatcher answers, calls of former
- * directors may still run there. A director restored from a backup claims once above the generation that a dispatcher
- * has seen.
+ * Returns a function that makes a dispatcher refuse former directors. Calls of former directors may still run at the
+ * dispatcher until the function resolves. A dispatcher may have accepted a newer generation than that of a director
+ * restored from a backup. The director then claims a generation above it, once for all dispatchers.
  */
 function fencing(
   tablet: DirectorTablet,
@@ -229,8 +232,9 @@ function fencing(
 }
 
 /**
- * Returns the generation above which a restored director must claim: the generation of an earlier life of its tablet,
- * perhaps of another restore. Returns undefined when the error is no such conflict.
+ * Returns the generation that the dispatcher has accepted when a restored director must claim above it: the generation
+ * dates from before the restore, or from another restore of the same backup. Returns undefined when the error has
+ * another cause.
  */
 function generationToClaimAbove(error: OutdatedError, tablet: DirectorTablet): number | undefined {
   const leading = Number(error.about.leading_generation);

@@ -22,9 +22,9 @@ export function authoritiesNotUsed(tables: DirectorTables, signing: string): Rec
 }
 
 /**
- * Removes an authority and the agent certificates that it issued. NATS then rejects agents without another certificate
- * until their VMs are recreated, so the caller must list all such agents in `leftBehind`. Throws InvalidArgumentError
- * when the list lacks an agent.
+ * Removes an authority and the agent certificates that it issued. NATS then rejects agents without a certificate of
+ * another authority until their VMs are recreated, so the caller must list all such agents in `leftBehind`. Throws
+ * InvalidArgumentError when `leftBehind` lacks one of these agents.
  */
 export function forgetAuthority(
   tx: DirectorTransaction,

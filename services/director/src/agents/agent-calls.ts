@@ -23,7 +23,10 @@ const PING_TIMEOUT_MS = 1_000;
  */
 const ANSWER_WITHIN_MS = 50;
 
-/** Empty values for update_settings. Stock agents apply every field of a request as the new setting. */
+/**
+ * Empty values for the fields of update_settings that a call does not mean to set, because stock agents apply every
+ * field of a request as the new setting.
+ */
 export const NO_SETTINGS = { trusted_certs: "", disk_associations: [] } as const;
 
 /** Calls to agents from task jobs. */

@@ -7,7 +7,10 @@ export const UNRESPONSIVE = "unresponsive agent";
 
 const MAX_VITALS_LENGTH = 4_096;
 const MAX_NAME_LENGTH = 255;
-/** Covers clock corrections, message delay, and the one-second resolution of uptime. */
+/**
+ * Tolerance between the boot times that two heartbeats imply. Covers clock corrections, message delay, and the
+ * one-second resolution of uptime.
+ */
 const BOOT_SLACK_MS = 10_000;
 const BEAT_SLACK_MS = 3_000;
 const BEAT_SLACK = 0.2;
@@ -64,6 +67,6 @@ export function mayHaveRestarted(
   gapMs: number | undefined,
 ): boolean {
   if (before.bootedAtMs > 0 && now.bootedAtMs > before.bootedAtMs + BOOT_SLACK_MS) return true;
-  // Without a known interval, heartbeats may have been missed while no director listened.
+  // Without a known interval a gap proves nothing, because heartbeats may have been missed while no director listened.
   return intervalMs !== undefined && gapMs !== undefined && !agree(intervalMs, gapMs);
 }

@@ -149,8 +149,8 @@ export class AgentHealths {
 
   async #record(): Promise<void> {
     const { tablet } = this.#options;
-    // Agents that still wait for their disks are not recorded, because the next director must see the gap in their
-    // heartbeats.
+    // Agents that still wait for their disks keep the report recorded before their restart, so that the next director
+    // detects the restart, too.
     const changed = [...this.#heard]
       .filter(([agentId, { isRecorded, health }]) => !isRecorded && health !== undefined && !this.#back.has(agentId))
       .map(([, heard]) => heard);

@@ -1,12 +1,15 @@
 import type { AgentKey, AgentTrust } from "../store/instance.js";
 import type { JsonObject } from "../store/json.js";
 
-/** An extra key remains after each director crash during create_vm and for each agent that does not report its key. */
+/**
+ * Maximum number of keys recorded for an agent. A director crash during create_vm leaves an extra key, and so does an
+ * agent that does not report which key it uses.
+ */
 const MAX_KEYS = 8;
 
 /**
- * Returns the agent's keys with a new key added, because the agent may use any of them. Beyond the limit, drops ended
- * keys first, then the oldest keys except the first, which worked before any failure.
+ * Returns the agent's keys with a new key added, because the agent may use any of them. Drops ended keys. Beyond
+ * MAX_KEYS also drops the oldest keys, but never the first, which worked before any failure.
  */
 export function withKey(keys: readonly AgentKey[] | undefined, key: AgentKey): readonly AgentKey[] {
   const [first, ...others] = (keys ?? []).filter(({ endsAtMs }) => endsAtMs > key.issuedAtMs);
@@ -14,8 +17,8 @@ export function withKey(keys: readonly AgentKey[] | undefined, key: AgentKey): r
 }
 
 /**
- * Returns true when an agent should get a new certificate: a third of its lifetime is over, or the authority or the
- * NATS CA has changed.
+ * Returns true when a certificate should be replaced: a third of its lifetime is over, or the director's authority or
+ * NATS CA has changed since its issue.
  */
 function isOutdated(key: AgentKey, trust: AgentTrust, nowMs: number): boolean {
   const third = (key.endsAtMs - key.issuedAtMs) / 3;

@@ -18,7 +18,7 @@ interface Told {
   count: number;
 }
 
-/** Events per agent and window. The limit keeps one agent from displacing the events of other agents. */
+/** Maximum number of events per agent and window, so that one agent does not displace the events of other agents. */
 const NOTICES_PER_WINDOW = 10;
 const WINDOW_MS = 60_000;
 const MAX_TEXT_LENGTH = 500;

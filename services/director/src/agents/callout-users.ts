@@ -31,7 +31,7 @@ const PAGE = 1_024;
  */
 const LOOK_AGAIN_MS = 2_000;
 
-/** Remembered keys of this director's certificates; the oldest are dropped beyond the limit. */
+/** Maximum number of remembered keys of this director's certificates. The oldest keys are dropped beyond it. */
 const MAX_OWN_KEYS = 100;
 
 const connectionsPage = z.object({
@@ -60,7 +60,8 @@ export class CalloutUsers {
   readonly #replies = `director.${randomUUID()}.connections`;
   readonly #closed = new AbortController();
   /**
-   * Pins (`pinOf`) of this director's keys by serial number, because nats-server reports only the key of a connection.
+   * Pins (`pinOf`) of the keys of this director's certificates, by serial number. nats-server reports only the key of a
+   * connection, and revocations name only serial numbers.
    */
   readonly #ownKeys = new Map<string, string>();
   #ends: (() => void)[] = [];

@@ -14,7 +14,7 @@ import { agentsByAuthority, forgetAuthority } from "./agent-authorities.js";
 import type { AgentContext } from "./context.js";
 import { encodeAgentAuthority, encodeAgentCertificate } from "./wire.js";
 
-/** Agents listed in an audit event. */
+/** Maximum number of agents that an audit event names. */
 const MAX_NAMED = 16;
 
 export async function forgetAgentAuthority(

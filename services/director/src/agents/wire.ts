@@ -18,8 +18,8 @@ const STATES: Readonly<Record<CertificateState, AgentCertificateState>> = {
 };
 
 /**
- * Returns the certificate state for clients. Without a trust nothing is signed, so no certificate is due because of a
- * changed trust.
+ * Returns the certificate state for clients. Without `trust` this director signs no certificates, so the agent's own
+ * certificate serves as the trust and the state reports no change of trust.
  */
 export function encodeAgentCertificate(
   { agentId, vmToken, instanceId, group, deployment, vmCid, agentKeys = [] }: Instance,

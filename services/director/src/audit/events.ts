@@ -29,7 +29,7 @@ interface QueuedEvent {
   readonly event: Omit<DirectorEvent, "parentId">;
   /** The event that this event ends or is part of. */
   readonly parent: QueuedEvent | undefined;
-  /** Id of the transaction's note, if any. */
+  /** Id of the note from which the event is written; undefined for an event that was not noted (see `note`). */
   readonly noteId: number | undefined;
   /** Undefined until the event is durable; 0 when it was lost. */
   eventId: number | undefined;
@@ -59,11 +59,11 @@ const READ_AT_ONCE = 500;
  * Maximum delay of a write, so that events share commits. A commit for each event would cost as much as a short task.
  */
 const GATHER_MS = 100;
-/** Events in memory and as notes that wait for storage. Further events are lost. */
+/** Maximum number of events that wait for storage in memory, and maximum number of notes. Further events are lost. */
 const MAX_PENDING = 10_000;
 /**
- * Number of latest events searched for a note's line. A note is deleted soon after its line is durable, so its line is
- * recent.
+ * Number of latest events in which a starting director looks for the events of leftover notes. A note is deleted soon
+ * after its event is durable, so the event of a leftover note is recent.
  */
 const READ_FOR_NOTES = 2_000;
 
@@ -153,8 +153,8 @@ export class Events {
   }
 
   /**
-   * Resolves when the begin event is durable, so that no action starts unrecorded. The event is part of the task's
-   * event.
+   * Records the begin event of a task's action. Resolves when the event is durable, so that no action starts
+   * unrecorded. The begin event of the task becomes the parent.
    */
   async begin(deed: Deed, origin: Origin & { readonly taskId: number }): Promise<Begun> {
     const queued = this.#add(deed, origin, { parent: this.#tasks.get(origin.taskId)?.begun });
@@ -268,7 +268,7 @@ export class Events {
       .catch((error: unknown) => log.debug({ error: messageOf(error) }, "audit event note deletion failed"));
   }
 
-  /** The event is written together with the task's first event, which stores it as parent. */
+  /** Queues the begin event of a task, which becomes the parent of the events of the task's actions. */
   #beginTask(task: Task): void {
     const { taskId, attempts } = task;
     this.#tasks.set(taskId, { attempts, task, begun: this.#add(deedOf(task), originOf(task)) });

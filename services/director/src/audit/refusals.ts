@@ -4,14 +4,14 @@ import { type Asking, askerOf } from "./asker.js";
 import type { Events } from "./events.js";
 
 /**
- * Refusals recorded per minute; further refusals are only logged. The limit keeps a caller that retries from displacing
- * all other events.
+ * Maximum number of refusals recorded per minute. Further refusals are only logged, so that a caller that retries does
+ * not displace all other events.
  */
 const MAX_PER_MINUTE = 60;
 const MINUTE_MS = 60_000;
 const MAX_SHOWN_LENGTH = 1_000;
 
-/** Records refused calls that would have changed something as events. */
+/** Records an event for each refused call that would have changed something. */
 export class Refusals {
   #minuteBeganMs = Number.NEGATIVE_INFINITY;
   #inMinute = 0;

@@ -49,7 +49,8 @@ const NO_LOGIN: Denial = {
 const refused = (code: number, message: string): Answer => ({ code, body: { status: "error", message } });
 const CROSS_SITE = refused(403, "a browser sent this request for a page of another site");
 
-// CPIs choose the ids. An id is used as a table key and as part of a URL only.
+// CPIs choose the ids, so an id may contain any character of a path segment. The director uses an id only as a table
+// key and as part of a URL.
 const PATH = /^\/instances\/([^/?#]{1,768})\/settings$/;
 const MAX_ID_LENGTH = 255;
 
@@ -74,7 +75,8 @@ export class BoshRegistryServer {
     this.#limit = new LineLimit(log);
     this.#login = new RegistryLogin(config, clock);
     this.#leader = new LeaderRegistry({ ...options, requestTimeoutMs });
-    // Node checks timeouts at an interval. The timeout of the whole request also applies to its headers.
+    // Without a timeout of their own, the headers have the same time as the whole request. Node checks both timeouts
+    // once per `connectionsCheckingInterval`.
     const times = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs };
     const looks = { connectionsCheckingInterval: Math.min(requestTimeoutMs, MAX_LOOK_INTERVAL_MS) };
     this.#server = createServer({ ...times, ...looks }, (request, response) => void this.#serve(request, response));

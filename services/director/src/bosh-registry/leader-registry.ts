@@ -23,7 +23,7 @@ export interface Answer {
   readonly isForwarded?: true;
   /** The client's address when another director forwarded the request. */
   readonly askedBy?: string | undefined;
-  /** Only this director sets `message`; CPIs read only the code. */
+  /** `message` is an addition to the answer of BOSH's registry. CPIs read only the code. */
   readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };
 }
 
@@ -40,7 +40,10 @@ interface LeaderRegistryOptions {
 const CLIENT_ADDRESS = "x-diskmesh-client-address";
 const CLIENT_LOGIN = "x-diskmesh-client-login";
 const ASK_AGAIN_MS = 100;
-/** JSON escapes a character as six characters at most. The seventh covers the other fields of the answer. */
+/**
+ * Maximum ratio of the size of the leader's answer to the size of the settings. JSON escapes a character as six
+ * characters at most; the seventh covers the other fields of the answer.
+ */
 const MAX_JSON_GROWTH = 7;
 
 /**

@@ -26,7 +26,7 @@ export class RegistryLogin {
 
   /** Returns undefined when the login is correct. */
   deny(authorization: string, address: string): Denial | undefined {
-    // The rate limiter counts all names as the configured name, because every other name is wrong.
+    // Failures count for the configured name, whatever name the client sent, because no other name is valid.
     const waitMs = this.#rateLimiter.waitMs(address, this.#user);
     if (waitMs > 0)
       return {
