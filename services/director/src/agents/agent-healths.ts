@@ -31,7 +31,7 @@ export interface AgentHealthsOptions {
 interface Heard {
   /** The latest report. Before the first heartbeat: the report that the previous leader recorded, or undefined. */
   health: AgentHealth | undefined;
-  /** Monotonic time of the last heartbeat; undefined before this director received a heartbeat. */
+  /** Monotonic time of the last sign of life that this director received from the agent; undefined before the first. */
   atMs: number | undefined;
   rhythm: Rhythm;
   isRecorded: boolean;

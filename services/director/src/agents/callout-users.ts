@@ -83,7 +83,7 @@ export class CalloutUsers {
     ];
     this.#noteOwnKey();
     ownTls.onChange(() => this.#noteOwnKey());
-    // A changed TLS file may add a revocation.
+    // Connections are checked again when a TLS file changes, because the change may add a revocation.
     for (const files of [tls, ownTls]) files.onChange(look);
     if (nats.isConnected) look();
   }

@@ -26,7 +26,9 @@ interface Asking {
   readonly isVisible?: (event: Pick<NumberedEvent, "deployment">) => boolean;
 }
 
-/** Throws the signal's reason once the caller no longer waits. */
+/**
+ * Lists the events that match the request, newest first. Throws the signal's reason once the caller no longer waits.
+ */
 export async function listEvents(
   context: { readonly events: Events },
   request: ListEventsRequest,

@@ -24,7 +24,7 @@ export class RegistryLogin {
     this.#rateLimiter = new LoginRateLimiter(clock);
   }
 
-  /** Returns undefined when the login is correct. */
+  /** Returns the reason why the login is refused; undefined when the login is correct. */
   deny(authorization: string, address: string): Denial | undefined {
     // Failures count for the configured name, whatever name the client sent, because no other name is valid.
     const waitMs = this.#rateLimiter.waitMs(address, this.#user);

@@ -34,7 +34,10 @@ const http = {
   requestTimeoutMs: 30_000,
   /** Maximum wait of a request while no director leads. Longer than a takeover. */
   leaderWaitMs: 15_000,
-  /** Maximum wait of a stop for running requests. Less than half of the process's stop timeout. */
+  /**
+   * Maximum time for which a stopping director waits for running requests. Less than half of the process's stop
+   * timeout.
+   */
   drainTimeoutMs: 2_000,
 };
 
@@ -133,7 +136,7 @@ const agents = {
   maxConcurrentChecks: 16,
   /** Timeout of a call that notifies an agent of an attached disk. */
   attachTimeoutMs: MINUTE_MS,
-  /** Maximum delay of a detach by an agent that does not answer. */
+  /** Maximum time by which an agent that does not answer delays a detach. */
   detachTimeoutMs: 10_000,
 };
 

@@ -13,7 +13,7 @@ export function groupOf(manifest: Manifest, instance: Pick<Instance, "group" | "
   return group;
 }
 
-/** Returns the deployment's last deployed manifest, which a task must hold. */
+/** Returns the deployment's last deployed manifest. The task must have loaded the manifest with `Manifests.hold`. */
 export function manifestOf(
   { configs }: { readonly configs: ReadersOfTexts },
   tables: DirectorTables,

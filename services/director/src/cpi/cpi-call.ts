@@ -59,8 +59,8 @@ export interface NamedThings {
 }
 
 /**
- * The request fields that name the changed objects, by method. The VM hint of createDisk does not count. Read-only
- * methods have none.
+ * The request fields that name the changed objects, by method. The VM that createDisk names is only a hint and is not
+ * changed. Read-only methods have no entry.
  */
 const CHANGED: Readonly<Record<string, readonly (keyof NamedThings)[]>> = {
   createVm: ["agentId"],

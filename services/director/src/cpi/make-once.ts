@@ -20,7 +20,7 @@ export async function cpiFacts(context: CpiJobContext, run: TaskRun, target: Cpi
   try {
     return await context.cpi.call("info", target, {}, run);
   } catch (error) {
-    // Old CPIs lack the method.
+    // Old CPIs lack the `info` method.
     if (error instanceof CpiCallError && error.isNotImplemented)
       return { apiVersion: 1, findsByToken: false, needsVmSpec: true };
     throw error;

@@ -160,7 +160,7 @@ interface DiskMaking extends Pick<Making, "token" | "madeFor" | "begunBefore"> {
   readonly vmCid: string;
 }
 
-/** Returns true when the disk existed. */
+/** Deletes the disk at the CPI. Returns true when the disk existed. */
 export async function deleteWithCpi(
   context: DiskJobContext,
   run: TaskRun,

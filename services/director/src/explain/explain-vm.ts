@@ -42,7 +42,10 @@ export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
   return found.filter((each) => each !== undefined);
 }
 
-/** Returns the recorded causes of a dynamic or persistent disk. The registry knows the disk's location. */
+/**
+ * Returns the causes that the director's records give for the state of a dynamic or persistent disk. The causes at the
+ * disk's host come from the registry.
+ */
 export function diskCauses(disk: Disk | PersistentDisk | undefined, known: Known): Found[] {
   if (disk === undefined) return [];
   const id = "name" in disk ? disk.name : disk.diskId;

@@ -128,7 +128,7 @@ async function reattachDisk(context: HealthJobContext, run: TaskRun, problem: Pr
     if (attached.hint !== null) await notifyAgentOfDisk(context, run, attached, target.agentId);
   } else if (persistent !== undefined) {
     const instance = await instanceOf(context, problem);
-    // Jobs may be using the mounted disk. They start again after the disk is attached.
+    // The jobs are stopped, because they may be using the mounted disk. `bringUp` starts them again.
     if (instance.vmState === "running") await stopJobs(context, run, instance, { intent: "restart", skipDrain: false });
     await detachFromVm(context, run, instance, { mustUnmount: true });
     await bringUp(context, run, problem);

@@ -1,8 +1,8 @@
 import type { Server, Socket } from "node:net";
 
-/** Enough for operators, browsers and agents that upload logs: each needs a few connections. */
+/** Maximum number of connections. Enough for operators, browsers and agents that upload logs: each needs a few. */
 const MAX_CONNECTIONS = 1_000;
-/** A quarter of all connections. */
+/** Maximum number of connections of one client address: a quarter of all connections. */
 const MAX_CONNECTIONS_PER_ADDRESS = 250;
 
 /** Closes connections beyond the limit of their address. The server itself enforces the total limit. */

@@ -8,7 +8,7 @@ import type { Tasks } from "../../tasks/tasks.js";
 export interface AgentsBackOptions {
   readonly tablet: DirectorTablet;
   readonly tasks: Pick<Tasks, "start" | "whenEnded">;
-  /** Returns false for a silent agent, which would not answer. Its first heartbeat marks the agent as returned. */
+  /** Returns false for a silent agent, which would not answer. Returns true again after the agent's next heartbeat. */
   readonly isResponsive: (agentId: string) => boolean;
   readonly clock: Clock;
   readonly log: Logger;

@@ -22,7 +22,7 @@ export function parseMeantAttachment({ instanceId, attachmentId }: MeantAttachme
 
 const MAX_METADATA_DEPTH = 16;
 
-/** Returns null without metadata. */
+/** Parses the metadata of a request; returns null for a request without metadata. */
 export function parseMetadata(value: Readonly<Record<string, unknown>> | undefined): JsonObject | null {
   if (value === undefined) return null;
   refuseOddValues(value, MAX_METADATA_DEPTH);

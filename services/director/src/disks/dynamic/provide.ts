@@ -23,8 +23,8 @@ interface Wanted extends DiskWish {
 }
 
 /**
- * Creates the disk if needed, attaches it to the instance's VM, and notifies the VM's agent. Reads the VM under the
- * lock of the instance, because a recreation may replace the VM until then.
+ * Creates the disk if needed, attaches it to the instance's VM, and notifies the VM's agent. Reads the VM only under
+ * the lock of the instance, because a recreation may replace the VM before the task holds the lock.
  */
 export const provideDisk: Planner<"provide_dynamic_disk", DiskJobContext> = (
   context,

@@ -39,7 +39,10 @@ function knowsCpi(context: DiskJobContext, tables: DirectorTables, cpi: string):
   return cpi === "" || currentCpi(cpi, context.configs.cpi.current(tables)) !== undefined;
 }
 
-/** Returns undefined for a disk without a record. Throws InvalidStateError for a disk in use. */
+/**
+ * Returns the record of an orphaned disk; undefined for a disk without a record. Throws InvalidStateError for a disk in
+ * use.
+ */
 export function orphanOf(tables: DirectorTables, diskCid: string): PersistentDisk | undefined {
   const [dynamic] = tables.disks.by("byCid", diskCid);
   if (dynamic !== undefined) {

@@ -45,7 +45,7 @@ export async function listSnapshots(
     begin: ({ snapshots }) =>
       deployment === undefined ? snapshots.snapshot() : snapshots.snapshot("byDeployment", deployment),
     keyOf: snapshotKey,
-    // An empty id means that the outcome of the call is still unknown.
+    // A snapshot without a CID is not listed, because the outcome of its CPI call is still unknown.
     matches: (snapshot) => snapshot.snapshotCid !== "",
     describe: (_, snapshot) => encodeSnapshot(snapshot),
   });

@@ -22,7 +22,7 @@ export const persistentDisks = new DiskKind<PersistentDisk, "mount" | "change" |
     adopt: { detached: "detached" },
   },
   ({ diskId, diskCid }) => ({ shown: `persistent disk \`${diskCid || diskId}\``, about: { disk_cid: diskCid } }),
-  // The disk always belongs to its instance, so an attach changes no holder.
+  // A persistent disk belongs to its instance even while it is detached, so attach and detach record no holder.
   () => ({}),
 );
 

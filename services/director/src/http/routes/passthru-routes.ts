@@ -98,7 +98,7 @@ async function called(
   const wanted = { target, method, httpMethod: request.method, args, wait: waitOf(query), requestId: "" };
   const authorise = (scope: VendorScope): void => http.require(OPERATIONS[scope]);
   const outcome = await context.passthru.call(call, { ...wanted, authorise }).catch((error: unknown) => {
-    // Ironic answers 503 for a full pool, and its clients retry on 503.
+    // A full queue is answered with 503, as Ironic answers for a full pool, because Ironic's clients retry on 503.
     if (!(error instanceof ResourceExhaustedError)) throw error;
     throw new UnavailableError(error.message, { retryAfterMs: error.retryAfterMs ?? 1_000, cause: error });
   });

@@ -15,7 +15,7 @@ import { stemcellRoutes } from "./stemcell-routes.js";
 import { taskRoutes } from "./task-routes.js";
 import { upkeepRoutes } from "./upkeep-routes.js";
 
-/** All routes that need a login. */
+/** All routes of the HTTPS API, except those that HttpServer adds itself, such as /healthz. */
 export const allRoutes: readonly Route[] = [
   ...taskRoutes,
   ...diskRoutes,

@@ -19,7 +19,7 @@ export const stemcellRoutes: readonly Route[] = [
     serve: async ({ context, request }) => {
       const stemcell = bodyObject(request).inner("stemcell");
       const [name, version] = [stemcell.optionalText("name"), stemcell.optionalText("version")];
-      // A client that uploads from a URL may not know name and version.
+      // Without name and version the upload is always needed. A client that uploads from a URL may not know them.
       if (name === undefined || version === undefined) return json({ needed: true });
       const wanted = { name, version, fix: false };
       const { cpis } = await context.tablet.read((tables) => cpisToAsk(context, tables, wanted));
