@@ -310,7 +310,7 @@ describe("the lifecycle of instances", () => {
     // The test CPI places the new VM on the host of the first VM, so this agent is also the new VM's.
     director.agent(before[0]?.agentId ?? "").startsAs.push("failing");
     expect(await ended(recreate(DB))).to.match(
-      /^db\/.* is failing after 10 ms \(its watch time\); these do not: web; see the logs|is failing after 10 ms/,
+      /^db\/.* is failing after 10 ms \(its watch time\); processes not running: web; see the logs/,
     );
     const after = await instances();
     expect(after.slice(1)).to.deep.equal(before.slice(1));

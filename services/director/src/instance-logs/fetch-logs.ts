@@ -20,8 +20,7 @@ export const fetchLogs: Planner<"fetch_logs", LogJobContext> = (context, job, ta
   requireDeployment(tables, job.deployment);
   const selected = selectInstances(instancesOf(tables, job.deployment), job.selection);
   const instances = selected.filter(({ agentId }) => agentId !== "");
-  if (instances.length === 0)
-    throw new InvalidStateError("no logs can be fetched: none of these instances has a running VM");
+  if (instances.length === 0) throw new InvalidStateError("no logs can be fetched: none of these instances has a VM");
   return {
     locks: [],
     cpis: [],

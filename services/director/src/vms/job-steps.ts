@@ -66,7 +66,7 @@ async function awaitRunning(
   const failing = (Array.isArray(processes) ? processes : [])
     .filter((process) => textOf(process, "state") !== "running")
     .map((process) => textOf(process, "name"));
-  const which = failing.length === 0 ? "" : `; not running: ${failing.slice(0, 10).join(", ")}`;
+  const which = failing.length === 0 ? "" : `; processes not running: ${failing.slice(0, 10).join(", ")}`;
   throw new InvalidStateError(
     `${formatInstance(instance)} is ${textOf(state, "job_state") || "not running"} after ${watchTime.maxMs} ms (its watch time)${which}; see the logs of its jobs`,
     { about: { instance_id: instance.instanceId } },
