@@ -78,8 +78,8 @@ export class LockKeeper {
   }
 
   /**
-   * Opens a lane, which may hold locks until it is released. `what` describes a lane without a task in errors and
-   * lists.
+   * Opens a lane of the task. With taskId NO_TASK the lane belongs to a call, and `what` names the call as lock owner
+   * in errors and lock lists.
    */
   openLane(taskId: number, what = ""): LaneLocks {
     const lane = --this.#lastLane;

@@ -8,7 +8,8 @@ export function lockTimes(config: DirectorConfig, limits: DirectorLimits): Reado
   const { timeoutsMs } = limits.queues;
   const deadlineMs = lockDeadlineMs({ cpi: { ...config.cpi, ...limits.cpi }, agents: limits.agents });
   const acquireTimeoutMs = limits.lockAcquireTimeoutMs;
-  // Longer than the timeout of the owning task, so that the task timeout applies first.
+  // A lock's deadline is longer than the timeout of the task that holds the lock, so that the task's timeout applies
+  // first.
   const ofTasks = (timeoutMs: number) => ({ deadlineMs: timeoutMs + deadlineMs, acquireTimeoutMs: timeoutMs });
   return {
     deployment: ofTasks(timeoutsMs.normal),

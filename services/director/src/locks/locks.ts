@@ -73,7 +73,8 @@ export interface GivenUp {
 export interface Settled {
   /**
    * unchanged: the task held exactly these locks before, so its earlier reads are still valid. acquired: the task holds
-   * the locks now and must re-read. waiting: the task holds some of the locks and is granted the next in FIFO order.
+   * the locks now and must re-read. waiting: the task is queued for one of the locks and holds the locks that precede
+   * it in the lock order.
    */
   readonly outcome: "unchanged" | "acquired" | "waiting";
   /** Tasks that were granted a lock they waited for. */
@@ -92,8 +93,8 @@ function keyOf(lock: LockName): string {
 }
 
 /**
- * Holders and waiters of all locks, in FIFO order. The table is in memory only, because a new director has no running
- * owners. Times are arguments.
+ * Holders and waiters of all locks, in FIFO order. The table is in memory only, because no task runs yet when a
+ * director starts. Callers pass the current time.
  */
 export class LockTable {
   readonly #times: Readonly<Record<LockType, LockTimes>>;

@@ -5,8 +5,8 @@ import { PermissionDeniedError } from "@diskmesh/domain";
 export class CrossSiteError extends PermissionDeniedError {}
 
 /**
- * Returns whether a browser sent the request on behalf of another site's page, in which case it may carry the browser's
- * stored login. Browsers set both headers themselves, out of reach of scripts; other programs send neither.
+ * Returns whether a browser sent the request for a page of another site. Such a request may carry the browser's stored
+ * login. Browsers set both headers themselves, out of reach of scripts; other programs send neither.
  */
 export function isCrossSite(headers: IncomingHttpHeaders, scheme = "https"): boolean {
   const { host = "", origin, "sec-fetch-site": site } = headers;

@@ -2,11 +2,11 @@ import { isIPv6 } from "node:net";
 import type { Clock } from "@diskmesh/service";
 
 const FREE_FAILURES = 5;
-/** Number of failed names from an address before the rate limit applies. */
+/** Number of names that may fail from a network before names that never logged in from the network are delayed. */
 const FREE_NAMES = 20;
 const MIN_WAIT_MS = 1_000;
 const MAX_WAIT_MS = 60_000;
-/** Failures expire when none was added for this time. */
+/** Recorded failures expire when no further failure was added for this time. */
 const FORGET_MS = 600_000;
 const MAX_KEPT = 10_000;
 const MAX_NAME_LENGTH = 255;
@@ -18,17 +18,18 @@ interface Failures {
 
 /**
  * Rate limiter for password attempts. Each failure beyond the free failures doubles the delay until the next attempt
- * for the same address and name. A script with an outdated password therefore delays no other name of its address. Many
- * different failed names delay all names of the address that never logged in from there.
+ * for the same network (see networkOf) and name, so a script with an outdated password delays no other name. After
+ * failures of many different names from a network, every name that never logged in from the network is delayed.
  */
 export class LoginRateLimiter {
-  /** Failures by address and name, oldest first. */
+  /** Failures by network and name, oldest first. */
   readonly #failures = new Map<string, Failures>();
   /**
-   * Numbers of failed names by network. A name counts with its first failure there, unless it has logged in from there.
+   * Numbers of failed names by network. A name counts with its first failure from the network, unless the name has
+   * logged in from there before.
    */
   readonly #names = new Map<string, Failures>();
-  /** Successful logins by address and name, oldest first. */
+  /** Successful logins by network and name, oldest first. */
   readonly #known = new Set<string>();
 
   constructor(private readonly clock: Pick<Clock, "monotonicMs">) {}

@@ -10,10 +10,11 @@ import { passwordQueue } from "./password-queue.js";
 import { Tokens } from "./tokens.js";
 
 /**
- * Successful password checks are cached for this time, because clients open a connection for each request of a command.
+ * Time for which a successful password check is cached. Clients send the password with every request of a command, and
+ * a check is expensive.
  */
 const REMEMBERED_MS = 60_000;
-/** A cached login in constant use is still checked again after this time. */
+/** Maximum age of a password check, however often the cached login is used. */
 const CHECKED_AGAIN_MS = 3_600_000;
 const MAX_REMEMBERED = 1_000;
 
@@ -33,7 +34,10 @@ export class Logins {
   /** Logins by keyed hash of network, name and password, oldest first. The hash does not reveal the password. */
   readonly #remembered = new Map<string, Remembered>();
   readonly #key = randomBytes(32);
-  /** The hash of a random password. An unknown name takes as long to refuse as a known name. */
+  /**
+   * The hash of a random password. Attempts with an unknown name are checked against it, so that refusing an unknown
+   * name takes as long as refusing a known name.
+   */
   readonly #noHash = hashPassword(randomBytes(32).toString("hex"));
 
   constructor(

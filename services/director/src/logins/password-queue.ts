@@ -8,9 +8,10 @@ const LIMITS = { maxConcurrentPasswordChecks: 2, maxWaitingPasswordChecks: 100 }
 const NETWORK_SHARE = 1 / 2;
 
 /**
- * Returns a runner that limits concurrent password checks. Each network has at most as many checks in the shared queue
- * as run concurrently, so a check waits for few checks of other networks. The runner throws ResourceExhaustedError when
- * the queue is full, or the signal's reason.
+ * Returns a runner that limits concurrent password checks. At most maxConcurrentPasswordChecks checks of a network run
+ * or wait in the queue that all networks share; the network's other checks wait until one of these ends. A network with
+ * many checks therefore delays other networks little. The runner throws ResourceExhaustedError when too many checks
+ * wait, and the signal's reason when it aborts.
  */
 export function passwordQueue({ maxConcurrentPasswordChecks, maxWaitingPasswordChecks } = LIMITS) {
   const all = new Slots(maxConcurrentPasswordChecks);

@@ -10,13 +10,13 @@ type TokensConfig = NonNullable<HttpConfig["tokens"]>;
 const ALGORITHMS = ["RS256", "ES256"];
 const CLOCK_TOLERANCE_S = 30;
 /**
- * Minimum interval between reads of the key set. An unknown key may be new, but made-up tokens must not cause more
- * reads.
+ * Minimum interval between reads of the key set. A token with an unknown key id causes a read, because the key may be
+ * new. The interval bounds the reads that forged tokens cause.
  */
 const KEYS_READ_AGAIN_MS = 5_000;
 /** Timeout for reading the key set while a login waits. */
 const JWKS_TIMEOUT_MS = 5_000;
-/** Maximum age of the key set, so that revoked keys are refused. */
+/** Maximum age of the key set. A revoked key is refused after this time. */
 const JWKS_MAX_AGE_MS = 600_000;
 const MAX_SCOPES = 1_000;
 
