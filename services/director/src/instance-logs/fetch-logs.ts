@@ -13,7 +13,7 @@ const METHOD = "fetch_logs_with_signed_url";
 
 /**
  * Has agents upload their logs and packs the logs into one file. Skips instances without a VM. A failed agent is
- * reported in the task's events; the task fails only when all agents fail. The result is the file's name, with which
+ * reported in the task's events; the task fails only when all agents fail. The task's result is its id, by which
  * clients download the file.
  */
 export const fetchLogs: Planner<"fetch_logs", LogJobContext> = (context, job, tables) => {

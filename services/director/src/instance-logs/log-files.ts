@@ -19,7 +19,7 @@ import { type PackedFile, packed } from "./packed.js";
 
 export interface LogFilesOptions {
   readonly folder: string;
-  /** The HTTPS API's address for agents; undefined without an address. */
+  /** URL at which agents reach the HTTPS API; undefined when no URL is configured. */
   readonly url: string | undefined;
   readonly maxBytesPerAgent: number;
   readonly maxKeptBytes: number;
@@ -38,8 +38,8 @@ interface Destination {
 export interface LogUpload {
   readonly destination: Destination;
   /**
-   * Returns the file after the agent reported the upload. `said` holds the digests that the agent sent. Throws when the
-   * digests differ.
+   * Returns the file after the agent has reported the upload. `said` holds the digests that the agent reported. Throws
+   * when they differ from the digests of the received bytes.
    */
   taken(said: string): PackedFile;
   /** The reason of a refused upload. The agent itself receives only a status code. */
@@ -54,7 +54,7 @@ interface Expected {
   readonly aborted: AbortController;
   received?: { readonly sizeBytes: number; readonly digests: ReadonlyMap<string, string> };
   refusal?: DomainError;
-  /** Settles when nothing is being written. */
+  /** Settles when no write of the upload is in progress. */
   writing: Promise<unknown>;
 }
 
@@ -77,7 +77,10 @@ export class LogFiles {
   /** Bytes in the folder, including files being written. */
   #sizeBytes = 0;
   #sweeping: Promise<void> = Promise.resolve();
-  /** Serializes size changes. Concurrent changes could all be refused or count the same old file twice. */
+  /**
+   * Serializes changes of #sizeBytes. Concurrent changes could all be refused although deleting files makes room for
+   * some of them, or could subtract the same deleted file twice.
+   */
   readonly #turns = pLimit(1);
 
   constructor(options: LogFilesOptions) {
@@ -171,7 +174,7 @@ export class LogFiles {
     return { sizeBytes, bytes: file.createReadStream() };
   }
 
-  /** Deletes expired files and the folders of a killed director. */
+  /** Deletes expired files, and expired folders that a killed director left. */
   sweep(): void {
     this.#sweeping = this.#turns(() => this.#sweep()).catch((error: unknown) =>
       this.#options.log.warn({ error: messageOf(error) }, "expired instance log deletion failed"),

@@ -9,7 +9,7 @@ export interface PackedFile {
   readonly sizeBytes: number;
 }
 
-/** The content is already compressed. */
+/** The lowest gzip level, because the packed files are already compressed. */
 const LITTLE_EFFORT = { level: 1 };
 
 /** Yields a tgz of the files, packed on the fly. */
