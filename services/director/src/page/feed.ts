@@ -20,8 +20,8 @@ export interface FeedOptions {
 const MAX_ROWS = 1_000;
 
 /**
- * Server-sent events of the cached rows for browsers. Rows are kept current only while at least a browser is connected.
- * A slow browser receives each changed row once, in its latest state.
+ * Server-sent events of the cached rows for browsers. Rows are kept current while at least one browser is connected,
+ * and for `lingerMs` afterwards. A slow browser receives each changed row once, in its latest state.
  */
 export class Feed {
   readonly #options: FeedOptions;
@@ -56,8 +56,8 @@ export class Feed {
     this.#viewersByLogin.set(login, ofLogin + 1);
     this.#begin();
     const ended = AbortSignal.any([gone, this.#closed.signal]);
-    // Runs on the signal instead of the generator's end, because the generator of a browser that disconnects at once
-    // never starts.
+    // `leave` is called on the signal instead of at the generator's end, because the generator of a browser that
+    // disconnects at once never starts.
     const leave = (): void => this.#left(login);
     if (ended.aborted) leave();
     else ended.addEventListener("abort", leave, { once: true });
@@ -78,7 +78,10 @@ export class Feed {
     this.#options.keepUp(this.#keepingUp.signal);
   }
 
-  /** Keeps the rows current for a while, for a browser that reloads the page. */
+  /**
+   * Counts a browser as gone. When it was the last browser, the rows stay current for `lingerMs`, because the browser
+   * may only be reloading the page.
+   */
   #left(login: string): void {
     this.#viewerCount--;
     const ofLogin = (this.#viewersByLogin.get(login) ?? 0) - 1;
@@ -109,7 +112,8 @@ export class Feed {
         }
         if (ended.aborted) return;
         if (changed.size === 0) yield "event: beat\ndata: {}\n\n";
-        // Sends a few rows per message, so that a row that changes again meanwhile is sent once.
+        // At most MAX_ROWS rows are taken for a message, so that a row that changes again before its message is sent
+        // once.
         while (changed.size > 0 && !ended.aborted) yield `event: rows\ndata: ${rowCache.textOf(taken(changed))}\n\n`;
         if (!isComplete) yield "event: complete\ndata: {}\n\n";
         isComplete = true;

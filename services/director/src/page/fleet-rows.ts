@@ -15,7 +15,8 @@ export function hostRow(host: Host, devices: string): HostRow {
   const isSuspected = host.suspected && told !== "unavailable" && told !== "dead";
   return {
     state: isSuspected ? "suspected" : told,
-    // A host out of operation has no trouble left, so its removal is done.
+    // A removal that still waits is trouble, and a host that is out of operation has none. No trouble therefore means
+    // that the removal is done.
     removal: !removalRequested ? "" : trouble === undefined ? "done" : "wanted",
     az,
     rack,

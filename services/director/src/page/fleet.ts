@@ -48,7 +48,10 @@ export class Fleet {
   readonly #hostOfDevice = new Map<string, string>();
   /** Hosts to show in the next batch. */
   readonly #unshown = new Set<string>();
-  /** Lists that are not read yet or cannot be read, with the error; empty while reading. */
+  /**
+   * The lists that are not known, by name. The value is the error of the failed read, or empty while the list is being
+   * read.
+   */
   readonly #missing = new Map<string, string>();
   /** The registry's own explanation while it cannot be watched. */
   #itself: SourceCause | undefined;
@@ -158,7 +161,10 @@ export class Fleet {
     return [...this.#hosts.values()].flatMap(({ assignment }) => assignment?.vmCid ?? []);
   }
 
-  /** Records a list's state: an empty `why` means reading, undefined means known. */
+  /**
+   * Records a list's state. `why` is the error of a failed read, empty while the list is being read, and undefined once
+   * the list is known.
+   */
   #lacks(what: string, why: string | undefined): void {
     if (why === undefined) this.#missing.delete(what);
     else this.#missing.set(what, why);

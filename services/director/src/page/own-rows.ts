@@ -11,7 +11,7 @@ const MAX_RESULT_LENGTH = 300;
 /** Time for which a failed task is shown with its error. */
 const LATELY_MS = 600_000;
 
-/** Facts about tasks that are not recorded. */
+/** Facts about tasks that the task records do not contain. */
 export interface KnownOfTasks {
   /** The lock for which a task waits. */
   readonly lockFor: (taskId: number) => ShownLock | undefined;
@@ -55,6 +55,7 @@ export function lockRow(lock: ShownLock): LockRow {
 }
 
 export function cpiRow({ type, apiVersion, azs, lastError }: ListCpisResponse["cpis"][number]): CpiRow {
-  // A CPI that does not report its version cannot be called. The last error of any other CPI may be old.
+  // Shows lastError as the row's trouble only for a CPI without a reported version, because such a CPI cannot be
+  // called. The last error of any other CPI may be outdated.
   return { type, apiVersion, azs, lastError, ...about(apiVersion === 0 ? lastError : "", undefined) };
 }

@@ -108,7 +108,8 @@ async function taskRows({
     }
     return [...live, ...ended];
   });
-  // The tablet is read before the log, because tasks move only from the tablet into the log.
+  // The tablet is read before the log. Tasks move only from the tablet into the log, so a task that moves between the
+  // two reads is not missed.
   const putAway = await endedTasks.page(
     { states: new Set(), deployment: undefined },
     { after: "", limit: MAX_ENDED_TASKS },

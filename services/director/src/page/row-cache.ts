@@ -51,7 +51,7 @@ export class RowCache {
     return () => this.#viewers.delete(viewer);
   }
 
-  /** Returns the present rows as JSON of RowChange[]. */
+  /** Returns the present rows with these keys as JSON of RowChange[]. */
   textOf(keys: readonly string[]): string {
     return visibleInJson(`[${keys.map((key) => this.#change(key)).join(",")}]`);
   }

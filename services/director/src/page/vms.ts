@@ -28,7 +28,7 @@ const HEALTH_INTERVAL_MS = 5_000;
  * row.
  */
 const HEARD_STEP_MS = 60_000;
-/** Rows made without yielding to the event loop. The batch bounds the delay of other requests. */
+/** Maximum rows made before yielding to the event loop, so that other requests are not delayed long. */
 const ROWS_AT_ONCE = 500;
 
 /** Keeps the cached rows of all instances and their VMs current until the signal aborts. */
