@@ -10,7 +10,7 @@ export interface Az {
   readonly cpi: string;
 }
 
-/** The AZ of instances whose group names none. */
+/** The AZ of instances whose group names no AZ. */
 export const NO_AZ: Az = { name: "", cloudProperties: {}, cpi: "" };
 
 /** A disk type, called disk pool in seed 002. */

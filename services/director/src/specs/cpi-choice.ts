@@ -11,7 +11,7 @@ export interface CpiNames {
 /** Returns the CPI for new objects in an AZ; empty for the default CPI. Throws when the configs disagree. */
 export function cpiOfAz(az: Az, { cpis }: CpiNames): string {
   if (cpis === undefined) return az.cpi;
-  // The default CPI, or the CPI that has adopted the default CPI's objects.
+  // Without an AZ the default CPI is used, or the CPI of the cpi-config that has adopted the default CPI's objects.
   if (az.name === NO_AZ.name) return currentCpi("", { cpis }) ?? "";
   const about = { about: { az: az.name } };
   if (az.cpi === "") {

@@ -8,7 +8,7 @@ export interface GroupFilter {
   readonly groups: readonly string[];
 }
 
-/** A rule of a "resurrection" config. It applies to the included groups without the excluded groups. */
+/** A rule of a "resurrection" config. It applies to the included groups except the excluded groups. */
 export interface ResurrectionRule {
   readonly isOn: boolean;
   readonly include: GroupFilter;
@@ -37,7 +37,7 @@ function isEmpty({ deployments, groups }: GroupFilter): boolean {
   return deployments.length === 0 && groups.length === 0;
 }
 
-/** The configured resurrection rules, which apply besides the switches in the tables. */
+/** The configured resurrection rules, which apply in addition to the ResurrectionSwitch records. */
 export interface ResurrectionWishes {
   readonly isOnByDefault: boolean;
   readonly rules: readonly ResurrectionRule[];

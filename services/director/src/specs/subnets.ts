@@ -55,7 +55,9 @@ function merged(ranges: readonly IpRange[]): readonly IpRange[] {
 }
 
 /**
- * Returns the range that contains the address. `ranges` must be sorted; without overlaps the lookup is a binary search.
+ * Returns a range that contains the address. `ranges` must be sorted by their first address and may overlap. A binary
+ * search finds the last range that begins at or below the address; earlier ranges are tried next, because they may be
+ * longer.
  */
 function rangeWith<Range extends IpRange>(ranges: readonly Range[], ip: Ip): Range | undefined {
   let low = 0;

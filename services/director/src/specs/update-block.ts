@@ -25,7 +25,9 @@ export interface UpdateBlock {
 
 const DEFAULT_WATCH_TIME: WatchTime = { minMs: 0, maxMs: 300_000 };
 
-/** Defaults for a missing block, which BOSH requires. The values are the most cautious. */
+/**
+ * Defaults for a manifest without an update block, although BOSH requires the block. The values are the most cautious.
+ */
 const DEFAULT_UPDATE: UpdateBlock = {
   canaries: "1",
   maxInFlight: "1",

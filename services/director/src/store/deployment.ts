@@ -4,7 +4,10 @@ export interface Deployment {
   readonly manifest: string;
   /** Set when the deletion has begun. Nothing may be added to the deployment from then on. */
   readonly deleting: boolean;
-  /** The task that last checked the deployment's VMs and agents; 0 when none has since the last manifest. */
+  /**
+   * The task that last checked the deployment's VMs and agents; 0 when no task has checked them since the manifest was
+   * stored.
+   */
   readonly checkedByTaskId: number;
   /** The cloud configs of the last deploy. Undefined when an older version deployed. */
   readonly cloudConfigIds?: readonly number[] | undefined;

@@ -54,7 +54,7 @@ export interface Instance {
   readonly cpi: string;
   /** The arguments of create_vm, while its outcome is unknown. */
   readonly vmSpec: VmSpec | null;
-  /** The basis of the VM; null when unknown. */
+  /** The specification from which the VM was made; null when unknown. */
   readonly basis: VmBasis | null;
   /** The VM's stemcell as name/version; empty for none. */
   readonly stemcell: string;

@@ -1,6 +1,7 @@
 /**
- * An object that a CPI may have made and whose id is unknown, because the outcome of the call is unknown and a repeated
- * call would make another object. The record stays until an operator has checked.
+ * An object without any other record that may exist at a CPI. Either a call with an unknown outcome may have made the
+ * object, and a repeated call would make another, or a forced deletion left the object behind. The record stays until
+ * an operator deletes it or newer records exceed the limit.
  */
 export interface PossibleOrphan {
   /** The token that the CPI got in the call; for a VM the agent's id. */

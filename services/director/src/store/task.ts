@@ -46,9 +46,9 @@ export type UpdateOptions = {
   readonly dryRun?: boolean;
 };
 
-/** The objects to clean up besides long unused stemcells. */
+/** The scope of a clean-up, which always deletes the unused versions of each stemcell except for the latest. */
 export type CleanUpScope = {
-  /** Includes the latest unused stemcells and orphaned disks. */
+  /** Also deletes the latest unused versions of stemcells, and orphaned disks unless `keepOrphanedDisks` is set. */
   readonly all: boolean;
   readonly keepOrphanedDisks: boolean;
 };
