@@ -10,7 +10,10 @@ import type { StemcellJobContext } from "./context.js";
 import { deleteStemcell } from "./delete-stemcell.js";
 import { surplusOf } from "./surplus.js";
 
-/** Deletes unused objects, an object at a time. Continues after failures and then fails with all of them. */
+/**
+ * Deletes unused objects one at a time. Continues after a failed deletion; the task then fails with the errors of all
+ * failed deletions.
+ */
 export const cleanUp: Planner<"clean_up", StemcellJobContext> = (context, job, tables) => {
   const { stemcells, disks } = surplusOf(tables, job);
   const havers = stemcells.flatMap((stemcell) => [...tables.stemcells.by("byStemcell", formatStemcell(stemcell))]);
@@ -23,7 +26,6 @@ export const cleanUp: Planner<"clean_up", StemcellJobContext> = (context, job, t
   };
 };
 
-/** An unused object. */
 interface Surplus {
   readonly name: string;
   /** Returns undefined once the object is deleted or in use again. */
@@ -71,7 +73,7 @@ function deleteOne(context: StemcellJobContext, run: TaskRun, { plan }: Surplus)
       lane.checkpoint();
       const step = await context.tablet.read(plan);
       if (step === undefined) return;
-      // Planned again, because the tables may have changed before the locks were acquired.
+      // After acquiring locks the step is planned again, because the tables may have changed while the lane waited.
       if ((await locks.settle(step.locks, lane.stopped)) === "acquired") continue;
       await step.run(lane);
       return;

@@ -53,7 +53,7 @@ async function deleteOne(context: StemcellJobContext, run: TaskRun, stemcell: St
     });
   } catch (error) {
     run.checkpoint();
-    // The failed step's event has reported the error.
+    // With `force` an error of the CPI does not stop the deletion. The failed step's event has reported the error.
     if (!(force && error instanceof CpiCallError)) throw error;
   }
   await context.tablet.transact((tx) => tx.stemcells.delete(stemcellKey(stemcell)));

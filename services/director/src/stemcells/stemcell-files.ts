@@ -38,7 +38,7 @@ const UPLOAD_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** Stemcell images, kept from their upload until the task that passes them to the CPIs has ended. */
 export class StemcellFiles {
   readonly #options: StemcellFilesOptions;
-  /** Uploads that no task refers to yet. */
+  /** Uploads in progress, to which no task may refer yet. */
   readonly #uploads = new Set<string>();
   readonly #unwatch: () => void;
   #sweeping: Promise<void> = Promise.resolve();
@@ -56,7 +56,8 @@ export class StemcellFiles {
 
   /**
    * Reads a stemcell to its end and stores its image durably. `use` starts the task that needs the image. On a failure
-   * the image is deleted, unless the task may have been started; `sweep` decides then.
+   * the image is deleted, unless the task may have been started. `sweep` deletes the image later if no task refers to
+   * it.
    */
   async receive<T>(
     bytes: AsyncIterable<Buffer>,
@@ -106,7 +107,8 @@ export class StemcellFiles {
 
   async #sweep(): Promise<void> {
     const { folder, tablet } = this.#options;
-    // Listed before the tasks are read: an upload that ends in between is referred to by its task.
+    // The folder is listed before the uploads and tasks are read. An upload that ends in between is referred to by its
+    // task, so its image is kept.
     const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
       if (error.code === "ENOENT") return [];
       throw error;
@@ -161,7 +163,7 @@ export class StemcellFiles {
         digests.update(piece);
         await file.writeFile(piece);
       }
-      // Synced, because the task outlives this process.
+      // The image is synced, because its task continues after a restart of this process.
       await file.sync();
     } finally {
       await file.close();

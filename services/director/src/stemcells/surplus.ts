@@ -4,7 +4,10 @@ import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DirectorTables } from "../store/schema.js";
 import type { CleanUpScope } from "../store/task.js";
 
-/** Unused versions kept of each name unless `all` is set, because the next deploy is likely to use a recent version. */
+/**
+ * Number of unused versions of each stemcell name that a clean-up keeps unless `all` is set, because the next deploy is
+ * likely to use a recent version.
+ */
 const KEPT_VERSIONS = 2;
 
 type StemcellId = { readonly name: string; readonly version: string };

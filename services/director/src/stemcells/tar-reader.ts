@@ -7,8 +7,8 @@ import { CODES, coded } from "../tasks/bosh-codes.js";
 
 const BLOCK_BYTES = 512;
 /**
- * Limit of the bytes between two files: headers, extensions and final zero blocks. The library parses an extension of
- * up to 4 MiB at once, which would block the event loop for seconds.
+ * Maximum bytes between the contents of two files: headers, extensions and final zero blocks. The library parses an
+ * extension of up to 4 MiB at once, which would block the event loop for seconds.
  */
 const MAX_HEADERS_BYTES = 64 * 1024;
 
