@@ -85,7 +85,10 @@ export class EndedTasks {
   }
 }
 
-/** The length keeps deployment names apart that begin with another deployment's name. */
+/**
+ * The name's length keeps deployment `a` apart from deployment `a/b`, whose keys would otherwise begin with the prefix
+ * of `a`.
+ */
 function prefixOf(state: TaskState, deployment: string | undefined): string {
   return deployment === undefined ? `state/${state}/` : `deployment/${state}/${deployment.length}/${deployment}/`;
 }

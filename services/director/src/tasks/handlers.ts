@@ -60,7 +60,7 @@ export async function getTaskOutput(
       about: { field: "from_line" },
     });
   const limit = parsePageSize(request.maxLines, LIST_LIMITS, "max_lines");
-  // Read before the lines, because the log of an ended task is complete.
+  // The task is read before its lines. If the task has ended, all lines of its work are already stored.
   const task = await context.tasks.get(taskId);
   const ended = hasEnded(task);
   const putOut = await context.taskLog.readLines(task, type, from, limit);
@@ -93,7 +93,8 @@ export async function listTasks(context: TaskContext, request: ListTasksRequest)
   const matches = (task: Task): boolean =>
     (states.size === 0 || states.has(task.state)) && (deployment === undefined || task.deployment === deployment);
 
-  // The tablet is read before the log, because tasks move only from the tablet into the log.
+  // The tablet is read before the log. Tasks move only from the tablet into the log, so a task that moves between the
+  // two reads is not missed.
   const { here, ids } = await context.tablet.read(({ tasks }) => {
     const all = [
       ...(deployment === undefined ? tasks.entries({ after }) : tasks.by("byDeployment", deployment, { after })),
@@ -130,7 +131,7 @@ export async function resumeTask(
   return { task: encodeTask(task) };
 }
 
-/** Events read at once per watcher. The batch bounds the memory that a slow watcher holds. */
+/** Maximum events in a read for a watcher, which bounds the memory that a slow watcher holds. */
 const EVENTS_PER_READ = 100;
 
 export function watchTask(
@@ -154,7 +155,7 @@ async function* updatesOf(
     });
   using watch = context.changes.watch(taskId);
   for (;;) {
-    // Read before the events, because the log of an ended task is complete.
+    // The task is read before its events. If the task has ended, all its events are already stored.
     const task = await context.tasks.get(taskId);
     const events = await context.taskLog.read(task, index, EVENTS_PER_READ);
     for (const event of events) yield { update: { $case: "event", value: encodeTaskEvent(event, index++) } };

@@ -17,7 +17,7 @@ export interface Step {
   /** Sorted in the lock order. */
   readonly locks: readonly LockName[];
   /**
-   * The present names of all CPIs that the task may call, as far as known now. WorkerShares groups tasks by these
+   * The present names of all CPIs that the task may call, as far as known now. WorkerQuotas groups tasks by these
    * names.
    */
   readonly cpis: readonly string[];
@@ -32,8 +32,8 @@ export interface Step {
 
 /**
  * Plans the next step from recorded state alone, so that any director can continue a task after a crash. The runner
- * plans before it acquires the locks and again while it holds them, and runs only the second plan. Throws when the task
- * cannot be done.
+ * runs a plan only if the task gets the plan's locks without waiting. A task that had to wait is planned again, because
+ * the tables may have changed. Throws when the task cannot be done.
  */
 export type Planner<Type extends JobType, Context> = (
   context: Context,

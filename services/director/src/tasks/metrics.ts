@@ -92,7 +92,7 @@ export const directorMetrics = {
   }),
 };
 
-/** Records the duration of a phase of a provide. */
+/** Records the duration of a phase of a provide_dynamic_disk task. */
 export function notePhase(
   phase: "queue" | "create" | "attach" | "set_metadata" | "tell_agent" | "total",
   durationMs: number,

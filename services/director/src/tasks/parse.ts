@@ -49,5 +49,5 @@ export function parseUpdateOptions(value: InstanceUpdateOptions | undefined): Up
   return { skipDrain: skips, canaries, maxInFlight, dryRun };
 }
 
-/** Limit of a disk's metadata, which the director keeps in memory with the disk. */
+/** Maximum size of a disk's metadata, which the director keeps in memory with the disk. */
 export const MAX_METADATA_BYTES = 16 * 1_024;

@@ -17,19 +17,23 @@ export interface TaskArchiveOptions {
   readonly log: Logger;
 }
 
-/** Tasks moved or deleted in a batch. */
+/** Maximum tasks moved or deleted in a batch. */
 const BATCH = 100;
 /** Ended tasks gather for this time before they are moved in a batch. */
 const GATHER_MS = 100;
 const BACKOFF = { minDelayMs: 100, maxDelayMs: 10_000 };
 
 /**
- * Moves ended tasks from the tablet, which holds current state only, into the log, and deletes the oldest of them with
- * their outputs. A task leaves the tablet only after it can be found in the log, so an interrupted move is repeated.
+ * Moves ended tasks from the tablet, which holds current state only, into the log. Deletes the oldest ended tasks with
+ * their outputs when the log exceeds its limits. A task leaves the tablet only after it can be found in the log, so an
+ * interrupted move is repeated.
  */
 export class TaskArchive {
   readonly #options: TaskArchiveOptions;
-  /** Tasks kept above the limit before a cleanup, because finding the oldest tasks pays off only for many at a time. */
+  /**
+   * Number of tasks above the limit at which a cleanup begins. A cleanup pays off only for many tasks, because finding
+   * the oldest tasks is expensive.
+   */
   readonly #slack: number;
   readonly #changed = new Watch();
   readonly #closing = new AbortController();

@@ -48,8 +48,8 @@ interface StoredEvent extends Partial<Omit<TaskEvent, "message">> {
 }
 
 /**
- * Parses a stored line. Also reads lines of earlier versions, which stored `timeMs` and `message` under their own
- * names.
+ * Parses a stored line. Also reads lines of earlier versions, which stored the time as `timeMs` and the message as
+ * `message`.
  */
 export function decodeEvent(line: string): TaskEvent {
   const stored = JSON.parse(line) as StoredEvent;

@@ -18,7 +18,7 @@ export interface TaskLogOptions {
    * bounded.
    */
   readonly maxWaitingOutputBytes: number;
-  /** Ends the retries of lines that found the storage full. */
+  /** Ends the retries of writes that fail because the storage is full. */
   readonly stopping: AbortSignal;
   readonly clock: Clock;
   readonly random: () => number;
@@ -33,7 +33,7 @@ type LoggedTask = Pick<Task, "taskId" | "eventCount">;
 
 interface Writer {
   readonly pending: string[];
-  /** Lines written by this process; a log begun by an earlier process is continued. */
+  /** Number of lines accepted by this process. An earlier process may have written lines before them. */
   written: number;
   writtenSizeBytes: number;
   /** The index of the next line; undefined until the first line was written. */
@@ -123,7 +123,7 @@ export class TaskLog {
     return (await this.readLines(task, "event", from, limit)).map(decodeEvent);
   }
 
-  /** Returns stored lines; a line never changes. No line is added after the end of an ended task. */
+  /** Returns stored lines, which never change. Events beyond the event count of an ended task are left out. */
   async readLines(task: LoggedTask, type: OutputType, from: number, limit: number): Promise<string[]> {
     const end = (type === "event" ? task.eventCount : undefined) ?? Number.POSITIVE_INFINITY;
     const wanted = Math.max(0, Math.min(limit, end - from));

@@ -32,7 +32,8 @@ export class TaskRun implements CallerSignals {
     this.requestId = `task-${taskId}`;
     this.#stopping = lane === undefined ? new AbortController() : lane.of.#stopping;
     this.#stop = lane === undefined ? new AbortController() : lane.of.#stop;
-    // The calls of all lanes listen to the same signals; Node would otherwise report a listener leak.
+    // The listener limit is off, because the calls of all lanes listen to these signals and Node would report a
+    // listener leak.
     setMaxListeners(0, this.#stopping.signal, this.#stop.signal);
   }
 
@@ -72,7 +73,7 @@ export class TaskRun implements CallerSignals {
     this.signOfLife();
   }
 
-  /** Renews the task's locks, because an operation with a timeout of its own is under way. */
+  /** Renews the task's locks. Called while an operation with a timeout of its own is under way. */
   signOfLife(): void {
     this.locks.renew(this.taskId);
     this.lane?.locks.renew();

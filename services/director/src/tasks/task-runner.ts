@@ -54,9 +54,9 @@ type Planned =
 
 /**
  * Runs tasks. A queue holds task ids, and each step is planned from the tables, so a task can be abandoned at any
- * moment and resumed. A task that waits for a lock gives its worker back. Each set of CPIs has its own workers of a
- * queue, so tasks that wait for a hanging CPI block no task that does not call it. A plan may rest on a commit that is
- * not durable yet. The runner awaits durability before a step takes effect or an end is published.
+ * moment and resumed. A task that waits for a lock gives its worker back. Each queue has separate workers for each set
+ * of CPIs, so tasks that wait for a hanging CPI block no task that does not call it. A plan may rest on a commit that
+ * is not durable yet. The runner awaits durability before a step takes effect or an end is published.
  */
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
@@ -82,7 +82,8 @@ export class TaskRunner {
   }
 
   /**
-   * Enqueues the recorded tasks and, from now on, new tasks. Call only after the dispatchers refuse former directors.
+   * Enqueues the recorded tasks and, from now on, new tasks. Call only after the dispatchers refuse calls of former
+   * directors.
    */
   async start(): Promise<void> {
     this.#started = true;
@@ -163,7 +164,8 @@ export class TaskRunner {
       if (outcome !== "waiting_for_worker") this.#releaseWorker(taskId);
     }
     if (outcome === "ended") this.#forget(taskId);
-    // The task was stopped while it was being put back, so its end is published only now.
+    // A task that was stopped while it was being put back has ended. #onChanges forgets no running task, so the task is
+    // forgotten here.
     else if (!this.#closing && (await this.#isOver(taskId))) this.#forget(taskId);
   }
 
@@ -236,7 +238,8 @@ export class TaskRunner {
         return "waiting";
       }
       this.#noteWait(taskId);
-      // Nothing was awaited since the plan, so the plan is current. A task that waits for a lock is planned anew.
+      // The plan is current, because nothing was awaited since it was made. A task that has to wait for a worker or a
+      // lock leaves this loop and is planned again later.
       const { isTaken, durable } = this.#take(taskId);
       if (!isTaken || !step.recordsFirst) await durable;
       if (!isTaken) continue;

@@ -38,7 +38,7 @@ export function resume(task: Task): Task {
  */
 type TaskEvent = "resume" | "take" | "put_back" | "stop" | "succeed" | "fail" | "heed";
 
-/** "stopped" stands for the end state that the stop names. */
+/** "stopped" stands for `as` of the task's Stop: "cancelled" or "timeout". */
 const TRANSITIONS: Readonly<Record<TaskEvent, Partial<Record<TaskState, TaskState | "stopped">>>> = {
   resume: { held: "queued" },
   // A processing task whose director died is taken again.

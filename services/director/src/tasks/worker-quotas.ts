@@ -1,7 +1,7 @@
 /** Returns the name of a set of CPIs, by which tasks that call the same CPIs are grouped. */
 export const cpiSetName = (cpis: readonly string[]): string => JSON.stringify([...new Set(cpis)].sort());
 
-/** One place in this many is kept for CPI sets with few tasks. */
+/** One of every PLACES_PER_KEPT_ONE places of a queue is kept for CPI sets with fewer than FEW_TASKS tasks. */
 const PLACES_PER_KEPT_ONE = 6;
 const FEW_TASKS = 2;
 
@@ -26,7 +26,8 @@ export const placesPerLogin = (places: number): number => Math.ceil(places / 2);
 export interface Taken {
   readonly hasWorker: boolean;
   /**
-   * The task that receives the worker which this task held with its former CPI set, if a task waited for the worker.
+   * The waiting task that receives this task's former worker because this task moved to another CPI set; undefined for
+   * none.
    */
   readonly next: number | undefined;
 }
