@@ -27,9 +27,9 @@ export class HttpClient {
     certs: Pick<TestCertificates, "files">,
     readonly port: number,
     readonly login: string,
-    /** Another address of this machine, which no certificate names. */
+    /** The address to connect to. Certificates are checked for 127.0.0.1, so any address of this machine works. */
     private readonly host = "127.0.0.1",
-    /** Reuses connections, which the CLI does not. */
+    /** An agent that reuses connections. `false` opens a connection for each request, as the CLI does. */
     private readonly agent: Agent | false = false,
   ) {
     this.#ca = readFileSync(certs.files("operator").caFile);

@@ -25,7 +25,7 @@ interface KeyPair {
 export class StandbyApi {
   /** The address that the standby takes for the leader's. */
   leaderAddress = `${LEADER_HOST}:7010`;
-  /** The number of next lookups that find no leader. */
+  /** Number of the next leader lookups that find no leader. */
   missed = 0;
   #leader: Server | undefined;
 

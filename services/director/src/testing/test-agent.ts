@@ -42,7 +42,7 @@ export class TestAgent {
   #settings = "";
   /** The agent's methods for log requests; empty for an agent without them. Takes effect with the next start. */
   logMethods: Readonly<Record<string, AgentMethod>> = sendsLogs((wanted) => this.#sendLogs(wanted));
-  /** The duration of an add, so that other requests run in the meantime. */
+  /** The duration of add_dynamic_disk, so that other requests run in the meantime. */
   addDelayMs = 0;
   #gate: Gate | undefined;
   #server: AgentServer | undefined;
@@ -127,7 +127,10 @@ export class TestAgent {
     this.migrationTargetCid = undefined;
   }
 
-  /** The caller gets no answer, because the restarted agent does not know the task. */
+  /**
+   * Restarts the agent when the settings have changed. The caller then gets no answer, because the restarted agent does
+   * not know the task of the call.
+   */
   async #takeSettings(settings: unknown): Promise<string> {
     // Omitted settings stay unchanged.
     if ((settings as { readonly mbus?: unknown }).mbus === undefined) return "ok";
