@@ -18,7 +18,7 @@ import { lockOf } from "./node-lock.js";
 
 type CallJob = JobOf<"call_vendor_method">;
 
-/** Maximum of nodes with a stored last error; the oldest is dropped beyond it. */
+/** Maximum nodes with a stored last error. Beyond it the oldest error is deleted. */
 const MAX_LAST_ERRORS = 10_000;
 const RETRY_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 
@@ -98,7 +98,8 @@ async function onNode(context: VendorJobContext, run: TaskRun, job: CallJob, boo
         await client.cancelMethod({ callId }, { signal: run.stopping });
       }
       const options = { signal: stops ? run.stopping : run.stopped, deadlineMs: vendors.callTimeoutMs };
-      // A call that must stop is joined if it was begun before, and not begun otherwise.
+      // joinMethod waits for a call that has begun and begins none. A call that must stop or whose secrets are lost is
+      // therefore only joined.
       const { outcome } = await (stops || args === undefined
         ? client.joinMethod({ bootId, callId }, options)
         : client.callMethod({ ...request, args }, options));

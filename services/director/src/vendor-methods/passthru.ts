@@ -110,7 +110,8 @@ export class Passthru {
   async call(call: CallContext, wanted: WantedCall): Promise<PassthruOutcome> {
     const { tablet, tasks } = this.#options;
     if (wanted.requestId !== "") {
-      // Precedes everything else, because the task of the first call may hold the node's lock, and the node may be down.
+      // An earlier task is looked up before anything else, because it may hold the node's lock and the node may be
+      // down.
       const earlier = await tablet.read((tables) => earlierTask(tables, call, wanted));
       if (earlier !== undefined) return { async: true, task: await tasks.get(earlier) };
     }
@@ -136,7 +137,7 @@ export class Passthru {
         about: { field: "request_id" },
       });
     const needsLock = method.exclusiveLock && nodeId !== "";
-    // A waiting task queues for the lock by itself.
+    // With `wait`, the task of an asynchronous method queues for the lock itself, so the call needs no lock.
     const lane = needsLock && !(method.async && wanted.wait) ? await this.#lock(call, wanted, nodeId, name) : undefined;
     try {
       if (method.async) return { async: true, task: await this.#start(call, wanted, callable, method, lane) };
@@ -192,7 +193,7 @@ export class Passthru {
           secretArgs,
           exclusiveLock,
         },
-        // The same call may have started its task since call() looked.
+        // The same call may have started its task since call() read the tables.
         check: (tables) => {
           const earlier = earlierTask(tables, call, wanted);
           if (earlier !== undefined) throw new RepeatedCall(earlier);
@@ -209,7 +210,7 @@ export class Passthru {
       const { taskId } = task;
       if (lane !== undefined) lane.handOver(taskId);
       else if (exclusiveLock && nodeId !== "") locks.settle(taskId, [lockOf(nodeId)]);
-      // A task that was cancelled before no longer releases the lock.
+      // A task that ended before it got the lock above never releases the lock, so the lock is released here.
       const current = await tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
       if (current === undefined || hasEnded(current)) locks.release(taskId);
       ended("", taskId);

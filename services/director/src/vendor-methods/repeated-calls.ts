@@ -3,7 +3,7 @@ import { AlreadyExistsError, formatIdentity, isJsonObject, type JsonObject } fro
 import type { CallContext } from "@diskmesh/rpc";
 import { type DirectorTables, type DirectorTransaction, taskKey, vendorCallKey } from "../store/schema.js";
 
-/** Remembered calls. More are remembered only while the tasks of more are live. */
+/** Maximum remembered calls. It is exceeded only while more calls have unfinished tasks. */
 const MAX_REMEMBERED = 10_000;
 
 type Caller = Pick<CallContext, "identity">;
