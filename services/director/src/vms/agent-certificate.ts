@@ -8,7 +8,10 @@ import type { JsonObject } from "../store/json.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import type { VmJobContext } from "./context.js";
 
-/** Short, because renewals select only agents that sent a message recently. */
+/**
+ * Maximum wait for an agent's answer. The wait is short, because renewals select only agents that sent a message
+ * recently.
+ */
 const AWAY_AFTER_MS = 5_000;
 
 /**
@@ -50,7 +53,7 @@ export async function renewCertificate(context: VmJobContext, run: TaskRun, inst
     // The CAs of the blobstore for log uploads rotate together with the certificates.
     const { blobstores } = context.making.agentSettings;
     const given = { ...NO_SETTINGS, mbus, ...(blobstores !== undefined && { blobstores }) };
-    // The agent answers after its restart, because only then has it applied the settings.
+    // The request is repeated until the restarted agent answers it. Only a restarted agent has applied the settings.
     const done = await context.agents.ask(run, agentId, "update_settings", [given], { timeoutMs });
     if (done === undefined)
       throw new NotImplementedError(

@@ -27,15 +27,20 @@ export interface AgentRenewalsOptions {
 interface Tried {
   readonly attempts: number;
   readonly nextAtMs: number;
-  /** The pin of the agent's first key at the last attempt. A different only key means that the renewal succeeded. */
+  /**
+   * The pin of the agent's first key at the last attempt. When the agent later has only one key, with another pin, the
+   * renewal has succeeded.
+   */
   readonly pin: string;
 }
 
 /** Delay between attempts with an agent that does not apply its new certificate. */
 const BACKOFF: BackoffLimits = { minDelayMs: 60_000, maxDelayMs: 6 * 3_600_000 };
-/** Maximum renewals in a task; after a change of the authority every agent is due. */
+/** Maximum renewals in a task, because after a change of the authority every agent is due. */
 const AT_ONCE = 500;
-/** Agents send a heartbeat every 30 s. An agent silent for longer is skipped, because it would not answer. */
+/**
+ * Agents send a heartbeat every 30 s. An agent that was silent for this time is skipped, because it would not answer.
+ */
 const HEARD_WITHIN_MS = 90_000;
 /** Operators are warned when less than this fraction of a certificate's lifetime is left. */
 const LITTLE = 1 / 9;
@@ -60,7 +65,7 @@ export class AgentRenewals {
     this.#options = options;
   }
 
-  /** Starts the renewals. Call only after the dispatchers refuse former directors. */
+  /** Starts the renewals. Call only after the dispatchers refuse calls of former directors. */
   start(): void {
     const { agents, clock } = this.#options;
     this.#end = allEnded([

@@ -14,7 +14,10 @@ const STAGE = "Checking vms";
 /** "shut_out": the agent has no valid certificate. "there": the VM exists and its agent answers. */
 type Finding = "gone" | "silent" | "shut_out" | "there";
 
-/** Finds missing VMs and silent agents, once for each task. */
+/**
+ * Finds missing VMs and silent agents, and records their VMs as gone or lost. Marks the deployment as checked by the
+ * task, so that the task checks it once.
+ */
 export async function checkVms(
   context: VmJobContext,
   run: TaskRun,

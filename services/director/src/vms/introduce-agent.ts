@@ -9,7 +9,7 @@ import type { VmJobContext } from "./context.js";
 
 /**
  * Sends an answering agent its settings, for which it may restart, and then its instance spec, in BOSH's order. Records
- * the addresses that the agent has found. Agents that do not support these methods, such as the fleet's, are skipped.
+ * the addresses that the agent has found. Agents that do not support these methods, such as disk-agent, are skipped.
  * Requires the instance's lock.
  */
 export async function introduceAgent(context: VmJobContext, run: TaskRun, instance: Instance): Promise<void> {

@@ -8,7 +8,7 @@ import { applyTo } from "./introduce-agent.js";
 
 /**
  * Steps on the jobs of an instance that has a VM, in BOSH's order of calls. Agents that support none of these calls,
- * such as the fleet's, run no jobs. Every step requires the instance's lock.
+ * such as disk-agent, run no jobs. Every step requires the instance's lock.
  */
 
 /** The operation for which an instance's jobs are stopped. */
@@ -20,7 +20,7 @@ export interface StopOptions {
   readonly skipDrain: boolean;
 }
 
-/** Time for an agent to accept the start of jobs. The update block limits how long jobs may take to run. */
+/** Timeout for an agent to accept the start of jobs. The update block limits the time until the jobs run. */
 const START_TIMEOUT_MS = 90_000;
 /** Time for jobs to stop. Jobs that run longer are left running, as in BOSH. */
 const STOP_TIMEOUT_MS = 300_000;

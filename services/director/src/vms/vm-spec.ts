@@ -58,7 +58,8 @@ export function planVm(context: VmJobContext, tables: DirectorTables, instance: 
   const cpi = cpiFor(context, tables, instance);
   const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
   const chosen = wanted && chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
-  // CPIs that ignore stemcells have no reason to recreate VMs for a new stemcell.
+  // A CPI without stemcell support (empty stemcellCid) makes VMs without a stemcell, so a new stemcell is no reason to
+  // recreate them.
   const stemcell = chosen?.stemcellCid === "" ? undefined : chosen;
   const { networks, ips } = networksOf(context, tables, instance);
   const basis = {
