@@ -35,8 +35,8 @@ const networkSchema = z
     "every subnet of a manual network needs a range",
   );
 
-// Other keys of BOSH are ignored, and so are unknown keys within the known ones, so that BOSH and diskmesh can share a
-// cloud config.
+// Includes `compilation`, which only BOSH uses. It is ignored, like unknown keys below the other keys, so that BOSH and
+// diskmesh can share a cloud config.
 const KNOWN_KEYS = ["azs", "vm_types", "vm_extensions", "disk_types", "networks", "compilation"];
 
 const cloudConfigSchema = z.looseObject({

@@ -26,7 +26,7 @@ export type Reading =
   | { readonly format: "manifest"; readonly text: string; readonly limits: ManifestLimits }
   | { readonly format: "stemcell_manifest"; readonly text: string; readonly limits: TextLimits }
   | {
-      /** Two accepted configs; the former may be accepted by an old version. */
+      /** Two accepted configs. An older version may have accepted `from`. */
       readonly format: "config_diff";
       readonly from: string | undefined;
       readonly text: string;

@@ -3,13 +3,13 @@ import { type Document, isAlias, isMap, isScalar, type Node, type Scalar, visit,
 
 /** Maximum nesting of lists and mappings. Tags are nested two levels deeper in a VM's env. */
 export const MAX_YAML_DEPTH = MAX_JSON_DEPTH - 1;
-/** Maximum uses of an anchor, multiplied for nested anchors. */
+/** Maximum uses of an anchor. The uses of nested anchors multiply. */
 const MAX_ALIASES = 10_000;
-/** Limited because the library recurses into merged mappings. */
+/** Maximum merge keys (`<<`), limited because the library recurses into merged mappings. */
 const MAX_MERGE_KEYS = 1_000;
-/** Approximate size as JSON, which the director's event loop parses. */
+/** Maximum size of a value as JSON, measured approximately. The director's event loop parses this JSON. */
 const MAX_EXPANDED_BYTES = 3 * 1024 * 1024;
-/** Quotes, comma and colon. */
+/** Bytes of the quotes, comma and colon that JSON adds to a value. */
 const JSON_EXTRA_BYTES = 4;
 
 /** An unusable text, with the offset if known. The message never quotes the text. */

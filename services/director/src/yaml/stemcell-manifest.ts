@@ -3,7 +3,7 @@ import type { JsonObject } from "../store/json.js";
 import { parseYaml, type TextLimits } from "./document.js";
 import { nameSchema, propertiesSchema } from "./schema.js";
 
-/** "sha1" in a stemcell's manifest: a SHA-1 in hex, or "sha256:" and a SHA-256 in hex. */
+/** "sha1" in a stemcell's manifest: a SHA-1 in hex, optionally after "sha1:", or "sha256:" and a SHA-256 in hex. */
 export const DIGEST_PATTERN = /^(sha1:)?[0-9a-f]{40}$|^sha256:[0-9a-f]{64}$/i;
 
 const stemcellSchema = z.looseObject({
