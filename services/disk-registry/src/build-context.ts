@@ -28,7 +28,7 @@ import {
 import type { WorkContext } from "./workers/work-context.js";
 import { Workers } from "./workers/workers.js";
 
-/** Registrations per turn of the event loop; they take a few tens of milliseconds. */
+/** Maximum registrations per turn of the event loop. This number of registrations takes a few tens of milliseconds. */
 const REGISTRATIONS_PER_TURN = 32;
 
 /** External effects of a registry beside its tablet's storage. */

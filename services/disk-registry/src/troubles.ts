@@ -8,7 +8,7 @@ import { troubleOf } from "./model/explain/explain.js";
 import type { RegistryTables } from "./model/store/schema.js";
 import type { TableChanges } from "./workers/table-changes.js";
 
-/** Things explained per turn of the event loop, which takes a few milliseconds. */
+/** Maximum things explained per turn of the event loop. This number of things takes a few milliseconds. */
 const NAMES_AT_ONCE = 1_000;
 
 type Observed = Pick<Context, "tablet" | "tableChanges" | "known">;

@@ -8,10 +8,10 @@ import type { Fleet } from "./fleet.js";
 
 export type AgentClient = Client<typeof DiskAgentServiceDefinition>;
 
-/** Creates a client for a host's agent. The agent must authenticate as that host. */
+/** Creates a client for a host's agent. The client refuses a server whose certificate does not name that host. */
 export type ConnectAgent = (host: Pick<Host, "hostId" | "address">) => AgentClient;
 
-/** Connects over gRPC. The agent's certificate must name the host. */
+/** Returns a factory of gRPC clients. Each client requires that the agent's certificate names the host. */
 export function grpcAgents(options: { readonly tls: TlsFiles; readonly defaultDeadlineMs: number }): ConnectAgent {
   return ({ hostId, address }) =>
     createClient(DiskAgentServiceDefinition, {
@@ -43,10 +43,10 @@ export class AgentClients {
   }
 
   /**
-   * Sends one order. Throws without sending when another registry leads the fleet, or when this registry has claimed
-   * another generation than that of `leader`, under which the order was planned. An agent that has not reported its
-   * remembered numbers to this leader is asked for them first, because an order from a store that was copied back must
-   * not reach it.
+   * Sends one order. Sends nothing and throws when another registry leads the fleet, or when this registry's generation
+   * is no longer that of `leader`, under which the order was planned. First asks an agent for its remembered numbers if
+   * it has not reported them to this leader: they show whether this registry's store is an old copy, whose orders must
+   * not reach the agent.
    */
   async order<T>(
     host: Host,

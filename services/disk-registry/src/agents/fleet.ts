@@ -39,7 +39,7 @@ import type { RegistryTablet } from "../store/stored-schema.js";
 
 const NOTHING: Numbers = { tabletGeneration: 0, deviceGeneration: 0, sessionNumber: 0 };
 
-/** Hosts per transaction; the commit for the largest fleet stays far below the commit size limit. */
+/** Maximum hosts that one transaction marks for a new registration. Keeps a commit far below its maximum size. */
 const HOSTS_PER_COMMIT = 1_000;
 
 /**
@@ -118,8 +118,8 @@ export class Fleet {
   }
 
   /**
-   * Marks the host so that its agent reports its remembered numbers again. The map entry stays, because this leader has
-   * already sent numbers to the agent.
+   * Marks the host so that its agent reports its remembered numbers again. Keeps the map entry, because it also records
+   * that this leader has sent numbers to the agent.
    */
   #askAgain(hostId: HostId): void {
     if (this.#introduced.has(hostId)) this.#introduced.set(hostId, "");
@@ -172,8 +172,8 @@ export class Fleet {
 
   /**
    * Returns the numbers to continue from, so that agents that remember `seen` accept orders, and the numbers that only
-   * this registry can have issued; undefined when the counters are higher already. Numbers issued since this leader
-   * began prove nothing, because another leader may have issued the same ones.
+   * this registry can have issued (`above`); undefined when the counters are higher already. `above` excludes numbers
+   * issued since this leader began, because another leader may have issued the same ones.
    */
   #coveringNumbers(tables: RegistryTables, seen: Numbers): { numbers: Numbers; above: Numbers } | undefined {
     const own = ownNumbers(tables, this.leader());
@@ -205,7 +205,8 @@ export class Fleet {
   /** Returns the highest numbers that the host's agent can remember. */
   #knownTo(tables: RegistryTables, hostId: HostId, origin: Origin, { tabletGeneration }: Remembered): Numbers {
     if (this.#introduced.has(hostId)) return ownNumbers(tables, this.leader());
-    // Generations of another incarnation are not comparable with this one's.
+    // Ignores the generation of an agent that obeys another incarnation, because generations of two incarnations are
+    // not comparable.
     return origin === "own" ? numbersKnownTo(tables, this.#atFirst, tabletGeneration) : this.#atFirst;
   }
 
@@ -295,7 +296,8 @@ export class Fleet {
       if (hostIds.length === 0) break;
       await this.tablet.transact((tx) => requireRegistration(tx, hostIds));
     }
-    // claimAbove claims a generation above its argument, and `upTo` itself may be claimed.
+    // Subtracts 1, because claimAbove claims a generation above its argument, and `upTo.tabletGeneration` itself may be
+    // claimed.
     await this.tablet.claimAbove(upTo.tabletGeneration - 1);
     await this.tablet.transact((tx) => {
       raiseCounters(tx, upTo, gap);

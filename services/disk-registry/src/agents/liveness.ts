@@ -59,7 +59,7 @@ export class Liveness {
     this.#listenedBeforeMs = listenedBeforeMs;
   }
 
-  /** `Vigil.listenedMs` up to now, in whole milliseconds. */
+  /** Total time in whole milliseconds for which leaders of this tablet have listened for heartbeats, up to now. */
   get totalListenedMs(): number {
     return this.#listenedBeforeMs + Math.floor(this.#listenedMs() - this.#listenedAtLoadMs);
   }
@@ -80,7 +80,10 @@ export class Liveness {
     return `host ${hostId} is suspected: it missed ${missedUntilSuspected} heartbeats in a row`;
   };
 
-  /** Returns whether the host has not been heard since the load, and the heartbeat timeout has not passed since. */
+  /**
+   * Returns whether the host may still be heard: its heartbeat timeout has not passed since the load of the tablet, and
+   * no heartbeat or registration has arrived since then.
+   */
   readonly mayYetBeHeard = (hostId: HostId): boolean =>
     !this.#heard.has(hostId) && this.silentForMs(hostId) <= this.beat.timeoutMs;
 

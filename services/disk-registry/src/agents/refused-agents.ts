@@ -3,7 +3,10 @@ import type { RefusedConnection } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import type { Refusal, RefusedRegistration } from "../model/explain/cause.js";
 
-/** Hosts kept. The oldest refusals are evicted, because anybody can cause refusals under any host name. */
+/**
+ * Maximum hosts whose refusals are kept. The oldest refusals are evicted, because anybody can cause refusals under any
+ * host name.
+ */
 const MAX_HOSTS = 1_000;
 /**
  * Time after which a refusal without a repetition is dropped. A refused agent retries within seconds, so an agent that

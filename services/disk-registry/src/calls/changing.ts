@@ -45,7 +45,8 @@ export function noted<Request extends object, Response>(
       if (doing.answer === "S_PARTLY") await refuse(context, request, doing);
       return response;
     } catch (error) {
-      // An argument that a transaction refuses is not malformed: it contradicts the tables.
+      // Also records an InvalidArgumentError that the transaction throws: the argument is well formed, but contradicts
+      // the tables.
       if (isRefusal(error) || (isParsed && error instanceof InvalidArgumentError)) {
         doing.answer = error.reason;
         doing.message = error.message;
@@ -57,8 +58,8 @@ export function noted<Request extends object, Response>(
 }
 
 /**
- * Wraps a handler like `noted`, and refuses the call while another registry leads this fleet, because an acknowledged
- * change would be lost there.
+ * Wraps a handler like `noted`, and refuses the call while another registry leads this fleet, because that registry
+ * would not know the acknowledged change.
  */
 export function changing<Request extends object, Response>(
   action: string,
@@ -103,7 +104,10 @@ async function refuse({ tablet, config, clock, log }: Context, request: object, 
   }
 }
 
-/** Collects ids from the id fields that all requests share. Malformed values are skipped. */
+/**
+ * Collects the ids of hosts, devices and disks from a request, because these id fields have the same names in all
+ * requests. Skips malformed values.
+ */
 function thingsNamedIn(request: object) {
   const named = request as Readonly<Record<string, unknown>>;
   const ids = <Id>(one: string, many: string, parse: (id: string) => Id): Id[] =>

@@ -12,7 +12,7 @@ import type { Workers } from "../workers/workers.js";
 
 /** Dependencies of the handlers. */
 export interface Context extends WorkContext {
-  /** Disk ids, signalled after each durable change. */
+  /** Signals the id of a disk after each durable change of the disk. */
   readonly diskChanges: Changes<DiskId>;
   /** Changes of hosts, devices and disks, read by watchers. */
   readonly tableChanges: { readonly [What in "hosts" | "devices" | "disks"]: TableChanges };
@@ -23,8 +23,8 @@ export interface Context extends WorkContext {
   /** Limits log lines about refused agents, separately from those of failed calls. */
   readonly refusalLines: LineLimit;
   /**
-   * Limits the registrations in each turn of the event loop: resolves in a later turn. Heartbeats, answers of the store
-   * and timers run between thousands of registrations that arrive at once.
+   * Resolves when a registration may run. Each turn of the event loop admits a limited number, so that heartbeats,
+   * answers of the store and timers run between thousands of registrations that arrive at once.
    */
   readonly registrationTurn: () => Promise<void>;
   readonly lastRegistrations: LastRegistrations;

@@ -5,7 +5,7 @@ import type { PageOptions } from "@diskmesh/tablet";
 import type { RegistryTables } from "../model/store/schema.js";
 import type { Context } from "./context.js";
 
-/** Changes read per batch and watcher; bounds the memory that a slow watcher holds. */
+/** Maximum changes in a batch of one watcher. Bounds the memory that a slow watcher holds. */
 const READ_AT_ONCE = 256;
 
 /** A kind of thing that callers can watch, and the messages for it. */

@@ -9,17 +9,19 @@ export const REGISTRY_LIMITS = {
    * later.
    */
   agentTimeoutMs: 15_000,
-  /** Hosts with an order in flight; each host has at most one. */
+  /** Maximum hosts with an order in flight. Each host has at most one order in flight. */
   maxOrderedHosts: 256,
-  /** Devices in one order; equals the maximum of a host. */
+  /** Maximum devices in one order; equals the maximum number of devices of a host. */
   maxDevicesPerOrder: 4_096,
-  /** Disks being published or unpublished at once. */
+  /** Maximum disks being published or unpublished at once. */
   maxPublications: 64,
-  /** Time that a fence waits for the old host to end its export. A hung host must not delay the fence. */
+  /** Timeout in ms of the order that ends a host's export. A hung host delays an unpublication by no more than this. */
   unexportTimeoutMs: 2_000,
-  /** Time before its deadline at which a call answers that the work continues, so that the answer arrives. */
+  /**
+   * Time in ms before a call's deadline at which the call answers that its work continues, so that the answer arrives.
+   */
   answerMarginMs: 250,
-  /** Agents called at once for erases; an erase continues between two calls. */
+  /** Maximum agents called at once for erases. An agent continues an erase between two calls. */
   maxErasingAgents: 64,
   erasePollIntervalMs: 200,
 
@@ -36,23 +38,26 @@ export const REGISTRY_LIMITS = {
   maxWaitingRetryAfterMs: 300_000,
 
   /**
-   * Maximum lead over this registry's own numbers at which an agent's report is believed. A registry issues fewer
-   * numbers between two backups, and 2^32 steps of this size fit into a number. A larger lead needs an operator's
-   * RaiseNumbers.
+   * Maximum lead over this registry's own number at which a number in an agent's report is believed. A registry issues
+   * fewer numbers than this between two backups, and a counter has room for 2^32 such leads. A larger lead needs an
+   * operator's RaiseNumbers.
    */
   believedAhead: 2 ** 20,
   /**
-   * Minimum interval between two raises that only agents' reports cause, so that a lying agent raises the counters once
-   * an hour at most.
+   * Minimum interval between two raises of the registry's counters that an agent's report triggers, so that a lying
+   * agent raises the counters once an hour at most.
    */
   raiseIntervalMs: 3_600_000,
-  /** Maximum other incarnations that are remembered. */
+  /** Maximum incarnations of other registries that are remembered, without adopted ones. */
   maxOthers: 64,
 
   lists: LIST_LIMITS as ListLimits,
-  /** Concurrent streams of WatchHosts, WatchDevices and WatchDisks. */
+  /** Maximum concurrent streams of WatchHosts, WatchDevices and WatchDisks. */
   maxWatchers: 100,
-  /** Changes of each kind that are kept. A watcher that lags further behind, or resumes later, gets a new snapshot. */
+  /**
+   * Maximum changes that are kept for each kind of thing. A watcher that lags further behind, or resumes later, gets a
+   * new snapshot.
+   */
   maxRememberedChanges: 100_000,
 
   maxHosts: 100_000,

@@ -98,7 +98,7 @@ function parseDevice(
   heardAtMs: number,
 ): ReportedDevice {
   const health = healthOf(device.health, "health");
-  // A device that cannot be opened is reported with size 0.
+  // Accepts size 0 with health ERROR, because an agent reports size 0 for a device that it cannot open.
   const parseSize = health === "ERROR" ? parseCount : parseSizeBytes;
   const serialNumber = plainText(device.serialNumber, limits.maxTextLength);
   return {

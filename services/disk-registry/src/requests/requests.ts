@@ -18,7 +18,8 @@ import type { Label } from "../model/store/schema.js";
 // Fast path: nearly all texts match, and the test for Unicode classes is much slower.
 const PRINTABLE_ASCII = /^[ -~]*$/;
 
-// Larger values were never given out by a counter, and raising a counter to them would exhaust it.
+// Maximum value of a counter in a request. No counter ever issued a larger value, and raising a counter to one would
+// exhaust it.
 const MAX_COUNTER_VALUE = 2 ** 50;
 
 function invalid(field: string, message: string): InvalidArgumentError {
@@ -51,7 +52,10 @@ export function parseCount(field: string, value: number, max = Number.MAX_SAFE_I
 /** Parses a generation or session number that an agent reports. */
 export const parseCounterValue = (field: string, value: number): number => parseCount(field, value, MAX_COUNTER_VALUE);
 
-/** Parses a number that an operator states was given. Its limit leaves enough values for later numbers. */
+/**
+ * Parses a number that a registry issued, as an operator states. Accepts at most half of the maximum, which leaves
+ * enough values for later numbers.
+ */
 export const parseTrueNumber = (field: string, value: number): number =>
   parseCount(field, value, MAX_COUNTER_VALUE / 2);
 

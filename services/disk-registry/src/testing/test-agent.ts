@@ -59,9 +59,9 @@ export class TestAgent {
   opensNothingAlong = false;
   /** Received session and export requests in order, as text, with the devices to open. */
   readonly told: string[] = [];
-  /** Hook by which a test changes the report of a device. */
   /** Registry that the agent obeys; empty before it registers. */
   obeys = { tabletId: "", incarnation: "" };
+  /** Hook by which a test changes the report of a device. */
   report: (device: ReportedDevice) => ReportedDevice = (device) => device;
 
   constructor(options: TestAgentOptions) {

@@ -30,7 +30,8 @@ import type { WorkContext } from "./work-context.js";
 const MAX_LOOK_INTERVAL_MS = 1_000;
 
 /**
- * Maximum listening time that a takeover loses, because it was not recorded yet. Delays removal timeouts by as much.
+ * Maximum listening time in ms that a takeover loses, because it was not recorded yet. The loss delays removal timeouts
+ * by the same time.
  */
 const MAX_NOTE_INTERVAL_MS = 10_000;
 
@@ -107,8 +108,8 @@ export class HostMonitor {
     const lookInMs = Math.min(config.heartbeat.intervalMs, MAX_LOOK_INTERVAL_MS);
     const dueAtMs = clock.monotonicMs() + lookInMs;
     await clock.sleep(lookInMs, signal);
-    // The timer fired late because the event loop was busy. Node runs timers before it reads the sockets with the
-    // heartbeats that arrived meanwhile.
+    // Excludes the timer's delay from every host's silence: the event loop was busy, and Node runs timers before it
+    // reads the heartbeats that arrived meanwhile.
     const deafMs = Math.max(0, Math.round(clock.monotonicMs() - dueAtMs));
     liveness.wasDeaf(deafMs);
   }

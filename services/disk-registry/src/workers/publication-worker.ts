@@ -74,7 +74,7 @@ export class PublicationWorker {
 
   constructor(private readonly context: WorkContext) {}
 
-  /** Aborts the requests to the disk's agents, because the wanted state has changed. */
+  /** Aborts the requests to the disk's agents, because the disk is being fenced. */
   abandon(diskId: DiskId): void {
     this.#running.get(diskId)?.abort(new AbortedError(`another request has changed disk ${diskId} meanwhile`));
   }
@@ -113,7 +113,7 @@ export class PublicationWorker {
         : this.#unpublish(plan, signal));
       const more = await this.context.tablet.transact((tx) => {
         complete(tx);
-        // The wanted state may have changed meanwhile.
+        // The wanted state may have changed while the agents worked, so the disk may need another session.
         return planSession(tx, diskId) !== undefined;
       });
       notePhase(operationOf(plan), "total", this.context.clock.monotonicMs() - startedMs);

@@ -31,13 +31,14 @@ export class UnexportWorker {
     const { hostId, diskId, sessionNumber } = parseKey(key);
     const host = await tablet.read((tables) => {
       const publication = tables.disks.get(diskId)?.publication;
-      // The disk is published to this host under a session that the request would end as well.
+      // Sends no request that would also end the disk's current publication to this host.
       if (publication?.hostId === hostId && publication.sessionNumber <= sessionNumber) return undefined;
       return tables.hosts.get(hostId);
     });
     if (host === undefined) return "done";
     if (whyNotToldToLetGo(host) !== undefined) {
-      // The next registration reports the host's exports, and the unwanted ones are ended then.
+      // Makes the host register again. Its registration reports its exports, and the registry then ends the unwanted
+      // ones.
       await tablet.transact((tx) => requireRegistration(tx, [hostId]));
       return "done";
     }

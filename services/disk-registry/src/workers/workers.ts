@@ -96,7 +96,7 @@ export class Workers {
     return this.#eraseWorker.stateOf(device);
   }
 
-  /** Wakes the workers for all work in the loaded state. */
+  /** Wakes the workers for all work that the loaded tables contain. */
   async wakeAll(): Promise<void> {
     await this.#monitor.begin();
     const { tablet } = this.#context;

@@ -7,7 +7,7 @@ import { answerInMs } from "../../calls/wait-for-publication.js";
 import { type FenceProgress, fenceHost as fence, fenceProgress } from "../../model/disks/fences.js";
 import { parseReason, saidBy } from "../../requests/requests.js";
 
-/** Devices named in one answer, because a host may hold thousands of disks. */
+/** Maximum devices named in one answer, because a host may hold thousands of disks. */
 const MAX_NAMED_DEVICES = 1_000;
 
 export async function fenceHost(

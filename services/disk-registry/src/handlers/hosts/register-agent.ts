@@ -51,7 +51,8 @@ function noteRefusal(
     error instanceof InvalidArgumentError ||
     error instanceof InvalidStateError ||
     error instanceof ResourceExhaustedError;
-  // While the registry stands still, the cause is the registry and not the agent.
+  // Records no refusal while the registry stands still because another registry leads: its cause is this registry and
+  // not the agent.
   if (!isLasting || fleet.standsStill !== undefined) return;
   const about = { hostId, address: plainText(address, MAX_ADDRESS_LENGTH), error: error.message };
   const isNew = refusedAgents.registrationRefused(hostId, about.address, error.message);
@@ -88,7 +89,8 @@ async function takeIn(
     fleet.requireSettled();
     const leader = fleet.leader();
     const taken = register(tx, registration, leader, ofHosts, clock.nowMs());
-    // Recorded in the same transaction: a sweep of the host monitor in between would see a registered but silent host.
+    // Updates `liveness` within the transaction, because a sweep of the host monitor in between would see a registered
+    // but silent host.
     liveness.hearRegistration(hostId, registration.bootId);
     noteRegistration(context.lastRegistrations, registration);
     return { ...taken, leader, predecessors: predecessorsOf(tx, leader, tablet.parentIncarnations) };

@@ -2,7 +2,9 @@ import type { DeviceId, DiskId } from "@diskmesh/domain";
 
 export type ActionCode = "S_OK" | "S_ALREADY" | "S_PARTLY" | "E_TRY_AGAIN";
 
-/** Result of a CMS action that was done, at least in part, or goes on. Others throw, and so change nothing. */
+/**
+ * Result of a CMS action that is in progress, or was done at least in part. All other actions throw and change nothing.
+ */
 export interface ActionResult {
   readonly code: ActionCode;
   readonly message: string;
@@ -45,7 +47,7 @@ export function tryAgain(
 
 const MAX_NAMED = 10;
 
-/** Formats the first ids, and the number of the others, for a message. */
+/** Formats the first ids for a message, followed by the number of omitted ids. */
 export function named(ids: readonly string[]): string {
   const more = ids.length - MAX_NAMED;
   return more > 0 ? `${ids.slice(0, MAX_NAMED).join(", ")} and ${more} more` : ids.join(", ");

@@ -16,7 +16,7 @@ import { distrusted, whyReplaced } from "./reported-devices.js";
 import { type FindSharers, NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
 import { SortedSharers } from "./sorted-sharers.js";
 
-/** Reasons in an error, whose size is limited. */
+/** Maximum reasons in an error, because the size of an error is limited. */
 const MAX_REASONS = 4;
 const WELL = { health: "ONLINE", healthMessage: "" } as const;
 
@@ -27,8 +27,8 @@ export interface AddCall {
   readonly waitingRetryAfterMs: number;
   readonly shared?: SharedSerialNumbers | undefined;
   /**
-   * True also adds drives without a serial number or volume id; after each boot of their machine they wait for
-   * ConfirmDevice.
+   * True also adds drives without a serial number or volume id. Such a drive waits for ConfirmDevice after each boot of
+   * its machine.
    */
   readonly acceptUnidentified?: boolean | undefined;
 }
@@ -111,7 +111,10 @@ function devicesAdded(
   return actionResult("S_OK", `in operation: ${names}`);
 }
 
-/** Returns the result of an addition that is done in part. Throws where nothing is taken in, now or earlier. */
+/**
+ * Returns the result of an addition that is done in part. Throws when neither this call nor an earlier one added a
+ * device.
+ */
 function partly(isPartly: boolean, message: string, reasons: readonly string[]): ActionResult {
   if (isPartly) return actionResult("S_PARTLY", message);
   const more = reasons.length > MAX_REASONS ? `; and ${reasons.length - MAX_REASONS} more` : "";
@@ -186,7 +189,8 @@ function addAll(
     const added = withoutWish(takenIn(tx, device, nowMs, sharers.find));
     const hindrance = hindranceOf(added);
     if (hindrance !== undefined) hindered.push(hindrance);
-    // Other hardware in the place of a device with a disk is not taken in.
+    // A device with a disk whose place holds other hardware is not counted, because AddDevice does not accept a
+    // replacement while a disk is on the device.
     if (added !== device || added.replacement === undefined) taken++;
     if (added === device) continue;
     tx.devices.put(added);
@@ -204,8 +208,8 @@ function isTakenIn({ diskId, attachState, replacement }: Device): boolean {
 }
 
 /**
- * Refuses when drives of the host that hold disks are missing from their places: the drive to add, which is erased, may
- * be such a drive.
+ * Returns why the drive is not added: it is, or may be, a missing drive of the same host that holds a disk, and an
+ * added drive is erased. Returns undefined when it may be added.
  */
 function whyMisplaced(device: Device, misplaced: readonly Device[]): string | undefined {
   if (!isTakenIn(device)) return undefined;
@@ -227,7 +231,8 @@ function whyUnidentified(device: Device): string | undefined {
 }
 
 /**
- * Returns the device as it is before the addition gives it a claim to its bytes, with the hardware found in its place.
+ * Returns the device with the hardware found in its place, and without the claim to bytes that only the addition gives
+ * it.
  */
 function asAccepted(device: Device): Device {
   if (device.diskId !== "") return device;
@@ -247,7 +252,8 @@ function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, findSha
   // that size.
   const isNew = device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED";
   if (!isNew) return advanced;
-  // While the device was out of operation, another device on its bytes may have been added and have written to them.
+  // Distrusts the contents of a device that was out of operation: another device on its bytes may have been added
+  // meanwhile and have written to them.
   const hasSharer = [...findSharers(device)].length > 0;
   return hasSharer || !isKnownSame(device, device) ? distrusted(advanced) : advanced;
 }

@@ -5,8 +5,8 @@ export type AttachEvent =
   /** AddHost or AddDevice. */
   | "add"
   /**
-   * AddHost or AddDevice accepts the replacement that the agent found. Orders for the former hardware are outdated
-   * then.
+   * AddHost or AddDevice accepts the replacement that the agent found. This makes orders for the former hardware
+   * outdated.
    */
   | "replacement_accepted"
   /** The agent confirms the attach of the current generation. */

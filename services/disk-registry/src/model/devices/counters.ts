@@ -24,8 +24,8 @@ function next(tx: RegistryTransaction, name: CounterName): number {
 }
 
 /**
- * Returns the next device generation, which orders attach and detach requests. Stored with the change that uses it, so
- * it never decreases.
+ * Returns the next device generation, which orders attach and detach requests. The counter is stored in the transaction
+ * that uses the number, so it never decreases.
  */
 export const nextDeviceGeneration = (tx: RegistryTransaction): number => next(tx, "device_generation");
 
@@ -34,8 +34,8 @@ export const nextSessionNumber = (tx: RegistryTransaction): number => next(tx, "
 
 /**
  * Skips all values up to `upTo`, so that none of them is issued. Does nothing when `upTo` is lower than the last value.
- * The recorded gap starts at `above` when that is lower than the last value, because values in between were issued here
- * and may have been issued by another registry, too.
+ * Records a gap from the lower of `above` and the last value, because another registry may also have issued the values
+ * between `above` and the last value.
  */
 export function skipValues(
   tx: RegistryTransaction,

@@ -18,8 +18,8 @@ export interface HardwareError {
 }
 
 /**
- * Largest believed age of an error; a larger age counts as 0. A host whose clock was set after the error reports an age
- * of decades.
+ * Maximum age of an error that is believed; a larger age counts as 0. A host whose clock was set after the error
+ * reports an age of decades.
  */
 const MAX_ERROR_AGE_MS = 30 * 24 * 60 * 60 * 1_000;
 
@@ -56,8 +56,8 @@ export function withHardwareError(device: Device, error: HardwareError, nowMs: n
 }
 
 /**
- * Returns whether an operator has declared the device well since the error. Returns false when the clock was set back
- * before that declaration: repeating it is cheaper than trusting a broken drive.
+ * Returns whether an operator declared the device well after the error. Returns false while the clock shows a time
+ * before the declaration (the clock was set back): a second declaration costs less than trusting a broken drive.
  */
 function isTakenBack({ saidWellAtMs }: Device, error: HardwareError, nowMs: number): boolean {
   return saidWellAtMs !== undefined && saidWellAtMs <= nowMs && error.metAtMs < saidWellAtMs;
@@ -88,8 +88,8 @@ function compose(device: Device, { hardwareError, said, reported }: KeptHealth):
 }
 
 /**
- * Sets an operator's health override. ONLINE removes the override and clears hardware errors, also errors from before
- * that agents report later. Returns the devices whose health changed.
+ * Sets an operator's health override. ONLINE removes the override and clears hardware errors, including earlier errors
+ * that agents report only later. Returns the devices whose health changed.
  */
 export function sayOfDevices(
   tx: RegistryTransaction,

@@ -60,7 +60,10 @@ export function abandonEraseSession(
   if (device?.eraseSessionNumber === sessionNumber) tx.devices.put({ ...device, eraseSessionNumber: 0 });
 }
 
-/** Records the error of the last erase for callers that wait for the device. A failing order's error has precedence. */
+/**
+ * Records the error of the last erase for callers that wait for the device. Keeps the error of an attach or detach
+ * order that is failing.
+ */
 export function recordEraseFailure(
   tx: RegistryTransaction,
   deviceId: DeviceId,
@@ -73,7 +76,10 @@ export function recordEraseFailure(
   if (device.lastError !== lastError) tx.devices.put({ ...device, lastError });
 }
 
-/** Returns whether the last error is that of an attach or detach order, which the order worker clears by retrying. */
+/**
+ * Returns whether `lastError` is the error of an attach or detach order. The order worker clears such an error when the
+ * order succeeds.
+ */
 function isOfOrder(device: Device): boolean {
   return device.attempts > 0;
 }

@@ -4,8 +4,8 @@ import { type Device, type ForeignDevice, LACKS_DEVICES, type RegistryTransactio
 const MAX_FOREIGN_DEVICES = 64;
 
 /**
- * Records devices that are refused because their ids belong to other hosts. Operators see there why the host lacks
- * them.
+ * Records in the host's document the devices that are refused because their ids belong to other hosts, so that
+ * operators see why the host lacks them.
  */
 export function noteForeign(tx: RegistryTransaction, hostId: HostId, refused: readonly ForeignDevice[]): void {
   const host = tx.hosts.get(hostId);
@@ -21,7 +21,8 @@ export function forgetDevice(tx: RegistryTransaction, { deviceId }: Device): voi
   tx.devices.delete(deviceId);
   for (const host of [...tx.hosts.by("byLack", LACKS_DEVICES)]) {
     const { foreignDevices = [], mustRegister } = host;
-    // The stored list is limited: when the host had more such devices, any unlisted one may have this id.
+    // Also selects hosts whose list has reached its maximum length, because a refused device that the list omits may
+    // have this id.
     const isMeant =
       foreignDevices.length >= MAX_FOREIGN_DEVICES || foreignDevices.some((each) => each.deviceId === deviceId);
     if (isMeant && !mustRegister) tx.hosts.put({ ...host, mustRegister: true });

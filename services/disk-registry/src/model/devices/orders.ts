@@ -155,7 +155,8 @@ function settle(
       ? confirmAttach(tx, device, outcome, findSharers, nowMs)
       : confirmDetach(tx, device, outcome, nowMs);
   if (confirmed) return true;
-  // The agent cannot open the device while another device in operation lies on its bytes, so it leaves ATTACHING.
+  // Refuses the device instead of retrying the order, because the agent cannot open it while another device in
+  // operation lies on its bytes.
   if (kind === "attach" && hasNoRight(device, findSharers)) tx.devices.put(advance(tx, device, "refused", nowMs));
   else recordFailure(tx, device, `${outcome.code}: ${outcome.message}`, nowMs);
   return false;
@@ -218,7 +219,7 @@ export function recordOrderFailure(
   }
 }
 
-/** Limit of an error text, because the agent chooses it and it is stored until the next order. */
+/** Maximum characters of an error text. The agent chooses the text, and the registry stores it until the next order. */
 const MAX_ERROR_LENGTH = 2_048;
 
 function recordFailure(tx: RegistryTransaction, device: Device, error: string, nowMs: number): void {

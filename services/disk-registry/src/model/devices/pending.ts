@@ -1,9 +1,12 @@
 import type { Pending } from "../store/schema.js";
 
-/** Limit of a wait's message, because the agent chooses it and it is stored with the order. */
+/** Maximum characters of a wait's message. The agent chooses the message, and the registry stores it with the order. */
 const MAX_MESSAGE_LENGTH = 2_048;
 
-/** Tolerance in which two reported starts count as the same wait, because answers take different times to arrive. */
+/**
+ * Maximum difference in ms between two reported start times of the same wait. They differ because answers take
+ * different times to arrive.
+ */
 const SAME_SINCE_MS = 1_000;
 
 /** Fields of a PENDING outcome. */
@@ -19,7 +22,7 @@ export interface Waiting {
 export function pendingOf(outcome: Waiting, before: Pending | undefined, nowMs: number): Pending {
   const { pendingMs = 0, inFlightOperations = 0 } = outcome;
   const message = outcome.message.slice(0, MAX_MESSAGE_LENGTH);
-  // Bounded because an agent may report any number, and the result must be a valid date.
+  // Not below 0, because an agent may report any duration and the result must be a valid date.
   const sinceMs = Math.max(0, nowMs - pendingMs);
   const isSame =
     before !== undefined &&

@@ -51,7 +51,7 @@ export function newDevice(tx: RegistryTransaction, hostId: HostId, reported: Rep
 }
 
 function withNewError(device: Device, { hardwareError }: ReportedDevice, nowMs: number): Device {
-  // The errors belong to the replacement hardware, not to the recorded device.
+  // Does not record the error while other hardware is in the device's place, because it is an error of that hardware.
   if (hardwareError === undefined || device.replacement !== undefined) return device;
   return withHardwareError(device, hardwareError, nowMs);
 }

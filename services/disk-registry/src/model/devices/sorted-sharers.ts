@@ -12,8 +12,9 @@ import {
 } from "./same-bytes.js";
 
 /**
- * Finds the sharers of many devices in one transaction or read. Returns only the device with the best claim of each
- * other host, because that device decides. Sorts the devices of a file once, because a file may hold thousands.
+ * Finds the sharers of many devices in one transaction or read. Sorts the devices of a file once, because a file may
+ * hold thousands. Returns one sharer of each other host, the device with the best claim: a device that yields to any of
+ * that host's devices also yields to this one.
  */
 export class SortedSharers {
   readonly #files = new Map<string, OnOneDrive>();
@@ -63,7 +64,7 @@ type IsThere = (device: Device) => boolean;
 interface OfHost {
   readonly deviceIds: Set<DeviceId>;
   readonly ranges: Ranges;
-  /** Device with the best claim; undefined before its first use, and after a device was stored. */
+  /** Device with the best claim. Undefined until it is needed, and again after a device was stored. */
   best: Device | undefined;
 }
 
@@ -119,13 +120,14 @@ class OnOneDrive {
 interface Range {
   readonly deviceId: DeviceId;
   readonly startBytes: number;
-  /** Size 0 is unknown. */
+  /** Size in bytes; 0 when unknown. */
   readonly sizeBytes: number;
 }
 
 /**
- * Ranges of one file, sorted by start, in one list for each power of two of their length. In each list, only ranges
- * that start less than that length before a given range can reach into it.
+ * Ranges of one file. Each list holds the ranges whose length is below the same power of two, sorted by start. A range
+ * can overlap another one only if it starts less than that power of two before it, so `near` reads a short part of each
+ * list.
  */
 class Ranges {
   readonly #byMaxSize = new Map<number, Range[]>();

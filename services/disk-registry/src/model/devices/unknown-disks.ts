@@ -22,8 +22,8 @@ export function findUnknownSession(
   const { diskId, lastSessionNumber } = device;
   if (sessionNumber <= (lastSessionNumber ?? 0)) return undefined;
   if (diskId !== "") {
-    // The session number does not matter: a former leader published the disk again, and the disk is known to be on this
-    // device.
+    // Accepts any session number of the disk that the registry has on this device, because a former leader may have
+    // published the disk again.
     if (sessionDiskId === diskId) return undefined;
     const ofDisk = tables.disks.get(diskId)?.lastSessionNumber ?? 0;
     if (sessionDiskId === undefined && sessionNumber <= ofDisk) return undefined;
@@ -36,8 +36,8 @@ export function findUnknownSession(
 export function markUnknown(tx: RegistryTransaction, device: Device, remembered: RememberedSession): Device {
   const unknownSession = findUnknownSession(tx, device, remembered);
   const known = device.unknownSession;
-  // A mark stays when the report lacks the session, because an agent may lose its cache. Only an operator clears a
-  // mark.
+  // Keeps `unknownSession` although the report lacks the session, because the agent may have lost its cache. Only an
+  // operator clears `unknownSession`.
   if (unknownSession === undefined || (known && known.sessionNumber >= unknownSession.sessionNumber)) return device;
   const dirty = device.dirty || device.diskId === "";
   const marked: Device = { ...device, unknownSession, dirty };

@@ -20,7 +20,10 @@ export interface Shortage {
    * `sufficesSoon`.
    */
   readonly awaitedHostIds: readonly HostId[];
-  /** Free devices that are not used: held by an unknown disk, or with an operator's health override. */
+  /**
+   * Numbers of free devices that are not used, because an unknown disk holds them, or because an operator overrode
+   * their health.
+   */
   readonly blocked: { readonly heldByUnknownDisk: number; readonly saidUnwell: number };
 }
 
@@ -60,7 +63,7 @@ interface FreeHost {
 export function allocate(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): Allocation {
   const candidates = candidateHosts(tables, request, limits.whySuspected ?? NOBODY_SUSPECTED);
   const hosts = rotated(candidates, limits.draw);
-  // Uses the fraction that remains of the draw after the choice of a host.
+  // Chooses the devices with the fraction of the draw that the choice of a host leaves.
   const inHost = { ...limits, draw: (limits.draw * candidates.length) % 1 };
   const devices = request.spreadRacks
     ? gather(freeHosts(tables, hosts, request, inHost), request.sizeBytes, limits.maxDevices, leastUsedRack)

@@ -189,7 +189,7 @@ export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly De
   const freed: DeviceId[] = [];
   for (const deviceId of disk.deviceIds) {
     const device = tx.devices.get(deviceId);
-    // A purged device has no disk, or already another one.
+    // Skips a device that was purged meanwhile. It may exist again, without a disk or with another one.
     if (device === undefined || device.diskId !== diskId) continue;
     const { lastSessionNumber = device.lastSessionNumber } = disk;
     tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0, lastSessionNumber });

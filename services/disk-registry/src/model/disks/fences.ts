@@ -7,7 +7,8 @@ import { planSession, takeAway } from "./publications.js";
 export type FenceWord = Omit<Fence, "hostId">;
 
 /**
- * Fences off every disk that the host serves or may still serve. Only stores the intent; workers send after the commit.
+ * Fences off every disk that the host serves or may still serve. Only stores the intent; workers send the orders after
+ * the commit.
  */
 export function fenceHost(tx: RegistryTransaction, hostId: HostId, word: FenceWord): readonly DiskId[] {
   requireHost(tx, hostId);

@@ -16,7 +16,10 @@ export function isPlaceable(host: Host, whySuspected: WhySuspected): boolean {
   return isSound && whySuspected(host.hostId) === undefined;
 }
 
-/** Returns why the host gets nothing new; undefined when it may. */
+/**
+ * Returns why nothing new is requested of the host: it gets no orders, or it is suspected of silence. Returns undefined
+ * otherwise.
+ */
 export function whyNotAsked(host: Host, whySuspected: WhySuspected): string | undefined {
   return whyNotTold(host) ?? whySuspected(host.hostId);
 }

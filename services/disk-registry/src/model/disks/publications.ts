@@ -96,7 +96,7 @@ export function markAsked(tx: RegistryTransaction, diskId: DiskId, seen: Publica
   return true;
 }
 
-/** Sets the silence rule of the latest request. */
+/** Returns the disk with the silence rule that the latest request wants, and stores the disk when the rule changes. */
 function withSilenceRule(
   tx: RegistryTransaction,
   disk: Disk,
@@ -150,7 +150,7 @@ export function beginUnpublish(tx: RegistryTransaction, disk: Disk): Disk {
   return putPublication(tx, disk, { ...publication, state: "UNPUBLISHING" });
 }
 
-/** Starts the fence again. A purged or missing device counted as fenced, and has come back. */
+/** Starts the fence again, because a device that counted as fenced while it was purged or missing has come back. */
 export function fenceAnew(tx: RegistryTransaction, disk: Disk, hostId: HostId): void {
   putPublication(tx, disk, { hostId: disk.fence?.hostId ?? hostId, state: "UNPUBLISHING" });
 }

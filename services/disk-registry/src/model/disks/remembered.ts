@@ -27,9 +27,12 @@ export interface Remembered extends Numbers {
 
 /** Limits on numbers that agents report. */
 export interface BelievedNumbers {
-  /** Maximum lead of a believed number over this registry's own. */
+  /** Maximum lead over this registry's own number at which a number in an agent's report is believed. */
   readonly believedAhead: number;
-  /** Minimum interval between two raises that only agents' reports cause. */
+  /**
+   * Minimum interval between two raises of the registry's counters that an agent's report triggers. RaiseNumbers is not
+   * limited.
+   */
   readonly raiseIntervalMs: number;
 }
 
@@ -132,8 +135,9 @@ function forgetStart(tx: RegistryTransaction, start: Start): void {
 }
 
 /**
- * Compares the numbers that an agent remembers with `own`, the highest ones that it can remember. Only sessions count
- * for an agent of a predecessor, because stamps start again when an agent changes over.
+ * Compares the numbers that an agent remembers with `own`, the highest ones that it can remember. Compares only session
+ * numbers for an agent of a predecessor, because it drops its remembered generations when it changes over to this
+ * registry.
  */
 export function judgeNumbers(
   tables: RegistryTables,
@@ -173,8 +177,8 @@ export function refusedNumbers(hostId: HostId, reason: string): Error {
 }
 
 /**
- * Returns numbers above the highest numbers that any agent's report can reach, so that one raise covers the reports of
- * all agents.
+ * Returns the highest numbers that the registry believes from an agent's report, so that one raise covers the reports
+ * of all agents.
  */
 export function raisedAbove(own: Numbers, believedAhead: number): Numbers {
   return {

@@ -27,7 +27,7 @@ export interface Doing {
 export const IS_NOTED = "is noted";
 
 const MAX_MESSAGE_LENGTH = 1_000;
-/** Events dropped per transaction; a lowered limit takes effect over several transactions. */
+/** Maximum events dropped per transaction. A lowered limit takes effect over several transactions. */
 const MAX_DROPPED = 16;
 
 /**

@@ -60,8 +60,8 @@ function refusedRegistration(hostId: HostId, { refusedRegistrationOf }: Known): 
 }
 
 /**
- * Explains a refused connection under the name of a silent host. Ignored when the host was heard since, because any
- * stranger can be refused under its name.
+ * Explains a refused connection under the name of a silent host. Returns undefined when the host was heard after the
+ * refusal, because any stranger can be refused under the host's name.
  */
 function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
   const refusal = refusalOf(hostId);
@@ -78,7 +78,10 @@ function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
   };
 }
 
-/** Explains the host's silence. A host whose agent runs and is refused must neither be fenced nor declared dead. */
+/**
+ * Explains the host's silence. Omits the cures that fence the host or declare it dead while its agent runs and is
+ * refused.
+ */
 function silence(tables: RegistryTables, host: Host, known: Known): Found {
   const found = whySilent(tables, host, known);
   if (found === undefined || known.refusedRegistrationOf(host.hostId) === undefined) return found;

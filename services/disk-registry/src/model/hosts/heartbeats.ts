@@ -78,8 +78,9 @@ export function applyHeartbeat(
   if (warned !== host) tx.hosts.put(warned);
   for (const { deviceId, health, healthMessage } of changed) {
     const device = tx.devices.get(deviceId);
-    // Replacement hardware reports its own health, not that of the recorded device, so only a registration or AddDevice
-    // clears the error. A device whose last report was malformed may be other hardware, too.
+    // Ignores the health of a device in whose place other hardware was found, because it is the health of that
+    // hardware. Only a registration or AddDevice clears the error. A device whose last report was malformed may be
+    // other hardware, too.
     if (device?.hostId !== hostId || device.replacement !== undefined || device.refused) continue;
     const before = reportedHealth(device);
     if (before.health === health && before.healthMessage === healthMessage) continue;
@@ -104,7 +105,7 @@ export function backFromUnavailable(host: Host, probationMs: number, nowMs: numb
   return { ...host, state: "WARNING", stateMessage, stateChangedAtMs: nowMs, probationEndsAtMs };
 }
 
-/** Ends the probation; only the agent's own warning can remain. */
+/** Ends the probation. The host becomes ONLINE, or stays WARNING while its agent reports a warning. */
 function proven({ probationEndsAtMs: _, ...host }: Host, nowMs: number): Host {
   const { hostId, agentWarning } = host;
   if (agentWarning === undefined) return { ...host, state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs };
@@ -152,10 +153,10 @@ export interface Silence {
 }
 
 /**
- * Finds hosts that have been silent for `timeoutMs`. A mass silence marks none of them: more than half of a fleet of
- * ten or more hosts is silent. Hosts cut off at the same moment reach the timeout up to one heartbeat interval apart,
- * so the count includes hosts within `intervalMs` of the timeout, and hosts marked during the last `timeoutMs`.
- * Otherwise the first ones would be marked before the others are noticed.
+ * Finds hosts that have been silent for `timeoutMs`. Returns them as a mass silence when more than half of ten or more
+ * hosts are silent. That count includes hosts within `intervalMs` of the timeout and hosts marked during the last
+ * `timeoutMs`: hosts cut off at the same moment reach the timeout up to one heartbeat interval apart, and the first
+ * ones would otherwise be marked before the others are noticed.
  */
 export function findSilent(
   tables: RegistryTables,
@@ -185,13 +186,16 @@ export function findSilent(
 
 /** An ongoing mass silence. */
 export interface MassSilence {
-  /** Fewest hosts silent at once since it began. */
+  /** Number of silent hosts when `overAtMs` was last set. */
   readonly fewestSilent: number;
-  /** Monotonic time in ms at which hosts that are still silent count as dead. A host that comes back moves it. */
+  /**
+   * Monotonic time in ms at which the mass silence ends, and hosts that are still silent are marked UNAVAILABLE. A host
+   * that comes back postpones it.
+   */
   readonly overAtMs: number;
 }
 
-/** Number of silent hosts after a takeover, because only the former leader knew it. */
+/** Stands for the number of silent hosts after a takeover, which only the former leader knew. */
 const UNKNOWN_SILENT = Number.POSITIVE_INFINITY;
 
 /**
@@ -217,7 +221,8 @@ export function afterMassSilence(
   const overAtMs = monotonicMs + timeoutMs;
   if (massSilent.length > 0) return { silence: found, mass: { fewestSilent: massSilent.length, overAtMs } };
   if (before === undefined) return { silence: found, mass: undefined };
-  // A new leader counts all hosts as just heard, so it cannot detect silence before its first timeout.
+  // Keeps the former leader's mass silence until the first timeout of this leader, which counts all hosts as heard when
+  // it loads the tablet and so detects no silence earlier.
   const mayBeSilent = before.fewestSilent === UNKNOWN_SILENT && monotonicMs < before.overAtMs;
   if (silent.length === 0) return { silence: found, mass: mayBeSilent ? before : undefined };
   if (silent.length < before.fewestSilent) {

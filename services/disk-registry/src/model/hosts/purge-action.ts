@@ -55,7 +55,8 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
   const host = tx.hosts.get(device.hostId);
   if (host !== undefined && isAway(host)) {
     forgetDevice(tx, device);
-    // The agent may be alive and hold the device; its registration reports that.
+    // Demands a new registration, because the agent may be alive and hold the device, and its registration reports
+    // that.
     requireRegistration(tx, [host.hostId]);
     return;
   }
@@ -66,8 +67,8 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
     unknownSession,
     ...rest
   } = advance(tx, device, "purge", nowMs);
-  // The sessions of the device's disk, and an unknown session that the purging operator has seen, count as issued from
-  // now on.
+  // Counts as issued the sessions of the device's disk, and also an unknown session, because the purging operator has
+  // seen it.
   const given = [rest.lastSessionNumber, unknownSession?.sessionNumber, tx.disks.get(device.diskId)?.lastSessionNumber];
   const lastSessionNumber = Math.max(...given.map((number) => number ?? 0));
   const last = given.some((number) => number !== undefined) && { lastSessionNumber };

@@ -96,11 +96,11 @@ export interface RegistrationAnswer {
 interface TakenIn {
   readonly device: Device;
   readonly reported: ReportedDevice;
-  /** The previous registration lacked the device. */
+  /** True when the previous registration lacked the device. */
   readonly wasMissing: boolean;
 }
 
-/** Former starts remembered per host; a single one suffices to detect two agents that run at once. */
+/** Maximum former starts remembered per host. A single one suffices to detect two agents that run at once. */
 const MAX_FORMER_BOOTS = 4;
 
 export interface HostLimits {
@@ -152,7 +152,7 @@ export function registerAgent(
     else unknown.push(stamped);
   }
   for (const { deviceId, reason } of registration.refusedDevices ?? []) {
-    // A known device stays in operation, with health ERROR.
+    // Does not detach a known device: it stays in operation, with health ERROR.
     if (tx.devices.has(deviceId)) continue;
     unknown.push({ deviceId, stamp: { ...leader, deviceGeneration: nextDeviceGeneration(tx) }, reason });
   }

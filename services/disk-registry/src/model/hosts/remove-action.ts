@@ -152,7 +152,10 @@ function described(tables: RegistryTables, diskIds: readonly DiskId[]): string {
   return named(texts);
 }
 
-/** Only an operator can end this wait, so the retry delay grows to the time waited already. */
+/**
+ * Returns the retry delay while a broken disk blocks the removal: the time waited so far, within limits, because only
+ * an operator can end this wait.
+ */
 function brokenRetryAfterMs(devices: readonly Device[], { limits, nowMs }: RemovalCall): number {
   const since = devices.map(({ removalRequestedAtMs = nowMs }) => removalRequestedAtMs);
   const waitedMs = nowMs - Math.min(...since);

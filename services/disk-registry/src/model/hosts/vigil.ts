@@ -31,13 +31,13 @@ export function massSilenceNow(tables: RegistryTables, whySuspected: WhySuspecte
   };
 }
 
-/** Returns whether any host is UNAVAILABLE, so that the time of its removals counts. */
+/** Returns whether some host is UNAVAILABLE. While one is, the listening time is recorded for its removal timeout. */
 export function isAnyUnavailable(tables: RegistryTables): boolean {
   for (const { state } of tables.hosts.entries()) if (state === "UNAVAILABLE") return true;
   return false;
 }
 
-/** Returns whether the removal timeout of any UNAVAILABLE host has not started yet. */
+/** Returns whether some UNAVAILABLE host's removal timeout has not started. */
 export function isAnyUncounted(tables: RegistryTables): boolean {
   for (const host of tables.hosts.entries()) if (isUncounted(host)) return true;
   return false;
@@ -52,7 +52,10 @@ export function listenedBefore(tables: RegistryTables): number {
   return tables.vigils.get(VIGIL)?.listenedMs ?? 0;
 }
 
-/** Records how long leaders have listened. The removal timeouts of all UNAVAILABLE hosts run from here on. */
+/**
+ * Records how long leaders have listened. Starts the removal timeouts of UNAVAILABLE hosts whose timeouts have not
+ * started.
+ */
 export function noteListened(tx: RegistryTransaction, listenedMs: number): void {
   const { awakeAtMs: _, ...vigil } = tx.vigils.get(VIGIL) ?? {};
   tx.vigils.put({ ...vigil, name: VIGIL, listenedMs });

@@ -167,7 +167,7 @@ export interface Device extends DeviceIdentity {
   readonly eraseSessionNumber: number;
   /**
    * Highest session issued for the device when it had no disk, or for a disk that has left it; absent when not
-   * recorded. Sessions of the current disk are recorded there.
+   * recorded. Sessions of the device's current disk are recorded in that disk's document.
    */
   readonly lastSessionNumber?: number | undefined;
   /**
@@ -262,7 +262,7 @@ export interface Gap {
   /** Lower end of the gap, exclusive. */
   readonly above: number;
   readonly upTo: number;
-  /** Set when only an agent's report caused the gap; absent for a restore or an operator's RaiseNumbers. */
+  /** Time of the agent's report that caused the gap; absent when a restore or an operator's RaiseNumbers caused it. */
   readonly reportedAtMs?: number | undefined;
 }
 
@@ -270,7 +270,7 @@ export interface Counter {
   readonly name: CounterName;
   /** Last value issued or skipped. */
   readonly value: number;
-  /** Ordered, limited in number. */
+  /** Gaps in ascending order; their number is limited. */
   readonly gaps?: readonly Gap[] | undefined;
 }
 
