@@ -76,7 +76,7 @@ export class PublicationWorker {
 
   /** Aborts the requests to the disk's agents, because the disk is being fenced. */
   abandon(diskId: DiskId): void {
-    this.#running.get(diskId)?.abort(new AbortedError(`another request has changed disk ${diskId} meanwhile`));
+    this.#running.get(diskId)?.abort(new AbortedError(`disk ${diskId} is being fenced: this attempt is obsolete`));
   }
 
   /** Returns, by device, why it refused the disk's session in the last try. */
