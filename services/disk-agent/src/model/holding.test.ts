@@ -44,6 +44,6 @@ describe("nextHolding", () => {
   ];
   for (const [phase, event] of impossible)
     it(`${phase}: ${event} -> throws`, () => {
-      expect(() => nextHolding(phase, event, W)).to.throw(`cannot be ${phase}`);
+      expect(() => nextHolding(phase, event, W)).to.throw(`in phase ${phase} got the impossible event ${event}`);
     });
 });

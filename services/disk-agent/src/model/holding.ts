@@ -42,6 +42,6 @@ export function nextHolding(
       if (facts.wanted) return { phase: "open" };
       return facts.idle ? { phase: "closing", effect: "close" } : { phase: "draining" };
     default:
-      throw new Error(`a device file cannot be ${phase} when it is ${event}`);
+      throw new Error(`a device file in phase ${phase} got the impossible event ${event}`);
   }
 }
