@@ -46,7 +46,7 @@ export async function startAgent(
 ): Promise<void> {
   warnOfSmallThreadPool(log);
   const folders = await makeBaseFolder(config.baseFolder);
-  // Two agents on one cache would each grant sessions that the other one does not know.
+  // Locks the base folder, because two agents on one cache would each grant sessions that the other does not know.
   const lock = await FolderLock.take(config.baseFolder, { required: config.requireFileLocks });
   lifecycle.use("base folder lock", async () => lock.release());
   const io = new IoCounters();
@@ -81,15 +81,16 @@ async function clearLeftovers(
     return diskId !== undefined && exports.find(diskId) === undefined;
   };
   const sockets = await clearDeadSockets(folders.exports, isOurs);
-  // A remembered export that cannot be served now keeps its link.
+  // Keeps the link of a remembered export even when the agent cannot serve the export now.
   const isExported = (diskId: DiskId): boolean => ledger.memory.exports.get(diskId)?.spec !== undefined;
   const cleared = await Promise.all(links.map((each) => each.clear(folders.exports, isExported)));
   const names = cleared.flat();
   if (sockets.length + names.length > 0) log.info({ sockets, links: names }, "stale sockets and links removed");
 }
 
-// Warns of a small thread pool. Node does all file I/O on these threads, and a hung device blocks some of them: with
-// the default of 4, one hung device can block all others. Only the process's environment can change the number.
+// Warns of a small thread pool. Node does all file I/O on the threads of this pool, and a hung device blocks some of
+// them: with the default of 4 threads, one hung device can block all other devices. Only the process's environment can
+// change the number of threads.
 function warnOfSmallThreadPool(log: Logger): void {
   const threads = Number(process.env.UV_THREADPOOL_SIZE ?? 4);
   if (threads < 32) log.warn({ threads }, "thread pool too small to isolate hung devices; set UV_THREADPOOL_SIZE=64");

@@ -107,8 +107,8 @@ interface Placed {
 }
 
 /**
- * Yields each device that overlaps an earlier device on its path, once. Sorted first, because comparing all pairs of
- * thousands of devices would take minutes.
+ * Yields each device that overlaps an earlier device on its path, once. Sorts the devices first, because comparing all
+ * pairs of thousands of devices would take minutes.
  */
 function* overlaps(entries: readonly DeviceEntry[]): Generator<Placed & { readonly other: DeviceEntry }> {
   const placed = entries.map((entry, index): Placed => ({ index, entry }));

@@ -49,7 +49,7 @@ export const AGENT_LIMITS = {
    * too small.
    */
   maxDevicesPerFile: 256,
-  /** Larger than maxDevices of a host, so that one order can name every device. */
+  /** Maximum devices in one order. Larger than `maxDevices` of a host, so that one order can name every device. */
   maxDevicesPerOrder: 10_000,
   maxExtentsPerExport: 1_000,
   /**
@@ -61,7 +61,7 @@ export const AGENT_LIMITS = {
   maxInFlightPerStream: 16,
   /** Maximum bytes of one I/O request to a device of another host. A gRPC message holds 4 MiB. */
   blockIoChunkBytes: MIB_BYTES,
-  /** Bytes in one write of an erase. */
+  /** Size in bytes of one write of an erase. */
   eraseChunkBytes: MIB_BYTES,
   /** Maximum devices erased at once; others wait. */
   maxConcurrentErases: 4,

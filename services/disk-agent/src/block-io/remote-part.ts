@@ -26,7 +26,7 @@ interface RemotePartLimits {
   /** Timeout of an operation in ms, including all reconnections. */
   readonly operationTimeoutMs: number;
   readonly maxInFlight: number;
-  /** Largest read or write in one message. */
+  /** Maximum bytes of a read or write in one message. */
   readonly chunkBytes: number;
   readonly reconnect: BackoffLimits;
 }
@@ -61,9 +61,9 @@ interface PendingOperation {
 }
 
 /**
- * Device of another host, over one BlockIo stream that is reopened when it breaks. Operations without an answer are
- * then sent again, once the opening of the new stream was answered. The other agent answers an opening only after all
- * operations of the former stream have ended, so no earlier copy of a write can land after a later write.
+ * Device of another host, over one BlockIo stream that is reopened when it breaks. After a break, operations without an
+ * answer are sent again once the opening of the new stream was answered. The other agent answers an opening only after
+ * all operations of the former stream have ended, so no earlier copy of a write can land after a later write.
  */
 export class RemotePart implements DiskPart {
   readonly #options: RemotePartOptions;
@@ -125,7 +125,8 @@ export class RemotePart implements DiskPart {
   async flush(): Promise<void> {
     const covered = this.#acknowledgedWrites;
     await this.#submit({ $case: "flush", value: {} });
-    // The other machine may have restarted between the writes and this flush; the flush then does not cover the writes.
+    // Fails this and every later flush once the other machine has restarted with unflushed writes, because a flush
+    // after the restart does not cover them.
     if (this.#lostWrites)
       throw new DeviceIoError(
         `the machine of device ${this.#options.deviceId} restarted, so acknowledged writes that were not flushed may be lost`,
@@ -215,7 +216,8 @@ export class RemotePart implements DiskPart {
       this.#agent ??= this.#options.connect();
       return this.#agent;
     } catch (error) {
-      // Unreadable key files may be in the middle of a renewal, so the next try reads them again.
+      // Throws a retryable error, because unreadable key files may be in the middle of a renewal. The next try reads
+      // them again.
       throw new UnavailableError(`cannot connect to the agent of the device: ${messageOf(error)}`, { cause: error });
     }
   }
@@ -256,8 +258,8 @@ export class RemotePart implements DiskPart {
           outcome: "unknown",
         }),
       );
-      // The other agent may still execute the operation. Only a new stream proves that it has ended before a later
-      // operation begins.
+      // Breaks the stream, because the other agent may still execute the operation. It answers the opening of the next
+      // stream only after the operation has ended.
       if (oldest.sent) this.#stream?.abort();
     }
     this.#sweeping = false;

@@ -30,7 +30,10 @@ export interface BlockIoServing {
   readonly ledger: Ledger;
   readonly clock: Clock;
   readonly limits: BlockIoLimits;
-  /** Sent to the holder, which detects by it that the agent's machine restarted and lost data that was not flushed. */
+  /**
+   * Boot id of this machine, which the agent sends to the holder. A changed boot id tells the holder that the machine
+   * restarted and lost data that was not flushed.
+   */
   readonly machineBootId: string;
 }
 
@@ -61,7 +64,7 @@ export async function* serveBlockIo(
   } finally {
     call.signal.removeEventListener("abort", stop);
     device.leaveStream(stream);
-    // Operations that wait for a slot must not begin, because their answers have no receiver.
+    // Cancels operations that wait for a slot, because their answers would have no receiver.
     stream.abort(new UnavailableError("the stream has ended"));
   }
 }

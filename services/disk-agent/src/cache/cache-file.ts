@@ -82,7 +82,7 @@ export class CacheFile<Contents> {
   }
 
   /**
-   * Rewrites contents of this length to test whether the file can be written. Never throws: `problem` has the error.
+   * Writes the present contents again to test whether the file can be written. Never throws: `problem` has the error.
    */
   async check(): Promise<void> {
     if (this.#wanted === undefined || this.#writing !== undefined) return;
@@ -128,7 +128,8 @@ export class CacheFile<Contents> {
     const { bytesWritten } = await file.write(slot, slotOffset(number, slotBytes));
     if (bytesWritten !== slotBytes) throw new Error(`only ${bytesWritten} of ${slotBytes} bytes could be written`);
     slots.lastNumber = number;
-    // Another process may have replaced or removed the file. The next start would then read outdated contents.
+    // Replaces the file if another process has replaced or removed it, because the next start would otherwise read
+    // outdated contents.
     const found = await this.#files.stat(this.#path).catch(() => undefined);
     if (found?.ino !== slots.place.ino || found.dev !== slots.place.dev) await this.#replace(text);
   }

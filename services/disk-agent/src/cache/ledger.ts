@@ -11,7 +11,9 @@ export class Ledger {
     this.#file = file;
   }
 
-  /** Memory after the last decision; it may not be durable yet. What it forbids is forbidden at once. */
+  /**
+   * Memory after the last decision, which may not be durable yet. The agent refuses at once what this memory forbids.
+   */
   get memory(): AgentMemory {
     return this.#memory;
   }

@@ -9,9 +9,9 @@ import { seal, unseal } from "./seal.js";
 import { hasSlots, latestText } from "./slots.js";
 
 /**
- * Opens the agent's memory. `cacheIsLost` means that the agent has run before and its cache is gone or unusable. It
- * then has forgotten which devices it must not hold, so it opens none before a registry has answered. An unusable cache
- * file is renamed.
+ * Opens the agent's memory. `cacheIsLost` means that the agent has run before and its cache is gone or unusable. The
+ * agent then no longer knows which devices it must not hold, so it opens none before a registry has answered. Renames
+ * an unusable cache file.
  */
 export async function openLedger(
   hostId: HostId,
@@ -30,7 +30,7 @@ export async function openLedger(
   if (cacheIsLost) log.error({ cacheFile: path }, "cache lost, devices stay closed until registration");
   const now = memory ?? emptyMemory(hostId);
   const encode = (contents: AgentMemory) => seal(asAscii(encodeCache(contents)));
-  // A lost cache is not replaced by an empty one, which would look intact at the next start.
+  // Does not replace a lost cache by an empty one, which would look intact at the next start.
   const stored = cacheIsLost ? now : memory;
   const slotted = memory !== undefined && found !== undefined && "text" in found && hasSlots(found.text);
   const file = new CacheFile({ path, encode, stored, hasSlots: slotted, files });

@@ -43,11 +43,11 @@ export class AttachOrders {
         return device.replaced
           ? { outcome: "device_changed", message: device.changed ?? "" }
           : { outcome: "already", message: "" };
-      // The held file is not the recorded one, so it is closed. The recorded file may be at the path now.
+      // Closes the held file, because it is not the recorded one. The next open may find the recorded file at the path.
       await this.#letGo(device, other);
       if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
     }
-    // A running open is joined; only a failed one is started again.
+    // Joins an open in progress. Starts an open only when the device does not need its file open, e.g. after a failure.
     if (!device.holds) device.attach();
     const came = await this.#devices.until<Came>(() => {
       if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);

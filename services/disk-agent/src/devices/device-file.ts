@@ -19,7 +19,7 @@ export interface FileUser {
   verify(facts: FileFacts): void;
   fail(failure: DeviceFailure): void;
   noteUnusable(message: string): void;
-  /** Records that unsynced writes to the file were lost. Any device on the file may have written them. */
+  /** Records that unsynced writes to the file were lost. They may be writes of any device on the file. */
   noteLostWrites(): void;
 }
 
@@ -41,7 +41,7 @@ export interface DeviceFileOptions {
 }
 
 /**
- * One path and its descriptor, which all devices on the path share. The last device that stops holding it closes it.
+ * One path and its descriptor, which all devices on the path share. The descriptor is closed once no device needs it.
  */
 export class DeviceFile {
   readonly path: string;
@@ -117,8 +117,8 @@ export class DeviceFile {
   }
 
   /**
-   * Called whenever a device starts or stops needing the file. Scanning the thousands of devices of one file on each
-   * change would be too slow.
+   * Updates the set of devices that need the file. Must be called whenever a device starts or stops needing the file,
+   * because scanning the thousands of devices of one file on each change would be too slow.
    */
   noteHolds(device: FileUser): void {
     if (device.holds === this.#holding.has(device)) return;
@@ -143,8 +143,8 @@ export class DeviceFile {
 
   /** Opens or closes the file, depending on the devices that need it and on the I/O in flight. */
   reconcile(): void {
-    // A device that began to need the file while it was open for others is not verified yet. The file may be too short
-    // for it.
+    // Verifies devices that began to need the file while it was open for others, because the file may be too short for
+    // them.
     if (this.held && (this.#phase === "open" || this.#phase === "draining")) this.#verify(this.held);
     this.#apply("changed");
   }
@@ -266,7 +266,7 @@ export class DeviceFile {
       await opened?.handle.close();
       log.info({ path: this.path }, "device file closed");
     } catch (error) {
-      // On Linux, close releases the descriptor even when it reports an error of earlier writes.
+      // Counts as closed: on Linux, close releases the descriptor even when it reports an error of earlier writes.
       log.error({ path: this.path, error: messageOf(error) }, "device file close failed");
     }
     this.#apply("closed");

@@ -108,9 +108,9 @@ export class DeviceTable {
   }
 
   /**
-   * Opens all devices except those remembered as detached, and restores their granted sessions. I/O of lower sessions
-   * ended with the process that ran it. Waits up to `waitMs` for slow files. With `openNothing` every device waits for
-   * an order.
+   * Opens all devices except those remembered as detached. Restores their granted sessions without waiting, because I/O
+   * of lower sessions ended with the former process. Waits up to `waitMs` for slow files. With `openNothing` every
+   * device waits for an order.
    */
   async start(options: { waitMs: number; openNothing?: boolean }): Promise<void> {
     const { waitMs, openNothing = false } = options;

@@ -213,7 +213,7 @@ export class Device implements FileUser {
     this.file.reconcile();
   }
 
-  /** Records why the device cannot be held. It no longer needs its file open then. */
+  /** Records why the device cannot be held. The device then no longer needs its file open. */
   fail(failure: DeviceFailure): void {
     this.#want(this.#wanted, failure);
     this.#changes.touch();

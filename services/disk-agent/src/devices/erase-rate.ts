@@ -12,7 +12,10 @@ export interface EraseLimits {
 /** Runs a write of an erase as soon as the limits allow it. */
 export type LimitedWrite = (sizeBytes: number, write: () => Promise<void>) => Promise<void>;
 
-/** Limits erases, so that they leave bandwidth for other I/O: devices at once, and total bytes per second. */
+/**
+ * Limits the number of devices that are erased at once and the bytes written per second, so that erases leave bandwidth
+ * for other I/O.
+ */
 export class EraseRate {
   readonly #turns: Slots;
   #nextWriteAtMs = 0;

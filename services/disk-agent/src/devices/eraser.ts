@@ -9,7 +9,7 @@ import type { SessionOrders } from "./session-orders.js";
 
 interface EraseJob {
   readonly sessionNumber: number;
-  /** File that is being erased. When the device's present handle is another one, a swapped drive may be at its path. */
+  /** File that is being erased. A device whose present handle is another one may have a swapped drive at its path. */
   readonly handle: OpenHandle | undefined;
   erasedBytes: number;
   state: "running" | "done" | "outdated" | "failed";
@@ -73,8 +73,8 @@ export class Eraser {
     const known = this.#jobs.get(device.id);
     const { handle } = device.file;
     if (known?.sessionNumber === sessionNumber) {
-      // A job that must fail may still have a write in flight. A second job could finish before that write lands, and
-      // the write would then damage a new user's data.
+      // Returns a running job even if the job must fail. Otherwise a second job could finish before the first job's
+      // write in flight lands, and that write would damage a new user's data.
       if (known.state === "running") return known;
       if (known.state === "done" && known.handle === handle) return known;
     }

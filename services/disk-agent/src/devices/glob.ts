@@ -29,13 +29,16 @@ export function parseGlob(glob: string): string {
   return glob;
 }
 
-/** Returns the matching paths of any file type, sorted. A name that begins with a dot matches only a part that does. */
+/**
+ * Returns the matching paths of any file type, sorted. A name that begins with a dot matches only a part of the glob
+ * that begins with a dot.
+ */
 export async function expandGlob(glob: string): Promise<string[]> {
   const found = await fastGlob(literal(resolve(glob)), {
     cwd: "/",
-    // The library reads one folder at a time, so that a hung file system blocks one thread only.
+    // Limits the library to one folder at a time, so that a hung file system blocks one thread only.
     concurrency: 1,
-    // The library does not count device nodes as files.
+    // Includes device nodes, which the library does not count as files.
     onlyFiles: false,
     extglob: false,
     globstar: false,

@@ -15,7 +15,7 @@ interface Met {
 /** A hardware error to report to the registry. */
 export interface UnreportedError {
   readonly message: string;
-  /** Time in ms since the last occurrence, at least. */
+  /** Minimum time in ms since the last occurrence. */
   readonly ageMs: number;
   readonly lastMet: Met | undefined;
 }

@@ -7,7 +7,7 @@ export class LostWrites {
     this.#writingSession = sessionNumber;
   }
 
-  /** Records lost writes. They may belong to the session that wrote last. */
+  /** Records that writes were lost. Marks the session that wrote last, because they may be its writes. */
   noteLoss(): void {
     this.#lostSession = Math.max(this.#lostSession, this.#writingSession);
   }
@@ -20,8 +20,8 @@ export class LostWrites {
     try {
       await syncFile();
     } catch (error) {
-      // The maximum is kept: the sync of an older session may fail late, after a newer session's writes were lost as
-      // well.
+      // Keeps the maximum, because the sync of an older session may fail late, after a newer session's writes were lost
+      // as well.
       this.#lostSession = Math.max(this.#lostSession, sessionNumber);
       throw error;
     }

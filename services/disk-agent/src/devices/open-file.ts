@@ -81,8 +81,8 @@ function withHoles(handle: FileHandle): OpenHandle {
 
 async function openHandle(path: string): Promise<FileHandle> {
   const before = await statDeviceFile(path);
-  // Another file may be at the path by now. O_NONBLOCK keeps the open of a FIFO from hanging. O_EXCL makes the kernel
-  // refuse a block device that is mounted or held exclusively.
+  // Another file may be at the path since the check: O_NONBLOCK keeps the open of a FIFO from hanging, and O_EXCL makes
+  // the kernel refuse a block device that is mounted or held exclusively.
   const exclusive = before.isBlockDevice() ? constants.O_EXCL : 0;
   try {
     return await open(path, constants.O_RDWR | constants.O_NONBLOCK | exclusive);

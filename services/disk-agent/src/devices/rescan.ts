@@ -118,7 +118,7 @@ export class Rescan {
       },
       () => undefined,
     );
-    // A late result is ignored; a late rejection must not count as unhandled.
+    // Handles a rejection after the timeout, which would otherwise count as unhandled.
     work.catch(() => {});
     try {
       return await Promise.race([work, timeout]);

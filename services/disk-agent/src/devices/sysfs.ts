@@ -43,7 +43,8 @@ async function readAllDrives(sysfs: string): Promise<ReadonlySet<string>> {
   const ofMany = new Set<string>();
   for (const number of await readdir(join(sysfs, "dev/block"))) {
     const drive = join(sysfs, "dev/block", number);
-    // Partitions and virtual drives lack this link. Namespaces of one NVMe drive have the same target.
+    // Skips partitions and virtual drives, which lack this link. Namespaces of one NVMe drive have the same target, so
+    // they count as one drive.
     const hardware = await realpath(`${drive}/device`).catch(() => undefined);
     const serialNumber = hardware === undefined ? "" : await readSerialNumber(drive);
     if (hardware === undefined || serialNumber === "") continue;

@@ -91,7 +91,7 @@ export class ExportTable {
     } finally {
       if (this.#beginning.get(spec.diskId) === spec.sessionNumber) this.#beginning.delete(spec.diskId);
     }
-    // Read again, because another order may have changed it during the await.
+    // Reads the running export again, because another order may have changed it during the await.
     const running = this.#running.get(spec.diskId);
     if (running?.sessionNumber !== spec.sessionNumber)
       throw new UnavailableError(
@@ -111,13 +111,16 @@ export class ExportTable {
     await this.#apply(diskId);
   }
 
-  /** Creates removed sockets again, because jobs find their disks by them, and no order may arrive for a long time. */
+  /**
+   * Creates removed sockets again, because jobs find their disks by the sockets. Does not leave this to the next order
+   * for the disk, which may be far off.
+   */
   async lookAtSockets(): Promise<void> {
     for (const [diskId, { server }] of this.#running)
       try {
         if (!(await server.hasSocket())) await this.#apply(diskId);
       } catch (error) {
-        // Only logged, so that the other sockets are still checked.
+        // Does not throw, so that the other sockets are still checked.
         this.#log.error({ diskId, error: messageOf(error) }, "export socket recreation failed");
       }
   }

@@ -18,7 +18,7 @@ export async function exportDisk(context: AgentContext, request: ExportDiskReque
   const came = await sessions.open(opened, wish, stamp, { waitMs: 0, andRemember: () => exports.intend(spec) });
   const outcomes = came.map(encodeOutcome);
   if (!came.every(isGranted)) return { exportPath: "", outcomes };
-  // The agent may have accepted a newer leader during the await.
+  // Checks the sender again, because the agent may have accepted a newer leader during the await.
   accept();
   return { exportPath: await exports.serve(spec), outcomes };
 }

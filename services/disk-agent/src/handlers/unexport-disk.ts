@@ -18,7 +18,7 @@ export async function unexportDisk(context: AgentContext, request: UnexportDiskR
     return { outcomes: [] };
   }
   await ended;
-  // The agent may have accepted a newer leader during the await.
+  // Checks the sender again, because the agent may have accepted a newer leader during the await.
   accept();
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: "" as const };
   // One cache write stores the end of the export together with the session.

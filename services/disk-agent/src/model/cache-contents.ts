@@ -75,7 +75,8 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
 
 function decodeIdentity(where: string, value: unknown): RememberedIdentity | undefined {
   const identity = asObject(where, value);
-  // The previous release stored no offset. The next registration brings the whole identity.
+  // Ignores an identity without an offset, which only the previous release stored. The next registration brings the
+  // whole identity.
   if (identity.offsetBytes === undefined) return undefined;
   return {
     offsetBytes: asCount(`${where}.offsetBytes`, identity.offsetBytes),

@@ -4,7 +4,7 @@ import type { AgentMemory, ExportMemory, ExportSpec } from "./memory.js";
 /**
  * Decides an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
  * before, when this session was ended, or when this session was exported with other devices. The last case occurs when
- * a registry's store was set back and it gave the number twice.
+ * a registry whose store was set back issues a session number again.
  */
 export function decideExport(
   memory: AgentMemory,
@@ -29,8 +29,8 @@ export function decideExport(
 }
 
 /**
- * Ends the exports of a disk up to a session number. Up to `maxEnded` ended exports are remembered one by one. When
- * more have ended, one floor covers the oldest; that works because session numbers increase over the whole fleet.
+ * Ends the exports of a disk up to a session number. Remembers up to `maxEnded` ended exports one by one, and covers
+ * older ones by a single floor, which is possible because session numbers increase over the whole fleet.
  */
 export function decideUnexport(
   memory: AgentMemory,

@@ -43,7 +43,8 @@ export function hardwareErrors({ devices }: AgentMemory): ReadonlyMap<DeviceId, 
 }
 
 /**
- * Returns the minimum time in ms since the error's last occurrence, for an earlier run of the agent; 0 when unknown.
+ * Returns the minimum time in ms since the last occurrence of an error that an earlier run of the agent stored; 0 when
+ * unknown.
  */
 export function ageOf({ notedAtMs = Number.POSITIVE_INFINITY }: KeptError, nowMs: number): number {
   return Math.max(0, Math.floor(nowMs - notedAtMs - NOTED_EVERY_MS));

@@ -12,7 +12,7 @@ export interface AgentMemory {
   readonly incarnation: string;
   /** Ended predecessors of the obeyed incarnation, the latest last. Their orders are refused for good. */
   readonly formerIncarnations: readonly string[];
-  /** Highest generation seen of that incarnation. */
+  /** Highest tablet generation seen of the obeyed incarnation. */
   readonly tabletGeneration: number;
   readonly devices: ReadonlyMap<DeviceId, DeviceMemory>;
   readonly exports: ReadonlyMap<DiskId, ExportMemory>;
@@ -66,8 +66,8 @@ export interface DeviceMemory {
   /** Hardware error that the registry has not acknowledged yet. */
   readonly hardwareError?: string | undefined;
   /**
-   * Approximate time of its last occurrence, by this agent's wall clock. Absent without an error, and in caches of the
-   * previous release.
+   * Approximate time of the hardware error's last occurrence, by this agent's wall clock. Absent without an error, and
+   * in caches of the previous release.
    */
   readonly hardwareErrorAtMs?: number | undefined;
 }

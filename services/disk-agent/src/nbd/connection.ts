@@ -194,7 +194,7 @@ const OPERATIONS: ReadonlyMap<number, IoOperation> = new Map([
   [COMMAND.WRITE_ZEROES, "zero"],
 ]);
 
-/** Returns whether the request or its reply has the bytes, which are limited then. */
+/** Returns whether the request or its reply contains the bytes of the range. MAX_REQUEST_BYTES limits these bytes. */
 function carriesData({ command }: NbdRequest): boolean {
   return command === COMMAND.READ || command === COMMAND.WRITE;
 }

@@ -28,7 +28,9 @@ export function makeDeviceFile(folder: string, name: string, sizeBytes: number):
 /** Tablet, incarnation and generation that the agent obeys. */
 export const LEADER = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 1 };
 export const ANSWER_TIMEOUT_MS = 60;
-/** Longer than any delay of a busy machine, so that only files which a test holds up reach it. */
+/**
+ * Time in ms after which a test's timeout fires although no file is held up. Longer than any delay of a busy machine.
+ */
 const STARVED_MS = 10_000;
 /** Wall clock time at the start of each test. */
 const START_MS = Date.UTC(2020, 0);

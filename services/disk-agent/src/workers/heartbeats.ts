@@ -27,7 +27,10 @@ export interface RegistrationOptions {
   readonly random: () => number;
   /** Readiness of the service: set while the registry accepts the agent's heartbeats. */
   readonly readiness: Pick<Readiness, "met" | "missing">;
-  /** The code that aborts this signal also declares a registration due, so waiting for the latter suffices. */
+  /**
+   * Aborts when the agent stops. The code that aborts it also declares a registration due, which ends every wait for a
+   * due registration.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -129,7 +132,8 @@ export class Heartbeats {
         const incarnation = await this.#beat(registered, how.tellsChanges);
         this.#failures.ended();
         how.answered?.();
-        // The registry was upgraded since the registration, and only a registration stores its incarnation.
+        // Demands a registration, because the registry was upgraded since the last one, and only a registration stores
+        // the registry's incarnation.
         if (context.ledger.memory.incarnation === "" && incarnation !== "") return 0;
       } catch (error) {
         if (signal.aborted) return undefined;
@@ -143,7 +147,10 @@ export class Heartbeats {
     return undefined;
   }
 
-  /** Starts at a random time, so that agents that registered together do not send heartbeats together. */
+  /**
+   * Schedules the next heartbeat at a random time around the interval, so that agents that registered together do not
+   * send heartbeats together.
+   */
   #schedule({ heartbeatIntervalMs }: Registered): void {
     const { context, random } = this.#options;
     this.#nextAtMs = context.clock.monotonicMs() + Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random()));
@@ -157,8 +164,9 @@ export class Heartbeats {
       .all()
       .map((device) => ({ deviceId: device.id, ...encodeHealth(device.problemNow) }))
       .filter((health) => tellsChanges && told.get(health.deviceId) !== textOf(health));
-    // The reported numbers need not be durable: some registry gave each of them, so continuing above them is never
-    // wrong. A full disk therefore does not silence the host. The obeyed incarnation was stored at the registration.
+    // Sends numbers that may not be on disk yet. A registry issued each of them, so a registry that counts on above
+    // them is correct even if the agent forgets them. Because the heartbeat waits for no write, it continues when the
+    // agent's disk is full. The incarnation sent is already durable: registration stored it.
     const failed = tellsChanges
       ? devices.hardwareErrors.unreported(ledger.memory)
       : new Map<DeviceId, UnreportedError>();

@@ -85,10 +85,12 @@ async function applyAnswer(
   if (before.incarnation !== incarnation && before.tabletId !== "") {
     const former = { former_tablet_id: before.tabletId, former_incarnation: before.incarnation };
     log.warn({ tabletId, incarnation, ...former }, "registry incarnation changed");
-    // The former registry may have given sessions while the answer was on its way; the new registry must learn them.
+    // Declares another registration due if the former registry opened sessions while the answer was on its way, because
+    // the new registry must learn their numbers.
     if (before.devices !== reported.devices) registrationDue.declare();
   }
-  // An order may have started an export during the registration, which only another registration reports.
+  // Declares another registration due when an order started an export during this registration, because only a
+  // registration reports exports.
   if (before.exports !== reported.exports) registrationDue.declare();
   const outcomes = await Promise.all(decisions.map(({ order, verdict }) => attachOrders.run(order, verdict)));
   for (const { deviceId, outcome, message: text } of outcomes)
