@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { lastRelease } from "./last-release.mjs";
 import { Failure, ProgramFailure, runQuietly } from "./run.mjs";
 
-// Compared earlier versions. A push may bring several commits, so comparing with the last one alone would miss breaks
-// in the others.
+// Number of earlier versions to compare with. A push may bring several commits, and a comparison with the last commit
+// alone would miss breaks in the others.
 const VERSIONS = 8;
 const TIMEOUT_MS = 60_000;
 const DELIBERATE = "proto/deliberate-breaks.json";

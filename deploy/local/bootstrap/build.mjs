@@ -14,7 +14,7 @@ export function workspaceFolders(root) {
   );
 }
 
-/** Returns the absolute paths of all built files; the outputs of the whole mesh come first. */
+/** Returns the absolute paths of all built files. Files of the last workspaces, such as test/, come first. */
 export function builtFiles(root) {
   return workspaceFolders(root)
     .reverse()

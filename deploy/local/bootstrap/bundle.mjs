@@ -88,12 +88,12 @@ export async function bundleInto(root, outdir, { entryPoints, external = [] }) {
     logLevel: "silent",
   });
   const made = Object.keys(metafile.outputs).map((file) => join(root, file));
-  // Files of the former bundle are deleted last, because a running service may load them until then.
+  // Deletes files of the former bundle last, because a running service may load them until then.
   for (const file of readdirSync(join(root, outdir)))
     if (!made.includes(join(root, outdir, file))) rmSync(join(root, outdir, file));
   const renamed = made.filter((file) => file.endsWith(".js")).flatMap(renamedErrors);
   if (renamed.length > 0) {
-    // The next start bundles again, because the entry point is missing.
+    // Deletes the entry point, so that the next start bundles again.
     rmSync(join(root, outdir, basename(entryPoints[0])));
     throw new Error(`${renamed.join("; ")}: let no other module have an error of its name`);
   }

@@ -62,7 +62,7 @@ function linkDependencies(root, folder) {
   mkdirSync(join(to, OWN), { recursive: true });
   for (const name of readdirSync(from).filter((one) => one !== OWN && one !== ".package-lock.json"))
     symlinkSync(join(from, name), join(to, name));
-  // Copied instead of linked, because `npm ci` writes the file.
+  // Copies the file instead of linking it, because `npm ci` writes it.
   cpSync(join(from, ".package-lock.json"), join(to, ".package-lock.json"));
   for (const parent of ["packages", "services", "deploy"])
     for (const name of readdirSync(join(folder, parent))) {

@@ -46,7 +46,8 @@ async function take(file, mine) {
   const draft = `${file}.${process.pid}`;
   await writeFile(draft, mine);
   try {
-    // A hard link appears together with its content. A file created in place would first be visible while empty.
+    // Creates the lock as a hard link, which appears together with its content. A file created in place would first be
+    // visible while empty.
     await link(draft, file);
     return true;
   } catch (error) {
@@ -63,7 +64,7 @@ async function dropIfStale(file, draft) {
   if (held === undefined || (await isHeld(held))) return;
   const aside = `${draft}.stale`;
   await rename(file, aside).catch(() => {});
-  // Another process may have replaced the stale lock before the rename; its lock is put back.
+  // Puts back the lock of another process, which replaced the stale lock before the rename.
   const moved = await readFile(aside, "utf8").catch(() => undefined);
   if (moved !== undefined && moved !== held) await link(aside, file).catch(() => {});
   await rm(aside, { force: true });

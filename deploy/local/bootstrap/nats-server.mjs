@@ -24,7 +24,8 @@ export async function ensureNatsServer(cacheFolder, systemFolders = SYSTEM_FOLDE
   const found = findNewEnough([...pathFolders(), ...systemFolders, ownFolder]) ?? (await install(ownFolder));
   process.stderr.write(`nats-server ${found.version}: ${found.file}${found.from ?? ""}\n`);
   const folder = dirname(found.file);
-  // First in PATH, because an older one may be in PATH, too. The folder contains no other program.
+  // Puts this project's own folder first in PATH, because PATH may contain an older nats-server, too. The folder
+  // contains no other program.
   if (folder === ownFolder) process.env.PATH = [folder, ...pathFolders()].join(delimiter);
   else if (!pathFolders().includes(folder)) process.env.PATH = [...pathFolders(), folder].join(delimiter);
 }

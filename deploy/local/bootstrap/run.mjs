@@ -19,7 +19,8 @@ const KILL_AFTER_MS = 5000;
 const running = new Set();
 for (const signal of ["SIGTERM", "SIGHUP"])
   process.on(signal, () => {
-    // Other listeners mean that the launcher or the test run stops in its own way.
+    // Leaves the children alone when the signal has other listeners: the launcher or the test run then stops them in
+    // its own way.
     if (process.listenerCount(signal) > 1) return;
     for (const child of running) child.kill(signal);
     process.exit(signal === "SIGTERM" ? 143 : 129);

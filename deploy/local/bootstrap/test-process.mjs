@@ -26,7 +26,7 @@ export async function* runInProcess(queue, options, timeoutMs, env, execPath = p
     env,
     execPath,
     stdio: ["ignore", "pipe", "pipe", "ipc"],
-    // Own process group, so that the process's children are killed with it.
+    // Starts a process group, so that the process's children are killed with it.
     detached: true,
   });
   running.add(child);

@@ -19,7 +19,7 @@ process.on("message", async ({ file, options }) => {
   const fail = (title, error) => {
     const difference = showDiff(error) ? generateDiff(stringify(error.actual), stringify(error.expected)) : "";
     result.failures.push({ title, error: `${error?.stack ?? error}${difference}` });
-    // Printed before the remaining tests of the file run.
+    // Prints the failure before the remaining tests of the file run.
     console.log(`failed: ${title}\n${result.failures.at(-1).error}`);
   };
   await run(file, options, result, fail).catch((error) => fail("could not be loaded", error));

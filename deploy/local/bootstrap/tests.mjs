@@ -101,8 +101,8 @@ function replace(results, newer) {
 }
 
 /**
- * Runs each failed file of a stage once more, without others of its stage. Returns a line for each test that failed
- * only once.
+ * Runs each failed file of a stage once more, while no other file of that stage runs. Returns a line for each test that
+ * failed only once.
  */
 async function runAgain(stage, stages) {
   const flaky = [];

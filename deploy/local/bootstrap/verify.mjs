@@ -47,7 +47,7 @@ function run(root, program, args) {
   });
 }
 
-// buf finds protoc-gen-ts_proto on PATH.
+// Adds node_modules/.bin to PATH, where buf finds protoc-gen-ts_proto.
 function toolEnvironment(root) {
   return { ...process.env, PATH: `${join(root, "node_modules/.bin")}:${process.env.PATH}` };
 }

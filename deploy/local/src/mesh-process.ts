@@ -31,7 +31,8 @@ export class MeshProcess {
 
   constructor(readonly spec: ProcessSpec) {
     const log = openLog(spec.logFile);
-    // Own session, so that Ctrl-C in the terminal reaches only the launcher, which stops the mesh in order.
+    // Starts the program in a session of its own, so that Ctrl-C in the terminal reaches only the launcher, which stops
+    // the mesh in order.
     const env = { ...process.env, ...spec.env };
     this.child = spawn(spec.file, [...spec.args], { detached: true, stdio: ["ignore", log, log], env });
     closeSync(log);

@@ -91,13 +91,15 @@ async function checkMarker(folder: string): Promise<void> {
   if (parseObject(text)?.format !== FORMAT) throw corrupt(file, `is not the mark of a state of format ${FORMAT}`);
 }
 
-// Reports a change by another program. The file is rewritten at each start, and other programs read it.
+// Throws when another program has damaged the file. Each start rewrites the file, but other programs may have changed
+// it since.
 async function checkEndpoints(file: string): Promise<void> {
   const text = await readText(file);
   if (text !== undefined && !parseObject(text)) throw corrupt(file, "holds no JSON object");
 }
 
-// Device files are sparse and fill up when they are erased. A full disk would look like broken devices.
+// Throws when the disk has too little free space. Device files are sparse and fill up when they are erased, and a full
+// disk would look like broken devices.
 async function checkSpace(layout: MeshLayout): Promise<void> {
   let missingBytes = ROOM_FOR_THE_REST_BYTES;
   for (const { hostId } of HOSTS)

@@ -31,7 +31,7 @@ export async function sendLogs(folder: string, wanted: WantedLogs, ca: string | 
   try {
     const [files, file] = [join(scratch, "files"), join(scratch, "logs.tgz")];
     mkdirSync(files);
-    // Copied first, because tar fails on a file that grows while it is read.
+    // Copies the files first, because tar fails on a file that grows while it is read.
     for (const name of names) copyFileSync(join(folder, name), join(files, name));
     await run("tar", ["-czf", file, "-C", files, "."]);
     const bytes = readFileSync(file);

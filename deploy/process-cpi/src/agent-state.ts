@@ -5,7 +5,7 @@ import { writeWhole } from "./state.js";
 
 interface Stored {
   readonly jobState: string;
-  /** Argument of the last apply. */
+  /** Argument of the last `apply` call. */
   readonly spec: Readonly<Record<string, unknown>>;
   /** NATS connection from update_settings. */
   readonly mbus?: MbusSettings;

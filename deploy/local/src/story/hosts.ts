@@ -13,7 +13,7 @@ export async function addHosts(scene: Scene): Promise<string> {
     const code = await waitFor(scene, `${hostId} to register`, async () => {
       const result = await resultOf(scene.clients.registry.addHost({ hostId }));
       if (result?.code === ActionCode.S_OK || result?.code === ActionCode.S_ALREADY) return result.code;
-      // The host's agent has not registered yet, or not since an earlier run.
+      // The host's agent has not registered yet, or was last heard in an earlier run (E_TRY_AGAIN).
       if (result === undefined || result.code === ActionCode.E_TRY_AGAIN) return undefined;
       throw new InvalidStateError(`AddHost ${hostId}: ${result.code} ${result.message}`);
     });

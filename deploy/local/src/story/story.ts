@@ -37,7 +37,7 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
     (made) => `${made.diskName} for ${describeInstance(one)}`,
   );
   const link = linkOf(scene.layout, one.agentId, disk.diskCid);
-  // The old checksum file is deleted first, because no checksum is valid while data is being written.
+  // Deletes the old checksum file first, because no checksum is valid while data is being written.
   await rm(checksumFile(scene.layout), { force: true });
   const { client, checksum } = await tell(
     "16 MiB written",
