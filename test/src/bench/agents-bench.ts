@@ -6,7 +6,10 @@ import { endedTask } from "./ended-task.js";
 import { cpuTimeMs, type Measurement, measurement } from "./measure.js";
 
 const AGENTS = 1_000;
-/** Heartbeat interval of stock agents. Not shortened, because a single heartbeat costs more than one of many. */
+/**
+ * Heartbeat interval of stock agents. Not shortened, because the processing of a single heartbeat costs more than that
+ * of one among many.
+ */
 const BEAT_INTERVAL_MS = 30_000;
 /** Whole intervals, so that every agent sends equally many heartbeats. */
 const MEASURED_MS = 2 * BEAT_INTERVAL_MS;

@@ -51,7 +51,7 @@ async function durationMs(work: () => Promise<unknown>): Promise<number> {
 
 function bareCall(execPath: string, request: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    // The same environment as the dispatcher's, because node does additional work in a larger one.
+    // Uses the same environment as the dispatcher, because node does additional work in a larger one.
     const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", TMPDIR: tmpdir(), HOME: process.env.HOME ?? "/" };
     const child = spawn(execPath, [], { stdio: ["pipe", "pipe", "pipe"], env });
     let answer = "";

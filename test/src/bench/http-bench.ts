@@ -14,7 +14,7 @@ const CLIS = 16;
 /** Pause in ms of the stock CLI after each round of polling. */
 const CLI_PAUSE_MS = 500;
 const NO_PAUSE_MS = 0;
-/** Number of measured blocks of each kind; kinds alternate. The p99 of all provides of a kind is the fourth slowest. */
+/** Number of measured blocks of each kind; the kinds alternate. */
 const BLOCKS = 8;
 const PROVIDES_IN_BLOCK = 50;
 const GIB_BYTES = 1_024 * MIB_BYTES;
@@ -40,7 +40,7 @@ export async function benchHttp(report: (line: string) => void): Promise<Measure
     const measurements: Measurement[] = [];
     const keep = (...found: readonly Measurement[]): void => {
       measurements.push(...found);
-      // Reported now, because the next measurements take minutes and may be interrupted.
+      // Reports the results now, because the next measurements take minutes and may be interrupted.
       for (const { name, value, unit, ratio } of found)
         report(`${name}: ${value.toFixed(1)} ${unit}, ${ratio.toFixed(2)}`);
     };
@@ -102,7 +102,7 @@ async function besideClis({ director, http }: Director, instanceId: string): Pro
       value: slowest(times.polled),
       budget: { atMost: 1.5 },
     }),
-    // Without a budget, because no real client polls without a pause. The result depends on the CPU time that these
+    // Has no budget, because no real client polls without a pause. The result depends on the CPU time that these
     // clients leave.
     measurement({
       ...measured,

@@ -5,7 +5,9 @@ export interface Measurement {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** Reference in the same unit: the best that the machine can do, or the most that is allowed. */
+  /**
+   * Reference value in the same unit: the best value that the machine can reach, or the highest one that is allowed.
+   */
   readonly floor: number;
   /** Description of the floor. */
   readonly floorOf: string;

@@ -46,8 +46,8 @@ export class OrderCountingAgent implements AsyncDisposable {
   }
 
   /**
-   * Registers with `count` devices, none of which has been added. With health ERROR the registry erases none of them.
-   * The devices are distributed evenly over `fileIdentities`, one after another in each file.
+   * Registers with `deviceCount` devices, none of which has been added. The registry erases no device with health
+   * ERROR. The devices are distributed evenly over `fileIdentities`, one after another in each file.
    */
   async register(
     deviceCount: number,

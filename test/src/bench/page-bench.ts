@@ -18,7 +18,7 @@ const CHANGES = 5;
 const SETTLE_MS = 10_000;
 const IDLE_MS = 20_000;
 const PATIENCE_MS = 120_000;
-/** Limit in ms of both durations. */
+/** Maximum in ms of the time until the first paint, and of the time until a change is visible. */
 const MAX_MS = 1_000;
 const MAX_HEAP_MIB = 64;
 const MAX_IDLE_PERCENT = 10;

@@ -50,7 +50,7 @@ export async function callInTurns(
     rounds.push(round);
     onRound(round);
   });
-  // "close" instead of "exit", because the last rounds may be read after the exit.
+  // Waits for "close" instead of "exit", because the last rounds may be read after the exit.
   const [code] = await once(child, "close");
   if (code !== 0) throw new Error(`the caller ended with ${code}`);
   return rounds;

@@ -15,7 +15,7 @@ const ADD_ROUNDS = 9;
 /** Rounds before measuring: a call takes a third longer until its code is compiled. */
 const ADD_WARM_UP_ROUNDS = 2;
 const ADD_HOSTS = 16;
-/** Enough for long rounds. Rounds of half a second are affected by other work of the machine. */
+/** Devices per host, enough for long rounds. Other work of the machine would affect rounds of half a second. */
 const ADD_DEVICES_PER_HOST = 2_048;
 const ADD_CONCURRENCY = 64;
 /** Maximum devices of one host. */
@@ -23,7 +23,7 @@ const ORDER_DEVICES = 4_096;
 const SETTLE_MS = 1_000;
 /** Hosts whose devices lie on a single file, and on a file each. */
 const [ONE_FILE, MANY_FILES] = ["one-file", "many-files"];
-/** Limit in ms for comparing the ranges of one host's devices, because other hosts' calls wait meanwhile. */
+/** Maximum time in ms for comparing the ranges of one host's devices, because other hosts' calls wait meanwhile. */
 const MAX_COMPARING_MS = 100;
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
@@ -44,7 +44,8 @@ export async function benchRegistry(report: (line: string) => void): Promise<Mea
       listen: { host: "127.0.0.1", port },
       tls: certificates.files("disk-registry"),
       tablet: { storage },
-      // Long timeout, because agents of an ended part fall silent, which would add commits to the next part.
+      // Long timeout, because agents of an ended part fall silent, and their silence would add commits to the next
+      // part.
       heartbeat: { intervalMs: 2_000, timeoutMs: 1_800_000, missedUntilSuspected: 900 },
       log: { level: "error" },
     },
@@ -92,7 +93,8 @@ async function benchAttachOrder(
   storage: string,
 ): Promise<Measurement[]> {
   await using ordered = agent;
-  // Devices in ERROR are attached like others, but not erased, which would add commits.
+  // Uses devices in ERROR. The registry attaches them like others but does not erase them, and erases would add
+  // commits.
   await ordered.register(ORDER_DEVICES, Health.ERROR);
   // Waits for the order of the registration, and for the commit of its confirmation.
   await untilAll(registry, "let go", ({ detachConfirmed }) => detachConfirmed);

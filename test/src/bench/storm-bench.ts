@@ -10,7 +10,7 @@ import { startNoopServer } from "./noop.js";
 import type { StormCommand, StormOptions, StormResult } from "./storm-agents.js";
 import { countOnline, DEVICES_PER_AGENT, storeFleet } from "./storm-fleet.js";
 
-/** Number of agent processes. Each one compiles the same code, so no more than can run at once. */
+/** Number of agent processes. No more than can run at once, because each process compiles the same code. */
 const PROCESSES = 2;
 const LIMIT_MS = 10_000;
 const LIMIT_AGENTS = 10_000;

@@ -22,7 +22,7 @@ export class BoshCli {
     this.#http = new HttpClient(certificates, port, "admin:pw-admin");
   }
 
-  /** Before each command the CLI requests /info without a login. */
+  /** Requests /info without a login, as the CLI does before each command. */
   async begin(): Promise<void> {
     const { features, user_authentication, ...info } = await this.info(NO_LOGIN);
     reads(info, { name: "string", uuid: "string", version: "string", cpi: "string" });

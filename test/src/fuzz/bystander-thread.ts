@@ -91,7 +91,7 @@ let started = false;
 
 function tell(asker: Asker, waitedMs: number, netMs: number): void {
   if (!started || netMs < work.limitMs || told.has(asker.name)) return;
-  // Reported once, because the run ends with it.
+  // Reports each client once, because the run ends after the first report.
   told.add(asker.name);
   const late: TooLate = { name: asker.name, waitedMs, netMs, error: asker.error };
   parentPort?.postMessage({ late });

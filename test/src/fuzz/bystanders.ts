@@ -13,7 +13,10 @@ export type Watched = { readonly name: string; readonly pid: number } & (
 
 export interface BystanderWork {
   readonly watched: readonly Watched[];
-  /** An idle server. While its client waits for long, the machine is slow and not the fuzzed services. */
+  /**
+   * An idle server with a client of its own. A long wait of that client shows that the machine is slow, and not the
+   * fuzzed services.
+   */
   readonly control: { readonly address: string; readonly pid: number; readonly tls: TlsFiles };
   readonly tls: TlsFiles;
   readonly limitMs: number;

@@ -51,7 +51,8 @@ export class FuzzTarget implements AsyncDisposable {
     readonly uaa: UaaKeys,
     private readonly strangers: string,
     /**
-     * Certificate of an operator that the fuzzer does not use, because limits by identity must not be shared with it.
+     * Certificate of an operator that the fuzzer does not use, so that the fuzzer does not consume this operator's
+     * limits.
      */
     readonly bystanderFiles: TlsFiles,
   ) {

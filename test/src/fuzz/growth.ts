@@ -13,7 +13,7 @@ const MIB_BYTES = 1024 * 1024;
 const MAX_GROWTH_BYTES = 4 * MIB_BYTES;
 /** Maximum growth per input in bytes, in a long run. An entry of a map takes more. */
 const MAX_GROWTH_BYTES_PER_INPUT = 32;
-/** Maximum growth of the number of resources. Hundreds of timers of closing connections come and go. */
+/** Maximum growth of the number of resources. Allows the hundreds of timers of connections that are closing. */
 const MAX_MORE_RESOURCES = 500;
 
 /**

@@ -5,7 +5,7 @@ import type { Surface } from "./surface.js";
 
 /**
  * Returns the input of a surface with this index in the run of a seed; it does not depend on other inputs. Negative
- * indexes are kept inputs.
+ * indexes select kept inputs (see seeds.ts).
  */
 export function inputAt(surface: Pick<Surface, "name" | "next">, seed: number, index: number): Buffer {
   if (index < 0) {

@@ -6,7 +6,7 @@ import type { Surface } from "./surface.js";
 /** Range of input indexes of a seed. */
 export interface InputRange {
   readonly seed: number;
-  /** First index; negative indexes are kept inputs. */
+  /** First index; negative indexes select kept inputs (see seeds.ts). */
   readonly first: number;
   /** Last index, inclusive; undefined for no end. */
   readonly last?: number;

@@ -21,7 +21,9 @@ export interface FuzzOptions {
   readonly inputs?: number;
   /** Names of the surfaces. */
   readonly surfaces: readonly string[];
-  /** Range of inputs for each surface. `first` defaults to the first kept input. Absent: all inputs. */
+  /**
+   * Range of inputs for each surface; absent for all inputs. `first` defaults to the first kept input (see seeds.ts).
+   */
   readonly at?: { readonly first?: number; readonly last: number };
   /** Called with progress lines. */
   readonly report: (line: string) => void;
@@ -69,14 +71,14 @@ const JUDGED_FROM_INPUTS = 20_000;
 /** Minimum number of inputs before the heap is compared. Earlier growth is mostly newly compiled code. */
 const HEAP_JUDGED_FROM_INPUTS = 10_000;
 const MEMORY_GROWTH_MAX = 1.2;
-/** Allowed difference in file descriptors: connections that are open at only one of the samples. */
+/** Maximum difference in file descriptors: connections that are open at only one of the samples. */
 const DESCRIPTORS_SLACK = 12;
 
 /** Starts what the surfaces need, and fuzzes until the time is over or a fault is found. */
 export async function runFuzz(options: FuzzOptions): Promise<FuzzResult> {
   const needsMesh = options.surfaces.some((name) => !PARSER_NAMES.includes(name));
   await using fuzzed = needsMesh ? await fuzzedMesh(options.report) : undefined;
-  // Awaited before the mesh is disposed of.
+  // Awaits the run here, so that the mesh is disposed of only afterwards.
   return await fuzz(options, fuzzed);
 }
 
@@ -200,7 +202,7 @@ class FuzzRun {
     const { fuzzed } = this;
     const tookMs = performance.now() - this.#startedMs;
     if (fuzzed !== undefined && this.#finds.length === 0) await this.#provide(fuzzed);
-    // Skipped after a find, because the run stopped in the middle of an input.
+    // Takes no sample after a find, because the run stopped in the middle of an input.
     if (this.#finds.length === 0 && this.#looks.length > 0) await this.#look();
     const compared = this.#finds.length === 0 ? this.#compareUsages() : [];
     return {

@@ -29,7 +29,7 @@ const HEALTH: WireCall = {
   ends: true,
 };
 /**
- * Encodes ten calls that are answered at once, each followed by a call that is reset, because Node reads on while it
+ * Encodes ten calls that are answered at once, each followed by a call that is reset. Node receives the resets while it
  * writes the answers.
  */
 function answeredAndReset(firstStream: number): Buffer {

@@ -1,5 +1,5 @@
 /**
- * Detects that something has been at the same step for too long. Time in which the machine kept it from running does
+ * Detects a task that has been at the same step for too long. Time in which the machine kept the task from running does
  * not count.
  */
 export class Standstill {
@@ -10,7 +10,7 @@ export class Standstill {
 
   constructor(private readonly limitMs: number) {}
 
-  /** Returns whether the step stands still. `keptMs` is the total time in ms in which it was kept from running. */
+  /** Returns whether the step stands still. `keptMs` is the total time in ms without a processor. */
   look(step: number, nowMs: number, keptMs: number): boolean {
     const tookMs = nowMs - this.#seenAtMs;
     // `keptMs` starts again at 0 when its cause has ended.

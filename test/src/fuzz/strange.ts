@@ -148,7 +148,7 @@ export function jsonText(random: Random, value: unknown): Buffer {
 }
 
 function write(value: unknown): string {
-  // Encodes by hand, because JSON.stringify is recursive and turns non-finite numbers into null.
+  // Encodes the value without JSON.stringify, which is recursive and turns non-finite numbers into null.
   const done: string[] = [];
   const left: unknown[] = [value];
   while (left.length > 0) {

@@ -4,8 +4,8 @@ import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import type { TlsFiles } from "@diskmesh/rpc";
 
 /**
- * Source address of the fuzzer. Bystanders use 127.0.0.1; a separate address lets limits by address apply to each of
- * them alone.
+ * Source address of the fuzzer. Differs from 127.0.0.1, the address of the bystanders, so that the services' limits by
+ * address count both separately.
  */
 const FUZZ_ADDRESS = "127.0.0.2";
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -69,8 +69,7 @@ const below = new WeakMap<Socket, Socket>();
 /** Resets a connection, as the kernel does for a killed process. A Unix socket is closed instead. */
 export function reset(socket: Socket): void {
   const tcp = below.get(socket) ?? socket;
-  // When the end of the written data is already being sent, Node fails to reset the connection and leaves it open
-  // forever.
+  // Does not reset a connection whose end is already being sent: Node would fail to reset it and leave it open forever.
   const isEnding = [socket, tcp].some(({ writableEnded, readableEnded }) => writableEnded || readableEnded);
   if (tcp.remoteFamily !== undefined && !tcp.destroyed && !isEnding) tcp.resetAndDestroy();
   socket.destroy();

@@ -19,12 +19,13 @@ const THREAD = 4;
 const PLACES = 5;
 
 const LOOK_MS = 250;
-/** Duration of a parser in ms that is a fault, because its whole process waits. */
+/** Minimum duration in ms of a parser's run that is a fault, because the parser's whole process waits meanwhile. */
 const SLOW_MS = 1_000;
-/** Limit in ms after which the thread counts as stuck. Time in which other threads ran does not count. */
+/** Time in ms after which the thread counts as stuck. Time in which other threads ran does not count. */
 const STUCK_MS = 60_000;
 /**
- * Inputs between two pauses. Without pauses, parsers would use all CPU time, because they are much faster than servers.
+ * Number of inputs between two pauses. Without pauses, parsers would use all CPU time, because they are much faster
+ * than servers.
  */
 const INPUTS_BEFORE_A_REST = 20;
 const REST_MS = 50;
@@ -125,7 +126,7 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
     Atomics.add(shared, SENT, 1);
     if (index % INPUTS_BEFORE_A_REST === 0) await sleep(REST_MS);
   }
-  // Copied into a Map, because a subclass cannot be sent between threads.
+  // Copies the counts into a Map, because a subclass of Map cannot be sent between threads.
   parentPort?.postMessage({ counts: new Map([...(surface.counts ?? []), ...counts]) } satisfies FromThread);
   await surface.close?.();
 }

@@ -1,8 +1,8 @@
 import type { Random } from "../random.js";
 
 /**
- * Names that exist in the fuzzed mesh. Names that its own disks need are not among them: the fuzzer's certificates may,
- * e.g., remove a host, which would be no fault.
+ * Names that exist in the fuzzed mesh, except those that the mesh check's disks need. The fuzzer's certificates may,
+ * for example, remove a host, and the check would then fail without a fault.
  */
 export const VICTIM_HOST = "host-2";
 export const VICTIM_AZ = "z2";

@@ -24,8 +24,8 @@ export interface DeviceAccount extends DevicePlace {
   /** True when the device was purged and not seen since: AddHost's S_OK does not include it. */
   purged: boolean;
   /**
-   * True when a device held data from after the backup when the registry was restored, although it had been removed
-   * before. Its next removal reports that.
+   * True when the device was dirty and out of operation after a restore of the registry: it may hold data from after
+   * the backup. Its next removal need not have erased it.
    */
   leftUnerased: boolean;
   /** Highest device generation seen; the registry never returns to a lower one. */
@@ -143,7 +143,7 @@ export class Account {
     if (told === "out" && seen.attachState === AttachState.DETACHED && !seen.detachConfirmed)
       this.violated(`${deviceId}: DETACHED without its agent's word, though its host was never away for long`);
     const isHeld = seen.attachState === AttachState.ATTACHING || seen.attachState === AttachState.ATTACHED;
-    // A device that is erased first is held until the erase is done.
+    // Allows a held device with a removal request, because the device is held until its erase is done.
     if (told === "leaving" && isHeld && !seen.removalRequested)
       this.violated(
         `${deviceId}: its caller was told to ask again, and it is ${seen.attachState} as if nobody had asked`,

@@ -44,8 +44,8 @@ const PURGED = { told: "unsettled", purged: true } as const;
  */
 export class HostCaller {
   /**
-   * True after a purge: the registry has forgotten the devices, with the sessions that an operator decided on after a
-   * restore. The operator decides again.
+   * True after a purge. The registry has then forgotten the devices and, with them, the sessions that an operator
+   * decided on after a restore, so the operator decides again.
    */
   #isForgotten = false;
 
@@ -104,7 +104,7 @@ export class HostCaller {
     const { devices, request } = this.#chosen();
     for (const device of devices) Object.assign(device, PURGED);
     const result = await this.#answer(() => this.mesh.clients.registry.purgeDevice(request), devices);
-    // Fills the purged devices with data, as another user would. Skipped before a restore, because the restored
+    // Fills the purged devices with data, as another user would. Skips this before a restore, because the restored
     // registry cannot know what was written after the backup.
     if (result?.code === ActionCode.S_OK && !this.account.hasBackup) for (const device of devices) fillRange(device);
   }
@@ -129,7 +129,7 @@ export class HostCaller {
   async #add(devices: readonly DeviceAccount[], call: Call): Promise<void> {
     const before = new Map(devices.map((device) => [device, device.told]));
     for (const device of devices) device.told = "unsettled";
-    // Refused because the host is being removed; nothing was stored.
+    // The registry refused the call because the host is being removed, and stored nothing.
     const whenLeaving = () => {
       for (const [device, told] of before) device.told = told;
       return this.#compare(devices);
@@ -157,7 +157,7 @@ export class HostCaller {
         const leftUnerased = new Set(devices.filter((device) => device.leftUnerased).map(({ deviceId }) => deviceId));
         for (const device of await this.#compare(devices))
           if (!leftUnerased.has(device.deviceId)) this.#requireErased(device, result.unerasedDeviceIds);
-        // Some devices stay removed for a while, so that agents are killed and started meanwhile.
+        // Leaves some devices removed for a while, so that agents are killed and started meanwhile.
         if (!isOver() && this.random.next() < 0.5) await pause(this.random.next() * OUT_FOR_MS);
         return;
       }
@@ -217,7 +217,8 @@ export class HostCaller {
     try {
       const { result } = await persistently(this.calls, call);
       this.calls.answer();
-      // Only this caller acts on the host, so no device of it is refused.
+      // Reports S_PARTLY as a violation: only this caller acts on the host, so the registry refuses none of its
+      // devices.
       if (result?.code !== ActionCode.S_PARTLY) return result;
       this.account.violated(`${this.hostId}: ${result.code}: ${result.message}`);
     } catch (error) {

@@ -70,7 +70,7 @@ export class DiskUser {
     const there = this.#there;
     const choice = random.next();
     const one = random.pick(there);
-    // A restore waits until a disk exists that the backup lacks.
+    // Prefers to create and delete disks while the restore waits for a disk that the backup lacks.
     const isWaitedFor = this.#backup !== undefined && this.strangers === 0;
     if ((isWaitedFor || choice < 0.4) && (await this.#hasRoom())) await this.#create();
     // The first disks are never deleted.
@@ -215,7 +215,8 @@ export class DiskUser {
    * refused, but must not contain other data. Then deletes the disk again.
    */
   async #lookAtUndead(disk: KnownDisk): Promise<void> {
-    // A disk that was being published at the backup would be retried forever without its devices.
+    // Unpublishes the disk first, because a publication that was in progress at the backup would be retried forever
+    // without its devices.
     await this.#unpublish(disk);
     try {
       this.#requireNone(await this.#problems(disk, { zerosToo: true }));

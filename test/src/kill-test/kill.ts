@@ -38,10 +38,13 @@ const PAUSES: Pauses = { least: 100, most: 1_000 };
 const PAUSES_WITH_DATABASE: Pauses = { least: 100, most: 4_000 };
 const DATABASE_AWAY: Pauses = { least: 0, most: 1_000 };
 
-/** Share of starts that are killed only after the process has done something. The others are killed at any time. */
+/**
+ * Share of started processes that are killed only after they have done something. The others are killed at any time.
+ */
 const SPARED_SHARE = 0.75;
 /**
- * Share of these processes that are killed with the next answer to a caller, when its content has just become durable.
+ * Share of the processes of SPARED_SHARE that are killed with the next answer to a caller, when its content has just
+ * become durable.
  */
 const WITH_ANSWER_SHARE = 0.5;
 
@@ -69,7 +72,8 @@ export async function kill(killing: Killing): Promise<void> {
     kills.registry++;
   };
   const registriesDone = registries.map(async (registry, index) => {
-    // A registry that found no database ends, and is started again at once, because it may be the last one.
+    // Also waits for the registry's end: a registry that found no database ends, and is started again at once, because
+    // it may be the last one.
     const answered = () => Promise.race([calls.next(), until(() => isOver() || registry.hasEnded)]);
     const restarted = async () => {
       await killRegistry(registry);
@@ -78,7 +82,7 @@ export async function kill(killing: Killing): Promise<void> {
     await killer(1_000 * index, database === undefined ? PAUSES : PAUSES_WITH_DATABASE, restarted, answered);
     await registry.comeUp();
   });
-  // The agent of the disks' host is not killed, because the test reads the disks through it.
+  // Does not kill the agent of the disks' host, because the test reads the disks through it.
   const killed = mesh.hostIds.filter((hostId) => account.of(hostId).length > 0);
   const agents = killed.map((hostId, index) =>
     killer(1 + index, PAUSES, async () => {

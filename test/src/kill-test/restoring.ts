@@ -26,7 +26,7 @@ export interface Restoring {
   readonly callers: Truce;
 }
 
-/** Creates a backup while callers continue, so that it contains calls in progress or not. Resolves with the file. */
+/** Creates a backup while callers continue, so that some of their calls are in progress. Resolves with the file. */
 export function backUp({ mesh, registries, account, disks, killers }: Restoring): Promise<string> {
   const file = join(mesh.folder, "registry.backup");
   return killers.hold(async () => {
@@ -36,7 +36,7 @@ export function backUp({ mesh, registries, account, disks, killers }: Restoring)
       await backUpRegistry(mesh, file);
       account.backedUp(mark);
       disks.backedUp(diskMark);
-      // All devices were in calls during the backup, so the next one is tried.
+      // Repeats the backup when calls about all devices were in progress during it.
       return account.sinceBackup.settled > 0;
     }, PATIENCE);
     return file;
@@ -102,7 +102,7 @@ async function compareRestored(
   }
 }
 
-/** Returns whether a device left unerased, because it was not held. */
+/** Returns whether the device is out of operation and was not erased, because no agent held it. */
 async function isLeftUnerased({ mesh, calls }: Restoring, { deviceId }: DeviceAccount): Promise<boolean> {
   try {
     const { attachState, dirty } = await persistently(calls, () => mesh.device(deviceId));

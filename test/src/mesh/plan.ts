@@ -135,7 +135,7 @@ function agentConfig(mesh: PlacedMesh, hostId: string, { registries }: ProcessPl
   };
 }
 
-/** Address without a listener when the plan has no registry. */
+/** Returns the addresses of the registries, or an address without a listener when the plan has no registry. */
 function registriesOf(mesh: PlacedMesh): string[] {
   const addresses = mesh.addresses("disk-registry");
   return addresses.length === 0 ? ["127.0.0.1:1"] : addresses;

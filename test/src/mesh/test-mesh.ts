@@ -30,7 +30,7 @@ import { type Ended, typeCommand } from "./type-command.js";
 
 /** Timeout in ms: many processes start at once, and the machine may be busy. */
 const START_TIMEOUT_MS = 300_000;
-/** Maximum concurrent starts, because a start uses only CPU time. */
+/** Maximum concurrent starts. More would not be faster, because a start uses only CPU time. */
 const STARTED_TOGETHER = 4;
 const DEADLINE_MS = 30_000;
 /** Name in the certificate of all agents of VMs. */

@@ -81,7 +81,7 @@ export class AlertWatch {
       if (!this.#asked.has(name)) continue;
       const values = this.#series.get(series) ?? [];
       this.#series.set(series, values);
-      // A missing sample is marked as missing.
+      // Writes `_`, promtool's sign for a missing sample.
       while (values.length < this.#scrapes - 1) values.push("_");
       values.push(String(AGES.test(name) ? value * FASTER : value));
     }
@@ -101,7 +101,7 @@ export class AlertWatch {
       const { stdout, stderr } = spawnSync("promtool", ["test", "rules", file], { encoding: "utf8" });
       const said = `${stdout}${stderr}`;
       if (!/SUCCESS|FAILED/.test(said) || /parse|unmarshal/.test(said)) throw new Error(said);
-      // promtool was given no expected alerts, so it prints all that fire.
+      // promtool prints all pending and firing alerts, because its input expects none.
       const told = [...said.matchAll(/alertname="(\w+)", alertstate="(\w+)"(?:, job="([^"]*)")?/g)].filter(
         ([, name = "", , job]) => !OF_THIS_MACHINE.includes(name) || job === this.#slowedJob,
       );

@@ -105,7 +105,7 @@ function directorOf(mesh: PlacedMesh): object {
     tuning: {
       // Few workers, so that a hanging CPI soon occupies all of them.
       queues: { workers: { dynamic_disks: 2 } },
-      // Retry timeout, long enough for a reconnection. Faults in these tests are permanent.
+      // Long enough for a reconnection, and short because faults in these tests are permanent.
       cpi: { retryTimeoutMs: 8_000 },
     },
   };

@@ -27,7 +27,7 @@ export class Network implements Places {
   ) {
     this.#numbers = numbers;
     this.ownHost = `${prefix}.${OWN_NUMBER}`;
-    // A separate mount, so that names of namespaces are visible to this process only.
+    // Mounts a separate file system, so that names of namespaces are visible to this process only.
     mkdirSync("/run/netns", { recursive: true });
     run("mount", "-t", "tmpfs", "none", "/run/netns");
     ip("link", "set", "lo", "up");
@@ -61,7 +61,7 @@ export class Network implements Places {
     ip("link", "set", this.#cable(name), state);
   }
 
-  /** From now on every packet between the two is lost silently. */
+  /** Loses every packet between the two machines silently from now on. */
   cut(one: string, other: string): void {
     for (const [from, to] of [
       [one, other],

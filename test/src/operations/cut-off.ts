@@ -15,7 +15,10 @@ export interface CutOff {
 
 /** Times in ms within which, according to the document, a cut is noticed. */
 const SAID = { grpcMs: 30_000, natsMs: 15_000, hostMs: 10_000 };
-/** Factor for these times on a busy machine. Without keepalives a cut would be noticed after a quarter of an hour. */
+/**
+ * Factor by which a busy machine may exceed the times of `SAID`. Without keepalives a cut would be noticed after a
+ * quarter of an hour.
+ */
 const TIMES_SAID = 3;
 const NATS = [...CONTROLS, "control-3"] as const;
 
@@ -158,7 +161,7 @@ async function cutting(
   network.setLink(machine, "up");
 }
 
-/** Moves the lead from a machine to the other one, if it is there. */
+/** Moves the leadership from a machine to the other one if the machine's process leads. */
 async function leadElsewhere(scene: AwayScene, service: string, machine: string): Promise<void> {
   const { leader } = await scene.leader(service);
   if (leader !== machine) return;

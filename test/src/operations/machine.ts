@@ -160,7 +160,7 @@ export class Machine implements AsyncDisposable {
     return program === "chown" ? this.#changeOwner(args) : this.#makeUsers(args);
   }
 
-  /** Everything runs as the user of the test: created users are only recorded, and file owners are ignored. */
+  /** Records created users and ignores file owners, because everything runs as the user of the test. */
   #makeUsers(files: readonly string[]): Answer {
     for (const file of files)
       for (const [, user = ""] of readFileSync(file, "utf8").matchAll(/^u (\S+)/gm)) this.#users.add(user);
@@ -179,7 +179,8 @@ export class Machine implements AsyncDisposable {
     const paths = args.filter((arg) => !arg.startsWith("-"));
     const [, address = "", place = ""] = /^root@([^:]+):(.*)$/.exec(paths.pop() ?? "") ?? [];
     const other = this.at(address);
-    // All machines share one file system, so paths below this machine's folder are translated to the other's.
+    // Translates paths below this machine's folder to the other machine's folder, because all machines share one file
+    // system.
     const target = place.startsWith(this.folder)
       ? place.replace(this.folder, other.folder)
       : join(other.folder, "home", place);
@@ -206,7 +207,7 @@ export class Machine implements AsyncDisposable {
     if (verb === "daemon-reload") return { code: 0, output: "" };
     const said: string[] = [];
     for (const name of names) {
-      // The test does not wait for timers.
+      // Skips timers, for which the test does not wait.
       if (name.endsWith(".timer")) continue;
       const unit = this.unit(name.replace(/\.service$/, ""));
       if (verb === "enable" && !args.includes("--now")) continue;

@@ -27,7 +27,7 @@ export class ReferenceCpi {
 
   /** Makes the CPI misbehave from now on, by method or "*". */
   misbehave(what: Misbehaviour): void {
-    // Written atomically, because CPI processes may read the file at any time.
+    // Replaces the file atomically, because CPI processes may read it at any time.
     writeWhole(join(this.stateFolder, "misbehave.json"), what);
   }
 

@@ -76,7 +76,8 @@ function directorOf(mesh: PlacedMesh, access: AgentAccess, certificates: Replace
         validDays: 3 * certificates.validDays,
       },
     },
-    // An agent with new settings restarts without an answer, and the director waits half of the request timeout for it.
+    // Short timeout: an agent with new settings restarts without an answer, and the director waits half of the timeout
+    // for that answer.
     tuning: { agents: { requestTimeoutMs: 10_000, certificateCheckIntervalMs: 1_000 } },
   };
 }

@@ -64,7 +64,7 @@ const limits: AgentLimits = {
 
 const configs = new Map<string, ReturnType<typeof configOf>>();
 
-/** Cached, because parsing a config takes a considerable part of a run. */
+/** Returns the host's config from a cache, because parsing a config takes a considerable part of a run. */
 function cachedConfigOf(host: string, devices: readonly DevicePlace[]): ReturnType<typeof configOf> {
   const key = JSON.stringify([host, devices]);
   let config = configs.get(key);

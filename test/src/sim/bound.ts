@@ -45,9 +45,7 @@ export class Bound {
     return detach !== undefined && (attach === undefined || compare(attach, detach) < 0);
   }
 
-  /**
-   * The agent changes to another incarnation: stamps of the former one no longer count, but closed devices stay closed.
-   */
+  /** Changes to another incarnation: stamps of the former one no longer count, but closed devices stay closed. */
   changeOver(): void {
     for (const deviceId of [...this.confirmedDetach.keys()]) {
       if (this.isDetached(deviceId)) this.confirmedDetach.set(deviceId, OF_A_FORMER_INCARNATION);

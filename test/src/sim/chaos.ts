@@ -18,7 +18,7 @@ export class Chaos {
     const { world } = this;
     world.network.heal();
     for (const process of this.#processes()) process.pausedUntilMs = 0;
-    // The newest registry is spared, because the store accepts no other.
+    // Spares the newest registry, because the store accepts no other.
     const leader = world.leader();
     world.rewinds.stop();
     for (const registry of world.registries())
@@ -37,7 +37,7 @@ export class Chaos {
       const node = random.pick(world.agents());
       const powerLoss = random.chance(faults.powerLoss);
       world.endAgent(node, powerLoss);
-      // A scenario without swaps under power swaps drives here, while the machine is off.
+      // Swaps drives while the machine is off. Some scenarios allow swaps only here.
       if (powerLoss && random.chance(faults.swapWhileOff))
         this.#swap(node.machine, random.pick(node.machine.ownPaths()));
       if (powerLoss && random.chance(faults.exchangeWhileOff)) this.#exchange(node.machine);

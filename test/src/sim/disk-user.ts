@@ -39,7 +39,7 @@ export class DiskUser {
   async #write(node: AgentRun, served: Served, block: number): Promise<void> {
     const { world } = this;
     const { diskId, disk } = served;
-    // A new run of the agent has its own users.
+    // Includes the agent's run in the key, because each run of the agent has its own users.
     const place = `${node.process.name} ${diskId} ${block}`;
     const session = node.context?.exports.list().find((entry) => entry.diskId === diskId)?.sessionNumber;
     if (session === undefined || served.closed || !node.process.alive || this.#busy.has(place)) return;

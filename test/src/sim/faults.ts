@@ -29,9 +29,9 @@ export interface Faults {
   secondLeader: number;
   /** Per step: a backup of the registry is created. */
   backup: number;
-  /** Per step, once there is a backup: the registry is stopped and continues from an earlier state. */
+  /** Per step, once there is a backup: the registry is stopped and continues from an earlier state (a rewind). */
   rewind: number;
-  /** That state is a copy of its folder, not a restored backup. */
+  /** The earlier state of a rewind is a copy of the registry's folder, not a restored backup. */
   copiedBack: number;
   /** The restore starts another registry, and the former one continues. */
   rival: number;
@@ -118,7 +118,9 @@ export function calm(): Faults {
   return { ...CALM };
 }
 
-/** Draws some kinds of faults, each with its own strength. With all at once hardly anything would progress. */
+/**
+ * Draws some kinds of faults, each with its own strength. With all kinds at once, hardly any operation would progress.
+ */
 export function drawFaults(random: Random): Faults {
   const some = (probability: number, low: number, high: number): number =>
     random.chance(probability) ? random.between(low, high) : 0;

@@ -19,7 +19,7 @@ export class Lives {
   readonly #lastGiven = new Map<string, string>();
   /** Disk of the agent's last grant, by device; empty for an erase. */
   readonly #granted = new Map<string, string>();
-  /** Disk on a device whose creation a rewind has undone, by device. */
+  /** Disk whose creation a rewind has undone, by device. */
   readonly #forgotten = new Map<string, string>();
   readonly #decided = new Set<string>();
   /** Epochs of erases, by device and session. */
@@ -67,7 +67,7 @@ export class Lives {
     return disk !== undefined && this.#granted.get(deviceId) === nameOf(disk);
   }
 
-  /** The registry continues with the contents of the store `to`, and no longer with those of `from`. */
+  /** Records the disks that are undone because the registry continues with the store `to` instead of `from`. */
   rewind(from: SimStore, to: SimStore): void {
     for (const { deviceId, diskId } of from.devices()) {
       const disk = from.disk(diskId);
@@ -75,19 +75,19 @@ export class Lives {
       const now = to.disk(to.device(deviceId)?.diskId ?? "");
       if (now === undefined || nameOf(now) !== nameOf(disk)) this.#forgotten.set(deviceId, nameOf(disk));
     }
-    // An earlier rewind went further back, and this store contains the disk again.
+    // Drops entries of disks that this store contains again, because an earlier rewind went further back.
     for (const { deviceId, diskId } of to.devices()) {
       const disk = to.disk(diskId);
       if (disk !== undefined && this.#forgotten.get(deviceId) === nameOf(disk)) this.#forgotten.delete(deviceId);
     }
   }
 
-  /** The data on the device is no longer needed. */
+  /** Forgets the undone disk on the device, because the disk's data is no longer needed. */
   giveUp(deviceId: string): void {
     this.#forgotten.delete(deviceId);
   }
 
-  /** An operator decides that the registry's record of the device is right. */
+  /** Records that an operator has decided that the registry's record of the device is right. */
   decide(deviceId: string): void {
     this.giveUp(deviceId);
     this.#decided.add(deviceId);
@@ -102,14 +102,17 @@ export class Lives {
   }
 
   /**
-   * A disk was placed on the device. A disk with the name of the forgotten one counts as the same, created by a client
-   * that retried.
+   * Records that a disk was placed on the device. A disk with the name of the undone one counts as that disk, created
+   * again by a client that retried.
    */
   allocated(deviceId: string, diskId: string): void {
     if (this.#forgotten.get(deviceId)?.startsWith(`${diskId} of `)) this.giveUp(deviceId);
   }
 
-  /** The host's agent lost its memory, so the registry cannot detect what it has forgotten. */
+  /**
+   * Drops the undone disks on the host's devices: the host's agent lost its memory, so the registry cannot detect what
+   * it has forgotten.
+   */
   cannotTell(host: string): void {
     for (const { deviceId } of this.world.placesOf(host)) this.#forgotten.delete(deviceId);
   }

@@ -215,7 +215,7 @@ export class Machine {
           if (this.world.random.chance(faults.failedIo)) throw ioError();
         });
       },
-      // Like a file system without holes: a clear becomes a write of zeros.
+      // Behaves like a file system without holes, so a clear becomes a write of zeros.
       punchHole: async () => false,
       close: async () => {
         check();

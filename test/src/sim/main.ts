@@ -62,7 +62,7 @@ async function main(): Promise<void> {
     switchOn(mutation);
   }
   if (mutation !== undefined || from === to) {
-    // Imported late, because it loads modules that a mutation replaces.
+    // Imports the module late, because it loads modules that a mutation replaces.
     const { runInOrder } = await import("./run-in-order.js");
     return runInOrder({ from, to, steps, trace: values.trace, mutation });
   }

@@ -58,7 +58,7 @@ export class Operator {
     if (failed.length > 0) this.world.requests.setDeviceState(failed);
   }
 
-  /** Makes the decisions that are an operator's after a rewind. */
+  /** Makes a decision that a rewind leaves to an operator. */
   sayWhoIsRight(): void {
     const { random, requests, lives, store } = this.world;
     const unknown = [...store.devices()].filter((device) => device.unknownSession !== undefined);

@@ -28,8 +28,8 @@ function takeIn(world: World, hostId: string): void {
 }
 
 /**
- * Alternately operates the devices of two hosts on one drive: one leaves while it is erased, another after it had a
- * tenant.
+ * Operates the devices of two hosts on one shared drive alternately. Each device leaves operation while it is erased,
+ * or after a disk was on it.
  */
 export function* takeTurnsOnSharedBytes(world: World): Plan {
   const { random, requests, store } = world;
@@ -87,8 +87,8 @@ export function* serveFromAfar(world: World): Plan {
 }
 
 /**
- * Most hosts fail at once. Operators fence them, by call or by the silence rule, use the disk elsewhere, and take the
- * hosts back.
+ * Makes most hosts fail at once. Operators then fence them, by call or by the silence rule, use the disk elsewhere, and
+ * take the hosts back.
  */
 export function* fenceTheDead(world: World): Plan {
   const { requests, store, network, hosts, random } = world;
@@ -110,7 +110,7 @@ export function* fenceTheDead(world: World): Plan {
     );
     const owning = world.agentOf(owner);
     if (random.chance(0.4) && owning !== undefined) {
-      // Devices that are still being attached, so that they cannot be asked for their session yet.
+      // Restarts the agent, so that the disk's devices are still being attached and cannot be asked for their session.
       world.endAgent(owning, false);
       const isUp = () => store.disk("disk-1")?.deviceIds.every((id) => store.device(id)?.attachState === "ATTACHED");
       yield* wait(30, () => isUp() === false);
@@ -121,7 +121,7 @@ export function* fenceTheDead(world: World): Plan {
     for (const host of dying) {
       const node = world.agentOf(host);
       if (random.chance(0.3) && node !== undefined) world.endAgent(node, random.chance(0.5));
-      // Hosts that are cut off continue, and write to each other.
+      // Cuts the host off from the registries only, so that it continues and exchanges writes with other hosts.
       else for (const place of REGISTRY_PLACES) network.block(host, place);
     }
     yield* wait(random.below(30));

@@ -165,8 +165,8 @@ export class Requests {
       const holds = (): boolean => {
         const state = this.world.store.device(deviceId)?.attachState;
         const isAsAsked = (state === "ATTACHING" || state === "ATTACHED") === inOperation;
-        // The device's identity may have become known after the addition. Then it yields to the earlier device, which
-        // may leave later.
+        // The device may have yielded to an earlier device on the same bytes, because its identity became known only
+        // after the addition. The earlier device may have left since.
         gaveWay = !isAsAsked && (gaveWay || (inOperation && this.world.bytes.isInTheWay(request.hostId, deviceId)));
         return isAsAsked || gaveWay;
       };

@@ -32,7 +32,7 @@ export class Rewinds {
     return this.#count;
   }
 
-  /** A registry process begins with the contents of a store. */
+  /** Records that a registry process begins with the contents of a store. */
   began(process: SimProcess, store: SimStore): void {
     this.#storeOf.set(process, store);
   }
@@ -129,7 +129,7 @@ export class Rewinds {
     this.#registered.clear();
     const copy = restores ? restored(backup.store, `incarnation-${this.#count + 1}`) : backup.store;
     const before = world.store;
-    // Further commits of the dead store's registries are ignored.
+    // Applies further commits of the former store's registries without checking them.
     before.onCommit = (_, apply) => apply();
     world.store = new SimStore(copy);
     this.#epochs.set(world.store, this.#count);

@@ -203,7 +203,7 @@ export class SimStorage implements TabletStorage {
 
   async close(): Promise<void> {}
 
-  /** The process has died: a commit in transit takes effect now or never. */
+  /** Ends the connection of a dead process: a commit in transit takes effect now or never. */
   crash(): void {
     const onItsWay = this.#onItsWay;
     this.#onItsWay = undefined;

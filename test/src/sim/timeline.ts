@@ -115,7 +115,7 @@ export class SimProcess implements Clock {
 
   /** Runs the action after all other events of this moment. */
   afterTurn(action: () => void): void {
-    // A tick that is queued in a microtask runs after all microtasks.
+    // Queues the tick in a microtask, because such a tick runs after all microtasks.
     queueMicrotask(() => process.nextTick(action));
   }
 
@@ -130,7 +130,8 @@ let ticks = 0;
 /** Resolves when all running code waits for simulated time. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => {
-    // A tick that is queued in a microtask runs after all microtasks. The event loop gets a turn occasionally.
+    // Queues the tick in a microtask, because such a tick runs after all microtasks. Gives the event loop a turn
+    // occasionally.
     if (++ticks % 4_096 === 0) setImmediate(resolve);
     else queueMicrotask(() => process.nextTick(resolve));
   });

@@ -144,8 +144,9 @@ export class ByteWatch implements MachineWatch {
   }
 
   /**
-   * Requires, when a device becomes ATTACHING or ATTACHED, that no other device on the same drive has come as far.
-   * Considers only devices that the registry can know to be on that drive.
+   * Requires, when a device becomes ATTACHED, that no other device on the same drive is ATTACHED, and when it becomes
+   * ATTACHING, that no other one is ATTACHING or ATTACHED. Considers only devices that the registry can know to be on
+   * that drive.
    */
   requireAlone({ hostId, deviceId, attachState }: Device): void {
     if (!this.isShared(hostId, deviceId)) return;

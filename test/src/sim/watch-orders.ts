@@ -67,7 +67,10 @@ export class OrderWatch implements NetworkWatch {
     return structuredClone({ confirmedAttach, confirmedDetach, granted, erased });
   }
 
-  /** The registry continues from an earlier state: numbers that were given later may be given again. */
+  /**
+   * Returns to the confirmations of `then`, because the registry continues from an earlier state and may give later
+   * numbers again.
+   */
   rewind(then: Confirmed): void {
     for (const name of ["confirmedAttach", "confirmedDetach", "granted", "erased"] as const) {
       this[name].clear();
@@ -193,7 +196,10 @@ export class OrderWatch implements NetworkWatch {
     }
   }
 
-  /** An answer to a registration binds the agent once it arrives, and only as a whole. */
+  /**
+   * Records the allowed devices in the answer to a registration as attaches that reached the agent. An answer counts
+   * only once it has arrived, and as a whole.
+   */
   heard(method: string, request: unknown, response: unknown, client: SimProcess, epoch: unknown): void {
     this.world.requests.hear(request, epoch === this.world.rewinds.epoch);
     if (method !== "RegisterAgent") return;
@@ -257,7 +263,7 @@ export class OrderWatch implements NetworkWatch {
       if ((device.session?.number ?? 0) < (was?.session?.number ?? 0))
         world.violation(`the agent of ${host} went back to session ${device.session?.number} of ${deviceId}`);
       const { order } = device;
-      // Only the kind of a former incarnation's order still counts.
+      // Skips an order of a former incarnation, because only its kind still counts.
       if (order === undefined || order === was?.order || order.deviceGeneration === 0) continue;
       world.trace(`agent ${host}: obeys ${text(order)} of ${deviceId}`);
       if (sameIncarnation && was?.order !== undefined && compare(order, was.order) <= 0)
@@ -295,7 +301,8 @@ export class OrderWatch implements NetworkWatch {
   #answeredOrder(host: string, deviceId: string, stamp: Stamp, order: Order, outcome: OrderOutcome): void {
     const bound = this.#boundOf(host);
     const obeyed = this.world.agentOf(host)?.context?.ledger.memory.incarnation;
-    // The agent has changed to another incarnation since the order, so its answer no longer binds it.
+    // Ignores the answer when the agent has changed to another incarnation since the order, because the answer no
+    // longer binds it.
     if (OBEYED.has(outcome) && stamp.incarnation === obeyed) {
       const before = bound.orders.get(deviceId);
       if (before === undefined || compare(order, before) > 0) bound.orders.set(deviceId, order);
@@ -324,7 +331,8 @@ export class OrderWatch implements NetworkWatch {
     const receivedAtMs = this.#receivedAtMs.get(request) ?? 0;
     for (const { deviceId, attached } of devices) {
       const device = this.world.store.device(deviceId);
-      // A commit of a registration may take long; confirmations of the agent meanwhile have precedence.
+      // Ignores devices that the agent confirmed after the registration arrived, because the commit of a registration
+      // may take long.
       if ((this.#attachedAtMs.get(`${deviceId} ${device?.generation}`) ?? 0) > receivedAtMs) continue;
       if (!attached && device?.hostId === hostId && device.attachState === "ATTACHED" && this.#leads(server))
         this.world.violation(`${deviceId} is ATTACHED, and its agent has registered without holding it`);

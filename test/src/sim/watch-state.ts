@@ -61,7 +61,7 @@ export class StateWatch {
       this.#checkDead(hostId, before);
       this.#checkHeard(hostId);
     }
-    // The override and an earlier change may share a commit.
+    // Ignores hosts that changed in this commit, because the override may share the commit with an earlier change.
     const isDead = (hostId: string) => !hostsChanged.has(hostId) && hostsBefore.get(hostId)?.state === "DEAD";
     for (const { before, after } of devices)
       if (after.diskId !== "" && before?.diskId === "" && isDead(after.hostId))
@@ -69,7 +69,8 @@ export class StateWatch {
     for (const { before, after } of disks) {
       this.#checkPublication(before, after);
       const target = before?.publication === undefined ? after?.publication?.hostId : undefined;
-      // The removal request and an earlier change may share a commit.
+      // Ignores targets that changed in this commit, because the removal request may share the commit with an earlier
+      // change.
       if (target !== undefined && !hostsChanged.has(target) && hostsBefore.get(target)?.removalRequested)
         this.world.violation(`disk ${after?.diskId} was published to ${target}, which is to be removed`);
       const places =
@@ -156,8 +157,8 @@ export class StateWatch {
     if (before?.keepData && after.keepData && after.eraseSessionNumber > before.eraseSessionNumber)
       this.world.violation(`${after.deviceId} is erased, and what is on it was to be kept`);
     if (!wasIn || !isOut || after.keepData || this.#isGivenUp(after, hostBefore)) return;
-    // The device may also be dirty because a registration in the same commit reported that it may be another drive. A
-    // device on another device's bytes is not erased.
+    // Checks that the device was dirty before this commit, too, because a registration in the same commit may have
+    // reported that it may be another drive. A device on another device's bytes is not erased.
     if (after.dirty && before.dirty && !this.world.bytes.isShared(after.hostId, after.deviceId))
       this.world.violation(`${after.deviceId} left with what is on it, and nobody wanted that`);
     if (!after.dirty && before.attachState === "ATTACHED") this.world.bytes.requireClean(after, hostBefore?.bootId);
@@ -172,11 +173,12 @@ export class StateWatch {
         `${deviceId} counts as clean, and its agent never erased it in session ${before.eraseSessionNumber}`,
       );
     const isOffered = after.attachState === "ATTACHED" && !after.dirty && !before?.diskId;
-    // A decision from before a registration may share its commit.
+    // Uses the boot id from before the commit, because a registration may share the commit with an earlier decision.
     if (isOffered) this.world.bytes.requireClean(after, hostBefore?.bootId);
     if (after.diskId === "" || before?.diskId === after.diskId) return;
     this.world.lives.allocated(deviceId, after.diskId);
-    // One commit may hold more than the allocation, e.g. a later registration without the device.
+    // Accepts a confirmation from before the commit, too, because the commit may hold more than the allocation, e.g. a
+    // later registration without the device.
     const confirmed = [before, after].some(
       (device) =>
         device?.attachState === "ATTACHED" && orders.confirmedAttach.get(deviceId)?.has(device.generation) === true,
@@ -188,7 +190,7 @@ export class StateWatch {
 
   #checkPublication(before: Disk | undefined, after: Disk | undefined): void {
     const left = after === undefined ? before?.publication : undefined;
-    // One commit may hold the end of an unpublication and the deletion.
+    // Accepts UNPUBLISHING, because one commit may hold the end of an unpublication and the deletion.
     if (left !== undefined && left.state !== "UNPUBLISHING")
       this.world.violation(`disk ${before?.diskId} was deleted while it was ${left.state}`);
     const disk = after ?? before;

@@ -94,7 +94,7 @@ export class DiskUser {
     });
   }
 
-  /** Where restarts are the only faults, I/O may fail only for programs on the host whose agent restarts. */
+  /** Requires, when restarts are the only faults, that I/O fails only for programs on the host whose agent restarts. */
   #check(name: string, error: unknown): void {
     const { fleet, violations, hasOnlyRestarts } = this.soak;
     const upForMs = fleet.supervised.get(this.hostId)?.upForMs ?? 0;

@@ -12,7 +12,7 @@ const WORK_INSTANCES = 2;
 export async function prepare(soak: Soak): Promise<void> {
   const { clients, workHosts } = soak.fleet;
   for (const hostId of workHosts) await persistently(`AddHost ${hostId}`, () => clients.registry.addHost({ hostId }));
-  // Drives that can fail are files on FUSE. These have no birth time, and therefore no identity.
+  // Adds devices without an identity, too: drives that can fail are files on FUSE, which have no birth time.
   const unidentified = await clients.registry.listDevices({ attachState: AttachState.UNKNOWN, pageSize: 1_000 });
   for (const { hostId, deviceId } of unidentified.devices)
     if (workHosts.some((each) => each === hostId))

@@ -40,7 +40,10 @@ export interface Operation {
   run(soak: Soak, worker: Worker): Promise<void>;
 }
 
-/** Multiple in ms of the longest time for which faults together can delay a call. A longer call is stuck. */
+/**
+ * Time in ms after which a call counts as stuck: a multiple of the longest time for which faults together can delay a
+ * call.
+ */
 export const PATIENCE_MS = 300_000;
 const RETRY_MS = 200;
 const LONGEST_RETRY_MS = 2_000;

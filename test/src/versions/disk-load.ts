@@ -42,7 +42,7 @@ export class DiskLoad {
     await this.#client?.disconnect();
   }
 
-  /** Unacknowledged writes may be present or not. */
+  /** Requires that the disk has the last acknowledged write, or a later unacknowledged one. */
   async #compare(client: NbdClient): Promise<void> {
     const read = Buffer.from(await client.read(0, BLOCK_BYTES));
     if (read.equals(this.#answered) || read.equals(this.#asked)) {

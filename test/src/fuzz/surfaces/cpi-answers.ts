@@ -30,7 +30,7 @@ const METHODS = [
 const DIRECTOR_ID = "fuzz-cpi";
 const CPI = "printer";
 
-// Prints files beside the script, because the shell would have to quote their contents.
+// The script prints files beside it, because texts within the script would have to be quoted for the shell.
 const SCRIPT = `#!/bin/sh
 here=$(dirname "$0")
 case "$(cat)" in *'"method":"info"'*) cat "$here/info" ;; *) cat "$here/answer" ;; esac
@@ -101,7 +101,9 @@ export class CpiAnswersSurface implements Surface {
     }
   }
 
-  /** Changes the cpi-config, because a CPI is asked for `info` once for each version of it. */
+  /**
+   * Changes the cpi-config, because the dispatcher asks a CPI for `info` only once for each version of the cpi-config.
+   */
   async #tell(info: string): Promise<void> {
     if (this.#told.info === info && this.#told.version > 0) return;
     const version = this.#told.version + 1;

@@ -84,7 +84,8 @@ export class GrpcSurface implements Surface {
   }
 
   close(): void {
-    // Destroyed in another turn: while Node receives data, it would use freed streams (a bug of Node).
+    // Destroys sessions in another turn of the event loop. A bug of Node makes it use freed streams when a session is
+    // destroyed while Node receives data.
     for (const { session } of this.#sessions.values()) setImmediate(() => session.destroy());
   }
 
@@ -98,7 +99,7 @@ export class GrpcSurface implements Surface {
     const count = method.requestStream ? random.below(4) : random.pick([1, 1, 1, 1, 1, 0, 2]);
     const chunks = Array.from({ length: count }, () => frame(random, this.messages.encode(random, method.request)));
     const ends = random.chance(0.9);
-    // Watches do not end, and an incomplete request gets no answer, so these calls are cancelled.
+    // Cancels watches, which do not end, and incomplete requests, which get no answer.
     const cancelled = !ends || method.responseStream || random.chance(0.35);
     return {
       path,

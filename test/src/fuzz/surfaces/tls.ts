@@ -104,7 +104,8 @@ export class TlsSurface implements Surface {
     socket.on("data", (bytes: Buffer) => {
       heard += bytes.length;
     });
-    // With TLS 1.3 the client's handshake ends before the server has verified its certificate.
+    // Sends the data in any case: with TLS 1.3 the client's handshake ends before the server has verified its
+    // certificate.
     const open = await came(socket, "secureConnect");
     for (const write of writes) if (!socket.destroyed) socket.write(Buffer.from(write, "base64"));
     await closedWithin(socket, Math.max(stayMs, open ? 5 : 0));
