@@ -32,7 +32,7 @@ describe("the cpi-configs of directors", () => {
     const configs = new CpiConfigs(set, { maxCpiConfigBytes: 1_000, formerCpiConfigMs: 60_000 });
     tell(configs, "d1", "1", 400);
     tell(configs, "d2", "1", 400);
-    expect(() => tell(configs, "d2", "2", 400)).to.throw(ResourceExhaustedError, "more than 1000");
+    expect(() => tell(configs, "d2", "2", 400)).to.throw(ResourceExhaustedError, "the limit is 1000");
     expect(configs.find("d2", "1").set).to.equal(set);
     configs.forget("d1");
     tell(configs, "d2", "2", 400);

@@ -208,7 +208,7 @@ describe("the embedded storage", () => {
       await makeTablet();
       writeFileSync(journal(9), lineOf({ format: "diskmesh tablet 4" }));
       const before = files();
-      await refused("written by a newer diskmesh", "format 4");
+      await refused("written by a newer diskmesh", "its format is 4");
       expect(files()).to.deep.equal(before);
     });
 

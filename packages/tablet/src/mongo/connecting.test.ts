@@ -55,7 +55,7 @@ describe("connecting to MongoDB", () => {
 
   const options: readonly [string, string | undefined][] = [
     ["retryWrites=true&w=majority", "retryWrites"],
-    ["w=1", "w than majority"],
+    ["w=1", "sets w, but a tablet needs"],
     ["readPreference=secondaryPreferred", "readPreference"],
     ["journal=false", "journal"],
     ["maxPoolSize=500", "maxPoolSize"],

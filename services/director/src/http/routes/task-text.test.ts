@@ -14,6 +14,6 @@ describe("tasks in the format of BOSH's clients", () => {
         .to.have.property("state")
         .oneOf(KNOWN);
     expect(statesNamed(["queued", "done"])).to.deep.equal([TaskState.QUEUED, TaskState.HELD, TaskState.DONE]);
-    expect(() => statesNamed(["held"])).to.throw("not known");
+    expect(() => statesNamed(["held"])).to.throw("an unknown task state");
   });
 });
