@@ -80,7 +80,9 @@ describe("versions of nats-server", () => {
 
     it("is closed to a server that is too old, and the log names the reason", async () => {
       const { link, said } = await connect("2.11.10");
-      await eventually(() => expect(said()).to.match(/NATS connection failed .*nats-server 2\.11\.10 cannot restrict agents/));
+      await eventually(() =>
+        expect(said()).to.match(/NATS connection failed .*nats-server 2\.11\.10 cannot restrict agents/),
+      );
       expect(link.isConnected).to.equal(false);
       expect(said()).not.to.contain("NATS connection opened {");
       await link.close();

@@ -63,7 +63,9 @@ describe("disk-registry attaches and detaches devices", () => {
     await fleet.inState("d1", AttachState.ATTACHED);
     for (const dryRun of [true, false]) {
       const refused = operator.addDevice({ hostId: "h1", deviceId: "d2", dryRun });
-      expect(await rejection(refused, InvalidStateError, "no unique serial number")).to.include({ reason: "INVALID_STATE" });
+      expect(await rejection(refused, InvalidStateError, "no unique serial number")).to.include({
+        reason: "INVALID_STATE",
+      });
     }
     await fleet.remove();
     const leaving = operator.addDevice({ hostId: "h1", deviceId: "d1" });
