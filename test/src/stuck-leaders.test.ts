@@ -94,7 +94,7 @@ describe("why, while no registry leads", () => {
     eventually(async () => {
       const told = await why("service", "disk-registry");
       const standby = NAMES.find((name) =>
-        told.includes(`${mesh.address(name)}: the disk-registry that was asked stands by`),
+        told.includes(`${mesh.address(name)}: the disk-registry that was asked is a standby`),
       );
       if (standby === undefined) throw new Error(told);
       return NAMES.find((name) => name !== standby) as string;

@@ -62,7 +62,8 @@ function nodeProcess(layout: MeshLayout, name: string, workspace: string) {
 async function waitUntilAccepts(address: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
   const deadlineMs = performance.now() + timeoutMs;
   while (!(await accepts(address))) {
-    if (performance.now() > deadlineMs) throw new TimeoutError(`${address} does not serve after ${timeoutMs} ms`);
+    if (performance.now() > deadlineMs)
+      throw new TimeoutError(`${address} did not start to serve within ${timeoutMs} ms`);
     await sleep(POLL_MS, undefined, { signal });
   }
 }

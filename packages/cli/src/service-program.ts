@@ -22,7 +22,10 @@ export function serviceConfigOption(options: Options): string {
   return resolve(config);
 }
 
-/** Runs a program of an installed service, because only the service knows its document types. */
+/**
+ * Runs a program that is installed with a service (restore or check-store). These programs belong to the services,
+ * because each needs the schema of the service's tablet.
+ */
 export async function runServiceProgram(
   output: Output,
   service: string,

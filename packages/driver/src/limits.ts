@@ -41,7 +41,7 @@ export const DRIVER_LIMITS: DriverLimits = {
   asyncTimeoutMs: 3_600_000,
   cancelGraceMs: 5_000,
   maxTurnProcessorMs: 5_000,
-  // A burst of 30 s beyond a share of 0.5 permits a whole CPU for a minute.
+  // A driver may use a whole CPU for 60 s: 30 s within its share of 0.5, and 30 s of burst.
   maxProcessorShare: 0.5,
   maxProcessorBurstMs: 30_000,
   maxConcurrentCalls: 64,

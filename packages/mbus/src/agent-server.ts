@@ -157,7 +157,7 @@ export class AgentServer {
     const { maxRunningRequests, maxRunningRequestBytes } = this.#limits;
     if (this.#runningSizeBytes + sizeBytes > maxRunningRequestBytes)
       throw new ResourceExhaustedError(
-        `requests of ${this.#runningSizeBytes} bytes already run, and the limit is ${maxRunningRequestBytes} (maxRunningRequestBytes): try again later`,
+        `a request of ${sizeBytes} bytes exceeds the limit of ${maxRunningRequestBytes} bytes of all running requests (maxRunningRequestBytes), of which ${this.#runningSizeBytes} are in use: try again later`,
       );
     if (method.mode === "sync" && this.#running.size >= maxRunningRequests)
       throw new ResourceExhaustedError(

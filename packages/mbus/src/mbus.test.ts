@@ -236,7 +236,9 @@ describe("mbus", () => {
       const hanging = scene.client.call("host-1", method, [large]);
       await eventually(async () => {
         const error = await rejection(scene.client.call("host-1", "long", [large]), AgentError);
-        expect(error.agentMessage).to.match(/the limit is \d+ \(maxRunningRequestBytes\): try again later/);
+        expect(error.agentMessage).to.match(
+          /the limit of \d+ bytes of all running requests \(maxRunningRequestBytes\)/,
+        );
       });
       expect(await scene.client.call("host-1", "ping", [])).to.equal("pong");
       scene.release();

@@ -46,7 +46,10 @@ export function redactorOf(method: string, args: readonly unknown[]): Redactor {
   return new Redactor(secret.keys.map((key) => (arg as Record<string, unknown>)[key]));
 }
 
-/** The path in a hint is not secret, and is needed to find a disk. */
+/**
+ * Returns the parts of a disk hint to redact from replies: all but its path, which is not secret and which a reader of
+ * the reply needs to find the disk.
+ */
 function withoutPath(hint: unknown): unknown {
   if (isPath(hint)) return undefined;
   return isJsonObject(hint) && isPath(hint.path) ? { ...hint, path: undefined } : hint;

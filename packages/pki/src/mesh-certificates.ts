@@ -70,7 +70,7 @@ export class MeshCertificates {
     }
     if (caPem === undefined || keyPem === undefined)
       throw new InvalidArgumentError(
-        `${caPem === undefined ? caFile : keyFile} is missing, but its counterpart exists: put the file back`,
+        `${caPem === undefined ? caFile : keyFile} is missing, but ${caPem === undefined ? keyFile : caFile} exists: put the missing file back`,
       );
     const authorities = certificatesOf(caPem, caFile);
     const certificate = authorities.find((each) => isKeyOf(each, keyPem));

@@ -26,7 +26,7 @@ const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_-]*$/;
 /** Size of quotes, colon and comma in JSON, or of type and terminator in BSON. */
 const NAME_OVERHEAD_BYTES = 4;
 
-/** Maximum number of cached entries. All tables together have fewer different lists of field names. */
+/** All tables together have fewer distinct lists of field names than this. */
 const KNOWN_MAX = 64;
 const known: FieldNames[] = [];
 

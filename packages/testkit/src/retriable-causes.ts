@@ -148,7 +148,8 @@ class AllMethods implements AsyncDisposable {
       try {
         await ended(definition, this.#client(definition, caller), method, this.offered.requests?.[method] ?? {});
       } catch {
-        // The server's answer is recorded separately, because a client turns a bug into a retriable error.
+        // Ignored: the client reports INTERNAL as a retriable UnavailableError, which would hide a bug. The server's
+        // onError has stored the status that it sent in #statusOfLast.
       }
       if (this.#statusOfLast !== "PERMISSION_DENIED") return this.#statusOfLast;
     }

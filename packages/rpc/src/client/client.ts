@@ -74,7 +74,7 @@ export class ClientChannel {
     for (;;) {
       // Calling connect on a closed grpc-js channel would reopen it.
       if (this.#isClosed) throw closedError(this.options.address);
-      // Aborted: the call fails with CANCELLED when it is sent.
+      // An aborted RPC fails with CANCELLED when it is sent, so the wait ends without an error.
       if (signal?.aborted) return;
       const channel = this.#current().client.getChannel();
       const state = channel.getConnectivityState(true);

@@ -51,8 +51,9 @@ function fieldOf(message: unknown, name: string): unknown {
 const rounded = (durationMs: number): number => Math.round(durationMs * 10) / 10;
 
 /**
- * Logs bugs as errors with their stack, problems of this server as warnings, and everything else as info. Lines are
- * limited per caller, unless the call may have changed something.
+ * Logs bugs as errors with their stack, problems of this server as warnings, refusals of a standby at debug level, and
+ * everything else as info. Lines are limited per caller, except those of a standby and of calls that may have changed
+ * something.
  */
 function logFailure(log: Logger, limit: LineLimit, failure: RpcFailure): void {
   const { error, identity, durationMs, unexpected, changes, request, ...rest } = failure;

@@ -45,7 +45,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
   const { header, documents } = await checkBackup(file);
   if (header.tabletName !== tabletName) {
     throw new InvalidArgumentError(
-      `the backup ${file} is of the tablet ${header.tabletName}, but the config is of ${tabletName}: give the config of the right service`,
+      `the backup ${file} is of the tablet ${header.tabletName}, but the config names tablet ${tabletName}: give the config of the right service`,
     );
   }
   // Validates the whole backup before the storage is changed.

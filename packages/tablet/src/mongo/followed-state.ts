@@ -224,8 +224,9 @@ export class FollowedState {
   #isNext(entry: Entry): boolean {
     const { _id, generation, writer } = entry;
     if (_id !== this.#lastNumber + 1) return false;
-    // Accepts every first entry, because the entry before it, at the checkpoint, may be deleted. If the first entry is
-    // a late claim, the second entry does not follow it and is refused.
+    // The first entry after the checkpoint cannot be checked against its predecessor, which may be deleted, so it is
+    // accepted. If it is a late claim (one written at the number of a deleted entry), the next entry does not continue
+    // its generation and append() returns false.
     if (this.#last === undefined) return true;
     if (entry.kind === "claim") return (entry.previousGeneration ?? generation - 1) === this.#last.generation;
     return generation === this.#last.generation && writer === this.#last.writer;

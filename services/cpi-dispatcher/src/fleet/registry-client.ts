@@ -23,7 +23,7 @@ export class RegistryClients {
     if (known) return known;
     if (this.#clients.size >= MAX_REGISTRIES)
       throw new ResourceExhaustedError(
-        `this dispatcher already has clients of ${MAX_REGISTRIES} registries, the limit: restart the dispatcher, which then forgets former registries`,
+        `this dispatcher has reached its limit of ${MAX_REGISTRIES} registries: restart it, which drops registries that are no longer configured`,
       );
     const client = createClient(DiskRegistryServiceDefinition, {
       address,

@@ -78,8 +78,8 @@ export class LogFiles {
   #sizeBytes = 0;
   #sweeping: Promise<void> = Promise.resolve();
   /**
-   * Serializes changes of #sizeBytes. Concurrent changes could all be refused although deleting files makes room for
-   * some of them, or could subtract the same deleted file twice.
+   * Serializes #makeRoom and sweeps. Two concurrent reservations would count each other's bytes, so both could fail
+   * although one fits after old files are deleted; they could also subtract the same deleted file twice.
    */
   readonly #turns = pLimit(1);
 

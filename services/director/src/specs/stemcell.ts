@@ -41,10 +41,7 @@ export function chooseStemcell(
   const [best] = ofCpi.sort((a, b) => compareVersions(b.version, a.version));
   if (best !== undefined) return best;
   const where = cpi === "" ? "the default CPI" : `CPI \`${cpi}\``;
-  throw new InvalidStateError(
-    `${shown} was not created with ${where}: upload it again, which creates the missing ones`,
-    about,
-  );
+  throw new InvalidStateError(`${shown} was not created with ${where}: upload it again to create it there`, about);
 }
 
 /** Compares numeric parts as numbers, e.g. 1.10 above 1.9. A version sorts above its own prefix. */

@@ -98,7 +98,7 @@ async function follow(url: URL, way: Way, redirects = 0): Promise<AsyncIterable<
 function get(url: URL, { limits, signal, network }: Way): Promise<IncomingMessage> {
   const { idleTimeoutMs, allowPrivateAddresses } = limits;
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
-  // Checked here, because Node does not call `lookup` for a literal address.
+  // Checks literal addresses here, because Node does not call lookup for them.
   if (!allowPrivateAddresses && isIP(host) !== 0 && !network.isPublicAddress(host)) throw privateAddress(url.host);
   const request = url.protocol === "https:" ? httpsRequest : httpRequest;
   const options = {

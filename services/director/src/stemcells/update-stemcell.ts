@@ -44,7 +44,7 @@ async function update(context: StemcellJobContext, run: TaskRun, job: UpdateJob)
   if (failed.length > 0) {
     const reasons = failed.map(({ cpi, error }) => `${cpi === "" ? "the default CPI" : `CPI \`${cpi}\``}: ${error}`);
     throw new InvalidStateError(
-      `stemcell \`${shown}\` was not created with ${reasons.join("; ")}; upload it again, which creates the missing ones`,
+      `stemcell \`${shown}\` was not created with ${reasons.join("; ")}; upload it again to create it with these CPIs`,
     );
   }
   return `/stemcells/${shown}`;

@@ -96,7 +96,7 @@ export class TaskLog {
   /** Resolves when every line appended so far is durable or was dropped; dropped lines are logged. */
   async flush(taskId: number): Promise<void> {
     const writers = OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type)));
-    // Hurried in the same turn, so that the writers share a commit.
+    // Ends the batching delay of all writers in the same event-loop turn, so that their appends share one commit.
     for (const writer of writers) if (writer?.pending.length) writer.gathering.hurry();
     await Promise.all(writers.map((writer) => writer?.writing));
   }

@@ -128,7 +128,7 @@ function checkGroup(group: GroupSpec, stemcells: ReadonlySet<string>, what: stri
   );
   if (group.stemcell !== "" && !stemcells.has(group.stemcell)) {
     throw new InvalidArgumentError(
-      `the ${what} uses stemcell \`${group.stemcell}\` ${where}, which is not an alias in its stemcells`,
+      `the ${what} uses stemcell \`${group.stemcell}\` ${where}, but has no stemcell with that alias: correct the name, or add the alias to stemcells`,
     );
   }
 }

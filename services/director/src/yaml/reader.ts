@@ -132,7 +132,7 @@ export class YamlReader {
         if (this.#worker === worker) this.#end(error);
       })
       .on("exit", (code) => {
-        if (this.#worker === worker) this.#end(new Error(`the thread that reads YAML ended with ${code}`));
+        if (this.#worker === worker) this.#end(new Error(`the YAML worker thread ended with exit code ${code}`));
       });
   }
 

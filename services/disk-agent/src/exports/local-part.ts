@@ -5,7 +5,7 @@ import type { DeviceTable } from "../devices/device-table.js";
 import { type ClearOptions, clearChunks } from "../devices/file-bytes.js";
 import type { DiskPart } from "./disk-part.js";
 
-/** Limits of the wait for a device that is unusable now. */
+/** Dependencies and timeout of the wait for a device that is currently unusable. */
 export interface LocalWaiting {
   readonly devices: Pick<DeviceTable, "until" | "changes">;
   readonly clock: Pick<Clock, "monotonicMs">;

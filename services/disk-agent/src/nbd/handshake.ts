@@ -45,11 +45,13 @@ export async function negotiate(reader: ByteReader, socket: Writable, served: Nb
   const noZeroes = (clientFlags & HANDSHAKE.NO_ZEROES) !== 0;
   for (;;) {
     const { option, lengthBytes } = decodeOptionHeader(await reader.read(OPTION_HEADER_BYTES));
-    if (lengthBytes > MAX_OPTION_BYTES) throw new Error(`option ${option} is ${lengthBytes} bytes long`);
+    if (lengthBytes > MAX_OPTION_BYTES)
+      throw new Error(`the client sent option ${option} with ${lengthBytes} bytes: the limit is ${MAX_OPTION_BYTES}`);
     const data = await reader.read(lengthBytes);
     if (option === OPTION.EXPORT_NAME) {
       // EXPORT_NAME has no error reply, so the connection is closed.
-      if (!isServed(data.toString(), served)) throw new Error("the client asked for another export");
+      if (!isServed(data.toString(), served))
+        throw new Error(`the client asked for an export other than ${served.name}, the only one of this socket`);
       socket.write(oldExportReply(served, noZeroes));
       return true;
     }

@@ -2,8 +2,8 @@ import type { DomainError } from "@diskmesh/domain";
 import { expect } from "chai";
 import type { RegistryClient } from "./test-registry.js";
 
-/** A test's call through any client. */
-export type Call = (operator: RegistryClient) => Promise<unknown>;
+/** A registry call that a test makes with the client it is given. */
+export type Call = (client: RegistryClient) => Promise<unknown>;
 
 /** Request that watches all devices. */
 export const WATCH = { hostId: "", attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", resumeToken: "" } as const;

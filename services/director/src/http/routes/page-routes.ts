@@ -102,7 +102,7 @@ function feedAnswer({ context, call, login, request }: HttpCall): Answer {
 function queried({ query }: HttpCall, name: string): string {
   const value = query.get(name) ?? "";
   if (value !== "" && value.length <= 512) return value;
-  throw new BadRequestError(`give a ${name} of at most 512 characters`);
+  throw new BadRequestError(`query parameter ${name} must have 1 to 512 characters`);
 }
 
 async function whyOf(http: HttpCall): Promise<WhyAnswer> {

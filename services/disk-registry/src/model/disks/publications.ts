@@ -174,7 +174,10 @@ export function restartPublication(tx: RegistryTransaction, disk: Disk, publicat
   putPublication(tx, disk, { ...publication, state: "PUBLISHING" });
 }
 
-/** Stores a publication with a new session. Removes the publication when it is to end and no device was ever asked. */
+/**
+ * Stores the publication with a new session. Deletes it instead when the new state is UNPUBLISHING and no device has
+ * been asked for any of its sessions (unasked), because nothing has to be fenced.
+ */
 function putPublication(
   tx: RegistryTransaction,
   disk: Disk,

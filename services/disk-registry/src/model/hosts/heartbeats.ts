@@ -207,9 +207,10 @@ export function inheritedMassSilence(timeoutMs: number, intervalMs: number, mono
 }
 
 /**
- * Returns the mass silence after this sweep; undefined once no host has come back for `timeoutMs`. The guard outlasts
- * the return of half the hosts, because agents register one after another after a takeover, and the last ones would
- * otherwise be marked UNAVAILABLE.
+ * Applies the mass-outage guard to a sweep. Returns the hosts to mark or to spare, and the mass silence for the next
+ * sweep (undefined when none is left). A mass silence goes on when no more than half of the hosts are silent, as long
+ * as the number of silent hosts falls at least once per timeoutMs. Otherwise, after a takeover, the last agents to
+ * register would be marked UNAVAILABLE.
  */
 export function afterMassSilence(
   found: Silence,
