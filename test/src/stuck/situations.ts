@@ -239,7 +239,7 @@ export const SITUATIONS: readonly Situation[] = [
           `^device ${deviceId} is ATTACHED, ERROR, .*device ${deviceId} of host ${hostId} has health ERROR: I/O on device ${deviceId} failed: EIO.*, since 20`,
         ),
         reasons: ["UNHEALTHY"],
-        row: [`device ${deviceId}`, / is in ERROR: I\/O on device .* failed: EIO/],
+        row: [`device ${deviceId}`, / has health ERROR: I\/O on device .* failed: EIO/],
         cure: new RegExp(`^once the device is repaired, trust it again: diskmesh set-device-state online ${deviceId}$`),
         meanwhile: fails,
         first: async () => drive.mend(),
