@@ -152,7 +152,11 @@ instance_groups:
       group("{name: web, instances: 1, azs: [z1], networks: [{name: a, default: [dns, gateway]}, {name: a}]}"),
       /`a` twice/,
     ],
-    ["a stemcell without alias", group("{name: web, instances: 1, azs: [z1], stemcell: x}"), /which is not an alias/],
+    [
+      "a stemcell without alias",
+      group("{name: web, instances: 1, azs: [z1], stemcell: x}"),
+      /has no stemcell with that alias/,
+    ],
     [
       "vm_resources",
       group("{name: web, instances: 1, azs: [z1], vm_resources: {cpu: 1}}"),
