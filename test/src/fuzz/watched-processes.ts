@@ -35,7 +35,7 @@ export function threadId(): number {
 
 /**
  * Returns the time in ms for which a thread was runnable while others ran, from Linux's counters; 0 on other systems.
- * By default of the process's main thread.
+ * Without a thread it is the process's main thread.
  */
 export function waitedForTurnsMs(pid: number, thread = pid): number {
   const path = `/proc/${pid}/task/${thread}/schedstat`;
