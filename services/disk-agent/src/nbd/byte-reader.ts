@@ -1,6 +1,8 @@
 import type { Socket } from "node:net";
 import { Watch } from "@diskmesh/service";
 
+const EVENTS = ["readable", "end", "close", "error"] as const;
+
 /** Thrown when the peer closed the connection, between two messages or within one. */
 export class ConnectionEndedError extends Error {
   override readonly name = "ConnectionEndedError";
@@ -11,9 +13,16 @@ export class ByteReader {
   readonly #socket: Socket;
   readonly #something = new Watch();
 
+  readonly #touch = () => this.#something.touch();
+
   constructor(socket: Socket) {
     this.#socket = socket;
-    for (const event of ["readable", "end", "close", "error"]) socket.on(event, () => this.#something.touch());
+    for (const event of EVENTS) socket.on(event, this.#touch);
+  }
+
+  /** Stops listening to the socket, so that another reader, or TLS, takes the bytes that follow. */
+  release(): void {
+    for (const event of EVENTS) this.#socket.off(event, this.#touch);
   }
 
   async read(lengthBytes: number): Promise<Buffer> {

@@ -1,25 +1,17 @@
 import { createConnection, type Socket } from "node:net";
 import { ByteReader } from "./byte-reader.js";
+import { greetServer, type OpenedExport, openExport } from "./client-handshake.js";
 import {
   COMMAND,
   COMMAND_FLAG,
-  decodeOptionReplyHeader,
   decodeSimpleReply,
-  encodeInfoRequest,
-  encodeOption,
   encodeRequest,
-  HANDSHAKE,
-  INFO,
-  INIT_MAGIC,
   MAX_REQUEST_BYTES,
   NBD_ERROR,
-  OPTION,
-  OPTION_MAGIC,
-  OPTION_REPLY_HEADER_BYTES,
-  REPLY,
   SIMPLE_REPLY_BYTES,
 } from "./protocol.js";
 import { shortSocketPath } from "./socket-path.js";
+import { connectOverTls, type TlsTarget } from "./tls.js";
 
 /** Thrown when the server answered a request with an error. */
 export class NbdRequestError extends Error {
@@ -42,18 +34,23 @@ interface PendingRequest {
   reject(error: Error): void;
 }
 
-/** A small NBD client over a Unix socket, with any number of concurrent requests on one connection. */
+/** A small NBD client, with any number of concurrent requests on one connection. */
 export class NbdClient {
   readonly sizeBytes: number;
+  /** Description of the export; empty when the server has none. */
+  readonly description: string;
+  /** Resolves when the connection has ended. Unanswered requests fail. */
+  readonly ended: Promise<void>;
   readonly #socket: Socket;
   readonly #pending = new Map<bigint, PendingRequest>();
   #lastCookie = 0n;
   #failure: Error | undefined;
 
-  private constructor(socket: Socket, reader: ByteReader, sizeBytes: number) {
+  private constructor(socket: Socket, reader: ByteReader, opened: OpenedExport) {
     this.#socket = socket;
-    this.sizeBytes = sizeBytes;
-    void this.#receive(reader);
+    this.sizeBytes = opened.sizeBytes;
+    this.description = opened.description;
+    this.ended = this.#receive(reader);
   }
 
   /** Connects to the export at a socket, or at a link to a socket. */
@@ -67,10 +64,40 @@ export class NbdClient {
       });
       socket.on("error", () => undefined);
       const reader = new ByteReader(socket);
-      return new NbdClient(socket, reader, await negotiate(socket, reader, options.exportName ?? ""));
+      await greetServer(reader, socket);
+      return new NbdClient(socket, reader, await openExport(reader, socket, options.exportName ?? ""));
     } catch (error) {
       socket.destroy();
       throw error;
+    }
+  }
+
+  /**
+   * Connects over TCP and TLS, with a pre-shared key. The connection ends when the server is silent for
+   * `silenceTimeoutMs` while it owes an answer.
+   */
+  static async connectOverTls(
+    target: TlsTarget,
+    limits: { readonly signal: AbortSignal; readonly silenceTimeoutMs: number },
+  ): Promise<NbdClient> {
+    const socket = await connectOverTls(target, limits);
+    const { signal, silenceTimeoutMs } = limits;
+    const abort = (): void => void socket.destroy();
+    signal.addEventListener("abort", abort);
+    try {
+      let client: NbdClient | undefined;
+      // An idle connection may be silent; the kernel probes its peer.
+      socket.setTimeout(silenceTimeoutMs, () => {
+        if (client === undefined || client.#pending.size > 0) socket.destroy();
+      });
+      const reader = new ByteReader(socket);
+      client = new NbdClient(socket, reader, await openExport(reader, socket, ""));
+      return client;
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    } finally {
+      signal.removeEventListener("abort", abort);
     }
   }
 
@@ -98,13 +125,17 @@ export class NbdClient {
   }
 
   /** Declares the content of up to 2^32 - 1 bytes unused. */
-  async trim(offsetBytes: number, lengthBytes: number): Promise<void> {
-    await this.#request(COMMAND.TRIM, offsetBytes, lengthBytes, {});
+  async trim(offsetBytes: number, lengthBytes: number, options: { fua?: boolean } = {}): Promise<void> {
+    await this.#request(COMMAND.TRIM, offsetBytes, lengthBytes, { flags: options.fua ? COMMAND_FLAG.FUA : 0 });
   }
 
   /** Writes up to 2^32 - 1 zeros. With `noHole` they occupy space like other data. */
-  async writeZeroes(offsetBytes: number, lengthBytes: number, options: { noHole?: boolean } = {}): Promise<void> {
-    const flags = options.noHole ? COMMAND_FLAG.NO_HOLE : 0;
+  async writeZeroes(
+    offsetBytes: number,
+    lengthBytes: number,
+    options: { noHole?: boolean; fua?: boolean } = {},
+  ): Promise<void> {
+    const flags = (options.noHole ? COMMAND_FLAG.NO_HOLE : 0) | (options.fua ? COMMAND_FLAG.FUA : 0);
     await this.#request(COMMAND.WRITE_ZEROES, offsetBytes, lengthBytes, { flags });
   }
 
@@ -114,6 +145,11 @@ export class NbdClient {
     const closed = new Promise<void>((resolve) => this.#socket.once("close", () => resolve()));
     this.#socket.end(encodeRequest({ flags: 0, command: COMMAND.DISC, cookie: 0n, offsetBytes: 0n, lengthBytes: 0 }));
     await closed;
+  }
+
+  /** Closes the connection at once; unanswered requests fail. */
+  destroy(): void {
+    this.#socket.destroy();
   }
 
   #request(
@@ -130,10 +166,12 @@ export class NbdClient {
       const what = `${name} of ${lengthBytes} bytes at ${offsetBytes}`;
       this.#pending.set(cookie, { what, dataBytes: options.dataBytes ?? 0, resolve, reject });
       const offset = BigInt(offsetBytes);
-      this.#socket.write(
-        encodeRequest({ flags: options.flags ?? 0, command, cookie, offsetBytes: offset, lengthBytes }),
-      );
+      const header = encodeRequest({ flags: options.flags ?? 0, command, cookie, offsetBytes: offset, lengthBytes });
+      // Corked, so that TLS sends header and data in one record.
+      this.#socket.cork();
+      this.#socket.write(header);
       if (options.payload) this.#socket.write(options.payload);
+      this.#socket.uncork();
     });
   }
 
@@ -154,25 +192,6 @@ export class NbdClient {
       for (const pending of this.#pending.values()) pending.reject(this.#failure);
       this.#pending.clear();
     }
-  }
-}
-
-async function negotiate(socket: Socket, reader: ByteReader, exportName: string): Promise<number> {
-  const greeting = await reader.read(18);
-  if (greeting.readBigUInt64BE(0) !== INIT_MAGIC || greeting.readBigUInt64BE(8) !== OPTION_MAGIC)
-    throw new Error("the server does not speak NBD");
-  const flags = Buffer.alloc(4);
-  flags.writeUInt32BE(HANDSHAKE.FIXED_NEWSTYLE | HANDSHAKE.NO_ZEROES, 0);
-  socket.write(Buffer.concat([flags, encodeOption(OPTION.GO, encodeInfoRequest(exportName, []))]));
-  let sizeBytes: number | undefined;
-  for (;;) {
-    const { reply, lengthBytes } = decodeOptionReplyHeader(await reader.read(OPTION_REPLY_HEADER_BYTES));
-    const data = await reader.read(lengthBytes);
-    if (reply === REPLY.INFO && data.readUInt16BE(0) === INFO.EXPORT) sizeBytes = Number(data.readBigUInt64BE(2));
-    if (reply >= REPLY.ERR_UNSUP) throw new Error(`the server refused the export: ${data.toString()}`);
-    if (reply !== REPLY.ACK) continue;
-    if (sizeBytes === undefined) throw new Error("the server did not send the export's size");
-    return sizeBytes;
   }
 }
 

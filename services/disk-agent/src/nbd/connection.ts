@@ -4,7 +4,7 @@ import { Slots } from "@diskmesh/service";
 
 import type { DiskPart } from "../exports/disk-part.js";
 import { ByteReader, ConnectionEndedError } from "./byte-reader.js";
-import { type NbdExport, negotiate } from "./handshake.js";
+import { type ClientGreeting, greetClient, type NbdExport, negotiate } from "./handshake.js";
 import { countIo, type IoCounters, type IoOperation } from "./io-counters.js";
 import {
   COMMAND,
@@ -31,7 +31,8 @@ export class NbdConnection {
   readonly #disk: DiskPart;
   readonly #limits: NbdConnectionLimits;
   readonly #log: Logger;
-  readonly #sums: ReturnType<IoCounters["ofDisk"]>;
+  readonly #sums: ReturnType<IoCounters["ofDisk"]> | undefined;
+  readonly #greeting: ClientGreeting | undefined;
   readonly #running = new Set<Promise<void>>();
   #draining = false;
 
@@ -41,7 +42,10 @@ export class NbdConnection {
     disk: DiskPart;
     limits: NbdConnectionLimits;
     log: Logger;
-    io: IoCounters;
+    /** Counters of the requests; undefined counts none. */
+    io?: IoCounters;
+    /** Greeting of a client that has already greeted, before TLS. */
+    greeting?: ClientGreeting;
   }) {
     this.#socket = options.socket;
     this.#reader = new ByteReader(options.socket);
@@ -49,7 +53,8 @@ export class NbdConnection {
     this.#disk = options.disk;
     this.#limits = options.limits;
     this.#log = options.log;
-    this.#sums = options.io.ofDisk(options.served.name);
+    this.#sums = options.io?.ofDisk(options.served.name);
+    this.#greeting = options.greeting;
   }
 
   /** Serves until the connection ends, and resolves then. A client's errors end only its own connection. */
@@ -59,7 +64,8 @@ export class NbdConnection {
       this.#limits.negotiationTimeoutMs,
     );
     try {
-      if (await negotiate(this.#reader, this.#socket, this.#served)) {
+      const greeting = this.#greeting ?? (await greetClient(this.#reader, this.#socket));
+      if (await negotiate(this.#reader, this.#socket, this.#served, greeting)) {
         clearTimeout(tooLate);
         await this.#transmit();
       }
@@ -121,14 +127,14 @@ export class NbdConnection {
         data = await this.#perform(request, payload);
       } catch (thrown) {
         error = nbdErrorOf(thrown);
-        this.#log.warn({ diskId: this.#served.name, error: messageOf(thrown) }, "NBD request failed");
+        // A request whose connection has ended is nobody's failure: its client sends it again.
+        if (!this.#socket.destroyed)
+          this.#log.warn({ diskId: this.#served.name, error: messageOf(thrown) }, "NBD request failed");
       }
       const durationMs = performance.now() - startedMs;
-      countIo(this.#sums, OPERATIONS.get(request.command) ?? "flush", {
-        sizeBytes: request.lengthBytes,
-        durationMs,
-        failed: error !== 0,
-      });
+      const operation = OPERATIONS.get(request.command) ?? "flush";
+      if (this.#sums)
+        countIo(this.#sums, operation, { sizeBytes: request.lengthBytes, durationMs, failed: error !== 0 });
     }
     await this.#send(encodeSimpleReply(request.cookie, error), data);
   }
@@ -178,8 +184,10 @@ export class NbdConnection {
       // Both parts are queued in one turn of the event loop, so that no other reply comes between them.
       if (data === undefined) this.#socket.write(header, () => resolve());
       else {
+        this.#socket.cork();
         this.#socket.write(header);
         this.#socket.write(data, () => resolve());
+        this.#socket.uncork();
       }
     });
   }

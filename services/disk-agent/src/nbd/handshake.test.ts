@@ -20,7 +20,9 @@ describe("the NBD negotiation", () => {
       },
     });
     const served = { name: "disk-1", sizeBytes: 4096, blockSizeBytes: 4096 };
-    const error = await rejection(negotiate(new ByteReader(received as unknown as Socket), sent, served));
+    const error = await rejection(
+      negotiate(new ByteReader(received as unknown as Socket), sent, served, { noZeroes: true }),
+    );
     expect(error).to.be.instanceOf(ConnectionEndedError);
     expect(Math.max(sent.writableLength, ...heldBytes)).to.be.below(1_000);
     expect(heldBytes, "the greeting, and the replies to each option").to.have.length(1_001);

@@ -4,10 +4,12 @@ import {
   decodeInfoRequest,
   decodeOptionHeader,
   encodeBlockSizeInfo,
+  encodeDescriptionInfo,
   encodeExportInfo,
   encodeGreeting,
   encodeOptionReply,
   HANDSHAKE,
+  INFO,
   MAX_OPTION_BYTES,
   MAX_REQUEST_BYTES,
   OPTION,
@@ -21,33 +23,58 @@ export interface NbdExport {
   readonly name: string;
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
+  /** Text that clients may ask for; undefined for none. */
+  readonly description?: string;
+  /** True when a new connection ends the former one, so that a client must not open several. */
+  readonly isExclusive?: boolean;
 }
 
-// All connections share the same open files, so a flush on one covers writes that were answered on others
-// (CAN_MULTI_CONN).
-const TRANSMISSION_FLAGS =
-  TRANSMISSION.HAS_FLAGS |
-  TRANSMISSION.SEND_FLUSH |
-  TRANSMISSION.SEND_FUA |
-  TRANSMISSION.SEND_TRIM |
-  TRANSMISSION.SEND_WRITE_ZEROES |
-  TRANSMISSION.CAN_MULTI_CONN;
+/** Flags of the client's greeting. */
+export interface ClientGreeting {
+  readonly noZeroes: boolean;
+}
 
-/**
- * Negotiates as the server. Returns true when the transmission phase begins, false when the client left. Throws on
- * malformed input.
- */
-export async function negotiate(reader: ByteReader, socket: Writable, served: NbdExport): Promise<boolean> {
+/** Sends the server's greeting, and reads the client's. Throws on malformed input. */
+export async function greetClient(reader: ByteReader, socket: Writable): Promise<ClientGreeting> {
   socket.write(encodeGreeting());
   const clientFlags = (await reader.read(4)).readUInt32BE(0);
   if ((clientFlags & ~(HANDSHAKE.FIXED_NEWSTYLE | HANDSHAKE.NO_ZEROES)) !== 0)
     throw new Error(`the client sent unknown flags ${clientFlags}`);
-  const noZeroes = (clientFlags & HANDSHAKE.NO_ZEROES) !== 0;
+  return { noZeroes: (clientFlags & HANDSHAKE.NO_ZEROES) !== 0 };
+}
+
+/**
+ * Answers the options before TLS. Returns true once the client may begin the TLS handshake, false when it left. Refuses
+ * all options but STARTTLS, so that nobody without the key learns anything of the export.
+ */
+export async function awaitStartTls(reader: ByteReader, socket: Writable): Promise<boolean> {
   for (;;) {
-    const { option, lengthBytes } = decodeOptionHeader(await reader.read(OPTION_HEADER_BYTES));
-    if (lengthBytes > MAX_OPTION_BYTES)
-      throw new Error(`the client sent option ${option} with ${lengthBytes} bytes: the limit is ${MAX_OPTION_BYTES}`);
-    const data = await reader.read(lengthBytes);
+    const { option, data } = await readOption(reader);
+    // EXPORT_NAME has no error reply, so the connection is closed.
+    if (option === OPTION.EXPORT_NAME) throw new Error("the client asked for an export before it started TLS");
+    if (option === OPTION.ABORT) {
+      socket.write(encodeOptionReply(option, REPLY.ACK));
+      return false;
+    }
+    const isStart = option === OPTION.STARTTLS;
+    const reply = !isStart ? REPLY.ERR_TLS_REQD : data.length > 0 ? REPLY.ERR_INVALID : REPLY.ACK;
+    await written(socket, encodeOptionReply(option, reply));
+    if (reply === REPLY.ACK) return true;
+  }
+}
+
+/**
+ * Answers the options of a greeted client. Returns true when the transmission phase begins, false when the client left.
+ * Throws on malformed input.
+ */
+export async function negotiate(
+  reader: ByteReader,
+  socket: Writable,
+  served: NbdExport,
+  { noZeroes }: ClientGreeting,
+): Promise<boolean> {
+  for (;;) {
+    const { option, data } = await readOption(reader);
     if (option === OPTION.EXPORT_NAME) {
       // EXPORT_NAME has no error reply, so the connection is closed.
       if (!isServed(data.toString(), served))
@@ -65,6 +92,13 @@ export async function negotiate(reader: ByteReader, socket: Writable, served: Nb
     await written(socket, Buffer.concat(replies.map((reply) => encodeOptionReply(option, reply.type, reply.data))));
     if (option === OPTION.GO && replies.at(-1)?.type === REPLY.ACK) return true;
   }
+}
+
+async function readOption(reader: ByteReader): Promise<{ readonly option: number; readonly data: Buffer }> {
+  const { option, lengthBytes } = decodeOptionHeader(await reader.read(OPTION_HEADER_BYTES));
+  if (lengthBytes > MAX_OPTION_BYTES)
+    throw new Error(`the client sent option ${option} with ${lengthBytes} bytes: the limit is ${MAX_OPTION_BYTES}`);
+  return { option, data: await reader.read(lengthBytes) };
 }
 
 /** Resolves once the kernel has taken the data, or the connection has ended. */
@@ -91,15 +125,30 @@ function answerOption(option: number, data: Buffer, served: NbdExport): OptionRe
       if (!isServed(request.exportName, served))
         return [refusal(REPLY.ERR_UNKNOWN, `this socket serves the export ${served.name} alone`)];
       return [
-        { type: REPLY.INFO, data: encodeExportInfo(served.sizeBytes, TRANSMISSION_FLAGS) },
+        { type: REPLY.INFO, data: encodeExportInfo(served.sizeBytes, transmissionFlags(served)) },
         // Minimum 1, because the agent reads and writes single bytes; preferred is the disk's block size.
         { type: REPLY.INFO, data: encodeBlockSizeInfo(1, served.blockSizeBytes, MAX_REQUEST_BYTES) },
+        ...(served.description !== undefined && request.infos.includes(INFO.DESCRIPTION)
+          ? [{ type: REPLY.INFO, data: encodeDescriptionInfo(served.description) }]
+          : []),
         { type: REPLY.ACK },
       ];
     }
     default:
       return [refusal(REPLY.ERR_UNSUP, `option ${option} is not supported`)];
   }
+}
+
+function transmissionFlags({ isExclusive }: NbdExport): number {
+  return (
+    TRANSMISSION.HAS_FLAGS |
+    TRANSMISSION.SEND_FLUSH |
+    TRANSMISSION.SEND_FUA |
+    TRANSMISSION.SEND_TRIM |
+    TRANSMISSION.SEND_WRITE_ZEROES |
+    // All connections share the same open files, so a flush on one covers writes that were answered on others.
+    (isExclusive ? 0 : TRANSMISSION.CAN_MULTI_CONN)
+  );
 }
 
 function isServed(exportName: string, served: NbdExport): boolean {
@@ -119,6 +168,6 @@ function exportEntry(name: string): Buffer {
 function oldExportReply(served: NbdExport, noZeroes: boolean): Buffer {
   const reply = Buffer.alloc(noZeroes ? 10 : 134);
   reply.writeBigUInt64BE(BigInt(served.sizeBytes), 0);
-  reply.writeUInt16BE(TRANSMISSION_FLAGS, 8);
+  reply.writeUInt16BE(transmissionFlags(served), 8);
   return reply;
 }

@@ -10,7 +10,7 @@ const SIMPLE_REPLY_MAGIC = 0x67446698;
 
 export const HANDSHAKE = { FIXED_NEWSTYLE: 1, NO_ZEROES: 2 } as const;
 
-export const OPTION = { EXPORT_NAME: 1, ABORT: 2, LIST: 3, INFO: 6, GO: 7 } as const;
+export const OPTION = { EXPORT_NAME: 1, ABORT: 2, LIST: 3, STARTTLS: 5, INFO: 6, GO: 7 } as const;
 
 export const REPLY = {
   ACK: 1,
@@ -18,11 +18,12 @@ export const REPLY = {
   INFO: 3,
   ERR_UNSUP: 0x80000001,
   ERR_INVALID: 0x80000003,
+  ERR_TLS_REQD: 0x80000005,
   ERR_UNKNOWN: 0x80000006,
   ERR_TOO_BIG: 0x80000009,
 } as const;
 
-export const INFO = { EXPORT: 0, NAME: 1, BLOCK_SIZE: 3 } as const;
+export const INFO = { EXPORT: 0, NAME: 1, DESCRIPTION: 2, BLOCK_SIZE: 3 } as const;
 
 export const TRANSMISSION = {
   HAS_FLAGS: 1,
@@ -122,6 +123,12 @@ export function encodeExportInfo(sizeBytes: number, transmissionFlags: number): 
   data.writeBigUInt64BE(BigInt(sizeBytes), 2);
   data.writeUInt16BE(transmissionFlags, 10);
   return data;
+}
+
+export function encodeDescriptionInfo(description: string): Buffer {
+  const type = Buffer.alloc(2);
+  type.writeUInt16BE(INFO.DESCRIPTION, 0);
+  return Buffer.concat([type, Buffer.from(description)]);
 }
 
 export function encodeBlockSizeInfo(minimum: number, preferred: number, maximum: number): Buffer {

@@ -1,0 +1,48 @@
+import type { Socket } from "node:net";
+import type { ByteReader } from "./byte-reader.js";
+import {
+  decodeOptionReplyHeader,
+  encodeInfoRequest,
+  encodeOption,
+  HANDSHAKE,
+  INFO,
+  INIT_MAGIC,
+  OPTION,
+  OPTION_MAGIC,
+  OPTION_REPLY_HEADER_BYTES,
+  REPLY,
+} from "./protocol.js";
+
+/** Facts of an export as the server sent them. */
+export interface OpenedExport {
+  readonly sizeBytes: number;
+  /** Empty when the server has none. */
+  readonly description: string;
+}
+
+/** Reads the server's greeting, and answers it. Throws when the server does not speak NBD. */
+export async function greetServer(reader: ByteReader, socket: Socket): Promise<void> {
+  const greeting = await reader.read(18);
+  if (greeting.readBigUInt64BE(0) !== INIT_MAGIC || greeting.readBigUInt64BE(8) !== OPTION_MAGIC)
+    throw new Error("the server does not speak NBD");
+  const flags = Buffer.alloc(4);
+  flags.writeUInt32BE(HANDSHAKE.FIXED_NEWSTYLE | HANDSHAKE.NO_ZEROES, 0);
+  socket.write(flags);
+}
+
+/** Opens an export, after which requests follow. Throws when the server refuses it. */
+export async function openExport(reader: ByteReader, socket: Socket, exportName: string): Promise<OpenedExport> {
+  socket.write(encodeOption(OPTION.GO, encodeInfoRequest(exportName, [INFO.DESCRIPTION])));
+  let sizeBytes: number | undefined;
+  let description = "";
+  for (;;) {
+    const { reply, lengthBytes } = decodeOptionReplyHeader(await reader.read(OPTION_REPLY_HEADER_BYTES));
+    const data = await reader.read(lengthBytes);
+    if (reply >= REPLY.ERR_UNSUP) throw new Error(`the server refused the export: ${data.toString()}`);
+    if (reply === REPLY.INFO && data.readUInt16BE(0) === INFO.EXPORT) sizeBytes = Number(data.readBigUInt64BE(2));
+    if (reply === REPLY.INFO && data.readUInt16BE(0) === INFO.DESCRIPTION) description = data.subarray(2).toString();
+    if (reply !== REPLY.ACK) continue;
+    if (sizeBytes === undefined) throw new Error("the server did not send the export's size");
+    return { sizeBytes, description };
+  }
+}
