@@ -3,7 +3,7 @@ import { PassThrough, Writable } from "node:stream";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { ByteReader, ConnectionEndedError } from "./byte-reader.js";
-import { negotiate } from "./handshake.js";
+import { greetClient, negotiate } from "./handshake.js";
 import { encodeOption, OPTION } from "./protocol.js";
 
 describe("the NBD negotiation", () => {
@@ -20,9 +20,9 @@ describe("the NBD negotiation", () => {
       },
     });
     const served = { name: "disk-1", sizeBytes: 4096, blockSizeBytes: 4096 };
-    const error = await rejection(
-      negotiate(new ByteReader(received as unknown as Socket), sent, served, { noZeroes: true }),
-    );
+    const reader = new ByteReader(received as unknown as Socket);
+    const greeting = await greetClient(reader, sent);
+    const error = await rejection(negotiate(reader, sent, served, greeting));
     expect(error).to.be.instanceOf(ConnectionEndedError);
     expect(Math.max(sent.writableLength, ...heldBytes)).to.be.below(1_000);
     expect(heldBytes, "the greeting, and the replies to each option").to.have.length(1_001);

@@ -91,7 +91,7 @@ function opened(socket: Socket, event: "connect" | "secureConnect"): Promise<voi
 }
 
 /** A TLS connection whose client has proved that it has the key of its identity. */
-export interface SecuredClient {
+interface SecuredClient {
   readonly socket: TLSSocket;
   readonly identity: string;
 }
