@@ -57,7 +57,10 @@ describe("the diskmesh command and a mesh", () => {
   const listedWhy = async (line: string) => (JSON.parse(await done(`${line} --json`)) as ExplainResponse).causes;
 
   it("shows the status, adds and removes hosts, attaches and detaches a deployment's disk, and fences a dead host", async () => {
-    expect(await done("status")).to.match(/^disk-registry +\S+ +serves$/m);
+    expect(await done("status")).to.match(/\ndisk-registry +\S+ +serves\n$/);
+    expect(await done("why")).to.equal("");
+    for (const service of ["director", "cpi-dispatcher", "disk-registry"])
+      expect(await done(`why service ${service}`)).to.match(new RegExp(`^${service} is served\nno problem is known`));
     expect(await done("add-host host-1 --dry-run")).to.contain("S_OK");
     for (const host of mesh.hostIds) await done(`add-host ${host} --wait`);
     await devicesReady(mesh);
@@ -111,6 +114,17 @@ describe("the diskmesh command and a mesh", () => {
     expect((await listed(`disks --host ${holder}`)).map(({ diskId }) => diskId)).to.deep.equal([published.diskId]);
     await done(`set-host-state dead ${hostId} --reason power`);
     const [why] = await listedWhy(`why host ${hostId}`);
+    const attention = await typed("why", "--json");
+    expect(attention.code).to.equal(1);
+    expect(JSON.parse(attention.out)).to.deep.include({
+      ...{ kind: "host", names: [hostId], trouble: why?.message, hasEnded: false },
+      sinceMs: Date.parse(String(why?.since)),
+    });
+    const ended = await typed("status");
+    expect(ended.code, "the services serve").to.equal(0);
+    expect(ended.out)
+      .to.match(new RegExp(`^host +${hostId} `, "m"))
+      .and.match(/^task +\d+ .* could not find disk pool/m);
     expect([why?.reason, why?.cures[1]?.command]).to.deep.equal([
       "SAID_DEAD",
       `diskmesh fence-host ${hostId} --reason WHY`,
@@ -169,6 +183,8 @@ describe("the diskmesh command and a mesh", () => {
       ["why lock odd", 1, /TYPE:RESOURCE/],
       ["why vm x", 1, /no VM or instance x/],
       ["why disk nowhere", 1, /nowhere/],
+      ["why host", 2, /name the host to explain/],
+      ["why service disk-agent", 2, /"disk-agent" is none of director, cpi-dispatcher, disk-registry/],
       ["why volume x", 2, /"volume" is none of host, device, disk, pool, vm, task, lock/],
       ["cancel 1", 1, /done/],
       ["passthru driver/nobody", 1, /nobody/],
@@ -208,7 +224,7 @@ describe("the diskmesh command and a mesh", () => {
     await done(`restore director ${file} ${config} --replace`);
     await mesh.process("director").start();
     expect((await listed("instances demo")).length).to.equal(1);
-    await eventually(() => done("status"));
+    await done("status --wait 60");
   });
 
   it("watch exits with 0 when it is interrupted", async () => {

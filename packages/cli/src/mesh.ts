@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { AdminServiceDefinition } from "@diskmesh/api/common";
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import {
   ConfigServiceDefinition,
   DeploymentServiceDefinition,
@@ -81,6 +82,11 @@ export class Mesh {
 
   get passthru() {
     return this.#client(VendorPassthruServiceDefinition, "director");
+  }
+
+  /** Returns the CPI client of a single process of the dispatcher. */
+  cpisAt(address: string) {
+    return this.#client(CpiServiceDefinition, "cpi-dispatcher", [address]);
   }
 
   get events() {

@@ -1,14 +1,12 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
+import type { Cpi } from "@diskmesh/api/cpi";
 import { messageOf } from "@diskmesh/domain";
 import type { Mesh, ServiceName } from "./mesh.js";
-
-/** Services whose processes answer the `explain` method. */
-export const EXPLAINED = ["disk-registry", "director"] as const satisfies readonly ServiceName[];
 
 const ASK_DEADLINE_MS = 2_000;
 
 /** Returns the missing dependencies of all processes of the service. Causes of processes that answered come first. */
-export async function explainService(mesh: Mesh, service: (typeof EXPLAINED)[number]): Promise<ExplainResponse> {
+export async function explainService(mesh: Mesh, service: ServiceName): Promise<ExplainResponse> {
   const addresses = mesh.addresses(service);
   const causesByProcess = await Promise.all(addresses.map((address) => askProcess(mesh, service, address)));
   const isServed = causesByProcess.some((causes) => causes.length === 0);
@@ -27,12 +25,27 @@ const NO_ANSWER = "NO_ANSWER";
 
 async function askProcess(mesh: Mesh, service: ServiceName, address: string): Promise<readonly Cause[]> {
   const subject = { kind: SubjectKind.SERVICE, name: service };
+  const call = { deadlineMs: ASK_DEADLINE_MS };
   try {
-    const { causes } = await mesh.adminAt(service, address).explain({ subject }, { deadlineMs: ASK_DEADLINE_MS });
+    const { causes } =
+      service === "cpi-dispatcher"
+        ? { causes: (await mesh.cpisAt(address).listCpis({}, call)).cpis.flatMap(unusable) }
+        : await mesh.adminAt(service, address).explain({ subject }, call);
     return causes.map((cause) => ({ ...cause, message: `${address}: ${cause.message}` }));
   } catch (error) {
     const message = `${address}: the ${service} there does not answer: ${messageOf(error)}`;
-    const cures = [{ what: "start it again; its last log line says why it ended", command: "" }];
+    const cures = [{ what: "start it, or restart it if it hangs; its last log lines say why", command: "" }];
     return [{ subject, reason: NO_ANSWER, message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] }];
   }
+}
+
+/** Explains a CPI of a dispatcher that cannot be called. The dispatcher itself keeps no other state to explain. */
+function unusable({ name, apiVersion, lastError }: Cpi): Cause[] {
+  if (apiVersion !== 0) return [];
+  const subject = { kind: SubjectKind.CPI, name };
+  const cures = [
+    { what: "repair what the message names, on the dispatcher's machine or in the cpi config", command: "" },
+  ];
+  const message = `CPI ${name} cannot be called: ${lastError}`;
+  return [{ subject, reason: "CPI_UNUSABLE", message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] }];
 }

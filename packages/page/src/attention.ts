@@ -29,7 +29,14 @@ export interface Attention extends Omit<Troubled, "name"> {
  */
 export function attentionTo(troubled: (kind: TroubledKind) => readonly Troubled[]): Attention[] {
   const all = KINDS.flatMap((kind) => {
-    const byTrouble = Map.groupBy(troubled(kind), ({ name, trouble }) => trouble.replaceAll(name, ""));
+    // Node 20, which runs the command, has no Map.groupBy.
+    const byTrouble = new Map<string, Troubled[]>();
+    for (const each of troubled(kind)) {
+      const key = each.trouble.replaceAll(each.name, "");
+      const same = byTrouble.get(key);
+      if (same === undefined) byTrouble.set(key, [each]);
+      else same.push(each);
+    }
     return [...byTrouble.values()].flatMap((same) => (same.length < MANY ? same.map(alone) : [together(same)]));
   });
   return [...all.filter(({ hasEnded }) => !hasEnded), ...all.filter(({ hasEnded }) => hasEnded)];

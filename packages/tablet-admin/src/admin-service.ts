@@ -3,6 +3,7 @@ import {
   type CreateBackupResponse,
   type ExplainRequest,
   type ExplainResponse,
+  type ListTroublesResponse,
   SubjectKind,
 } from "@diskmesh/api/common";
 import { NotFoundError, NotImplementedError, OPERATOR_ROLES, type Role } from "@diskmesh/domain";
@@ -17,8 +18,14 @@ export interface AdminOptions<Context> {
   readonly noteBackup: (context: Context, call: CallContext) => Promise<unknown>;
   /** Returns the health of this process; absent in a process that keeps no health report. */
   readonly report?: (() => ProcessReport) | undefined;
-  /** Roles besides operators that may call `explain`; their services merge the answer into their own. */
+  /** Roles besides operators that may call the reading methods; their services merge the answers into their own. */
   readonly others?: readonly Role[];
+}
+
+/** Handlers of the methods that depend on the service's objects. */
+interface AdminHandlers<Context> {
+  readonly explain: (context: Context, request: ExplainRequest, call: CallContext) => Promise<ExplainResponse>;
+  readonly listTroubles: (context: Context, call: CallContext) => Promise<ListTroublesResponse>;
 }
 
 /**
@@ -28,7 +35,7 @@ export interface AdminOptions<Context> {
 export function addAdminService<S extends Schema, Context extends { readonly tablet: Tablet<S> }>(
   server: Pick<RpcServer, "addService">,
   current: () => Context,
-  explain: (context: Context, request: ExplainRequest, call: CallContext) => Promise<ExplainResponse>,
+  { explain, listTroubles }: AdminHandlers<Context>,
   { others = [], noteBackup, ...itself }: AdminOptions<Context>,
 ): void {
   offer(server, AdminServiceDefinition, () => current, {
@@ -45,6 +52,7 @@ export function addAdminService<S extends Schema, Context extends { readonly tab
         ? explainItself(request.subject.name, itself)
         : explain(now(), request, call),
     ),
+    listTroubles: allow([...OPERATOR_ROLES, ...others], (now, _request, call) => listTroubles(now(), call)),
   });
 }
 

@@ -35,6 +35,7 @@ it("read-only methods are listed here -> every other method may change something
     "listSnapshots",
     "listStemcells",
     "listTasks",
+    "listTroubles",
     "watchTask",
   ]);
 });

@@ -11,6 +11,7 @@ import { Feed } from "./page/feed.js";
 import { Fleet } from "./page/fleet.js";
 import { keepOwnRows } from "./page/own.js";
 import { RowCache } from "./page/row-cache.js";
+import { readTroublesOnce } from "./page/troubles.js";
 import type { DirectorTablet } from "./store/stored-schema.js";
 import type { EndedTasks } from "./tasks/ended-tasks.js";
 
@@ -53,6 +54,7 @@ export function makeFeed({
     };
     return { name, list };
   });
+  const own = { tablet, endedTasks, locks, calls, cpisOf, agentHealths, report, stuckAfterMs, clock };
   const keepUp = (signal: AbortSignal): void => {
     const fleets = registries.named().map(({ name, clients }) => new Fleet(name, clients, rowCache, clock, signal));
     for (const fleet of fleets) fleet.start();
@@ -60,8 +62,8 @@ export function makeFeed({
       const found = fleets.map((fleet) => fleet.vmCids());
       return found.length === 0 || found.includes(undefined) ? undefined : new Set(found.flatMap((each) => each ?? []));
     };
-    const kept = { tablet, endedTasks, locks, calls, cpisOf, agentHealths, hostVmCids };
-    keepOwnRows({ rowCache, ...kept, report, lookIntervalMs, stuckAfterMs, clock }, signal);
+    keepOwnRows({ rowCache, ...own, hostVmCids, lookIntervalMs }, signal);
   };
-  return new Feed({ rowCache, limits: limits.page, keepUp, clock });
+  const readTroubles = (signal: AbortSignal) => readTroublesOnce(own, registries, signal);
+  return new Feed({ rowCache, limits: limits.page, keepUp, readTroubles, clock });
 }

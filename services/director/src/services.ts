@@ -37,6 +37,7 @@ import type { Context } from "./http/context.js";
 import { downloadLogs, fetchLogs } from "./instance-logs/handlers.js";
 import { ignore, listInstances, unignore } from "./instances/handlers.js";
 import { listLocks } from "./locks/handlers.js";
+import { troublesMessage } from "./page/troubles.js";
 import { listStemcells, stemcellTasks } from "./stemcells/handlers.js";
 import { uploadStemcell } from "./stemcells/upload-stemcell.js";
 import { cancelTask, getTask, getTaskOutput, listTasks, resumeTask, watchTask } from "./tasks/handlers.js";
@@ -178,5 +179,7 @@ export function addServices(
     getNode: permit("readByVendorMethod", getNode),
     listDrivers: permit("readByVendorMethod", listDrivers),
   });
-  addAdminService(server, current, explain, { service: "director", report, noteBackup });
+  const listTroubles = async ({ feed }: Context, { signal }: CallContext) =>
+    troublesMessage(await feed.troubles(signal));
+  addAdminService(server, current, { explain, listTroubles }, { service: "director", report, noteBackup });
 }

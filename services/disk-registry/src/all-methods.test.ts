@@ -99,6 +99,7 @@ it("every method outside this list of reads may change something, and is audited
     "listDisks",
     "listEvents",
     "listHosts",
+    "listTroubles",
     "registerAgent",
     "watchDevices",
     "watchDisks",

@@ -40,6 +40,7 @@ import { setHostState } from "./handlers/hosts/set-host-state.js";
 import { unassignHost } from "./handlers/hosts/unassign-host.js";
 import { watchHosts } from "./handlers/hosts/watch-hosts.js";
 import { listEvents } from "./handlers/list-events.js";
+import { listTroubles } from "./handlers/list-troubles.js";
 
 const INFRASTRUCTURE: readonly Role[] = ["operator", "operator-hosts"];
 /** Roles of calls that change the whole fleet at once, after a disaster. */
@@ -104,10 +105,15 @@ export function addServices(
     registerAgent: allow(AGENTS, registerAgent),
     heartbeat: allow(AGENTS, heartbeat),
   });
-  addAdminService(server, current, explain, {
-    service: "disk-registry",
-    report,
-    noteBackup,
-    others: ["director"],
-  });
+  addAdminService(
+    server,
+    current,
+    { explain, listTroubles },
+    {
+      service: "disk-registry",
+      report,
+      noteBackup,
+      others: ["director"],
+    },
+  );
 }

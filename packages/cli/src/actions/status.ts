@@ -2,8 +2,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { HealthListResponse } from "@diskmesh/api/grpc-health";
 import { messageOf } from "@diskmesh/domain";
 import { type Action, textOption } from "../action.js";
+import { listAttention, whatNeedsAttention } from "../attention.js";
 import { EndedWith, EXIT_CODES } from "../exit-codes.js";
 import { type Mesh, SERVICES, type ServiceName } from "../mesh.js";
+import type { Columns } from "../output.js";
 import { countOf } from "../values.js";
 
 interface ProcessStatus {
@@ -13,17 +15,24 @@ interface ProcessStatus {
   readonly message: string;
 }
 
+const COLUMNS: Columns<ProcessStatus> = {
+  service: ({ service }) => service,
+  address: ({ address }) => address,
+  state: ({ state }) => state,
+  message: ({ message }) => message,
+};
+
 const ASK_DEADLINE_MS = 2_000;
 const PAUSE_MS = 500;
 const MAX_WAIT_SECONDS = 86_400;
 
 export const status: Action = {
   usage: "status",
-  summary: "show whether each process of each service serves",
+  summary: "show whether each process of each service serves, and what needs attention",
   options: [
     [
       "--wait <seconds>",
-      "wait at most this long until each process serves or stands by, and one of each service serves",
+      "only wait, at most this long, until each process serves or stands by, and one of each service serves",
     ],
   ],
   example: "diskmesh status --wait 60",
@@ -34,21 +43,18 @@ export const status: Action = {
     const isWell = (found: readonly ProcessStatus[]) =>
       allServe(found) && (!waits || found.every(({ state }) => isUp(state)));
     const asked = SERVICES.flatMap((service) => mesh.addresses(service).map((address) => ({ service, address })));
+    const attending = waits ? Promise.resolve([]) : whatNeedsAttention(mesh);
     let found = await statusesOf(mesh, asked);
     while (!isWell(found) && performance.now() < untilMs) {
       await delay(PAUSE_MS, undefined, { signal });
       found = await statusesOf(mesh, asked);
     }
-    output.list(
-      {
-        service: ({ service }) => service,
-        address: ({ address }) => address,
-        state: ({ state }) => state,
-        message: ({ message }) => message,
-      },
-      found,
-      "no services",
-    );
+    const attention = await attending;
+    if (output.isJson) output.answer({ processes: found, attention }, "");
+    else {
+      output.list(COLUMNS, found, "no services");
+      if (attention.length > 0) listAttention(output, attention);
+    }
     if (!isWell(found)) throw new EndedWith(EXIT_CODES.unavailable);
   },
 };

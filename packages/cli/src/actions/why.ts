@@ -1,11 +1,12 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
 import { DomainError, quoted } from "@diskmesh/domain";
 import type { Action } from "../action.js";
+import { tellAttention, whatNeedsAttention } from "../attention.js";
 import { EndedWith, EXIT_CODES, UsageError } from "../exit-codes.js";
-import type { Mesh, ServiceName } from "../mesh.js";
+import { type Mesh, SERVICES, type ServiceName } from "../mesh.js";
 import { timeText } from "../output.js";
 import { rootCause } from "../root-cause.js";
-import { EXPLAINED, explainService } from "../service-state.js";
+import { explainService } from "../service-state.js";
 import { taskIdOf } from "../values.js";
 
 /**
@@ -27,14 +28,16 @@ const SERVICE = "service";
 const ASK_DEADLINE_MS = 5_000;
 
 export const why: Action = {
-  usage: "why <kind> <name>",
-  summary: `explain the state of an object, and what to do: ${[...Object.keys(KINDS), SERVICE].join(", ")}`,
+  usage: "why [kind] [name]",
+  summary: `explain the state of an object, and what to do: ${[...Object.keys(KINDS), SERVICE].join(", ")}; without an object, list what needs attention`,
   example: "diskmesh why host host-3",
   run: async ({ mesh, output, args: [typed = "", name = ""] }) => {
+    if (typed === "") return tellAttention(output, await whatNeedsAttention(mesh));
+    if (name === "") throw new UsageError(`name the ${typed} to explain`);
     const tell = (answer: ExplainResponse) => output.answer(answer, linesOf(answer).join("\n"));
     if (typed === SERVICE) {
-      const service = EXPLAINED.find((each) => each === name);
-      if (service === undefined) throw new UsageError(`${quoted(name)} is none of ${EXPLAINED.join(", ")}`);
+      const service = SERVICES.find((each) => each === name);
+      if (service === undefined) throw new UsageError(`${quoted(name)} is none of ${SERVICES.join(", ")}`);
       tell(await explainService(mesh, service));
       return;
     }
@@ -45,7 +48,7 @@ export const why: Action = {
     try {
       tell(await firstAnswer(mesh, { kind, name }, services));
     } catch (error) {
-      const last = EXPLAINED.find((each) => each === services.at(-1));
+      const last = services.at(-1);
       if (!(error instanceof DomainError && error.retryable) || last === undefined) throw error;
       const { summary, causes } = await explainService(mesh, last);
       tell({ summary: `${typed} ${name} cannot be explained now: ${summary}`, causes });

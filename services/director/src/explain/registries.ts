@@ -20,7 +20,7 @@ export interface RegistryClients {
     | "removeHost"
     | "addHost"
   >;
-  readonly admin: Pick<Client<typeof AdminServiceDefinition>, "explain">;
+  readonly admin: Pick<Client<typeof AdminServiceDefinition>, "explain" | "listTroubles">;
 }
 
 interface HostsOfVm {

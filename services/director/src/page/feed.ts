@@ -2,6 +2,7 @@ import { ResourceExhaustedError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import { placesPerLogin } from "../tasks/worker-quotas.js";
 import type { RowCache } from "./row-cache.js";
+import type { Troubles } from "./troubles.js";
 
 export interface FeedOptions {
   readonly rowCache: RowCache;
@@ -13,6 +14,8 @@ export interface FeedOptions {
   };
   /** Keeps the cached rows current until the signal aborts. */
   readonly keepUp: (signal: AbortSignal) => void;
+  /** Returns the objects with trouble, read once. */
+  readonly readTroubles: (signal: AbortSignal) => Promise<Troubles>;
   readonly clock: Clock;
 }
 
@@ -62,6 +65,11 @@ export class Feed {
     if (ended.aborted) leave();
     else ended.addEventListener("abort", leave, { once: true });
     return this.#events(ended);
+  }
+
+  /** Returns the objects that the page lists as needing attention, without a browser. */
+  troubles(signal: AbortSignal): Promise<Troubles> {
+    return this.#options.readTroubles(signal);
   }
 
   /** Ends all event streams. The browsers reconnect to the leader. */

@@ -1,4 +1,3 @@
-import { SubjectKind } from "@diskmesh/api/common";
 import type { Device, Disk, Host } from "@diskmesh/api/registry";
 import { backoffMs, messageOf, TimeoutError } from "@diskmesh/domain";
 import type { DeviceLetter } from "@diskmesh/page/rows";
@@ -6,7 +5,7 @@ import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../explain/registries.js";
 import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
 import type { RowCache } from "./row-cache.js";
-import { causeOf, massSilenceCause, type SourceCause, sourceRow } from "./source-row.js";
+import { causeOfRegistry, massSilenceCause, type SourceCause, sourceRow } from "./source-row.js";
 
 const BACKOFF = { minDelayMs: 250, maxDelayMs: 5_000 };
 /** Deadline of a watch, after which the watch is resumed by its token. */
@@ -17,8 +16,6 @@ const WATCH_DEADLINE_MS = 3_600_000;
  */
 const READ_INTERVAL_MS = 1_000;
 const READ_DEADLINE_MS = 3_000;
-/** Timeout of the explain request to a registry that cannot be watched. */
-const ITSELF_DEADLINE_MS = 2_000;
 /**
  * Interval at which changed hosts are shown in a batch, so that each host is shown once for all changes of its devices.
  */
@@ -172,18 +169,10 @@ export class Fleet {
     this.#showItself();
   }
 
-  /** Requests the registry's explanation. A standby answers, too, with its missing dependencies and its leader. */
+  /** Requests the registry's explanation. Without one, only the errors of the lists are shown. */
   async #askItself(): Promise<void> {
-    const { signal } = this;
-    const subject = { kind: SubjectKind.SERVICE, name: "disk-registry" };
-    try {
-      const { causes } = await this.clients.admin.explain({ subject }, { signal, deadlineMs: ITSELF_DEADLINE_MS });
-      this.#itself = causes[0] && causeOf(causes[0]);
-    } catch {
-      // Without an explanation, only the errors of the lists are shown.
-      this.#itself = undefined;
-    }
-    if (!signal.aborted) this.#showItself();
+    this.#itself = await causeOfRegistry(this.clients, this.signal);
+    if (!this.signal.aborted) this.#showItself();
   }
 
   #showItself(): void {

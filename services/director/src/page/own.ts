@@ -1,10 +1,13 @@
 import type { ListCpisResponse } from "@diskmesh/api/cpi";
 import { messageOf } from "@diskmesh/domain";
 import type { TaskRow } from "@diskmesh/page/rows";
+import type { Clock } from "@diskmesh/service";
 import type { ProcessReport } from "@diskmesh/tablet-admin";
+import type { AgentHealths } from "../agents/agent-healths.js";
 import type { CallRecords } from "../cpi/call-records.js";
 import type { LockKeeper } from "../locks/lock-keeper.js";
 import { lockName } from "../locks/locks.js";
+import type { DirectorTablet } from "../store/stored-schema.js";
 import { hasEnded, type Task } from "../store/task.js";
 import type { EndedTasks } from "../tasks/ended-tasks.js";
 import { cpiRow, lockRow, taskRow } from "./own-rows.js";
@@ -16,7 +19,13 @@ interface DispatcherCpis {
   readonly list: (signal: AbortSignal) => Promise<ListCpisResponse["cpis"]>;
 }
 
-export interface OwnOptions extends VmsOptions {
+export interface OwnOptions extends VmsOptions, OwnParts {}
+
+/** The sources of the director's own rows. */
+export interface OwnParts {
+  readonly tablet: DirectorTablet;
+  readonly agentHealths: Pick<AgentHealths, "shown">;
+  readonly clock: Clock;
   readonly endedTasks: Pick<EndedTasks, "page">;
   readonly locks: Pick<LockKeeper, "list">;
   readonly calls: Pick<CallRecords, "awaited">;
@@ -34,6 +43,11 @@ const CPIS_INTERVAL_MS = 2_000;
 const AGAIN_MS = 2_000;
 /** Interval of task updates, because tasks become stuck without a change in the tablet. */
 const TASKS_INTERVAL_MS = 5_000;
+
+/** Returns the display name of a CPI of a dispatcher. */
+export function cpiName({ cpisOf }: Pick<OwnParts, "cpisOf">, dispatcher: string, cpi: string): string {
+  return cpisOf.length === 1 ? cpi : `${cpi} (${dispatcher})`;
+}
 
 /** Keeps the cached rows of the director's own state current until the signal aborts. */
 export function keepOwnRows(options: OwnOptions, signal: AbortSignal): void {
@@ -88,14 +102,14 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
 }
 
 /** Returns the rows of live tasks, newest first, and of recently ended tasks. */
-async function taskRows({
+export async function taskRows({
   tablet,
   endedTasks,
   locks,
   calls,
   clock,
   stuckAfterMs,
-}: OwnOptions): Promise<Map<string, TaskRow>> {
+}: OwnParts): Promise<Map<string, TaskRow>> {
   const waitsFor = new Map(
     locks.list().flatMap((lock) => lock.waitingTaskIds.map((taskId) => [taskId, lock] as const)),
   );
@@ -125,8 +139,8 @@ async function taskRows({
 }
 
 async function keepCpis({ name, list }: DispatcherCpis, options: OwnOptions, signal: AbortSignal): Promise<void> {
-  const { rowCache, clock, cpisOf } = options;
-  const rowName = (cpi: string): string => (cpisOf.length === 1 ? cpi : `${cpi} (${name})`);
+  const { rowCache, clock } = options;
+  const rowName = (cpi: string): string => cpiName(options, name, cpi);
   let shown = new Set<string>();
   while (!signal.aborted) {
     try {

@@ -51,6 +51,14 @@ export class RowCache {
     return () => this.#viewers.delete(viewer);
   }
 
+  /** Returns all present rows, parsed. */
+  *rows(): Generator<readonly [kind: RowKind, name: string, row: Rows[RowKind]]> {
+    for (const [key, text] of this.#rows) {
+      const space = key.indexOf(" ");
+      yield [key.slice(0, space) as RowKind, key.slice(space + 1), JSON.parse(text) as Rows[RowKind]];
+    }
+  }
+
   /** Returns the present rows with these keys as JSON of RowChange[]. */
   textOf(keys: readonly string[]): string {
     return visibleInJson(`[${keys.map((key) => this.#change(key)).join(",")}]`);

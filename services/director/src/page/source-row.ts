@@ -1,8 +1,9 @@
-import type { Cause as CauseMessage } from "@diskmesh/api/common";
+import { type Cause as CauseMessage, SubjectKind } from "@diskmesh/api/common";
 import type { MassSilence } from "@diskmesh/api/registry";
 import type { Cure } from "@diskmesh/domain";
 import type { SourceRow } from "@diskmesh/page/rows";
 import { type ProcessReport, serviceCauses } from "@diskmesh/tablet-admin";
+import type { RegistryClients } from "../explain/registries.js";
 
 /** A missing dependency of a service, or a fault that blocks all of its work. */
 export interface SourceCause {
@@ -44,7 +45,27 @@ export function ownSourceRow(report: ProcessReport, readFailure = ""): SourceRow
   return sourceRow(isSilent ? "silent" : "live", isUntold ? [untold] : causes);
 }
 
-export function causeOf({ message, since, cures }: CauseMessage): SourceCause {
+/** Timeout of the explain request to a registry that cannot be read. */
+const ITSELF_DEADLINE_MS = 2_000;
+
+/**
+ * Returns the registry's own first cause; undefined without one. A standby answers, too, with its missing dependencies
+ * and its leader.
+ */
+export async function causeOfRegistry(
+  { admin }: Pick<RegistryClients, "admin">,
+  signal: AbortSignal,
+): Promise<SourceCause | undefined> {
+  const subject = { kind: SubjectKind.SERVICE, name: "disk-registry" };
+  try {
+    const { causes } = await admin.explain({ subject }, { signal, deadlineMs: ITSELF_DEADLINE_MS });
+    return causes[0] && causeOf(causes[0]);
+  } catch {
+    return undefined;
+  }
+}
+
+function causeOf({ message, since, cures }: CauseMessage): SourceCause {
   return { message, sinceMs: since?.getTime(), cures: cures.map(({ what, command }) => [what, command]) };
 }
 

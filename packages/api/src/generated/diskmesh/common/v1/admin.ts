@@ -31,6 +31,8 @@ export const SubjectKind = {
   SERVICE: "SUBJECT_KIND_SERVICE",
   /** POOL - A pool of the disk-registry, identified by name. Explains whether the pool has space for new disks. */
   POOL: "SUBJECT_KIND_POOL",
+  /** CPI - A CPI of the director, identified by its name in the cpi config. Occurs only in ListTroubles. */
+  CPI: "SUBJECT_KIND_CPI",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -46,6 +48,7 @@ export namespace SubjectKind {
   export type VM = typeof SubjectKind.VM;
   export type SERVICE = typeof SubjectKind.SERVICE;
   export type POOL = typeof SubjectKind.POOL;
+  export type CPI = typeof SubjectKind.CPI;
   export type UNRECOGNIZED = typeof SubjectKind.UNRECOGNIZED;
 }
 
@@ -78,6 +81,9 @@ export function subjectKindFromJSON(object: any): SubjectKind {
     case 8:
     case "SUBJECT_KIND_POOL":
       return SubjectKind.POOL;
+    case 9:
+    case "SUBJECT_KIND_CPI":
+      return SubjectKind.CPI;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -105,6 +111,8 @@ export function subjectKindToNumber(object: SubjectKind): number {
       return 7;
     case SubjectKind.POOL:
       return 8;
+    case SubjectKind.CPI:
+      return 9;
     case SubjectKind.UNRECOGNIZED:
     default:
       return -1;
@@ -176,6 +184,34 @@ export interface ExplainResponse {
    * nothing keeps the object from its desired state.
    */
   causes: Cause[];
+}
+
+/** Has no parameters: the list is complete up to its limit. */
+export interface ListTroublesRequest {
+}
+
+/** An object that needs attention. */
+export interface TroubledObject {
+  /** The object. */
+  subject:
+    | Subject
+    | undefined;
+  /** The first cause that needs somebody's action, as a sentence. */
+  message: string;
+  /** Time when the trouble began. Absent when unknown. */
+  since:
+    | Date
+    | undefined;
+  /** True for a failed task: nothing waits for it. */
+  hasEnded: boolean;
+}
+
+/** The objects that need attention. */
+export interface ListTroublesResponse {
+  /** At most 10,000 objects, in no particular order. Empty: nothing needs attention. */
+  objects: TroubledObject[];
+  /** Number of further objects that need attention. */
+  more: number;
 }
 
 function createBaseCreateBackupRequest(): CreateBackupRequest {
@@ -671,6 +707,209 @@ export const ExplainResponse: MessageFns<ExplainResponse> = {
   },
 };
 
+function createBaseListTroublesRequest(): ListTroublesRequest {
+  return {};
+}
+
+export const ListTroublesRequest: MessageFns<ListTroublesRequest> = {
+  encode(_: ListTroublesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListTroublesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListTroublesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListTroublesRequest>): ListTroublesRequest {
+    return ListTroublesRequest.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<ListTroublesRequest>): ListTroublesRequest {
+    const message = createBaseListTroublesRequest();
+    return message;
+  },
+};
+
+function createBaseTroubledObject(): TroubledObject {
+  return { subject: undefined, message: "", since: undefined, hasEnded: false };
+}
+
+export const TroubledObject: MessageFns<TroubledObject> = {
+  encode(message: TroubledObject, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.subject !== undefined) {
+      Subject.encode(message.subject, writer.uint32(10).fork()).join();
+    }
+    if (message.message !== "") {
+      writer.uint32(18).string(message.message);
+    }
+    if (message.since !== undefined) {
+      Timestamp.encode(toTimestamp(message.since), writer.uint32(26).fork()).join();
+    }
+    if (message.hasEnded !== false) {
+      writer.uint32(32).bool(message.hasEnded);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TroubledObject {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTroubledObject();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.subject = Subject.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.hasEnded = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<TroubledObject>): TroubledObject {
+    return TroubledObject.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<TroubledObject>): TroubledObject {
+    const message = createBaseTroubledObject();
+    message.subject = (object.subject !== undefined && object.subject !== null)
+      ? Subject.fromPartial(object.subject)
+      : undefined;
+    message.message = object.message ?? "";
+    message.since = object.since ?? undefined;
+    message.hasEnded = object.hasEnded ?? false;
+    return message;
+  },
+};
+
+function createBaseListTroublesResponse(): ListTroublesResponse {
+  return { objects: [], more: 0 };
+}
+
+export const ListTroublesResponse: MessageFns<ListTroublesResponse> = {
+  encode(message: ListTroublesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.objects) {
+      TroubledObject.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.more !== 0) {
+      writer.uint32(16).int64(message.more);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListTroublesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListTroublesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.objects.push(TroubledObject.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.more = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListTroublesResponse>): ListTroublesResponse {
+    return ListTroublesResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListTroublesResponse>): ListTroublesResponse {
+    const message = createBaseListTroublesResponse();
+    message.objects = object.objects?.map((e) => TroubledObject.fromPartial(e)) || [];
+    message.more = object.more ?? 0;
+    return message;
+  },
+};
+
 /**
  * Operators' calls to every stateful service: the director and the disk-registry. PERMISSION_DENIED: the caller does
  * not have the role operator. UNAVAILABLE: the process does not lead.
@@ -706,6 +945,19 @@ export const AdminServiceDefinition = {
       responseStream: false,
       options: {},
     },
+    /**
+     * Lists the objects that need attention, as the director's page shows them. A disk-registry lists its hosts, devices
+     * and disks. A director lists the troubles of its disk-registries, its tasks and VMs, its CPIs, and the services that
+     * it depends on. Changes nothing.
+     */
+    listTroubles: {
+      name: "ListTroubles",
+      requestType: ListTroublesRequest as typeof ListTroublesRequest,
+      requestStream: false,
+      responseType: ListTroublesResponse as typeof ListTroublesResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
 
@@ -728,6 +980,17 @@ function fromTimestamp(t: Timestamp): Date {
   let millis = (t.seconds || 0) * 1_000;
   millis += (t.nanos || 0) / 1_000_000;
   return new globalThis.Date(millis);
+}
+
+function longToNumber(int64: { toString(): string }): number {
+  const num = globalThis.Number(int64.toString());
+  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
+  }
+  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
+  }
+  return num;
 }
 
 interface MessageFns<T> {

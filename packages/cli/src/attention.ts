@@ -1,0 +1,87 @@
+import { type ListTroublesResponse, SubjectKind } from "@diskmesh/api/common";
+import { DomainError, messageOf } from "@diskmesh/domain";
+import { type Attention, attentionTo, type Troubled, type TroubledKind } from "@diskmesh/page/attention";
+import { EndedWith, EXIT_CODES } from "./exit-codes.js";
+import type { Mesh } from "./mesh.js";
+import { type Columns, type Output, timeText } from "./output.js";
+
+/** Kinds as users type them to `why`. */
+const KINDS: Readonly<Record<TroubledKind, readonly [kind: SubjectKind, typed: string]>> = {
+  source: [SubjectKind.SERVICE, "service"],
+  host: [SubjectKind.HOST, "host"],
+  task: [SubjectKind.TASK, "task"],
+  vm: [SubjectKind.VM, "vm"],
+  disk: [SubjectKind.DISK, "disk"],
+  device: [SubjectKind.DEVICE, "device"],
+  cpi: [SubjectKind.CPI, "cpi"],
+};
+
+/** Longer than a director waits for its registries and dispatchers. */
+const DIRECTOR_DEADLINE_MS = 8_000;
+const REGISTRY_DEADLINE_MS = 3_000;
+const SHOWN_NAMES = 3;
+
+const COLUMNS: Columns<Attention> = {
+  kind: ({ kind }) => KINDS[kind][1],
+  name: ({ names }) =>
+    names.length > SHOWN_NAMES
+      ? `${names.slice(0, SHOWN_NAMES).join(" ")} and ${names.length - SHOWN_NAMES} more`
+      : names.join(" "),
+  since: ({ sinceMs }) => (sinceMs === undefined ? "" : timeText(new Date(sinceMs))),
+  trouble: ({ trouble }) => trouble,
+};
+
+/**
+ * Returns what needs attention, as the director's page lists it. Without the director, returns the director's absence
+ * and the troubles of the disk-registry.
+ */
+export async function whatNeedsAttention(mesh: Mesh): Promise<Attention[]> {
+  try {
+    return attentionOf(await mesh.admin("director").listTroubles({}, { deadlineMs: DIRECTOR_DEADLINE_MS }));
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+    const silent = (name: string, why: unknown): ListTroublesResponse["objects"][number] => ({
+      subject: { kind: SubjectKind.SERVICE, name },
+      message: messageOf(why),
+      since: undefined,
+      hasEnded: false,
+    });
+    const { objects, more } = await mesh
+      .admin("disk-registry")
+      .listTroubles({}, { deadlineMs: REGISTRY_DEADLINE_MS })
+      .catch((why: unknown) => ({ objects: [silent("disk-registry", why)], more: 0 }));
+    return attentionOf({ objects: [silent("director", error), ...objects], more });
+  }
+}
+
+function attentionOf({ objects, more }: ListTroublesResponse): Attention[] {
+  const troubledIn = (kind: TroubledKind): Troubled[] =>
+    objects.flatMap(({ subject, message, since, hasEnded }) =>
+      subject?.kind === KINDS[kind][0]
+        ? [{ kind, name: subject.name, trouble: message, sinceMs: since?.getTime(), hasEnded }]
+        : [],
+    );
+  const cut: Attention[] =
+    more === 0
+      ? []
+      : [
+          {
+            kind: "source",
+            names: ["director"],
+            trouble: `${more} more objects have trouble`,
+            sinceMs: undefined,
+            hasEnded: false,
+          },
+        ];
+  return [...attentionTo(troubledIn), ...cut];
+}
+
+export function listAttention(output: Output, attention: readonly Attention[]): void {
+  output.list(COLUMNS, attention, "nothing needs attention");
+}
+
+/** Prints what needs attention, and ends the command with `failed` when something does. */
+export function tellAttention(output: Output, attention: readonly Attention[]): void {
+  listAttention(output, attention);
+  if (attention.length > 0) throw new EndedWith(EXIT_CODES.failed);
+}
