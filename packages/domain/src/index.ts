@@ -8,6 +8,7 @@ export * from "./errors.js";
 export * from "./file-identity.js";
 export * from "./host-port.js";
 export * from "./identifiers.js";
+export * from "./io-limits.js";
 export * from "./json.js";
 export * from "./logger.js";
 export * from "./reasons.js";
