@@ -1,4 +1,4 @@
-import type { JsonObject } from "@diskmesh/domain";
+import type { IoLimits, JsonObject } from "@diskmesh/domain";
 
 /** Context of a CPI call besides its arguments. */
 export interface CpiCall {
@@ -69,6 +69,18 @@ export interface NewDisk {
   readonly token: string;
 }
 
+export interface AttachOptions {
+  /** Executable CPIs refuse a read-only attach, because BOSH's contract has none. */
+  readonly readOnly: boolean;
+}
+
+/** Space for new disks, in bytes. */
+export interface Capacity {
+  readonly totalBytes: number;
+  readonly freeBytes: number;
+  readonly maxDiskBytes: number;
+}
+
 export interface NewStemcell {
   readonly imagePath: string;
   readonly cloudProperties: JsonObject;
@@ -99,12 +111,22 @@ export interface Cpi {
   /**
    * Returns the hint by which the VM's agent finds the disk; undefined when the agent gets it from the bosh-registry.
    */
-  attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown>;
+  attachDisk(vmCid: string, diskCid: string, call: CpiCall, options?: AttachOptions): Promise<unknown>;
   detachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<void>;
   getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]>;
   /** Replaces the whole metadata. */
   setDiskMetadata(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<void>;
   resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void>;
+  /**
+   * Replaces the disk's I/O limits; undefined for none. Executable CPIs do not have this method, because BOSH's contract
+   * lacks it.
+   */
+  setDiskLimits(diskCid: string, limits: IoLimits | undefined, call: CpiCall): Promise<void>;
+  /**
+   * Returns the space for new disks with these cloud properties in an AZ. Executable CPIs do not have this method,
+   * because BOSH's contract lacks it.
+   */
+  getCapacity(az: string, cloudProperties: JsonObject, call: CpiCall): Promise<Capacity>;
   /** Returns the disk's CID after the update, which may differ. */
   updateDisk(diskCid: string, sizeMib: number, cloudProperties: JsonObject, call: CpiCall): Promise<string>;
   snapshotDisk(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<string>;

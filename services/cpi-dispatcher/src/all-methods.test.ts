@@ -12,6 +12,7 @@ it("read-only methods are listed here -> every other method may change something
   const looking = readingMethods((server) => addServices(server, () => expect.fail()));
   expect(looking).to.deep.equal([
     "calculateVmCloudProperties",
+    "getCapacity",
     "getDisks",
     "hasDisk",
     "hasVm",

@@ -34,6 +34,8 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     setVmMetadata: allowChange(DIRECTORS, cpiMethods.setVmMetadata),
     resizeDisk: allowChange(DIRECTORS, cpiMethods.resizeDisk),
     updateDisk: allowChange(DIRECTORS, cpiMethods.updateDisk),
+    setDiskLimits: allowChange(DIRECTORS, cpiMethods.setDiskLimits),
+    getCapacity: allow(DIRECTORS, cpiMethods.getCapacity),
     snapshotDisk: allowChange(DIRECTORS, cpiMethods.snapshotDisk),
     deleteSnapshot: allowChange(DIRECTORS, cpiMethods.deleteSnapshot),
     calculateVmCloudProperties: allow(DIRECTORS, cpiMethods.calculateVmCloudProperties),

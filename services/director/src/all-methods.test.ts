@@ -12,6 +12,7 @@ it("read-only methods are listed here -> every other method may change something
     "diffConfig",
     "downloadLogs",
     "explain",
+    "getCapacity",
     "getConfig",
     "getDisk",
     "getNode",

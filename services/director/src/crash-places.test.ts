@@ -85,6 +85,21 @@ const JOBS: readonly CrashJob[] = [
     ask: async ({ director, diskName, instanceId }) =>
       (await director.disks.attachDisk({ diskName, instanceId, wait: true })).task,
   },
+  {
+    name: "resize",
+    prepare: async (world) => {
+      await provide(world);
+      await world.director.detach(world.diskName);
+    },
+    ask: async ({ director, diskName }) =>
+      (await director.disks.resizeDisk({ diskName, sizeBytes: 2 ** 30, wait: true })).task,
+  },
+  {
+    name: "limit",
+    prepare: provide,
+    ask: async ({ director, diskName }) =>
+      (await director.disks.setDiskLimits({ diskName, limits: { readIops: 9 }, wait: true })).task,
+  },
   { name: "detach", prepare: provide, ask: ({ director, diskName }) => director.detach(diskName) },
   {
     name: "delete",

@@ -276,7 +276,7 @@ function makeContext(
   { config, limits, tablet, connections, lifecycle, changes, clock }: Ground,
   parts: Configs & Files & Records & CpiParts & Drivers & TaskParts & AgentParts,
 ): Context {
-  const { configs, stemcellFiles, logFiles } = parts;
+  const { configs, cpi, stemcellFiles, logFiles } = parts;
   const { taskLog, events, endedTasks, tasks, locks, callRecords, agentHealths } = parts;
   const { agents, agentCertificates, nodes, registries, report, dispatchers } = connections;
   const lists = lifecycle.use("kept lists", new KeptLists<DirectorTables>(tablet, LIST_LIMITS));
@@ -292,7 +292,7 @@ function makeContext(
     cpiConfig: parts.sender,
   });
   return {
-    ...{ config, limits, tablet, agentCertificates, configs, stemcellFiles, logFiles },
+    ...{ config, limits, tablet, agentCertificates, configs, cpi, stemcellFiles, logFiles },
     ...{ tasks, endedTasks, taskLog, events, changes, locks, agentHealths, lists, passthru, registries, callRecords },
     refusals: new Refusals(events, clock),
     feed: lifecycle.use("page", feed),

@@ -1,6 +1,7 @@
 import { updateInstanceStates } from "./deployments/change-instances.js";
 import { deleteDeployment } from "./deployments/delete-deployment.js";
 import { deploy } from "./deployments/deploy.js";
+import { resizeDynamicDisk, setDynamicDiskLimits } from "./disks/dynamic/change.js";
 import { createDiskOnly } from "./disks/dynamic/create.js";
 import { deleteDynamicDisk } from "./disks/dynamic/delete.js";
 import { detachDynamicDisk } from "./disks/dynamic/detach.js";
@@ -33,6 +34,8 @@ const planners: { readonly [Type in JobType]: Planner<Type, JobContext> } = {
   provide_dynamic_disk: provideDisk,
   create_dynamic_disk: createDiskOnly,
   attach_dynamic_disk: attachDiskOnly,
+  resize_dynamic_disk: resizeDynamicDisk,
+  set_dynamic_disk_limits: setDynamicDiskLimits,
   detach_dynamic_disk: detachDynamicDisk,
   delete_dynamic_disk: deleteDynamicDisk,
   update_deployment: deploy,

@@ -28,6 +28,7 @@ import { deleteConfig, getConfig, listConfigs } from "./configs/handlers.js";
 import { updateConfig } from "./configs/update-config.js";
 import { forgetPossibleOrphan, listPossibleOrphans } from "./cpi/handlers.js";
 import { deploymentTasks, listDeployments } from "./deployments/handlers.js";
+import { getCapacity } from "./disks/dynamic/capacity.js";
 import { dynamicDiskTasks, getDisk, listDisks } from "./disks/dynamic/handlers.js";
 import { listOwedRemovals } from "./disks/handlers.js";
 import { listPersistentDisks, listSnapshots, persistentDiskTasks } from "./disks/persistent/handlers.js";
@@ -117,6 +118,9 @@ export function addServices(
     provideDisk: permitChange("provideDisk", dynamicDiskTasks.provideDisk),
     createDisk: permitChange("createDisk", dynamicDiskTasks.createDisk),
     attachDisk: permitChange("attachDisk", dynamicDiskTasks.attachDisk),
+    resizeDisk: permitChange("resizeDisk", dynamicDiskTasks.resizeDisk),
+    setDiskLimits: permitChange("setDiskLimits", dynamicDiskTasks.setDiskLimits),
+    getCapacity: permit("getCapacity", getCapacity),
     detachDisk: permitChange("detachDisk", dynamicDiskTasks.detachDisk),
     deleteDisk: permitChange("deleteDisk", dynamicDiskTasks.deleteDisk),
     getDisk: permit("getDisk", getDisk),

@@ -46,6 +46,8 @@ const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   watchDisks: {},
   setDiskLabels: disk,
   resizeDisk: { ...disk, sizeBytes: 4096 },
+  setDiskLimits: disk,
+  getCapacity: {},
   publishDisk: { ...disk, ...host },
   unpublishDisk: disk,
   assignHost: { vmCid: "vm-1" },
@@ -90,6 +92,7 @@ it("every method outside this list of reads may change something, and is audited
   const looking = readingMethods((server) => addServices(server, () => expect.fail()));
   expect(looking).to.deep.equal([
     "explain",
+    "getCapacity",
     "getDevice",
     "getDisk",
     "getFleet",

@@ -83,6 +83,7 @@ describe("the event log", () => {
         await operator.createDisk({ diskId: "a", sizeBytes: MIB_BYTES, az: "z1", hostId: "h1" }, of);
       },
       setDiskLabels: (of) => operator.setDiskLabels({ diskId: "a", labels: [{ name: "n", value: "v" }] }, of),
+      setDiskLimits: (of) => operator.setDiskLimits({ diskId: "a", limits: { readIops: 5 } }, of),
       resizeDisk: (of) => operator.resizeDisk({ diskId: "a", sizeBytes: 100 * MIB_BYTES }, of),
       publishDisk: (of) => operator.publishDisk({ diskId: "a", hostId: "h2" }, of),
       fenceHost: (of) => operator.fenceHost({ hostId: "h2", reason: "it smells" }, of),

@@ -16,11 +16,13 @@ import { watchDevices } from "./handlers/devices/watch-devices.js";
 import { createDisk } from "./handlers/disks/create-disk.js";
 import { decideUnknownDisks } from "./handlers/disks/decide-unknown-disks.js";
 import { deleteDisk } from "./handlers/disks/delete-disk.js";
+import { getCapacity } from "./handlers/disks/get-capacity.js";
 import { getDisk } from "./handlers/disks/get-disk.js";
 import { listDisks } from "./handlers/disks/list-disks.js";
 import { publishDisk } from "./handlers/disks/publish-disk.js";
 import { resizeDisk } from "./handlers/disks/resize-disk.js";
 import { setDiskLabels } from "./handlers/disks/set-disk-labels.js";
+import { setDiskLimits } from "./handlers/disks/set-disk-limits.js";
 import { unpublishDisk } from "./handlers/disks/unpublish-disk.js";
 import { watchDisks } from "./handlers/disks/watch-disks.js";
 import { explain } from "./handlers/explain.js";
@@ -87,7 +89,9 @@ export function addServices(
     deleteDisk: change(DISK_USERS, "DeleteDisk", deleteDisk),
     getDisk: allow(READERS, getDisk),
     listDisks: allow(READERS, listDisks),
+    getCapacity: allow(READERS, getCapacity),
     setDiskLabels: change(DISK_USERS, "SetDiskLabels", setDiskLabels),
+    setDiskLimits: change(DISK_USERS, "SetDiskLimits", setDiskLimits),
     resizeDisk: change(DISK_USERS, "ResizeDisk", resizeDisk),
     publishDisk: change(DISK_USERS, "PublishDisk", publishDisk),
     unpublishDisk: change(DISK_USERS, "UnpublishDisk", unpublishDisk),

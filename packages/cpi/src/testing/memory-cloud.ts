@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { IoLimits } from "@diskmesh/domain";
 import { Gate } from "@diskmesh/testkit";
 import type { Cpi, NewVm } from "../cpi.js";
 
@@ -18,6 +19,8 @@ export interface MemoryDisk {
   cloudProperties: object;
   /** CID of the VM that the disk is attached to; empty when detached. */
   vmCid: string;
+  readOnly: boolean;
+  limits: IoLimits | undefined;
   metadata: object;
 }
 
@@ -54,6 +57,8 @@ export class MemoryCloud {
   readonly cidsToGive = new Map<keyof Cpi, string>();
   /** True when createVm requires a stemcell, cloud properties and networks. */
   needsVmSpec = false;
+  /** True when resizeDisk accepts attached disks. */
+  resizesAttached = false;
   /** Lines that each call logs. */
   noise: readonly string[] = [];
   capacityMib = 10_000;

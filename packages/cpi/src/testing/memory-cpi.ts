@@ -4,13 +4,26 @@ import {
   CancelledError,
   InvalidArgumentError,
   InvalidStateError,
+  type IoLimits,
   type JsonObject,
+  MIB_BYTES,
   NotFoundError,
   NotImplementedError,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
 import { usesBoshRegistry } from "../bosh-registry.js";
-import type { Cpi, CpiCall, CpiInfo, ListedVm, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
+import type {
+  AttachOptions,
+  Capacity,
+  Cpi,
+  CpiCall,
+  CpiInfo,
+  ListedVm,
+  NewDisk,
+  NewStemcell,
+  NewVm,
+  Vm,
+} from "../cpi.js";
 import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../errors.js";
 import { MemoryCloud, type MemoryDisk, type MemoryVm } from "./memory-cloud.js";
 
@@ -98,7 +111,8 @@ export class MemoryCpi implements Cpi {
       if (!(sizeMib > 0 && sizeMib <= MAX_SIZE_MIB)) throw new InvalidArgumentError("size_mib is out of range");
       if (this.cloud.disks.has(diskCid)) return diskCid;
       this.#requireRoom(sizeMib);
-      this.cloud.disks.set(diskCid, { diskCid, cpi: this.name, sizeMib, cloudProperties, vmCid: "", metadata: {} });
+      const unattached = { vmCid: "", readOnly: false, limits: undefined, metadata: {} };
+      this.cloud.disks.set(diskCid, { diskCid, cpi: this.name, sizeMib, cloudProperties, ...unattached });
       return diskCid;
     });
   }
@@ -114,13 +128,14 @@ export class MemoryCpi implements Cpi {
     return this.#run("hasDisk", call, () => this.#findDisk(diskCid) !== undefined);
   }
 
-  attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown> {
+  attachDisk(vmCid: string, diskCid: string, call: CpiCall, options?: AttachOptions): Promise<unknown> {
     return this.#act("attachDisk", diskCid, call, () => {
       const disk = this.#disk(diskCid);
       this.#vm(vmCid);
       if (disk.vmCid !== "" && disk.vmCid !== vmCid)
         throw new InvalidStateError(`${diskCid} is attached to ${disk.vmCid}`);
       disk.vmCid = vmCid;
+      disk.readOnly = options?.readOnly ?? false;
       return this.#usesRegistry(call) ? undefined : { path: `/memory/${diskCid}`, lun: 3 };
     });
   }
@@ -149,9 +164,23 @@ export class MemoryCpi implements Cpi {
 
   resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
     return this.#act("resizeDisk", diskCid, call, () => {
-      const disk = this.#detachedDisk(diskCid);
+      const disk = this.cloud.resizesAttached ? this.#disk(diskCid) : this.#detachedDisk(diskCid);
       this.#requireRoom(sizeMib - disk.sizeMib);
       disk.sizeMib = sizeMib;
+    });
+  }
+
+  setDiskLimits(diskCid: string, limits: IoLimits | undefined, call: CpiCall): Promise<void> {
+    return this.#act("setDiskLimits", diskCid, call, () => {
+      this.#disk(diskCid).limits = limits;
+    });
+  }
+
+  getCapacity(_az: string, _cloudProperties: JsonObject, call: CpiCall): Promise<Capacity> {
+    return this.#run("getCapacity", call, () => {
+      const [totalMib, usedMib] = [this.cloud.capacityMib, this.#usedMib()];
+      const freeBytes = (totalMib - usedMib) * MIB_BYTES;
+      return { totalBytes: totalMib * MIB_BYTES, freeBytes, maxDiskBytes: freeBytes };
     });
   }
 
@@ -225,8 +254,11 @@ export class MemoryCpi implements Cpi {
   }
 
   #requireRoom(sizeMib: number): void {
-    const usedMib = [...this.cloud.disks.values()].reduce((sum, disk) => sum + disk.sizeMib, 0);
-    if (usedMib + sizeMib > this.cloud.capacityMib) throw new NoDiskSpaceError("there is no space left");
+    if (this.#usedMib() + sizeMib > this.cloud.capacityMib) throw new NoDiskSpaceError("there is no space left");
+  }
+
+  #usedMib(): number {
+    return [...this.cloud.disks.values()].reduce((sum, disk) => sum + disk.sizeMib, 0);
   }
 
   /** Runs a call with an effect, and records it as "<method> <about>". */

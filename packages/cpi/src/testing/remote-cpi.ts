@@ -1,7 +1,18 @@
 import { CallContext, type CpiServiceDefinition } from "@diskmesh/api/cpi";
-import { type JsonObject, NotImplementedError } from "@diskmesh/domain";
+import { type IoLimits, type JsonObject, NotImplementedError } from "@diskmesh/domain";
 import type { CallOptions, Client } from "@diskmesh/rpc";
-import type { Cpi, CpiCall, CpiInfo, ListedVm, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
+import type {
+  AttachOptions,
+  Capacity,
+  Cpi,
+  CpiCall,
+  CpiInfo,
+  ListedVm,
+  NewDisk,
+  NewStemcell,
+  NewVm,
+  Vm,
+} from "../cpi.js";
 
 /** A CPI behind a dispatcher, called over gRPC as the director does. */
 export class RemoteCpi implements Cpi {
@@ -67,8 +78,9 @@ export class RemoteCpi implements Cpi {
     return (await this.client.hasDisk({ context: this.#context(call), diskCid }, optionsOf(call))).exists;
   }
 
-  async attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown> {
-    return (await this.client.attachDisk({ context: this.#context(call), vmCid, diskCid }, optionsOf(call))).diskHint;
+  async attachDisk(vmCid: string, diskCid: string, call: CpiCall, options?: AttachOptions): Promise<unknown> {
+    const request = { context: this.#context(call), vmCid, diskCid, ...options };
+    return (await this.client.attachDisk(request, optionsOf(call))).diskHint;
   }
 
   async detachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<void> {
@@ -85,6 +97,15 @@ export class RemoteCpi implements Cpi {
 
   async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
     await this.client.resizeDisk({ context: this.#context(call), diskCid, sizeMib }, optionsOf(call));
+  }
+
+  async setDiskLimits(diskCid: string, limits: IoLimits | undefined, call: CpiCall): Promise<void> {
+    await this.client.setDiskLimits({ context: this.#context(call), diskCid, limits }, optionsOf(call));
+  }
+
+  async getCapacity(az: string, cloudProperties: JsonObject, call: CpiCall): Promise<Capacity> {
+    const request = { context: { ...this.#context(call), az }, cloudProperties };
+    return this.client.getCapacity(request, optionsOf(call));
   }
 
   async updateDisk(diskCid: string, sizeMib: number, cloudProperties: JsonObject, call: CpiCall): Promise<string> {

@@ -1,4 +1,6 @@
 import {
+  type AttachOptions,
+  type Capacity,
   type Cpi,
   type CpiCall,
   type CpiInfo,
@@ -114,7 +116,11 @@ export class ExecutableCpi implements Cpi {
     return this.#call(request, call, (result) => resultOf.flag("has_disk", result));
   }
 
-  async attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown> {
+  async attachDisk(vmCid: string, diskCid: string, call: CpiCall, options?: AttachOptions): Promise<unknown> {
+    if (options?.readOnly)
+      throw new NotImplementedError(
+        `CPI ${this.options.name} cannot attach disk ${diskCid} read-only, because BOSH's CPI contract has no read-only attach: attach the disk writable`,
+      );
     const { attachDiskAnswersHint } = await this.#negotiate(call);
     const request = { method: "attach_disk", args: [vmCid, diskCid], vmCid, diskCid } as const;
     const hint = await this.#call(request, call, (result) => result);
@@ -154,6 +160,18 @@ export class ExecutableCpi implements Cpi {
 
   async listVms(): Promise<readonly ListedVm[]> {
     throw new NotImplementedError("BOSH's CPI contract has no method that lists VMs");
+  }
+
+  async setDiskLimits(): Promise<void> {
+    throw new NotImplementedError(
+      `CPI ${this.options.name} cannot limit the I/O of disks, because BOSH's CPI contract has no method for limits: use the CPI's own cloud properties`,
+    );
+  }
+
+  async getCapacity(): Promise<Capacity> {
+    throw new NotImplementedError(
+      `CPI ${this.options.name} does not know its free space, because BOSH's CPI contract has no method for it`,
+    );
   }
 
   async calculateVmCloudProperties(desired: JsonObject, call: CpiCall): Promise<JsonObject> {

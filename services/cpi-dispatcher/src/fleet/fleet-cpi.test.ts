@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
-import type { Cpi, NewDisk } from "@diskmesh/cpi";
+import { ExportKind } from "@diskmesh/api/registry";
+import type { Capacity, Cpi, NewDisk } from "@diskmesh/cpi";
 import { cpiContract, newCall, RemoteCpi, reasonOfFailed } from "@diskmesh/cpi/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import type { ServiceProcess } from "@diskmesh/testkit";
+import { eventually, type ServiceProcess } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { contextOf } from "../testing/test-dispatcher.js";
 import { TestFleet } from "../testing/test-fleet.js";
@@ -149,10 +150,44 @@ describe("the fleet CPI, with a registry and two agents", () => {
     await cpi.deleteDisk(diskCid, newCall());
   });
 
+  it("passes limits and the kind of export to the registry, and changes limits of an attached disk", async () => {
+    const limits = { read_iops: 100, write_bytes_per_second: 5, burst_seconds: 2 };
+    const { vmCid } = await createVm("agent-1");
+    const diskCid = await createDisk({ cloudProperties: { limits, export: "nbd" } });
+    const disk = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk;
+    expect((await disk())?.exportKind).to.equal(ExportKind.NBD);
+    expect((await disk())?.limits).to.include({ readIops: 100, writeIops: 0, writeBytesPerSecond: 5, burstSeconds: 2 });
+    await cpi.attachDisk(vmCid, diskCid, newCall(), { readOnly: true });
+    expect((await disk())?.publication?.readOnly).to.equal(true);
+    expect(await reasonOfFailed(cpi.attachDisk(vmCid, diskCid, newCall()))).to.equal("DISK_IN_USE");
+    await cpi.setDiskLimits(diskCid, undefined, newCall());
+    expect((await disk())?.limits).to.equal(undefined);
+    expect(await reasonOfFailed(cpi.setDiskLimits("disk-never", undefined, newCall()))).to.equal("DISK_NOT_FOUND");
+    await cpi.deleteVm(vmCid, newCall());
+    await cpi.deleteDisk(diskCid, newCall());
+  });
+
+  it("reports the space of a disk type's pool in an az", async () => {
+    const capacity = () => cpi.getCapacity("z1", {}, newCall());
+    const isAllFree = ({ totalBytes, freeBytes }: Capacity) => totalBytes > 0 && freeBytes === totalBytes;
+    await eventually(async () => expect(isAllFree(await capacity())).to.equal(true));
+    const diskCid = await createDisk({});
+    const { totalBytes, freeBytes } = await capacity();
+    expect(totalBytes - freeBytes).to.be.within(MIB_BYTES, totalBytes - MIB_BYTES);
+    expect(await cpi.getCapacity("z9", {}, newCall())).to.deep.equal({ totalBytes: 0, freeBytes: 0, maxDiskBytes: 0 });
+    await cpi.deleteDisk(diskCid, newCall());
+  });
+
   const refused: Record<string, [() => Promise<unknown>, string]> = {
     "a disk without az or VM": [() => createDisk({ az: "" }), "INVALID_ARGUMENT"],
     "a disk of a pool nobody has": [() => createDisk({ cloudProperties: { pool: "gold" } }), "NO_DISK_SPACE"],
     "a disk of a pool that is no name": [() => createDisk({ cloudProperties: { pool: 5 } }), "INVALID_ARGUMENT"],
+    "a limit that is no number": [
+      () => createDisk({ cloudProperties: { limits: { read_iops: "many" } } }),
+      "INVALID_ARGUMENT",
+    ],
+    "a limit that nobody knows": [() => createDisk({ cloudProperties: { limits: { iops: 5 } } }), "INVALID_ARGUMENT"],
+    "an export of an unknown kind": [() => createDisk({ cloudProperties: { export: "iscsi" } }), "INVALID_ARGUMENT"],
     "a disk in an az without hosts": [() => createDisk({ az: "z9" }), "NO_DISK_SPACE"],
     "to delete a VM whose id is a path": [() => cpi.deleteVm("../vm", newCall()), "INVALID_ARGUMENT"],
     "to delete a disk whose id is a path": [() => cpi.deleteDisk("../disk", newCall()), "INVALID_ARGUMENT"],

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
-import type { Disk, Host } from "@diskmesh/api/registry";
+import { type Disk, ExportKind, type Host } from "@diskmesh/api/registry";
 import {
+  type AttachOptions,
+  type Capacity,
   type Cpi,
   type CpiCall,
   type CpiInfo,
@@ -17,6 +19,7 @@ import {
   type DiskId,
   InvalidArgumentError,
   InvalidStateError,
+  type IoLimits,
   type JsonObject,
   NotFoundError,
   NotImplementedError,
@@ -32,6 +35,11 @@ import type { RegistryClient } from "./registry-client.js";
 const INFO: CpiInfo = { apiVersion: 2, stemcellFormats: [], findsByToken: true, needsVmSpec: false };
 
 const PAGE_SIZE = 100;
+
+/** Name of the registry's pool for devices and disks that name none. */
+const DEFAULT_POOL = "default";
+
+const EXPORT_KINDS = { "": ExportKind.UNSPECIFIED, device: ExportKind.DEVICE, nbd: ExportKind.NBD } as const;
 
 const VM_PREFIX = /^vm-/;
 
@@ -99,11 +107,12 @@ export class FleetCpi implements Cpi {
   }
 
   async createDisk(disk: NewDisk, call: CpiCall): Promise<string> {
-    const { pool, spreadRacks } = parseFleetDiskProperties(disk.cloudProperties);
+    const { pool, spreadRacks, limits, exportKind } = parseFleetDiskProperties(disk.cloudProperties);
     const sizeBytes = sizeBytesOf(disk.sizeMib);
     const diskId = diskIdOf(disk.token === "" ? randomUUID() : disk.token);
     const { az, nearHostId } = await this.#placeOf(disk, call);
-    const request = { diskId, sizeBytes, az, pool, spreadRacks, nearHostId };
+    const served = { limits, exportKind: EXPORT_KINDS[exportKind] };
+    const request = { diskId, sizeBytes, az, pool, spreadRacks, nearHostId, ...served };
     await asNoDiskSpace(diskId, () => this.#registry.createDisk(request, optionsOf(call)));
     return diskId;
   }
@@ -123,8 +132,8 @@ export class FleetCpi implements Cpi {
     }
   }
 
-  async attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown> {
-    const request = { diskId: this.#ownId(diskCid), vmCid: ownVmCid(vmCid) };
+  async attachDisk(vmCid: string, diskCid: string, call: CpiCall, options?: AttachOptions): Promise<unknown> {
+    const request = { diskId: this.#ownId(diskCid), vmCid: ownVmCid(vmCid), ...options };
     const publish = () => this.#registry.publishDisk(request, optionsOf(call));
     const { disk } = await asDiskNotFound(diskCid, () => asVmNotFound(vmCid, publish));
     const path = disk?.publication?.exportPath;
@@ -166,6 +175,20 @@ export class FleetCpi implements Cpi {
     const request = { diskId, sizeBytes: sizeBytesOf(sizeMib) };
     const resize = () => this.#registry.resizeDisk(request, optionsOf(call));
     await asDiskNotFound(diskCid, () => asNoDiskSpace(diskId, resize));
+  }
+
+  async setDiskLimits(diskCid: string, limits: IoLimits | undefined, call: CpiCall): Promise<void> {
+    const request = { diskId: this.#ownId(diskCid), limits };
+    await asDiskNotFound(diskCid, () => this.#registry.setDiskLimits(request, optionsOf(call)));
+  }
+
+  async getCapacity(az: string, cloudProperties: JsonObject, call: CpiCall): Promise<Capacity> {
+    if (az === "")
+      throw new InvalidArgumentError("az is empty: give the az of the disks", { about: { field: "context.az" } });
+    const { pool } = parseFleetDiskProperties(cloudProperties);
+    const { pools } = await this.#registry.getCapacity({ az, pool: pool || DEFAULT_POOL }, optionsOf(call));
+    const { totalBytes = 0, freeBytes = 0, maxDiskBytes = 0 } = pools[0] ?? {};
+    return { totalBytes, freeBytes, maxDiskBytes };
   }
 
   async updateDisk(): Promise<string> {

@@ -1,6 +1,6 @@
 import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { parseCid, parseOptionalCid } from "@diskmesh/cpi";
-import { parseId, parseOptionalName } from "@diskmesh/domain";
+import { parseId, parseIoLimits, parseOptionalName } from "@diskmesh/domain";
 import type { Handlers, Serve } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import { stringifiedHint } from "../model/disk-hint.js";
@@ -75,7 +75,8 @@ export const cpiMethods: {
   ),
   attachDisk: cpiMethod("attach_disk", async (cpi, request, call) => {
     const diskCid = parseCid("disk", request.diskCid);
-    const hint = await cpi.attachDisk(parseCid("vm", request.vmCid), diskCid, call);
+    const { readOnly } = request;
+    const hint = await cpi.attachDisk(parseCid("vm", request.vmCid), diskCid, call, { readOnly });
     return { diskHint: hint === undefined ? undefined : stringifiedHint(hint, diskCid) };
   }),
   detachDisk: cpiMethod("detach_disk", async (cpi, request, call) => {
@@ -93,6 +94,14 @@ export const cpiMethods: {
     const diskCid = parseCid("disk", request.diskCid);
     const properties = request.cloudProperties ?? {};
     return { diskCid: await cpi.updateDisk(diskCid, parseSizeMib(request.sizeMib), properties, call) };
+  }),
+  setDiskLimits: cpiMethod("set_disk_limits", async (cpi, request, call) => {
+    await cpi.setDiskLimits(parseCid("disk", request.diskCid), parseIoLimits(request.limits), call);
+    return {};
+  }),
+  getCapacity: cpiMethod("get_capacity", async (cpi, request, call) => {
+    const az = parseOptionalName("context.az", request.context?.az ?? "") ?? "";
+    return cpi.getCapacity(az, request.cloudProperties ?? {}, call);
   }),
   setDiskMetadata: cpiMethod("set_disk_metadata", async (cpi, request, call) => {
     await cpi.setDiskMetadata(parseCid("disk", request.diskCid), request.metadata ?? {}, call);

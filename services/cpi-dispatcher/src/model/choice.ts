@@ -63,6 +63,7 @@ const GOES_BY_AZ: ReadonlySet<CpiMethod> = new Set([
   "create_vm",
   "create_disk",
   "calculate_vm_cloud_properties",
+  "get_capacity",
   "info",
 ]);
 

@@ -1,9 +1,11 @@
 import {
   type DiskId,
   InvalidArgumentError,
+  type IoLimits,
   type JsonObject,
   MIB_BYTES,
   parseDiskId,
+  parseIoLimitsJson,
   parseName,
   parseSizeBytes,
 } from "@diskmesh/domain";
@@ -12,14 +14,20 @@ export interface FleetDiskProperties {
   /** Empty for the registry's default pool. */
   readonly pool: string;
   readonly spreadRacks: boolean;
+  readonly limits: IoLimits | undefined;
+  /** Empty when the host's agent chooses. */
+  readonly exportKind: "" | "device" | "nbd";
 }
 
 /** Parses the fleet CPI's properties. Other properties are ignored, as in all CPIs. */
 export function parseFleetDiskProperties(properties: JsonObject): FleetDiskProperties {
-  const { pool = "", spread_racks: spreadRacks = false } = properties;
+  const { pool = "", spread_racks: spreadRacks = false, export: exportKind = "" } = properties;
   if (typeof pool !== "string") throw wrongProperty("pool", "the name of a device pool");
   if (typeof spreadRacks !== "boolean") throw wrongProperty("spread_racks", "true or false");
-  return { pool: pool === "" ? "" : parseName("cloud_properties.pool", pool), spreadRacks };
+  if (exportKind !== "" && exportKind !== "device" && exportKind !== "nbd")
+    throw wrongProperty("export", '"device" or "nbd"');
+  const limits = parseIoLimitsJson(properties.limits, "cloud_properties.limits");
+  return { pool: pool === "" ? "" : parseName("cloud_properties.pool", pool), spreadRacks, limits, exportKind };
 }
 
 export function sizeBytesOf(sizeMib: number): number {

@@ -18,6 +18,8 @@ export type CpiMethod =
   | "set_disk_metadata"
   | "resize_disk"
   | "update_disk"
+  | "set_disk_limits"
+  | "get_capacity"
   | "snapshot_disk"
   | "delete_snapshot"
   | "calculate_vm_cloud_properties";

@@ -27,12 +27,13 @@ describe("a disk hint", () => {
 
 describe("cloud properties of a fleet disk", () => {
   it("have defaults, and ignore properties of other CPIs", () => {
-    expect(parseFleetDiskProperties({})).to.deep.equal({ pool: "", spreadRacks: false });
-    expect(parseFleetDiskProperties({ type: "gp3" })).to.deep.equal({ pool: "", spreadRacks: false });
-    expect(parseFleetDiskProperties({ pool: "ssd", spread_racks: true })).to.deep.equal({
-      pool: "ssd",
-      spreadRacks: true,
-    });
+    const defaults = { pool: "", spreadRacks: false, limits: undefined, exportKind: "" };
+    expect(parseFleetDiskProperties({})).to.deep.equal(defaults);
+    expect(parseFleetDiskProperties({ type: "gp3" })).to.deep.equal(defaults);
+    const given = { pool: "ssd", spread_racks: true, export: "device", limits: { write_iops: 5 } };
+    const { limits, ...others } = parseFleetDiskProperties(given);
+    expect(others).to.deep.equal({ pool: "ssd", spreadRacks: true, exportKind: "device" });
+    expect(limits).to.include({ readIops: 0, writeIops: 5 });
   });
 
   for (const wrong of [

@@ -20,7 +20,8 @@ describe("the permission policy", () => {
     const reads = of("operator-reader");
     for (const method of reads) expect(method).to.match(/^(get|list|watch|explain)/);
     expect(of("operator-hosts")).to.deep.equal(reads);
-    const disks = ["provideDisk", "createDisk", "attachDisk", "detachDisk", "deleteDisk"];
+    const changes = ["resizeDisk", "setDiskLimits"];
+    const disks = ["provideDisk", "createDisk", "attachDisk", ...changes, "detachDisk", "deleteDisk"];
     expect(of("operator-disks")).to.have.members([...reads, ...disks]);
     const kept = ["updateConfig", "deleteConfig", "diffConfig", "deleteOrphanedDisk", "forgetPossibleOrphan"];
     const more = ["forgetAgentAuthority", "deleteSnapshots", "callMethod", "createBackup"];

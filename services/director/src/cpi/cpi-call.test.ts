@@ -4,7 +4,7 @@ import type { CpiCall } from "../store/cpi-call.js";
 import { recordsAtStart, thingsChanged, whyHeldUp } from "./cpi-call.js";
 
 describe("objects that a CPI call changes", () => {
-  const LOOKS = ["calculateVmCloudProperties", "getDisks", "hasDisk", "hasVm", "info", "listVms"];
+  const LOOKS = ["calculateVmCloudProperties", "getCapacity", "getDisks", "hasDisk", "hasVm", "info", "listVms"];
   const NO_CPI = ["endCalls", "fence", "listCpis", "setCpiConfig", "watchCpiLog"];
   const request = { agentId: "agent", vmCid: "vm", diskCid: "disk", token: "t", snapshotCid: "s", stemcellCid: "c" };
 

@@ -74,6 +74,7 @@ const CHANGED: Readonly<Record<string, readonly (keyof NamedThings)[]>> = {
   setDiskMetadata: ["diskCid"],
   resizeDisk: ["diskCid"],
   updateDisk: ["diskCid"],
+  setDiskLimits: ["diskCid"],
   snapshotDisk: ["diskCid"],
   deleteSnapshot: ["snapshotCid"],
   createStemcell: ["imagePath"],

@@ -16,6 +16,7 @@ const DEEDS = {
   detachDisk: { action: "detach", objectType: "disk" },
   resizeDisk: { action: "resize", objectType: "disk" },
   updateDisk: { action: "update", objectType: "disk" },
+  setDiskLimits: { action: "limit", objectType: "disk" },
   snapshotDisk: { action: "create", objectType: "snapshot" },
   deleteSnapshot: { action: "delete", objectType: "snapshot" },
 } as const satisfies Readonly<Record<string, Omit<Deed, "objectName">>>;

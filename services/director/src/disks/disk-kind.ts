@@ -10,6 +10,8 @@ type DiskTransitions<State extends string, Event extends string> = Readonly<
   Record<Event, Readonly<Partial<Record<State, State>>>>
 >;
 
+type AttachTarget = Pick<Target, "instanceId" | "vmCid"> & { readonly readOnly?: boolean };
+
 /** The state machine of a kind of disk. Methods return the record after an event. */
 export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
   constructor(
@@ -32,9 +34,10 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
     return { ...this.moved(disk, "create"), ...made };
   }
 
-  intendAttach(disk: Disk, target: Pick<Target, "instanceId" | "vmCid">, attachmentId: string): Disk {
-    const { instanceId, vmCid } = target;
-    return { ...this.moved(disk, "intend_attach"), ...this.heldBy({ instanceId, attachmentId }), vmCid, hint: null };
+  intendAttach(disk: Disk, target: AttachTarget, attachmentId: string): Disk {
+    const { instanceId, vmCid, readOnly = false } = target;
+    const held = this.heldBy({ instanceId, attachmentId, readOnly });
+    return { ...this.moved(disk, "intend_attach"), ...held, vmCid, hint: null };
   }
 
   attached(disk: Disk, hint: Json): Disk {

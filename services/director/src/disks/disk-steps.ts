@@ -26,7 +26,7 @@ export interface Intended<Kept> extends Changed<Kept> {
   readonly begun: Begun;
 }
 
-type AttachTarget = Omit<Target, "deployment" | "az" | "cpi">;
+type AttachTarget = Omit<Target, "deployment" | "az" | "cpi"> & { readonly readOnly?: boolean };
 
 /** The steps that dynamic and persistent disks share. The task must hold the lock on the disk's record. */
 export class DiskSteps<Kept extends DiskRecord> {
@@ -90,7 +90,7 @@ export class DiskSteps<Kept extends DiskRecord> {
   intendAttachIn(tx: DirectorTransaction, target: AttachTarget): Intended<Kept> {
     const attachmentId = this.context.newId();
     const changed = this.changeIn(tx, (current) => this.kind.intendAttach(current, target, attachmentId));
-    const request = { vmCid: target.vmCid, diskCid: changed.disk.diskCid };
+    const request = attachRequest(changed.disk);
     return { ...changed, begun: this.context.cpi.note(tx, "attachDisk", request, this.run) };
   }
 
@@ -108,10 +108,10 @@ export class DiskSteps<Kept extends DiskRecord> {
   ): Promise<{ readonly recorded: Promise<unknown> }> {
     const { kind } = this;
     const { diskCid } = disk;
-    const { vmCid, stemcellApiVersion, agentId } = target;
+    const { stemcellApiVersion, agentId } = target;
     const cpi = { ...recorded(disk), stemcellApiVersion };
     try {
-      const request = { vmCid, diskCid };
+      const request = attachRequest(disk);
       const { diskHint } = await this.context.cpi.call("attachDisk", cpi, request, this.run, { begun });
       const recorded = this.change((current, tx) => {
         // A pending detach notification would make the agent delete the new link of this disk.
@@ -148,6 +148,10 @@ export class DiskSteps<Kept extends DiskRecord> {
     const request = { diskCid: disk.diskCid, metadata };
     await this.context.cpi.callIfKnown("setDiskMetadata", recorded(disk), request, this.run);
   }
+}
+
+function attachRequest({ vmCid, diskCid, readOnly = false }: DiskRecord & { readonly readOnly?: boolean | undefined }) {
+  return { vmCid, diskCid, readOnly };
 }
 
 /** CPI errors that prove that the disk is not attached to the VM. */

@@ -123,7 +123,7 @@ async function reattachDisk(context: HealthJobContext, run: TaskRun, problem: Pr
   if (dynamic !== undefined) {
     if (dynamic.state !== "detached") await detachDisk(context, run, dynamic.name);
     const target = await context.tablet.read((tables) => targetOf(instanceId, tables.instances.get(instanceId)));
-    await attachDisk(context, run, dynamic, target);
+    await attachDisk(context, run, dynamic, { ...target, readOnly: dynamic.readOnly ?? false });
     const attached = await dynamicDiskOf(context, problem);
     if (attached.hint !== null) await notifyAgentOfDisk(context, run, attached, target.agentId);
   } else if (persistent !== undefined) {

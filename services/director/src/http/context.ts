@@ -1,5 +1,6 @@
 import type { AgentContext } from "../agents/context.js";
 import type { Refusals } from "../audit/refusals.js";
+import type { CapacityContext } from "../disks/context.js";
 import type { ExplainContext } from "../explain/context.js";
 import type { HealthContext } from "../health/context.js";
 import type { LogContext } from "../instance-logs/context.js";
@@ -15,6 +16,7 @@ export interface Context
     LogContext,
     StemcellContext,
     VendorContext,
+    CapacityContext,
     ExplainContext {
   readonly refusals: Refusals;
   readonly feed: Feed;

@@ -1,3 +1,4 @@
+import type { IoLimits } from "@diskmesh/domain";
 import type { Json, JsonObject } from "./json.js";
 
 /** The fields of every disk's record, dynamic or persistent. */
@@ -25,6 +26,7 @@ export interface Holder {
   readonly instanceId: string;
   /** Unique among all attachments, past and future. */
   readonly attachmentId: string;
+  readonly readOnly: boolean;
 }
 
 /**
@@ -49,4 +51,8 @@ export interface Disk extends DiskRecord {
   readonly attachmentId: string;
   /** The metadata last sent to the infrastructure. */
   readonly metadata: JsonObject;
+  /** True when the disk is attached read-only. Undefined in records of older versions. */
+  readonly readOnly?: boolean | undefined;
+  /** I/O limits that SetDiskLimits set last, 0 for none. Undefined: those of the disk type's cloud properties. */
+  readonly limits?: IoLimits | undefined;
 }

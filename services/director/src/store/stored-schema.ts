@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { IoLimits } from "@diskmesh/domain";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
 import type { RecordedAuthority } from "./agent-authority.js";
@@ -62,6 +63,14 @@ const disk = shapeOf<Disk>()({
   vmCid: text,
   hint: json,
   metadata: object,
+  readOnly: flag.optional(),
+  limits: shapeOf<IoLimits>()({
+    readIops: whole,
+    writeIops: whole,
+    readBytesPerSecond: whole,
+    writeBytesPerSecond: whole,
+    burstSeconds: whole,
+  }).optional(),
 });
 
 /** Assigns an attachment id to disks stored before version 2. The next task on the disk stores the id. */
@@ -241,6 +250,8 @@ const jobType = z.enum([
   "provide_dynamic_disk",
   "create_dynamic_disk",
   "attach_dynamic_disk",
+  "resize_dynamic_disk",
+  "set_dynamic_disk_limits",
   "detach_dynamic_disk",
   "delete_dynamic_disk",
   "update_deployment",

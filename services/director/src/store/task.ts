@@ -1,3 +1,4 @@
+import type { IoLimits } from "@diskmesh/domain";
 import type { InstanceState } from "./instance.js";
 import type { JsonObject } from "./json.js";
 import type { Answer } from "./problem.js";
@@ -67,6 +68,8 @@ export type Job =
       readonly pool: string;
       readonly sizeMib: number;
       readonly metadata: JsonObject | null;
+      /** Undefined in records of older versions means false. */
+      readonly readOnly?: boolean;
     }
   | {
       readonly type: "create_dynamic_disk";
@@ -82,7 +85,12 @@ export type Job =
       readonly diskName: string;
       readonly instanceId: string;
       readonly metadata: JsonObject | null;
+      /** Undefined in records of older versions means false. */
+      readonly readOnly?: boolean;
     }
+  | { readonly type: "resize_dynamic_disk"; readonly diskName: string; readonly sizeMib: number }
+  /** Null for no limits. */
+  | { readonly type: "set_dynamic_disk_limits"; readonly diskName: string; readonly limits: IoLimits | null }
   | ({ readonly type: "detach_dynamic_disk" } & MeantDisk)
   | ({ readonly type: "delete_dynamic_disk" } & MeantDisk)
   | {

@@ -281,5 +281,6 @@ interface ProvideOptions {
   readonly diskPoolName: string;
   readonly sizeBytes: number;
   readonly metadata: { [name: string]: unknown } | undefined;
+  readonly readOnly: boolean;
   readonly wait: boolean;
 }

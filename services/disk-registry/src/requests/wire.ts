@@ -11,6 +11,7 @@ import {
   type DeviceIdentity as DeviceIdentityMessage,
   type Device as DeviceMessage,
   type Disk as DiskMessage,
+  ExportKind,
   type Fence as FenceMessage,
   Health,
   type Host as HostMessage,
@@ -34,18 +35,19 @@ import type { Cause } from "../model/explain/cause.js";
 import type { Refused } from "../model/hosts/refused.js";
 import type { StampedDevice } from "../model/hosts/registration.js";
 import type { ToldMassSilence } from "../model/hosts/vigil.js";
-import type {
-  Device,
-  DeviceIdentity,
-  Disk,
-  Fence,
-  Host,
-  Health as ModelHealth,
-  OperatorsWord,
-  OtherFleet,
-  Pending,
-  Publication,
-  RegistryTables,
+import {
+  type Device,
+  type DeviceIdentity,
+  type Disk,
+  type Fence,
+  type Host,
+  isChangePending,
+  type Health as ModelHealth,
+  type OperatorsWord,
+  type OtherFleet,
+  type Pending,
+  type Publication,
+  type RegistryTables,
 } from "../model/store/schema.js";
 import { labelsEtag } from "./labels-etag.js";
 
@@ -175,20 +177,48 @@ export function diskMessage(tables: RegistryTables, disk: Disk, trouble: Cause |
     createdAt: dateOf(disk.createdAtMs),
     fence: disk.fence && fenceMessage(disk.fence),
     trouble: troubleMessage(trouble),
+    limits: disk.limits && { ...disk.limits },
+    exportKind: ExportKind[disk.exportKind ?? "UNSPECIFIED"],
   };
 }
 
-function publicationMessage({ state, onHostSilence, unasked: _, ...publication }: Publication): PublicationMessage {
+function publicationMessage(publication: Publication): PublicationMessage {
+  const { hostId, state, sessionNumber, exportPath, attempts, lastError, onHostSilence, readOnly, pending } =
+    publication;
   return {
-    ...publication,
+    hostId,
+    sessionNumber,
+    exportPath,
+    attempts,
+    lastError,
     state: PublicationState[state],
     onHostSilence: OnHostSilence[onHostSilence ?? "KEEP"],
-    pending: (publication.pending ?? []).flatMap((each) => pendingMessage(each.deviceId, each) ?? []),
+    pending: (pending ?? []).flatMap((each) => pendingMessage(each.deviceId, each) ?? []),
+    readOnly: readOnly ?? false,
+    changePending: isChangePending(publication),
   };
 }
 
 function fenceMessage({ hostId, by, atMs, reason }: Fence): FenceMessage {
   return { hostId, by, fencedAt: dateOf(atMs), reason };
+}
+
+/**
+ * Returns the kind in the model's form; undefined for UNSPECIFIED. Throws InvalidArgumentError for an unknown value.
+ */
+export function exportKindOf(kind: ExportKind): Disk["exportKind"] {
+  switch (kind) {
+    case ExportKind.UNSPECIFIED:
+      return undefined;
+    case ExportKind.DEVICE:
+      return "DEVICE";
+    case ExportKind.NBD:
+      return "NBD";
+    default:
+      throw new InvalidArgumentError("export_kind has a value that this registry does not know", {
+        about: { field: "export_kind" },
+      });
+  }
 }
 
 /**

@@ -1,15 +1,15 @@
+import type { IoLimits } from "@diskmesh/domain";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
+import type { Counter, Gap } from "../model/store/counter.js";
 import type { RegistryEvent } from "../model/store/registry-event.js";
 import {
-  type Counter,
   type Device,
   type DeviceIdentity,
   type Disk,
   type DiskRequest,
   type Fence,
   type ForeignDevice,
-  type Gap,
   type Host,
   type KeptHealth,
   type Label,
@@ -129,11 +129,22 @@ const disk = shapeOf<Disk>()({
       .readonly()
       .optional(),
     unasked: z.literal(true).optional(),
+    readOnly: z.literal(true).optional(),
+    revision: whole.optional(),
+    confirmedRevision: whole.optional(),
   }).optional(),
   fence: shapeOf<Fence>()({ hostId: text, by: text, atMs: z.number(), reason: text }).optional(),
   lastSessionNumber: whole.optional(),
   labels: z.array(shapeOf<Label>()({ name: text, value: text })).readonly(),
   createdAtMs: z.number(),
+  limits: shapeOf<IoLimits>()({
+    readIops: whole,
+    writeIops: whole,
+    readBytesPerSecond: whole,
+    writeBytesPerSecond: whole,
+    burstSeconds: whole,
+  }).optional(),
+  exportKind: z.enum(["DEVICE", "NBD"]).optional(),
 });
 
 const gap = shapeOf<Gap>()({ above: whole, upTo: whole, reportedAtMs: z.number().optional() });

@@ -8,6 +8,7 @@ import {
   decideDelete,
   decideDetach,
   decideProvide,
+  decideResize,
   type WantedDisk,
 } from "./decisions.js";
 import { dynamicDisks, intendCreateDisk } from "./disk.js";
@@ -79,6 +80,7 @@ interface Row {
   readonly wanted?: Partial<WantedDisk>;
   readonly target?: Target;
   readonly told?: boolean;
+  readonly readOnly?: boolean;
 }
 
 const PROVIDE: Row[] = [
@@ -99,6 +101,24 @@ const PROVIDE: Row[] = [
     cause: "attached, agent told",
     told: true,
     effect: "attached disk `d` to `vm-1` in deployment `web`",
+  },
+  {
+    disk: { ...inState("attached"), readOnly: true },
+    cause: "attached read-only, agent told",
+    readOnly: true,
+    told: true,
+    effect: "attached disk `d` to `vm-1` in deployment `web`",
+  },
+  {
+    disk: { ...inState("attached"), readOnly: true },
+    cause: "attached read-only, wanted writable",
+    effect: "refused: disk `d` is attached to vm `vm-1` as read-only, not as writable: detach it first",
+  },
+  {
+    disk: inState("attaching"),
+    cause: "attach as writable left unfinished, wanted read-only",
+    readOnly: true,
+    effect: "refused: disk `d` is being attached to vm `vm-1` as writable, not as read-only: detach it first",
   },
   {
     disk: { ...inState("attached"), hint: null },
@@ -188,9 +208,12 @@ describe("disk decisions", () => {
   for (const row of PROVIDE) {
     it(`provide: ${row.cause} -> ${row.effect}`, () => {
       const decide = (): DiskStep =>
-        decideProvide(row.disk, { ...WANTED, ...row.wanted }, row.target ?? TARGET, {
-          agentNotified: row.told ?? false,
-        });
+        decideProvide(
+          row.disk,
+          { ...WANTED, ...row.wanted },
+          { ...(row.target ?? TARGET), readOnly: row.readOnly ?? false },
+          { agentNotified: row.told ?? false },
+        );
       expect(decided(decide)).to.equal(row.effect);
     });
   }
@@ -266,6 +289,27 @@ describe("disk decisions", () => {
     });
   }
 
+  const RESIZE: [DiskState | undefined, number, string][] = [
+    [undefined, 65, "refused: disk `d` not found"],
+    ["creating", 65, "refused: disk `d` is being created: repeat the creation until it ends"],
+    ["deleting", 65, "refused: disk `d` is being deleted: repeat the deletion until it ends"],
+    ["detached", 65, "resize"],
+    ["attaching", 65, "resize"],
+    ["attached", 65, "resize"],
+    ["detaching", 65, "resize"],
+    ["attached", 64, "large enough"],
+    ["attached", 63, "refused: disk `d` has 64 MiB and cannot shrink to 63 MiB: request at least its size"],
+  ];
+  for (const [state, sizeMib, effect] of RESIZE) {
+    it(`resize: ${state ?? "no disk"} to ${sizeMib} MiB -> ${effect}`, () => {
+      const decide = (): DiskStep => {
+        const isDue = decideResize(state && inState(state), "d", sizeMib);
+        return { do: "nothing", result: isDue ? "resize" : "large enough" };
+      };
+      expect(decided(decide)).to.equal(effect);
+    });
+  }
+
   const CREATE: [DiskState | undefined, Partial<WantedDisk>, string][] = [
     [undefined, {}, "create"],
     ["creating", {}, "create"],
@@ -321,8 +365,8 @@ describe("disk states", () => {
   });
 
   it("detached -> only the id of the last attachment remains", () => {
-    const detached = dynamicDisks.detached(inState("detaching"));
-    expect(detached).to.include({ instanceId: "", vmCid: "", hint: null, attachmentId: "a1" });
+    const detached = dynamicDisks.detached({ ...inState("detaching"), readOnly: true });
+    expect(detached).to.include({ instanceId: "", vmCid: "", hint: null, attachmentId: "a1", readOnly: false });
   });
 
   for (const state of ["detached", "attaching", "detaching"] as const)

@@ -34,7 +34,7 @@ export interface WantedDisk {
 export function decideProvide(
   disk: Disk | undefined,
   wanted: WantedDisk,
-  target: Target,
+  target: Target & { readonly readOnly: boolean },
   progress: Progress,
 ): DiskStep {
   if (disk === undefined) {
@@ -42,6 +42,7 @@ export function decideProvide(
     return { do: "create" };
   }
   refuseElsewhere(disk, target);
+  refuseOtherAccess(disk, target);
   refuseContradiction(disk, wanted);
   switch (disk.state) {
     case "creating":
@@ -167,6 +168,15 @@ function refuseElsewhere(disk: Disk, target: Target): void {
   );
 }
 
+function refuseOtherAccess(disk: Disk, { readOnly }: { readonly readOnly: boolean }): void {
+  if (disk.vmCid === "" || (disk.readOnly ?? false) === readOnly) return;
+  const [now, wanted] = readOnly ? ["writable", "read-only"] : ["read-only", "writable"];
+  throw new InvalidStateError(
+    `disk \`${disk.name}\` is ${formatAttachment(disk)} as ${now}, not as ${wanted}: detach it first`,
+    { reason: "DISK_IN_USE", about: { disk_name: disk.name, vm_cid: disk.vmCid } },
+  );
+}
+
 function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
   const { name } = disk;
   const about = { reason: "DISK_DIFFERS", about: { disk_name: name } } as const;
@@ -202,6 +212,26 @@ function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
 
 function formatCpi(cpi: string): string {
   return cpi === "" ? "(default)" : `\`${cpi}\``;
+}
+
+/** Returns true when the disk is smaller than wanted. Throws when the disk cannot be enlarged to that size. */
+export function decideResize(disk: Disk | undefined, diskName: string, sizeMib: number): boolean {
+  const made = requireMade(disk, diskName);
+  if (made.sizeMib <= sizeMib) return made.sizeMib < sizeMib;
+  throw new InvalidStateError(
+    `disk \`${diskName}\` has ${made.sizeMib} MiB and cannot shrink to ${sizeMib} MiB: request at least its size`,
+    { reason: "DISK_DIFFERS", about: { disk_name: diskName } },
+  );
+}
+
+/** Returns the disk. Throws when the disk does not exist, or its creation or deletion has not ended. */
+export function requireMade(disk: Disk | undefined, diskName: string): Disk {
+  if (disk === undefined) throw diskNotFound(diskName);
+  if (disk.state === "deleting") throw beingDeleted(disk);
+  if (disk.state !== "creating") return disk;
+  throw new InvalidStateError(`disk \`${diskName}\` is being created: repeat the creation until it ends`, {
+    about: { disk_name: diskName },
+  });
 }
 
 function diskNotFound(name: string): Error {

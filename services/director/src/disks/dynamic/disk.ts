@@ -13,7 +13,7 @@ export const dynamicDisks = new DiskKind<Disk, "intend_delete">(
     intend_delete: { detached: "deleting", deleting: "deleting" },
   },
   ({ name }) => ({ shown: `disk \`${name}\``, about: { disk_name: name } }),
-  (holder) => holder ?? { instanceId: "" },
+  (holder) => holder ?? { instanceId: "", readOnly: false },
 );
 
 export type DiskIntent = Pick<

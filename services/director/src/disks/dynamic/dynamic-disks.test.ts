@@ -1,6 +1,7 @@
 import { TaskState } from "@diskmesh/api/director";
 import { ErrorInfo } from "@diskmesh/api/google-rpc";
-import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { InvalidStateError, NotImplementedError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { TestDirector } from "../../testing/test-director.js";
 
@@ -62,6 +63,62 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(larger.result).to.contain("exists with 64 MiB, but the request has 65 MiB");
     const slower = await director.provide(name, first, { diskPoolName: "slow" });
     expect(slower.result).to.contain("exists in disk pool `fast`, but the request has `slow`");
+  });
+
+  it("provide read-only -> attached so; the other access is refused until the disk is detached", async () => {
+    const readOnly = await director.provide(name, first, { readOnly: true });
+    const disk = await diskOf();
+    expect(readOnly.state).to.equal(TaskState.DONE);
+    expect(disk?.readOnly).to.equal(true);
+    expect(director.cpi.disks.get(disk?.diskCid ?? "")?.readOnly).to.equal(true);
+    expect((await director.provide(name, first)).result).to.contain("as read-only, not as writable: detach it first");
+    await director.detach(name);
+    expect((await diskOf())?.readOnly).to.equal(false);
+    expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
+    expect(director.cpi.disks.get(disk?.diskCid ?? "")?.readOnly).to.equal(false);
+  });
+
+  it("resize of an attached disk -> the CPI's disk and the record have the size; smaller is refused", async () => {
+    await director.provide(name, first);
+    const resize = (sizeBytes: number) => director.disks.resizeDisk({ diskName: name, sizeBytes, wait: true });
+    director.cpi.resizesAttached = true;
+    const { task, disk } = await resize(100 * MIB - 1);
+    director.cpi.resizesAttached = false;
+    expect(task).to.include({ state: TaskState.DONE, type: "resize_dynamic_disk", deployment: "web" });
+    expect(disk?.sizeBytes).to.equal(100 * MIB);
+    expect(director.cpi.disks.get(disk?.diskCid ?? "")?.sizeMib).to.equal(100);
+    director.cpi.calls.length = 0;
+    expect((await resize(100 * MIB)).task?.result).to.contain("already has 100 MiB");
+    expect((await resize(99 * MIB)).task?.result).to.contain("cannot shrink to 99 MiB");
+    expect(methods()).to.deep.equal([]);
+    expect((await resize(101 * MIB)).task?.result).to.contain("is attached to");
+    expect((await diskOf())?.sizeBytes).to.equal(100 * MIB);
+  });
+
+  it("limits of an attached disk -> set at the CPI and recorded; none again", async () => {
+    await director.provide(name, first);
+    expect((await diskOf())?.limits).to.equal(undefined);
+    const limits = { readIops: 100, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: MIB, burstSeconds: 2 };
+    const { task, disk } = await director.disks.setDiskLimits({ diskName: name, limits, wait: true });
+    expect(task).to.include({ state: TaskState.DONE, type: "set_dynamic_disk_limits", deployment: "web" });
+    expect(disk?.limits).to.deep.equal(limits);
+    expect(director.cpi.disks.get(disk?.diskCid ?? "")?.limits).to.deep.equal(limits);
+    const lifted = await director.disks.setDiskLimits({ diskName: name, wait: true });
+    expect(lifted.disk?.limits).to.include({ readIops: 0, writeBytesPerSecond: 0 });
+    expect(director.cpi.disks.get(disk?.diskCid ?? "")?.limits).to.equal(undefined);
+  });
+
+  it("capacity of a disk type in an az -> the CPI's; a CPI without the method -> NOT_IMPLEMENTED", async () => {
+    const asked = { az: "z1", diskPoolName: "fast" };
+    const { totalBytes, freeBytes, maxDiskBytes } = await director.disks.getCapacity(asked);
+    expect(totalBytes).to.equal(director.cpi.capacityMib * MIB);
+    expect([freeBytes, maxDiskBytes]).to.deep.equal([freeBytes, freeBytes]);
+    expect(freeBytes).to.be.within(1, totalBytes);
+    director.cpi.lacking.add("getCapacity");
+    await rejection(director.disks.getCapacity(asked), NotImplementedError, "this CPI has no getCapacity");
+    director.cpi.lacking.delete("getCapacity");
+    await rejection(director.disks.getCapacity({ ...asked, az: "z9" }), InvalidStateError, "AZ `z9`");
+    await rejection(director.disks.getCapacity({ ...asked, diskPoolName: "x" }), InvalidStateError, "disk pool");
   });
 
   it("a size that is no multiple of a MiB -> rounded up", async () => {

@@ -7,7 +7,7 @@ import type {
   ListDisksResponse,
   Task,
 } from "@diskmesh/api/director";
-import { NotFoundError, parseName, parseOptionalName } from "@diskmesh/domain";
+import { NotFoundError, parseIoLimits, parseName, parseOptionalName } from "@diskmesh/domain";
 import type { CallContext, Handlers, Serve } from "@diskmesh/rpc";
 import type { TaskContext } from "../../tasks/context.js";
 import { parseDiskName, parseInstanceId, parseSizeMib } from "../../tasks/parse.js";
@@ -17,7 +17,7 @@ import { parseMeantAttachment, parseMetadata, refuseUnlessEnabled } from "./pars
 import { encodeDisk } from "./wire.js";
 
 type Service = Handlers<typeof DynamicDiskServiceDefinition>;
-type Name = "provideDisk" | "createDisk" | "attachDisk" | "detachDisk" | "deleteDisk";
+type Name = "provideDisk" | "createDisk" | "attachDisk" | "resizeDisk" | "setDiskLimits" | "detachDisk" | "deleteDisk";
 
 /** Methods that start a task on a dynamic disk, with the task's job, description and deployment. */
 export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
@@ -28,7 +28,7 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     const sizeMib = parseSizeMib(request.sizeBytes);
     const metadata = parseMetadata(request.metadata);
     return {
-      job: { type: "provide_dynamic_disk", diskName, instanceId, pool, sizeMib, metadata },
+      job: { type: "provide_dynamic_disk", diskName, instanceId, pool, sizeMib, metadata, ...readOnlyOf(request) },
       description: `provide dynamic disk \`${diskName}\` for instance \`${instanceId}\``,
       deployment: ({ instances }) => instances.get(instanceId)?.deployment ?? "",
     };
@@ -51,9 +51,27 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     const instanceId = parseInstanceId(request.instanceId);
     const metadata = parseMetadata(request.metadata);
     return {
-      job: { type: "attach_dynamic_disk", diskName, instanceId, metadata },
+      job: { type: "attach_dynamic_disk", diskName, instanceId, metadata, ...readOnlyOf(request) },
       description: `attach dynamic disk \`${diskName}\` to instance \`${instanceId}\``,
       deployment: ({ instances }) => instances.get(instanceId)?.deployment ?? "",
+    };
+  }),
+  resizeDisk: answeringDisk((request) => {
+    const diskName = parseDiskName(request.diskName);
+    const sizeMib = parseSizeMib(request.sizeBytes);
+    return {
+      job: { type: "resize_dynamic_disk", diskName, sizeMib },
+      description: `resize dynamic disk \`${diskName}\` to ${sizeMib} MiB`,
+      deployment: ({ disks }) => disks.get(diskName)?.deployment ?? "",
+    };
+  }),
+  setDiskLimits: answeringDisk((request) => {
+    const diskName = parseDiskName(request.diskName);
+    const limits = parseIoLimits(request.limits) ?? null;
+    return {
+      job: { type: "set_dynamic_disk_limits", diskName, limits },
+      description: `limit dynamic disk \`${diskName}\``,
+      deployment: ({ disks }) => disks.get(diskName)?.deployment ?? "",
     };
   }),
   detachDisk: answeringDisk((request) => {
@@ -73,6 +91,10 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     };
   }),
 };
+
+function readOnlyOf({ readOnly }: { readonly readOnly: boolean }) {
+  return readOnly ? { readOnly } : {};
+}
 
 interface DiskRequest {
   diskName: string;

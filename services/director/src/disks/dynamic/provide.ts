@@ -20,7 +20,10 @@ import { dynamicDisk } from "./dynamic-disk.js";
 
 interface Wanted extends DiskWish {
   readonly instanceId: string;
+  readonly readOnly: boolean;
 }
+
+type AttachTarget = Target & { readonly readOnly: boolean };
 
 /**
  * Creates the disk if needed, attaches it to the instance's VM, and notifies the VM's agent. Reads the VM only under
@@ -28,13 +31,13 @@ interface Wanted extends DiskWish {
  */
 export const provideDisk: Planner<"provide_dynamic_disk", DiskJobContext> = (
   context,
-  { diskName, instanceId, pool, sizeMib, metadata },
+  { diskName, instanceId, pool, sizeMib, metadata, readOnly = false },
   tables,
-) => plan(context, tables, { diskName, instanceId, made: { pool, sizeMib }, metadata });
+) => plan(context, tables, { diskName, instanceId, made: { pool, sizeMib }, metadata, readOnly });
 
 /** Attaches an existing disk and notifies the VM's agent. */
 export const attachDiskOnly: Planner<"attach_dynamic_disk", DiskJobContext> = (context, job, tables) =>
-  plan(context, tables, { ...job, made: undefined });
+  plan(context, tables, { readOnly: false, ...job, made: undefined });
 
 function plan(context: DiskJobContext, tables: DirectorTables, wanted: Wanted): Step {
   const { cpi } = instanceNamed(wanted.instanceId, tables.instances.get(wanted.instanceId));
@@ -53,7 +56,8 @@ function plan(context: DiskJobContext, tables: DirectorTables, wanted: Wanted): 
 async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): Promise<string | Through> {
   let agentNotified = false;
   const decide = (tables: DirectorTables) => {
-    const target = targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId));
+    const { readOnly } = wanted;
+    const target = { ...targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId)), readOnly };
     const disk = tables.disks.get(wanted.diskName);
     const row = wantedDisk(context, tables, target, wanted);
     const step = decideProvide(disk, row, target, { agentNotified });
@@ -115,7 +119,7 @@ export async function attachDisk(
   context: DiskJobContext,
   run: TaskRun,
   { name, diskCid }: Pick<Disk, "name" | "diskCid">,
-  target: Target,
+  target: AttachTarget,
   intended?: Intended<Disk>,
 ): Promise<void> {
   const steps = dynamicDisk(context, run, name);
@@ -135,7 +139,7 @@ function intendAttachIn(
   run: TaskRun,
   tx: DirectorTransaction,
   { name, diskCid }: Disk,
-  target: Target,
+  target: AttachTarget,
 ): Intended<Disk> | undefined {
   if (owesBeforeAttach(tx, target.agentId, diskCid)) return undefined;
   return dynamicDisk(context, run, name).intendAttachIn(tx, target);

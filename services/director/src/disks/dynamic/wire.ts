@@ -16,5 +16,7 @@ export function encodeDisk(disk: Disk): DynamicDisk {
     cpi: disk.cpi,
     metadata: { ...disk.metadata },
     diskHint: disk.hint ?? undefined,
+    readOnly: disk.readOnly ?? false,
+    limits: disk.limits && { ...disk.limits },
   };
 }

@@ -1,8 +1,9 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
-import { InvalidArgumentError, MIB_BYTES } from "@diskmesh/domain";
+import { InvalidArgumentError, MIB_BYTES, parseIoLimitsJson } from "@diskmesh/domain";
+import { getCapacity } from "../../disks/dynamic/capacity.js";
 import { dynamicDiskTasks, listDisks } from "../../disks/dynamic/handlers.js";
 import { formatInstance } from "../../store/instance.js";
-import { jsonList } from "../answer.js";
+import { json, jsonList } from "../answer.js";
 import { bodyObject, type Fields } from "../body.js";
 import type { Context } from "../context.js";
 import { pagesOf } from "../pages.js";
@@ -45,7 +46,8 @@ export const diskRoutes: readonly Route[] = [
     serve: async (http) => {
       const fields = bodyObject(http.request);
       const instanceId = fields.text("instance_id");
-      return startTask(http, dynamicDiskTasks.provideDisk, { ...wantedDisk(fields), instanceId });
+      const readOnly = isReadOnly(fields);
+      return startTask(http, dynamicDiskTasks.provideDisk, { ...wantedDisk(fields), instanceId, readOnly });
     },
   },
   {
@@ -55,7 +57,36 @@ export const diskRoutes: readonly Route[] = [
     serve: async (http) => {
       const fields = bodyObject(http.request);
       const [instanceId, metadata] = [fields.text("instance_id"), fields.optionalObject("metadata")];
-      return startTask(http, dynamicDiskTasks.attachDisk, { diskName: http.param("name"), instanceId, metadata });
+      const request = { diskName: http.param("name"), instanceId, metadata, readOnly: isReadOnly(fields) };
+      return startTask(http, dynamicDiskTasks.attachDisk, request);
+    },
+  },
+  {
+    method: "POST",
+    path: "/dynamic_disks/:name/resize",
+    operation: "resizeDisk",
+    serve: async (http) => {
+      const sizeBytes = sizeBytesIn(bodyObject(http.request));
+      return startTask(http, dynamicDiskTasks.resizeDisk, { diskName: http.param("name"), sizeBytes });
+    },
+  },
+  {
+    method: "POST",
+    path: "/dynamic_disks/:name/limits",
+    operation: "setDiskLimits",
+    serve: async (http) => {
+      const limits = parseIoLimitsJson(bodyObject(http.request).optionalObject("limits"));
+      return startTask(http, dynamicDiskTasks.setDiskLimits, { diskName: http.param("name"), limits });
+    },
+  },
+  {
+    method: "GET",
+    path: "/dynamic_disks/capacity",
+    operation: "getCapacity",
+    serve: async ({ context, call, query }) => {
+      const [az, diskPoolName] = [query.get("az") ?? "", query.get("disk_pool_name") ?? ""];
+      const { totalBytes, freeBytes, maxDiskBytes } = await getCapacity(context, { az, diskPoolName }, call);
+      return json({ total_bytes: totalBytes, free_bytes: freeBytes, max_disk_bytes: maxDiskBytes });
     },
   },
   {
@@ -78,9 +109,17 @@ export const diskRoutes: readonly Route[] = [
 function wantedDisk(fields: Fields) {
   const diskName = fields.text("disk_name");
   const diskPoolName = fields.text("disk_pool_name");
+  return { diskName, diskPoolName, sizeBytes: sizeBytesIn(fields), metadata: fields.optionalObject("metadata") };
+}
+
+function isReadOnly(fields: Fields): boolean {
+  return fields.has("read_only") && fields.flag("read_only");
+}
+
+function sizeBytesIn(fields: Fields): number {
   const sizeMib = fields.positive("disk_size");
   if (sizeMib > MAX_SIZE_MIB) throw new InvalidArgumentError(`'disk_size' is above ${MAX_SIZE_MIB} MB`);
-  return { diskName, diskPoolName, sizeBytes: sizeMib * MIB_BYTES, metadata: fields.optionalObject("metadata") };
+  return sizeMib * MIB_BYTES;
 }
 
 /** Returns the disk's name for a name or a cid; names take precedence. */

@@ -349,6 +349,31 @@ route("POST /dynamic_disks/:name/detach", {
     ["/dynamic_disks/..%2Fa/detach", "", BAD_VALUE],
   ],
 });
+route("POST /dynamic_disks/:name/resize", {
+  at: "/dynamic_disks/a/resize",
+  body: { disk_size: 6 },
+  ok: "done",
+  wrong: [
+    ["", "{}", LACKING],
+    ["", { disk_size: 5 }, "error"],
+    ["/dynamic_disks/none/resize", { disk_size: 6 }, "error"],
+  ],
+});
+route("POST /dynamic_disks/:name/limits", {
+  at: "/dynamic_disks/a/limits",
+  body: { limits: { read_iops: 100, burst_seconds: 2 } },
+  ok: "done",
+  wrong: [
+    ["", { limits: { read_iops: -1 } }, BAD_VALUE],
+    ["", { limits: { iops: 1 } }, BAD_VALUE],
+    ["/dynamic_disks/none/limits", {}, "error"],
+  ],
+});
+route("GET /dynamic_disks/capacity", {
+  at: "/dynamic_disks/capacity?az=z1&disk_pool_name=fast",
+  ok: [200],
+  wrong: [["/dynamic_disks/capacity?disk_pool_name=fast", "", BAD_VALUE]],
+});
 route("POST /dynamic_disks/:name/attach", {
   at: "/dynamic_disks/a/attach",
   body: { instance_id: "{id}" },

@@ -4,6 +4,7 @@ import {
   InvalidArgumentError,
   parseDiskId,
   parseHostId,
+  parseIoLimits,
   parseOptionalName,
   parseSizeBytes,
 } from "@diskmesh/domain";
@@ -12,6 +13,7 @@ import { describeDisk } from "../../calls/device-description.js";
 import { createDisk as create } from "../../model/disks/disks.js";
 import type { DiskRequest } from "../../model/store/schema.js";
 import { parseLabels } from "../../requests/requests.js";
+import { exportKindOf } from "../../requests/wire.js";
 
 export async function createDisk(context: ChangeContext, request: CreateDiskRequest): Promise<CreateDiskResponse> {
   const { tablet, limits, clock, liveness } = context;
@@ -20,9 +22,13 @@ export async function createDisk(context: ChangeContext, request: CreateDiskRequ
   const nearHostId: HostId | "" = request.nearHostId === "" ? "" : parseHostId(request.nearHostId, "near_host_id");
   const { whySuspected, mayYetBeHeard } = liveness;
   const now = { nowMs: clock.nowMs(), draw: context.random(), whySuspected, mayYetBeHeard, nearHostId };
-  const labels = parseLabels(request.labels, limits);
+  const properties = {
+    labels: parseLabels(request.labels, limits),
+    limits: parseIoLimits(request.limits),
+    exportKind: exportKindOf(request.exportKind),
+  };
   const disk = await tablet.transact((tx) =>
-    describeDisk(context, tx, create(tx, diskId, wanted, labels, limits, now)),
+    describeDisk(context, tx, create(tx, diskId, wanted, properties, limits, now)),
   );
   return { disk };
 }

@@ -16,7 +16,9 @@ export async function publishDisk(
   const { tablet, workers, liveness } = context;
   const diskId = parseDiskId(request.diskId);
   const target = parsePublicationTarget(request) ?? { hostId: parseHostId(request.hostId) };
-  const options = { whySuspected: liveness.whySuspected, onHostSilence: silenceRuleOf(request.onHostSilence) };
+  const { readOnly } = request;
+  const onHostSilence = silenceRuleOf(request.onHostSilence);
+  const options = { whySuspected: liveness.whySuspected, onHostSilence, readOnly };
   for (;;) {
     const { progress, hostId } = await tablet.transact((tx) => {
       const hostId = "vmCid" in target ? requireHostOfVm(tx, target.vmCid).hostId : target.hostId;

@@ -1,11 +1,5 @@
-import {
-  type Counter,
-  type CounterName,
-  type Gap,
-  type RegistryTables,
-  type RegistryTransaction,
-  withGap,
-} from "../store/schema.js";
+import { type Counter, type CounterName, type Gap, withGap } from "../store/counter.js";
+import type { RegistryTables, RegistryTransaction } from "../store/schema.js";
 
 /** Returns the last value issued or skipped; 0 for none. */
 export function lastValue(tables: RegistryTables, name: CounterName): number {

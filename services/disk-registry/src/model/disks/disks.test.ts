@@ -28,7 +28,7 @@ const d1 = deviceId("d1");
 
 describe("disks", () => {
   const create = (fleet: TestFleet, request = wanted) =>
-    fleet.transact((tx) => createDisk(tx, x, request, [], limits, { nowMs: 9, draw: 0 }));
+    fleet.transact((tx) => createDisk(tx, x, request, { labels: [] }, limits, { nowMs: 9, draw: 0 }));
 
   it("CreateDisk takes whole devices, in order, that know their disk", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { blockSizeBytes: 512 }), aDevice("d2")] });
@@ -63,7 +63,7 @@ describe("disks", () => {
       const fleet = new TestFleet({ hosts: [one], devices: [free] });
       const mayYetBeHeard = (id: string) => id === "new";
       const asked = () =>
-        fleet.transact((tx) => createDisk(tx, x, wanted, [], limits, { nowMs: 9, draw: 0, mayYetBeHeard }));
+        fleet.transact((tx) => createDisk(tx, x, wanted, { labels: [] }, limits, { nowMs: 9, draw: 0, mayYetBeHeard }));
       const [kind, says] = passes
         ? [UnavailableError, `1 host has not registered yet with this registry, and may have room: ${one.hostId}`]
         : [ResourceExhaustedError, "add devices or delete disks"];
@@ -287,7 +287,9 @@ describe("erase", () => {
   it("runs for a device under removal, which is not counted as free soon", () => {
     const fleet = new TestFleet({ devices: [dirty({ removalRequested: true })] });
     const create = () =>
-      fleet.transact((tx) => createDisk(tx, x, { ...wanted, sizeBytes: MIB }, [], limits, { nowMs: 0, draw: 0 }));
+      fleet.transact((tx) =>
+        createDisk(tx, x, { ...wanted, sizeBytes: MIB }, { labels: [] }, limits, { nowMs: 0, draw: 0 }),
+      );
     expect(create).to.throw(ResourceExhaustedError, "add devices");
     expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(201);
     expect(fleet.transact((tx) => completeErase(tx, d1, 201))).to.equal(true);

@@ -5,6 +5,7 @@ import {
   type DiskId,
   InvalidArgumentError,
   InvalidStateError,
+  type IoLimits,
   NotFoundError,
   ResourceExhaustedError,
   UnavailableError,
@@ -14,6 +15,7 @@ import { whyUnknown } from "../devices/unknown-disks.js";
 import {
   type Disk,
   type DiskRequest,
+  type ExportKind,
   type Health,
   isAway,
   type Label,
@@ -33,12 +35,19 @@ export interface DiskLimits {
 /** Inputs of the device choice that are not in the tables. */
 type Choice = Pick<AllocationLimits, "draw" | "whySuspected" | "mayYetBeHeard" | "nearHostId">;
 
+/** Properties of a new disk that do not choose its devices. A repeated request may have others. */
+export interface DiskProperties {
+  readonly labels: readonly Label[];
+  readonly limits?: IoLimits | undefined;
+  readonly exportKind?: ExportKind | undefined;
+}
+
 /** Creates a disk on free devices, or returns the disk that the same request created before. */
 export function createDisk(
   tx: RegistryTransaction,
   diskId: DiskId,
   request: DiskRequest,
-  labels: readonly Label[],
+  { labels, limits: ioLimits, exportKind }: DiskProperties,
   limits: DiskLimits,
   { nowMs, ...choice }: Choice & { readonly nowMs: number },
 ): Disk {
@@ -63,6 +72,8 @@ export function createDisk(
     deviceIds: devices.map((device) => device.deviceId),
     labels,
     createdAtMs: nowMs,
+    ...(ioLimits && { limits: ioLimits }),
+    ...(exportKind && { exportKind }),
   };
   tx.disks.put(disk);
   return disk;

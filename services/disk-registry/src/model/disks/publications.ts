@@ -46,6 +46,7 @@ export interface PublishOptions {
   readonly whySuspected?: WhySuspected;
   /** Undefined keeps the current rule; a new publication gets KEEP. */
   readonly onHostSilence?: "KEEP" | "FENCE" | undefined;
+  readonly readOnly?: boolean | undefined;
 }
 
 /** Stores that a disk is wanted on a host. Workers act only after the commit. */
@@ -53,7 +54,7 @@ export function requestPublish(
   tx: RegistryTransaction,
   diskId: DiskId,
   hostId: HostId,
-  { whySuspected = NOBODY_SUSPECTED, onHostSilence }: PublishOptions = {},
+  { whySuspected = NOBODY_SUSPECTED, onHostSilence, readOnly = false }: PublishOptions = {},
 ): PublicationStep {
   const disk = requireDisk(tx, diskId);
   const host = requireHost(tx, hostId);
@@ -61,6 +62,8 @@ export function requestPublish(
   if (publication?.state === "UNPUBLISHING") return { progress: "busy", disk };
   if (publication !== undefined && publication.hostId !== hostId)
     throw publishedElsewhere(tx, disk, publication, hostId);
+  if (publication !== undefined && readOnly !== (publication.readOnly ?? false))
+    throw publishedOtherwise(tx, disk, publication, readOnly);
   if (publication !== undefined)
     return {
       progress: publication.state === "PUBLISHED" ? "reached" : "under_way",
@@ -69,7 +72,8 @@ export function requestPublish(
   requirePublishable(tx, disk, host, whySuspected);
   const { fence: _, ...rest } = disk;
   const rule = onHostSilence === "FENCE" && ({ onHostSilence } as const);
-  const noted = putPublication(tx, rest, { hostId, state: "PUBLISHING", ...rule });
+  const access = readOnly && ({ readOnly } as const);
+  const noted = putPublication(tx, rest, { hostId, state: "PUBLISHING", ...rule, ...access });
   return { progress: "under_way", disk: markUnasked(tx, noted) };
 }
 
@@ -181,7 +185,13 @@ export function restartPublication(tx: RegistryTransaction, disk: Disk, publicat
 function putPublication(
   tx: RegistryTransaction,
   disk: Disk,
-  { hostId, state, onHostSilence, unasked }: Pick<Publication, "hostId" | "state" | "onHostSilence" | "unasked">,
+  {
+    hostId,
+    state,
+    onHostSilence,
+    readOnly,
+    unasked,
+  }: Pick<Publication, "hostId" | "state" | "onHostSilence" | "readOnly" | "unasked">,
 ): Disk {
   if (unasked && state === "UNPUBLISHING") {
     const { publication: _, ...unpublished } = disk;
@@ -192,6 +202,7 @@ function putPublication(
     hostId,
     state,
     ...(onHostSilence && { onHostSilence }),
+    ...(readOnly && { readOnly }),
     sessionNumber: nextSessionNumber(tx),
     exportPath: "",
     attempts: 0,
@@ -212,6 +223,14 @@ export function howToEnd({ hosts }: RegistryTables, { hostId }: Publication): st
 function publishedElsewhere(tables: RegistryTables, disk: Disk, publication: Publication, hostId: HostId): Error {
   return new InvalidStateError(
     `disk ${disk.diskId} is ${publication.state} to host ${publication.hostId}, not to ${hostId}: ${howToEnd(tables, publication)}`,
+    { reason: "DISK_IN_USE", about: { disk_id: disk.diskId, host_id: publication.hostId } },
+  );
+}
+
+function publishedOtherwise(tables: RegistryTables, disk: Disk, publication: Publication, readOnly: boolean): Error {
+  const [now, wanted] = readOnly ? ["writable", "read-only"] : ["read-only", "writable"];
+  return new InvalidStateError(
+    `disk ${disk.diskId} is ${publication.state} to host ${publication.hostId} as ${now}, not as ${wanted}: ${howToEnd(tables, publication)}`,
     { reason: "DISK_IN_USE", about: { disk_id: disk.diskId, host_id: publication.hostId } },
   );
 }

@@ -1,6 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import type { Counter } from "../store/counter.js";
 import type { RegistryEvent } from "../store/registry-event.js";
-import type { Counter, Device, Disk, Host, OtherFleet, Start } from "../store/schema.js";
+import type { Device, Disk, Host, OtherFleet, Start } from "../store/schema.js";
 
 /** An event without its number and time. */
 export type OwnEvent = Omit<RegistryEvent, "eventId" | "atMs">;

@@ -1,5 +1,6 @@
-import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import type { DeviceId, DiskId, HostId, IoLimits } from "@diskmesh/domain";
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
+import { type Counter, withGap } from "./counter.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
 
 /**
@@ -197,6 +198,9 @@ export interface Device extends DeviceIdentity {
  */
 type PublicationState = "PUBLISHING" | "PUBLISHED" | "UNPUBLISHING";
 
+/** Form in which a host offers a disk. */
+export type ExportKind = "DEVICE" | "NBD";
+
 export interface Publication {
   readonly hostId: HostId;
   readonly state: PublicationState;
@@ -210,6 +214,12 @@ export interface Publication {
   readonly pending?: readonly PendingDevice[] | undefined;
   /** True while no device has been asked for this session or an earlier one, so that it can end without a fence. */
   readonly unasked?: true | undefined;
+  /** True when the host refuses writes. */
+  readonly readOnly?: true | undefined;
+  /** Number of changes of the disk's limits and devices within this session; absent for 0. */
+  readonly revision?: number | undefined;
+  /** Last revision that the host has confirmed; absent for 0. */
+  readonly confirmedRevision?: number | undefined;
 }
 
 /** Record of taking a disk from a host without the host's cooperation. */
@@ -255,26 +265,11 @@ export interface Disk {
   readonly lastSessionNumber?: number | undefined;
   readonly labels: readonly Label[];
   readonly createdAtMs: number;
+  /** Absent when nothing is limited. */
+  readonly limits?: IoLimits | undefined;
+  /** Absent when the host's agent chooses. */
+  readonly exportKind?: ExportKind | undefined;
 }
-
-/** Skipped values of a counter: this registry issued none of them, but another one may have. */
-export interface Gap {
-  /** Lower end of the gap, exclusive. */
-  readonly above: number;
-  readonly upTo: number;
-  /** Time of the agent's report that caused the gap; absent when a restore or an operator's RaiseNumbers caused it. */
-  readonly reportedAtMs?: number | undefined;
-}
-
-export interface Counter {
-  readonly name: CounterName;
-  /** Last value issued or skipped. */
-  readonly value: number;
-  /** Gaps in ascending order; their number is limited. */
-  readonly gaps?: readonly Gap[] | undefined;
-}
-
-export type CounterName = "device_generation" | "session_number";
 
 /** An incarnation other than this registry's that an agent obeys or that an operator had this registry adopt. */
 export interface OtherFleet {
@@ -316,6 +311,11 @@ export function isFree(device: Device): boolean {
 export function isErasable(device: Device): boolean {
   const isEmpty = isHeldEmpty(device) && device.unknownSession === undefined;
   return isEmpty && device.dirty && device.health !== "ERROR" && !device.keepData;
+}
+
+/** Returns whether the disk's host has not confirmed the disk's present limits or devices. */
+export function isChangePending(publication: Publication | undefined): boolean {
+  return publication !== undefined && (publication.revision ?? 0) > (publication.confirmedRevision ?? 0);
 }
 
 function isHeldEmpty(device: Device): boolean {
@@ -405,6 +405,7 @@ const disks = table<Disk>()({
   indexes: {
     byPublicationHost: (disk) => disk.publication?.hostId,
     byPublicationState: (disk) => disk.publication?.state,
+    byPendingChange: ({ publication }) => (isChangePending(publication) ? publication?.state : undefined),
   },
 });
 
@@ -413,14 +414,6 @@ const counters = table<Counter>()({
   indexes: {},
   onRestore: (counter, step) => withGap(counter, { above: counter.value, upTo: counter.value + step }),
 });
-
-/** Maximum gaps kept per counter; the oldest are dropped. Agents' reports add at most one an hour. */
-const MAX_GAPS = 64;
-
-/** Returns the counter with the gap added and its value at the gap's end. */
-export function withGap(counter: Counter, gap: Gap): Counter {
-  return { ...counter, value: gap.upTo, gaps: [...(counter.gaps ?? []), gap].slice(-MAX_GAPS) };
-}
 
 // A space separates the parts, because ids contain none.
 export const fleetKey = ({ tabletId, incarnation }: Pick<OtherFleet, "tabletId" | "incarnation">): string =>

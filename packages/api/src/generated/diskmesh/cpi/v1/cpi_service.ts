@@ -7,6 +7,7 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
+import { DiskLimits } from "../../registry/v1/types.js";
 
 /** The caller of a CPI, and the selection of the CPI. */
 export interface CallContext {
@@ -206,7 +207,7 @@ export interface CreateDiskRequest {
     | undefined;
   /** Size in MiB, BOSH's unit. */
   sizeMib: number;
-  /** Cloud properties of the disk type. The fleet CPI reads `pool` and `spread_racks`. */
+  /** Cloud properties of the disk type. The fleet CPI reads `pool`, `spread_racks`, `limits` and `export`. */
   cloudProperties:
     | { [key: string]: any }
     | undefined;
@@ -266,6 +267,8 @@ export interface AttachDiskRequest {
   vmCid: string;
   /** The CPI's ID of the disk. */
   diskCid: string;
+  /** True: the VM gets the disk read-only. */
+  readOnly: boolean;
 }
 
 /** The disk is attached. */
@@ -446,6 +449,42 @@ export interface UpdateDiskRequest {
 export interface UpdateDiskResponse {
   /** The CPI's ID of the disk from now on. May differ from the ID in the request. */
   diskCid: string;
+}
+
+/** The new limits of a disk. */
+export interface SetDiskLimitsRequest {
+  /** The caller, and the CPI to call. */
+  context:
+    | CallContext
+    | undefined;
+  /** The CPI's ID of the disk. */
+  diskCid: string;
+  /** Complete limits. Replace the present limits. Absent: no limits. */
+  limits: DiskLimits | undefined;
+}
+
+/** The disk has the new limits. A VM that has the disk may get them a little later. */
+export interface SetDiskLimitsResponse {
+}
+
+/** The place and properties of new disks. */
+export interface GetCapacityRequest {
+  /** The caller, and the CPI to call. The space is that of `context.az`. */
+  context:
+    | CallContext
+    | undefined;
+  /** Cloud properties of the disk type. */
+  cloudProperties: { [key: string]: any } | undefined;
+}
+
+/** Space for new disks. */
+export interface GetCapacityResponse {
+  /** Total space in bytes, used or not. */
+  totalBytes: number;
+  /** Bytes that new disks can use now. */
+  freeBytes: number;
+  /** Size in bytes of the largest disk that can be created now. */
+  maxDiskBytes: number;
 }
 
 /** The disk to take a snapshot of. */
@@ -2113,7 +2152,7 @@ export const HasDiskResponse: MessageFns<HasDiskResponse> = {
 };
 
 function createBaseAttachDiskRequest(): AttachDiskRequest {
-  return { context: undefined, vmCid: "", diskCid: "" };
+  return { context: undefined, vmCid: "", diskCid: "", readOnly: false };
 }
 
 export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
@@ -2126,6 +2165,9 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
     }
     if (message.diskCid !== "") {
       writer.uint32(26).string(message.diskCid);
+    }
+    if (message.readOnly !== false) {
+      writer.uint32(32).bool(message.readOnly);
     }
     return writer;
   },
@@ -2167,6 +2209,14 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
             message.diskCid = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.readOnly = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2189,6 +2239,7 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
       : undefined;
     message.vmCid = object.vmCid ?? "";
     message.diskCid = object.diskCid ?? "";
+    message.readOnly = object.readOnly ?? false;
     return message;
   },
 };
@@ -3566,6 +3617,280 @@ export const UpdateDiskResponse: MessageFns<UpdateDiskResponse> = {
   },
 };
 
+function createBaseSetDiskLimitsRequest(): SetDiskLimitsRequest {
+  return { context: undefined, diskCid: "", limits: undefined };
+}
+
+export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
+  encode(message: SetDiskLimitsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.diskCid !== "") {
+      writer.uint32(18).string(message.diskCid);
+    }
+    if (message.limits !== undefined) {
+      DiskLimits.encode(message.limits, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetDiskLimitsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetDiskLimitsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.limits = DiskLimits.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SetDiskLimitsRequest>): SetDiskLimitsRequest {
+    return SetDiskLimitsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SetDiskLimitsRequest>): SetDiskLimitsRequest {
+    const message = createBaseSetDiskLimitsRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.diskCid = object.diskCid ?? "";
+    message.limits = (object.limits !== undefined && object.limits !== null)
+      ? DiskLimits.fromPartial(object.limits)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseSetDiskLimitsResponse(): SetDiskLimitsResponse {
+  return {};
+}
+
+export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
+  encode(_: SetDiskLimitsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetDiskLimitsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetDiskLimitsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SetDiskLimitsResponse>): SetDiskLimitsResponse {
+    return SetDiskLimitsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<SetDiskLimitsResponse>): SetDiskLimitsResponse {
+    const message = createBaseSetDiskLimitsResponse();
+    return message;
+  },
+};
+
+function createBaseGetCapacityRequest(): GetCapacityRequest {
+  return { context: undefined, cloudProperties: undefined };
+}
+
+export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
+  encode(message: GetCapacityRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.cloudProperties !== undefined) {
+      Struct.encode(Struct.wrap(message.cloudProperties), writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetCapacityRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetCapacityRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.cloudProperties = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<GetCapacityRequest>): GetCapacityRequest {
+    return GetCapacityRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GetCapacityRequest>): GetCapacityRequest {
+    const message = createBaseGetCapacityRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.cloudProperties = object.cloudProperties ?? undefined;
+    return message;
+  },
+};
+
+function createBaseGetCapacityResponse(): GetCapacityResponse {
+  return { totalBytes: 0, freeBytes: 0, maxDiskBytes: 0 };
+}
+
+export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
+  encode(message: GetCapacityResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.totalBytes !== 0) {
+      writer.uint32(8).int64(message.totalBytes);
+    }
+    if (message.freeBytes !== 0) {
+      writer.uint32(16).int64(message.freeBytes);
+    }
+    if (message.maxDiskBytes !== 0) {
+      writer.uint32(24).int64(message.maxDiskBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetCapacityResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetCapacityResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.totalBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.freeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.maxDiskBytes = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<GetCapacityResponse>): GetCapacityResponse {
+    return GetCapacityResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GetCapacityResponse>): GetCapacityResponse {
+    const message = createBaseGetCapacityResponse();
+    message.totalBytes = object.totalBytes ?? 0;
+    message.freeBytes = object.freeBytes ?? 0;
+    message.maxDiskBytes = object.maxDiskBytes ?? 0;
+    return message;
+  },
+};
+
 function createBaseSnapshotDiskRequest(): SnapshotDiskRequest {
   return { context: undefined, diskCid: "", metadata: undefined };
 }
@@ -4771,7 +5096,10 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Attaches a disk to a VM and returns the hint by which the VM's agent finds the disk. */
+    /**
+     * Attaches a disk to a VM and returns the hint by which the VM's agent finds the disk. UNIMPLEMENTED: read_only is set
+     * and the CPI is an executable; BOSH's contract cannot attach a disk read-only.
+     */
     attachDisk: {
       name: "AttachDisk",
       requestType: AttachDiskRequest as typeof AttachDiskRequest,
@@ -4822,6 +5150,24 @@ export const CpiServiceDefinition = {
       requestType: UpdateDiskRequest as typeof UpdateDiskRequest,
       requestStream: false,
       responseType: UpdateDiskResponse as typeof UpdateDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Replaces the I/O limits of a disk. UNIMPLEMENTED: the CPI is an executable; BOSH's contract has no such method. */
+    setDiskLimits: {
+      name: "SetDiskLimits",
+      requestType: SetDiskLimitsRequest as typeof SetDiskLimitsRequest,
+      requestStream: false,
+      responseType: SetDiskLimitsResponse as typeof SetDiskLimitsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Returns the space for new disks. UNIMPLEMENTED: the CPI is an executable; BOSH's contract has no such method. */
+    getCapacity: {
+      name: "GetCapacity",
+      requestType: GetCapacityRequest as typeof GetCapacityRequest,
+      requestStream: false,
+      responseType: GetCapacityResponse as typeof GetCapacityResponse,
       responseStream: false,
       options: {},
     },

@@ -8,6 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
+import { DiskLimits } from "../../registry/v1/types.js";
 import { Task } from "./task_service.js";
 
 /** A disk that an orchestrator requests by name. */
@@ -40,6 +41,13 @@ export interface DynamicDisk {
     | undefined;
   /** Opaque ID of the present attachment. New for each attachment, even to the same VM. Empty: detached. */
   attachmentId: string;
+  /** True: the disk is attached read-only. */
+  readOnly: boolean;
+  /**
+   * I/O limits that SetDiskLimits set last, 0 for none. Absent: SetDiskLimits was never called; the `limits` of the disk
+   * type's cloud properties hold.
+   */
+  limits: DiskLimits | undefined;
 }
 
 /** The disk, and the instance that needs it. */
@@ -61,6 +69,11 @@ export interface ProvideDiskRequest {
    * returns at once.
    */
   wait: boolean;
+  /**
+   * True: attaches the disk read-only. The task fails if the CPI cannot attach disks read-only; only the fleet CPI can.
+   * The task fails, too, if the disk is attached to the VM with another value.
+   */
+  readOnly: boolean;
 }
 
 /** The started task, and the disk as of the response. */
@@ -121,6 +134,8 @@ export interface AttachDiskRequest {
    * returns at once.
    */
   wait: boolean;
+  /** True: attaches the disk read-only, as ProvideDisk. */
+  readOnly: boolean;
 }
 
 /** The started task, and the disk as of the response. */
@@ -131,6 +146,72 @@ export interface AttachDiskResponse {
     | undefined;
   /** The disk. */
   disk: DynamicDisk | undefined;
+}
+
+/** The disk to enlarge, and its new size. */
+export interface ResizeDiskRequest {
+  /** Name of the disk. */
+  diskName: string;
+  /** New size in bytes. Rounded up to whole MiB. */
+  sizeBytes: number;
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
+  wait: boolean;
+}
+
+/** The started task, and the disk as of the response. */
+export interface ResizeDiskResponse {
+  /** The started task, as of the response. */
+  task:
+    | Task
+    | undefined;
+  /** The disk. Absent: the disk does not exist. */
+  disk: DynamicDisk | undefined;
+}
+
+/** The new limits of a disk. */
+export interface SetDiskLimitsRequest {
+  /** Name of the disk. */
+  diskName: string;
+  /** Complete limits. Replace the present limits. Absent: no limits. */
+  limits:
+    | DiskLimits
+    | undefined;
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
+  wait: boolean;
+}
+
+/** The started task, and the disk as of the response. */
+export interface SetDiskLimitsResponse {
+  /** The started task, as of the response. */
+  task:
+    | Task
+    | undefined;
+  /** The disk. Absent: the disk does not exist. */
+  disk: DynamicDisk | undefined;
+}
+
+/** The availability zone and the disk type. */
+export interface GetCapacityRequest {
+  /** Name of an availability zone of the cloud config. */
+  az: string;
+  /** Name of a disk type of the cloud config. */
+  diskPoolName: string;
+}
+
+/** Space for new disks of the type in the zone. */
+export interface GetCapacityResponse {
+  /** Total space in bytes, used or not. */
+  totalBytes: number;
+  /** Bytes that new disks can use now. */
+  freeBytes: number;
+  /** Size in bytes of the largest disk that can be created now. */
+  maxDiskBytes: number;
 }
 
 /** The disk to detach. */
@@ -263,6 +344,8 @@ function createBaseDynamicDisk(): DynamicDisk {
     metadata: undefined,
     diskHint: undefined,
     attachmentId: "",
+    readOnly: false,
+    limits: undefined,
   };
 }
 
@@ -303,6 +386,12 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     }
     if (message.attachmentId !== "") {
       writer.uint32(98).string(message.attachmentId);
+    }
+    if (message.readOnly !== false) {
+      writer.uint32(104).bool(message.readOnly);
+    }
+    if (message.limits !== undefined) {
+      DiskLimits.encode(message.limits, writer.uint32(114).fork()).join();
     }
     return writer;
   },
@@ -416,6 +505,22 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
             message.attachmentId = reader.string();
             continue;
           }
+          case 13: {
+            if (tag !== 104) {
+              break;
+            }
+
+            message.readOnly = reader.bool();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.limits = DiskLimits.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -445,12 +550,24 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     message.metadata = object.metadata ?? undefined;
     message.diskHint = object.diskHint === undefined ? undefined : object.diskHint;
     message.attachmentId = object.attachmentId ?? "";
+    message.readOnly = object.readOnly ?? false;
+    message.limits = (object.limits !== undefined && object.limits !== null)
+      ? DiskLimits.fromPartial(object.limits)
+      : undefined;
     return message;
   },
 };
 
 function createBaseProvideDiskRequest(): ProvideDiskRequest {
-  return { diskName: "", instanceId: "", diskPoolName: "", sizeBytes: 0, metadata: undefined, wait: false };
+  return {
+    diskName: "",
+    instanceId: "",
+    diskPoolName: "",
+    sizeBytes: 0,
+    metadata: undefined,
+    wait: false,
+    readOnly: false,
+  };
 }
 
 export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
@@ -472,6 +589,9 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
     }
     if (message.wait !== false) {
       writer.uint32(48).bool(message.wait);
+    }
+    if (message.readOnly !== false) {
+      writer.uint32(56).bool(message.readOnly);
     }
     return writer;
   },
@@ -537,6 +657,14 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
             message.wait = reader.bool();
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.readOnly = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -560,6 +688,7 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
     message.sizeBytes = object.sizeBytes ?? 0;
     message.metadata = object.metadata ?? undefined;
     message.wait = object.wait ?? false;
+    message.readOnly = object.readOnly ?? false;
     return message;
   },
 };
@@ -830,7 +959,7 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
 };
 
 function createBaseAttachDiskRequest(): AttachDiskRequest {
-  return { diskName: "", instanceId: "", metadata: undefined, wait: false };
+  return { diskName: "", instanceId: "", metadata: undefined, wait: false, readOnly: false };
 }
 
 export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
@@ -846,6 +975,9 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
     }
     if (message.wait !== false) {
       writer.uint32(32).bool(message.wait);
+    }
+    if (message.readOnly !== false) {
+      writer.uint32(40).bool(message.readOnly);
     }
     return writer;
   },
@@ -895,6 +1027,14 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
             message.wait = reader.bool();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.readOnly = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -916,6 +1056,7 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
     message.instanceId = object.instanceId ?? "";
     message.metadata = object.metadata ?? undefined;
     message.wait = object.wait ?? false;
+    message.readOnly = object.readOnly ?? false;
     return message;
   },
 };
@@ -985,6 +1126,450 @@ export const AttachDiskResponse: MessageFns<AttachDiskResponse> = {
     message.disk = (object.disk !== undefined && object.disk !== null)
       ? DynamicDisk.fromPartial(object.disk)
       : undefined;
+    return message;
+  },
+};
+
+function createBaseResizeDiskRequest(): ResizeDiskRequest {
+  return { diskName: "", sizeBytes: 0, wait: false };
+}
+
+export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
+  encode(message: ResizeDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskName !== "") {
+      writer.uint32(10).string(message.diskName);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(16).int64(message.sizeBytes);
+    }
+    if (message.wait !== false) {
+      writer.uint32(24).bool(message.wait);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResizeDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskName = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.wait = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ResizeDiskRequest>): ResizeDiskRequest {
+    return ResizeDiskRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ResizeDiskRequest>): ResizeDiskRequest {
+    const message = createBaseResizeDiskRequest();
+    message.diskName = object.diskName ?? "";
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.wait = object.wait ?? false;
+    return message;
+  },
+};
+
+function createBaseResizeDiskResponse(): ResizeDiskResponse {
+  return { task: undefined, disk: undefined };
+}
+
+export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
+  encode(message: ResizeDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.task !== undefined) {
+      Task.encode(message.task, writer.uint32(10).fork()).join();
+    }
+    if (message.disk !== undefined) {
+      DynamicDisk.encode(message.disk, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResizeDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.task = Task.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.disk = DynamicDisk.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
+    return ResizeDiskResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
+    const message = createBaseResizeDiskResponse();
+    message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
+    message.disk = (object.disk !== undefined && object.disk !== null)
+      ? DynamicDisk.fromPartial(object.disk)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseSetDiskLimitsRequest(): SetDiskLimitsRequest {
+  return { diskName: "", limits: undefined, wait: false };
+}
+
+export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
+  encode(message: SetDiskLimitsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskName !== "") {
+      writer.uint32(10).string(message.diskName);
+    }
+    if (message.limits !== undefined) {
+      DiskLimits.encode(message.limits, writer.uint32(18).fork()).join();
+    }
+    if (message.wait !== false) {
+      writer.uint32(24).bool(message.wait);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetDiskLimitsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetDiskLimitsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskName = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.limits = DiskLimits.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.wait = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SetDiskLimitsRequest>): SetDiskLimitsRequest {
+    return SetDiskLimitsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SetDiskLimitsRequest>): SetDiskLimitsRequest {
+    const message = createBaseSetDiskLimitsRequest();
+    message.diskName = object.diskName ?? "";
+    message.limits = (object.limits !== undefined && object.limits !== null)
+      ? DiskLimits.fromPartial(object.limits)
+      : undefined;
+    message.wait = object.wait ?? false;
+    return message;
+  },
+};
+
+function createBaseSetDiskLimitsResponse(): SetDiskLimitsResponse {
+  return { task: undefined, disk: undefined };
+}
+
+export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
+  encode(message: SetDiskLimitsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.task !== undefined) {
+      Task.encode(message.task, writer.uint32(10).fork()).join();
+    }
+    if (message.disk !== undefined) {
+      DynamicDisk.encode(message.disk, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetDiskLimitsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetDiskLimitsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.task = Task.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.disk = DynamicDisk.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SetDiskLimitsResponse>): SetDiskLimitsResponse {
+    return SetDiskLimitsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SetDiskLimitsResponse>): SetDiskLimitsResponse {
+    const message = createBaseSetDiskLimitsResponse();
+    message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
+    message.disk = (object.disk !== undefined && object.disk !== null)
+      ? DynamicDisk.fromPartial(object.disk)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseGetCapacityRequest(): GetCapacityRequest {
+  return { az: "", diskPoolName: "" };
+}
+
+export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
+  encode(message: GetCapacityRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.az !== "") {
+      writer.uint32(10).string(message.az);
+    }
+    if (message.diskPoolName !== "") {
+      writer.uint32(18).string(message.diskPoolName);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetCapacityRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetCapacityRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.az = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.diskPoolName = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<GetCapacityRequest>): GetCapacityRequest {
+    return GetCapacityRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GetCapacityRequest>): GetCapacityRequest {
+    const message = createBaseGetCapacityRequest();
+    message.az = object.az ?? "";
+    message.diskPoolName = object.diskPoolName ?? "";
+    return message;
+  },
+};
+
+function createBaseGetCapacityResponse(): GetCapacityResponse {
+  return { totalBytes: 0, freeBytes: 0, maxDiskBytes: 0 };
+}
+
+export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
+  encode(message: GetCapacityResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.totalBytes !== 0) {
+      writer.uint32(8).int64(message.totalBytes);
+    }
+    if (message.freeBytes !== 0) {
+      writer.uint32(16).int64(message.freeBytes);
+    }
+    if (message.maxDiskBytes !== 0) {
+      writer.uint32(24).int64(message.maxDiskBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetCapacityResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetCapacityResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.totalBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.freeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.maxDiskBytes = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<GetCapacityResponse>): GetCapacityResponse {
+    return GetCapacityResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GetCapacityResponse>): GetCapacityResponse {
+    const message = createBaseGetCapacityResponse();
+    message.totalBytes = object.totalBytes ?? 0;
+    message.freeBytes = object.freeBytes ?? 0;
+    message.maxDiskBytes = object.maxDiskBytes ?? 0;
     return message;
   },
 };
@@ -1845,6 +2430,42 @@ export const DynamicDiskServiceDefinition = {
       requestType: CreateDiskRequest as typeof CreateDiskRequest,
       requestStream: false,
       responseType: CreateDiskResponse as typeof CreateDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Starts a task that enlarges a disk, also while the disk is attached. A disk that has the size already is a success.
+     * The task fails if the disk is larger, or the CPI cannot resize disks.
+     */
+    resizeDisk: {
+      name: "ResizeDisk",
+      requestType: ResizeDiskRequest as typeof ResizeDiskRequest,
+      requestStream: false,
+      responseType: ResizeDiskResponse as typeof ResizeDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Starts a task that replaces the I/O limits of a disk, also while the disk is attached. The task fails if the CPI
+     * cannot limit disks; only the fleet CPI can.
+     */
+    setDiskLimits: {
+      name: "SetDiskLimits",
+      requestType: SetDiskLimitsRequest as typeof SetDiskLimitsRequest,
+      requestStream: false,
+      responseType: SetDiskLimitsResponse as typeof SetDiskLimitsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Returns the space for new disks of a disk type in an availability zone. UNIMPLEMENTED: the zone's CPI does not know
+     * its space; only the fleet CPI does. FAILED_PRECONDITION: the cloud config has no such zone or disk type.
+     */
+    getCapacity: {
+      name: "GetCapacity",
+      requestType: GetCapacityRequest as typeof GetCapacityRequest,
+      requestStream: false,
+      responseType: GetCapacityResponse as typeof GetCapacityResponse,
       responseStream: false,
       options: {},
     },

@@ -7,6 +7,10 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
+  DiskLimits,
+  ExportKind,
+  exportKindFromJSON,
+  exportKindToNumber,
   Health,
   healthFromJSON,
   healthToNumber,
@@ -418,6 +422,8 @@ export interface Extent {
   address: string;
   /** Size of the device in bytes. The extents of a disk follow each other without gaps. */
   sizeBytes: number;
+  /** Number of the session on the device, when the device was added to a published disk. 0: the request's session_number. */
+  sessionNumber: number;
 }
 
 /** The disk to serve. */
@@ -445,6 +451,19 @@ export interface ExportDiskRequest {
    * it.
    */
   openDeviceIds: string[];
+  /** True: the export refuses writes. The same throughout a session. */
+  readOnly: boolean;
+  /** Limits of the disk's I/O. Absent: no limits. */
+  limits:
+    | DiskLimits
+    | undefined;
+  /** Form of the export. Unspecified: the agent chooses. The same throughout a session. */
+  exportKind: ExportKind;
+  /**
+   * Number of the changes of limits and extents within the session. The agent applies a higher revision to the running
+   * export, without an interruption of its I/O, and ignores a lower one. Extents are only appended.
+   */
+  revision: number;
 }
 
 /** The export, or the devices that did not grant the session. */
@@ -2233,7 +2252,7 @@ export const EraseDeviceResponse: MessageFns<EraseDeviceResponse> = {
 };
 
 function createBaseExtent(): Extent {
-  return { deviceId: "", hostId: "", address: "", sizeBytes: 0 };
+  return { deviceId: "", hostId: "", address: "", sizeBytes: 0, sessionNumber: 0 };
 }
 
 export const Extent: MessageFns<Extent> = {
@@ -2249,6 +2268,9 @@ export const Extent: MessageFns<Extent> = {
     }
     if (message.sizeBytes !== 0) {
       writer.uint32(32).int64(message.sizeBytes);
+    }
+    if (message.sessionNumber !== 0) {
+      writer.uint32(56).int64(message.sessionNumber);
     }
     return writer;
   },
@@ -2298,6 +2320,14 @@ export const Extent: MessageFns<Extent> = {
             message.sizeBytes = longToNumber(reader.int64());
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.sessionNumber = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2319,6 +2349,7 @@ export const Extent: MessageFns<Extent> = {
     message.hostId = object.hostId ?? "";
     message.address = object.address ?? "";
     message.sizeBytes = object.sizeBytes ?? 0;
+    message.sessionNumber = object.sessionNumber ?? 0;
     return message;
   },
 };
@@ -2332,6 +2363,10 @@ function createBaseExportDiskRequest(): ExportDiskRequest {
     blockSizeBytes: 0,
     extents: [],
     openDeviceIds: [],
+    readOnly: false,
+    limits: undefined,
+    exportKind: ExportKind.UNSPECIFIED,
+    revision: 0,
   };
 }
 
@@ -2357,6 +2392,18 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
     }
     for (const v of message.openDeviceIds) {
       writer.uint32(58).string(v!);
+    }
+    if (message.readOnly !== false) {
+      writer.uint32(64).bool(message.readOnly);
+    }
+    if (message.limits !== undefined) {
+      DiskLimits.encode(message.limits, writer.uint32(74).fork()).join();
+    }
+    if (message.exportKind !== ExportKind.UNSPECIFIED) {
+      writer.uint32(80).int32(exportKindToNumber(message.exportKind));
+    }
+    if (message.revision !== 0) {
+      writer.uint32(120).int64(message.revision);
     }
     return writer;
   },
@@ -2430,6 +2477,38 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
             message.openDeviceIds.push(reader.string());
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.readOnly = reader.bool();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.limits = DiskLimits.decode(reader, reader.uint32());
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.exportKind = exportKindFromJSON(reader.int32());
+            continue;
+          }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.revision = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2454,6 +2533,12 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
     message.blockSizeBytes = object.blockSizeBytes ?? 0;
     message.extents = object.extents?.map((e) => Extent.fromPartial(e)) || [];
     message.openDeviceIds = object.openDeviceIds?.map((e) => e) || [];
+    message.readOnly = object.readOnly ?? false;
+    message.limits = (object.limits !== undefined && object.limits !== null)
+      ? DiskLimits.fromPartial(object.limits)
+      : undefined;
+    message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
+    message.revision = object.revision ?? 0;
     return message;
   },
 };

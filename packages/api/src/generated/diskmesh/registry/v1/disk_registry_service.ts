@@ -14,6 +14,10 @@ import {
   attachStateToNumber,
   Device,
   Disk,
+  DiskLimits,
+  ExportKind,
+  exportKindFromJSON,
+  exportKindToNumber,
   Health,
   healthFromJSON,
   healthToNumber,
@@ -432,6 +436,15 @@ export interface CreateDiskRequest {
    * devices need no network and fewer orders. A repeated request may have another value. Empty: no preference.
    */
   nearHostId: string;
+  /**
+   * Limits of the disk's I/O, which SetDiskLimits changes later. A repeated request may have another value, which has no
+   * effect. Absent: no limits.
+   */
+  limits:
+    | DiskLimits
+    | undefined;
+  /** Form in which a host offers the disk. A repeated request may have another value, which has no effect. */
+  exportKind: ExportKind;
 }
 
 /** The created disk, or the existing disk of an earlier identical request. */
@@ -531,6 +544,51 @@ export interface SetDiskLabelsResponse {
   disk: Disk | undefined;
 }
 
+/** The new limits of a disk. */
+export interface SetDiskLimitsRequest {
+  /** ID of the disk. */
+  diskId: string;
+  /** Complete limits. Replace the present limits. Absent: no limits. */
+  limits: DiskLimits | undefined;
+}
+
+/** The disk with its new limits. */
+export interface SetDiskLimitsResponse {
+  /** The disk. */
+  disk: Disk | undefined;
+}
+
+/** Filters of the capacity. Filters combine. */
+export interface GetCapacityRequest {
+  /** Filter: only this availability zone. Empty: no filter. */
+  az: string;
+  /** Filter: only this pool. Empty: no filter. */
+  pool: string;
+}
+
+/** Space of a pool in an availability zone. Only attached devices count. */
+export interface PoolCapacity {
+  /** Availability zone. */
+  az: string;
+  /** Pool. */
+  pool: string;
+  /** Total size in bytes of the attached devices. */
+  totalBytes: number;
+  /**
+   * Bytes that new disks can use now. Devices of hosts that take no new disks, faulty devices, and devices that are not
+   * erased yet do not count.
+   */
+  freeBytes: number;
+  /** Size in bytes of the largest disk that can be created now. */
+  maxDiskBytes: number;
+}
+
+/** Space for new disks. */
+export interface GetCapacityResponse {
+  /** Pools with attached devices, ordered by az and pool. */
+  pools: PoolCapacity[];
+}
+
 /** The disk to enlarge, and its new size. */
 export interface ResizeDiskRequest {
   /** ID of the disk. */
@@ -558,6 +616,8 @@ export interface PublishDiskRequest {
    * this VM.
    */
   vmCid: string;
+  /** True: the host refuses writes. FAILED_PRECONDITION: the disk is published to the host with another value. */
+  readOnly: boolean;
 }
 
 /** The disk is readable and writable on the host. */
@@ -3499,7 +3559,18 @@ export const SnapshotEnd: MessageFns<SnapshotEnd> = {
 };
 
 function createBaseCreateDiskRequest(): CreateDiskRequest {
-  return { diskId: "", sizeBytes: 0, az: "", hostId: "", pool: "", spreadRacks: false, labels: [], nearHostId: "" };
+  return {
+    diskId: "",
+    sizeBytes: 0,
+    az: "",
+    hostId: "",
+    pool: "",
+    spreadRacks: false,
+    labels: [],
+    nearHostId: "",
+    limits: undefined,
+    exportKind: ExportKind.UNSPECIFIED,
+  };
 }
 
 export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
@@ -3527,6 +3598,12 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
     if (message.nearHostId !== "") {
       writer.uint32(66).string(message.nearHostId);
+    }
+    if (message.limits !== undefined) {
+      DiskLimits.encode(message.limits, writer.uint32(74).fork()).join();
+    }
+    if (message.exportKind !== ExportKind.UNSPECIFIED) {
+      writer.uint32(80).int32(exportKindToNumber(message.exportKind));
     }
     return writer;
   },
@@ -3608,6 +3685,22 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
             message.nearHostId = reader.string();
             continue;
           }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.limits = DiskLimits.decode(reader, reader.uint32());
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.exportKind = exportKindFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3633,6 +3726,10 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     message.spreadRacks = object.spreadRacks ?? false;
     message.labels = object.labels?.map((e) => Label.fromPartial(e)) || [];
     message.nearHostId = object.nearHostId ?? "";
+    message.limits = (object.limits !== undefined && object.limits !== null)
+      ? DiskLimits.fromPartial(object.limits)
+      : undefined;
+    message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
     return message;
   },
 };
@@ -4374,6 +4471,355 @@ export const SetDiskLabelsResponse: MessageFns<SetDiskLabelsResponse> = {
   },
 };
 
+function createBaseSetDiskLimitsRequest(): SetDiskLimitsRequest {
+  return { diskId: "", limits: undefined };
+}
+
+export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
+  encode(message: SetDiskLimitsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskId !== "") {
+      writer.uint32(10).string(message.diskId);
+    }
+    if (message.limits !== undefined) {
+      DiskLimits.encode(message.limits, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetDiskLimitsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetDiskLimitsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.limits = DiskLimits.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SetDiskLimitsRequest>): SetDiskLimitsRequest {
+    return SetDiskLimitsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SetDiskLimitsRequest>): SetDiskLimitsRequest {
+    const message = createBaseSetDiskLimitsRequest();
+    message.diskId = object.diskId ?? "";
+    message.limits = (object.limits !== undefined && object.limits !== null)
+      ? DiskLimits.fromPartial(object.limits)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseSetDiskLimitsResponse(): SetDiskLimitsResponse {
+  return { disk: undefined };
+}
+
+export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
+  encode(message: SetDiskLimitsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.disk !== undefined) {
+      Disk.encode(message.disk, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetDiskLimitsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetDiskLimitsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.disk = Disk.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SetDiskLimitsResponse>): SetDiskLimitsResponse {
+    return SetDiskLimitsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SetDiskLimitsResponse>): SetDiskLimitsResponse {
+    const message = createBaseSetDiskLimitsResponse();
+    message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
+    return message;
+  },
+};
+
+function createBaseGetCapacityRequest(): GetCapacityRequest {
+  return { az: "", pool: "" };
+}
+
+export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
+  encode(message: GetCapacityRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.az !== "") {
+      writer.uint32(10).string(message.az);
+    }
+    if (message.pool !== "") {
+      writer.uint32(18).string(message.pool);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetCapacityRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetCapacityRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.az = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pool = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<GetCapacityRequest>): GetCapacityRequest {
+    return GetCapacityRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GetCapacityRequest>): GetCapacityRequest {
+    const message = createBaseGetCapacityRequest();
+    message.az = object.az ?? "";
+    message.pool = object.pool ?? "";
+    return message;
+  },
+};
+
+function createBasePoolCapacity(): PoolCapacity {
+  return { az: "", pool: "", totalBytes: 0, freeBytes: 0, maxDiskBytes: 0 };
+}
+
+export const PoolCapacity: MessageFns<PoolCapacity> = {
+  encode(message: PoolCapacity, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.az !== "") {
+      writer.uint32(10).string(message.az);
+    }
+    if (message.pool !== "") {
+      writer.uint32(18).string(message.pool);
+    }
+    if (message.totalBytes !== 0) {
+      writer.uint32(24).int64(message.totalBytes);
+    }
+    if (message.freeBytes !== 0) {
+      writer.uint32(32).int64(message.freeBytes);
+    }
+    if (message.maxDiskBytes !== 0) {
+      writer.uint32(40).int64(message.maxDiskBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PoolCapacity {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePoolCapacity();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.az = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pool = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.totalBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.freeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.maxDiskBytes = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<PoolCapacity>): PoolCapacity {
+    return PoolCapacity.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<PoolCapacity>): PoolCapacity {
+    const message = createBasePoolCapacity();
+    message.az = object.az ?? "";
+    message.pool = object.pool ?? "";
+    message.totalBytes = object.totalBytes ?? 0;
+    message.freeBytes = object.freeBytes ?? 0;
+    message.maxDiskBytes = object.maxDiskBytes ?? 0;
+    return message;
+  },
+};
+
+function createBaseGetCapacityResponse(): GetCapacityResponse {
+  return { pools: [] };
+}
+
+export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
+  encode(message: GetCapacityResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.pools) {
+      PoolCapacity.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetCapacityResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetCapacityResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.pools.push(PoolCapacity.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<GetCapacityResponse>): GetCapacityResponse {
+    return GetCapacityResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GetCapacityResponse>): GetCapacityResponse {
+    const message = createBaseGetCapacityResponse();
+    message.pools = object.pools?.map((e) => PoolCapacity.fromPartial(e)) || [];
+    return message;
+  },
+};
+
 function createBaseResizeDiskRequest(): ResizeDiskRequest {
   return { diskId: "", sizeBytes: 0 };
 }
@@ -4497,7 +4943,7 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
 };
 
 function createBasePublishDiskRequest(): PublishDiskRequest {
-  return { diskId: "", hostId: "", onHostSilence: OnHostSilence.UNSPECIFIED, vmCid: "" };
+  return { diskId: "", hostId: "", onHostSilence: OnHostSilence.UNSPECIFIED, vmCid: "", readOnly: false };
 }
 
 export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
@@ -4513,6 +4959,9 @@ export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
     }
     if (message.vmCid !== "") {
       writer.uint32(34).string(message.vmCid);
+    }
+    if (message.readOnly !== false) {
+      writer.uint32(40).bool(message.readOnly);
     }
     return writer;
   },
@@ -4562,6 +5011,14 @@ export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
             message.vmCid = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.readOnly = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4583,6 +5040,7 @@ export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
     message.hostId = object.hostId ?? "";
     message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
     message.vmCid = object.vmCid ?? "";
+    message.readOnly = object.readOnly ?? false;
     return message;
   },
 };
@@ -5769,6 +6227,27 @@ export const DiskRegistryServiceDefinition = {
       requestType: SetDiskLabelsRequest as typeof SetDiskLabelsRequest,
       requestStream: false,
       responseType: SetDiskLabelsResponse as typeof SetDiskLabelsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Replaces a disk's I/O limits. The host of a published disk applies them without an interruption; until it has
+     * confirmed, `publication.change_pending` is true.
+     */
+    setDiskLimits: {
+      name: "SetDiskLimits",
+      requestType: SetDiskLimitsRequest as typeof SetDiskLimitsRequest,
+      requestStream: false,
+      responseType: SetDiskLimitsResponse as typeof SetDiskLimitsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Returns the total and the free space for new disks, by availability zone and pool. */
+    getCapacity: {
+      name: "GetCapacity",
+      requestType: GetCapacityRequest as typeof GetCapacityRequest,
+      requestStream: false,
+      responseType: GetCapacityResponse as typeof GetCapacityResponse,
       responseStream: false,
       options: {},
     },

@@ -405,6 +405,58 @@ export function onHostSilenceToNumber(object: OnHostSilence): number {
   }
 }
 
+/** Form in which a host offers a published disk. */
+export const ExportKind = {
+  /** UNSPECIFIED - The host's agent chooses. */
+  UNSPECIFIED: "EXPORT_KIND_UNSPECIFIED",
+  /** DEVICE - A block device. Publishing fails on a host that cannot make block devices. */
+  DEVICE: "EXPORT_KIND_DEVICE",
+  /** NBD - An NBD Unix socket. */
+  NBD: "EXPORT_KIND_NBD",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type ExportKind = typeof ExportKind[keyof typeof ExportKind];
+
+export namespace ExportKind {
+  export type UNSPECIFIED = typeof ExportKind.UNSPECIFIED;
+  export type DEVICE = typeof ExportKind.DEVICE;
+  export type NBD = typeof ExportKind.NBD;
+  export type UNRECOGNIZED = typeof ExportKind.UNRECOGNIZED;
+}
+
+export function exportKindFromJSON(object: any): ExportKind {
+  switch (object) {
+    case 0:
+    case "EXPORT_KIND_UNSPECIFIED":
+      return ExportKind.UNSPECIFIED;
+    case 1:
+    case "EXPORT_KIND_DEVICE":
+      return ExportKind.DEVICE;
+    case 2:
+    case "EXPORT_KIND_NBD":
+      return ExportKind.NBD;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return ExportKind.UNRECOGNIZED;
+  }
+}
+
+export function exportKindToNumber(object: ExportKind): number {
+  switch (object) {
+    case ExportKind.UNSPECIFIED:
+      return 0;
+    case ExportKind.DEVICE:
+      return 1;
+    case ExportKind.NBD:
+      return 2;
+    case ExportKind.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /**
  * Outcome of a CMS action (Add*, ConfirmDevice, Remove*, Purge*) that was done, at least in part, or goes on. An action
  * that its arguments or the state of a host or device forbid fails with a gRPC status instead.
@@ -768,6 +820,23 @@ export interface UnknownSession {
   diskId: string;
 }
 
+/** Upper limits of a disk's I/O. 0: no limit. The largest value is 10^12. */
+export interface DiskLimits {
+  /** Reads per second. */
+  readIops: number;
+  /** Writes, discards and zeroings per second. */
+  writeIops: number;
+  /** Bytes read per second. */
+  readBytesPerSecond: number;
+  /** Bytes written per second. */
+  writeBytesPerSecond: number;
+  /**
+   * Burst: an idle disk saves up the budget of this number of seconds, at most 3,600, and may then use it at once. 0: the
+   * budget of a tenth of a second.
+   */
+  burstSeconds: number;
+}
+
 /** The only host that may read and write a disk. */
 export interface Publication {
   /** ID of the host that the disk is published to, or is being published to. */
@@ -786,6 +855,13 @@ export interface Publication {
   onHostSilence: OnHostSilence;
   /** Devices whose agents, at the last attempt, waited for a condition before they grant the session. */
   pending: Pending[];
+  /** True: the host refuses writes. */
+  readOnly: boolean;
+  /**
+   * True: the host has not confirmed the disk's present limits or size yet. The registry retries; `attempts` and
+   * `last_error` belong to this change.
+   */
+  changePending: boolean;
 }
 
 /** A fence: the registry took a disk from a host without the host's cooperation. */
@@ -845,6 +921,12 @@ export interface Disk {
     | undefined;
   /** Version of `labels`, for SetDiskLabels. Changes with every change of the labels. */
   labelsEtag: string;
+  /** Limits of the disk's I/O. Absent: no limits. */
+  limits:
+    | DiskLimits
+    | undefined;
+  /** Form in which a host offers the disk. */
+  exportKind: ExportKind;
 }
 
 /** A name and a value. */
@@ -2406,6 +2488,109 @@ export const UnknownSession: MessageFns<UnknownSession> = {
   },
 };
 
+function createBaseDiskLimits(): DiskLimits {
+  return { readIops: 0, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: 0, burstSeconds: 0 };
+}
+
+export const DiskLimits: MessageFns<DiskLimits> = {
+  encode(message: DiskLimits, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.readIops !== 0) {
+      writer.uint32(8).int64(message.readIops);
+    }
+    if (message.writeIops !== 0) {
+      writer.uint32(16).int64(message.writeIops);
+    }
+    if (message.readBytesPerSecond !== 0) {
+      writer.uint32(24).int64(message.readBytesPerSecond);
+    }
+    if (message.writeBytesPerSecond !== 0) {
+      writer.uint32(32).int64(message.writeBytesPerSecond);
+    }
+    if (message.burstSeconds !== 0) {
+      writer.uint32(40).int32(message.burstSeconds);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DiskLimits {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDiskLimits();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.readIops = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.writeIops = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.readBytesPerSecond = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.writeBytesPerSecond = longToNumber(reader.int64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.burstSeconds = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DiskLimits>): DiskLimits {
+    return DiskLimits.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DiskLimits>): DiskLimits {
+    const message = createBaseDiskLimits();
+    message.readIops = object.readIops ?? 0;
+    message.writeIops = object.writeIops ?? 0;
+    message.readBytesPerSecond = object.readBytesPerSecond ?? 0;
+    message.writeBytesPerSecond = object.writeBytesPerSecond ?? 0;
+    message.burstSeconds = object.burstSeconds ?? 0;
+    return message;
+  },
+};
+
 function createBasePublication(): Publication {
   return {
     hostId: "",
@@ -2416,6 +2601,8 @@ function createBasePublication(): Publication {
     lastError: "",
     onHostSilence: OnHostSilence.UNSPECIFIED,
     pending: [],
+    readOnly: false,
+    changePending: false,
   };
 }
 
@@ -2444,6 +2631,12 @@ export const Publication: MessageFns<Publication> = {
     }
     for (const v of message.pending) {
       Pending.encode(v!, writer.uint32(66).fork()).join();
+    }
+    if (message.readOnly !== false) {
+      writer.uint32(72).bool(message.readOnly);
+    }
+    if (message.changePending !== false) {
+      writer.uint32(80).bool(message.changePending);
     }
     return writer;
   },
@@ -2525,6 +2718,22 @@ export const Publication: MessageFns<Publication> = {
             message.pending.push(Pending.decode(reader, reader.uint32()));
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.readOnly = reader.bool();
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.changePending = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2550,6 +2759,8 @@ export const Publication: MessageFns<Publication> = {
     message.lastError = object.lastError ?? "";
     message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
     message.pending = object.pending?.map((e) => Pending.fromPartial(e)) || [];
+    message.readOnly = object.readOnly ?? false;
+    message.changePending = object.changePending ?? false;
     return message;
   },
 };
@@ -2662,6 +2873,8 @@ function createBaseDisk(): Disk {
     fence: undefined,
     trouble: undefined,
     labelsEtag: "",
+    limits: undefined,
+    exportKind: ExportKind.UNSPECIFIED,
   };
 }
 
@@ -2711,6 +2924,12 @@ export const Disk: MessageFns<Disk> = {
     }
     if (message.labelsEtag !== "") {
       writer.uint32(122).string(message.labelsEtag);
+    }
+    if (message.limits !== undefined) {
+      DiskLimits.encode(message.limits, writer.uint32(130).fork()).join();
+    }
+    if (message.exportKind !== ExportKind.UNSPECIFIED) {
+      writer.uint32(136).int32(exportKindToNumber(message.exportKind));
     }
     return writer;
   },
@@ -2848,6 +3067,22 @@ export const Disk: MessageFns<Disk> = {
             message.labelsEtag = reader.string();
             continue;
           }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.limits = DiskLimits.decode(reader, reader.uint32());
+            continue;
+          }
+          case 17: {
+            if (tag !== 136) {
+              break;
+            }
+
+            message.exportKind = exportKindFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2884,6 +3119,10 @@ export const Disk: MessageFns<Disk> = {
       ? Trouble.fromPartial(object.trouble)
       : undefined;
     message.labelsEtag = object.labelsEtag ?? "";
+    message.limits = (object.limits !== undefined && object.limits !== null)
+      ? DiskLimits.fromPartial(object.limits)
+      : undefined;
+    message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
     return message;
   },
 };

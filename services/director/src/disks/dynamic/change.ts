@@ -1,0 +1,54 @@
+import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
+import type { DirectorTables } from "../../store/schema.js";
+import type { Planner, Step } from "../../tasks/job.js";
+import type { TaskRun } from "../../tasks/task-run.js";
+import type { DiskJobContext } from "../context.js";
+import { decideResize, requireMade } from "./decisions.js";
+import { dynamicDisk } from "./dynamic-disk.js";
+
+/** Changes of a dynamic disk that may be attached. The CPI decides whether it changes attached disks. */
+
+/** Enlarges the disk. A repeated call at the CPI finds the size reached. */
+export const resizeDynamicDisk: Planner<"resize_dynamic_disk", DiskJobContext> = (
+  context,
+  { diskName, sizeMib },
+  tables,
+) =>
+  stepOn(context, tables, diskName, async (run) => {
+    const disk = await context.tablet.read(({ disks }) => disks.get(diskName));
+    const made = requireMade(disk, diskName);
+    if (!decideResize(disk, diskName, sizeMib)) return `disk \`${diskName}\` already has ${sizeMib} MiB`;
+    await run.stage("Resizing disk", `${diskName} to ${sizeMib} MiB`, async () => {
+      await context.cpi.call("resizeDisk", recorded(made), { diskCid: made.diskCid, sizeMib }, run);
+      await dynamicDisk(context, run, diskName).change((current) => ({ ...current, sizeMib }));
+    });
+    return `resized disk \`${diskName}\` to ${sizeMib} MiB`;
+  });
+
+/** Replaces the disk's I/O limits. */
+export const setDynamicDiskLimits: Planner<"set_dynamic_disk_limits", DiskJobContext> = (
+  context,
+  { diskName, limits },
+  tables,
+) =>
+  stepOn(context, tables, diskName, async (run) => {
+    const made = requireMade(await context.tablet.read(({ disks }) => disks.get(diskName)), diskName);
+    await run.stage("Limiting disk", diskName, async () => {
+      const request = { diskCid: made.diskCid, limits: limits ?? undefined };
+      await context.cpi.call("setDiskLimits", recorded(made), request, run);
+      await dynamicDisk(context, run, diskName).change((current) => ({ ...current, limits: limits ?? NO_LIMITS }));
+    });
+    return `limited disk \`${diskName}\``;
+  });
+
+const NO_LIMITS = { readIops: 0, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: 0, burstSeconds: 0 };
+
+function stepOn(
+  context: DiskJobContext,
+  tables: DirectorTables,
+  diskName: string,
+  run: (run: TaskRun) => Promise<string>,
+): Step {
+  const cpis = cpisOfStep(context, tables, tables.disks.get(diskName)?.cpi);
+  return { ...cpis, locks: [{ type: "disk", resource: diskName }], run };
+}

@@ -1,0 +1,16 @@
+import type { SetDiskLimitsRequest, SetDiskLimitsResponse } from "@diskmesh/api/registry";
+import { parseDiskId, parseIoLimits } from "@diskmesh/domain";
+import type { ChangeContext } from "../../calls/context.js";
+import { describeDisk } from "../../calls/device-description.js";
+import { setDiskLimits as setLimits } from "../../model/disks/export-changes.js";
+
+export async function setDiskLimits(
+  context: ChangeContext,
+  request: SetDiskLimitsRequest,
+): Promise<SetDiskLimitsResponse> {
+  const diskId = parseDiskId(request.diskId);
+  const limits = parseIoLimits(request.limits);
+  const disk = await context.tablet.transact((tx) => describeDisk(context, tx, setLimits(tx, diskId, limits)));
+  context.workers.wakeDisk(diskId);
+  return { disk };
+}

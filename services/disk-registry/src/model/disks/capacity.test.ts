@@ -1,0 +1,55 @@
+import { expect } from "chai";
+import { aDevice, aHost, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
+import type { Device, Host } from "../store/schema.js";
+import { capacityOf } from "./capacity.js";
+import { NOBODY_SUSPECTED } from "./placement.js";
+
+const options = { whySuspected: NOBODY_SUSPECTED, maxDevices: 2 };
+
+describe("capacity", () => {
+  it("sums the attached devices by az and pool; the largest disk has the maximum number of devices", () => {
+    const h3 = { hostId: hostId("h3") };
+    const fleet = new TestFleet({
+      hosts: [aHost("h1"), aHost("h2"), aHost("h3", { az: "z0" })],
+      devices: [
+        aDevice("d1", { sizeBytes: 3 * MIB }),
+        aDevice("d2", { sizeBytes: 1 * MIB }),
+        aDevice("d3", { sizeBytes: 2 * MIB, hostId: hostId("h2") }),
+        aDevice("d4", { sizeBytes: 9 * MIB, diskId: diskId("x") }),
+        aDevice("d5", { sizeBytes: 5 * MIB, pool: "fast" }),
+        aDevice("d6", { sizeBytes: 7 * MIB, ...h3 }),
+        aDevice("d7", { sizeBytes: 8 * MIB, ...h3, attachState: "UNKNOWN" }),
+      ],
+    });
+    const inMib = (filter: Parameters<typeof capacityOf>[1]) =>
+      capacityOf(fleet.tables, filter, options).map(
+        ({ az, pool, totalBytes, freeBytes, maxDiskBytes }) =>
+          `${az} ${pool}: ${totalBytes / MIB}, ${freeBytes / MIB} free, at most ${maxDiskBytes / MIB}`,
+      );
+    const [z0, slow, fast] = [
+      "z0 default: 7, 7 free, at most 7",
+      "z1 default: 15, 6 free, at most 5",
+      "z1 fast: 5, 5 free, at most 5",
+    ];
+    expect(inMib({})).to.deep.equal([z0, slow, fast]);
+    expect(inMib({ az: "z1" })).to.deep.equal([slow, fast]);
+    expect(inMib({ pool: "fast" })).to.deep.equal([fast]);
+    expect(inMib({ az: "z9" })).to.deep.equal([]);
+  });
+
+  const unusable: readonly [string, Partial<Device>, Partial<Host>, boolean][] = [
+    ["a dirty device", { dirty: true }, {}, false],
+    ["a device in error", { health: "ERROR" }, {}, false],
+    ["a device that leaves", { removalRequested: true }, {}, false],
+    ["a host in WARNING", {}, { state: "WARNING" }, false],
+    ["a host that leaves", {}, { removalRequested: true }, false],
+    ["a suspected host", {}, {}, true],
+  ];
+  for (const [what, device, host, isSuspected] of unusable)
+    it(`${what} counts in the total, not as free`, () => {
+      const fleet = new TestFleet({ hosts: [aHost("h1", host)], devices: [aDevice("d1", device)] });
+      const whySuspected = () => (isSuspected ? "silent" : undefined);
+      const [pool] = capacityOf(fleet.tables, {}, { ...options, whySuspected });
+      expect(pool).to.include({ totalBytes: 64 * MIB, freeBytes: 0, maxDiskBytes: 0 });
+    });
+});
