@@ -72,6 +72,8 @@ describe("the page in a browser", function () {
   it("shows a disk's present state while it is provided, moved and fenced", async () => {
     await shows("#hosts tbody", /host-1 online.*host-2 online.*host-3 online/);
     await shows("#trouble", /Nothing is stuck/);
+    expect(await page.title()).to.equal("diskmesh");
+    await shows("#user", /^admin$/);
     await shows("#fleet .counts", /20 devices 20 attached/);
     diskCid = await provideDisk(mesh, "scratch", instances[0] ?? "");
     const committedMs = Date.now();
@@ -103,7 +105,41 @@ describe("the page in a browser", function () {
     await page.locator("#disks").getByRole("link", { name: "scratch" }).click();
     await shows("#detail dl", new RegExp(`^id ${diskCid} state free`));
     await shows("#detail #why", /FENCED/);
-    await shows("#detail #timeline", /FenceHost.*PublishDisk.*CreateDisk/);
+    await shows("#detail #timeline", /FenceHost host host-2 .*PublishDisk.*CreateDisk/);
+  });
+
+  it("shows where a disk's bytes lie, and all facts of a device", async () => {
+    const { disk } = await mesh.clients.registry.getDisk({ diskId: diskCid });
+    const { device } = await mesh.clients.registry.getDevice({ deviceId: disk?.deviceIds[0] ?? "" });
+    const { deviceId, hostId, path, deviceGeneration, tabletGeneration } = device ?? {};
+    await page.locator("#disks").getByRole("link", { name: "scratch" }).click();
+    await shows("#detail #extents", new RegExp(`0 B to 1 MiB ${deviceId} on ${hostId} attached`));
+    await page
+      .locator("#extents")
+      .getByRole("link", { name: deviceId ?? "", exact: true })
+      .click();
+    const facts = `host ${hostId} path ${path} .*serial .*pool default generation ${tabletGeneration}.${deviceGeneration}`;
+    await shows("#detail dl", new RegExp(`state attached health online ${facts} disk scratch`));
+    await page.goto(`${address}#device/nothing`);
+    await shows("#detail", /It is not there/);
+  });
+
+  it("filters events by object, user, action, result and time, and names what each is about", async () => {
+    await page.getByRole("link", { name: "Events", exact: true }).click();
+    await shows("#events .timeline", /FenceHost disk scratch host host-2 .*operator admin: its power is gone/);
+    await shows("#events .timeline", /provide dynamic_disk scratch task \d+ operator/);
+    const filter = async (label: string, text: string): Promise<void> => {
+      await page.locator("#events").getByLabel(label, { exact: true }).fill(text);
+      await page.getByRole("button", { name: "Show", exact: true }).click();
+    };
+    await filter("Action", "FenceHost");
+    await eventually(async () => expect(await page.locator("#events .timeline li").count()).to.equal(1), PATIENCE);
+    await filter("From", "2099-01-01T00:00");
+    await shows("#events", /No such events/);
+    await page.goBack();
+    await shows("#events .timeline", /^ ?\S+ FenceHost/);
+    await page.locator("#events").getByRole("link", { name: "scratch" }).click();
+    await shows("#detail-title", /disk scratch/);
   });
 
   it("shows the effect of a host's removal before it begins, then why it waits, and can cancel it", async () => {
@@ -120,6 +156,7 @@ describe("the page in a browser", function () {
     expect(await isWanted()).to.equal(true);
     await page.getByRole("button", { name: "Close", exact: true }).click();
     await shows("#trouble", new RegExp(`host ${hostId} is to be removed, and 4 devices`));
+    expect(await page.title()).to.match(/^\(\d+\) diskmesh$/);
     await page.locator("#trouble").getByRole("link", { name: hostId, exact: true }).click();
     await shows("#detail dl", /removal wanted, and not done yet/);
     await shows("#detail #why", /REMOVAL_WAITS.*scratch/);
@@ -147,6 +184,8 @@ describe("the page in a browser", function () {
     await shows("dialog", new RegExp(`Done.*host ${spare} is out of operation`));
     await page.getByRole("button", { name: "Close", exact: true }).click();
     await shows("#detail dl", /removal it is out of operation/);
+    await shows("#hosts tbody", new RegExp(`${spare} removed`));
+    await shows("#fleet .counts", /5 hosts.*1 removed/);
     await shows("#fleet .counts", /4 detached/);
     await shows("#trouble", new RegExp(`^(?!.*${spare})`));
   });
@@ -166,7 +205,8 @@ describe("the page in a browser", function () {
         const seen = await opened({ colorScheme, viewport: { width, height: 900 } });
         await seen.locator("#hosts tbody tr").first().waitFor();
         const vm = (await seen.locator("#vms tbody tr").first().getAttribute("data-name")) ?? "";
-        const views = { overview: "", disk: diskCid, host: "host-1", vm, task: "1", cpi: "fleet" };
+        const device = (await mesh.clients.registry.getDisk({ diskId: diskCid })).disk?.deviceIds[0] ?? "";
+        const views = { overview: "", disk: diskCid, device, host: "host-1", vm, task: "1", cpi: "fleet" };
         await seen.evaluate(axe.source);
         for (const [view, name] of Object.entries(views)) {
           await seen.goto(`${address}#${view}/${encodeURIComponent(name)}`);
@@ -175,6 +215,10 @@ describe("the page in a browser", function () {
           await picture(seen, `${view}-${colorScheme}-${width}`);
           expect(await seriousFindings(seen), `${view} ${colorScheme} ${width}`).to.deep.equal([]);
         }
+        await seen.goto(`${address}#events`);
+        await seen.locator("#events .timeline li").first().waitFor();
+        await picture(seen, `events-${colorScheme}-${width}`);
+        expect(await seriousFindings(seen), `events ${colorScheme} ${width}`).to.deep.equal([]);
         await seen.goto(`${address}#host/host-1`);
         await seen.getByRole("button", { name: "Remove it…" }).click();
         await seen.locator("dialog h3").waitFor();

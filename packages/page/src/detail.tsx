@@ -1,11 +1,13 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { ActionButtons } from "./actions.js";
+import { DeviceFacts, DevicesOfDisk, DevicesOfHost, FactList } from "./devices.js";
+import { EventList, MissingEvents } from "./events.js";
 import { type Selection, useAnswer, useTicks } from "./hooks.js";
 import { Age, labelOf, State, Thing, withLabels } from "./lists.js";
-import type { Cure, DeviceItem, RowKind, Rows, TimelineAnswer, WhyAnswer } from "./rows.js";
+import type { Cure, EventsAnswer, RowKind, Rows, WhyAnswer } from "./rows.js";
 import type { Store } from "./store.js";
-import { clockText, heardText, kindText, sizeText } from "./text.js";
+import { heardText, kindText, sizeText, whenText } from "./text.js";
 
 /** Kinds of objects that the services can explain, and kinds that have events. */
 const EXPLAINED = ["host", "device", "disk", "task", "lock", "vm"];
@@ -33,11 +35,16 @@ export function Detail({ selection, store }: { selection: Selection; store: Stor
           ×
         </a>
       </header>
-      <Facts kind={kind} name={name} row={row} store={store} />
+      {kind === "device" ? (
+        <DeviceFacts name={name} mark={mark} />
+      ) : (
+        <Facts kind={kind} name={name} row={row} store={store} />
+      )}
       <ActionButtons kind={kind} name={name} row={row} />
       {row !== undefined && "cures" in row && <Cures cures={row.cures} />}
       {EXPLAINED.includes(kind) && <Why kind={kind} name={name} mark={mark} />}
-      {kind === "host" && <Devices host={name} mark={mark} />}
+      {kind === "host" && <DevicesOfHost name={name} mark={mark} />}
+      {kind === "disk" && <DevicesOfDisk name={name} mark={mark} />}
       {WITH_EVENTS.includes(kind) && <Timeline kind={kind} name={name} mark={mark} />}
     </aside>
   );
@@ -56,12 +63,7 @@ interface FactsProps {
 
 /** Shows an object's facts, including those that lists omit. The trouble of a host, device or disk is under "Why". */
 function Facts({ kind, name, row, store }: FactsProps) {
-  if (row === undefined)
-    return (
-      <p class="none">
-        {kind === "device" ? "It is as it should be, as far as is known." : "It is not there (any more)."}
-      </p>
-    );
+  if (row === undefined) return <p class="none">{store.isComplete ? "It is not there (any more)." : "Loading…"}</p>;
   const facts: [string, ComponentChildren][] = [];
   const add = (title: string, value: ComponentChildren): void => {
     if (value !== "" && value !== undefined) facts.push([title, value]);
@@ -84,7 +86,6 @@ function Facts({ kind, name, row, store }: FactsProps) {
   }
   if ("host" in row && row.host !== "")
     add(kind === "disk" ? "published to" : "host", <Thing kind="host" name={row.host} />);
-  if ("disk" in row && row.disk !== "") add("disk", <Thing kind="disk" name={row.disk} />);
   if ("pool" in row) add("pool", row.pool);
   if ("sizeBytes" in row) add("size", sizeText(row.sizeBytes));
   if ("user" in row) add("asked for by", row.user);
@@ -97,14 +98,7 @@ function Facts({ kind, name, row, store }: FactsProps) {
   return (
     <>
       {row.trouble !== undefined && !WITH_EVENTS.includes(kind) && <p class="trouble">{withLabels(row.trouble)}</p>}
-      <dl>
-        {facts.map(([title, value]) => (
-          <div key={title}>
-            <dt>{title}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <FactList facts={facts} />
     </>
   );
 }
@@ -154,7 +148,7 @@ function Why(props: AskedProps) {
                   <Age sinceMs={cause.sinceMs} />
                 </p>
                 <p>{withLabels(cause.message)}</p>
-                {cause.nextTryAtMs !== undefined && <p class="none">tried again at {clockText(cause.nextTryAtMs)}</p>}
+                {cause.nextTryAtMs !== undefined && <p class="none">tried again at {whenText(cause.nextTryAtMs)}</p>}
                 {cause.cures.map((cure) => (
                   <CureLine key={cure.what + cure.command} {...cure} />
                 ))}
@@ -195,51 +189,19 @@ function CureLine({ what, command }: Cure) {
   );
 }
 
-function Devices({ host, mark }: { host: string; mark: string }) {
-  const { answer, failure } = useAnswer<DeviceItem[]>(`/page/devices?${new URLSearchParams({ host })}`, mark);
-  return (
-    <section aria-labelledby="devices-title">
-      <h3 id="devices-title">Devices</h3>
-      {failure !== undefined && <p class="none">{failure}</p>}
-      <ul class="devices">
-        {answer?.slice(0, 200).map(({ id, state, health, disk, sizeBytes, note }) => (
-          <li key={id}>
-            <Thing kind="device" name={id} />
-            <State state={health === "online" ? state : health} />
-            <span class="soft">{sizeText(sizeBytes)}</span>
-            {disk !== "" && <Thing kind="disk" name={disk} />}
-            {note !== "" && <span class="why">{note}</span>}
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
-}
-
 function Timeline(props: AskedProps) {
-  const { answer, failure } = useAnswer<TimelineAnswer>(`/page/timeline?${query(props)}`, props.mark);
+  const { answer, failure } = useAnswer<EventsAnswer>(`/page/timeline?${query(props)}`, props.mark);
+  const isItself = (kind: string, name: string): boolean => kind === props.kind && name === props.name;
+  const entries = answer?.entries.map((entry) => {
+    return { ...entry, things: entry.things.filter(({ kind, name }) => !isItself(kind, name)) };
+  });
   return (
     <section aria-labelledby="timeline-title" id="timeline">
       <h3 id="timeline-title">What happened</h3>
       {failure !== undefined && <p class="none">{failure}</p>}
-      {answer?.missing.map((missing) => (
-        <p key={missing} class="none">
-          not all of it is known: {missing}
-        </p>
-      ))}
-      {answer?.entries.length === 0 && <p class="none">Nothing is recorded.</p>}
-      <ol class="timeline">
-        {answer?.entries.map((entry, index) => (
-          <li key={`${entry.timeMs} ${entry.what} ${index}`} class={entry.isFailure ? "failure" : ""}>
-            <time dateTime={new Date(entry.timeMs).toISOString()}>{clockText(entry.timeMs)}</time>
-            <div>
-              <strong>{entry.what}</strong> <span class="soft">{entry.who}</span>
-              {entry.isFailure && <span class="failed"> failed</span>}
-              {entry.message !== "" && <p>{entry.message}</p>}
-            </div>
-          </li>
-        ))}
-      </ol>
+      {answer && <MissingEvents missing={answer.missing} />}
+      {entries?.length === 0 && <p class="none">Nothing is recorded.</p>}
+      {entries && <EventList entries={entries} />}
     </section>
   );
 }

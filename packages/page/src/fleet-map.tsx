@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { addressOf } from "./hooks.js";
 import { arrange, type Cell, hostAt, moved } from "./map-layout.js";
 import { paint } from "./map-paint.js";
-import type { HostRow } from "./rows.js";
+import { type HostRow, hostStateOf } from "./rows.js";
 import { countText } from "./text.js";
 
 interface FleetMapProps {
@@ -69,7 +69,7 @@ export function FleetMap({ hosts, selected }: FleetMapProps) {
 
 function describe({ name, row }: Cell): string {
   const place = [row.az, row.rack].filter(Boolean).join(" ");
-  return [`${name}, ${row.state}`, place, countText(row.devices.length, "device"), row.trouble ?? ""]
+  return [`${name}, ${hostStateOf(row)}`, place, countText(row.devices.length, "device"), row.trouble ?? ""]
     .filter(Boolean)
     .join(" · ");
 }

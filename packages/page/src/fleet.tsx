@@ -2,14 +2,14 @@ import { useMemo } from "preact/hooks";
 import { FleetMap } from "./fleet-map.js";
 import { useSelection } from "./hooks.js";
 import { Age, type Column, inOrder, List, State, Thing } from "./lists.js";
-import { DEVICE_LETTERS, type DeviceLetter, type HostRow } from "./rows.js";
+import { DEVICE_LETTERS, type DeviceLetter, type HostRow, hostStateOf } from "./rows.js";
 import type { Store } from "./store.js";
 
-const HOST_STATES = ["online", "warning", "suspected", "unavailable", "dead"] as const;
+const HOST_STATES = ["online", "warning", "suspected", "unavailable", "dead", "leaving", "removed"] as const;
 
 const COLUMNS: readonly Column<HostRow>[] = [
   { title: "host", cell: (name) => <Thing kind="host" name={name} /> },
-  { title: "state", cell: (_name, { state }) => <State state={state} /> },
+  { title: "state", cell: (_name, row) => <State state={hostStateOf(row)} /> },
   { title: "for", cell: (_name, { sinceMs }) => <Age sinceMs={sinceMs} /> },
   { title: "az", cell: (_name, { az }) => az },
   { title: "rack", cell: (_name, { rack }) => rack },
@@ -23,7 +23,8 @@ export function Fleet({ store, filter }: { store: Store; filter: string }) {
   const known = useMemo(() => {
     const wanted = filter.toLowerCase();
     const matches = (name: string, row: HostRow): boolean =>
-      wanted === "" || [name, row.state, row.az, row.rack, row.vm].some((text) => text.toLowerCase().includes(wanted));
+      wanted === "" ||
+      [name, hostStateOf(row), row.az, row.rack, row.vm].some((text) => text.toLowerCase().includes(wanted));
     const instanceOf = new Map([...vms].map(([name, { cid }]) => [cid, name]));
     return { rows: inOrder<"host">(host, matches), counts: countsOf(host), instanceOf };
   }, [host, version, filter]);
@@ -35,15 +36,25 @@ export function Fleet({ store, filter }: { store: Store; filter: string }) {
       return name === undefined ? vm : <Thing kind="vm" name={name} />;
     },
   };
+  const isLoading = store.isReading("disk-registry");
   return (
     <section aria-labelledby="fleet-title" id="fleet">
       <h2 id="fleet-title">Fleet</h2>
-      <div class="counts">
-        <Counts what="hosts" states={HOST_STATES} counts={counts.hosts} />
-        <Counts what="devices" states={Object.values(DEVICE_LETTERS)} counts={counts.devices} />
-      </div>
+      {(host.size > 0 || !isLoading) && (
+        <div class="counts">
+          <Counts what="hosts" states={HOST_STATES} counts={counts.hosts} />
+          <Counts what="devices" states={Object.values(DEVICE_LETTERS)} counts={counts.devices} />
+        </div>
+      )}
       {host.size > 0 && <FleetMap hosts={rows} selected={selection?.kind === "host" ? selection.name : undefined} />}
-      <List id="hosts" title="Hosts" rows={rows} columns={[...COLUMNS, instance]} none={noHosts(store, filter)} />
+      <List
+        id="hosts"
+        title="Hosts"
+        rows={rows}
+        columns={[...COLUMNS, instance]}
+        none={noHosts(store, filter)}
+        isLoading={isLoading}
+      />
     </section>
   );
 }
@@ -86,9 +97,9 @@ function countsOf(hosts: ReadonlyMap<string, HostRow>): {
   const byState = new Map<string, number>();
   const byLetter = new Map<string, number>();
   const count = (counts: Map<string, number>, key: string): void => void counts.set(key, (counts.get(key) ?? 0) + 1);
-  for (const { state, devices } of hosts.values()) {
-    count(byState, state);
-    for (const letter of devices) count(byLetter, letter);
+  for (const row of hosts.values()) {
+    count(byState, hostStateOf(row));
+    for (const letter of row.devices) count(byLetter, letter);
   }
   const named = [...byLetter].map(([letter, each]) => [DEVICE_LETTERS[letter as DeviceLetter], each] as const);
   return { hosts: byState, devices: new Map(named) };

@@ -28,14 +28,19 @@ export function addressOf({ kind, name }: Selection): string {
   return `#${kind}/${encodeURIComponent(name)}`;
 }
 
-export function useSelection(): Selection | undefined {
+/** Returns the fragment of the page's URL, with "#". */
+export function useHash(): string {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
     const changed = (): void => setHash(location.hash);
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
   }, []);
-  const [, kind, name] = /^#([a-z]+)\/(.+)$/.exec(hash) ?? [];
+  return hash;
+}
+
+export function useSelection(): Selection | undefined {
+  const [, kind, name] = /^#([a-z]+)\/(.+)$/.exec(useHash()) ?? [];
   if (kind === undefined || name === undefined) return undefined;
   try {
     return { kind, name: decodeURIComponent(name) };

@@ -60,18 +60,20 @@ interface ListProps<Row> {
   readonly rows: readonly (readonly [name: string, row: Row])[];
   readonly columns: readonly Column<Row>[];
   readonly none: string;
+  /** True: rows may be missing. */
+  readonly isLoading: boolean;
 }
 
 /** Shows a table of the first SHOWN rows; a button shows more. */
-export function List<Row>({ id, title, rows, columns, none }: ListProps<Row>) {
+export function List<Row>({ id, title, rows, columns, none, isLoading }: ListProps<Row>) {
   const [shown, setShown] = useState(SHOWN);
   return (
     <section aria-labelledby={`${id}-title`} id={id}>
       <h2 id={`${id}-title`}>
-        {title} <span class="count">{rows.length.toLocaleString("en")}</span>
+        {title} {(rows.length > 0 || !isLoading) && <span class="count">{rows.length.toLocaleString("en")}</span>}
       </h2>
       {rows.length === 0 ? (
-        <p class="none">{none}</p>
+        <p class="none">{isLoading ? "Loading…" : none}</p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users need focus to scroll a table wider than the screen.
         <section class="scroll" tabIndex={0} aria-labelledby={`${id}-title`}>

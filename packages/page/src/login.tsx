@@ -5,17 +5,17 @@ interface Session {
   readonly name: string;
 }
 
-/** Returns whether a user is logged in (undefined while unknown), and why the session could not be checked. */
-export function useSession(): { readonly isOpen: boolean | undefined; readonly failure: string } {
-  const [session, setSession] = useState<{ isOpen: boolean | undefined; failure: string }>({
-    isOpen: undefined,
+/** Returns the name of the user who is logged in (undefined while unknown, empty for nobody), and why it is unknown. */
+export function useSession(): { readonly name: string | undefined; readonly failure: string } {
+  const [session, setSession] = useState<{ name: string | undefined; failure: string }>({
+    name: undefined,
     failure: "",
   });
   useEffect(() => {
     ask<Session>("/page/session").then(
-      () => setSession({ isOpen: true, failure: "" }),
+      ({ name }) => setSession({ name, failure: "" }),
       // "Not authorized" is the director's text for a missing session; other messages are reasons to show.
-      ({ message }: Error) => setSession({ isOpen: false, failure: /^Not authorized/.test(message) ? "" : message }),
+      ({ message }: Error) => setSession({ name: "", failure: /^Not authorized/.test(message) ? "" : message }),
     );
   }, []);
   return session;
@@ -69,16 +69,19 @@ export function LoginForm({ failure: first }: { readonly failure: string }) {
   );
 }
 
-/** Ends the browser's session. */
-export function LogOut() {
+/** Shows who is logged in, and ends the browser's session. */
+export function LogOut({ name }: { name: string }) {
   const logOut = async (): Promise<void> => {
     // An error means that the session had already ended.
     await post("/page/logout", {}).catch(() => {});
     location.reload();
   };
   return (
-    <button type="button" onClick={() => void logOut()}>
-      Log out
-    </button>
+    <div class="session">
+      <span id="user">{name}</span>
+      <button type="button" onClick={() => void logOut()}>
+        Log out
+      </button>
+    </div>
   );
 }

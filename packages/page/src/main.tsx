@@ -1,16 +1,20 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { Attention } from "./attention.js";
 import { Detail } from "./detail.js";
+import { Events } from "./events.js";
 import { Fleet } from "./fleet.js";
-import { useSelection, useStore, useTicks } from "./hooks.js";
+import { useHash, useSelection, useStore, useTicks } from "./hooks.js";
 import { Age, type Column, inOrder, List, labelOf, State, Thing } from "./lists.js";
 import { LoginForm, LogOut, useSession } from "./login.js";
 import type { CpiRow, DiskRow, LockRow, SourceRow, TaskRow, VmRow } from "./rows.js";
 import { type Store, store } from "./store.js";
 import { clockText, heardText, sizeText } from "./text.js";
-import { Trouble } from "./trouble.js";
+import { attentionOf, countOf, Trouble } from "./trouble.js";
 
 const AGES_MS = 10_000;
+/** Beginning of the URL fragment of the events, before the filters. */
+const EVENTS = "#events?";
 
 const DISKS: readonly Column<DiskRow>[] = [
   { title: "disk", cell: (name) => <Thing kind="disk" name={name} /> },
@@ -68,26 +72,30 @@ const SOURCES: readonly Column<SourceRow>[] = [
 
 /** Shows the page to logged-in users, and the login form to others. */
 function Entrance() {
-  const { isOpen, failure } = useSession();
+  const { name, failure } = useSession();
   useEffect(() => {
-    if (isOpen) store.open();
-  }, [isOpen]);
-  if (isOpen === undefined) return null;
-  return isOpen ? <Page /> : <LoginForm failure={failure} />;
+    if (name) store.open();
+  }, [name]);
+  if (name === undefined) return null;
+  return name === "" ? <LoginForm failure={failure} /> : <Page user={name} />;
 }
 
-function Page() {
+function Page({ user }: { user: string }) {
   const known = useStore();
   const selection = useSelection();
+  const hash = useHash();
   const [filter, setFilter] = useState("");
   useTicks(AGES_MS);
   const isStale = known.heardAtMs > 0 && !known.isLive;
   useEffect(() => {
     document.body.classList.toggle("stale", isStale);
   }, [isStale]);
-  const { disk, vm, task, lock, cpi, source } = known.tables;
-  const wanted = filter.toLowerCase();
-  const matches = (...texts: readonly string[]): boolean => texts.some((text) => text.toLowerCase().includes(wanted));
+  const found = attentionOf(known);
+  const count = countOf(found);
+  useEffect(() => {
+    document.title = count === 0 ? "diskmesh" : `(${count}) diskmesh`;
+  }, [count]);
+  const isEvents = hash === "#events" || hash.startsWith(EVENTS);
   return (
     <>
       <a class="skip" href="#overview">
@@ -95,49 +103,105 @@ function Page() {
       </a>
       <header class="top">
         <h1>diskmesh</h1>
-        <label class="find">
-          <span class="soft">Find</span>
-          <input type="search" value={filter} onInput={({ currentTarget }) => setFilter(currentTarget.value)} />
-        </label>
+        <nav aria-label="Views">
+          <a href="#overview" {...(!isEvents && { "aria-current": "page" as const })}>
+            Overview
+          </a>
+          <a href="#events" {...(isEvents && { "aria-current": "page" as const })}>
+            Events
+          </a>
+        </nav>
+        {!isEvents && (
+          <label class="find">
+            <span class="soft">Find</span>
+            <input type="search" value={filter} onInput={({ currentTarget }) => setFilter(currentTarget.value)} />
+          </label>
+        )}
         <Liveness known={known} isStale={isStale} />
-        <LogOut />
+        <LogOut name={user} />
       </header>
       <div class={selection && selection.kind !== "overview" ? "panes with-detail" : "panes"}>
         <main id="overview" tabIndex={-1}>
-          <Trouble store={known} />
-          <Fleet store={known} filter={filter} />
-          <div class="pair">
-            <List
-              id="disks"
-              title="Disks"
-              columns={DISKS}
-              rows={inOrder<"disk">(disk, (name, row) =>
-                matches(name, labelOf("disk", name), row.host, row.state, row.pool, row.az),
-              )}
-              none="No disks."
-            />
-            <List
-              id="vms"
-              title="VMs"
-              columns={VMS}
-              rows={inOrder<"vm">(vm, (name, row) => matches(name, row.state, row.cid, row.cpi, row.az))}
-              none="No instances are deployed."
-            />
-            <List
-              id="tasks"
-              title="Tasks"
-              columns={TASKS}
-              rows={[...task].filter(([name, row]) => matches(name, row.description, row.state, row.user)).sort(byTask)}
-              none="No tasks."
-            />
-          </div>
-          <div class="small">
-            <List id="locks" title="Locks" columns={LOCKS} rows={inOrder<"lock">(lock)} none="Nobody holds a lock." />
-            <List id="cpis" title="CPIs" columns={CPIS} rows={inOrder<"cpi">(cpi)} none="No CPIs are known." />
-            <List id="sources" title="Told by" columns={SOURCES} rows={inOrder<"source">(source)} none="Nobody yet." />
-          </div>
+          {isEvents ? (
+            <Events query={hash.slice(EVENTS.length)} />
+          ) : (
+            <Overview known={known} filter={filter} found={found} />
+          )}
         </main>
         {selection && <Detail key={`${selection.kind} ${selection.name}`} selection={selection} store={known} />}
+      </div>
+    </>
+  );
+}
+
+interface OverviewProps {
+  readonly known: Store;
+  readonly filter: string;
+  readonly found: readonly Attention[];
+}
+
+function Overview({ known, filter, found }: OverviewProps) {
+  const { disk, vm, task, lock, cpi, source } = known.tables;
+  const wanted = filter.toLowerCase();
+  const matches = (...texts: readonly string[]): boolean => texts.some((text) => text.toLowerCase().includes(wanted));
+  const isLoading = known.isReading("director");
+  return (
+    <>
+      <Trouble store={known} found={found} />
+      <Fleet store={known} filter={filter} />
+      <div class="pair">
+        <List
+          id="disks"
+          title="Disks"
+          columns={DISKS}
+          rows={inOrder<"disk">(disk, (name, row) =>
+            matches(name, labelOf("disk", name), row.host, row.state, row.pool, row.az),
+          )}
+          none="No disks."
+          isLoading={known.isReading("disk-registry")}
+        />
+        <List
+          id="vms"
+          title="VMs"
+          columns={VMS}
+          rows={inOrder<"vm">(vm, (name, row) => matches(name, row.state, row.cid, row.cpi, row.az))}
+          none="No instances are deployed."
+          isLoading={isLoading}
+        />
+        <List
+          id="tasks"
+          title="Tasks"
+          columns={TASKS}
+          rows={[...task].filter(([name, row]) => matches(name, row.description, row.state, row.user)).sort(byTask)}
+          none="No tasks."
+          isLoading={isLoading}
+        />
+      </div>
+      <div class="small">
+        <List
+          id="locks"
+          title="Locks"
+          columns={LOCKS}
+          rows={inOrder<"lock">(lock)}
+          none="Nobody holds a lock."
+          isLoading={isLoading}
+        />
+        <List
+          id="cpis"
+          title="CPIs"
+          columns={CPIS}
+          rows={inOrder<"cpi">(cpi)}
+          none="No CPIs are known."
+          isLoading={known.isReading("cpi-dispatcher")}
+        />
+        <List
+          id="sources"
+          title="Told by"
+          columns={SOURCES}
+          rows={inOrder<"source">(source)}
+          none="Nobody yet."
+          isLoading={!known.isComplete}
+        />
       </div>
     </>
   );

@@ -1,4 +1,5 @@
 import type { Cell, Layout } from "./map-layout.js";
+import { hostStateOf } from "./rows.js";
 
 interface Marked {
   readonly selected: string | undefined;
@@ -60,6 +61,9 @@ const DEVICE_COLOURS: Readonly<Record<string, string>> = {
   x: "--unavailable",
 };
 
+/** Colours of host states that have none of their own. */
+const COLOURED_AS: Readonly<Record<string, string>> = { removed: "faint", leaving: "changing" };
+
 function paintCell(
   context: CanvasRenderingContext2D,
   { name, row, x, y }: Cell,
@@ -69,12 +73,13 @@ function paintCell(
   const width = cellWidth - GAP * 2;
   const height = cellHeight - GAP * 2;
   const [left, top] = [x + GAP, y + GAP];
-  const isAway = row.state === "unavailable" || row.state === "dead";
+  const state = COLOURED_AS[hostStateOf(row)] ?? row.state;
+  const isAway = state === "unavailable" || state === "dead";
   const isLarge = cellHeight >= DEVICES_HEIGHT;
-  context.fillStyle = isLarge ? colour("--cell") : colour(`--${row.state}`);
+  context.fillStyle = isLarge ? colour("--cell") : colour(`--${state}`);
   context.fillRect(left, top, width, height);
   if (isLarge) {
-    context.fillStyle = colour(`--${row.state}`);
+    context.fillStyle = colour(`--${state}`);
     context.fillRect(left, top, 3, height);
     paintDevices(context, row.devices, left + 8, top + height - 11, width - 12, colour);
     if (cellWidth >= NAMED_WIDTH) {

@@ -20,6 +20,12 @@ export interface HostRow extends Shown {
   readonly devices: string;
 }
 
+/** Returns the state of a host with its removal: a host in operation has the state of its heartbeats. */
+export function hostStateOf({ state, removal }: HostRow): HostRow["state"] | "leaving" | "removed" {
+  if (removal === "done") return "removed";
+  return removal === "wanted" && state === "online" ? "leaving" : state;
+}
+
 /** A device with trouble. Devices without trouble appear only as letters of their host. */
 export interface DeviceRow extends Shown {
   readonly host: string;
@@ -146,26 +152,48 @@ export interface WhyAnswer {
   }[];
 }
 
-export interface TimelineEntry {
+/** An object with a link. */
+export interface ThingName {
+  readonly kind: string;
+  readonly name: string;
+}
+
+export interface EventEntry {
   readonly timeMs: number;
   readonly who: string;
   readonly what: string;
+  /** Objects that the event is about. */
+  readonly things: readonly ThingName[];
   readonly message: string;
   readonly isFailure: boolean;
 }
 
-/** Events of an object, newest first. */
-export interface TimelineAnswer {
-  readonly entries: readonly TimelineEntry[];
+/** Events, newest first. */
+export interface EventsAnswer {
+  readonly entries: readonly EventEntry[];
   /** Sources that could not be queried. */
   readonly missing: readonly string[];
+  /** Set when there are earlier events, all before this time. */
+  readonly beforeMs?: number;
 }
 
 export interface DeviceItem {
   readonly id: string;
+  readonly host: string;
+  readonly path: string;
+  readonly offsetBytes: number;
+  readonly sizeBytes: number;
+  readonly blockSizeBytes: number;
+  /** Empty when the hardware reports none. */
+  readonly serial: string;
+  readonly pool: string;
+  /** Generation of the last order, "TABLET.DEVICE". */
+  readonly generation: string;
   readonly state: string;
   readonly health: string;
+  /** Id of the disk on the device; empty for none. */
   readonly disk: string;
-  readonly sizeBytes: number;
+  /** True: the device is erased before its next use. */
+  readonly isDirty: boolean;
   readonly note: string;
 }

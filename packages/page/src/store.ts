@@ -38,7 +38,8 @@ export class Store {
    * arrive.
    */
   #next: Tables | undefined;
-  #wasComplete = false;
+  /** True once all initial rows of the first connection have arrived. */
+  isComplete = false;
   #isTelling = false;
 
   open(): void {
@@ -52,11 +53,17 @@ export class Store {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Returns whether rows that the director gets from this service may be missing, because they are being read. */
+  isReading(service: "director" | "disk-registry" | "cpi-dispatcher"): boolean {
+    const states = [...this.tables.source].filter(([name]) => name.startsWith(service)).map(([, { state }]) => state);
+    return !this.isComplete || states.includes("reading") || (states.length === 0 && service !== "disk-registry");
+  }
+
   #connect(): void {
     const source = new EventSource("/page/feed");
     source.addEventListener("begin", () => {
-      this.#next = this.#wasComplete ? emptyTables() : undefined;
-      if (!this.#wasComplete) this.tables = emptyTables();
+      this.#next = this.isComplete ? emptyTables() : undefined;
+      if (!this.isComplete) this.tables = emptyTables();
       this.#heard();
     });
     source.addEventListener("rows", ({ data }) => {
@@ -68,7 +75,7 @@ export class Store {
       this.#heard();
     });
     source.addEventListener("complete", () => {
-      this.#wasComplete = true;
+      this.isComplete = true;
       if (this.#next !== undefined) this.tables = this.#next;
       this.#next = undefined;
       this.#heard();

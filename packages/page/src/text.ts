@@ -19,6 +19,13 @@ export function heardText(heardMs: number, nowMs = Date.now()): string {
   return nowMs - heardMs < 120 * SECOND_MS ? "lately" : `${ageText(heardMs, nowMs)} ago`;
 }
 
+/** Formats a time with its date, unless the time is today. */
+export function whenText(timeMs: number, nowMs = Date.now()): string {
+  const time = new Date(timeMs);
+  if (time.toDateString() === new Date(nowMs).toDateString()) return clockText(timeMs);
+  return `${time.toLocaleDateString(undefined, { day: "numeric", month: "short" })} ${clockText(timeMs)}`;
+}
+
 export function clockText(timeMs: number): string {
   return new Date(timeMs).toLocaleTimeString(undefined, { hour12: false });
 }

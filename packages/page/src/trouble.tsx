@@ -1,4 +1,4 @@
-import { attentionTo, type Troubled, type TroubledKind } from "./attention.js";
+import { type Attention, attentionTo, type Troubled, type TroubledKind } from "./attention.js";
 import { Age, Thing, withLabels } from "./lists.js";
 import type { Rows } from "./rows.js";
 import type { Store } from "./store.js";
@@ -9,6 +9,11 @@ const MAX_SHOWN = 10;
 /** Number of names that are shown of an entry. */
 const NAMED = 3;
 
+/** Returns the list of what needs attention. */
+export function attentionOf(store: Store): Attention[] {
+  return attentionTo((kind) => troubledIn(store, kind));
+}
+
 function troubledIn({ tables }: Store, kind: TroubledKind): Troubled[] {
   return [...(tables[kind] as ReadonlyMap<string, Rows[TroubledKind]>)].flatMap(([name, row]): Troubled[] => {
     const { trouble, sinceMs } = row;
@@ -17,17 +22,21 @@ function troubledIn({ tables }: Store, kind: TroubledKind): Troubled[] {
   });
 }
 
+/** Returns the number of objects that need attention. */
+export function countOf(found: readonly Attention[]): number {
+  return found.reduce((sum, { names }) => sum + names.length, 0);
+}
+
 /** Shows the first MAX_SHOWN groups of objects with the same trouble, and how many more objects have trouble. */
-export function Trouble({ store }: { store: Store }) {
-  const found = attentionTo((kind) => troubledIn(store, kind));
-  const count = found.reduce((sum, { names }) => sum + names.length, 0);
-  const more = found.slice(MAX_SHOWN).reduce((sum, { names }) => sum + names.length, 0);
-  const isReading = [...store.tables.source.values()].some(({ state }) => state === "reading");
-  const none = store.tables.source.size === 0 || isReading ? "Reading…" : "Nothing is stuck.";
+export function Trouble({ store, found }: { store: Store; found: readonly Attention[] }) {
+  const count = countOf(found);
+  const more = countOf(found.slice(MAX_SHOWN));
+  const isReading = store.isReading("director") || store.isReading("disk-registry");
+  const none = isReading ? "Loading…" : "Nothing is stuck.";
   return (
     <section aria-labelledby="trouble-title" id="trouble" class={found.length > 0 ? "has-trouble" : ""}>
       <h2 id="trouble-title">
-        Needs attention <span class="count">{count.toLocaleString("en")}</span>
+        Needs attention {(count > 0 || !isReading) && <span class="count">{count.toLocaleString("en")}</span>}
       </h2>
       {found.length === 0 ? (
         <p class="none">{none}</p>

@@ -10,7 +10,9 @@ export interface RegistryClients {
     Registry,
     | "getHost"
     | "listHosts"
+    | "getDevice"
     | "listDevices"
+    | "getDisk"
     | "listEvents"
     | "watchHosts"
     | "watchDevices"
@@ -87,6 +89,22 @@ export class Registries {
   async devicesOf(hostId: string): Promise<Device[]> {
     const found = this.clients.map(async ({ registry }) => registry.listDevices({ hostId, pageSize: PAGE_SIZE }));
     return (await Promise.all(found)).flatMap(({ devices }) => devices);
+  }
+
+  /** Returns the device as a list; an empty list when no registry has it. */
+  async deviceById(deviceId: string): Promise<Device[]> {
+    const answer = await this.#first(({ registry }) => registry.getDevice({ deviceId }));
+    return answer?.device === undefined ? [] : [answer.device];
+  }
+
+  /** Returns the devices of a disk, in the order of the disk's bytes; an empty list for an unknown disk. */
+  async devicesOfDisk(diskId: string): Promise<Device[]> {
+    const found = await this.#first(async ({ registry }) => {
+      const { disk } = await registry.getDisk({ diskId });
+      const answers = await Promise.all((disk?.deviceIds ?? []).map((deviceId) => registry.getDevice({ deviceId })));
+      return answers.flatMap(({ device }) => device ?? []);
+    });
+    return found ?? [];
   }
 
   /** Returns the latest events of an object, newest first. */

@@ -7,7 +7,7 @@ import {
   PublicationState,
   type Trouble,
 } from "@diskmesh/api/registry";
-import type { DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/rows";
+import type { DeviceItem, DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/rows";
 
 export function hostRow(host: Host, devices: string): HostRow {
   const { state, az, rack, assignment, stateChangedAt, removalRequested, trouble } = host;
@@ -43,6 +43,27 @@ export function letterOf({ attachState, health }: Device): DeviceLetter {
 export function deviceRow({ hostId, attachState, diskId, trouble }: Device): DeviceRow | undefined {
   if (trouble === undefined) return undefined;
   return { host: hostId, state: lower("ATTACH_STATE_", attachState), disk: diskId, ...shown(trouble, undefined) };
+}
+
+/** Returns all facts of a device that the page shows. */
+export function deviceItem(device: Device): DeviceItem {
+  const { tabletGeneration, deviceGeneration, attachState, health, trouble } = device;
+  return {
+    id: device.deviceId,
+    host: device.hostId,
+    path: device.path,
+    offsetBytes: device.offsetBytes,
+    sizeBytes: device.sizeBytes,
+    blockSizeBytes: device.blockSizeBytes,
+    serial: device.serialNumber,
+    pool: device.pool,
+    generation: `${tabletGeneration}.${deviceGeneration}`,
+    state: lower("ATTACH_STATE_", attachState),
+    health: lower("HEALTH_", health),
+    disk: device.diskId,
+    isDirty: device.dirty,
+    note: trouble?.sentence ?? "",
+  };
 }
 
 const PUBLICATIONS: Readonly<Record<string, DiskRow["state"]>> = {

@@ -1,11 +1,10 @@
-import type { Event as OwnEvent } from "@diskmesh/api/director";
-import type { Event as RegistryEvent } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
-import type { TimelineAnswer, TimelineEntry } from "@diskmesh/page/rows";
+import type { EventEntry, EventsAnswer } from "@diskmesh/page/rows";
 import { listEvents, NO_FILTERS } from "../audit/handlers.js";
 import type { ExplainContext } from "../explain/context.js";
 import { recordedDisk } from "../explain/known.js";
 import type { TaskContext } from "../tasks/context.js";
+import { ofDirector, ofRegistry } from "./event-entry.js";
 
 const MAX_ENTRIES = 100;
 
@@ -16,10 +15,10 @@ export async function timelineOf(
   context: TimelineContext,
   kind: "disk" | "host" | "device",
   name: string,
-): Promise<TimelineAnswer> {
+): Promise<EventsAnswer> {
   const names = kind === "disk" ? await namesOfDisk(context, name) : [name];
   const filters = { disk: "diskId", host: "hostId", device: "deviceId" } as const;
-  const asked: Promise<TimelineEntry[]>[] = [
+  const asked: Promise<EventEntry[]>[] = [
     ...names.map((each) => context.registries.eventsOf({ [filters[kind]]: each }).then((all) => all.map(ofRegistry))),
     ...(kind === "device" ? [] : names.map((each) => ownEvents(context, each))),
   ];
@@ -38,7 +37,7 @@ function namesOfDisk({ tablet }: TimelineContext, name: string): Promise<string[
   });
 }
 
-async function ownEvents(context: TimelineContext, objectName: string): Promise<TimelineEntry[]> {
+async function ownEvents(context: TimelineContext, objectName: string): Promise<EventEntry[]> {
   const { events } = await listEvents(context, {
     ...NO_FILTERS,
     beforeId: 0,
@@ -47,27 +46,4 @@ async function ownEvents(context: TimelineContext, objectName: string): Promise<
     pageToken: "",
   });
   return events.map(ofDirector);
-}
-
-function ofDirector({ time, user, action, objectType, taskId, instance, error, parentId }: OwnEvent): TimelineEntry {
-  const where = [taskId === 0 ? "" : `task ${taskId}`, instance].filter(Boolean).join(", ");
-  return {
-    timeMs: time?.getTime() ?? 0,
-    who: user,
-    what: `${action} ${objectType}`,
-    message: [error, where].filter(Boolean).join("; ") || (parentId === 0 ? "" : "begun"),
-    isFailure: error !== "",
-  };
-}
-
-function ofRegistry({ time, user, action, answer, message, hostIds }: RegistryEvent): TimelineEntry {
-  const where = hostIds.length === 0 ? "" : `on ${hostIds.join(", ")}`;
-  const isFine = answer === "" || answer === "OK" || answer === "S_OK";
-  return {
-    timeMs: time?.getTime() ?? 0,
-    who: user,
-    what: action,
-    message: [isFine ? "" : answer, message, where].filter(Boolean).join("; "),
-    isFailure: !isFine && answer !== "E_TRY_AGAIN",
-  };
 }

@@ -1,10 +1,11 @@
 import { Readable } from "node:stream";
 import { SubjectKind } from "@diskmesh/api/common";
 import { NotFoundError } from "@diskmesh/domain";
-import type { DeviceItem, WhyAnswer } from "@diskmesh/page/rows";
+import type { DeviceItem, EventsAnswer, WhyAnswer } from "@diskmesh/page/rows";
 import { explain } from "../../explain/handlers.js";
+import { eventsOf } from "../../page/events.js";
 import { pageFiles } from "../../page/files.js";
-import { lower } from "../../page/fleet-rows.js";
+import { deviceItem, lower } from "../../page/fleet-rows.js";
 import { ownSourceRow } from "../../page/source-row.js";
 import { timelineOf } from "../../page/timeline.js";
 import type { Answer } from "../answer.js";
@@ -62,21 +63,8 @@ export const pageRoutes: readonly Route[] = [
       return data(await timelineOf(http.context, kind, queried(http, "name")));
     },
   },
-  {
-    method: "GET",
-    path: "/page/devices",
-    operation: "seePage",
-    serve: async (http) => {
-      const devices = await http.context.registries.devicesOf(queried(http, "host"));
-      return data(
-        devices.map((device): DeviceItem => {
-          const { deviceId: id, attachState, health, diskId: disk, sizeBytes, trouble } = device;
-          const state = lower("ATTACH_STATE_", attachState);
-          return { id, state, health: lower("HEALTH_", health), disk, sizeBytes, note: trouble?.sentence ?? "" };
-        }),
-      );
-    },
-  },
+  { method: "GET", path: "/page/events", operation: "seePage", serve: async (http) => data(await eventsFor(http)) },
+  { method: "GET", path: "/page/devices", operation: "seePage", serve: async (http) => data(await devicesFor(http)) },
   ...pageActions,
 ];
 
@@ -103,6 +91,33 @@ function queried({ query }: HttpCall, name: string): string {
   const value = query.get(name) ?? "";
   if (value !== "" && value.length <= 512) return value;
   throw new BadRequestError(`query parameter ${name} must have 1 to 512 characters`);
+}
+
+/** Returns the devices of a host or disk, or one device. */
+async function devicesFor(http: HttpCall): Promise<DeviceItem[]> {
+  const { registries } = http.context;
+  if (http.query.has("host")) return (await registries.devicesOf(queried(http, "host"))).map(deviceItem);
+  if (http.query.has("disk")) return (await registries.devicesOfDisk(queried(http, "disk"))).map(deviceItem);
+  return (await registries.deviceById(queried(http, "device"))).map(deviceItem);
+}
+
+function eventsFor(http: HttpCall): Promise<EventsAnswer> {
+  const text = (name: string): string => (http.query.get(name) ? queried(http, name) : "");
+  const time = (name: string): Date | undefined => {
+    const value = text(name);
+    if (value === "") return undefined;
+    if (/^\d{1,15}$/.test(value)) return new Date(Number(value));
+    throw new BadRequestError(`query parameter ${name} must be a time in ms since 1970`);
+  };
+  const filters = {
+    thing: text("thing"),
+    user: text("user"),
+    action: text("action"),
+    answer: text("answer"),
+    afterTime: time("after"),
+    beforeTime: time("before"),
+  };
+  return eventsOf(http.context, filters, http.call.signal);
 }
 
 async function whyOf(http: HttpCall): Promise<WhyAnswer> {

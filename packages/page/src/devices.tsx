@@ -1,0 +1,124 @@
+import type { ComponentChildren } from "preact";
+import { useAnswer } from "./hooks.js";
+import { State, Thing } from "./lists.js";
+import type { DeviceItem } from "./rows.js";
+import { sizeText } from "./text.js";
+
+const MAX_LISTED = 200;
+
+interface AskedProps {
+  readonly name: string;
+  readonly mark: string;
+}
+
+function useDevices(by: "host" | "disk" | "device", { name, mark }: AskedProps) {
+  return useAnswer<DeviceItem[]>(`/page/devices?${new URLSearchParams({ [by]: name })}`, mark);
+}
+
+/** Shows what a device is, where it is, and what is on it. */
+export function DeviceFacts(props: AskedProps) {
+  const { answer, failure } = useDevices("device", props);
+  if (failure !== undefined) return <p class="none">{failure}</p>;
+  if (answer === undefined) return <p class="none">Loading…</p>;
+  const [device] = answer;
+  if (device === undefined) return <p class="none">It is not there (any more).</p>;
+  const { offsetBytes, sizeBytes, blockSizeBytes, disk, isDirty } = device;
+  const facts: readonly (readonly [string, ComponentChildren])[] = [
+    ["state", <State key="state" state={device.state} />],
+    ["health", <State key="health" state={device.health} />],
+    ["host", <Thing key="host" kind="host" name={device.host} />],
+    ["path", device.path],
+    ["offset", offsetBytes === 0 ? "" : `${offsetBytes.toLocaleString("en")} B`],
+    ["size", `${sizeText(sizeBytes)} in blocks of ${sizeText(blockSizeBytes)}`],
+    ["serial", device.serial || "none is reported"],
+    ["pool", device.pool],
+    ["generation", device.generation],
+    ["disk", disk === "" ? "none" : <Thing key="disk" kind="disk" name={disk} />],
+    ["bytes", isDirty && disk === "" ? "those of a former disk: they are erased before its next use" : ""],
+  ];
+  return <FactList facts={facts} />;
+}
+
+/** Shows a name and a value per line. Facts without a value are left out. */
+export function FactList({ facts }: { facts: readonly (readonly [string, ComponentChildren])[] }) {
+  return (
+    <dl>
+      {facts
+        .filter(([, value]) => value !== "" && value !== undefined)
+        .map(([title, value]) => (
+          <div key={title}>
+            <dt>{title}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+export function DevicesOfHost(props: AskedProps) {
+  const { answer, failure } = useDevices("host", props);
+  return (
+    <DeviceList id="devices" title="Devices" failure={failure} isLoading={answer === undefined}>
+      {answer?.slice(0, MAX_LISTED).map((device) => (
+        <li key={device.id}>
+          <Thing kind="device" name={device.id} />
+          <State state={stateOf(device)} />
+          <span class="soft">{sizeText(device.sizeBytes)}</span>
+          <span class="soft">{device.pool}</span>
+          {device.disk !== "" && <Thing kind="disk" name={device.disk} />}
+          {device.note !== "" && <span class="why">{device.note}</span>}
+        </li>
+      ))}
+    </DeviceList>
+  );
+}
+
+/** Shows on which devices and hosts the bytes of a disk lie, in the order of the bytes. */
+export function DevicesOfDisk(props: AskedProps) {
+  const { answer, failure } = useDevices("disk", props);
+  let endBytes = 0;
+  return (
+    <DeviceList id="extents" title="Where its bytes lie" failure={failure} isLoading={answer === undefined}>
+      {answer?.map((device) => {
+        const startBytes = endBytes;
+        endBytes += device.sizeBytes;
+        return (
+          <li key={device.id}>
+            <span class="soft">
+              {sizeText(startBytes)} to {sizeText(endBytes)}
+            </span>
+            <Thing kind="device" name={device.id} />
+            <span class="about">
+              on <Thing kind="host" name={device.host} />
+            </span>
+            <State state={stateOf(device)} />
+          </li>
+        );
+      })}
+    </DeviceList>
+  );
+}
+
+interface DeviceListProps {
+  readonly id: string;
+  readonly title: string;
+  readonly failure: string | undefined;
+  readonly isLoading: boolean;
+  readonly children: ComponentChildren;
+}
+
+function DeviceList({ id, title, failure, isLoading, children }: DeviceListProps) {
+  return (
+    <section aria-labelledby={`${id}-title`} id={id}>
+      <h3 id={`${id}-title`}>{title}</h3>
+      {failure !== undefined && <p class="none">{failure}</p>}
+      {isLoading && failure === undefined && <p class="none">Loading…</p>}
+      <ul class="devices">{children}</ul>
+    </section>
+  );
+}
+
+/** Returns the attach state of a healthy device, and the health of any other. */
+function stateOf({ health, state }: DeviceItem): string {
+  return health === "online" ? state : health;
+}
