@@ -11,6 +11,7 @@ import { pathText } from "./schema.js";
 export type Command =
   | { readonly does: "run"; readonly file: string }
   | { readonly does: "check"; readonly file: string }
+  | { readonly does: "act"; readonly action: string; readonly file: string }
   | { readonly does: "help" }
   | { readonly does: "version" };
 
@@ -23,12 +24,19 @@ const OPTIONS = {
 
 const USAGE = "give --config FILE, --check-config FILE, --version or --help";
 
+/** Options by which a program does something once with its config instead of running, with their help texts. */
+export type Actions = Readonly<Record<string, string>>;
+
 /**
  * Parses the command line. `argv` excludes the program's own name, like `process.argv.slice(2)`. Throws ConfigError
  * when it is wrong.
  */
-export function commandOf(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Command {
-  const given = argumentsOf(argv);
+export function commandOf(
+  argv: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+  actions: Actions = {},
+): Command {
+  const given = argumentsOf(argv, actions);
   if (given.help) return { does: "help" };
   if (given.version) return { does: "version" };
   const checked = given["check-config"];
@@ -40,18 +48,29 @@ export function commandOf(argv: readonly string[], env: Readonly<Record<string, 
   }
   const file = given.config ?? env.DISKMESH_CONFIG;
   if (!file) throw new ConfigError("no config file: give --config FILE or set DISKMESH_CONFIG");
+  const action = Object.keys(actions).find((name) => given[name] === true);
+  if (action !== undefined) return { does: "act", action, file: resolve(file) };
   return { does: "run", file: resolve(file) };
 }
 
-function argumentsOf(argv: readonly string[]) {
+type Arguments = {
+  readonly [Name in keyof typeof OPTIONS]?: (typeof OPTIONS)[Name]["type"] extends "string" ? string : boolean;
+};
+
+function argumentsOf(
+  argv: readonly string[],
+  actions: Actions,
+): Arguments & Readonly<Record<string, string | boolean | undefined>> {
+  const own = Object.fromEntries(Object.keys(actions).map((name) => [name, { type: "boolean" as const }]));
   try {
-    return parseArgs({ args: [...argv], options: OPTIONS }).values;
+    return parseArgs({ args: [...argv], options: { ...own, ...OPTIONS } }).values as ReturnType<typeof argumentsOf>;
   } catch (error) {
     throw new ConfigError(`${messageOf(error)}; ${USAGE}`, { cause: error });
   }
 }
 
-export function helpOf(service: string, schema: z.core.$ZodType): string {
+export function helpOf(service: string, schema: z.core.$ZodType, actions: Actions = {}): string {
+  const acts = Object.entries(actions).map(([name, help]) => `  --${name.padEnd(18)} ${help}\n`);
   const variables = variablesOf(service, schema).map(({ name, key, path }) => {
     const isFile = path !== key.path;
     return `  ${name}\n      ${pathText(path)}: ${isFile ? "path of a file that holds it" : plainType(key.type)}`;
@@ -61,7 +80,7 @@ export function helpOf(service: string, schema: z.core.$ZodType): string {
   --config FILE        runs with this config, a YAML file; without it DISKMESH_CONFIG names one
   --check-config FILE  reports all errors of a config and of the certificates and keys that it names, and exits:
                        with ${EXIT_CODES.stopped} when nothing is, with ${EXIT_CODES.config} else. It opens no store and no port
-  --version            says the version, and exits
+${acts.join("")}  --version            says the version, and exits
   --help               says this, and exits
 
 SIGHUP has a running process read its config again. docs/reference/configuration.md has every key, and

@@ -1,6 +1,6 @@
 import { DomainError, type Logger, messageOf, Redactor, secretsNamedIn, VERSION } from "@diskmesh/domain";
 import type { z } from "zod";
-import { type Command, commandOf, helpOf } from "../config/command-line.js";
+import { type Actions, type Command, commandOf, helpOf } from "../config/command-line.js";
 import { ConfigError } from "../config/config-error.js";
 import { EXIT_CODES } from "../config/exit-codes.js";
 import { checkConfig, type LoadedConfig, loadConfig } from "../config/load.js";
@@ -25,6 +25,12 @@ const STOP_TIMEOUT_MS = 4_500;
 /** A stop that takes longer than this logs the resource that it waits for. */
 const REPORT_AFTER_MS = 1_000;
 
+/** Something that a service's program does once with its config, for example `--end-sessions`, and exits. */
+export interface ServiceAction<Config> {
+  readonly help: string;
+  readonly run: (config: Config, log: Logger) => Promise<void>;
+}
+
 /**
  * Runs a service process until a signal stops it. SIGTERM or SIGINT stops it cleanly, a second signal at once; SIGHUP
  * reloads its config. Never returns: it exits the process with one of EXIT_CODES.
@@ -33,13 +39,18 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   name: string,
   schema: Schema,
   start: StartService<z.output<Schema>>,
-  logLimits: Pick<LoggerOptions, "maxBacklogBytes"> = {},
+  options: Pick<LoggerOptions, "maxBacklogBytes"> & {
+    /** By the name of their option. */
+    readonly actions?: Readonly<Record<string, ServiceAction<z.output<Schema>>>>;
+  } = {},
 ): Promise<never> {
+  const { actions = {}, ...logLimits } = options;
+  const helps = Object.fromEntries(Object.entries(actions).map(([option, { help }]) => [option, help]));
   let command: Command;
   let loaded: LoadedConfig<z.output<Schema>>;
   try {
-    command = commandOf(process.argv.slice(2), process.env);
-    if (command.does !== "run") return answer(name, schema, command);
+    command = commandOf(process.argv.slice(2), process.env, helps);
+    if (command.does !== "run" && command.does !== "act") return answer(name, schema, command, helps);
     loaded = load(name, schema, command.file);
   } catch (error) {
     return exitWith(name, createLogger({ service: name, level: "info" }), "cannot start", error);
@@ -49,6 +60,10 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   const redactor = new Redactor([...secretsNamedIn(config), ...secretsOf(schema, config)]);
   const log = createLogger({ service: name, ...config.log, ...logLimits, redactor });
   for (const warning of warnings) log.warn({}, warning);
+  if (command.does === "act") {
+    await actions[command.action]?.run(config, log).catch((error) => exitWith(name, log, "has failed", error));
+    process.exit(EXIT_CODES.stopped);
+  }
   const reload = new Reload(config, () => load(name, schema, file), log);
   try {
     return await runWith(name, config, log, redactor, reload, start);
@@ -62,11 +77,16 @@ function load<Schema extends z.ZodType>(name: string, schema: Schema, file: stri
 }
 
 /** Answers a command line such as `--help` without starting the service. */
-function answer(name: string, schema: z.ZodType, command: Exclude<Command, { readonly does: "run" }>): never {
+function answer(
+  name: string,
+  schema: z.ZodType,
+  command: Exclude<Command, { readonly does: "run" | "act" }>,
+  actions: Actions,
+): never {
   // Ignores EPIPE: the reader of the output may close the pipe early.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   if (command.does === "check") process.exit(tellWhatIsWrong(name, schema, command.file));
-  process.stdout.write(command.does === "help" ? helpOf(name, schema) : `diskmesh-${name} ${VERSION}\n`);
+  process.stdout.write(command.does === "help" ? helpOf(name, schema, actions) : `diskmesh-${name} ${VERSION}\n`);
   process.exit(EXIT_CODES.stopped);
 }
 
