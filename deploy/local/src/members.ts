@@ -36,8 +36,10 @@ function service(layout: MeshLayout, name: ServiceName): Member {
 
 function diskAgent(layout: MeshLayout, hostId: string): Member {
   const address = layout.agentAddress(hostId);
+  const program = nodeProcess(layout, agentName(hostId), "disk-agent");
   return {
-    ...nodeProcess(layout, agentName(hostId), "disk-agent"),
+    ...program,
+    lastCommand: [program.file, ...program.args, "--end-sessions"],
     // A hung device file blocks a thread of the pool. With Node's default of four threads, a few would block all I/O.
     env: { UV_THREADPOOL_SIZE: "64" },
     waitUntilReady: healthOf(layout, address, "disk-agent", hostId),

@@ -15,6 +15,8 @@ const STEADY_AFTER_MS = 30_000;
 export interface Member extends ProcessSpec {
   /** Resolves when the program serves. */
   readonly waitUntilReady: (timeoutMs: number, signal: AbortSignal) => Promise<void>;
+  /** Command that ends what outlives the program. It runs once the mesh has stopped, or its launcher was killed. */
+  readonly lastCommand?: readonly string[];
 }
 
 /**
@@ -44,7 +46,7 @@ export class Mesh {
       for (const [index, clean] of stopped.entries())
         if (!clean) this.report(`${group[index]?.name} did not stop within ${STOP_GRACE_MS / 1000} s and was killed`);
     }
-    this.reaper.end();
+    await this.reaper.end();
   }
 
   /** Returns the process id of a member, for tests that kill it. */
@@ -98,7 +100,7 @@ class Supervised {
   private run(): MeshProcess {
     const process = new MeshProcess(this.member);
     this.process = process;
-    this.reaper.add(process.pid);
+    this.reaper.add(process.pid, this.member.lastCommand);
     void process.ended.then(() => this.reaper.remove(process.pid));
     return process;
   }
@@ -144,21 +146,32 @@ function describeEnd({ code, signal, error }: ProcessEnd): string {
 }
 
 interface Reaper {
-  add(pid: number | undefined): void;
+  add(pid: number | undefined, lastCommand?: readonly string[]): void;
   remove(pid: number | undefined): void;
-  end(): void;
+  /** Resolves once the last commands have ended. */
+  end(): Promise<void>;
 }
 
 function startReaper(): Reaper {
   const file = fileURLToPath(new URL("./reaper.js", import.meta.url));
   const child = spawn(process.execPath, [file], { detached: true, stdio: ["pipe", "ignore", "inherit"] });
   child.unref();
+  const ended = new Promise((resolve) => {
+    for (const event of ["exit", "error"]) child.once(event, resolve);
+  });
   // The reaper may have been killed, and writing to it fails then.
   child.stdin.on("error", () => {});
   const send = (sign: string, pid: number | undefined) => pid !== undefined && child.stdin.write(`${sign}${pid}\n`);
   return {
-    add: (pid) => void send("+", pid),
+    add: (pid, lastCommand) => {
+      send("+", pid);
+      if (lastCommand !== undefined) child.stdin.write(`!${JSON.stringify(lastCommand)}\n`);
+    },
     remove: (pid) => void send("-", pid),
-    end: () => void child.stdin.end(),
+    end: async () => {
+      child.ref();
+      child.stdin.end();
+      await ended;
+    },
   };
 }

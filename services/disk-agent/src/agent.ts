@@ -6,11 +6,9 @@ import type { DiskId, Logger } from "@diskmesh/domain";
 import { formatHostPort } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
-import { type Client, createClient } from "@diskmesh/rpc";
-import { type Clock, createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
+import { createClient } from "@diskmesh/rpc";
+import { createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
-import { type RemoteAgent, RemotePart } from "./block-io/remote-part.js";
-import type { CacheFileSystem } from "./cache/cache-file.js";
 import type { Ledger } from "./cache/ledger.js";
 import { openLedger } from "./cache/open-ledger.js";
 import type { AgentConfig } from "./config.js";
@@ -18,20 +16,23 @@ import type { AgentContext } from "./context.js";
 import { AttachOrders } from "./devices/attach-orders.js";
 import { DeviceTable } from "./devices/device-table.js";
 import { Eraser } from "./devices/eraser.js";
-import { type FileOpener, makeFileOpener } from "./devices/open-file.js";
+import { makeFileOpener } from "./devices/open-file.js";
 import { Prober } from "./devices/prober.js";
 import { Rescan } from "./devices/rescan.js";
 import { SessionOrders } from "./devices/session-orders.js";
 import { deviceOffers } from "./drivers/device-offers.js";
 import { VendorCalls } from "./drivers/vendor-calls.js";
-import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
+import type { AgentEdges } from "./edges.js";
+import { ExportTable } from "./exports/export-table.js";
+import { makeEngines } from "./exports/make-engines.js";
 import { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
 import { clearDeadSockets } from "./nbd/dead-socket.js";
 import { IoCounters } from "./nbd/io-counters.js";
-import { type ListenNbd, NbdServer } from "./nbd/server.js";
+import { NbdServer } from "./nbd/server.js";
 import { diskIdOfSocket } from "./nbd/socket-path.js";
+import { findQemu } from "./qemu/find-qemu.js";
 import { RegistrationDue } from "./registration-due.js";
 import { addServices } from "./services.js";
 import { keepRegistered } from "./workers/registration.js";
@@ -51,7 +52,7 @@ export async function startAgent(
   lifecycle.use("base folder lock", async () => lock.release());
   const io = new IoCounters();
   lifecycle.use("metrics of I/O", io.observe());
-  const edges = systemEdges(config, limits, log, io);
+  const edges = systemEdges(config, limits, log, { io, hasQemu: await findQemu(config.engine, log) });
   const context = await startHolding(lifecycle, config, { folders, edges, limits, log });
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
@@ -96,21 +97,12 @@ function warnOfSmallThreadPool(log: Logger): void {
   if (threads < 32) log.warn({ threads }, "thread pool too small to isolate hung devices; set UV_THREADPOOL_SIZE=64");
 }
 
-/** External effects of an agent, apart from the APIs that it serves. */
-export interface AgentEdges {
-  readonly clock: Clock;
-  /** In [0, 1). */
-  readonly random: () => number;
-  readonly newBootId: () => string;
-  readonly machineBootId: () => Promise<string>;
-  readonly opener: FileOpener;
-  readonly cacheFiles: CacheFileSystem;
-  readonly listenNbd: ListenNbd;
-  readonly connectAgent: (agent: { readonly hostId: string; readonly address: string }) => RemoteAgent;
-  readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
-}
-
-function systemEdges(config: AgentConfig, limits: AgentLimits, log: Logger, io: IoCounters): AgentEdges {
+function systemEdges(
+  config: AgentConfig,
+  limits: AgentLimits,
+  log: Logger,
+  { io, hasQemu }: { readonly io: IoCounters; readonly hasQemu: boolean },
+): AgentEdges {
   const { tls, registry } = config;
   const common = { tls, defaultDeadlineMs: limits.registerTimeoutMs };
   return {
@@ -121,6 +113,7 @@ function systemEdges(config: AgentConfig, limits: AgentLimits, log: Logger, io: 
     opener: makeFileOpener({ requireLocks: config.requireFileLocks }),
     cacheFiles: nodeFiles,
     listenNbd: (options) => NbdServer.listen(options, io),
+    hasQemu,
     connectAgent: ({ hostId, address }) =>
       createClient(DiskAgentServiceDefinition, { ...common, address, serverRole: "disk-agent", serverName: hostId }),
     connectRegistry: () =>
@@ -165,6 +158,7 @@ export async function startHolding(
   lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs));
   // Devices found now are opened at the start, and the first registration reports them.
   await context.rescan.run();
+  await context.exports.adopt();
   await context.devices.start({ waitMs: startOpenTimeoutMs, openNothing: cacheIsLost });
   lifecycle.use("erases", context.eraser);
   lifecycle.use("exports", context.exports);
@@ -176,8 +170,9 @@ function makeContext(
   config: AgentConfig,
   ledger: Ledger,
   machineBootId: string,
-  { folders, edges, limits, log }: Parameters<typeof startHolding>[2],
+  options: Parameters<typeof startHolding>[2],
 ): AgentContext {
+  const { edges, limits, log } = options;
   const { clock } = edges;
   const { orderTimeoutMs: answerTimeoutMs, maxInFlightIoPerDevice, hangs, maxDevices, maxDevicesPerFile } = limits;
   const registrationDue = new RegistrationDue();
@@ -228,22 +223,12 @@ function makeContext(
       log,
     }),
     exports: new ExportTable({
-      folder: folders.exports,
       ledger,
       devices,
-      openRemotePart: openRemotePart(config, limits, edges, log),
+      engines: makeEngines(config, devices, options),
+      maxEndedExports: limits.maxEndedExports,
       clock,
-      limits: {
-        maxConnections: limits.maxNbdConnections,
-        maxInFlightRequests: limits.maxInFlightNbdRequests,
-        maxInFlightBytes: limits.maxInFlightNbdBytes,
-        negotiationTimeoutMs: limits.nbdNegotiationTimeoutMs,
-        drainTimeoutMs: limits.drainTimeoutMs,
-        maxEndedExports: limits.maxEndedExports,
-        ioTimeoutMs: config.remoteIoTimeoutMs,
-      },
       log,
-      listenNbd: edges.listenNbd,
     }),
     vendors: new VendorCalls({
       drivers: config.drivers,
@@ -258,25 +243,6 @@ function makeContext(
     clock,
     log,
   };
-}
-
-function openRemotePart(
-  { remoteIoTimeoutMs: operationTimeoutMs }: AgentConfig,
-  { maxInFlightPerStream: maxInFlight, blockIoChunkBytes: chunkBytes }: AgentLimits,
-  edges: AgentEdges,
-  log: Logger,
-): OpenRemotePart {
-  return (extent, spec) =>
-    new RemotePart({
-      connect: () => edges.connectAgent(extent),
-      diskId: spec.diskId,
-      deviceId: extent.deviceId,
-      sessionNumber: spec.sessionNumber,
-      limits: { operationTimeoutMs, maxInFlight, chunkBytes, reconnect: { minDelayMs: 50, maxDelayMs: 1_000 } },
-      clock: edges.clock,
-      random: edges.random,
-      log,
-    });
 }
 
 /** Starts the gRPC server. Returns the address at which other hosts reach the agent. */

@@ -203,6 +203,12 @@ export const configSchema = z
     nats: natsConfig
       .optional()
       .describe("NATS servers that director and agent communicate over; absent when the host is no VM of a director."),
+    engine: z
+      .enum(["auto", "node", "qemu"])
+      .default("auto")
+      .describe(
+        'Carrier of the disks\' bytes. "qemu": a qemu-storage-daemon per disk, which is faster and outlives the agent. "node": the agent itself, which needs no other program. "auto": "qemu" where that program is on PATH.',
+      ),
     remoteIoTimeoutMs: durationMsConfig
       .default(30_000)
       .describe("Time that I/O waits for an unavailable device or its host before it fails with EIO."),

@@ -1,5 +1,13 @@
 import { runService } from "@diskmesh/service";
 import { startAgent } from "./agent.js";
 import { configSchema } from "./config.js";
+import { endSessions } from "./end-sessions.js";
 
-await runService("disk-agent", configSchema, startAgent);
+await runService("disk-agent", configSchema, startAgent, {
+  actions: {
+    "end-sessions": {
+      help: "ends the storage daemons that a stopped agent has left, so that no process uses its devices, and exits",
+      run: endSessions,
+    },
+  },
+});

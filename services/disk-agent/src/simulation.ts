@@ -1,9 +1,10 @@
 /** Parts for a simulator that runs an agent without a process. */
-export { type AgentEdges, registerWithRegistry, startHolding, watchDevices } from "./agent.js";
+export { registerWithRegistry, startHolding, watchDevices } from "./agent.js";
 export type { CacheFileSystem } from "./cache/cache-file.js";
 export { configSchema } from "./config.js";
 export type { AgentContext } from "./context.js";
 export type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./devices/open-file.js";
+export type { AgentEdges } from "./edges.js";
 export type { DiskPart } from "./exports/disk-part.js";
 export { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 export type { AgentMemory } from "./model/memory.js";

@@ -129,6 +129,7 @@ function agentConfig(mesh: PlacedMesh, hostId: string, { registries }: ProcessPl
     rack: `rack-${hostId}`,
     registry: { address: registries?.map((name) => mesh.address(name)) ?? registriesOf(mesh) },
     baseFolder: mesh.baseFolder(hostId),
+    engine: "node",
     ...(mesh.hasNats && {
       nats: { servers: [mesh.address("nats")], tls: mesh.certificates.files(`disk-agent-${hostId}`) },
     }),

@@ -75,7 +75,9 @@ export class Unit {
     const environment = this.#words("Environment").map(
       (one) => one.replace(/^"|"$/g, "").split("=") as [string, string],
     );
-    const env = { TMPDIR: this.place.folder, ...Object.fromEntries(environment), ...this.environment };
+    // Storage daemons would outlive the machines of the test.
+    const engine = { DISKMESH_DISK_AGENT_ENGINE: "node" };
+    const env = { TMPDIR: this.place.folder, ...engine, ...Object.fromEntries(environment), ...this.environment };
     const { launcher } = this.place;
     const child = new Child({ name: this.name, command, args, launcher, env, logFile: this.logFile });
     this.#child = child;

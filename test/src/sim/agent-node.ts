@@ -135,6 +135,7 @@ export class AgentNode implements AgentRun {
       opener: machine.opener(process),
       cacheFiles: machine.cache.files(process),
       listenNbd: this.#listenNbd,
+      hasQemu: false,
       connectAgent: ({ address }) =>
         world.network.client(DiskAgentServiceDefinition, { process, identity }, address, options),
       connectRegistry: () =>

@@ -125,18 +125,18 @@ describe("attach and detach orders on files", () => {
   it("a missing file fails the attach; the same order succeeds once it exists", async () => {
     renameSync(join(fixture.folder, "a"), join(fixture.folder, "elsewhere"));
     expect(await fixture.order("attach", "a", 1)).to.equal("io_error");
-    expect(fixture.device("a").healthMessage).to.match(/there is no such file/);
+    expect(fixture.device("a").problem?.message).to.match(/there is no such file/);
     expect(await fixture.order("attach", "b", 1)).to.equal("done");
     renameSync(join(fixture.folder, "elsewhere"), join(fixture.folder, "a"));
     expect(await fixture.order("attach", "a", 1)).to.equal("done");
-    expect(fixture.device("a").healthMessage).to.equal(undefined);
+    expect(fixture.device("a").problem?.message).to.equal(undefined);
   });
 
   it("a file too short for one of its devices fails only that one", async () => {
     makeDeviceFile(fixture.folder, "shared", SIZE - 4096);
     expect(await fixture.order("attach", "s1", 1)).to.equal("done");
     expect(await fixture.order("attach", "s2", 2)).to.equal("io_error");
-    expect(fixture.device("s2").healthMessage).to.match(/too short/);
+    expect(fixture.device("s2").problem?.message).to.match(/too short/);
     expect(await fixture.order("detach", "s1", 3)).to.equal("done");
     expect(fixture.files.openCount).to.equal(0);
   });

@@ -18,6 +18,8 @@ export interface FileUser {
   readonly range: ByteRange;
   verify(facts: FileFacts): void;
   fail(failure: DeviceFailure): void;
+  /** Called once the open file is verified for the device. */
+  noteOpened(handle: OpenHandle): void;
   noteUnusable(message: string): void;
   /** Records that unsynced writes to the file were lost. They may be writes of any device on the file. */
   noteLostWrites(): void;
@@ -236,7 +238,10 @@ export class DeviceFile {
       if (!device.holds) continue;
       const other = this.#take(opened.identity, device);
       if (other) device.fail({ outcome: "io_error", message: sameBytes(device, other) });
-      else this.#unverified.delete(device);
+      else {
+        this.#unverified.delete(device);
+        if (this.#opened) device.noteOpened(this.#opened.handle);
+      }
     }
   }
 

@@ -56,7 +56,7 @@ export class DeviceTable {
       this.#files.get(path) ??
       new DeviceFile({ path, opener, changes, clock, heldBytes: this.#heldBytes, onChange, log });
     this.#files.set(path, file);
-    const device = new Device(config, file, { ledger, hardwareErrors, changes, maxInFlightIo, clock, hangs });
+    const device = new Device(config, file, { ledger, hardwareErrors, changes, maxInFlightIo, clock, hangs, log });
     this.#devices.set(config.deviceId, device);
     return device;
   }

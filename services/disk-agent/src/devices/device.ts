@@ -2,23 +2,35 @@ import {
   type DeviceId,
   DeviceIoError,
   type FileMarks,
+  type Logger,
   messageOf,
-  OutdatedError,
   UnavailableError,
 } from "@diskmesh/domain";
 import { type Changes, type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
-import { isCurrentSession, superseded } from "../model/sessions.js";
+import { notAttached, requireAccess, whyNotKept } from "./access.js";
+import { Borrower } from "./borrower.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./device-place.js";
 import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
 import { DriverWarnings } from "./driver-warnings.js";
 import { type ClearChunk, type ClearOptions, clearBytes, readBytes, writeBytes } from "./file-bytes.js";
+import type { LentFile } from "./file-lending.js";
 import type { HardwareErrors } from "./hardware-errors.js";
 import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import { LostWrites } from "./lost-writes.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
+
+interface DeviceOptions {
+  readonly ledger: Ledger;
+  readonly hardwareErrors: HardwareErrors;
+  readonly changes: Changes<void>;
+  readonly maxInFlightIo: number;
+  readonly clock: Clock;
+  readonly hangs: HangLimits;
+  readonly log: Logger;
+}
 
 /**
  * One device: its state, its sessions and all its I/O. Every read or write goes through `#io`, which checks device and
@@ -28,14 +40,12 @@ export class Device implements FileUser {
   readonly config: DeviceConfig;
   readonly file: DeviceFile;
   readonly driverWarnings = new DriverWarnings();
-  readonly #ledger: Ledger;
-  readonly #hardwareErrors: HardwareErrors;
-  readonly #changes: Changes<void>;
+  readonly #options: DeviceOptions;
   readonly #slots: Slots;
-  readonly #clock: Clock;
-  readonly #hangs: HangLimits;
   readonly #inFlight: InFlight;
   readonly #lostWrites = new LostWrites();
+  /** Process outside the agent that reads and writes the device. */
+  readonly borrower: Borrower;
   #probesInFlight = 0;
   #probeProblem: DeviceProblem | undefined;
   #wanted = false;
@@ -45,27 +55,13 @@ export class Device implements FileUser {
   #grantedSession = 0;
   #stream: AbortController | undefined;
 
-  constructor(
-    config: DeviceConfig,
-    file: DeviceFile,
-    options: {
-      ledger: Ledger;
-      hardwareErrors: HardwareErrors;
-      changes: Changes<void>;
-      maxInFlightIo: number;
-      clock: Clock;
-      hangs: HangLimits;
-    },
-  ) {
+  constructor(config: DeviceConfig, file: DeviceFile, options: DeviceOptions) {
     this.config = config;
     this.file = file;
-    this.#ledger = options.ledger;
-    this.#hardwareErrors = options.hardwareErrors;
-    this.#changes = options.changes;
+    this.#options = options;
     this.#slots = new Slots(options.maxInFlightIo);
-    this.#clock = options.clock;
-    this.#hangs = options.hangs;
     this.#inFlight = new InFlight(options.clock);
+    this.borrower = new Borrower({ ...options, deviceId: config.deviceId });
     this.#sizeBytes = config.sizeBytes ?? 0;
     file.devices.push(this);
   }
@@ -98,7 +94,8 @@ export class Device implements FileUser {
    * only.
    */
   get released(): boolean {
-    return !this.#wanted && this.inFlight === 0 && (this.file.phase === "closed" || this.file.isHeld);
+    const isUnused = this.inFlight === 0 && !this.borrower.isThere;
+    return !this.#wanted && isUnused && (this.file.phase === "closed" || this.file.isHeld);
   }
 
   get failure(): DeviceFailure | undefined {
@@ -107,7 +104,7 @@ export class Device implements FileUser {
 
   /** Known problem of the device, including a remembered hardware error; undefined for none. */
   get problem(): DeviceProblem | undefined {
-    const unreported = this.#ledger.memory.devices.get(this.id)?.hardwareError;
+    const unreported = this.#options.ledger.memory.devices.get(this.id)?.hardwareError;
     return unreported === undefined ? this.problemNow : { level: "ERROR", message: unreported };
   }
 
@@ -126,19 +123,19 @@ export class Device implements FileUser {
 
   get #hang(): DeviceProblem | undefined {
     const what = this.#inFlight.count > 0 ? "I/O on" : `the ${this.file.phase} of`;
-    return hangOf(`${what} device ${this.id}`, this.waiting.forMs, this.#hangs);
+    return hangOf(`${what} device ${this.id}`, this.waiting.forMs, this.#options.hangs);
   }
 
   /** Oldest system call for which a close or an open waits. */
   get waiting(): Waiting {
-    const nowMs = this.#clock.monotonicMs();
+    const nowMs = this.#options.clock.monotonicMs();
     const sinceMs = Math.min(this.#inFlight.oldestSinceMs ?? nowMs, this.file.busySinceMs ?? nowMs);
     return { forMs: nowMs - sinceMs, inFlightOperations: this.inFlight };
   }
 
   /** Returns the I/O of lower sessions, for which a grant waits. */
   waitingBelow(sessionNumber: number): Waiting {
-    return this.#inFlight.waitingBelow(sessionNumber);
+    return this.borrower.waitingBelow(sessionNumber) ?? this.#inFlight.waitingBelow(sessionNumber);
   }
 
   /**
@@ -164,10 +161,6 @@ export class Device implements FileUser {
   get whyChanged(): string | undefined {
     if (this.#failure?.outcome === "device_changed") return this.#failure.message;
     return this.replaced ? this.changed : undefined;
-  }
-
-  get healthMessage(): string | undefined {
-    return this.problem?.message;
   }
 
   /** Facts of the file that the path names now, for the registry. The held file may be another one. */
@@ -216,7 +209,7 @@ export class Device implements FileUser {
   /** Records why the device cannot be held. The device then no longer needs its file open. */
   fail(failure: DeviceFailure): void {
     this.#want(this.#wanted, failure);
-    this.#changes.touch();
+    this.#options.changes.touch();
   }
 
   /** Records the result of a check without an open. */
@@ -229,7 +222,7 @@ export class Device implements FileUser {
    * after a power failure another drive may be in its place while a session continues.
    */
   verify(facts: FileFacts): void {
-    const recorded = this.#ledger.memory.devices.get(this.id)?.identity;
+    const recorded = this.#options.ledger.memory.devices.get(this.id)?.identity;
     const unfit = whyUnfit(facts, this.config, recorded);
     if (unfit !== undefined) {
       this.#want(this.#wanted, unfit);
@@ -257,7 +250,7 @@ export class Device implements FileUser {
       this.#ioError = undefined;
     } catch (error) {
       const message = `reading block ${block} of device ${this.id} failed: ${messageOf(error)}`;
-      if (isHardwareError(error)) this.#hardwareErrors.note(this.id, message);
+      if (isHardwareError(error)) this.#options.hardwareErrors.note(this.id, message);
       else this.#probeProblem = { level: "ERROR", message };
     } finally {
       this.#probesInFlight -= 1;
@@ -272,9 +265,9 @@ export class Device implements FileUser {
     this.#probeProblem = { level, message: `a read of device ${this.id} has not returned within ${limitMs} ms` };
   }
 
-  /** Returns whether all I/O submitted under lower sessions has ended. */
+  /** Returns whether all I/O submitted under lower sessions has ended, and the processes of these sessions. */
   isQuietBelow(sessionNumber: number): boolean {
-    return this.#inFlight.isQuietBelow(sessionNumber);
+    return this.borrower.isGoneBelow(sessionNumber) && this.#inFlight.isQuietBelow(sessionNumber);
   }
 
   /**
@@ -282,6 +275,20 @@ export class Device implements FileUser {
    */
   grant(sessionNumber: number): void {
     this.#grantedSession = sessionNumber;
+  }
+
+  noteOpened(handle: OpenHandle): void {
+    this.borrower.endStray(handle.lending, this.config.offsetBytes);
+  }
+
+  /** Lends the device to a process of the session. Throws as `checkAccess` does. */
+  lend(sessionNumber: number): LentFile {
+    return this.borrower.lend(sessionNumber, this.#admit(sessionNumber).lending, this.config.offsetBytes);
+  }
+
+  /** Returns why a process of the session must no longer have the device; undefined when it may. */
+  refusalOf(sessionNumber: number): string | undefined {
+    return whyNotKept(this, this.#options.ledger.memory, sessionNumber);
   }
 
   get grantedSession(): number {
@@ -391,7 +398,7 @@ export class Device implements FileUser {
         this.#ioError = undefined;
       } catch (error) {
         const message = `I/O on device ${this.id} failed: ${messageOf(error)}`;
-        if (isHardwareError(error)) this.#hardwareErrors.note(this.id, message);
+        if (isHardwareError(error)) this.#options.hardwareErrors.note(this.id, message);
         else this.#ioError = message;
         throw new DeviceIoError(message, { about: { device_id: this.id }, cause: error });
       } finally {
@@ -410,23 +417,14 @@ export class Device implements FileUser {
       ended();
       this.file.noteInFlight(-1);
       if (!this.holds) this.file.reconcile();
-      this.#changes.touch();
+      this.#options.changes.touch();
     };
   }
 
   #admit(sessionNumber: number): OpenHandle {
-    const about = { device_id: this.id };
-    const current = this.#ledger.memory.devices.get(this.id)?.session;
-    if (current === undefined || current.number < sessionNumber)
-      throw new UnavailableError(`session ${sessionNumber} of device ${this.id} is not open on this agent`, { about });
-    if (!isCurrentSession(this.#ledger.memory, this.id, sessionNumber))
-      throw new OutdatedError(superseded(this.id, sessionNumber, current), { about });
-    const handle = this.file.handle;
-    const why = this.whyChanged;
-    if (why !== undefined) throw new UnavailableError(`device ${this.id} has changed: ${why}`, { about });
-    if (handle === undefined || !this.holds) throw new UnavailableError(`device ${this.id} is not attached`, { about });
-    if (this.#grantedSession !== sessionNumber)
-      throw new UnavailableError(`session ${sessionNumber} of device ${this.id} is not granted yet`, { about });
+    requireAccess(this, this.#options.ledger.memory, sessionNumber);
+    const { handle } = this.file;
+    if (handle === undefined) throw notAttached(this.id);
     return handle;
   }
 }

@@ -67,6 +67,7 @@ export class HeldFiles implements FileOpener {
       write: handle.write.bind(handle) as OpenHandle["write"],
       datasync: handle.datasync.bind(handle),
       punchHole: handle.punchHole.bind(handle),
+      ...(handle.lending && { lending: handle.lending }),
       close,
     };
   }

@@ -9,6 +9,7 @@ import {
   lockFile,
   punchHole,
 } from "@diskmesh/file-lock";
+import { type FileLending, lendingOf } from "./file-lending.js";
 import { diskSequence, serialNumberOf } from "./sysfs.js";
 
 /** Operations of an open file that I/O needs. */
@@ -18,6 +19,8 @@ export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasyn
    * support that.
    */
   punchHole(offsetBytes: number, lengthBytes: number): Promise<boolean>;
+  /** Lends the file to processes of sessions. Absent for files that only the agent itself can use. */
+  readonly lending?: FileLending;
 }
 
 /** Facts of a file that stay true when its path changes. */
@@ -64,7 +67,7 @@ export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOpti
         const stats = await handle.stat({ bigint: true });
         const facts = await factsOf(path, stats);
         if (stats.isFile()) await lockRegularFile(path, handle.fd, stats, { requireLocks, lock });
-        return { ...facts, handle: withHoles(handle) };
+        return { ...facts, handle: asOpenHandle(handle, stats) };
       } catch (error) {
         await handle.close();
         throw error;
@@ -73,9 +76,10 @@ export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOpti
   };
 }
 
-function withHoles(handle: FileHandle): OpenHandle {
+function asOpenHandle(handle: FileHandle, stats: BigIntStats): OpenHandle {
   return Object.assign(handle, {
     punchHole: (offsetBytes: number, lengthBytes: number) => punchHole(handle.fd, offsetBytes, lengthBytes),
+    lending: lendingOf(handle.fd, stats),
   });
 }
 

@@ -54,7 +54,7 @@ describe("health probes", () => {
     }
     expect(healthOf("a")).to.equal("ERROR");
     await eventually(() => healthOf("b") === "ONLINE");
-    expect(fixture.device("a").healthMessage).to.match(/has not returned within 1000 ms/);
+    expect(fixture.device("a").problem?.message).to.match(/has not returned within 1000 ms/);
     expect(fixture.files.hangingReads, "one at a time, however long it takes").to.equal(1);
     fixture.files.unhang();
     await eventually(() => healthOf("a") === "ONLINE");
@@ -105,7 +105,7 @@ describe("health probes", () => {
     prober.look();
     await eventually(() => expect(["a", "b"].map(healthOf)).to.include("ERROR"));
     const failed = ["a", "b"].find((id) => healthOf(id) === "ERROR") ?? "";
-    expect(fixture.device(failed).healthMessage).to.match(/reading block 15 .* failed: EIO/);
+    expect(fixture.device(failed).problem?.message).to.match(/reading block 15 .* failed: EIO/);
     prober.look();
     await eventually(() => healthOf(failed) === "ONLINE");
   });

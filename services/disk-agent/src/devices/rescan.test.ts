@@ -135,7 +135,7 @@ describe("rescans", () => {
   it("a held file that is replaced, truncated or removed is ERROR and stays held, and ONLINE when it is back", async () => {
     await fixture.order("attach", "listed", 1);
     const path = fixture.device("listed").config.path;
-    const health = () => fixture.device("listed").healthMessage ?? "ONLINE";
+    const health = () => fixture.device("listed").problem?.message ?? "ONLINE";
     writeFileSync(path, Buffer.alloc(SIZE / 2));
     expect((await rescan.run()).changedDeviceIds).to.deep.equal(["listed"]);
     expect(health()).to.match(/the open file has 65536 bytes, the file at the path 32768/);

@@ -131,6 +131,8 @@ export class SessionOrders {
 
 function whileBusy(device: Device, sessionNumber: number): Came {
   const waiting = device.waitingBelow(sessionNumber);
+  if (!device.borrower.isGoneBelow(sessionNumber))
+    return { outcome: "pending", message: `the process of an earlier session still has device ${device.id}`, waiting };
   const message = `${waiting.inFlightOperations} operations of sessions before ${sessionNumber} are in flight on device ${device.id}`;
   return { outcome: "pending", message, waiting };
 }

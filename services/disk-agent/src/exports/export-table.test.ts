@@ -7,9 +7,10 @@ import { Gate } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { ExportSpec } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
-import type { ListenNbd } from "../nbd/server.js";
+import { type ListenNbd, NbdServer } from "../nbd/server.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { ExportTable } from "./export-table.js";
+import { NodeEngine } from "./node-engine.js";
 
 const SIZE_BYTES = 8_192;
 const diskId = "disk-1" as DiskId;
@@ -104,25 +105,26 @@ function specOf(sessionNumber: number, hostId: string): ExportSpec {
   return { diskId, sessionNumber, blockSizeBytes: 4_096, extents: [extent] };
 }
 
-function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd?: ListenNbd): ExportTable {
+function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd: ListenNbd = NbdServer.listen): ExportTable {
   makeDeviceFile(folder, "a", SIZE_BYTES);
   const unused = () => Promise.reject(new Error("nobody reads or writes"));
-  return new ExportTable({
+  const node = new NodeEngine({
+    hostId: "host-1" as HostId,
     folder,
-    ledger,
     devices,
     openRemotePart: () => ({ read: unused, write: unused, clear: unused, flush: unused, close() {} }),
+    listenNbd,
     limits: {
       maxConnections: 3,
       maxInFlightRequests: 1,
       maxInFlightBytes: SIZE_BYTES,
       negotiationTimeoutMs: 1_000,
       drainTimeoutMs: 1_000,
-      maxEndedExports: 10,
       ioTimeoutMs: 1_000,
     },
     clock: systemClock,
     log: silentLogger,
-    ...(listenNbd && { listenNbd }),
   });
+  const common = { ledger, devices, clock: systemClock, log: silentLogger };
+  return new ExportTable({ ...common, engines: [node], maxEndedExports: 10 });
 }

@@ -1,65 +1,74 @@
-import { type DiskId, InvalidArgumentError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import {
+  type DiskId,
+  InvalidArgumentError,
+  type Logger,
+  messageOf,
+  OutdatedError,
+  UnavailableError,
+} from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import { decideExport, decideUnexport } from "../model/exports.js";
-import type { ExportExtent, ExportSpec } from "../model/memory.js";
-import { type ListenNbd, NbdServer, type NbdServerLimits, type ServedNbd } from "../nbd/server.js";
-import { socketPathIn } from "../nbd/socket-path.js";
-import type { DiskPart } from "./disk-part.js";
-import { LinearDisk } from "./linear-disk.js";
-import { LocalPart, type LocalWaiting } from "./local-part.js";
-
-/** Connects to a device of another host for an export. */
-export type OpenRemotePart = (extent: ExportExtent, spec: ExportSpec) => DiskPart;
+import type { ExportSpec } from "../model/memory.js";
+import type { Engine, EngineName, ServedDisk } from "./engine.js";
 
 interface Running {
   readonly sessionNumber: number;
-  readonly disk: LinearDisk;
-  readonly server: ServedNbd;
+  readonly engine: EngineName;
+  readonly served: ServedDisk;
 }
+
+/** Time in ms between two tries to serve a disk that its engine has lost. */
+const SERVE_AGAIN_MS = 1_000;
 
 /** Manages the disks served on this host. */
 export class ExportTable {
-  readonly #folder: string;
   readonly #ledger: Ledger;
   readonly #devices: DeviceTable;
-  readonly #openRemotePart: OpenRemotePart;
-  readonly #waiting: LocalWaiting;
-  readonly #limits: NbdServerLimits & { readonly drainTimeoutMs: number; readonly maxEndedExports: number };
+  readonly #engines: readonly Engine[];
+  readonly #maxEndedExports: number;
+  readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #listenNbd: ListenNbd;
   readonly #running = new Map<DiskId, Running>();
   /** Session numbers of exports that are remembered but not served yet. */
   readonly #beginning = new Map<DiskId, number>();
   readonly #turns = new Map<DiskId, Promise<void>>();
-  #closed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: {
-    /** Existing folder for the sockets, accessible to the agent only. */
-    folder: string;
     ledger: Ledger;
     devices: DeviceTable;
-    openRemotePart: OpenRemotePart;
+    /** Engines in order of preference; the last one can serve every disk. */
+    engines: readonly Engine[];
+    maxEndedExports: number;
     clock: Clock;
-    limits: NbdServerLimits & {
-      readonly drainTimeoutMs: number;
-      readonly maxEndedExports: number;
-      /** Maximum wait in ms of I/O while a device is unusable. */
-      readonly ioTimeoutMs: number;
-    };
     log: Logger;
-    listenNbd?: ListenNbd;
   }) {
-    this.#folder = options.folder;
     this.#ledger = options.ledger;
     this.#devices = options.devices;
-    this.#openRemotePart = options.openRemotePart;
-    const { devices, clock } = options;
-    this.#waiting = { devices, clock, timeoutMs: options.limits.ioTimeoutMs };
-    this.#limits = options.limits;
+    this.#engines = options.engines;
+    this.#maxEndedExports = options.maxEndedExports;
+    this.#clock = options.clock;
     this.#log = options.log;
-    this.#listenNbd = options.listenNbd ?? NbdServer.listen;
+  }
+
+  /**
+   * Takes over the disks that processes of a former life of the agent still serve in a current session, and ends the
+   * other processes. Must run before the devices are opened.
+   */
+  async adopt(): Promise<void> {
+    for (const [diskId, { spec }] of this.#ledger.memory.exports) {
+      if (spec === undefined) continue;
+      for (const engine of this.#engines) {
+        const served = await engine.adopt?.(spec);
+        if (served === undefined) continue;
+        this.#note(spec, engine, served);
+        this.#log.info({ diskId, sessionNumber: spec.sessionNumber, engine: engine.name }, "export adopted");
+        break;
+      }
+    }
+    for (const engine of this.#engines) await engine.endLeftovers?.();
   }
 
   /** Serves the remembered exports again. The devices refuse I/O of sessions that were superseded meanwhile. */
@@ -69,6 +78,7 @@ export class ExportTable {
         await this.#apply(diskId);
       } catch (error) {
         this.#log.error({ diskId, error: messageOf(error) }, "export restart failed");
+        void this.#serveAgain(diskId);
       }
   }
 
@@ -81,7 +91,7 @@ export class ExportTable {
     this.#beginning.set(spec.diskId, spec.sessionNumber);
   }
 
-  /** Serves a disk, and returns the path of its socket. Idempotent. */
+  /** Serves a disk, and returns the path at which programs of this host open it. Idempotent. */
   async serve(spec: ExportSpec): Promise<string> {
     this.#check(spec);
     this.intend(spec);
@@ -97,7 +107,7 @@ export class ExportTable {
       throw new UnavailableError(
         `the export of disk ${spec.diskId} in session ${spec.sessionNumber} was ended while it was being started`,
       );
-    return this.#socketPath(spec.diskId);
+    return running.served.path;
   }
 
   /**
@@ -105,20 +115,19 @@ export class ExportTable {
    * the ledger is durable: an agent that dies earlier may serve the disk again.
    */
   async end(diskId: DiskId, sessionNumber: number): Promise<void> {
-    const { maxEndedExports } = this.#limits;
-    this.#ledger.remember(decideUnexport(this.#ledger.memory, diskId, sessionNumber, maxEndedExports));
+    this.#ledger.remember(decideUnexport(this.#ledger.memory, diskId, sessionNumber, this.#maxEndedExports));
     if ((this.#beginning.get(diskId) ?? Number.POSITIVE_INFINITY) <= sessionNumber) this.#beginning.delete(diskId);
     await this.#apply(diskId);
   }
 
   /**
-   * Creates removed sockets again, because jobs find their disks by the sockets. Does not leave this to the next order
+   * Makes removed paths of exports again, because jobs find their disks by them. Does not leave this to the next order
    * for the disk, which may be far off.
    */
   async lookAtSockets(): Promise<void> {
-    for (const [diskId, { server }] of this.#running)
+    for (const [diskId, { served }] of this.#running)
       try {
-        if (!(await server.hasSocket())) await this.#apply(diskId);
+        if (!(await served.isReachable())) await this.#apply(diskId);
       } catch (error) {
         // Does not throw, so that the other sockets are still checked.
         this.#log.error({ diskId, error: messageOf(error) }, "export socket recreation failed");
@@ -134,25 +143,21 @@ export class ExportTable {
       .sort((a, b) => (a.diskId < b.diskId ? -1 : 1));
   }
 
-  /** Returns the socket of a disk that is served now. */
+  /** Returns the path of a disk that is served now. */
   find(diskId: DiskId): string | undefined {
-    return this.#running.has(diskId) ? this.#socketPath(diskId) : undefined;
+    return this.#running.get(diskId)?.served.path;
   }
 
-  /** Returns the socket once pending changes of the disk have ended; between two sessions no server runs. */
+  /** Returns the path once pending changes of the disk have ended; between two sessions nothing is served. */
   async findSettled(diskId: DiskId): Promise<string | undefined> {
     await this.#turns.get(diskId)?.catch(() => undefined);
     return this.find(diskId);
   }
 
-  /** Stops the servers. The exports stay remembered, so the next start serves them again. */
+  /** Leaves the disks to what outlives the agent. The exports stay remembered, so the next start serves them again. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#closing.abort();
     await Promise.all([...this.#running.keys()].map((diskId) => this.#apply(diskId)));
-  }
-
-  #socketPath(diskId: DiskId): string {
-    return socketPathIn(this.#folder, diskId);
   }
 
   #check(spec: ExportSpec): void {
@@ -167,7 +172,7 @@ export class ExportTable {
     }
   }
 
-  /** Starts or stops the server of a disk, to match the memory. Runs one at a time for each disk. */
+  /** Starts or ends the serving of a disk, to match the memory. Runs one at a time for each disk. */
   #apply(diskId: DiskId): Promise<void> {
     const before = this.#turns.get(diskId) ?? Promise.resolve();
     const turn = before
@@ -181,36 +186,62 @@ export class ExportTable {
   }
 
   async #applyNow(diskId: DiskId): Promise<void> {
-    const spec = this.#closed ? undefined : this.#ledger.memory.exports.get(diskId)?.spec;
     const running = this.#running.get(diskId);
+    if (this.#closing.signal.aborted) {
+      this.#running.delete(diskId);
+      await running?.served.leave();
+      return;
+    }
+    const spec = this.#ledger.memory.exports.get(diskId)?.spec;
     if (running && running.sessionNumber !== spec?.sessionNumber) {
       this.#running.delete(diskId);
-      await running.server.close(this.#limits.drainTimeoutMs);
-      running.disk.close();
+      await running.served.end();
       this.#log.info({ diskId, sessionNumber: running.sessionNumber }, "export ended");
-    } else if (running && (await running.server.restore())) this.#log.warn({ diskId }, "export socket recreated");
-    if (spec && !this.#running.has(diskId)) this.#running.set(diskId, await this.#listen(spec));
+    } else if (running && (await running.served.restore())) this.#log.warn({ diskId }, "export socket recreated");
+    if (spec && !this.#running.has(diskId)) await this.#begin(spec);
   }
 
-  async #listen(spec: ExportSpec): Promise<Running> {
-    const disk = new LinearDisk(
-      spec.extents.map((extent) => ({ part: this.#openPart(extent, spec), sizeBytes: extent.sizeBytes })),
-    );
-    const served = { name: spec.diskId, sizeBytes: disk.sizeBytes, blockSizeBytes: spec.blockSizeBytes };
-    const socketPath = this.#socketPath(spec.diskId);
-    try {
-      const server = await this.#listenNbd({ socketPath, served, disk, limits: this.#limits, log: this.#log });
-      this.#log.info({ diskId: spec.diskId, sessionNumber: spec.sessionNumber }, "export started");
-      return { sessionNumber: spec.sessionNumber, disk, server };
-    } catch (error) {
-      disk.close();
-      throw error;
+  async #begin(spec: ExportSpec): Promise<void> {
+    const { diskId, sessionNumber } = spec;
+    const engine = this.#engineFor(spec);
+    const served = await engine.serve(spec);
+    this.#note(spec, engine, served);
+    this.#log.info({ diskId, sessionNumber, engine: engine.name }, "export started");
+  }
+
+  #engineFor(spec: ExportSpec): Engine {
+    for (const engine of this.#engines) {
+      const whyNot = engine.whyNot(spec);
+      if (whyNot === undefined) return engine;
+      this.#log.info({ diskId: spec.diskId, engine: engine.name, reason: whyNot }, "engine cannot serve the disk");
     }
+    throw new UnavailableError(`no engine of this host can serve disk ${spec.diskId}`);
   }
 
-  #openPart(extent: ExportExtent, spec: ExportSpec): DiskPart {
-    return extent.hostId === this.#ledger.memory.hostId
-      ? new LocalPart(this.#devices.get(extent.deviceId), spec.sessionNumber, this.#waiting)
-      : this.#openRemotePart(extent, spec);
+  #note({ diskId, sessionNumber }: ExportSpec, engine: Engine, served: ServedDisk): void {
+    const running = { sessionNumber, engine: engine.name, served };
+    this.#running.set(diskId, running);
+    void served.lost?.then(async (reason) => {
+      if (this.#running.get(diskId) !== running) return;
+      this.#running.delete(diskId);
+      this.#log.warn({ diskId, sessionNumber, engine: engine.name, reason }, "export lost");
+      await this.#serveAgain(diskId);
+    });
+  }
+
+  /** Tries to serve a disk until it is served, or no longer to be served. */
+  async #serveAgain(diskId: DiskId): Promise<void> {
+    const { signal } = this.#closing;
+    const isDue = () =>
+      !signal.aborted && this.#ledger.memory.exports.get(diskId)?.spec !== undefined && !this.#running.has(diskId);
+    while (isDue())
+      try {
+        await this.#apply(diskId);
+      } catch (error) {
+        this.#log.debug({ diskId, error: messageOf(error) }, "export restart failed");
+        // A later session has the devices, so that this one is never served again.
+        if (error instanceof OutdatedError) return;
+        await this.#clock.sleep(SERVE_AGAIN_MS, signal).catch(() => undefined);
+      }
   }
 }

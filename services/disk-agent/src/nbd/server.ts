@@ -23,7 +23,7 @@ export interface NbdListenOptions {
 }
 
 /** Operations of a server that an export uses. */
-export type ServedNbd = Pick<NbdServer, "close" | "hasSocket" | "restore">;
+type ServedNbd = Pick<NbdServer, "close" | "hasSocket" | "restore">;
 
 export type ListenNbd = (options: NbdListenOptions) => Promise<ServedNbd>;
 

@@ -38,6 +38,7 @@ export async function startTestAgent(options: TestAgentOptions): Promise<TestAge
       registry: { address: registryAddress },
       baseFolder: join(folder, "base"),
       devices,
+      engine: "node",
       remoteIoTimeoutMs: 60_000,
       ...config,
       // Longer than the delays of a busy machine, because work that takes longer is answered `pending`.

@@ -37,7 +37,7 @@ const START_MS = Date.UTC(2020, 0);
 
 /** Device code over real files, without a process or a network. */
 export class DeviceFixture {
-  readonly folder = temporaryFolder();
+  readonly folder: string;
   readonly files = new SlowFiles();
   readonly ledger: Ledger;
   readonly devices: DeviceTable;
@@ -54,8 +54,11 @@ export class DeviceFixture {
     devices: { id: string; file: string; offsetBytes?: number; sizeBytes?: number }[],
     eraseChunkBytes = 4096,
     eraseLimits: Partial<EraseLimits> = {},
+    /** Folder and memory of a former life of the agent. */
+    former?: { readonly folder: string; readonly memory?: AgentMemory },
   ) {
-    const memory = { ...emptyMemory("host-1" as HostId), ...LEADER };
+    this.folder = former?.folder ?? temporaryFolder();
+    const memory = former?.memory ?? { ...emptyMemory("host-1" as HostId), ...LEADER };
     const path = join(this.folder, "cache.json");
     this.ledger = new Ledger(
       memory,

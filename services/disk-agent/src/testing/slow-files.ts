@@ -112,6 +112,7 @@ export class SlowFiles implements FileOpener {
         await this.writes.pass();
         return this.canPunchHoles && handle.punchHole(offsetBytes, lengthBytes);
       },
+      ...(handle.lending && { lending: handle.lending }),
       close: async () => {
         await handle.close();
         this.openCount -= 1;

@@ -1,0 +1,89 @@
+import { type DeviceId, type Logger, UnavailableError } from "@diskmesh/domain";
+import type { Changes, Clock } from "@diskmesh/service";
+import type { FileLending, LentFile } from "./file-lending.js";
+import type { Waiting } from "./in-flight.js";
+
+/** Session number of a process of which the agent knows only that it has the device. Lower than every session. */
+const UNKNOWN_SESSION = 0;
+
+/**
+ * The process outside the agent that has a device, if there is one. It may live longer than the agent. A session is
+ * granted only once no process of a lower one is left.
+ */
+export class Borrower {
+  readonly #options: { readonly deviceId: DeviceId; changes: Changes<void>; clock: Clock; log: Logger };
+  #sessionNumber: number | undefined;
+  #sinceMs = 0;
+
+  constructor(options: { readonly deviceId: DeviceId; changes: Changes<void>; clock: Clock; log: Logger }) {
+    this.#options = options;
+  }
+
+  get isThere(): boolean {
+    return this.#sessionNumber !== undefined;
+  }
+
+  /** Session of the process; undefined without one. */
+  get sessionNumber(): number | undefined {
+    return this.#sessionNumber;
+  }
+
+  isGoneBelow(sessionNumber: number): boolean {
+    return this.#sessionNumber === undefined || this.#sessionNumber >= sessionNumber;
+  }
+
+  /** Returns for how long the process of a lower session has had the device; undefined without one. */
+  waitingBelow(sessionNumber: number): Waiting | undefined {
+    if (this.isGoneBelow(sessionNumber)) return undefined;
+    return { forMs: this.#options.clock.monotonicMs() - this.#sinceMs, inFlightOperations: 1 };
+  }
+
+  /**
+   * Lends the device to a process of the session. The caller notes with `leave` that nothing of the process is left.
+   * Throws UnavailableError while another process has the device.
+   */
+  lend(sessionNumber: number, lending: FileLending | undefined, deviceOffsetBytes: number): LentFile {
+    const { deviceId } = this.#options;
+    const lent = lending?.lend(deviceOffsetBytes);
+    if (lent === undefined)
+      throw new UnavailableError(`device ${deviceId} cannot be lent to a process: another process still has it`, {
+        about: { device_id: deviceId },
+      });
+    this.enter(sessionNumber);
+    return lent;
+  }
+
+  /** Notes that a process of the session has the device, which a former life of the agent lent it. */
+  enter(sessionNumber: number): void {
+    this.#sessionNumber = sessionNumber;
+    this.#sinceMs = this.#options.clock.monotonicMs();
+  }
+
+  /** Notes that the process is being ended, from when on a grant waits for it. */
+  noteKill(): void {
+    this.#sinceMs = this.#options.clock.monotonicMs();
+  }
+
+  /** Notes that nothing of the session's process is left. */
+  leave(sessionNumber: number): void {
+    if (this.#sessionNumber !== sessionNumber) return;
+    this.#sessionNumber = undefined;
+    this.#options.changes.touch();
+  }
+
+  /** Ends a process that has the device although the agent knows of none: a former life of the agent left it. */
+  endStray(lending: FileLending | undefined, deviceOffsetBytes: number): void {
+    if (this.isThere || !lending?.isLent(deviceOffsetBytes)) return;
+    const { deviceId, log } = this.#options;
+    this.enter(UNKNOWN_SESSION);
+    void lending
+      .endBorrowers(deviceOffsetBytes, {
+        kill: (pid) => log.warn({ deviceId, pid }, "process of an ended session killed"),
+        stuck: (why) => log.error({ deviceId, reason: why }, "process of an ended session still has the device"),
+      })
+      .then(
+        () => this.leave(UNKNOWN_SESSION),
+        (error) => log.error({ deviceId, error: String(error) }, "process of an ended session not ended"),
+      );
+  }
+}

@@ -1,0 +1,23 @@
+import type { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
+import type { Client } from "@diskmesh/rpc";
+import type { Clock } from "@diskmesh/service";
+import type { RemoteAgent } from "./block-io/remote-part.js";
+import type { CacheFileSystem } from "./cache/cache-file.js";
+import type { FileOpener } from "./devices/open-file.js";
+import type { ListenNbd } from "./nbd/server.js";
+
+/** External effects of an agent, apart from the APIs that it serves. */
+export interface AgentEdges {
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly newBootId: () => string;
+  readonly machineBootId: () => Promise<string>;
+  readonly opener: FileOpener;
+  readonly cacheFiles: CacheFileSystem;
+  readonly listenNbd: ListenNbd;
+  /** True when storage daemons carry the bytes of disks. */
+  readonly hasQemu: boolean;
+  readonly connectAgent: (agent: { readonly hostId: string; readonly address: string }) => RemoteAgent;
+  readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
+}

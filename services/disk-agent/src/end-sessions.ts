@@ -1,0 +1,35 @@
+import type { Logger } from "@diskmesh/domain";
+import { FolderLock } from "@diskmesh/file-lock";
+import { systemClock } from "@diskmesh/service";
+import { makeBaseFolder } from "./base-folder.js";
+import type { AgentConfig } from "./config.js";
+import { killDaemons } from "./qemu/daemon.js";
+
+/** Time in ms to wait for the stop of the agent. */
+const AGENT_STOP_MS = 10_000;
+const RETRY_MS = 100;
+
+/**
+ * Ends the storage daemons of an agent that has stopped. Throws UnavailableError while the agent runs, because it would
+ * start them again.
+ */
+export async function endSessions(
+  { baseFolder, requireFileLocks }: Pick<AgentConfig, "baseFolder" | "requireFileLocks">,
+  log: Logger,
+): Promise<void> {
+  const folders = await makeBaseFolder(baseFolder);
+  using _lock = await takeLock(baseFolder, requireFileLocks);
+  const ended = await killDaemons(folders.exports, () => true);
+  log.info({ sessions: ended }, "storage daemons ended");
+}
+
+async function takeLock(baseFolder: string, required: boolean): Promise<FolderLock> {
+  const untilMs = systemClock.monotonicMs() + AGENT_STOP_MS;
+  for (;;)
+    try {
+      return await FolderLock.take(baseFolder, { required });
+    } catch (error) {
+      if (systemClock.monotonicMs() > untilMs) throw error;
+      await systemClock.sleep(RETRY_MS);
+    }
+}

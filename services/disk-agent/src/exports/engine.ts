@@ -1,0 +1,37 @@
+import type { ExportSpec } from "../model/memory.js";
+
+export type EngineName = "node" | "qemu";
+
+/** Carries the bytes of disks: it serves a disk of a granted session to the programs of this host. */
+export interface Engine {
+  readonly name: EngineName;
+  /** Returns why this engine cannot serve the disk; undefined when it can. */
+  whyNot(spec: ExportSpec): string | undefined;
+  /**
+   * Serves the disk. Throws UnavailableError when that may succeed later, for example while a device is not attached.
+   */
+  serve(spec: ExportSpec): Promise<ServedDisk>;
+  /**
+   * Returns the disk when a process that a former life of the agent started serves it in this session. Called before
+   * the devices are opened.
+   */
+  adopt?(spec: ExportSpec): Promise<ServedDisk | undefined>;
+  /** Ends what former lives of the agent left and `adopt` did not take over. */
+  endLeftovers?(): Promise<void>;
+}
+
+/** A disk that an engine serves. */
+export interface ServedDisk {
+  /** Path that programs of this host open. */
+  readonly path: string;
+  /** Resolves with the reason when the disk is no longer served although nobody called `end`. */
+  readonly lost?: Promise<string>;
+  /** Resolves once no I/O of the session can begin, and none is left that this engine submitted. */
+  end(): Promise<void>;
+  /** Ends the agent's part at its stop. What outlives the agent goes on. */
+  leave(): Promise<void>;
+  /** Returns whether the path exists. */
+  isReachable(): Promise<boolean>;
+  /** Makes the path again when it was removed or is dead; returns whether that was necessary. */
+  restore(): Promise<boolean>;
+}

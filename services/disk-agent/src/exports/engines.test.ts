@@ -1,0 +1,250 @@
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import type { DiskId } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually, skipWithout } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { NbdClient } from "../nbd/client.js";
+import { DEVICE_BYTES, EngineScene, noise } from "../testing/engine-scene.js";
+
+const BLOCK_BYTES = 4096;
+// The node engine serves from this process, so that a synchronous call would wait for itself.
+const run = promisify(execFile);
+const WRITERS = 4;
+const DEPTH = 16;
+
+for (const engine of ["node", "qemu"] as const)
+  describe(`the ${engine} engine`, () => {
+    let scene: EngineScene;
+
+    beforeEach(async function () {
+      if (engine === "qemu") skipWithout(this, "qemu-storage-daemon");
+      scene = new EngineScene(engine);
+      await scene.start();
+    });
+
+    afterEach(async () => {
+      await scene?.stop();
+    });
+
+    it("serves the bytes of one device, within its range of a file", async () => {
+      const client = await scene.connect(await scene.publish("disk-1", 1, ["d"]));
+      expect(client.sizeBytes).to.equal(DEVICE_BYTES);
+      const data = noise(3 * BLOCK_BYTES);
+      await client.write(BLOCK_BYTES, data, { fua: true });
+      expect((await client.read(BLOCK_BYTES, data.length)).equals(data)).to.equal(true);
+      const shared = scene.bytesOf("shared");
+      expect(
+        shared
+          .subarray(DEVICE_BYTES + BLOCK_BYTES)
+          .subarray(0, data.length)
+          .equals(data),
+      ).to.equal(true);
+      expect(shared.subarray(0, DEVICE_BYTES).every((byte) => byte === 0)).to.equal(true);
+      await rejection(client.write(DEVICE_BYTES, data));
+    });
+
+    it("joins devices of several files to one disk", async () => {
+      const client = await scene.connect(await scene.publish("disk-1", 1, ["b", "d", "a"]));
+      expect(client.sizeBytes).to.equal(3 * DEVICE_BYTES);
+      const data = noise(3 * DEVICE_BYTES);
+      await client.write(0, data);
+      await client.flush();
+      expect((await client.read(0, data.length)).equals(data)).to.equal(true);
+      const parts = [scene.bytesOf("b"), scene.bytesOf("shared").subarray(DEVICE_BYTES), scene.bytesOf("a")];
+      expect(Buffer.concat(parts).equals(data)).to.equal(true);
+      await client.writeZeroes(DEVICE_BYTES - BLOCK_BYTES, 2 * BLOCK_BYTES);
+      data.fill(0, DEVICE_BYTES - BLOCK_BYTES, DEVICE_BYTES + BLOCK_BYTES);
+      await client.trim(2 * DEVICE_BYTES, BLOCK_BYTES);
+      expect((await client.read(0, 2 * DEVICE_BYTES)).equals(data.subarray(0, 2 * DEVICE_BYTES))).to.equal(true);
+    });
+
+    it("serves a later session at the same path, and nothing of it to clients of the earlier one", async () => {
+      const path = await scene.publish("disk-1", 1, ["a"]);
+      const old = await scene.connect(path);
+      const data = noise(BLOCK_BYTES);
+      await old.write(0, data, { fua: true });
+      expect(await scene.publish("disk-1", 2, ["a"])).to.equal(path);
+      await rejection(old.write(0, Buffer.alloc(BLOCK_BYTES, 1)));
+      const fresh = await scene.connect(path);
+      expect((await fresh.read(0, BLOCK_BYTES)).equals(data)).to.equal(true);
+      await scene.exports.end("disk-1" as DiskId, 2);
+      expect(existsSync(path)).to.equal(false);
+      await rejection(fresh.read(0, BLOCK_BYTES));
+    });
+
+    it("changes no byte for a former writer once a later session is granted", async function () {
+      this.timeout(60_000);
+      for (let round = 1; round <= 10; round += 1) {
+        const ids = round % 2 === 0 ? ["a"] : ["a", "b"];
+        const path = await scene.publish("disk-1", 2 * round, ids);
+        const flood = await beginFlood(scene, path, ids.length * DEVICE_BYTES, round);
+        await eventually(() => flood.writes() > 0);
+        await sleep(3 * round);
+        await scene.open("disk-1", 2 * round + 1, ids);
+        const granted = ids.map((id) => scene.bytesOf(id));
+        await flood.ended;
+        await sleep(20);
+        for (const [index, id] of ids.entries())
+          expect(scene.bytesOf(id).equals(granted[index] as Buffer), `round ${round}, device ${id}`).to.equal(true);
+        await scene.exports.end("disk-1" as DiskId, 2 * round + 1);
+      }
+    });
+
+    it("leaves the disk of another device of the same file alone", async () => {
+      const [one, other] = [await scene.publish("disk-1", 1, ["c"]), await scene.publish("disk-2", 2, ["d"])];
+      const client = await scene.connect(other);
+      await scene.open("disk-1", 3, ["c"]);
+      await client.write(0, noise(BLOCK_BYTES), { fua: true });
+      await scene.open("disk-2", 4, ["d"]);
+      await rejection(client.write(0, noise(BLOCK_BYTES)));
+      expect(one).to.not.equal(other);
+    });
+
+    it("has no descriptor of a detached device, and serves it again once it is attached", async () => {
+      const path = await scene.publish("disk-1", 1, ["a"]);
+      const data = noise(BLOCK_BYTES);
+      await (await scene.connect(path)).write(0, data, { fua: true });
+      expect(await scene.fixture.order("detach", "a", 1)).to.equal("done");
+      expect(holdersOf(join(scene.fixture.folder, "a"))).to.deep.equal([]);
+      expect(await scene.fixture.order("attach", "a", 2)).to.equal("done");
+      expect((await (await connectAgain(scene, path)).read(0, BLOCK_BYTES)).equals(data)).to.equal(true);
+    });
+
+    it("makes a removed path again and keeps its clients", async () => {
+      const path = await scene.publish("disk-1", 1, ["a"]);
+      const client = await scene.connect(path);
+      rmSync(path);
+      await scene.exports.lookAtSockets();
+      const data = noise(BLOCK_BYTES);
+      await client.write(0, data);
+      expect((await (await scene.connect(path)).read(0, BLOCK_BYTES)).equals(data)).to.equal(true);
+    });
+
+    it("serves qemu-img and nbdcopy", async function () {
+      for (const program of ["qemu-img", "nbdcopy"]) skipWithout(this, program);
+      const path = await scene.publish("disk-1", 1, ["a", "b"]);
+      const [from, to] = [join(scene.fixture.folder, "from"), join(scene.fixture.folder, "to")];
+      const data = noise(2 * DEVICE_BYTES);
+      writeFileSync(from, data);
+      const uri = `nbd+unix:///disk-1?socket=${path}`;
+      await run("nbdcopy", ["--flush", from, uri]);
+      await run("qemu-img", ["convert", "-O", "raw", uri, to]);
+      expect(scene.bytesOf("to").equals(data)).to.equal(true);
+    });
+  });
+
+describe("the qemu engine beyond the agent's life", () => {
+  let scene: EngineScene;
+
+  beforeEach(async function () {
+    skipWithout(this, "qemu-storage-daemon");
+    scene = new EngineScene("qemu");
+    await scene.start();
+  });
+
+  afterEach(async () => {
+    await scene?.stop();
+  });
+
+  it("fails no I/O when the agent ends, and is taken over by its next life", async () => {
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    const flood = await beginFlood(scene, path, DEVICE_BYTES, 7);
+    scene = new EngineScene("qemu", await scene.leave());
+    const before = flood.writes();
+    await eventually(() => flood.writes() > before);
+    await scene.start();
+    expect(scene.exports.find("disk-1" as DiskId)).to.equal(path);
+    const after = flood.writes();
+    await eventually(() => flood.writes() > after);
+    await scene.open("disk-1", 2, ["a"]);
+    const granted = scene.bytesOf("a");
+    await flood.ended;
+    expect(scene.bytesOf("a").equals(granted)).to.equal(true);
+  });
+
+  it("ends a daemon whose session was superseded without the agent's knowledge of it", async () => {
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    const flood = await beginFlood(scene, path, DEVICE_BYTES, 7);
+    const former = await scene.leave();
+    // The agent's folder was lost: it knows neither sessions nor exports, and no file names the daemon.
+    for (const name of readdirSync(join(former.folder, "exports"))) rmSync(join(former.folder, "exports", name));
+    scene = new EngineScene("qemu", { folder: former.folder });
+    await scene.start();
+    await scene.open("disk-1", 2, ["a"]);
+    const granted = scene.bytesOf("a");
+    await flood.ended;
+    await sleep(20);
+    expect(scene.bytesOf("a").equals(granted)).to.equal(true);
+    expect(holdersOf(join(former.folder, "a"))).to.deep.equal([process.pid]);
+  });
+
+  it("serves a disk again whose daemon was killed", async () => {
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    const client = await scene.connect(path);
+    const data = noise(BLOCK_BYTES);
+    await client.write(0, data, { fua: true });
+    const [daemon] = holdersOf(join(scene.fixture.folder, "a")).filter((pid) => pid !== process.pid);
+    process.kill(daemon as number, "SIGKILL");
+    await rejection(client.read(0, BLOCK_BYTES));
+    expect((await (await connectAgain(scene, path)).read(0, BLOCK_BYTES)).equals(data)).to.equal(true);
+  });
+});
+
+/** Connects as soon as the disk is served. */
+async function connectAgain(scene: EngineScene, path: string): Promise<NbdClient> {
+  let client: NbdClient | undefined;
+  await eventually(async () => {
+    client = await scene.connect(path).catch(() => undefined);
+    return client !== undefined;
+  });
+  return client as NbdClient;
+}
+
+interface Flood {
+  /** Number of acknowledged writes. */
+  writes(): number;
+  /** Resolves once every writer has failed. */
+  readonly ended: Promise<unknown>;
+}
+
+/** Writes to random blocks at a depth of 64 until the writes fail. */
+async function beginFlood(scene: EngineScene, path: string, sizeBytes: number, pattern: number): Promise<Flood> {
+  let writes = 0;
+  const clients = await Promise.all(Array.from({ length: WRITERS }, () => scene.connect(path)));
+  const write = async (client: NbdClient): Promise<void> => {
+    for (let count = 0; ; count += 1) {
+      const block = Math.floor(Math.random() * (sizeBytes / BLOCK_BYTES));
+      await client.write(block * BLOCK_BYTES, Buffer.alloc(BLOCK_BYTES, pattern + count));
+      writes += 1;
+    }
+  };
+  const running = clients.flatMap((client) => Array.from({ length: DEPTH }, () => write(client)));
+  return { writes: () => writes, ended: Promise.allSettled(running) };
+}
+
+/** Returns the processes that have the file open. */
+function holdersOf(path: string): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        const fds = readdirSync(`/proc/${pid}/fd`);
+        return fds.some((fd) => linkOf(`/proc/${pid}/fd/${fd}`) === path);
+      } catch {
+        return false;
+      }
+    });
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,70 @@
+import type { HostId, Logger } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import type { DeviceTable } from "../devices/device-table.js";
+import type { ExportExtent, ExportSpec } from "../model/memory.js";
+import type { ListenNbd, NbdServerLimits } from "../nbd/server.js";
+import { socketPathIn } from "../nbd/socket-path.js";
+import type { DiskPart } from "./disk-part.js";
+import type { Engine, ServedDisk } from "./engine.js";
+import { LinearDisk } from "./linear-disk.js";
+import { LocalPart } from "./local-part.js";
+
+/** Connects to a device of another host for an export. */
+export type OpenRemotePart = (extent: ExportExtent, spec: ExportSpec) => DiskPart;
+
+interface NodeEngineOptions {
+  readonly hostId: HostId;
+  /** Folder of the sockets. */
+  readonly folder: string;
+  readonly devices: DeviceTable;
+  readonly openRemotePart: OpenRemotePart;
+  readonly listenNbd: ListenNbd;
+  readonly clock: Clock;
+  readonly limits: NbdServerLimits & {
+    readonly drainTimeoutMs: number;
+    /** Maximum wait in ms of I/O while a device is unusable. */
+    readonly ioTimeoutMs: number;
+  };
+  readonly log: Logger;
+}
+
+/** Carries the bytes of disks in the agent's own process, as an NBD server on a Unix socket. Needs no other program. */
+export class NodeEngine implements Engine {
+  readonly name = "node";
+  readonly #options: NodeEngineOptions;
+
+  constructor(options: NodeEngineOptions) {
+    this.#options = options;
+  }
+
+  whyNot(): undefined {
+    return undefined;
+  }
+
+  async serve(spec: ExportSpec): Promise<ServedDisk> {
+    const { folder, limits, log, listenNbd } = this.#options;
+    const disk = new LinearDisk(
+      spec.extents.map((extent) => ({ part: this.#openPart(extent, spec), sizeBytes: extent.sizeBytes })),
+    );
+    const served = { name: spec.diskId, sizeBytes: disk.sizeBytes, blockSizeBytes: spec.blockSizeBytes };
+    const path = socketPathIn(folder, spec.diskId);
+    try {
+      const server = await listenNbd({ socketPath: path, served, disk, limits, log });
+      const end = async () => {
+        await server.close(limits.drainTimeoutMs);
+        disk.close();
+      };
+      return { path, end, leave: end, isReachable: () => server.hasSocket(), restore: () => server.restore() };
+    } catch (error) {
+      disk.close();
+      throw error;
+    }
+  }
+
+  #openPart(extent: ExportExtent, spec: ExportSpec): DiskPart {
+    const { hostId, devices, clock, limits, openRemotePart } = this.#options;
+    if (extent.hostId !== hostId) return openRemotePart(extent, spec);
+    const waiting = { devices, clock, timeoutMs: limits.ioTimeoutMs };
+    return new LocalPart(devices.get(extent.deviceId), spec.sessionNumber, waiting);
+  }
+}

@@ -1,0 +1,133 @@
+/** A part of a disk on a device file of this host. */
+export interface LocalFilePart {
+  /** Number of the descriptor in the daemon, through which it opens the file. */
+  readonly fd: number;
+  readonly isBlockDevice: boolean;
+  readonly offsetBytes: number;
+  readonly sizeBytes: number;
+}
+
+/** Names of a daemon's files, relative to the folder of the exports, in which the daemon runs. */
+export interface DaemonFiles {
+  readonly nbdSocket: string;
+  readonly qmpSocket: string;
+  readonly pidFile: string;
+  /** Standard output and errors. */
+  readonly log: string;
+  /** Descriptor of a disk of several parts. */
+  readonly descriptor: string;
+}
+
+/** Short, because the path of a Unix socket may have 107 bytes. Session numbers are unique over all disks. */
+export function daemonFiles(sessionNumber: number): DaemonFiles {
+  const name = `session-${sessionNumber}`;
+  return {
+    nbdSocket: `${name}.nbd`,
+    qmpSocket: `${name}.qmp`,
+    pidFile: `${name}.pid`,
+    log: `${name}.log`,
+    descriptor: `${name}.vmdk`,
+  };
+}
+
+/** Returns the session of a daemon's pid file; undefined for other names. */
+export function sessionOfPidFile(name: string): number | undefined {
+  const number = /^session-(\d{1,16})\.pid$/.exec(name)?.[1];
+  return number === undefined ? undefined : Number(number);
+}
+
+/** Name of the node that the daemon exports. */
+const DISK_NODE = "disk";
+
+/**
+ * Returns the arguments of the qemu-storage-daemon that serves a disk over NBD. Threads carry its I/O, because a kill
+ * then leaves nothing to the kernel. Its locks are off where they can be, because the session's lock excludes others.
+ */
+export function daemonArguments(
+  disk: { readonly diskId: string; readonly parts: readonly LocalFilePart[] },
+  files: DaemonFiles,
+): string[] {
+  return [
+    ...blockNodes(disk.parts, files).flatMap((node) => ["--blockdev", JSON.stringify(node)]),
+    ...["--nbd-server", `addr.type=unix,addr.path=${files.nbdSocket},max-connections=16`],
+    ...["", disk.diskId].flatMap((name) => ["--export", JSON.stringify(nbdExport(name))]),
+    ...["--chardev", `socket,id=qmp,path=${files.qmpSocket},server=on,wait=off`, "--monitor", "chardev=qmp"],
+    ...["--pidfile", files.pidFile],
+  ];
+}
+
+/** The disk is served under its own name and under the empty name, which clients ask for by default. */
+function nbdExport(name: string): object {
+  return { type: "nbd", id: `nbd-${name}`, "node-name": DISK_NODE, name, writable: true };
+}
+
+function blockNodes(parts: readonly LocalFilePart[], files: DaemonFiles): object[] {
+  const [only] = parts;
+  if (only !== undefined && parts.length === 1)
+    return [
+      {
+        driver: "raw",
+        "node-name": DISK_NODE,
+        offset: only.offsetBytes,
+        size: only.sizeBytes,
+        discard: "unmap",
+        file: { ...fileNode(only), discard: "unmap" },
+      },
+    ];
+  // QEMU has no driver that concatenates nodes, but its vmdk driver concatenates files.
+  return [
+    {
+      driver: "vmdk",
+      "node-name": DISK_NODE,
+      discard: "unmap",
+      file: { driver: "file", filename: files.descriptor, locking: "off" },
+    },
+  ];
+}
+
+function fileNode({ fd, isBlockDevice }: LocalFilePart): object {
+  const driver = isBlockDevice ? "host_device" : "file";
+  return { driver, filename: `/proc/self/fd/${fd}`, aio: "threads", locking: "off" };
+}
+
+const SECTOR_BYTES = 512;
+
+/** Returns why the parts cannot be one disk of a daemon; undefined when they can. */
+export function whyNotConcatenated(
+  parts: readonly { readonly offsetBytes: number; readonly sizeBytes: number; readonly fileName: string }[],
+): string | undefined {
+  if (parts.length === 1) return undefined;
+  // Two nodes of one file would refuse each other.
+  if (new Set(parts.map(({ fileName }) => fileName)).size < parts.length)
+    return "two of its devices lie on the same file";
+  const isOdd = ({ offsetBytes, sizeBytes }: { offsetBytes: number; sizeBytes: number }) =>
+    offsetBytes % SECTOR_BYTES > 0 || sizeBytes % SECTOR_BYTES > 0;
+  return parts.some(isOdd) ? `a device does not consist of whole sectors of ${SECTOR_BYTES} bytes` : undefined;
+}
+
+/** Returns the text of the vmdk descriptor that concatenates the parts. */
+export function vmdkDescriptor(parts: readonly LocalFilePart[]): string {
+  const extents = parts.map(
+    ({ fd, offsetBytes, sizeBytes }) =>
+      `RW ${sizeBytes / SECTOR_BYTES} FLAT "/proc/self/fd/${fd}" ${offsetBytes / SECTOR_BYTES}`,
+  );
+  return [
+    "# Disk DescriptorFile",
+    "version=1",
+    "CID=fffffffe",
+    "parentCID=ffffffff",
+    'createType="monolithicFlat"',
+    "",
+    "# Extent description",
+    ...extents,
+    "",
+    "# The Disk Data Base",
+    "#DDB",
+    'ddb.virtualHWVersion = "4"',
+    'ddb.geometry.cylinders = "1"',
+    'ddb.geometry.heads = "1"',
+    'ddb.geometry.sectors = "1"',
+    'ddb.adapterType = "ide"',
+    "",
+  ].join("\n");
+}

@@ -1,0 +1,106 @@
+import { link, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Changes } from "@diskmesh/service";
+import type { Device } from "../devices/device.js";
+import type { ServedDisk } from "../exports/engine.js";
+import type { ExportSpec } from "../model/memory.js";
+import { socketPathIn } from "../nbd/socket-path.js";
+import { removeFile } from "../remove-file.js";
+import type { Daemon } from "./daemon.js";
+
+interface DaemonDiskOptions {
+  readonly spec: ExportSpec;
+  readonly daemon: Daemon;
+  readonly folder: string;
+  readonly devices: readonly Device[];
+  readonly changes: Changes<void>;
+}
+
+/** A disk that a storage daemon serves. Kills the daemon as soon as a device refuses its session. */
+export class DaemonDisk implements ServedDisk {
+  readonly path: string;
+  readonly lost: Promise<string>;
+  readonly #options: DaemonDiskOptions;
+  readonly #left = new AbortController();
+  #ending: Promise<void> | undefined;
+
+  constructor(options: DaemonDiskOptions) {
+    this.#options = options;
+    this.path = socketPathIn(options.folder, options.spec.diskId);
+    this.lost = this.#whenLost();
+  }
+
+  async end(): Promise<void> {
+    this.#left.abort();
+    await this.#end();
+  }
+
+  async leave(): Promise<void> {
+    this.#left.abort();
+    this.#options.daemon.qmp.close();
+  }
+
+  isReachable(): Promise<boolean> {
+    return isSameFile(this.path, this.#daemonSocket);
+  }
+
+  async restore(): Promise<boolean> {
+    if (await this.isReachable()) return false;
+    await removeFile(this.path);
+    // A second name of the daemon's socket, because the daemon cannot listen twice.
+    await link(this.#daemonSocket, this.path);
+    return true;
+  }
+
+  get #daemonSocket(): string {
+    return join(this.#options.folder, this.#options.daemon.files.nbdSocket);
+  }
+
+  #end(): Promise<void> {
+    this.#ending ??= this.#endNow();
+    return this.#ending;
+  }
+
+  async #endNow(): Promise<void> {
+    const { daemon, devices, spec } = this.#options;
+    for (const device of devices) device.borrower.noteKill();
+    await daemon.kill();
+    for (const device of devices) device.borrower.leave(spec.sessionNumber);
+    await removeFile(this.path);
+  }
+
+  /** Resolves once the daemon is gone because it ended by itself, or because a device refused its session. */
+  async #whenLost(): Promise<string> {
+    const { daemon, changes } = this.#options;
+    using watch = changes.watch(undefined);
+    let reason: string | undefined;
+    void daemon.gone.then(() => {
+      reason ??= "the storage daemon has ended";
+      watch.touch();
+    });
+    while (!this.#left.signal.aborted) {
+      reason ??= this.#refusal;
+      if (reason !== undefined) {
+        await this.#end();
+        if (!this.#left.signal.aborted) return reason;
+      }
+      await watch.changed(this.#left.signal).catch(() => undefined);
+    }
+    // Whoever has left the disk does not wait for its loss.
+    return new Promise(() => {});
+  }
+
+  get #refusal(): string | undefined {
+    const { devices, spec } = this.#options;
+    for (const device of devices) {
+      const refusal = device.refusalOf(spec.sessionNumber);
+      if (refusal !== undefined) return refusal;
+    }
+    return undefined;
+  }
+}
+
+async function isSameFile(path: string, other: string): Promise<boolean> {
+  const [a, b] = await Promise.all([path, other].map((each) => stat(each).catch(() => undefined)));
+  return a !== undefined && a.ino === b?.ino && a.dev === b.dev;
+}

@@ -1,0 +1,171 @@
+import { spawn } from "node:child_process";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { open, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { messageOf, UnavailableError } from "@diskmesh/domain";
+import { type DaemonFiles, daemonFiles, sessionOfPidFile } from "../model/daemon-arguments.js";
+import { removeFile } from "../remove-file.js";
+import { Qmp } from "./qmp.js";
+
+export const PROGRAM = "qemu-storage-daemon";
+
+/** Maximum time in ms until a started daemon serves. */
+const START_TIMEOUT_MS = 10_000;
+const POLL_MS = 2;
+/** Maximum characters of a daemon's output in an error. */
+const MAX_OUTPUT_LENGTH = 500;
+
+/** A running qemu-storage-daemon of one session. It outlives the agent. */
+export class Daemon {
+  readonly pid: number;
+  readonly files: DaemonFiles;
+  readonly qmp: Qmp;
+  /** Resolves once nothing of the process is left: no thread of it, and no system call. */
+  readonly gone: Promise<void>;
+  readonly #folder: string;
+
+  private constructor(options: { pid: number; files: DaemonFiles; folder: string; qmp: Qmp; gone: Promise<void> }) {
+    this.pid = options.pid;
+    this.files = options.files;
+    this.qmp = options.qmp;
+    this.gone = options.gone;
+    this.#folder = options.folder;
+  }
+
+  /**
+   * Starts a daemon in the folder, and resolves once it serves. It inherits `fds` as its descriptors from 3. Throws
+   * UnavailableError with the daemon's output when it does not serve; nothing of it is left then.
+   */
+  static async start(options: {
+    readonly folder: string;
+    readonly sessionNumber: number;
+    readonly args: readonly string[];
+    readonly fds: readonly number[];
+    /** Text of the descriptor file, for a disk of several parts. */
+    readonly descriptor?: string | undefined;
+  }): Promise<Daemon> {
+    const { folder, sessionNumber, args, fds, descriptor } = options;
+    const files = daemonFiles(sessionNumber);
+    await removeFiles(folder, files);
+    if (descriptor !== undefined) await writeFile(join(folder, files.descriptor), descriptor, { mode: 0o600 });
+    await using log = await open(join(folder, files.log), "w", 0o600);
+    const child = spawn(PROGRAM, args, { cwd: folder, detached: true, stdio: ["ignore", log.fd, log.fd, ...fds] });
+    let end: string | undefined;
+    const gone = new Promise<void>((resolve) => {
+      child.once("error", (error) => {
+        end = messageOf(error);
+        resolve();
+      });
+      child.once("exit", (code, signal) => {
+        end = `it ended with ${signal ?? `code ${code}`}`;
+        resolve();
+      });
+    });
+    child.unref();
+    const untilMs = performance.now() + START_TIMEOUT_MS;
+    for (;;)
+      try {
+        const qmp = await Qmp.connect(join(folder, files.qmpSocket));
+        return new Daemon({ pid: child.pid ?? 0, files, folder, qmp: qmp.unref(), gone });
+      } catch (error) {
+        if (end === undefined && performance.now() < untilMs) {
+          await sleep(POLL_MS);
+          continue;
+        }
+        child.kill("SIGKILL");
+        await gone;
+        const output = (await readFile(join(folder, files.log), "utf8").catch(() => "")).slice(-MAX_OUTPUT_LENGTH);
+        await removeFiles(folder, files);
+        const said = output.trim() === "" ? "" : `: ${JSON.stringify(output.trim())}`;
+        throw new UnavailableError(`${PROGRAM} does not serve: ${end ?? "it did not answer"}${said}`, { cause: error });
+      }
+  }
+
+  /** Returns the daemon of a session that a former life of the agent started; undefined when it has none any more. */
+  static async find(folder: string, sessionNumber: number, diskId: string): Promise<Daemon | undefined> {
+    const files = daemonFiles(sessionNumber);
+    const pid = await pidOf(folder, files);
+    if (pid === undefined || !argumentsOf(pid).some((each) => each.includes(`"name":"${diskId}"`))) return undefined;
+    try {
+      const qmp = await Qmp.connect(join(folder, files.qmpSocket));
+      return new Daemon({ pid, files, folder, qmp: qmp.unref(), gone: qmp.ended.then(() => untilGone(pid)) });
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Kills the daemon. Resolves once nothing of it is left. */
+  async kill(): Promise<void> {
+    try {
+      process.kill(this.pid, "SIGKILL");
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    }
+    await this.gone;
+    await removeFiles(this.#folder, this.files);
+  }
+}
+
+/**
+ * Kills the daemons in a folder whose session is not to be kept, and removes their files once nothing of them is left.
+ * Returns the sessions whose daemon ran.
+ */
+export async function killDaemons(folder: string, isEnded: (sessionNumber: number) => boolean): Promise<number[]> {
+  const numbers = (await readdir(folder)).map(sessionOfPidFile).filter((number) => number !== undefined);
+  const killed = await Promise.all(
+    numbers.filter(isEnded).map(async (sessionNumber) => {
+      const files = daemonFiles(sessionNumber);
+      const pid = await pidOf(folder, files);
+      if (pid !== undefined) {
+        process.kill(pid, "SIGKILL");
+        await untilGone(pid);
+      }
+      await removeFiles(folder, files);
+      return pid === undefined ? [] : [sessionNumber];
+    }),
+  );
+  return killed.flat();
+}
+
+async function removeFiles(folder: string, files: DaemonFiles): Promise<void> {
+  await Promise.all(Object.values(files).map((name) => removeFile(join(folder, name))));
+}
+
+/** Returns the process in the pid file; undefined when another process has its number by now. */
+async function pidOf(folder: string, files: DaemonFiles): Promise<number | undefined> {
+  const text = await readFile(join(folder, files.pidFile), "utf8").catch(() => "");
+  const pid = Number(/^(\d{1,10})\s*$/.exec(text)?.[1] ?? 0);
+  if (pid === 0 || !argumentsOf(pid).includes(files.pidFile)) return undefined;
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`) === folder ? pid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function argumentsOf(pid: number): readonly string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+  } catch {
+    return [];
+  }
+}
+
+async function untilGone(pid: number): Promise<void> {
+  while (!isGone(pid)) await sleep(POLL_MS);
+}
+
+/**
+ * Returns whether nothing of a process is left. A zombie without other threads is left to whoever reaps it: it has
+ * neither descriptors nor system calls.
+ */
+function isGone(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+    const isZombie = stat.slice(stat.lastIndexOf(")") + 2).startsWith("Z");
+    return isZombie && readdirSync(`/proc/${pid}/task`).length === 1;
+  } catch {
+    return true;
+  }
+}
