@@ -10,7 +10,7 @@ import {
   type StampedDevice,
   type Stamp as StampMessage,
 } from "@diskmesh/api/internal";
-import { type DeviceIdentity, Health, IdentifiedBy } from "@diskmesh/api/registry";
+import { type DeviceIdentity, ExportKind, Health, IdentifiedBy } from "@diskmesh/api/registry";
 import {
   type DeviceId,
   InvalidArgumentError,
@@ -20,6 +20,7 @@ import {
   parseDiskId,
   parseHostId,
   parseId,
+  parseIoLimits,
   parseSizeBytes,
   quoted,
   type Stamp,
@@ -140,13 +141,35 @@ export function parseExportSpec(request: ExportDiskRequest, maxExtents: number):
     hostId: parseHostId(extent.hostId),
     address: parseAddress("extents.address", extent.address),
     sizeBytes: parseSizeBytes("extents.size_bytes", extent.sizeBytes),
+    ...(extent.sessionNumber > 0 && { sessionNumber: extent.sessionNumber }),
   }));
   refuseRepeated(extents.map(({ deviceId }) => deviceId));
   parseSizeBytes(
     "the sum of extents.size_bytes",
     extents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
   );
-  return { diskId, sessionNumber: parseSessionNumber(request.sessionNumber), blockSizeBytes, extents };
+  const sessionNumber = parseSessionNumber(request.sessionNumber);
+  return { diskId, sessionNumber, blockSizeBytes, extents, ...parseAccess(request) };
+}
+
+function parseAccess({ readOnly, limits, exportKind, revision }: ExportDiskRequest): Partial<ExportSpec> {
+  const parsedLimits = parseIoLimits(limits);
+  const kind = exportKindOf(exportKind);
+  return {
+    ...(readOnly && { readOnly }),
+    ...(parsedLimits && { limits: parsedLimits }),
+    ...(kind && { exportKind: kind }),
+    ...(revision > 0 && { revision }),
+  };
+}
+
+function exportKindOf(kind: ExportKind): ExportSpec["exportKind"] {
+  if (kind === ExportKind.UNSPECIFIED) return undefined;
+  if (kind === ExportKind.DEVICE) return "DEVICE";
+  if (kind === ExportKind.NBD) return "NBD";
+  throw new InvalidArgumentError("export_kind has a value that this agent does not know", {
+    about: { field: "export_kind" },
+  });
 }
 
 // The gRPC library also accepts paths and other URI schemes, so only "host:port" passes.

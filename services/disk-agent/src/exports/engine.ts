@@ -26,6 +26,11 @@ export interface ServedDisk {
   readonly path: string;
   /** Resolves with the reason when the disk is no longer served although nobody called `end`. */
   readonly lost?: Promise<string>;
+  /**
+   * Brings the disk to the limits and extents of a later revision of the spec, without an interruption of its I/O.
+   * Absent for an engine that cannot.
+   */
+  change?(spec: ExportSpec): Promise<void>;
   /** Resolves once no I/O of the session can begin, and none is left that this engine submitted. */
   end(): Promise<void>;
   /** Ends the agent's part at its stop. What outlives the agent goes on. */

@@ -15,6 +15,7 @@ import type { Engine, EngineName, ServedDisk } from "./engine.js";
 
 interface Running {
   readonly sessionNumber: number;
+  revision: number;
   readonly engine: EngineName;
   readonly served: ServedDisk;
 }
@@ -164,7 +165,7 @@ export class ExportTable {
     for (const extent of spec.extents) {
       if (extent.hostId !== this.#ledger.memory.hostId) continue;
       const device = this.#devices.get(extent.deviceId);
-      device.checkAccess(spec.sessionNumber);
+      device.checkAccess(extent.sessionNumber ?? spec.sessionNumber);
       if (extent.sizeBytes > device.sizeBytes)
         throw new InvalidArgumentError(
           `device ${device.id} holds ${device.sizeBytes} bytes, but its extent in disk ${spec.diskId} has ${extent.sizeBytes}`,
@@ -199,6 +200,21 @@ export class ExportTable {
       this.#log.info({ diskId, sessionNumber: running.sessionNumber }, "export ended");
     } else if (running && (await running.served.restore())) this.#log.warn({ diskId }, "export socket recreated");
     if (spec && !this.#running.has(diskId)) await this.#begin(spec);
+    else if (spec && running) await this.#change(running, spec);
+  }
+
+  async #change(running: Running, spec: ExportSpec): Promise<void> {
+    const { diskId, sessionNumber, revision = 0 } = spec;
+    const { served, engine } = running;
+    if (running.revision === revision) return;
+    if (served.change === undefined)
+      throw new UnavailableError(
+        `engine ${engine} cannot change the limits or the size of disk ${diskId} while it serves the disk: unpublish the disk and publish it again`,
+        { about: { disk_id: diskId } },
+      );
+    await served.change(spec);
+    running.revision = revision;
+    this.#log.info({ diskId, sessionNumber, revision }, "export changed");
   }
 
   async #begin(spec: ExportSpec): Promise<void> {
@@ -218,8 +234,8 @@ export class ExportTable {
     throw new UnavailableError(`no engine of this host can serve disk ${spec.diskId}`);
   }
 
-  #note({ diskId, sessionNumber }: ExportSpec, engine: Engine, served: ServedDisk): void {
-    const running = { sessionNumber, engine: engine.name, served };
+  #note({ diskId, sessionNumber, revision = 0 }: ExportSpec, engine: Engine, served: ServedDisk): void {
+    const running = { sessionNumber, revision, engine: engine.name, served };
     this.#running.set(diskId, running);
     void served.lost?.then(async (reason) => {
       if (this.#running.get(diskId) !== running) return;

@@ -50,7 +50,7 @@ function openRemotePart(
       connect: () => edges.connectAgent(extent),
       diskId: spec.diskId,
       deviceId: extent.deviceId,
-      sessionNumber: spec.sessionNumber,
+      sessionNumber: extent.sessionNumber ?? spec.sessionNumber,
       limits: { operationTimeoutMs, maxInFlight, chunkBytes, reconnect: { minDelayMs: 50, maxDelayMs: 1_000 } },
       clock: edges.clock,
       random: edges.random,

@@ -6,7 +6,7 @@ import type { ListenNbd, NbdServerLimits } from "../nbd/server.js";
 import { socketPathIn } from "../nbd/socket-path.js";
 import type { DiskPart } from "./disk-part.js";
 import type { Engine, ServedDisk } from "./engine.js";
-import { LinearDisk } from "./linear-disk.js";
+import { ExportedDisk } from "./exported-disk.js";
 import { LocalPart } from "./local-part.js";
 
 /** Connects to a device of another host for an export. */
@@ -42,19 +42,25 @@ export class NodeEngine implements Engine {
   }
 
   async serve(spec: ExportSpec): Promise<ServedDisk> {
-    const { folder, limits, log, listenNbd } = this.#options;
-    const disk = new LinearDisk(
-      spec.extents.map((extent) => ({ part: this.#openPart(extent, spec), sizeBytes: extent.sizeBytes })),
-    );
-    const served = { name: spec.diskId, sizeBytes: disk.sizeBytes, blockSizeBytes: spec.blockSizeBytes };
+    const { folder, limits, log, listenNbd, clock } = this.#options;
+    const disk = new ExportedDisk(spec, (extent) => this.#openPart(extent, spec), clock);
+    const { served } = disk;
     const path = socketPathIn(folder, spec.diskId);
     try {
       const server = await listenNbd({ socketPath: path, served, disk, limits, log });
       const end = async () => {
+        disk.release();
         await server.close(limits.drainTimeoutMs);
         disk.close();
       };
-      return { path, end, leave: end, isReachable: () => server.hasSocket(), restore: () => server.restore() };
+      return {
+        path,
+        change: async (later) => disk.change(later),
+        end,
+        leave: end,
+        isReachable: () => server.hasSocket(),
+        restore: () => server.restore(),
+      };
     } catch (error) {
       disk.close();
       throw error;
@@ -65,6 +71,6 @@ export class NodeEngine implements Engine {
     const { hostId, devices, clock, limits, openRemotePart } = this.#options;
     if (extent.hostId !== hostId) return openRemotePart(extent, spec);
     const waiting = { devices, clock, timeoutMs: limits.ioTimeoutMs };
-    return new LocalPart(devices.get(extent.deviceId), spec.sessionNumber, waiting);
+    return new LocalPart(devices.get(extent.deviceId), extent.sessionNumber ?? spec.sessionNumber, waiting);
   }
 }

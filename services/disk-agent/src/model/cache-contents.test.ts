@@ -16,7 +16,11 @@ function full(): AgentMemory {
   memory = withDevice(memory, "b" as DeviceId, { order: { ...order, kind: "attach" }, ...failed });
   const extent = { deviceId: "a" as DeviceId, hostId: HOST, address: "127.0.0.1:7", sizeBytes: 4096 };
   const spec = { diskId: "disk-1" as DiskId, sessionNumber: 7, blockSizeBytes: 4096, extents: [extent] };
-  return decideUnexport(decideExport(memory, spec).memory, "disk-2" as DiskId, 8, 10);
+  const limits = { readIops: 1, writeIops: 2, readBytesPerSecond: 3, writeBytesPerSecond: 4, burstSeconds: 5 };
+  const more = { readOnly: true, limits, exportKind: "NBD", revision: 6 } as const;
+  const grown = { ...spec, ...more, diskId: "disk-3" as DiskId, extents: [{ ...extent, sessionNumber: 9 }] };
+  memory = decideExport(decideExport(memory, spec).memory, grown).memory;
+  return decideUnexport(memory, "disk-2" as DiskId, 8, 10);
 }
 
 const decode = (text: string, sealed = true): AgentMemory => decodeCache({ text, sealed }, HOST);
@@ -65,6 +69,8 @@ describe("the cache's contents", () => {
       text.replace('"hardwareErrorAtMs":17', '"hardwareErrorAtMs":-17'),
       /hardwareErrorAtMs/,
     ],
+    ["a limit that is none", text.replace('"readIops":1', '"readIops":-1'), /readIops|read_iops/],
+    ["an unknown form of export", text.replace('"NBD"', '"SCSI"'), /exportKind/],
     ["a fraction as session", text.replace('"number":7', '"number":7.5'), /number/],
   ];
   for (const [title, torn, message] of rows)

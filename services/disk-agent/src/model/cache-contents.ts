@@ -1,4 +1,13 @@
-import { type DeviceId, type DiskId, type HostId, parseDeviceId, parseDiskId, parseHostId } from "@diskmesh/domain";
+import {
+  type DeviceId,
+  type DiskId,
+  type HostId,
+  type IoLimits,
+  parseDeviceId,
+  parseDiskId,
+  parseHostId,
+  parseIoLimits,
+} from "@diskmesh/domain";
 import type {
   AgentMemory,
   DeviceMemory,
@@ -130,10 +139,28 @@ function decodeExport(diskId: DiskId, value: unknown): ExportMemory {
         hostId: parseHostId(asString("hostId", extent.hostId)),
         address: asString("address", extent.address),
         sizeBytes: asCount("sizeBytes", extent.sizeBytes),
+        ...(extent.sessionNumber !== undefined && { sessionNumber: asCount("sessionNumber", extent.sessionNumber) }),
       };
     }),
+    ...decodeAccess(`${where}.spec`, spec),
   };
   return { sessionNumber, spec: decoded };
+}
+
+// Caches of the first release have none of these.
+function decodeAccess(
+  where: string,
+  { readOnly, limits, exportKind, revision }: Record<string, unknown>,
+): Pick<ExportSpec, "readOnly" | "limits" | "exportKind" | "revision"> {
+  if (readOnly !== undefined && readOnly !== true) throw new Error(`${where}.readOnly is not true`);
+  if (exportKind !== undefined && exportKind !== "DEVICE" && exportKind !== "NBD")
+    throw new Error(`${where}.exportKind is ${JSON.stringify(exportKind)}, which is not a known kind`);
+  return {
+    ...(readOnly && { readOnly }),
+    ...(limits !== undefined && { limits: parseIoLimits(limits as IoLimits, `${where}.limits`) }),
+    ...(exportKind && { exportKind }),
+    ...(revision !== undefined && { revision: asCount(`${where}.revision`, revision) }),
+  };
 }
 
 function asObject(where: string, value: unknown): Record<string, unknown> {

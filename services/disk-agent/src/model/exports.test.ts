@@ -1,7 +1,7 @@
 import { type DeviceId, type DiskId, type HostId, OutdatedError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { decideExport, decideUnexport } from "./exports.js";
-import { type AgentMemory, type ExportSpec, emptyMemory } from "./memory.js";
+import { type AgentMemory, type ExportExtent, type ExportSpec, emptyMemory } from "./memory.js";
 
 const EMPTY = emptyMemory("host-1" as HostId);
 const disk = (name: string) => name as DiskId;
@@ -34,6 +34,37 @@ describe("decideExport and decideUnexport", () => {
     const moved = spec(3);
     const extents = moved.extents.map((extent) => ({ ...extent, address: "127.0.0.1:2" }));
     expect(decideExport(serve(EMPTY, spec(3)), { ...moved, extents }).verdict).to.equal("same");
+  });
+
+  describe("a later revision of the same session", () => {
+    const limits = { readIops: 5, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: 0, burstSeconds: 0 };
+    const [first] = spec(3).extents;
+    const added = { ...spec(3).extents[0], deviceId: "e" as DeviceId, sessionNumber: 9 } as ExportExtent;
+    const rows: readonly [string, Partial<ExportSpec>, string][] = [
+      ["has other limits", { limits }, "change"],
+      ["has a further extent", { extents: [first as ExportExtent, added] }, "change"],
+      ["has the same properties", {}, "change"],
+      ["lacks an extent", { extents: [] }, "refused"],
+      ["has a further extent in front", { extents: [added, first as ExportExtent] }, "refused"],
+      ["has another block size", { blockSizeBytes: 512 }, "refused"],
+      ["is read-only", { readOnly: true }, "refused"],
+      ["has another form", { exportKind: "NBD" }, "refused"],
+    ];
+    for (const [what, change, effect] of rows)
+      it(`${what} -> ${effect}`, () => {
+        const memory = serve(EMPTY, spec(3));
+        const later: ExportSpec = { ...spec(3), ...change, revision: 1 };
+        if (effect === "refused") return expect(() => decideExport(memory, later)).to.throw(OutdatedError);
+        const decided = decideExport(memory, later);
+        expect(decided.verdict).to.equal(effect);
+        expect(decided.memory.exports.get(disk("disk-1"))?.spec).to.deep.equal(later);
+      });
+
+    it("a lower revision that arrives late -> nothing changes", () => {
+      const memory = serve(EMPTY, { ...spec(3), limits, revision: 2 });
+      for (const late of [spec(3), { ...spec(3), revision: 1 }])
+        expect(decideExport(memory, late)).to.deep.equal({ memory, verdict: "same" });
+    });
   });
 
   it("ends that and lower sessions for good on unexport", () => {

@@ -5,19 +5,24 @@ import type { AgentMemory, ExportMemory, ExportSpec } from "./memory.js";
  * Decides an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
  * before, when this session was ended, or when this session was exported with other devices. The last case occurs when
  * a registry whose store was set back issues a session number again.
+ *
+ * A higher revision of the session changes limits and appends extents. A lower one is a late duplicate.
  */
 export function decideExport(
   memory: AgentMemory,
   spec: ExportSpec,
-): { memory: AgentMemory; verdict: "serve" | "same" } {
+): { memory: AgentMemory; verdict: "serve" | "same" | "change" } {
   const known = memory.exports.get(spec.diskId);
   if (known?.spec !== undefined && known.sessionNumber === spec.sessionNumber) {
-    if (!sameSpec(known.spec, spec))
+    const [now = 0, wanted = 0] = [known.spec.revision, spec.revision];
+    const [former, later] = wanted < now ? [spec, known.spec] : [known.spec, spec];
+    if (!isRevisionOf(former, later))
       throw new OutdatedError(
         `disk ${spec.diskId} is exported in session ${spec.sessionNumber} with other devices: use a new session number`,
         { about: { disk_id: spec.diskId } },
       );
-    return { memory, verdict: "same" };
+    if (wanted <= now) return { memory, verdict: "same" };
+    return { memory: withExport(memory, spec.diskId, { sessionNumber: spec.sessionNumber, spec }), verdict: "change" };
   }
   const highest = known?.sessionNumber ?? memory.exportFloor;
   if (spec.sessionNumber <= highest)
@@ -61,18 +66,25 @@ function withExport(memory: AgentMemory, diskId: DiskId, change: ExportMemory): 
   return { ...memory, exports };
 }
 
-// Addresses are not compared, because an agent whose address changed has the same devices.
-function sameSpec(a: ExportSpec, b: ExportSpec): boolean {
+/**
+ * Returns whether a revision may follow: the same disk, with further extents at the end. The same revision has the same
+ * extents. Addresses are not compared, because an agent whose address changed has the same devices.
+ */
+function isRevisionOf(former: ExportSpec, later: ExportSpec): boolean {
+  const isSameRevision = (former.revision ?? 0) === (later.revision ?? 0);
   return (
-    a.blockSizeBytes === b.blockSizeBytes &&
-    a.extents.length === b.extents.length &&
-    a.extents.every((extent, index) => {
-      const other = b.extents[index];
+    former.blockSizeBytes === later.blockSizeBytes &&
+    former.readOnly === later.readOnly &&
+    former.exportKind === later.exportKind &&
+    (!isSameRevision || former.extents.length === later.extents.length) &&
+    former.extents.every((extent, index) => {
+      const other = later.extents[index];
       return (
         other !== undefined &&
         extent.deviceId === other.deviceId &&
         extent.hostId === other.hostId &&
-        extent.sizeBytes === other.sizeBytes
+        extent.sizeBytes === other.sizeBytes &&
+        extent.sessionNumber === other.sessionNumber
       );
     })
   );

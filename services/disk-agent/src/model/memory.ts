@@ -1,4 +1,4 @@
-import type { DeviceId, DiskId, HostId, Stamp } from "@diskmesh/domain";
+import type { DeviceId, DiskId, HostId, IoLimits, Stamp } from "@diskmesh/domain";
 
 /**
  * State that the agent must keep over restarts; it is on disk before the agent acts on it. Immutable: a decision
@@ -77,6 +77,8 @@ export interface ExportExtent {
   readonly hostId: HostId;
   readonly address: string;
   readonly sizeBytes: number;
+  /** Session on the device; absent for the export's. */
+  readonly sessionNumber?: number | undefined;
 }
 
 export interface ExportSpec {
@@ -84,7 +86,17 @@ export interface ExportSpec {
   readonly sessionNumber: number;
   readonly blockSizeBytes: number;
   readonly extents: readonly ExportExtent[];
+  readonly readOnly?: true | undefined;
+  /** Absent when nothing is limited. */
+  readonly limits?: IoLimits | undefined;
+  /** Absent when the agent chooses. */
+  readonly exportKind?: ExportKind | undefined;
+  /** Number of changes of limits and extents within the session; absent for 0. */
+  readonly revision?: number | undefined;
 }
+
+/** Form of an export. */
+export type ExportKind = "DEVICE" | "NBD";
 
 export interface ExportMemory {
   /** Highest session number of an order to export the disk, or to end its export. */

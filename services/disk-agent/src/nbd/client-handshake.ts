@@ -11,6 +11,7 @@ import {
   OPTION_MAGIC,
   OPTION_REPLY_HEADER_BYTES,
   REPLY,
+  TRANSMISSION,
 } from "./protocol.js";
 
 /** Facts of an export as the server sent them. */
@@ -18,6 +19,7 @@ export interface OpenedExport {
   readonly sizeBytes: number;
   /** Empty when the server has none. */
   readonly description: string;
+  readonly isReadOnly: boolean;
 }
 
 /** Reads the server's greeting, and answers it. Throws when the server does not speak NBD. */
@@ -35,14 +37,18 @@ export async function openExport(reader: ByteReader, socket: Socket, exportName:
   socket.write(encodeOption(OPTION.GO, encodeInfoRequest(exportName, [INFO.DESCRIPTION])));
   let sizeBytes: number | undefined;
   let description = "";
+  let isReadOnly = false;
   for (;;) {
     const { reply, lengthBytes } = decodeOptionReplyHeader(await reader.read(OPTION_REPLY_HEADER_BYTES));
     const data = await reader.read(lengthBytes);
     if (reply >= REPLY.ERR_UNSUP) throw new Error(`the server refused the export: ${data.toString()}`);
-    if (reply === REPLY.INFO && data.readUInt16BE(0) === INFO.EXPORT) sizeBytes = Number(data.readBigUInt64BE(2));
+    if (reply === REPLY.INFO && data.readUInt16BE(0) === INFO.EXPORT) {
+      sizeBytes = Number(data.readBigUInt64BE(2));
+      isReadOnly = (data.readUInt16BE(10) & TRANSMISSION.READ_ONLY) !== 0;
+    }
     if (reply === REPLY.INFO && data.readUInt16BE(0) === INFO.DESCRIPTION) description = data.subarray(2).toString();
     if (reply !== REPLY.ACK) continue;
     if (sizeBytes === undefined) throw new Error("the server did not send the export's size");
-    return { sizeBytes, description };
+    return { sizeBytes, description, isReadOnly };
   }
 }

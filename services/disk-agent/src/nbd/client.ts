@@ -39,6 +39,8 @@ export class NbdClient {
   readonly sizeBytes: number;
   /** Description of the export; empty when the server has none. */
   readonly description: string;
+  /** True when the server said that it refuses writes. */
+  readonly isReadOnly: boolean;
   /** Resolves when the connection has ended. Unanswered requests fail. */
   readonly ended: Promise<void>;
   readonly #socket: Socket;
@@ -50,6 +52,7 @@ export class NbdClient {
     this.#socket = socket;
     this.sizeBytes = opened.sizeBytes;
     this.description = opened.description;
+    this.isReadOnly = opened.isReadOnly;
     this.ended = this.#receive(reader);
   }
 

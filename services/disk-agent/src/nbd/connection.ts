@@ -144,6 +144,7 @@ export class NbdConnection {
     const { command } = request;
     const operation = OPERATIONS.get(command);
     if (operation === undefined) return NBD_ERROR.EINVAL;
+    if (this.#served.isReadOnly && operation !== "read" && operation !== "flush") return NBD_ERROR.EPERM;
     // Clients may set FUA on any command once the server offers it. FUA has no effect on commands that write nothing.
     const flags = command === COMMAND.WRITE_ZEROES ? COMMAND_FLAG.FUA | COMMAND_FLAG.NO_HOLE : COMMAND_FLAG.FUA;
     if ((request.flags & ~flags) !== 0) return NBD_ERROR.EINVAL;

@@ -27,6 +27,8 @@ export interface NbdExport {
   readonly description?: string;
   /** True when a new connection ends the former one, so that a client must not open several. */
   readonly isExclusive?: boolean;
+  /** True when writes are refused. */
+  readonly isReadOnly?: boolean;
 }
 
 /** Flags of the client's greeting. */
@@ -139,9 +141,10 @@ function answerOption(option: number, data: Buffer, served: NbdExport): OptionRe
   }
 }
 
-function transmissionFlags({ isExclusive }: NbdExport): number {
+function transmissionFlags({ isExclusive, isReadOnly }: NbdExport): number {
   return (
     TRANSMISSION.HAS_FLAGS |
+    (isReadOnly ? TRANSMISSION.READ_ONLY : 0) |
     TRANSMISSION.SEND_FLUSH |
     TRANSMISSION.SEND_FUA |
     TRANSMISSION.SEND_TRIM |

@@ -5,6 +5,7 @@ import { createConnection, type Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { DeviceIoError, OutdatedError, silentLogger } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { systemClock } from "@diskmesh/service";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -13,7 +14,7 @@ import { LinearDisk } from "../exports/linear-disk.js";
 import { LocalPart } from "../exports/local-part.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { ByteReader } from "./byte-reader.js";
-import { NbdClient } from "./client.js";
+import { NbdClient, type NbdRequestError } from "./client.js";
 import * as nbd from "./protocol.js";
 import { NbdServer } from "./server.js";
 
@@ -59,10 +60,25 @@ describe("the NBD export", () => {
     await fixture.stop();
   });
 
-  const serve = (part: DiskPart, at = { socketPath, limits: LIMITS }) => {
-    const served = { name: "disk-1", sizeBytes: DISK_BYTES, blockSizeBytes: 4096 };
+  const serve = (part: DiskPart, at = { socketPath, limits: LIMITS }, isReadOnly = false) => {
+    const served = { name: "disk-1", sizeBytes: DISK_BYTES, blockSizeBytes: 4096, isReadOnly };
     return NbdServer.listen({ ...at, served, disk: part, log: silentLogger });
   };
+
+  it("read-only -> says so, reads and flushes, and refuses every change with EPERM", async () => {
+    await server.close(500);
+    fixture.files.writes.open();
+    server = await serve(disk, { socketPath, limits: LIMITS }, true);
+    const client = await NbdClient.connect({ socketPath });
+    expect(client.isReadOnly).to.equal(true);
+    const codeOf = async (refused: Promise<unknown>) => ((await rejection(refused)) as NbdRequestError).code;
+    expect(await codeOf(client.write(0, Buffer.alloc(4_096, 1)))).to.equal("EPERM");
+    expect(await codeOf(client.trim(0, 4_096))).to.equal("EPERM");
+    expect(await codeOf(client.writeZeroes(0, 4_096))).to.equal("EPERM");
+    expect(await client.read(0, 4_096)).to.deep.equal(Buffer.alloc(4_096));
+    await client.flush();
+    await client.disconnect();
+  });
 
   /** Returns a short path to the socket, for clients without support for long ones. */
   const shortPath = () => {

@@ -27,6 +27,7 @@ export const INFO = { EXPORT: 0, NAME: 1, DESCRIPTION: 2, BLOCK_SIZE: 3 } as con
 
 export const TRANSMISSION = {
   HAS_FLAGS: 1,
+  READ_ONLY: 2,
   SEND_FLUSH: 4,
   SEND_FUA: 8,
   SEND_TRIM: 32,
@@ -37,7 +38,7 @@ export const TRANSMISSION = {
 export const COMMAND = { READ: 0, WRITE: 1, DISC: 2, FLUSH: 3, TRIM: 4, WRITE_ZEROES: 6 } as const;
 export const COMMAND_FLAG = { FUA: 1, NO_HOLE: 2 } as const;
 
-export const NBD_ERROR = { EIO: 5, EINVAL: 22, ENOSPC: 28, EOVERFLOW: 75, ESHUTDOWN: 108 } as const;
+export const NBD_ERROR = { EPERM: 1, EIO: 5, EINVAL: 22, ENOSPC: 28, EOVERFLOW: 75, ESHUTDOWN: 108 } as const;
 
 /** Maximum bytes of a read or write; equals the default maximum of clients. */
 export const MAX_REQUEST_BYTES = 32 * 1024 * 1024;

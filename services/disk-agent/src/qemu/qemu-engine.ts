@@ -40,6 +40,8 @@ export class QemuEngine implements Engine {
   whyNot(spec: ExportSpec): string | undefined {
     const { hostId, devices } = this.#options;
     if (spec.extents.some((extent) => extent.hostId !== hostId)) return "one of its devices is on another host";
+    if (spec.readOnly) return "the disk is read-only";
+    if (spec.limits) return "the disk has limits";
     const parts = spec.extents.map(({ deviceId, sizeBytes }) => {
       const { file, config } = devices.get(deviceId);
       return { fileName: file.seen?.identity ?? file.path, offsetBytes: config.offsetBytes, sizeBytes };
@@ -77,6 +79,8 @@ export class QemuEngine implements Engine {
   async adopt(spec: ExportSpec): Promise<ServedDisk | undefined> {
     const { folder, devices } = this.#options;
     const { diskId, sessionNumber } = spec;
+    // The daemon does not have what a later revision changed.
+    if (spec.readOnly || spec.limits || spec.revision) return undefined;
     if (spec.extents.some(({ deviceId }) => !devices.has(deviceId))) return undefined;
     const own = this.#devicesOf(spec);
     if (own.some((device) => device.refusalOf(sessionNumber) !== undefined)) return undefined;

@@ -1,0 +1,80 @@
+import type { Clock } from "@diskmesh/service";
+import type { ClearOptions } from "../devices/file-bytes.js";
+import type { ExportExtent, ExportSpec } from "../model/memory.js";
+import type { NbdExport } from "../nbd/handshake.js";
+import type { DiskPart } from "./disk-part.js";
+import { IoLimiter } from "./io-limiter.js";
+import { LinearDisk } from "./linear-disk.js";
+
+/** A disk as the NBD server reads and writes it: within its limits, both of which change while it is served. */
+export class ExportedDisk implements DiskPart {
+  readonly #limiter: IoLimiter;
+  readonly #openPart: (extent: ExportExtent) => DiskPart;
+  #spec: ExportSpec;
+  #parts: readonly { readonly part: DiskPart; readonly sizeBytes: number }[];
+  #disk: LinearDisk;
+
+  constructor(spec: ExportSpec, openPart: (extent: ExportExtent) => DiskPart, clock: Clock) {
+    this.#spec = spec;
+    this.#openPart = openPart;
+    this.#limiter = new IoLimiter(clock, spec.limits);
+    this.#parts = spec.extents.map((extent) => this.#open(extent));
+    this.#disk = new LinearDisk(this.#parts);
+  }
+
+  /** Describes the disk to the clients that connect now. */
+  get served(): NbdExport {
+    const { diskId: name, blockSizeBytes, readOnly = false } = this.#spec;
+    const disk = this;
+    return {
+      name,
+      blockSizeBytes,
+      isReadOnly: readOnly,
+      get sizeBytes() {
+        return disk.#disk.sizeBytes;
+      },
+    };
+  }
+
+  /** Takes over the limits and the appended extents of a later revision. */
+  change(spec: ExportSpec): void {
+    this.#spec = spec;
+    this.#limiter.set(spec.limits);
+    const added = spec.extents.slice(this.#parts.length);
+    if (added.length === 0) return;
+    this.#parts = [...this.#parts, ...added.map((extent) => this.#open(extent))];
+    this.#disk = new LinearDisk(this.#parts);
+  }
+
+  /** Lifts the limits, so that delayed operations do not hold up the end of the export. */
+  release(): void {
+    this.#limiter.set(undefined);
+  }
+
+  async read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
+    await this.#limiter.admit("read", lengthBytes);
+    return this.#disk.read(offsetBytes, lengthBytes);
+  }
+
+  async write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
+    await this.#limiter.admit("write", data.length);
+    await this.#disk.write(offsetBytes, data, fua);
+  }
+
+  async clear(offsetBytes: number, lengthBytes: number, options: ClearOptions): Promise<void> {
+    await this.#limiter.admit("write", 0);
+    await this.#disk.clear(offsetBytes, lengthBytes, options);
+  }
+
+  flush(): Promise<void> {
+    return this.#disk.flush();
+  }
+
+  close(): void {
+    this.#disk.close();
+  }
+
+  #open(extent: ExportExtent): { readonly part: DiskPart; readonly sizeBytes: number } {
+    return { part: this.#openPart(extent), sizeBytes: extent.sizeBytes };
+  }
+}
