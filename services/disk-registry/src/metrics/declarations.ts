@@ -81,11 +81,11 @@ export const registryMetrics = {
     unit: "s",
     description:
       "Duration of each phase of an operation. Attach and detach of a device: `queue` until the first order is " +
-      "sent, `order` until the agent answers. Publish and unpublish of a disk: `session` until every device has " +
-      "granted the session, `export` until the host has started or ended the export, `total` for the whole " +
-      "operation.",
+      "sent, `order` until the agent answers. Publish, change of a published disk, and unpublish: `session` until every " +
+      "device has granted the session, `export` until the host has started, changed or ended the export, `total` for " +
+      "the whole operation.",
     labels: {
-      operation: ["attach", "detach", "publish", "unpublish"],
+      operation: ["attach", "detach", "publish", "change", "unpublish"],
       phase: ["queue", "order", "session", "export", "total"],
     },
     buckets: DURATION_BUCKETS_SECONDS,

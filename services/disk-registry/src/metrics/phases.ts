@@ -1,7 +1,7 @@
 import { histogramOf } from "@diskmesh/metrics";
 import { registryMetrics } from "./declarations.js";
 
-type Operation = "attach" | "detach" | "publish" | "unpublish";
+type Operation = "attach" | "detach" | "publish" | "change" | "unpublish";
 type Phase = "queue" | "order" | "session" | "export" | "total";
 
 /** Records the duration of a phase. */

@@ -1,4 +1,5 @@
 import type { ExportDiskResponse, DeviceOutcome as OutcomeMessage } from "@diskmesh/api/internal";
+import { ExportKind } from "@diskmesh/api/registry";
 import {
   AbortedError,
   type DeviceId,
@@ -13,6 +14,7 @@ import type { AgentClient } from "../agents/agent-clients.js";
 import { notePhase } from "../metrics/phases.js";
 import { type DeviceOutcome, type Leader, whyNotTold, whyNotToldToLetGo } from "../model/devices/orders.js";
 import { pendingOf, pendingText } from "../model/devices/pending.js";
+import { completeChange } from "../model/disks/export-changes.js";
 import {
   completePublish,
   completeUnpublish,
@@ -108,9 +110,7 @@ export class PublicationWorker {
     const plan: OrderedSession = { ...planned, leader };
     const startedMs = this.context.clock.monotonicMs();
     try {
-      const complete = await (plan.publication.state === "PUBLISHING"
-        ? this.#publish(plan, signal)
-        : this.#unpublish(plan, signal));
+      const complete = await this.#work(plan, signal);
       const more = await this.context.tablet.transact((tx) => {
         complete(tx);
         // The wanted state may have changed while the agents worked, so the disk may need another session.
@@ -126,12 +126,20 @@ export class PublicationWorker {
     }
   }
 
+  #work(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
+    switch (plan.publication.state) {
+      case "PUBLISHING":
+        return this.#publish(plan, signal);
+      case "PUBLISHED":
+        return this.#change(plan, signal);
+      case "UNPUBLISHING":
+        return this.#unpublish(plan, signal);
+    }
+  }
+
   async #publish(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
-    const { disk, publication, target } = plan;
-    if (plan.blocked !== undefined) throw new UnavailableError(plan.blocked);
-    if (target === undefined) throw new UnavailableError(`host ${publication.hostId} was purged`);
-    const whyNot = whyNotTold(target);
-    if (whyNot !== undefined) throw new UnavailableError(whyNot);
+    const { disk, publication } = plan;
+    const target = requireTarget(plan);
     if (publication.unasked) {
       const isWanted = await this.context.tablet.transact((tx) => markAsked(tx, disk.diskId, publication));
       if (!isWanted)
@@ -143,6 +151,13 @@ export class PublicationWorker {
       exportPath = (await this.#exportDisk(plan, target, [], signal)).exportPath;
     }
     return (tx) => completePublish(tx, disk.diskId, publication, exportPath);
+  }
+
+  /** Brings the running export to the disk's present limits, in the same session. */
+  async #change(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
+    const { disk, publication } = plan;
+    await this.#exportDisk(plan, requireTarget(plan), [], signal);
+    return (tx) => completeChange(tx, disk.diskId, publication);
   }
 
   async #unpublish(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
@@ -266,13 +281,17 @@ export class PublicationWorker {
         sizeBytes,
       })),
       openDeviceIds: [...openDeviceIds],
+      readOnly: plan.publication.readOnly ?? false,
+      limits: plan.disk.limits && { ...plan.disk.limits },
+      exportKind: ExportKind[plan.disk.exportKind ?? "UNSPECIFIED"],
+      revision: plan.publication.revision ?? 0,
     };
     try {
       const deadlineMs = limits.agentTimeoutMs;
       const startedMs = this.context.clock.monotonicMs();
       const send = (client: AgentClient) => client.exportDisk(request, { signal, deadlineMs });
       const answer = await agents.order(host, { leader: plan.leader, deadlineMs }, send);
-      notePhase("publish", "export", this.context.clock.monotonicMs() - startedMs);
+      notePhase(operationOf(plan), "export", this.context.clock.monotonicMs() - startedMs);
       return answer;
     } catch (error) {
       signal.throwIfAborted();
@@ -351,8 +370,19 @@ export class PublicationWorker {
   }
 }
 
-function operationOf({ publication }: SessionPlan): "publish" | "unpublish" {
-  return publication.state === "PUBLISHING" ? "publish" : "unpublish";
+const OPERATIONS = { PUBLISHING: "publish", PUBLISHED: "change", UNPUBLISHING: "unpublish" } as const;
+
+function operationOf({ publication }: SessionPlan) {
+  return OPERATIONS[publication.state];
+}
+
+/** Returns the host that is to serve the disk. Throws UnavailableError while the host or a device cannot be asked. */
+function requireTarget({ blocked, publication, target }: SessionPlan): Host {
+  if (blocked !== undefined) throw new UnavailableError(blocked);
+  if (target === undefined) throw new UnavailableError(`host ${publication.hostId} was purged`);
+  const whyNot = whyNotTold(target);
+  if (whyNot !== undefined) throw new UnavailableError(whyNot);
+  return target;
 }
 
 /** Returns the disk's devices that are on its target host. */

@@ -105,6 +105,7 @@ export class Workers {
       for (const state of ["PUBLISHING", "UNPUBLISHING"]) {
         for (const disk of tables.disks.by("byPublicationState", state)) this.wakeDisk(disk.diskId);
       }
+      for (const disk of tables.disks.by("byPendingChange", "PUBLISHED")) this.wakeDisk(disk.diskId);
       const hosts = [...tables.hosts.entries()];
       return hosts.filter((host) => host.servesUnwanted && !host.mustRegister).map(({ hostId }) => hostId);
     });

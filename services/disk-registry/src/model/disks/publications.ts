@@ -12,15 +12,16 @@ import { nextSessionNumber } from "../devices/counters.js";
 import { requireHost } from "../devices/device-selection.js";
 import { whyNotTold, whyNotToldToLetGo } from "../devices/orders.js";
 import { whyUnknown } from "../devices/unknown-disks.js";
-import type {
-  Device,
-  Disk,
-  Fence,
-  Host,
-  PendingDevice,
-  Publication,
-  RegistryTables,
-  RegistryTransaction,
+import {
+  type Device,
+  type Disk,
+  type Fence,
+  type Host,
+  isChangePending,
+  type PendingDevice,
+  type Publication,
+  type RegistryTables,
+  type RegistryTransaction,
 } from "../store/schema.js";
 import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
 import { requireRegistration } from "./remembered.js";
@@ -304,12 +305,14 @@ export interface SessionPlan {
 }
 
 /**
- * Returns which devices to ask for the disk's current session; undefined when there is nothing to do. Sends nothing.
+ * Returns which devices to ask for the disk's current session; undefined when there is nothing to do. The plan of a
+ * PUBLISHED disk is for a change that its host has not confirmed. Sends nothing.
  */
 export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan | undefined {
   const disk = tables.disks.get(diskId);
   const publication = disk?.publication;
-  if (disk === undefined || publication === undefined || publication.state === "PUBLISHED") return undefined;
+  if (disk === undefined || publication === undefined) return undefined;
+  if (publication.state === "PUBLISHED" && !isChangePending(publication)) return undefined;
   const fencing = publication.state === "UNPUBLISHING";
   const groups = new Map<HostId, { host: Host; deviceIds: DeviceId[] }>();
   const devices: Device[] = [];
@@ -382,7 +385,8 @@ export function completePublish(tx: RegistryTransaction, diskId: DiskId, seen: P
   const publication = disk?.publication;
   if (disk === undefined || publication === undefined || !isCurrent(tx, diskId, seen)) return;
   const { pending: _, ...settled } = publication;
-  const done = { ...settled, state: "PUBLISHED", exportPath, attempts: 0, lastError: "" } as const;
+  const confirmed = seen.revision && { confirmedRevision: seen.revision };
+  const done = { ...settled, state: "PUBLISHED", exportPath, attempts: 0, lastError: "", ...confirmed } as const;
   tx.disks.put({ ...disk, publication: done });
 }
 

@@ -37,7 +37,14 @@ export const REASONS = {
     "REPLACED",
     "REMOVAL_WAITS",
   ],
-  DISK: ["PUBLICATION_PENDING", "UNPUBLICATION_PENDING", "FENCED", "HOST_IN_TROUBLE", "DEVICE_IN_TROUBLE"],
+  DISK: [
+    "PUBLICATION_PENDING",
+    "CHANGE_PENDING",
+    "UNPUBLICATION_PENDING",
+    "FENCED",
+    "HOST_IN_TROUBLE",
+    "DEVICE_IN_TROUBLE",
+  ],
 } as const;
 
 type Reason = (typeof REASONS)[keyof typeof REASONS][number] | "NOT_ADDED" | "POOL_ROOM";

@@ -71,6 +71,18 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "its host has not confirmed its new limits",
+    DISK,
+    { disk: { publication: published("PUBLISHED", { revision: 2, confirmedRevision: 1 }) } },
+    [
+      {
+        reason: "CHANGE_PENDING",
+        says: /host h2 does not serve disk x with its present limits and size yet, after 2 tries: timed out/,
+        becauseOf: [OTHER_HOST, DEVICE],
+      },
+    ],
+  ],
+  [
     "a fence waits for a device of a silent host",
     DISK,
     {

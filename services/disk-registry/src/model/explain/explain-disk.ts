@@ -2,7 +2,7 @@ import type { DiskId, HostId } from "@diskmesh/domain";
 import { deviceHealth } from "../disks/disks.js";
 import { type WhySuspected, whyNotAsked } from "../disks/placement.js";
 import { isFence } from "../disks/publications.js";
-import type { Device, Disk, Fence, RegistryTables } from "../store/schema.js";
+import { type Device, type Disk, type Fence, isChangePending, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 import { unhealthySinceMs } from "./explain-device.js";
 import { silentSinceMs } from "./explain-host.js";
@@ -21,7 +21,7 @@ type Found = Omit<Cause, "subject">;
 function publication(disk: Disk): Found[] {
   const { diskId, deviceIds, publication: current, fence } = disk;
   if (current === undefined) return fence === undefined ? [] : [fenced(diskId, fence)];
-  if (current.state === "PUBLISHED") return [];
+  if (current.state === "PUBLISHED" && !isChangePending(current)) return [];
   const { hostId, attempts, lastError, pending = [], sessionNumber } = current;
   const waits = pending.map(({ deviceId, message }) => `device ${deviceId}: ${message}`);
   const reasons = [...waits, lastError].filter(Boolean).join("; ");
@@ -37,6 +37,12 @@ function publication(disk: Disk): Found[] {
     const message = `host ${hostId} does not serve disk ${diskId} yet, in session ${sessionNumber}${rest}`;
     const becauseOf = [host, ...deviceSubjects];
     return [{ reason: "PUBLICATION_PENDING", message, sinceMs, becauseOf, isRoutine: rest === "" }];
+  }
+  if (current.state === "PUBLISHED") {
+    const message = `host ${hostId} does not serve disk ${diskId} with its present limits and size yet${rest}`;
+    return [
+      { reason: "CHANGE_PENDING", message, sinceMs, becauseOf: [host, ...deviceSubjects], isRoutine: rest === "" },
+    ];
   }
   const word =
     isFence(disk) && fence !== undefined ? ` (fenced by ${fence.by}${fence.reason && `: ${fence.reason}`})` : "";

@@ -1,0 +1,85 @@
+import type { ExportDiskRequest } from "@diskmesh/api/internal";
+import { ExportKind, PublicationState } from "@diskmesh/api/registry";
+import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { SharedRegistry } from "./testing/shared-registry.js";
+import type { TestAgent } from "./testing/test-agent.js";
+
+const LIMITS = { readIops: 100, writeIops: 50, readBytesPerSecond: 0, writeBytesPerSecond: 1_000, burstSeconds: 3 };
+
+describe("changes of published disks", () => {
+  const fleet = SharedRegistry.forAllTests();
+
+  /** Returns the export orders that the agent gets from now on. While `refusing` has an error, it refuses them. */
+  function ordersTo(agent: TestAgent): { orders: ExportDiskRequest[]; refusing: Error | undefined } {
+    const seen: { orders: ExportDiskRequest[]; refusing: Error | undefined } = { orders: [], refusing: undefined };
+    agent.beforeExport = async (request) => {
+      seen.orders.push(request);
+      if (seen.refusing) throw seen.refusing;
+    };
+    return seen;
+  }
+
+  const publication = async () => (await fleet.registry.disk("x")).publication;
+  const confirmed = () =>
+    eventually(async () => {
+      const now = await publication();
+      expect(now).to.include({ state: PublicationState.PUBLISHED, changePending: false, attempts: 0, lastError: "" });
+      return now;
+    });
+
+  it("limits, kind of export and read-only reach the agent; the other access is refused", async () => {
+    const { operator } = fleet.registry;
+    const seen = ordersTo(await fleet.readyAgent("h1", ["d1"]));
+    await fleet.createDisk("x", { limits: LIMITS, exportKind: ExportKind.NBD });
+    const publish = (readOnly: boolean) => operator.publishDisk({ diskId: "x", hostId: "h1", readOnly });
+    const { disk } = await publish(true);
+    expect(disk?.publication).to.include({ readOnly: true, changePending: false });
+    const exported = { limits: LIMITS, exportKind: ExportKind.NBD, readOnly: true, revision: 0 };
+    expect(seen.orders.at(-1)).to.deep.include(exported);
+    await rejection(publish(false), InvalidStateError, "as read-only, not as writable: unpublish it first");
+    expect((await publish(true)).disk?.publication?.sessionNumber).to.equal(disk?.publication?.sessionNumber);
+  });
+
+  it("new limits reach the agent in the same session, and are retried and shown as pending until it has them", async () => {
+    const { operator } = fleet.registry;
+    const seen = ordersTo(await fleet.readyAgent("h1", ["d1"]));
+    await fleet.createDisk("x");
+    const { disk } = await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    const { sessionNumber } = disk?.publication ?? {};
+    seen.refusing = new UnavailableError("busy now");
+    const limited = await operator.setDiskLimits({ diskId: "x", limits: LIMITS });
+    expect(limited.disk?.limits).to.deep.equal(LIMITS);
+    expect(limited.disk?.publication).to.include({ changePending: true, state: PublicationState.PUBLISHED });
+    await eventually(async () => {
+      const now = await fleet.registry.disk("x");
+      expect(now.publication?.attempts).to.be.above(1);
+      expect(now.publication?.lastError).to.contain("busy now");
+      expect(now.trouble?.code).to.equal("CHANGE_PENDING");
+    });
+    await operator.setDiskLimits({ diskId: "x", limits: { ...LIMITS, readIops: 7 } });
+    seen.refusing = undefined;
+    expect(await confirmed()).to.include({ sessionNumber });
+    expect(seen.orders.at(-1)).to.deep.include({ limits: { ...LIMITS, readIops: 7 }, sessionNumber, revision: 2 });
+    expect((await fleet.registry.disk("x")).trouble).to.equal(undefined);
+    await operator.setDiskLimits({ diskId: "x" });
+    await confirmed();
+    expect(seen.orders.at(-1)).to.deep.include({ limits: undefined, sessionNumber, revision: 3 });
+  });
+
+  it("a change continues after a kill of the registry", async () => {
+    const { operator } = fleet.registry;
+    const seen = ordersTo(await fleet.readyAgent("h1", ["d1"]));
+    await fleet.createDisk("x");
+    await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    seen.refusing = new UnavailableError("busy now");
+    await operator.setDiskLimits({ diskId: "x", limits: LIMITS });
+    await fleet.registry.process.kill();
+    seen.refusing = undefined;
+    await fleet.registry.process.start();
+    await confirmed();
+    expect(seen.orders.at(-1)).to.deep.include({ limits: LIMITS, revision: 1 });
+  });
+});
