@@ -117,7 +117,7 @@ export class EngineScene {
   }
 }
 
-function specOf(diskId: string, sessionNumber: number, ids: readonly string[]): ExportSpec {
+export function specOf(diskId: string, sessionNumber: number, ids: readonly string[]): ExportSpec {
   const extents = ids.map((id) => ({
     deviceId: id as DeviceId,
     hostId: "host-1" as HostId,
