@@ -8,11 +8,11 @@ import { expect } from "chai";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { logIn } from "./browser-login.js";
 import { wholeFleet } from "./mesh/fleets.js";
-import { addHosts, deployInstances, detachDisk, devicesReady, provideDisk } from "./mesh/steps.js";
+import { addHosts, deployInstances, detachDisk, devicesReady, openDisk, provideDisk } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
 /** Timeout in ms, longer than page and mesh take on any machine. */
-const PATIENCE = { timeoutMs: 120_000 };
+const PATIENCE = { timeoutMs: 25_000 };
 /** Folder for screenshots; undefined for none. */
 const { DISKMESH_PICTURES: pictures } = process.env;
 
@@ -83,6 +83,9 @@ describe("the page in a browser", function () {
     await shows(`#disks [data-name="${diskCid}"]`, /free/);
     await provideDisk(mesh, "scratch", instances[1] ?? "");
     await shows(`#disks [data-name="${diskCid}"]`, /published host-2/);
+    const client = await openDisk(mesh, "host-2", diskCid);
+    await client.write(0, Buffer.alloc(8_192, 1));
+    await client.disconnect();
     await shows("#vms tbody", /\/0 running.*\/1 running .*scratch/);
     await page.locator("#vms tbody tr").nth(1).getByRole("link").first().click();
     await shows("#detail dl", /state running.*host host-2.*agent heard.*disks scratch/);
@@ -122,6 +125,14 @@ describe("the page in a browser", function () {
     await shows("#detail dl", new RegExp(`state attached health online ${facts} disk scratch`));
     await page.goto(`${address}#device/nothing`);
     await shows("#detail", /It is not there/);
+  });
+
+  it("shows the space of each pool, and charts of I/O and tasks", async () => {
+    await shows("#pools tbody", /default z1 19 MiB 19 MiB 20 MiB/);
+    const { registry } = mesh.clients;
+    await eventually(async () => expect((await registry.getIoTotals({})).totals?.writtenBytes).to.equal(8_192), PATIENCE);
+    await eventually(async () => expect(await page.locator("#activity canvas").count()).to.equal(2), PATIENCE);
+    await shows("#activity", /I\/O of all disks 0 B\/s read, \S+ B\/s written.* 4 tasks ended, 0 failed/);
   });
 
   it("filters events by object, user, action, result and time, and names what each is about", async () => {

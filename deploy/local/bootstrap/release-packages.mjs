@@ -4,10 +4,11 @@ import { Failure } from "./run.mjs";
 
 const PLATFORM = `${process.platform}-${process.arch}`;
 /** Packages without an import, whose files the page loads by name. */
-const FOUND_BY_NAME = ["preact"];
+const FOUND_BY_NAME = ["preact", "uplot"];
 /** Packages that are needed only to compile native code. */
 const TO_COMPILE = ["node-addon-api"];
-const NEEDED_FILE = /(?:\.[cm]?js|\.json|\.node|\.proto)$|(?:^|\/)(?:licen[cs]e|notice|copying)[^/]*$/i;
+const NEEDED_FILE =
+  /(?:\.[cm]?js|\/uPlot\.min\.css|\.json|\.node|\.proto)$|(?:^|\/)(?:licen[cs]e|notice|copying)[^/]*$/i;
 const NOT_NEEDED =
   /^(?:\.[^/]*|node_modules|bin|tests?|test-utils|benchmarks?|debug|compat|devtools|build\/es\w+)\/|^rollup\.config|\/\.|\.min\.js$|\.musl\.node$/;
 

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { addressOf } from "./hooks.js";
+import { addressOf, useDark } from "./hooks.js";
 import { arrange, type Cell, hostAt, moved } from "./map-layout.js";
 import { paint } from "./map-paint.js";
 import { type HostRow, hostStateOf } from "./rows.js";
@@ -72,15 +72,4 @@ function describe({ name, row }: Cell): string {
   return [`${name}, ${hostStateOf(row)}`, place, countText(row.devices.length, "device"), row.trouble ?? ""]
     .filter(Boolean)
     .join(" · ");
-}
-
-function useDark(): boolean {
-  const query = matchMedia("(prefers-color-scheme: dark)");
-  const [isDark, setDark] = useState(query.matches);
-  useEffect(() => {
-    const changed = (): void => setDark(query.matches);
-    query.addEventListener("change", changed);
-    return () => query.removeEventListener("change", changed);
-  }, []);
-  return isDark;
 }

@@ -49,6 +49,18 @@ export function useSelection(): Selection | undefined {
   }
 }
 
+/** Returns whether the dark theme is used. */
+export function useDark(): boolean {
+  const query = matchMedia("(prefers-color-scheme: dark)");
+  const [isDark, setDark] = useState(query.matches);
+  useEffect(() => {
+    const changed = (): void => setDark(query.matches);
+    query.addEventListener("change", changed);
+    return () => query.removeEventListener("change", changed);
+  }, []);
+  return isDark;
+}
+
 export interface Asked<Answer> {
   readonly answer?: Answer;
   readonly failure?: string;

@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { Activity } from "./activity.js";
 import type { Attention } from "./attention.js";
 import { Detail } from "./detail.js";
 import { Events } from "./events.js";
@@ -7,7 +8,7 @@ import { Fleet } from "./fleet.js";
 import { useHash, useSelection, useStore, useTicks } from "./hooks.js";
 import { Age, type Column, inOrder, List, labelOf, State, Thing } from "./lists.js";
 import { LoginForm, LogOut, useSession } from "./login.js";
-import type { CpiRow, DiskRow, LockRow, SourceRow, TaskRow, VmRow } from "./rows.js";
+import type { CpiRow, DiskRow, LockRow, PoolRow, SourceRow, TaskRow, VmRow } from "./rows.js";
 import { type Store, store } from "./store.js";
 import { clockText, heardText, sizeText } from "./text.js";
 import { attentionOf, countOf, Trouble } from "./trouble.js";
@@ -23,6 +24,14 @@ const DISKS: readonly Column<DiskRow>[] = [
   { title: "size", cell: (_name, { sizeBytes }) => sizeText(sizeBytes), isNumber: true },
   { title: "pool", cell: (_name, { pool }) => pool },
   { title: "health", cell: (_name, { health }) => <State state={health} /> },
+];
+
+const POOLS: readonly Column<PoolRow>[] = [
+  { title: "pool", cell: (_name, { pool }) => pool },
+  { title: "az", cell: (_name, { az }) => az },
+  { title: "free", cell: (_name, { freeBytes }) => sizeText(freeBytes), isNumber: true },
+  { title: "largest disk", cell: (_name, { maxDiskBytes }) => sizeText(maxDiskBytes), isNumber: true },
+  { title: "of", cell: (_name, { totalBytes }) => sizeText(totalBytes), isNumber: true },
 ];
 
 const VMS: readonly Column<VmRow>[] = [
@@ -141,7 +150,7 @@ interface OverviewProps {
 }
 
 function Overview({ known, filter, found }: OverviewProps) {
-  const { disk, vm, task, lock, cpi, source } = known.tables;
+  const { disk, pool, vm, task, lock, cpi, source } = known.tables;
   const wanted = filter.toLowerCase();
   const matches = (...texts: readonly string[]): boolean => texts.some((text) => text.toLowerCase().includes(wanted));
   const isLoading = known.isReading("director");
@@ -149,7 +158,16 @@ function Overview({ known, filter, found }: OverviewProps) {
     <>
       <Trouble store={known} found={found} />
       <Fleet store={known} filter={filter} />
+      <Activity />
       <div class="pair">
+        <List
+          id="pools"
+          title="Space"
+          columns={POOLS}
+          rows={inOrder<"pool">(pool, (_name, row) => matches(row.pool, row.az))}
+          none="No device is attached."
+          isLoading={known.isReading("disk-registry")}
+        />
         <List
           id="disks"
           title="Disks"

@@ -89,6 +89,17 @@ export interface CpiRow extends Shown {
   readonly lastError: string;
 }
 
+/** Space of a pool in an az, keyed AZ/POOL. */
+export interface PoolRow extends Shown {
+  readonly az: string;
+  readonly pool: string;
+  readonly totalBytes: number;
+  /** Bytes that new disks can use now. */
+  readonly freeBytes: number;
+  /** Size of the largest disk that can be created now. */
+  readonly maxDiskBytes: number;
+}
+
 /** State of a service from which the director gets rows. */
 export interface SourceRow extends Shown {
   readonly state: "reading" | "live" | "silent";
@@ -112,6 +123,7 @@ export interface Rows {
   readonly task: TaskRow;
   readonly lock: LockRow;
   readonly cpi: CpiRow;
+  readonly pool: PoolRow;
 }
 
 export type RowKind = keyof Rows;
@@ -196,4 +208,23 @@ export interface DeviceItem {
   /** True: the device is erased before its next use. */
   readonly isDirty: boolean;
   readonly note: string;
+}
+
+/** Activity of the mesh in the time before `atMs`, up to the sample before it. */
+export interface ActivitySample {
+  readonly atMs: number;
+  /** I/O of all published disks per second; null while a registry does not say. */
+  readonly io: {
+    readonly reads: number;
+    readonly readBytes: number;
+    readonly writes: number;
+    readonly writtenBytes: number;
+  } | null;
+  /** Numbers of tasks. */
+  readonly tasks: {
+    readonly running: number;
+    readonly queued: number;
+    readonly ended: number;
+    readonly failed: number;
+  };
 }

@@ -22,6 +22,7 @@ const emptyTables = (): Tables => ({
   task: new Map(),
   lock: new Map(),
   cpi: new Map(),
+  pool: new Map(),
 });
 
 /** All data of the page, updated by the director's events. */

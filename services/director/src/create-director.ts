@@ -30,6 +30,7 @@ import { LockKeeper } from "./locks/lock-keeper.js";
 import { lockTimes } from "./locks/lock-times.js";
 import { makeFeed } from "./make-feed.js";
 import { observeDirector, observeLocks } from "./observe-director.js";
+import { Activity } from "./page/activity.js";
 import { cpisOfJob, planWith } from "./planners.js";
 import { prepareJob } from "./prepare.js";
 import type { AgentSettings } from "./specs/agent-settings.js";
@@ -291,11 +292,13 @@ function makeContext(
     dispatchers: dispatchers.all,
     cpiConfig: parts.sender,
   });
+  const activity = new Activity({ tablet, registries: registries.named().map(({ clients }) => clients), clock });
   return {
     ...{ config, limits, tablet, agentCertificates, configs, cpi, stemcellFiles, logFiles },
     ...{ tasks, endedTasks, taskLog, events, changes, locks, agentHealths, lists, passthru, registries, callRecords },
     refusals: new Refusals(events, clock),
     feed: lifecycle.use("page", feed),
+    activity: lifecycle.use("page's samples", activity),
     agentsAreHeard: () => agents.isConnected,
     clock,
   };

@@ -35,6 +35,7 @@ import { diskIdOfSocket } from "./nbd/socket-path.js";
 import { findQemu } from "./qemu/find-qemu.js";
 import { RegistrationDue } from "./registration-due.js";
 import { addServices } from "./services.js";
+import type { RegistrationOptions } from "./workers/heartbeats.js";
 import { keepRegistered } from "./workers/registration.js";
 import { repeat } from "./workers/repeat.js";
 
@@ -61,7 +62,7 @@ export async function startAgent(
     log,
   });
   const address = await serveRegistryApi(lifecycle, context, readiness, log);
-  registerWithRegistry(lifecycle, context, address, { ...edges, readiness });
+  registerWithRegistry(lifecycle, context, address, { ...edges, io, readiness });
   watchDevices(lifecycle, context, log);
   await serveDirectorFace(lifecycle, context, links, readiness, log);
 }
@@ -269,7 +270,7 @@ export function registerWithRegistry(
   lifecycle: Lifecycle,
   context: AgentContext,
   address: string,
-  edges: Pick<AgentEdges, "connectRegistry" | "random"> & { readonly readiness: Pick<Readiness, "met" | "missing"> },
+  edges: Pick<AgentEdges, "connectRegistry" | "random"> & Pick<RegistrationOptions, "readiness" | "io">,
 ): void {
   const client = edges.connectRegistry();
   const stop = new AbortController();
@@ -280,6 +281,7 @@ export function registerWithRegistry(
     backoff: context.limits.registration,
     random: edges.random,
     readiness: edges.readiness,
+    io: edges.io,
     signal: stop.signal,
   });
   lifecycle.use("registration", async () => {

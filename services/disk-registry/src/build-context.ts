@@ -4,6 +4,7 @@ import { Changes, type Clock, type Lifecycle, LineLimit } from "@diskmesh/servic
 import pLimit from "p-limit";
 import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
 import { Fleet } from "./agents/fleet.js";
+import { IoMeter } from "./agents/io-meter.js";
 import { Liveness } from "./agents/liveness.js";
 import type { RefusedAgents } from "./agents/refused-agents.js";
 import type { Context } from "./calls/context.js";
@@ -116,6 +117,7 @@ export async function buildContext(
     refusalLines,
     registrationTurn: () => registrations(() => new Promise<void>(edges.afterTurn)),
     lastRegistrations: new Map(),
+    ioMeter: new IoMeter(clock.nowMs()),
     known,
     unknownExports: new Map(),
   };

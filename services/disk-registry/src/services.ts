@@ -26,6 +26,7 @@ import { setDiskLimits } from "./handlers/disks/set-disk-limits.js";
 import { unpublishDisk } from "./handlers/disks/unpublish-disk.js";
 import { watchDisks } from "./handlers/disks/watch-disks.js";
 import { explain } from "./handlers/explain.js";
+import { getIoTotals } from "./handlers/get-io-totals.js";
 import { addHost } from "./handlers/hosts/add-host.js";
 import { adoptFleet } from "./handlers/hosts/adopt-fleet.js";
 import { assignHost } from "./handlers/hosts/assign-host.js";
@@ -90,6 +91,7 @@ export function addServices(
     getDisk: allow(READERS, getDisk),
     listDisks: allow(READERS, listDisks),
     getCapacity: allow(READERS, getCapacity),
+    getIoTotals: allow(READERS, getIoTotals),
     setDiskLabels: change(DISK_USERS, "SetDiskLabels", setDiskLabels),
     setDiskLimits: change(DISK_USERS, "SetDiskLimits", setDiskLimits),
     resizeDisk: change(DISK_USERS, "ResizeDisk", resizeDisk),

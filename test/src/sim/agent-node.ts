@@ -19,6 +19,8 @@ import { REGISTRY_ADDRESS } from "./registry-node.js";
 import { SimServer } from "./sim-server.js";
 import { SimProcess } from "./timeline.js";
 
+const NO_IO = { totals: () => ({ reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 }) };
+
 /** Readiness without effect, because a simulated agent serves no health checks. */
 const NOBODY_ASKS = { met: () => {}, missing: () => {} };
 
@@ -114,7 +116,11 @@ export class AgentNode implements AgentRun {
       const server = new SimServer(process);
       addServices(server, () => context);
       world.network.serve(agentAddress(machine.host), server);
-      registerWithRegistry(this.#lifecycle, context, agentAddress(machine.host), { ...edges, readiness: NOBODY_ASKS });
+      registerWithRegistry(this.#lifecycle, context, agentAddress(machine.host), {
+        ...edges,
+        io: NO_IO,
+        readiness: NOBODY_ASKS,
+      });
       watchDevices(this.#lifecycle, context, silentLogger);
     } catch (error) {
       if (!process.alive) return;

@@ -13,6 +13,8 @@ export interface RegistryClients {
     | "getDevice"
     | "listDevices"
     | "getDisk"
+    | "getCapacity"
+    | "getIoTotals"
     | "listEvents"
     | "watchHosts"
     | "watchDevices"

@@ -5,6 +5,7 @@ import type { ExplainContext } from "../explain/context.js";
 import type { HealthContext } from "../health/context.js";
 import type { LogContext } from "../instance-logs/context.js";
 import type { InstanceContext } from "../instances/context.js";
+import type { Activity } from "../page/activity.js";
 import type { Feed } from "../page/feed.js";
 import type { StemcellContext } from "../stemcells/context.js";
 import type { VendorContext } from "../vendor-methods/context.js";
@@ -20,4 +21,5 @@ export interface Context
     ExplainContext {
   readonly refusals: Refusals;
   readonly feed: Feed;
+  readonly activity: Activity;
 }

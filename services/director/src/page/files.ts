@@ -20,6 +20,9 @@ const TYPES = {
 
 const PACKAGES = ["preact", "preact/hooks", "preact/jsx-runtime"];
 
+/** Files of the chart library, by the name under which the page loads each. */
+const CHART_FILES = { "uplot.js": "uplot/dist/uPlot.esm.js", "uplot.css": "uplot/dist/uPlot.min.css" };
+
 let files: ReadonlyMap<string, PageFile> | undefined;
 
 /** Returns the page's files by name, read on first use. Only these files are served. */
@@ -38,6 +41,7 @@ function readFiles(): Map<string, PageFile> {
       if (/^[\w-]+\.(?:html|css|js|svg)$/.test(name)) found.set(name, pageFile(name, join(folder, part, name)));
   const { resolve } = createRequire(manifest);
   for (const name of PACKAGES) found.set(moduleName(name), pageFile(moduleName(name), resolve(name)));
+  for (const [name, path] of Object.entries(CHART_FILES)) found.set(name, pageFile(name, resolve(path)));
   return found;
 }
 
@@ -51,7 +55,10 @@ function pageFile(name: string, path: string): PageFile {
 
 /** Replaces package names in imports by URLs, because browsers cannot resolve package names. */
 function withAddresses(module: string): string {
-  return module.replace(/\bfrom\s*"(preact(?:\/[\w-]+)?)"/g, (_all, name: string) => `from"./${moduleName(name)}"`);
+  return module.replace(
+    /\bfrom\s*"((?:preact|uplot)(?:\/[\w-]+)?)"/g,
+    (_all, name: string) => `from"./${moduleName(name)}"`,
+  );
 }
 
 function moduleName(packageName: string): string {

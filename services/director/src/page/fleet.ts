@@ -21,6 +21,9 @@ const READ_DEADLINE_MS = 3_000;
  */
 const SHOW_INTERVAL_MS = 50;
 
+/** Interval of capacity reads, for which the registry goes through all devices. */
+const CAPACITY_INTERVAL_MS = 10_000;
+
 const READS = "reads";
 
 type Update<Thing> =
@@ -68,6 +71,7 @@ export class Fleet {
     const { signal } = this;
     const call = { signal, deadlineMs: WATCH_DEADLINE_MS };
     void this.#keepReading();
+    void this.#keepCapacity();
     void this.#follow<Host>({
       what: "hosts",
       open: (resumeToken) =>
@@ -107,6 +111,28 @@ export class Fleet {
         this.#lacks(READS, messageOf(error));
         await this.#askItself();
       }
+    }
+  }
+
+  /** The last capacity stays shown while the registry does not answer, which the registry's own row says. */
+  async #keepCapacity(): Promise<void> {
+    const { signal, clock, rowCache, name } = this;
+    const shown = new Set<string>();
+    while (!signal.aborted) {
+      try {
+        const { pools } = await this.clients.registry.getCapacity({}, { signal, deadlineMs: READ_DEADLINE_MS });
+        const rows = new Map(
+          pools.map((each) => [`${each.az}/${each.pool}${name === "disk-registry" ? "" : ` (${name})`}`, each]),
+        );
+        for (const [key, row] of rows) {
+          rowCache.set("pool", key, row);
+          shown.add(key);
+        }
+        for (const key of shown) if (!rows.has(key) && shown.delete(key)) rowCache.set("pool", key, undefined);
+      } catch {
+        if (signal.aborted) return;
+      }
+      await clock.sleep(CAPACITY_INTERVAL_MS, signal).catch(() => {});
     }
   }
 

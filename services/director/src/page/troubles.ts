@@ -107,7 +107,7 @@ function troubledOf({ subject, message, since, hasEnded }: ListTroublesResponse[
 
 function* troubledRows(rowCache: RowCache): Generator<Troubled> {
   for (const [kind, name, row] of rowCache.rows()) {
-    if (kind === "lock" || kind === "label" || row.trouble === undefined) continue;
+    if (kind === "lock" || kind === "label" || kind === "pool" || row.trouble === undefined) continue;
     const { trouble, sinceMs } = row;
     yield { kind, name, trouble, sinceMs, hasEnded: "hasEnded" in row && row.hasEnded };
   }

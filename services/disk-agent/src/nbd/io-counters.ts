@@ -1,3 +1,4 @@
+import type { IoTotals } from "@diskmesh/api/registry";
 import { allEnded, DURATION_BUCKETS_SECONDS, histogramOf, metric, observe } from "@diskmesh/metrics";
 
 const OPERATIONS = ["read", "write", "flush", "discard", "zero"] as const;
@@ -83,6 +84,18 @@ export class IoCounters {
     const sums = this.#disks.get(name) ?? noneOfAny();
     this.#disks.set(name, sums);
     return sums;
+  }
+
+  /** Returns the reads and writes of all disks since the agent's start. */
+  totals(): IoTotals {
+    const totals = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
+    for (const { read, write } of this.#disks.values()) {
+      totals.reads += read.operations;
+      totals.readBytes += read.sizeBytes;
+      totals.writes += write.operations;
+      totals.writtenBytes += write.sizeBytes;
+    }
+    return totals;
   }
 
   /** Reports the counters when metrics are read; returns a function that stops this. */

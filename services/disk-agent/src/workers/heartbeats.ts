@@ -16,6 +16,7 @@ import type { Ledger } from "../cache/ledger.js";
 import type { AgentContext } from "../context.js";
 import type { UnreportedError } from "../devices/hardware-errors.js";
 import { highestNumbers } from "../model/highest-numbers.js";
+import type { IoCounters } from "../nbd/io-counters.js";
 import { encodeHealth } from "../wire.js";
 
 export interface RegistrationOptions {
@@ -27,6 +28,8 @@ export interface RegistrationOptions {
   readonly random: () => number;
   /** Readiness of the service: set while the registry accepts the agent's heartbeats. */
   readonly readiness: Pick<Readiness, "met" | "missing">;
+  /** I/O of the disks that the host serves. */
+  readonly io: Pick<IoCounters, "totals">;
   /**
    * Aborts when the agent stops. The code that aborts it also declares a registration due, which ends every wait for a
    * due registration.
@@ -158,7 +161,7 @@ export class Heartbeats {
 
   /** Sends a heartbeat. Returns the incarnation of the answering registry. */
   async #beat({ told }: Registered, tellsChanges: boolean): Promise<string> {
-    const { context, client, signal } = this.#options;
+    const { context, client, io, signal } = this.#options;
     const { bootId, config, limits, devices, ledger } = context;
     const changed = devices
       .all()
@@ -177,6 +180,7 @@ export class Heartbeats {
       hardwareErrors: [...failed].map(([deviceId, { message, ageMs }]) => ({ deviceId, message, ageMs })),
       ...highestNumbers(ledger.memory),
       warning: warningOf(ledger),
+      io: io.totals(),
     };
     const answer = await client.heartbeat(request, { signal, deadlineMs: limits.heartbeatTimeoutMs });
     devices.hardwareErrors.markReported(failed);

@@ -1,6 +1,7 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import type { KeptLists } from "@diskmesh/rpc";
 import type { Changes, LineLimit } from "@diskmesh/service";
+import type { IoMeter } from "../agents/io-meter.js";
 import type { Doing } from "../model/events/events.js";
 import type { Known } from "../model/explain/cause.js";
 import type { LastRegistrations, ReportedExport } from "../model/hosts/registration.js";
@@ -28,6 +29,7 @@ export interface Context extends WorkContext {
    */
   readonly registrationTurn: () => Promise<void>;
   readonly lastRegistrations: LastRegistrations;
+  readonly ioMeter: IoMeter;
   /** Facts for `explain` that are not in the tables. */
   readonly known: Known;
   /**

@@ -64,6 +64,13 @@ export const pageRoutes: readonly Route[] = [
     },
   },
   { method: "GET", path: "/page/events", operation: "seePage", serve: async (http) => data(await eventsFor(http)) },
+  {
+    method: "GET",
+    path: "/page/activity",
+    operation: "seePage",
+    serve: async ({ context, query }) =>
+      data(context.activity.after(timeOf("after", query.get("after"))?.getTime() ?? 0)),
+  },
   { method: "GET", path: "/page/devices", operation: "seePage", serve: async (http) => data(await devicesFor(http)) },
   ...pageActions,
 ];
@@ -101,14 +108,15 @@ async function devicesFor(http: HttpCall): Promise<DeviceItem[]> {
   return (await registries.deviceById(queried(http, "device"))).map(deviceItem);
 }
 
+function timeOf(name: string, value: string | null): Date | undefined {
+  if (value === null || value === "") return undefined;
+  if (/^\d{1,15}$/.test(value)) return new Date(Number(value));
+  throw new BadRequestError(`query parameter ${name} must be a time in ms since 1970`);
+}
+
 function eventsFor(http: HttpCall): Promise<EventsAnswer> {
   const text = (name: string): string => (http.query.get(name) ? queried(http, name) : "");
-  const time = (name: string): Date | undefined => {
-    const value = text(name);
-    if (value === "") return undefined;
-    if (/^\d{1,15}$/.test(value)) return new Date(Number(value));
-    throw new BadRequestError(`query parameter ${name} must be a time in ms since 1970`);
-  };
+  const time = (name: string): Date | undefined => timeOf(name, http.query.get(name));
   const filters = {
     thing: text("thing"),
     user: text("user"),

@@ -20,7 +20,7 @@ export async function heartbeat(
   request: HeartbeatRequest,
   call: CallContext,
 ): Promise<HeartbeatResponse> {
-  const { tablet, liveness, fleet, clock, config, limits, workers } = context;
+  const { tablet, liveness, ioMeter, fleet, clock, config, limits, workers } = context;
   const heardAtMs = clock.nowMs();
   const hostId = parseHostId(request.hostId);
   requireOwnHost(context, call, hostId);
@@ -46,6 +46,7 @@ export async function heartbeat(
   requireObeyed(fleet.leader(), hostId, remembered);
   const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
   liveness.hear(hostId);
+  if (request.io !== undefined) ioMeter.hear(hostId, bootId, request.io);
   // Fast path: most heartbeats change nothing and cause no transaction.
   const warning = plainText(request.warning, limits.maxTextLength);
   const isWarned = (host.agentWarning ?? "") !== warning;

@@ -18,6 +18,7 @@ export async function purgeHost(context: ChangeContext, request: PurgeHostReques
     agents.forget(hostId);
     fleet.forget(hostId);
     liveness.forget(hostId);
+    context.ioMeter.forget(hostId);
     lastRegistrations.delete(hostId);
     context.unknownExports.delete(hostId);
     for (const diskId of affected) workers.wakeDisk(diskId);

@@ -6,7 +6,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { DeviceIdentity, Health, healthFromJSON, healthToNumber } from "../../registry/v1/types.js";
+import { DeviceIdentity, Health, healthFromJSON, healthToNumber, IoTotals } from "../../registry/v1/types.js";
 import { Stamp } from "./stamp.js";
 
 /** A device as its agent found it. */
@@ -178,6 +178,8 @@ export interface HeartbeatRequest {
   hardwareErrors: DeviceHardwareError[];
   /** Same as in RegisterAgentRequest. */
   warning: string;
+  /** I/O on the disks that the host serves, since the agent's start. */
+  io: IoTotals | undefined;
 }
 
 /** A hardware error of a device. */
@@ -1133,6 +1135,7 @@ function createBaseHeartbeatRequest(): HeartbeatRequest {
     highestSessionNumber: 0,
     hardwareErrors: [],
     warning: "",
+    io: undefined,
   };
 }
 
@@ -1167,6 +1170,9 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     }
     if (message.warning !== "") {
       writer.uint32(82).string(message.warning);
+    }
+    if (message.io !== undefined) {
+      IoTotals.encode(message.io, writer.uint32(122).fork()).join();
     }
     return writer;
   },
@@ -1264,6 +1270,14 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
             message.warning = reader.string();
             continue;
           }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.io = IoTotals.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1291,6 +1305,7 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     message.highestSessionNumber = object.highestSessionNumber ?? 0;
     message.hardwareErrors = object.hardwareErrors?.map((e) => DeviceHardwareError.fromPartial(e)) || [];
     message.warning = object.warning ?? "";
+    message.io = (object.io !== undefined && object.io !== null) ? IoTotals.fromPartial(object.io) : undefined;
     return message;
   },
 };

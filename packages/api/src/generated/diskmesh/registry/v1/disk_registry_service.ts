@@ -25,6 +25,7 @@ import {
   HostState,
   hostStateFromJSON,
   hostStateToNumber,
+  IoTotals,
   Label,
   MassSilence,
   OnHostSilence,
@@ -587,6 +588,20 @@ export interface PoolCapacity {
 export interface GetCapacityResponse {
   /** Pools with attached devices, ordered by az and pool. */
   pools: PoolCapacity[];
+}
+
+/** No parameters. */
+export interface GetIoTotalsRequest {
+}
+
+/** I/O on all published disks. */
+export interface GetIoTotalsResponse {
+  /** I/O since `since`. Kept in memory only. */
+  totals:
+    | IoTotals
+    | undefined;
+  /** Time when the registry began to count: a new time means that the counters began again at 0. */
+  since: Date | undefined;
 }
 
 /** The disk to enlarge, and its new size. */
@@ -4820,6 +4835,118 @@ export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
   },
 };
 
+function createBaseGetIoTotalsRequest(): GetIoTotalsRequest {
+  return {};
+}
+
+export const GetIoTotalsRequest: MessageFns<GetIoTotalsRequest> = {
+  encode(_: GetIoTotalsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetIoTotalsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetIoTotalsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<GetIoTotalsRequest>): GetIoTotalsRequest {
+    return GetIoTotalsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<GetIoTotalsRequest>): GetIoTotalsRequest {
+    const message = createBaseGetIoTotalsRequest();
+    return message;
+  },
+};
+
+function createBaseGetIoTotalsResponse(): GetIoTotalsResponse {
+  return { totals: undefined, since: undefined };
+}
+
+export const GetIoTotalsResponse: MessageFns<GetIoTotalsResponse> = {
+  encode(message: GetIoTotalsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.totals !== undefined) {
+      IoTotals.encode(message.totals, writer.uint32(10).fork()).join();
+    }
+    if (message.since !== undefined) {
+      Timestamp.encode(toTimestamp(message.since), writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetIoTotalsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetIoTotalsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.totals = IoTotals.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<GetIoTotalsResponse>): GetIoTotalsResponse {
+    return GetIoTotalsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GetIoTotalsResponse>): GetIoTotalsResponse {
+    const message = createBaseGetIoTotalsResponse();
+    message.totals = (object.totals !== undefined && object.totals !== null)
+      ? IoTotals.fromPartial(object.totals)
+      : undefined;
+    message.since = object.since ?? undefined;
+    return message;
+  },
+};
+
 function createBaseResizeDiskRequest(): ResizeDiskRequest {
   return { diskId: "", sizeBytes: 0 };
 }
@@ -6248,6 +6375,15 @@ export const DiskRegistryServiceDefinition = {
       requestType: GetCapacityRequest as typeof GetCapacityRequest,
       requestStream: false,
       responseType: GetCapacityResponse as typeof GetCapacityResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Returns the I/O on all published disks, as agents report it in their heartbeats. */
+    getIoTotals: {
+      name: "GetIoTotals",
+      requestType: GetIoTotalsRequest as typeof GetIoTotalsRequest,
+      requestStream: false,
+      responseType: GetIoTotalsResponse as typeof GetIoTotalsResponse,
       responseStream: false,
       options: {},
     },

@@ -969,6 +969,18 @@ export interface EraseProgress {
   bytesErased: number;
 }
 
+/** Counters of the I/O on published disks. */
+export interface IoTotals {
+  /** Number of reads. */
+  reads: number;
+  /** Bytes read. */
+  readBytes: number;
+  /** Number of writes. */
+  writes: number;
+  /** Bytes written. */
+  writtenBytes: number;
+}
+
 function createBaseTrouble(): Trouble {
   return { code: "", sentence: "", since: undefined };
 }
@@ -3381,6 +3393,97 @@ export const EraseProgress: MessageFns<EraseProgress> = {
     const message = createBaseEraseProgress();
     message.bytesToErase = object.bytesToErase ?? 0;
     message.bytesErased = object.bytesErased ?? 0;
+    return message;
+  },
+};
+
+function createBaseIoTotals(): IoTotals {
+  return { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
+}
+
+export const IoTotals: MessageFns<IoTotals> = {
+  encode(message: IoTotals, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.reads !== 0) {
+      writer.uint32(8).int64(message.reads);
+    }
+    if (message.readBytes !== 0) {
+      writer.uint32(16).int64(message.readBytes);
+    }
+    if (message.writes !== 0) {
+      writer.uint32(24).int64(message.writes);
+    }
+    if (message.writtenBytes !== 0) {
+      writer.uint32(32).int64(message.writtenBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): IoTotals {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseIoTotals();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.reads = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.readBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.writes = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.writtenBytes = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<IoTotals>): IoTotals {
+    return IoTotals.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<IoTotals>): IoTotals {
+    const message = createBaseIoTotals();
+    message.reads = object.reads ?? 0;
+    message.readBytes = object.readBytes ?? 0;
+    message.writes = object.writes ?? 0;
+    message.writtenBytes = object.writtenBytes ?? 0;
     return message;
   },
 };

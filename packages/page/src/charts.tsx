@@ -1,0 +1,95 @@
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { useDark } from "./hooks.js";
+
+const HEIGHT = 150;
+const AXIS_FONT = "12px system-ui, sans-serif";
+/** Minimum width of the labels of the y axis, in pixels. */
+const LABELS_WIDTH = 72;
+const MS_PER_SECOND = 1_000;
+
+export interface Line {
+  readonly label: string;
+  /** Custom property of the line's colour. */
+  readonly colour: string;
+  readonly isDashed?: true;
+  readonly values: readonly (number | null)[];
+}
+
+interface ChartProps {
+  readonly timesMs: readonly number[];
+  readonly lines: readonly Line[];
+  readonly valueText: (value: number) => string;
+  /** Shown span of time, up to now. */
+  readonly spanMs: number;
+}
+
+/** Shows lines over time. Names and number of the lines must not change. */
+export default function Chart({ timesMs, lines, valueText, spanMs }: ChartProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | undefined>(undefined);
+  const isDark = useDark();
+  const data = [
+    timesMs.map((timeMs) => timeMs / MS_PER_SECOND),
+    ...lines.map(({ values }) => [...values]),
+  ] as uPlot.AlignedData;
+  useEffect(() => {
+    const parent = box.current;
+    if (parent === null) return;
+    const made = new uPlot(optionsOf(parent, lines, valueText, spanMs), data, parent);
+    plot.current = made;
+    const observer = new ResizeObserver(() => made.setSize({ width: parent.clientWidth, height: HEIGHT }));
+    observer.observe(parent);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+    };
+  }, []);
+  useEffect(() => plot.current?.setData(data), [timesMs, isDark]);
+  return <div class="chart" ref={box} />;
+}
+
+function optionsOf(
+  parent: HTMLElement,
+  lines: readonly Line[],
+  valueText: ChartProps["valueText"],
+  spanMs: number,
+): uPlot.Options {
+  const shown = (value: number | null): string => (value === null ? "" : valueText(value));
+  const axis = { stroke: () => colourOf(parent, "--soft"), font: AXIS_FONT, ticks: { show: false } };
+  const grid = { stroke: () => colourOf(parent, "--line"), width: 1 };
+  return {
+    width: parent.clientWidth,
+    height: HEIGHT,
+    cursor: { drag: { x: false, y: false } },
+    scales: {
+      x: { range: () => [(Date.now() - spanMs) / MS_PER_SECOND, Date.now() / MS_PER_SECOND] },
+      y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
+    },
+    axes: [
+      { ...axis, grid, values: (_plot, times) => times.map((time) => hourText(time * MS_PER_SECOND)) },
+      { ...axis, grid, size: LABELS_WIDTH, values: (_plot, values) => values.map(shown) },
+    ],
+    series: [
+      { label: "at", value: (_plot, time: number | null) => (time === null ? "" : hourText(time * MS_PER_SECOND)) },
+      ...lines.map(({ label, colour, isDashed }) => ({
+        label,
+        stroke: () => colourOf(parent, colour),
+        width: 1.5,
+        points: { show: false },
+        value: (_plot: uPlot, value: number | null) => shown(value),
+        ...(isDashed && { dash: [4, 3] }),
+      })),
+    ],
+  };
+}
+
+/** Returns the colour of a custom property. `light-dark()` is resolved in the property of an element only. */
+function colourOf(element: HTMLElement, name: string): string {
+  element.style.borderColor = `var(${name})`;
+  return getComputedStyle(element).borderTopColor;
+}
+
+function hourText(timeMs: number): string {
+  return new Date(timeMs).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+}

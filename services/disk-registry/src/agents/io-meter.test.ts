@@ -1,0 +1,30 @@
+import type { HostId } from "@diskmesh/domain";
+import { expect } from "chai";
+import { IoMeter } from "./io-meter.js";
+
+const HOST = "h1" as HostId;
+const io = (reads: number) => ({ reads, readBytes: reads * 10, writes: reads * 2, writtenBytes: reads * 20 });
+
+describe("the sum of the agents' I/O", () => {
+  it("adds what each host did since its last report", () => {
+    const meter = new IoMeter(0);
+    meter.hear(HOST, "boot-1", io(100));
+    expect(meter.totals).to.deep.equal(io(0));
+    meter.hear(HOST, "boot-1", io(103));
+    meter.hear("h2" as HostId, "boot-1", io(7));
+    meter.hear("h2" as HostId, "boot-1", io(9));
+    expect(meter.totals).to.deep.equal(io(5));
+  });
+
+  it("adds all I/O of a new start of an agent, and never subtracts", () => {
+    const meter = new IoMeter(0);
+    meter.hear(HOST, "boot-1", io(100));
+    meter.hear(HOST, "boot-2", io(4));
+    expect(meter.totals).to.deep.equal(io(4));
+    meter.hear(HOST, "boot-2", io(3));
+    expect(meter.totals).to.deep.equal(io(4));
+    meter.forget(HOST);
+    meter.hear(HOST, "boot-2", io(50));
+    expect(meter.totals).to.deep.equal(io(4));
+  });
+});

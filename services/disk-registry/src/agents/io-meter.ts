@@ -1,0 +1,45 @@
+import type { IoTotals } from "@diskmesh/api/registry";
+import type { HostId } from "@diskmesh/domain";
+
+interface Reported {
+  readonly bootId: string;
+  readonly totals: IoTotals;
+}
+
+const NONE: IoTotals = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
+
+/** Sums the I/O that agents report in heartbeats. Kept in memory only: the sums begin at 0 with each leader. */
+export class IoMeter {
+  readonly #reported = new Map<HostId, Reported>();
+  #totals = NONE;
+
+  constructor(readonly sinceMs: number) {}
+
+  get totals(): IoTotals {
+    return this.#totals;
+  }
+
+  /**
+   * Adds a host's I/O since its last report. The first report of a host adds nothing, because an unknown part of its
+   * I/O was before `sinceMs`.
+   */
+  hear(hostId: HostId, bootId: string, totals: IoTotals): void {
+    const last = this.#reported.get(hostId);
+    this.#reported.set(hostId, { bootId, totals });
+    if (last === undefined) return;
+    const before = last.bootId === bootId ? last.totals : NONE;
+    const sum = this.#totals;
+    // An agent's counters never decrease within one start; a report that overtook another one must not subtract.
+    const grown = (field: keyof IoTotals): number => sum[field] + Math.max(0, totals[field] - before[field]);
+    this.#totals = {
+      reads: grown("reads"),
+      readBytes: grown("readBytes"),
+      writes: grown("writes"),
+      writtenBytes: grown("writtenBytes"),
+    };
+  }
+
+  forget(hostId: HostId): void {
+    this.#reported.delete(hostId);
+  }
+}
