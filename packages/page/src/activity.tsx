@@ -38,7 +38,7 @@ export function Activity() {
           <span class="count">
             {io
               ? `${perSecond(io.readBytes)} read, ${perSecond(io.writtenBytes)} written, ${Math.round(io.reads + io.writes)} operations/s`
-              : "is not known yet"}
+              : "not known now"}
           </span>
         </h2>
         <Chart

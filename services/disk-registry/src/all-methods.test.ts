@@ -76,7 +76,8 @@ function failing(context: Context, fail: () => never): Context {
       return typeof value === "function" ? value.bind(target) : value;
     },
   });
-  return { ...context, tablet: tablet as unknown as Context["tablet"], lists, fleet };
+  const ioMeter = Object.create(context.ioMeter, { totals: { get: fail } }) as Context["ioMeter"];
+  return { ...context, tablet: tablet as unknown as Context["tablet"], lists, fleet, ioMeter };
 }
 
 it("every method of the disk-registry answers a bug with INTERNAL, at its start and at the tablet", async () => {
