@@ -12,7 +12,7 @@ import { addHosts, deployInstances, detachDisk, devicesReady, openDisk, provideD
 import { TestMesh } from "./mesh/test-mesh.js";
 
 /** Timeout in ms, longer than page and mesh take on any machine. */
-const PATIENCE = { timeoutMs: 25_000 };
+const PATIENCE = { timeoutMs: 120_000 };
 /** Folder for screenshots; undefined for none. */
 const { DISKMESH_PICTURES: pictures } = process.env;
 
