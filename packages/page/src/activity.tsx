@@ -44,6 +44,7 @@ export function Activity() {
         <Chart
           timesMs={timesMs}
           spanMs={SPAN_MS}
+          leastTop={1_024}
           valueText={perSecond}
           lines={[
             line("read", "--accent", (sample) => sample.io?.readBytes),
@@ -58,6 +59,7 @@ export function Activity() {
         <Chart
           timesMs={timesMs}
           spanMs={SPAN_MS}
+          leastTop={5}
           valueText={(value) => String(Number(value.toFixed(1)))}
           lines={[
             line("running", "--accent", ({ tasks }) => tasks.running),

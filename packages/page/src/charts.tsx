@@ -22,10 +22,12 @@ interface ChartProps {
   readonly valueText: (value: number) => string;
   /** Shown span of time, up to now. */
   readonly spanMs: number;
+  /** Minimum of the highest value of the y axis. */
+  readonly leastTop: number;
 }
 
 /** Shows lines over time. Names and number of the lines must not change. */
-export default function Chart({ timesMs, lines, valueText, spanMs }: ChartProps) {
+export default function Chart({ timesMs, lines, valueText, spanMs, leastTop }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const isDark = useDark();
@@ -36,7 +38,7 @@ export default function Chart({ timesMs, lines, valueText, spanMs }: ChartProps)
   useEffect(() => {
     const parent = box.current;
     if (parent === null) return;
-    const made = new uPlot(optionsOf(parent, lines, valueText, spanMs), data, parent);
+    const made = new uPlot(optionsOf(parent, { lines, valueText, spanMs, leastTop }), data, parent);
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: parent.clientWidth, height: HEIGHT }));
     observer.observe(parent);
@@ -51,9 +53,7 @@ export default function Chart({ timesMs, lines, valueText, spanMs }: ChartProps)
 
 function optionsOf(
   parent: HTMLElement,
-  lines: readonly Line[],
-  valueText: ChartProps["valueText"],
-  spanMs: number,
+  { lines, valueText, spanMs, leastTop }: Omit<ChartProps, "timesMs">,
 ): uPlot.Options {
   const shown = (value: number | null): string => (value === null ? "" : valueText(value));
   const axis = { stroke: () => colourOf(parent, "--soft"), font: AXIS_FONT, ticks: { show: false } };
@@ -64,7 +64,7 @@ function optionsOf(
     cursor: { drag: { x: false, y: false } },
     scales: {
       x: { range: () => [(Date.now() - spanMs) / MS_PER_SECOND, Date.now() / MS_PER_SECOND] },
-      y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
+      y: { range: (_plot, _min, max) => [0, Math.max(leastTop, max * 1.1)] },
     },
     axes: [
       { ...axis, grid, values: (_plot, times) => times.map((time) => hourText(time * MS_PER_SECOND)) },
