@@ -1,3 +1,4 @@
+import { DerivedRows } from "./derived-rows.js";
 import {
   copyOfKeySet,
   type KeySet,
@@ -10,12 +11,14 @@ import {
   withKey,
   withoutKey,
 } from "./key-set.js";
-import type { IndexedValue, PageOptions, ReadableTable, Table, TableSnapshot } from "./schema.js";
+import type { IndexedValue, PageOptions, ReadableTable, RowDefinition, Table, TableSnapshot } from "./schema.js";
 
 interface Index<Doc> {
   readonly name: string;
   readonly indexedValue: (doc: Doc) => IndexedValue;
   readonly keysOf: Map<string, KeySet>;
+  /** Rows of other tables that depend on the documents of each value. */
+  readonly dependents: DerivedRows<unknown>[];
 }
 
 /**
@@ -39,12 +42,13 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
   /** Documents of an unfinished load. */
   #loading: Doc[] = [];
   #version = 0;
+  #rows: DerivedRows<unknown> | undefined;
 
   constructor(name: string, definition: Table<Doc>) {
     this.#name = name;
     this.#keyOf = definition.key;
     for (const [index, indexedValue] of Object.entries(definition.indexes)) {
-      this.#indexes.push({ name: index, indexedValue, keysOf: new Map() });
+      this.#indexes.push({ name: index, indexedValue, keysOf: new Map(), dependents: [] });
     }
   }
 
@@ -98,6 +102,24 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     return this.#documents.clone();
   }
 
+  rows(after: string, before: string): Iterable<unknown> {
+    if (this.#rows === undefined) throw new TypeError(`table ${this.#name} has no rows`);
+    return this.#rows.between(after, before);
+  }
+
+  /** Derives rows from this table's documents and those that the index of `others` lists under their keys. */
+  deriveRows({ index, rowsOf }: RowDefinition<Doc, unknown>, others: MemoryTable<object>): void {
+    this.#rows = new DerivedRows((key) => {
+      const document = this.get(key);
+      return document === undefined ? [] : rowsOf(document, others.by(index, key));
+    });
+    others.#index(index).dependents.push(this.#rows);
+  }
+
+  updateRows(): void {
+    this.#rows?.update();
+  }
+
   /**
    * Adds a document during the load, in any order, each key once. Between the first call and `endLoad` the table must
    * not be read or changed. `endLoad` builds the tree in a fraction of the time of single inserts.
@@ -115,6 +137,7 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     this.#documents = orderedMapOf(this.#loading, this.#keyOf);
     this.#loading = [];
     this.#version++;
+    if (this.#rows !== undefined) for (const key of this.#documents.keys()) this.#rows.markOutdated(key);
   }
 
   /** Sets a key's document, or removes it (undefined); returns the former document. */
@@ -125,9 +148,12 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     if (next === undefined) this.#documents.delete(key);
     else this.#documents.set(key, next);
     this.#version++;
+    this.#rows?.markOutdated(key);
     for (const [i, index] of this.#indexes.entries()) {
       const previousValue = previous === undefined ? undefined : index.indexedValue(previous);
       const nextValue = nextValues?.[i];
+      for (const rows of index.dependents)
+        for (const value of [...valuesOf(previousValue), ...valuesOf(nextValue)]) rows.markOutdated(value);
       if (previousValue === nextValue) continue;
       for (const value of valuesOf(previousValue)) removeFromIndex(index, value, key);
       for (const value of valuesOf(nextValue)) addToIndex(index, value, key);

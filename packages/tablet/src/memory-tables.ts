@@ -67,6 +67,13 @@ export class MemoryTables<S extends Schema> {
         delete: (key) => this.#delete(name, key),
       });
     }
+    for (const { definition, memory } of this.#byName.values()) {
+      if (definition.rows === undefined) continue;
+      const others = this.#byName.get(definition.rows.table);
+      if (others === undefined)
+        throw new TypeError(`rows are derived from table ${definition.rows.table}, which does not exist`);
+      memory.deriveRows(definition.rows, others.memory);
+    }
     this.tables = tables as unknown as Tables<S>;
     this.#transaction = transaction as unknown as Transaction<S>;
   }
@@ -94,6 +101,7 @@ export class MemoryTables<S extends Schema> {
       throw error;
     } finally {
       this.#replaced = undefined;
+      this.#updateRows();
     }
   }
 
@@ -113,6 +121,7 @@ export class MemoryTables<S extends Schema> {
 
   endLoad(): void {
     for (const { memory } of this.#byName.values()) memory.endLoad();
+    this.#updateRows();
   }
 
   get size(): number {
@@ -144,6 +153,10 @@ export class MemoryTables<S extends Schema> {
       for (const { table, version, documents } of tables)
         for (const [key, document] of documents.entries()) yield { table, key, version, document };
     })();
+  }
+
+  #updateRows(): void {
+    for (const { memory } of this.#byName.values()) memory.updateRows();
   }
 
   #put(tableName: string, document: object): void {
@@ -312,6 +325,10 @@ class TableView<Doc extends object> implements ReadableTable<Doc> {
 
   last(...of: [] | [index: string, value: string]): Doc | undefined {
     return this.#memory.last(...of);
+  }
+
+  rows(after: string, before: string): Iterable<unknown> {
+    return this.#memory.rows(after, before);
   }
 }
 

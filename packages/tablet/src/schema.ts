@@ -1,10 +1,23 @@
 /** Values under which an index lists a document: one, several, or undefined to omit the document. */
 export type IndexedValue = string | readonly string[] | undefined;
 
+/**
+ * Rows that a document has together with those documents of another table that an index of it lists under the
+ * document's key. `rowsOf` must depend only on these documents; the keys of all rows of a table must differ.
+ */
+export interface RowDefinition<Doc, Row> {
+  readonly table: string;
+  readonly index: string;
+  // biome-ignore lint/suspicious/noExplicitAny: the type of the other table's documents is known to the definition only
+  readonly rowsOf: (doc: Doc, others: Iterable<any>) => Iterable<readonly [key: string, row: Row]>;
+}
+
 /** A table: how to derive a document's key and its index values. */
-export interface Table<Doc, Index extends string = string> {
+export interface Table<Doc, Index extends string = string, Row = unknown> {
   readonly key: (doc: Doc) => string;
   readonly indexes: { readonly [Name in Index]: (doc: Doc) => IndexedValue };
+  /** Rows derived from each document and others; kept in memory, never stored. */
+  readonly rows?: RowDefinition<Doc, Row> | undefined;
   /** Returns the problem of a document; undefined when it is valid. When omitted, every object is valid. */
   readonly check?: ((document: object) => string | undefined) | undefined;
   /** Lists of fields by which people query the documents in a database. Each list becomes a database index. */
@@ -29,6 +42,8 @@ export type Schema = Record<string, Table<any>>;
 
 type DocumentOf<T> = T extends Table<infer Doc> ? Doc : never;
 type IndexOf<T> = T extends { readonly indexes: infer Indexes } ? keyof Indexes & string : never;
+// biome-ignore lint/suspicious/noExplicitAny: only any admits every document
+type RowOf<T> = T extends { readonly rows?: RowDefinition<any, infer Row> | undefined } ? Row : never;
 
 /**
  * Declares a table: `table<Doc>()({ key, indexes })`. Two calls, so that TypeScript infers the index names. `key` and
@@ -62,7 +77,7 @@ export interface TableSnapshot<Doc> {
  * Iterating while the same transaction changes the table is safe: no document is visited twice, a document deleted
  * before its turn is skipped, and a replaced document is returned in its current version.
  */
-export interface ReadableTable<Doc, Index extends string = string> extends TableSnapshot<Doc> {
+export interface ReadableTable<Doc, Index extends string = string, Row = unknown> extends TableSnapshot<Doc> {
   readonly size: number;
   get(key: string): Doc | undefined;
   has(key: string): boolean;
@@ -73,18 +88,23 @@ export interface ReadableTable<Doc, Index extends string = string> extends Table
   count(index: Index, value: string): number;
   /** Returns the document with the highest key, of all or of those with that index value. */
   last(...of: [] | [index: Index, value: string]): Doc | undefined;
+  /** Returns the table's rows with keys above `after` and below `before`, in ascending order of key. */
+  rows(after: string, before: string): Iterable<Row>;
 }
 
-export interface WritableTable<Doc, Index extends string = string> extends ReadableTable<Doc, Index> {
+export interface WritableTable<Doc, Index extends string = string, Row = unknown>
+  extends ReadableTable<Doc, Index, Row> {
   /** Inserts or replaces a document, and freezes it. */
   put(doc: Doc): void;
   /** Deletes a document; returns false when there was none. */
   delete(key: string): boolean;
 }
 
-export type Tables<S extends Schema> = { readonly [K in keyof S]: ReadableTable<DocumentOf<S[K]>, IndexOf<S[K]>> };
+export type Tables<S extends Schema> = {
+  readonly [K in keyof S]: ReadableTable<DocumentOf<S[K]>, IndexOf<S[K]>, RowOf<S[K]>>;
+};
 export type Transaction<S extends Schema> = {
-  readonly [K in keyof S]: WritableTable<DocumentOf<S[K]>, IndexOf<S[K]>>;
+  readonly [K in keyof S]: WritableTable<DocumentOf<S[K]>, IndexOf<S[K]>, RowOf<S[K]>>;
 };
 
 /** A document as changed so far by a transaction; undefined means that it does not exist. */
