@@ -187,10 +187,9 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     withinSeeds: 150,
     foundBy: 2,
     replaced: [
-      inPlaceOf("disk-registry/model/store/schema", "schema", ({ schema, isFree, freeKey }) => {
-        const freeByHostAndPool = (device: Device) =>
-          isFree({ ...device, dirty: false }) ? freeKey(device.hostId, device.pool) : undefined;
-        return withIndexes(schema, { freeByHostAndPool });
+      inPlaceOf("disk-registry/model/store/schema", "schema", ({ schema, isFree }) => {
+        const freeByHost = (device: Device) => (isFree({ ...device, dirty: false }) ? device.hostId : undefined);
+        return withIndexes(schema, { freeByHost });
       }),
     ],
   },

@@ -2,6 +2,7 @@ import { expect } from "chai";
 import { aDevice, aHost, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
 import type { Device, DiskRequest, Host } from "../store/schema.js";
 import { allocate } from "./allocation.js";
+import type { AllocationLimits } from "./candidates.js";
 
 const request = (fields: Partial<DiskRequest> = {}): DiskRequest => ({
   sizeBytes: 64 * MIB,
@@ -50,7 +51,7 @@ describe("allocation", () => {
       "racks spread -> one of each rack first",
       "h1:a=64,b=64 h2:a=64,b=64 h3:a=64",
       { sizeBytes: 192 * MIB, spreadRacks: true },
-      "h1-a h3-a h2-a",
+      "h2-a h3-a h1-a",
     ],
     [
       "racks spread, one rack used up -> the other gives more",
@@ -85,7 +86,7 @@ describe("allocation", () => {
       "h1:a=48,b=8,c=8 h2:a=48,b=8,c=8",
       { sizeBytes: 96 * MIB },
       2,
-      "h1-a h2-a",
+      "h2-a h1-a",
     ],
     [
       "a rack of small devices -> racks spread, as far as so few devices can",
@@ -223,13 +224,51 @@ describe("allocation", () => {
       });
     });
 
-  it("finds the first of 10,000 hosts with space", () => {
-    const hosts = Array.from({ length: 10_000 }, (_, i) => aHost(`h${i}`));
-    const devices = hosts.flatMap((host) => [
-      aDevice(`${host.hostId}-a`, { hostId: host.hostId }),
-      aDevice(`${host.hostId}-b`, { hostId: host.hostId }),
-    ]);
-    const fleet = new TestFleet({ hosts, devices });
-    expect(chosen(fleet, request({ sizeBytes: 128 * MIB }))).to.equal("h0-a h0-b");
-  });
+  const large: readonly [string, Partial<DiskRequest>, Partial<AllocationLimits>, number][] = [
+    ["in an az", {}, {}, 10],
+    ["near a host", {}, { nearHostId: hostId("h2000") }, 10],
+    ["on a host", { hostId: hostId("h2000") }, {}, 10],
+    ["of more than a host holds", { sizeBytes: 256 * MIB }, {}, 30],
+    ["across racks", { sizeBytes: 256 * MIB, spreadRacks: true }, {}, 60],
+    ["of large devices, where most are small", { sizeBytes: 280 * MIB, pool: "mixed" }, { maxDevices: 3 }, 2_000],
+    ["of a pool that few hosts have", { pool: "rare" }, {}, 20],
+  ];
+  const hosts = Array.from({ length: 2_500 }, (_, i) => aHost(`h${i}`, { rack: `r${i % 100}` }));
+  const devices = hosts.flatMap(({ hostId }, i) => [
+    ...["a", "b", "c"].map((name) => aDevice(`${hostId}-${name}`, { hostId })),
+    ...(i % 500 === 7
+      ? [aDevice(`${hostId}-d`, { hostId, pool: "mixed", sizeBytes: 96 * MIB })]
+      : ["d", "e", "f"].map((name) => aDevice(`${hostId}-${name}`, { hostId, pool: "mixed" }))),
+    ...(i % 500 === 8 ? [aDevice(`${hostId}-h`, { hostId, pool: "rare" })] : []),
+  ]);
+  for (const [title, wanted, limits, maxRead] of large)
+    it(`chooses devices ${title} of ${hosts.length} hosts, and reads at most ${maxRead} rows and devices`, () => {
+      const { tables } = new TestFleet({ hosts, devices });
+      let read = 0;
+      const counted = {
+        ...tables,
+        hosts: counting(tables.hosts, "rows", () => read++),
+        devices: counting(tables.devices, "by", () => read++),
+      };
+      const allocation = allocate(counted, request(wanted), { maxDevices: 16, draw: 0.5, ...limits });
+      expect(allocation).to.have.property("devices");
+      expect(read).to.be.within(1, maxRead);
+    });
 });
+
+/** Calls `onRead` for each item that the table's method returns. */
+function counting<T extends object>(table: T, method: keyof T, onRead: () => void): T {
+  return new Proxy(table, {
+    get: (target, name) => {
+      const found = Reflect.get(target, name, target);
+      if (typeof found !== "function") return found;
+      if (name !== method) return found.bind(target);
+      return function* (...given: unknown[]) {
+        for (const item of found.apply(target, given)) {
+          onRead();
+          yield item;
+        }
+      };
+    },
+  });
+}

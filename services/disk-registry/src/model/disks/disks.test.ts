@@ -293,7 +293,7 @@ describe("erase", () => {
     expect(create).to.throw(ResourceExhaustedError, "add devices");
     expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(201);
     expect(fleet.transact((tx) => completeErase(tx, d1, 201))).to.equal(true);
-    expect(fleet.tables.devices.count("freeByHostAndPool", "h1 default"), "free").to.equal(0);
+    expect(fleet.tables.devices.count("freeByHost", "h1"), "free").to.equal(0);
   });
 
   const refused: readonly [string, Partial<Device>, Partial<Host>][] = [

@@ -22,8 +22,10 @@ import {
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
-import { type AllocationLimits, allocate, type Shortage } from "./allocation.js";
+import { allocate } from "./allocation.js";
+import type { AllocationLimits } from "./candidates.js";
 import { howToEnd, requireDisk } from "./publications.js";
+import type { Shortage } from "./shortage.js";
 
 export interface DiskLimits {
   readonly maxDisks: number;

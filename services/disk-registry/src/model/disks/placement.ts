@@ -1,6 +1,6 @@
 import type { HostId } from "@diskmesh/domain";
 import { whyNotTold } from "../devices/orders.js";
-import type { Host } from "../store/schema.js";
+import { type Host, isSound } from "../store/schema.js";
 
 /**
  * Returns why a host is suspected of silence (heartbeats are missing); undefined when it is not. Suspicions are kept in
@@ -12,8 +12,7 @@ export const NOBODY_SUSPECTED: WhySuspected = () => undefined;
 
 /** Returns whether a new disk or VM may be placed on the host. */
 export function isPlaceable(host: Host, whySuspected: WhySuspected): boolean {
-  const isSound = host.state === "ONLINE" && !host.mustRegister && !host.removalRequested;
-  return isSound && whySuspected(host.hostId) === undefined;
+  return isSound(host) && whySuspected(host.hostId) === undefined;
 }
 
 /**

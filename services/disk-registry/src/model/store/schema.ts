@@ -1,6 +1,7 @@
 import type { DeviceId, DiskId, HostId, IoLimits } from "@diskmesh/domain";
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 import { type Counter, withGap } from "./counter.js";
+import { freeSpaceRows } from "./free-space.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
 
 /**
@@ -298,6 +299,11 @@ export function isAway({ state }: Pick<Host, "state">): boolean {
   return state === "UNAVAILABLE" || state === "DEAD";
 }
 
+/** Returns whether a new disk or VM may be placed on the host, as far as the host's own fields say. */
+export function isSound(host: Host): boolean {
+  return host.state === "ONLINE" && !host.mustRegister && !host.removalRequested;
+}
+
 /**
  * Returns whether a disk may be placed on the device, as far as the device's own fields say.
  * @public the simulator's mistakes use it by name
@@ -367,7 +373,7 @@ export const LACKS_DEVICES = "devices";
 // Types a plain object as a table with its index names. The model imports only types of @diskmesh/tablet.
 const table =
   <Doc>() =>
-  <Index extends string>(definition: Table<Doc, Index>): Table<Doc, Index> =>
+  <Index extends string, Row = never>(definition: Table<Doc, Index, Row>): Table<Doc, Index, Row> =>
     definition;
 
 const hosts = table<Host>()({
@@ -376,6 +382,11 @@ const hosts = table<Host>()({
     byAz: (host) => host.az,
     byVm: (host) => host.assignment?.vmCid,
     byLack: (host) => (host.foreignDevices === undefined ? undefined : LACKS_DEVICES),
+  },
+  rows: {
+    table: "devices",
+    index: "freeByHost",
+    rowsOf: (host, free: Iterable<Device>) => (isSound(host) ? freeSpaceRows(host, free) : []),
   },
   queries: [["state", "stateChangedAtMs"]],
   // Changes after the backup are lost here, but the agents still remember them, so each one must register.
@@ -390,8 +401,7 @@ const devices = table<Device>()({
     byFileIdentity: (device) => device.fileIdentity || undefined,
     bySerialNumber: (device) => device.serialNumber || undefined,
     usedByHost: (device) => (device.diskId === "" ? undefined : device.hostId),
-    // A space separates the parts, because neither a host id nor a pool name contains one.
-    freeByHostAndPool: (device) => (isFree(device) ? `${device.hostId} ${device.pool}` : undefined),
+    freeByHost: (device) => (isFree(device) ? device.hostId : undefined),
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),
     overriddenByHost: (device) => (isOverridden(device) ? device.hostId : undefined),
     unknownByDisk: (device) => device.unknownSession?.diskId || undefined,
@@ -440,6 +450,3 @@ export const schema = { hosts, devices, disks, counters, fleets, starts, events,
 export type RegistrySchema = typeof schema;
 export type RegistryTables = Tables<RegistrySchema>;
 export type RegistryTransaction = Transaction<RegistrySchema>;
-
-/** Index key of the free devices of a host in a pool. */
-export const freeKey = (hostId: HostId, pool: string): string => `${hostId} ${pool}`;
