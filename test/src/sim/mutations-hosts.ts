@@ -40,7 +40,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "place-on-the-dead",
     mistake: "disks are placed on DEAD hosts",
     withinSeeds: 16200,
-    foundBy: 392,
+    foundBy: 1220,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
