@@ -56,7 +56,7 @@ async function compareGenerated(root) {
   const folder = mkdtempSync(join(tmpdir(), "diskmesh-generated-"));
   try {
     const where = ["--template", "proto/buf.gen.yaml", "--output", folder];
-    await run(root, "@bufbuild/buf/bin/buf", ["generate", "proto", ...where]);
+    await run(root, "@bufbuild/buf/bin/buf", ["generate", ...where]);
     const compared = ["-rq", join(root, GENERATED), join(folder, GENERATED)];
     await runQuietly("diff", compared, { timeoutMs: CHECK_TIMEOUT_MS }).catch((error) => {
       throw new Failure(`${error.message}\n${GENERATED} is not what proto/ generates: run \`npm run generate\``);

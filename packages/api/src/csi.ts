@@ -1,0 +1,1 @@
+export * from "./generated/csi/v1/csi.js";
