@@ -14,6 +14,7 @@ export const ROLES = [
   "disk-registry",
   "disk-agent",
   "vm-agent",
+  "csi",
   "nats",
 ] as const;
 export type Role = (typeof ROLES)[number];

@@ -70,7 +70,7 @@ export async function createDevelopmentCertificates(
 }
 
 function wantedCertificates(hostIds: readonly string[]): Wanted[] {
-  const roles = ["operator", "director", "cpi-dispatcher", "disk-registry"] as const;
+  const roles = ["operator", "director", "cpi-dispatcher", "disk-registry", "csi"] as const;
   return [
     ...roles.map((role) => ({ name: role, identity: { role, name: "" }, commonName: role, dnsNames: ["localhost"] })),
     {

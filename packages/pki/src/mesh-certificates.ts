@@ -202,7 +202,7 @@ export class MeshCertificates {
       dnsNames: isNats ? [...dnsNames, NATS_COMMON_NAME] : dnsNames,
       ipAddresses,
       validDays: Math.min(validDays, leftDays),
-      usages: identity.role.startsWith("operator") ? ["client"] : ["server", "client"],
+      usages: /^operator|^csi$/.test(identity.role) ? ["client"] : ["server", "client"],
       ...(held !== undefined && !newKeys && { keyPem: held.keyPem }),
     });
     if (held !== undefined) await this.#putAside(name, held.certPem);

@@ -7,7 +7,7 @@ import { temporaryFolder } from "./folders.js";
 /** Certificates signed by one authority, like those that `npm start` makes. */
 export interface TestCertificates {
   readonly folder: string;
-  /** Files of `operator`, `director`, `cpi-dispatcher`, `disk-registry`, `nats` or `disk-agent-<hostId>`. */
+  /** Files of `operator`, `director`, `cpi-dispatcher`, `disk-registry`, `csi`, `nats` or `disk-agent-<hostId>`. */
   files(name: string): TlsFiles;
 }
 

@@ -94,7 +94,7 @@ const RESERVED_STREAMS = 32;
  * Roles with many peers, each of which has a per-peer limit. Every other role has a single peer, bounded only by the
  * limits of the whole server.
  */
-const BOUNDED_ROLES: ReadonlySet<Role> = new Set([...OPERATOR_ROLES, "disk-agent", "vm-agent", "nats"]);
+const BOUNDED_ROLES: ReadonlySet<Role> = new Set([...OPERATOR_ROLES, "disk-agent", "vm-agent", "nats", "csi"]);
 
 const READS = /\/(?:Get|List|Watch|Explain)(?:[A-Z]\w*)?$/;
 

@@ -23,6 +23,12 @@ describe("the permission policy", () => {
     const changes = ["resizeDisk", "setDiskLimits"];
     const disks = ["provideDisk", "createDisk", "attachDisk", ...changes, "detachDisk", "deleteDisk"];
     expect(of("operator-disks")).to.have.members([...reads, ...disks]);
+    expect(of("csi"), "no method but those of dynamic disks").to.have.members([
+      ...disks,
+      "getDisk",
+      "listDisks",
+      "getCapacity",
+    ]);
     const kept = ["updateConfig", "deleteConfig", "diffConfig", "deleteOrphanedDisk", "forgetPossibleOrphan"];
     const more = ["forgetAgentAuthority", "deleteSnapshots", "callMethod", "createBackup"];
     const others = of("operator").filter((method) => !of("operator-deployments").includes(method));

@@ -25,14 +25,14 @@ const READ = "bosh.read";
 const rule = (scopes: ScopeSets, roles: readonly Role[] = []): Rule => ({ roles: ["operator", ...roles], scopes });
 const reading = (scopes: ScopeSets): Rule => ({ roles: OPERATOR_ROLES, scopes });
 const ofDisks = (...rights: readonly string[]): ScopeSets => [rights.map((right) => `bosh.dynamic-disks.${right}`)];
-const disks = (...rights: readonly string[]): Rule => rule(ofDisks(...rights), ["operator-disks"]);
+const disks = (...rights: readonly string[]): Rule => rule(ofDisks(...rights), ["operator-disks", "csi"]);
 
 const admins = rule([]);
 const deployers = rule([], ["operator-deployments"]);
 const teamAdmins: Rule = { ...admins, team: "admin" };
 const teamDeployers: Rule = { ...deployers, team: "admin" };
 const readers = reading([[READ]]);
-const diskReaders = reading(ofDisks("list"));
+const diskReaders: Rule = { roles: [...OPERATOR_ROLES, "csi"], scopes: ofDisks("list") };
 const teamReaders: Rule = { ...readers, team: "read" };
 const teamReadersAndCreator: Rule = { ...teamReaders, creator: true };
 const vendorCallers = rule([["bosh.vendor-methods.call"]]);
@@ -165,7 +165,11 @@ export function policyTable(): string {
         ? []
         : [`\`bosh.teams.TEAM.admin\``, ...(each.team === "read" ? ["`bosh.teams.TEAM.read`"] : [])];
     const creator = each.creator ? ["who started the task"] : [];
-    const roles = each.roles.length === OPERATOR_ROLES.length ? "any operator's" : each.roles.join(", ");
+    const others = each.roles.filter((role) => !OPERATOR_ROLES.includes(role));
+    const roles =
+      each.roles.length - others.length === OPERATOR_ROLES.length
+        ? ["any operator's", ...others].join(", ")
+        : each.roles.join(", ");
     return `| \`${operation}\` | ${roles} | ${[`\`${ADMIN}\``, ...scopes, ...team, ...creator].join(", or ")} |`;
   });
   return ["| to | gRPC: role | HTTPS: scopes |", "| --- | --- | --- |", ...rows].join("\n");
