@@ -1,3 +1,4 @@
+import { Status } from "@diskmesh/api/google-rpc";
 import {
   AbortedError,
   AlreadyExistsError,
@@ -21,7 +22,7 @@ import {
   UnauthenticatedError,
   UnavailableError,
 } from "@diskmesh/domain";
-import { type Metadata, status } from "@grpc/grpc-js";
+import { Metadata, status } from "@grpc/grpc-js";
 import { decodeStatusDetails, type StatusDetails } from "./google-rpc.js";
 import { ERROR_DOMAIN, OUTCOME_KEY } from "./status-of-error.js";
 
@@ -133,6 +134,16 @@ export function errorOfStatus(failed: FailedCall): DomainError {
   if (STREAM_REFUSED.includes(failed.details)) return new StreamRefusedError(text, at);
   if (!failed.sent) return new ServedElsewhereError(text, at, "", false);
   return new UnavailableError(text, { ...at, outcome: "unknown" });
+}
+
+/** Returns the error that a message describes, e.g. `Task.error`. */
+export function errorOfMessage(
+  message: Status,
+  about: { readonly method: string; readonly address: string },
+): DomainError {
+  const metadata = new Metadata();
+  metadata.set("grpc-status-details-bin", Buffer.from(Status.encode(message).finish()));
+  return errorOfStatus({ code: message.code, details: message.message, metadata, sent: true, ...about });
 }
 
 function errorOfAnswer(

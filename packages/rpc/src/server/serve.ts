@@ -46,7 +46,7 @@ function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: s
 }
 
 /** Throws InvalidArgumentError for an undecodable request. */
-function decoded(request: unknown, path: string): unknown {
+export function decoded(request: unknown, path: string): unknown {
   if (!(request instanceof Undecodable)) return request;
   const { error } = request;
   throw new InvalidArgumentError(`the request of ${path} cannot be decoded: ${messageOf(error)}`, {

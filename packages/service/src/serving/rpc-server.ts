@@ -66,20 +66,42 @@ export async function createRpcServer(
     }),
   );
   readiness.onChange((report) => publishHealth(server, report));
-  lifecycle.use("metrics of readiness", observeReadiness(readiness));
-  readServerTlsFiles(config.tls, systemClock.nowMs());
-  const tls = lifecycle.use("TLS files", CurrentTls.open(config.tls, log));
-  const { certFile } = config.tls;
-  lifecycle.use(
-    "certificate",
-    new CertificateWatch({ tls, certFile, readiness, clock: systemClock, log, onEnded: onCertificateEnded }),
-  );
-  lifecycle.stopping.addEventListener("abort", () => readiness.setServing(false), { once: true });
-  if (config.health !== undefined) {
-    const http = lifecycle.use("health over HTTP", new HealthHttp(readiness));
-    await http.listen(config.health.listen);
-  }
+  await reportReadiness(lifecycle, config, log, readiness, onCertificateEnded);
   return server;
+}
+
+/**
+ * Reports readiness in metrics and, with `health` in the config, over HTTP. Watches the end of the process's own
+ * certificate if it has one.
+ */
+export async function reportReadiness(
+  lifecycle: Lifecycle,
+  { tls, health }: Partial<Pick<RpcServerConfig, "tls">> & Pick<RpcServerConfig, "health">,
+  log: Logger,
+  readiness: Readiness,
+  onCertificateEnded: (error: Error) => void = () => {},
+): Promise<void> {
+  lifecycle.use("metrics of readiness", observeReadiness(readiness));
+  if (tls !== undefined) {
+    readServerTlsFiles(tls, systemClock.nowMs());
+    const current = lifecycle.use("TLS files", CurrentTls.open(tls, log));
+    const { certFile } = tls;
+    lifecycle.use(
+      "certificate",
+      new CertificateWatch({
+        tls: current,
+        certFile,
+        readiness,
+        clock: systemClock,
+        log,
+        onEnded: onCertificateEnded,
+      }),
+    );
+  }
+  lifecycle.stopping.addEventListener("abort", () => readiness.setServing(false), { once: true });
+  if (health === undefined) return;
+  const http = lifecycle.use("health over HTTP", new HealthHttp(readiness));
+  await http.listen(health.listen);
 }
 
 /**
