@@ -25,6 +25,7 @@ export const OTHERS = {
   "cpi-dispatcher": [DESCRIPTORS],
   "disk-registry": [DESCRIPTORS, "services/disk-registry/dist/testing/tuned-main.js"],
   "disk-agent": [DESCRIPTORS, ...DRIVERS, "services/disk-agent/dist/testing/tuned-main.js"],
+  "csi-driver": [],
 };
 /** Packages that find their native code relative to their own files, and therefore stay outside the bundle. */
 const NATIVE = ["fs-native-extensions"];

@@ -30,6 +30,7 @@ export const PROGRAMS = {
   "diskmesh-cpi-dispatcher": "cpi-dispatcher",
   "diskmesh-disk-registry": "disk-registry",
   "diskmesh-disk-agent": "disk-agent",
+  "diskmesh-csi-driver": "csi-driver",
 };
 /**
  * Default environment variables. A hung device file blocks a thread, and a few such files would block all four threads

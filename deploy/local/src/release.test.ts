@@ -28,7 +28,7 @@ import { MeshLayout, PORT_SPAN } from "./layout.js";
 
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
 const SERVICES = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"];
-const PROGRAMS = ["diskmesh", ...SERVICES.map((name) => `diskmesh-${name}`)];
+const PROGRAMS = ["diskmesh", "diskmesh-csi-driver", ...SERVICES.map((name) => `diskmesh-${name}`)];
 /** The test starts many processes, and the machine may be busy. */
 const STORY_TIMEOUT_MS = 180_000;
 

@@ -1,4 +1,5 @@
 import { dispatcherConfig } from "@diskmesh/cpi-dispatcher/config";
+import { csiConfig } from "@diskmesh/csi-driver/config";
 import { directorConfig } from "@diskmesh/director/config";
 import { configSchema as agentConfig } from "@diskmesh/disk-agent/config";
 import { configSchema as registryConfig } from "@diskmesh/disk-registry/config";
@@ -12,6 +13,7 @@ export const CONFIGS: ReadonlyMap<string, Schema> = new Map<string, Schema>([
   ["cpi-dispatcher", dispatcherConfig],
   ["disk-registry", registryConfig],
   ["disk-agent", agentConfig],
+  ["csi-driver", csiConfig],
 ]);
 
 export function configOf(service: string): Schema {

@@ -1,0 +1,63 @@
+import { parseId, parseName } from "@diskmesh/domain";
+import { addressesConfig, pathConfig, serviceConfig, tlsConfig } from "@diskmesh/service";
+import * as z from "zod";
+
+const { rpc: _, ...processConfig } = serviceConfig;
+
+const checked = (parse: (field: string, value: string) => string) =>
+  z.string().superRefine((value, { addIssue }) => {
+    try {
+      parse("it", value);
+    } catch (error) {
+      addIssue({ code: "custom", message: (error as Error).message });
+    }
+  });
+
+const name = checked(parseName);
+
+/** Values of topology segments have these limits in Kubernetes. */
+const az = name.refine(
+  (value) => /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(value),
+  "Kubernetes allows 63 letters, digits and '-_.', the first and last a letter or digit",
+);
+
+const controllerConfig = z.strictObject({
+  director: z
+    .strictObject({
+      address: addressesConfig.describe("Address of the director, or a list of the addresses of all its processes."),
+    })
+    .describe("The director that manages the disks."),
+  tls: tlsConfig.describe(
+    "Certificate with the role csi, and the trusted authorities. Reloaded when the files change.",
+  ),
+  deployment: name.describe("Deployment that the disks of all volumes belong to. Its deletion deletes the volumes."),
+  azs: z
+    .array(az)
+    .min(1)
+    .max(100)
+    .describe("AZs of volumes for which the orchestrator requires none, in order of preference."),
+});
+
+const nodeConfig = z.strictObject({
+  instanceId: checked(parseId).describe("ID of this node's instance: its node ID for the orchestrator."),
+  az: az.describe("AZ of this node's instance."),
+  dynamicDisksFolder: pathConfig
+    .prefault("/var/vcap/data/dynamic_disks")
+    .describe("Folder in which the agent of this node links disks by their CID."),
+});
+
+export const csiConfig = z.strictObject({
+  ...processConfig,
+  maxVolumesPerNode: z
+    .int()
+    .min(0)
+    .max(10_000)
+    .default(0)
+    .describe("Maximum volumes on one node; 0: no limit. Must be equal for the controller and all nodes."),
+  controller: controllerConfig.optional().describe("The controller's part; needed with `--controller`."),
+  node: nodeConfig.optional().describe("The node's part; needed with `--node`."),
+});
+
+export type CsiConfig = z.output<typeof csiConfig>;
+export type ControllerConfig = NonNullable<CsiConfig["controller"]>;
+export type NodeConfig = NonNullable<CsiConfig["node"]>;

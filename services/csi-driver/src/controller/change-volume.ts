@@ -1,0 +1,49 @@
+import type {
+  ControllerExpandVolumeRequest,
+  ControllerExpandVolumeResponse,
+  ControllerModifyVolumeRequest,
+} from "@diskmesh/api/csi";
+import type { SocketCall } from "@diskmesh/rpc";
+import { accessOf } from "../model/capability.js";
+import { OutOfRangeError, sizeFor } from "../model/capacity.js";
+import { limitsFrom } from "../model/limits.js";
+import { needFields } from "../model/required-fields.js";
+import type { ControllerContext } from "./context.js";
+import { volumeDisk } from "./volume-disk.js";
+
+/** Enlarges the volume's disk, also while it is published. The node then enlarges the file system. */
+export async function expandVolume(
+  context: ControllerContext,
+  request: ControllerExpandVolumeRequest,
+  call: SocketCall,
+): Promise<ControllerExpandVolumeResponse> {
+  const { volumeId, capacityRange, volumeCapability } = request;
+  needFields({ volume_id: volumeId, capacity_range: capacityRange });
+  const wantedBytes = sizeFor(capacityRange);
+  const isBlock = volumeCapability !== undefined && accessOf(volumeCapability).mount === undefined;
+  const capacityBytes = await context.work.run(volumeId, "ControllerExpandVolume", request, call, async () => {
+    const { sizeBytes } = await volumeDisk(context, volumeId);
+    const { limitBytes = 0 } = capacityRange ?? {};
+    if (limitBytes > 0 && sizeBytes > limitBytes)
+      throw new OutOfRangeError(`volume ${volumeId} has ${sizeBytes} bytes, above the limit ${limitBytes}`);
+    if (sizeBytes >= wantedBytes) return sizeBytes;
+    return (await context.disks.resize(volumeId, wantedBytes)).sizeBytes;
+  });
+  return { capacityBytes, nodeExpansionRequired: !isBlock };
+}
+
+/** Changes the I/O limits of the volume's disk; limits that the request does not name stay. */
+export async function modifyVolume(
+  context: ControllerContext,
+  request: ControllerModifyVolumeRequest,
+  call: SocketCall,
+): Promise<object> {
+  const { volumeId, mutableParameters } = request;
+  needFields({ volume_id: volumeId });
+  await context.work.run(volumeId, "ControllerModifyVolume", request, call, async () => {
+    const { limits: present } = await volumeDisk(context, volumeId);
+    const limits = limitsFrom(mutableParameters, present);
+    if (limits !== undefined) await context.disks.setLimits(volumeId, limits);
+  });
+  return {};
+}

@@ -1,0 +1,127 @@
+import type { CreateVolumeRequest, CreateVolumeResponse } from "@diskmesh/api/csi";
+import type { DynamicDisk } from "@diskmesh/api/director";
+import {
+  AlreadyExistsError,
+  DomainError,
+  InvalidArgumentError,
+  parseName,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
+import type { SocketCall } from "@diskmesh/rpc";
+import { accessOf } from "../model/capability.js";
+import { isInRange, sizeFor } from "../model/capacity.js";
+import { limitsFrom } from "../model/limits.js";
+import { needFields } from "../model/required-fields.js";
+import { azsFor, isAccessible } from "../model/topology.js";
+import type { ControllerContext } from "./context.js";
+import { volumeOf } from "./volume.js";
+import { volumeIdOf } from "./volume-id.js";
+
+/** Parameter of a storage class that names a disk type of the cloud config. */
+export const DISK_TYPE = "diskType";
+/** Prefix of parameters that Kubernetes adds: the names of the claim and of the volume. */
+const KUBERNETES = "csi.storage.k8s.io/";
+
+interface Wanted {
+  readonly volumeId: string;
+  readonly name: string;
+  readonly diskType: string;
+  readonly sizeBytes: number;
+  /** Facts about the volume for operators, stored with the disk. */
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+export async function createVolume(
+  context: ControllerContext,
+  request: CreateVolumeRequest,
+  call: SocketCall,
+): Promise<Partial<CreateVolumeResponse>> {
+  const { name, volumeCapabilities, volumeContentSource, mutableParameters } = request;
+  needFields({ name, volume_capabilities: volumeCapabilities });
+  for (const capability of volumeCapabilities) accessOf(capability);
+  if (volumeContentSource !== undefined)
+    throw new InvalidArgumentError("volume_content_source is given: volumes are created empty only");
+  limitsFrom(mutableParameters, undefined);
+  const wanted = {
+    volumeId: volumeIdOf(context.disks.deployment, name),
+    name,
+    ...parsedParameters(name, request.parameters),
+    sizeBytes: sizeFor(request.capacityRange),
+  };
+  const azs = azsFor(request.accessibilityRequirements, context.azs);
+  const disk = await context.work.run(wanted.volumeId, "CreateVolume", request, call, async () =>
+    withLimits(context, await create(context, request, wanted, azs), mutableParameters),
+  );
+  return { volume: volumeOf(disk) };
+}
+
+async function create(
+  { disks }: ControllerContext,
+  request: CreateVolumeRequest,
+  wanted: Wanted,
+  azs: readonly string[],
+): Promise<DynamicDisk> {
+  const existing = await disks.get(wanted.volumeId);
+  if (existing === undefined) return createInOneOf(azs, (az) => disks.create({ ...wanted, az }));
+  refuseContradiction(existing, request, wanted);
+  const { az, sizeBytes, diskCid, metadata } = existing;
+  // The metadata is the last thing that a creation sets.
+  if (diskCid !== "" && metadata?.csi_name === wanted.name) return existing;
+  return disks.create({ ...wanted, az, sizeBytes });
+}
+
+/** Sets the limits of a new volume. A volume with other limits was created with other parameters. */
+async function withLimits(
+  { disks }: ControllerContext,
+  disk: DynamicDisk,
+  mutableParameters: Readonly<Record<string, string>>,
+): Promise<DynamicDisk> {
+  const limits = limitsFrom(mutableParameters, disk.limits);
+  if (limits === undefined) return disk;
+  if (disk.limits !== undefined) throw new AlreadyExistsError(`volume ${disk.diskName} exists with other I/O limits`);
+  return disks.setLimits(disk.diskName, limits);
+}
+
+/** Creates the disk in the first AZ that has room for it. */
+async function createInOneOf(
+  azs: readonly string[],
+  create: (az: string) => Promise<DynamicDisk>,
+): Promise<DynamicDisk> {
+  let noRoom: unknown;
+  for (const az of azs)
+    try {
+      return await create(az);
+    } catch (error) {
+      if (!(error instanceof ResourceExhaustedError)) throw translated(error);
+      noRoom = error;
+    }
+  throw noRoom;
+}
+
+function parsedParameters(name: string, parameters: Readonly<Record<string, string>>) {
+  const { [DISK_TYPE]: diskType = "", ...others } = parameters;
+  const unknown = Object.keys(others).find((key) => !key.startsWith(KUBERNETES));
+  if (unknown !== undefined)
+    throw new InvalidArgumentError(`parameter ${JSON.stringify(unknown)} is unknown: there is ${DISK_TYPE}`);
+  if (diskType === "")
+    throw new InvalidArgumentError(`parameter ${DISK_TYPE} is missing: name a disk type of the cloud config`);
+  return { diskType: parseName(`parameters[${DISK_TYPE}]`, diskType), metadata: { ...others, csi_name: name } };
+}
+
+function refuseContradiction(disk: DynamicDisk, request: CreateVolumeRequest, { name, diskType }: Wanted): void {
+  const differs = (what: string): never => {
+    throw new AlreadyExistsError(`volume ${JSON.stringify(name)} exists with ${what}`);
+  };
+  if (!isInRange(disk.sizeBytes, request.capacityRange)) differs(`${disk.sizeBytes} bytes`);
+  if (disk.diskPoolName !== diskType) differs(`${DISK_TYPE} ${disk.diskPoolName}`);
+  if (!isAccessible(disk.az, request.accessibilityRequirements)) differs(`AZ ${disk.az}`);
+}
+
+/** Returns the error with CSI's code for it. */
+export function translated(error: unknown): unknown {
+  if (!(error instanceof DomainError)) return error;
+  if (error.reason === "DISK_DIFFERS") return new AlreadyExistsError(error.message, { cause: error });
+  // The names come from the request's parameters and topology.
+  if (error.reason === "NOT_IN_CLOUD_CONFIG") return new InvalidArgumentError(error.message, { cause: error });
+  return error;
+}

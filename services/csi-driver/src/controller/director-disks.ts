@@ -1,0 +1,100 @@
+import type { DynamicDisk, DynamicDiskServiceDefinition, GetCapacityResponse, Task } from "@diskmesh/api/director";
+import { NotFoundError, UnavailableError } from "@diskmesh/domain";
+import { type Client, errorOfMessage } from "@diskmesh/rpc";
+import { Slots } from "@diskmesh/service";
+import { csiError } from "../errors.js";
+import type { Limits } from "../model/limits.js";
+
+type Disks = Client<typeof DynamicDiskServiceDefinition>;
+
+/** Below the director's limit of concurrent calls of one client, beyond which it refuses calls. */
+const MAX_CALLS = 200;
+
+interface Wanted {
+  readonly volumeId: string;
+  readonly az: string;
+  readonly diskType: string;
+  readonly sizeBytes: number;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** The disks of one deployment in the director. Methods that change a disk resolve when the director's task has succeeded. */
+export class DirectorDisks {
+  readonly #slots = new Slots(MAX_CALLS);
+
+  constructor(
+    private readonly client: Omit<Disks, "close">,
+    readonly deployment: string,
+  ) {}
+
+  async get(diskName: string): Promise<DynamicDisk | undefined> {
+    try {
+      return (await this.#call(() => this.client.getDisk({ diskName }))).disk;
+    } catch (error) {
+      if (error instanceof NotFoundError) return undefined;
+      throw error;
+    }
+  }
+
+  async create({ volumeId, diskType, ...wanted }: Wanted): Promise<DynamicDisk> {
+    const request = { ...wanted, diskName: volumeId, diskPoolName: diskType, deployment: this.deployment, wait: true };
+    return this.#changed(() => this.client.createDisk(request));
+  }
+
+  async attach(diskName: string, instanceId: string, readOnly: boolean): Promise<DynamicDisk> {
+    return this.#changed(() => this.client.attachDisk({ diskName, instanceId, readOnly, wait: true }));
+  }
+
+  async resize(diskName: string, sizeBytes: number): Promise<DynamicDisk> {
+    return this.#changed(() => this.client.resizeDisk({ diskName, sizeBytes, wait: true }));
+  }
+
+  async setLimits(diskName: string, limits: Limits): Promise<DynamicDisk> {
+    return this.#changed(() => this.client.setDiskLimits({ diskName, limits, wait: true }));
+  }
+
+  async capacity(az: string, diskType: string): Promise<GetCapacityResponse> {
+    return this.#call(() => this.client.getCapacity({ az, diskPoolName: diskType }));
+  }
+
+  /** Detaches the disk unless another attachment replaced this one. */
+  async detach(diskName: string, attachmentId: string): Promise<void> {
+    await this.#ended(() => this.client.detachDisk({ diskName, attachmentId, wait: true }));
+  }
+
+  async delete(diskName: string): Promise<void> {
+    await this.#ended(() => this.client.deleteDisk({ diskName, wait: true }));
+  }
+
+  /** Returns one page of the deployment's disks, ordered by name. */
+  async page(pageSize: number, pageToken: string): Promise<{ disks: DynamicDisk[]; nextPageToken: string }> {
+    return this.#call(() => this.client.listDisks({ deployment: this.deployment, pageSize, pageToken }));
+  }
+
+  async #changed(
+    start: () => Promise<{ task: Task | undefined; disk: DynamicDisk | undefined }>,
+  ): Promise<DynamicDisk> {
+    const { disk } = await this.#ended(start);
+    if (disk !== undefined) return disk;
+    throw new UnavailableError("the disk was deleted when its task had ended: repeat the request");
+  }
+
+  async #ended<Answer extends { task: Task | undefined }>(start: () => Promise<Answer>): Promise<Answer> {
+    const answer = await this.#call(start);
+    const { taskId = 0, state, error } = answer.task ?? {};
+    if (state === "TASK_STATE_DONE") return answer;
+    if (error !== undefined)
+      throw csiError(errorOfMessage(error, { method: `task ${taskId}`, address: "the director" }));
+    throw new UnavailableError(`task ${taskId} of the director is ${state}: repeat the request to wait for its end`, {
+      outcome: "unknown",
+    });
+  }
+
+  async #call<Answer>(call: () => Promise<Answer>): Promise<Answer> {
+    try {
+      return await this.#slots.run(call);
+    } catch (error) {
+      throw csiError(error);
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import { InvalidArgumentError, MIB_BYTES } from "@diskmesh/domain";
+import { expect } from "chai";
+import { accessOf } from "./capability.js";
+import { isInRange, OutOfRangeError, sizeFor } from "./capacity.js";
+import { limitsFrom } from "./limits.js";
+import { mountedAt, parseMountInfo } from "./mount-info.js";
+import { azsFor, isAccessible } from "./topology.js";
+
+const range = (requiredBytes: number, limitBytes = 0) => ({ requiredBytes, limitBytes });
+const zones = (...azs: string[]) => azs.map((az) => ({ segments: { "csi.diskmesh/az": az } }));
+
+describe("the capacity of a volume", () => {
+  it("is the smallest number of MiB in the range", () => {
+    expect(sizeFor(range(1))).to.equal(MIB_BYTES);
+    expect(sizeFor(range(MIB_BYTES, MIB_BYTES))).to.equal(MIB_BYTES);
+    expect(sizeFor(range(MIB_BYTES + 1))).to.equal(2 * MIB_BYTES);
+    expect(sizeFor(undefined)).to.equal(1024 * MIB_BYTES);
+    expect(sizeFor(range(0, 2 * MIB_BYTES + 1))).to.equal(2 * MIB_BYTES);
+  });
+
+  it("is refused when no number of MiB is in the range, and when the range contradicts itself", () => {
+    for (const wrong of [range(1, MIB_BYTES - 1), range(0, 1)]) expect(() => sizeFor(wrong)).to.throw(OutOfRangeError);
+    for (const wrong of [range(-1), range(0, -1), range(3, 2)])
+      expect(() => sizeFor(wrong))
+        .to.throw(InvalidArgumentError)
+        .and.not.be.instanceOf(OutOfRangeError);
+  });
+
+  it("of an existing volume must be in the range", () => {
+    expect([range(5), range(5, 5), range(0, 5), undefined].every((each) => isInRange(5, each))).to.equal(true);
+    expect([range(6), range(0, 4)].some((each) => isInRange(5, each))).to.equal(false);
+  });
+});
+
+describe("the topology of a volume", () => {
+  it("is tried in the order of preference, or in that of the config without a requirement", () => {
+    const requirement = { requisite: zones("a", "b", "c"), preferred: zones("c", "b") };
+    expect(azsFor(requirement, ["z"])).to.deep.equal(["c", "b", "a"]);
+    expect(azsFor(undefined, ["y", "z"])).to.deep.equal(["y", "z"]);
+    expect(() => azsFor({ requisite: [{ segments: { rack: "r" } }], preferred: [] }, [])).to.throw("segments rack");
+  });
+
+  it("of an existing volume must be a requisite one", () => {
+    expect(isAccessible("a", { requisite: zones("a"), preferred: [] })).to.equal(true);
+    expect(isAccessible("b", { requisite: zones("a"), preferred: [] })).to.equal(false);
+    expect(isAccessible("b", undefined)).to.equal(true);
+  });
+});
+
+describe("a capability", () => {
+  const mount = (value: object = {}) => ({
+    $case: "mount" as const,
+    value: { fsType: "", mountFlags: [], volumeMountGroup: "", ...value },
+  });
+  const withMode = (mode: string) => ({ accessType: mount(), accessMode: { mode } });
+
+  it("says how a volume is used", () => {
+    const accessMode = { mode: "SINGLE_NODE_WRITER" };
+    const wanted = { fsType: "xfs", mountFlags: ["noatime"], volumeMountGroup: "5000" };
+    expect(accessOf({ accessType: mount(wanted), accessMode })).to.deep.equal({
+      isReadOnly: false,
+      isShared: false,
+      mount: { fileSystem: "xfs", flags: ["noatime"], groupId: 5000 },
+    });
+    expect(accessOf({ accessType: { $case: "block", value: {} }, accessMode }, true)).to.deep.equal({
+      isReadOnly: true,
+      isShared: false,
+      mount: undefined,
+    });
+    expect(accessOf(withMode("SINGLE_NODE_MULTI_WRITER")).isShared).to.equal(true);
+    expect(accessOf(withMode("SINGLE_NODE_READER_ONLY")).isReadOnly).to.equal(true);
+  });
+
+  it("is refused for several nodes, for an unknown file system, and when a part is missing", () => {
+    const accessMode = { mode: "SINGLE_NODE_WRITER" };
+    const wrong = [
+      ...["MULTI_NODE_READER_ONLY", "MULTI_NODE_SINGLE_WRITER", "MULTI_NODE_MULTI_WRITER", "UNKNOWN", "toString"].map(
+        withMode,
+      ),
+      { accessType: undefined, accessMode },
+      { accessType: mount(), accessMode: undefined },
+      { accessType: mount({ fsType: "btrfs" }), accessMode },
+      { accessType: mount({ volumeMountGroup: "staff" }), accessMode },
+      undefined,
+    ];
+    for (const each of wrong) expect(() => accessOf(each), JSON.stringify(each)).to.throw(InvalidArgumentError);
+  });
+});
+
+describe("mutable parameters", () => {
+  it("change the limits that they name, and keep the others", () => {
+    const present = limitsFrom({ readIops: "100", burstSeconds: "10" }, undefined);
+    expect(present).to.include({ readIops: 100, writeIops: 0, burstSeconds: 10 });
+    expect(limitsFrom({ writeIops: "7" }, present)).to.include({ readIops: 100, writeIops: 7, burstSeconds: 10 });
+  });
+
+  it("that change nothing give no limits, and wrong ones are refused", () => {
+    expect(limitsFrom({}, undefined)).to.equal(undefined);
+    expect(limitsFrom({ readIops: "5" }, limitsFrom({ readIops: "5" }, undefined))).to.equal(undefined);
+    const wrong: Record<string, string>[] = [{ size: "1" }, { readIops: "-1" }, { readIops: "1e9" }, { readIops: "" }];
+    for (const each of wrong) expect(() => limitsFrom(each, undefined)).to.throw(InvalidArgumentError);
+  });
+});
+
+it("mountinfo is parsed with escaped blanks, and the last mount of a path is on top", () => {
+  const mounts = parseMountInfo(
+    [
+      "42 27 7:0 / /mnt/a\\040b rw,relatime shared:7 - ext4 /dev/loop0 rw",
+      "43 27 0:6 /loop1 /mnt/a\\040b ro - devtmpfs devtmpfs rw,size=1k",
+      "",
+    ].join("\n"),
+  );
+  expect(mounts).to.have.length(2);
+  expect(mounts[0]).to.deep.equal({
+    device: "7:0",
+    root: "/",
+    path: "/mnt/a b",
+    isReadOnly: false,
+    fsType: "ext4",
+    source: "/dev/loop0",
+  });
+  expect(mountedAt(mounts, "/mnt/a b")).to.include({ root: "/loop1", isReadOnly: true });
+  expect(mountedAt(mounts, "/mnt")).to.equal(undefined);
+});

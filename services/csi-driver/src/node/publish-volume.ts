@@ -1,0 +1,111 @@
+import { lstat, mkdir, rmdir, unlink, writeFile } from "node:fs/promises";
+import type { NodePublishVolumeRequest, NodeUnpublishVolumeRequest } from "@diskmesh/api/csi";
+import { AlreadyExistsError, InvalidStateError } from "@diskmesh/domain";
+import type { SocketCall } from "@diskmesh/rpc";
+import { type Access, accessOf } from "../model/capability.js";
+import type { MountEntry } from "../model/mount-info.js";
+import { DISK_CID } from "../model/publish-context.js";
+import { needFields, needPath } from "../model/required-fields.js";
+import type { NodeContext } from "./context.js";
+import { deviceAt, deviceOf, isReadOnlyDevice, type NodeDevice } from "./device.js";
+import { allMounts, bindMount, makeReadOnly, mountAt, unmount } from "./mounts.js";
+
+/** Mounts the staged file system, or the device of a block volume, at the target path. */
+export async function publishVolume(
+  context: NodeContext,
+  request: NodePublishVolumeRequest,
+  call: SocketCall,
+): Promise<object> {
+  const { volumeId, targetPath, stagingTargetPath, volumeCapability, readonly, publishContext } = request;
+  needFields({ volume_id: volumeId });
+  needPath("target_path", targetPath);
+  const access = accessOf(volumeCapability, readonly);
+  if (stagingTargetPath === "") throw new InvalidStateError("staging_target_path is missing: stage the volume first");
+  await context.work.run(volumeId, "NodePublishVolume", request, call, async () => {
+    if (access.mount === undefined)
+      await publishDevice(await deviceOf(context.dynamicDisksFolder, publishContext[DISK_CID]), targetPath, access);
+    else await publishMount(stagingTargetPath, targetPath, access);
+  });
+  return {};
+}
+
+async function publishMount(stagingPath: string, targetPath: string, access: Access): Promise<void> {
+  const staged = await mountAt(stagingPath);
+  if (staged === undefined)
+    throw new InvalidStateError(`nothing is mounted at the staging path ${stagingPath}: stage the volume first`);
+  const published = await mountAt(targetPath);
+  if (published !== undefined) {
+    await acceptPublished(published, published.device === staged.device, access);
+    return;
+  }
+  const others = (await allMounts()).filter(({ device, path }) => device === staged.device && path !== staged.path);
+  refuseSecondPath(others, access);
+  await mkdir(targetPath).catch(unlessCode("EEXIST"));
+  await bindMount(stagingPath, targetPath, access.isReadOnly);
+}
+
+async function publishDevice(device: NodeDevice, targetPath: string, access: Access): Promise<void> {
+  if (access.isReadOnly && !(await isReadOnlyDevice(device)))
+    throw new InvalidStateError(
+      `${device.path} allows writes: a block volume for reading needs a disk attached for reading`,
+    );
+  const published = await mountAt(targetPath);
+  if (published !== undefined) {
+    const isSame = (await deviceAt(targetPath))?.number === device.number;
+    await acceptPublished(published, isSame, { ...access, isReadOnly: published.isReadOnly });
+    return;
+  }
+  const node = device.path.replace(/^\/dev/, "");
+  refuseSecondPath(
+    (await allMounts()).filter(({ root }) => root === node),
+    access,
+  );
+  await writeFile(targetPath, "", { flag: "a" });
+  await bindMount(device.path, targetPath, false);
+}
+
+/** Throws AlreadyExistsError when the mount at the target path is not the requested one. */
+async function acceptPublished(published: MountEntry, isSame: boolean, { isReadOnly }: Access): Promise<void> {
+  const { path, source } = published;
+  if (!isSame) throw new AlreadyExistsError(`${path} has a mount of ${source}: unpublish it first`);
+  if (published.isReadOnly && !isReadOnly)
+    throw new AlreadyExistsError(`the volume is published at ${path} for reading only: unpublish it first`);
+  // An interrupted publication has mounted the path, but not yet made it read only.
+  if (isReadOnly && !published.isReadOnly) await makeReadOnly(path);
+}
+
+function refuseSecondPath(others: readonly MountEntry[], { isShared }: Access): void {
+  const [other] = others;
+  if (isShared || other === undefined) return;
+  throw new InvalidStateError(
+    `the volume is published at ${other.path}, and its access mode allows one path: unpublish it there`,
+  );
+}
+
+/** Unmounts the target path and removes it. */
+export async function unpublishVolume(
+  { work }: NodeContext,
+  request: NodeUnpublishVolumeRequest,
+  call: SocketCall,
+): Promise<object> {
+  const { volumeId, targetPath } = request;
+  needFields({ volume_id: volumeId });
+  needPath("target_path", targetPath);
+  await work.run(volumeId, "NodeUnpublishVolume", request, call, async () => {
+    await unmount(targetPath);
+    await removeTarget(targetPath).catch(unlessCode("ENOENT"));
+  });
+  return {};
+}
+
+/** Removes an empty folder or a file. Never removes anything in a folder, since that would be a volume's content. */
+async function removeTarget(path: string): Promise<void> {
+  const isFolder = (await lstat(path)).isDirectory();
+  await (isFolder ? rmdir(path) : unlink(path));
+}
+
+function unlessCode(code: string): (error: unknown) => void {
+  return (error) => {
+    if ((error as NodeJS.ErrnoException).code !== code) throw error;
+  };
+}

@@ -1,0 +1,62 @@
+import { statfs } from "node:fs/promises";
+import {
+  type NodeExpandVolumeRequest,
+  type NodeGetVolumeStatsRequest,
+  VolumeUsage_Unit as Unit,
+  type VolumeUsage,
+} from "@diskmesh/api/csi";
+import { NotFoundError, UnavailableError } from "@diskmesh/domain";
+import type { SocketCall } from "@diskmesh/rpc";
+import { needFields } from "../model/required-fields.js";
+import type { NodeContext } from "./context.js";
+import { deviceAt, deviceSizeBytes } from "./device.js";
+import { growFileSystem } from "./file-system.js";
+import { mountAt } from "./mounts.js";
+
+export async function volumeStats({
+  volumeId,
+  volumePath,
+}: NodeGetVolumeStatsRequest): Promise<{ usage: VolumeUsage[] }> {
+  needFields({ volume_id: volumeId, volume_path: volumePath });
+  const device = await deviceAt(volumePath);
+  if (device !== undefined) {
+    const total = await deviceSizeBytes(device);
+    return { usage: [{ available: 0, total, used: 0, unit: Unit.BYTES }] };
+  }
+  if ((await mountAt(volumePath)) === undefined) throw noVolumeAt(volumeId, volumePath);
+  const { bsize, blocks, bfree, bavail, files, ffree } = await statfs(volumePath);
+  return {
+    usage: [
+      { available: bavail * bsize, total: blocks * bsize, used: (blocks - bfree) * bsize, unit: Unit.BYTES },
+      { available: ffree, total: files, used: files - ffree, unit: Unit.INODES },
+    ],
+  };
+}
+
+/** Grows the file system of a volume to the size of its device. */
+export async function expandVolume(
+  { work }: NodeContext,
+  request: NodeExpandVolumeRequest,
+  call: SocketCall,
+): Promise<{ capacityBytes: number }> {
+  const { volumeId, volumePath, capacityRange } = request;
+  needFields({ volume_id: volumeId, volume_path: volumePath });
+  return work.run(volumeId, "NodeExpandVolume", request, call, async () => {
+    const published = await deviceAt(volumePath);
+    const mounted = await mountAt(volumePath);
+    const device = published ?? (mounted && (await deviceAt(mounted.source)));
+    if (device === undefined) throw noVolumeAt(volumeId, volumePath);
+    const capacityBytes = await deviceSizeBytes(device);
+    const { requiredBytes = 0 } = capacityRange ?? {};
+    if (capacityBytes < requiredBytes)
+      throw new UnavailableError(`${device.path} has ${capacityBytes} bytes, not yet ${requiredBytes}`);
+    if (published === undefined && mounted !== undefined) await growFileSystem(mounted.fsType, device.path, volumePath);
+    return { capacityBytes };
+  });
+}
+
+function noVolumeAt(volumeId: string, path: string): NotFoundError {
+  return new NotFoundError(
+    `volume ${JSON.stringify(volumeId)} is neither staged nor published at ${JSON.stringify(path)}`,
+  );
+}

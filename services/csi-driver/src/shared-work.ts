@@ -1,0 +1,73 @@
+import { AbortedError } from "@diskmesh/domain";
+import type { SocketCall } from "@diskmesh/rpc";
+
+interface Running {
+  /** The request as text, which is equal for equal requests. */
+  readonly request: string;
+  readonly what: string;
+  readonly startedMs: number;
+  readonly done: Promise<unknown>;
+}
+
+/** Bound of calls without a deadline. */
+const DEFAULT_WAIT_MS = 120_000;
+/** Part of the remaining time, and its maximum, that is left for the answer to arrive before the client's deadline. */
+const ANSWER_PART = 0.1;
+const ANSWER_MS = 500;
+
+/**
+ * Runs the changes of each volume one at a time. A repeated request joins the work that its predecessor began; another
+ * request waits for it. Work continues after its caller's deadline.
+ */
+export class SharedWork {
+  readonly #running = new Map<string, Running>();
+
+  /** Throws AbortedError with the running work shortly before the call's deadline. */
+  async run<Result>(
+    volumeId: string,
+    method: string,
+    request: object,
+    call: SocketCall,
+    work: () => Promise<Result>,
+  ): Promise<Result> {
+    const untilMs = performance.now() + waitMsOf(call);
+    const text = JSON.stringify([method, { ...request, secrets: undefined }], sortedKeys);
+    for (;;) {
+      const running = this.#running.get(volumeId);
+      if (running === undefined) break;
+      if (running.request === text) return this.#within(untilMs, volumeId, running) as Promise<Result>;
+      await this.#within(untilMs, volumeId, { ...running, done: running.done.catch(() => {}) });
+    }
+    const done = work().finally(() => this.#running.delete(volumeId));
+    const running = { request: text, what: method, startedMs: performance.now(), done };
+    this.#running.set(volumeId, running);
+    return this.#within(untilMs, volumeId, running) as Promise<Result>;
+  }
+
+  async #within(untilMs: number, volumeId: string, { what, startedMs, done }: Running): Promise<unknown> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        const seconds = Math.round((performance.now() - startedMs) / 1_000);
+        const text = `${what} of volume ${volumeId} has been running for ${seconds} s; repeat the request to wait for its end`;
+        reject(new AbortedError(text, { about: { volume_id: volumeId } }));
+      }, untilMs - performance.now());
+    });
+    try {
+      return await Promise.race([done, late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+function waitMsOf({ deadlineAtMs }: SocketCall): number {
+  const leftMs = Math.min(deadlineAtMs - Date.now(), DEFAULT_WAIT_MS);
+  return leftMs - Math.min(ANSWER_MS, leftMs * ANSWER_PART);
+}
+
+/** Sorts the keys of objects, because equal requests may have their map entries in another order. */
+function sortedKeys(_: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -1,0 +1,3 @@
+export { failureOf } from "./csi-client.js";
+export { DriverProcess } from "./driver-process.js";
+export { LoopDevices, needLoopDevices } from "./loop-devices.js";

@@ -1,0 +1,62 @@
+import { spawn } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { needLoopDevices } from "@diskmesh/csi-driver/testing";
+import { skipWithout, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { CsiMesh, DEVICE_BYTES } from "./csi-mesh.js";
+
+describe("csi-sanity against a mesh", () => {
+  before(function () {
+    skipWithout(this, "csi-sanity");
+    needLoopDevices(this);
+  });
+
+  for (const access of ["mount", "block"])
+    it(`passes every spec that applies, with ${access} volumes`, async function () {
+      this.timeout(1_200_000);
+      await using csi = await CsiMesh.start({ hosts: 1, devicesPerHost: 48, maxVolumesPerNode: 3 });
+      const report = await sanity(csi.drivers[0]?.socketPath ?? "", access);
+      expect(report.failed, report.output).to.deep.equal([]);
+      expect(report.passed).to.be.above(40);
+    });
+});
+
+async function sanity(socketPath: string, access: string) {
+  const folder = temporaryFolder();
+  const file = (name: string) => join(folder, name);
+  mkdirSync(file("csi"));
+  writeFileSync(file("parameters.yaml"), "diskType: default\n");
+  writeFileSync(file("mutable.yaml"), "readIops: '1000'\n");
+  const flags = {
+    "csi.endpoint": socketPath,
+    "csi.mountdir": file("csi/mount"),
+    "csi.stagingdir": file("csi/staging"),
+    "csi.testvolumesize": DEVICE_BYTES,
+    "csi.testvolumeexpandsize": 2 * DEVICE_BYTES,
+    "csi.testvolumeaccesstype": access,
+    "csi.testvolumeparameters": file("parameters.yaml"),
+    "csi.testvolumemutableparameters": file("mutable.yaml"),
+    "csi.testnodevolumeattachlimit": true,
+    "ginkgo.junit-report": file("report.xml"),
+    "ginkgo.no-color": true,
+  };
+  const child = spawn(
+    "csi-sanity",
+    Object.entries(flags).map(([name, value]) => `--${name}=${value}`),
+  );
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => (output += text));
+  await new Promise((resolve) => child.once("close", resolve));
+  const cases = [...readFileSync(file("report.xml"), "utf8").matchAll(/<testcase name="([^"]+)"[^>]* status="(\w+)"/g)];
+  const named = (...wanted: string[]) =>
+    cases.filter(([, , status = ""]) => wanted.includes(status)).map(([, name]) => name);
+  return {
+    output,
+    failed: cases
+      .filter(([, , status = ""]) => !["passed", "skipped", "pending"].includes(status))
+      .map(([, name]) => name),
+    passed: named("passed").length,
+    skipped: named("skipped"),
+  };
+}
