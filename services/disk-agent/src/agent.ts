@@ -9,6 +9,7 @@ import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
 import { createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
+import { BlockDevices, whyNoBlockDevices } from "./block-device/block-devices.js";
 import type { Ledger } from "./cache/ledger.js";
 import { openLedger } from "./cache/open-ledger.js";
 import type { AgentConfig } from "./config.js";
@@ -23,6 +24,7 @@ import { SessionOrders } from "./devices/session-orders.js";
 import { deviceOffers } from "./drivers/device-offers.js";
 import { VendorCalls } from "./drivers/vendor-calls.js";
 import type { AgentEdges } from "./edges.js";
+import { diskIdOfExport } from "./exports/export-path.js";
 import { ExportTable } from "./exports/export-table.js";
 import { makeEngines } from "./exports/make-engines.js";
 import { AGENT_LIMITS, type AgentLimits } from "./limits.js";
@@ -31,7 +33,6 @@ import { agentMethods, heartbeat } from "./mbus/methods.js";
 import { clearDeadSockets } from "./nbd/dead-socket.js";
 import { IoCounters } from "./nbd/io-counters.js";
 import { NbdServer } from "./nbd/server.js";
-import { diskIdOfSocket } from "./nbd/socket-path.js";
 import { findQemu } from "./qemu/find-qemu.js";
 import { RegistrationDue } from "./registration-due.js";
 import { addServices } from "./services.js";
@@ -53,7 +54,11 @@ export async function startAgent(
   lifecycle.use("base folder lock", async () => lock.release());
   const io = new IoCounters();
   lifecycle.use("metrics of I/O", io.observe());
-  const edges = systemEdges(config, limits, log, { io, hasQemu: await findQemu(config.engine, log) });
+  const edges = systemEdges(config, limits, log, {
+    io,
+    hasQemu: await findQemu(config.engine, log),
+    whyNoBlockDevices: await whyNoBlockDevices(),
+  });
   const context = await startHolding(lifecycle, config, { folders, edges, limits, log });
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
@@ -79,7 +84,7 @@ async function clearLeftovers(
   links: readonly DiskLinks[],
 ): Promise<void> {
   const isOurs = (name: string): boolean => {
-    const diskId = diskIdOfSocket(name);
+    const diskId = diskIdOfExport(name);
     return diskId !== undefined && exports.find(diskId) === undefined;
   };
   const sockets = await clearDeadSockets(folders.exports, isOurs);
@@ -102,7 +107,7 @@ function systemEdges(
   config: AgentConfig,
   limits: AgentLimits,
   log: Logger,
-  { io, hasQemu }: { readonly io: IoCounters; readonly hasQemu: boolean },
+  { io, ...found }: { readonly io: IoCounters } & Pick<AgentEdges, "hasQemu" | "whyNoBlockDevices">,
 ): AgentEdges {
   const { tls, registry } = config;
   const common = { tls, defaultDeadlineMs: limits.registerTimeoutMs };
@@ -114,7 +119,7 @@ function systemEdges(
     opener: makeFileOpener({ requireLocks: config.requireFileLocks }),
     cacheFiles: nodeFiles,
     listenNbd: (options) => NbdServer.listen(options, io),
-    hasQemu,
+    ...found,
     connectAgent: ({ hostId, address }) =>
       createClient(DiskAgentServiceDefinition, { ...common, address, serverRole: "disk-agent", serverName: hostId }),
     connectRegistry: () =>
@@ -227,6 +232,12 @@ function makeContext(
       ledger,
       devices,
       engines: makeEngines(config, devices, options),
+      blockDevices: new BlockDevices({
+        hostId: config.hostId,
+        folder: options.folders.exports,
+        whyNot: edges.whyNoBlockDevices,
+        log,
+      }),
       maxEndedExports: limits.maxEndedExports,
       clock,
       log,

@@ -18,6 +18,8 @@ export interface AgentEdges {
   readonly listenNbd: ListenNbd;
   /** True when storage daemons carry the bytes of disks. */
   readonly hasQemu: boolean;
+  /** Reason why the host cannot make block devices of disks; undefined when it can. */
+  readonly whyNoBlockDevices: string | undefined;
   readonly connectAgent: (agent: { readonly hostId: string; readonly address: string }) => RemoteAgent;
   readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
 }

@@ -2,6 +2,7 @@ import type { Logger } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { systemClock } from "@diskmesh/service";
 import { makeBaseFolder } from "./base-folder.js";
+import { endBlockDevices } from "./block-device/block-devices.js";
 import type { AgentConfig } from "./config.js";
 import { killDaemons } from "./qemu/daemon.js";
 
@@ -19,6 +20,7 @@ export async function endSessions(
 ): Promise<void> {
   const folders = await makeBaseFolder(baseFolder);
   using _lock = await takeLock(baseFolder, requireFileLocks);
+  await endBlockDevices(folders.exports, () => false);
   const ended = await killDaemons(folders.exports, () => true);
   log.info({ sessions: ended }, "storage daemons ended");
 }

@@ -142,6 +142,7 @@ export class AgentNode implements AgentRun {
       cacheFiles: machine.cache.files(process),
       listenNbd: this.#listenNbd,
       hasQemu: false,
+      whyNoBlockDevices: "the machine is simulated",
       connectAgent: ({ address }) =>
         world.network.client(DiskAgentServiceDefinition, { process, identity }, address, options),
       connectRegistry: () =>

@@ -5,6 +5,8 @@ export type EngineName = "node" | "qemu";
 /** Carries the bytes of disks: it serves a disk of a granted session to the programs of this host. */
 export interface Engine {
   readonly name: EngineName;
+  /** True when a disk is served on while the agent restarts. */
+  readonly outlivesAgent: boolean;
   /** Returns why this engine cannot serve the disk; undefined when it can. */
   whyNot(spec: ExportSpec): string | undefined;
   /**
@@ -16,8 +18,8 @@ export interface Engine {
    * the devices are opened.
    */
   adopt?(spec: ExportSpec): Promise<ServedDisk | undefined>;
-  /** Ends what former lives of the agent left and `adopt` did not take over. */
-  endLeftovers?(): Promise<void>;
+  /** Ends what former lives of the agent left of sessions that are not served. */
+  endLeftovers?(isServed: (sessionNumber: number) => boolean): Promise<void>;
 }
 
 /** A disk that an engine serves. */

@@ -5,6 +5,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { systemClock } from "@diskmesh/service";
 import { Gate } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { BlockDevices } from "../block-device/block-devices.js";
 import type { ExportSpec } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
 import { type ListenNbd, NbdServer } from "../nbd/server.js";
@@ -126,5 +127,6 @@ function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd: Listen
     log: silentLogger,
   });
   const common = { ledger, devices, clock: systemClock, log: silentLogger };
-  return new ExportTable({ ...common, engines: [node], maxEndedExports: 10 });
+  const host = { hostId: "host-1" as HostId, folder, whyNot: "no test needs one", log: silentLogger };
+  return new ExportTable({ ...common, engines: [node], blockDevices: new BlockDevices(host), maxEndedExports: 10 });
 }

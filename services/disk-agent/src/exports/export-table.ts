@@ -7,6 +7,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
+import type { BlockDevices } from "../block-device/block-devices.js";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import { decideExport, decideUnexport } from "../model/exports.js";
@@ -28,6 +29,7 @@ export class ExportTable {
   readonly #ledger: Ledger;
   readonly #devices: DeviceTable;
   readonly #engines: readonly Engine[];
+  readonly #blockDevices: BlockDevices;
   readonly #maxEndedExports: number;
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -42,6 +44,7 @@ export class ExportTable {
     devices: DeviceTable;
     /** Engines in order of preference; the last one can serve every disk. */
     engines: readonly Engine[];
+    blockDevices: BlockDevices;
     maxEndedExports: number;
     clock: Clock;
     log: Logger;
@@ -49,6 +52,7 @@ export class ExportTable {
     this.#ledger = options.ledger;
     this.#devices = options.devices;
     this.#engines = options.engines;
+    this.#blockDevices = options.blockDevices;
     this.#maxEndedExports = options.maxEndedExports;
     this.#clock = options.clock;
     this.#log = options.log;
@@ -61,15 +65,16 @@ export class ExportTable {
   async adopt(): Promise<void> {
     for (const [diskId, { spec }] of this.#ledger.memory.exports) {
       if (spec === undefined) continue;
-      for (const engine of this.#engines) {
-        const served = await engine.adopt?.(spec);
-        if (served === undefined) continue;
-        this.#note(spec, engine, served);
-        this.#log.info({ diskId, sessionNumber: spec.sessionNumber, engine: engine.name }, "export adopted");
-        break;
+      try {
+        for (const engine of this.#engines) if (await this.#adopt(spec, engine)) break;
+      } catch (error) {
+        this.#log.error({ diskId, error: messageOf(error) }, "export not adopted");
       }
     }
-    for (const engine of this.#engines) await engine.endLeftovers?.();
+    const sessions = new Set([...this.#running.values()].map(({ sessionNumber }) => sessionNumber));
+    const isServed = (sessionNumber: number) => sessions.has(sessionNumber);
+    await this.#blockDevices.endLeftovers(isServed);
+    for (const engine of this.#engines) await engine.endLeftovers?.(isServed);
   }
 
   /** Serves the remembered exports again. The devices refuse I/O of sessions that were superseded meanwhile. */
@@ -220,9 +225,20 @@ export class ExportTable {
   async #begin(spec: ExportSpec): Promise<void> {
     const { diskId, sessionNumber } = spec;
     const engine = this.#engineFor(spec);
+    const isDevice = this.#blockDevices.isDevice(spec, engine.outlivesAgent);
     const served = await engine.serve(spec);
-    this.#note(spec, engine, served);
-    this.#log.info({ diskId, sessionNumber, engine: engine.name }, "export started");
+    this.#note(spec, engine, isDevice ? await this.#blockDevices.of(spec, served) : served);
+    this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export started");
+  }
+
+  async #adopt(spec: ExportSpec, engine: Engine): Promise<boolean> {
+    const { diskId, sessionNumber } = spec;
+    const isDevice = this.#blockDevices.isDevice(spec, engine.outlivesAgent);
+    const served = await engine.adopt?.(spec);
+    if (served === undefined) return false;
+    this.#note(spec, engine, isDevice ? await this.#blockDevices.of(spec, served) : served);
+    this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export adopted");
+    return true;
   }
 
   #engineFor(spec: ExportSpec): Engine {

@@ -3,9 +3,9 @@ import type { Clock } from "@diskmesh/service";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { ExportExtent, ExportSpec } from "../model/memory.js";
 import type { ListenNbd, NbdServerLimits } from "../nbd/server.js";
-import { socketPathIn } from "../nbd/socket-path.js";
 import type { DiskPart } from "./disk-part.js";
 import type { Engine, ServedDisk } from "./engine.js";
+import { socketPathIn } from "./export-path.js";
 import { ExportedDisk } from "./exported-disk.js";
 import { LocalPart } from "./local-part.js";
 
@@ -31,6 +31,7 @@ interface NodeEngineOptions {
 /** Carries the bytes of disks in the agent's own process, as an NBD server on a Unix socket. Needs no other program. */
 export class NodeEngine implements Engine {
   readonly name = "node";
+  readonly outlivesAgent = false;
   readonly #options: NodeEngineOptions;
 
   constructor(options: NodeEngineOptions) {

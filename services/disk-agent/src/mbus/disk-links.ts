@@ -1,7 +1,7 @@
 import { readdir, readlink, rename, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { type DiskId, InvalidArgumentError, NotFoundError, parseDiskId, quoted } from "@diskmesh/domain";
-import { asDiskId, socketPathIn } from "../nbd/socket-path.js";
+import { asDiskId, devicePathIn, socketPathIn } from "../exports/export-path.js";
 import { removeFile } from "../remove-file.js";
 
 /** Symbolic links in a folder, one per disk and named by the disk's id, by which jobs on the host find their disks. */
@@ -63,7 +63,8 @@ export class DiskLinks {
       const diskId = asDiskId(name);
       if (diskId === undefined || isExported(diskId)) continue;
       const target = await readlink(join(this.#folder, name)).catch(() => undefined);
-      if (target !== socketPathIn(exportsFolder, name)) continue;
+      const own = [socketPathIn(exportsFolder, name), devicePathIn(exportsFolder, name)];
+      if (target === undefined || !own.includes(target)) continue;
       await removeFile(join(this.#folder, name));
       cleared.push(name);
     }

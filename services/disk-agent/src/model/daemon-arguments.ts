@@ -44,21 +44,21 @@ const DISK_NODE = "disk";
  * then leaves nothing to the kernel. Its locks are off where they can be, because the session's lock excludes others.
  */
 export function daemonArguments(
-  disk: { readonly diskId: string; readonly parts: readonly LocalFilePart[] },
+  disk: { readonly diskId: string; readonly parts: readonly LocalFilePart[]; readonly readOnly: boolean },
   files: DaemonFiles,
 ): string[] {
   return [
     ...blockNodes(disk.parts, files).flatMap((node) => ["--blockdev", JSON.stringify(node)]),
     ...["--nbd-server", `addr.type=unix,addr.path=${files.nbdSocket},max-connections=16`],
-    ...["", disk.diskId].flatMap((name) => ["--export", JSON.stringify(nbdExport(name))]),
+    ...["", disk.diskId].flatMap((name) => ["--export", JSON.stringify(nbdExport(name, disk.readOnly))]),
     ...["--chardev", `socket,id=qmp,path=${files.qmpSocket},server=on,wait=off`, "--monitor", "chardev=qmp"],
     ...["--pidfile", files.pidFile],
   ];
 }
 
 /** The disk is served under its own name and under the empty name, which clients ask for by default. */
-function nbdExport(name: string): object {
-  return { type: "nbd", id: `nbd-${name}`, "node-name": DISK_NODE, name, writable: true };
+function nbdExport(name: string, isReadOnly: boolean): object {
+  return { type: "nbd", id: `nbd-${name}`, "node-name": DISK_NODE, name, writable: !isReadOnly };
 }
 
 function blockNodes(parts: readonly LocalFilePart[], files: DaemonFiles): object[] {

@@ -1,29 +1,6 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
-import { type DiskId, parseDiskId } from "@diskmesh/domain";
-
-const SUFFIX = ".sock";
-
-/** Returns the path of a disk's socket in the exports folder. */
-export function socketPathIn(folder: string, diskId: string): string {
-  return join(folder, `${diskId}${SUFFIX}`);
-}
-
-/** Returns the disk of a socket's file name; undefined for other names. */
-export function diskIdOfSocket(name: string): DiskId | undefined {
-  const diskId = name.slice(0, -SUFFIX.length);
-  return name.endsWith(SUFFIX) ? asDiskId(diskId) : undefined;
-}
-
-/** Returns the name as a disk id; undefined when it is not valid. */
-export function asDiskId(name: string): DiskId | undefined {
-  try {
-    return parseDiskId(name, "disk_id");
-  } catch {
-    return undefined;
-  }
-}
+import { basename, dirname } from "node:path";
 
 /** Maximum length of a Unix socket's path on Linux. */
 const SOCKET_PATH_MAX_BYTES = 107;

@@ -46,9 +46,10 @@ describe("an agent with storage daemons", () => {
       address: scene.agent.address,
       sizeBytes: DEVICE_BYTES,
     }));
-    const { exportPath, outcomes } = await orders.exportAtOnce("disk-1", session, extents);
+    const { outcomes } = await orders.exportAtOnce("disk-1", session, extents);
     expect(outcomes.map(({ outcome }) => outcome)).to.deep.equal(deviceIds.map(() => DONE));
-    return exportPath;
+    // The daemon's socket, also where the disk is offered as a block device.
+    return join(scene.agent.baseFolder, "exports", "disk-1.sock");
   };
 
   /** Writes blocks one after another until `stop`, and returns the last acknowledged content of each. */
@@ -67,6 +68,8 @@ describe("an agent with storage daemons", () => {
       }
     };
     const running = write();
+    // Some tests expect the end of the writes, and look at it later.
+    running.catch(() => undefined);
     return {
       client,
       acknowledged,

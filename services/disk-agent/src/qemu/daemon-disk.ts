@@ -1,18 +1,25 @@
 import { link, stat } from "node:fs/promises";
 import { join } from "node:path";
+import type { DiskId } from "@diskmesh/domain";
 import type { Changes } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
 import type { ServedDisk } from "../exports/engine.js";
-import type { ExportSpec } from "../model/memory.js";
-import { socketPathIn } from "../nbd/socket-path.js";
+import { socketPathIn } from "../exports/export-path.js";
 import { removeFile } from "../remove-file.js";
 import type { Daemon } from "./daemon.js";
 
+/** A device and the session in which a daemon has it. */
+export interface SessionDevice {
+  readonly device: Device;
+  readonly sessionNumber: number;
+  readonly sizeBytes: number;
+}
+
 interface DaemonDiskOptions {
-  readonly spec: ExportSpec;
+  readonly diskId: DiskId;
   readonly daemon: Daemon;
   readonly folder: string;
-  readonly devices: readonly Device[];
+  readonly devices: readonly SessionDevice[];
   readonly changes: Changes<void>;
 }
 
@@ -26,7 +33,7 @@ export class DaemonDisk implements ServedDisk {
 
   constructor(options: DaemonDiskOptions) {
     this.#options = options;
-    this.path = socketPathIn(options.folder, options.spec.diskId);
+    this.path = socketPathIn(options.folder, options.diskId);
     this.lost = this.#whenLost();
   }
 
@@ -62,10 +69,10 @@ export class DaemonDisk implements ServedDisk {
   }
 
   async #endNow(): Promise<void> {
-    const { daemon, devices, spec } = this.#options;
-    for (const device of devices) device.borrower.noteKill();
+    const { daemon, devices } = this.#options;
+    for (const { device } of devices) device.borrower.noteKill();
     await daemon.kill();
-    for (const device of devices) device.borrower.leave(spec.sessionNumber);
+    for (const { device, sessionNumber } of devices) device.borrower.leave(sessionNumber);
     await removeFile(this.path);
   }
 
@@ -91,9 +98,8 @@ export class DaemonDisk implements ServedDisk {
   }
 
   get #refusal(): string | undefined {
-    const { devices, spec } = this.#options;
-    for (const device of devices) {
-      const refusal = device.refusalOf(spec.sessionNumber);
+    for (const { device, sessionNumber } of this.#options.devices) {
+      const refusal = device.refusalOf(sessionNumber);
       if (refusal !== undefined) return refusal;
     }
     return undefined;

@@ -1,5 +1,4 @@
 import { type HostId, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
-import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { LentFile } from "../devices/file-lending.js";
 import type { Engine, ServedDisk } from "../exports/engine.js";
@@ -12,7 +11,7 @@ import {
 } from "../model/daemon-arguments.js";
 import type { ExportSpec } from "../model/memory.js";
 import { Daemon, killDaemons } from "./daemon.js";
-import { DaemonDisk } from "./daemon-disk.js";
+import { DaemonDisk, type SessionDevice } from "./daemon-disk.js";
 
 interface QemuEngineOptions {
   readonly hostId: HostId;
@@ -31,6 +30,7 @@ const FIRST_FD = 3;
  */
 export class QemuEngine implements Engine {
   readonly name = "qemu";
+  readonly outlivesAgent = true;
   readonly #options: QemuEngineOptions;
 
   constructor(options: QemuEngineOptions) {
@@ -52,24 +52,24 @@ export class QemuEngine implements Engine {
   async serve(spec: ExportSpec): Promise<ServedDisk> {
     const { folder } = this.#options;
     const { diskId, sessionNumber } = spec;
-    const lent: { readonly device: Device; readonly file: LentFile }[] = [];
+    const lent: (SessionDevice & { readonly file: LentFile })[] = [];
     try {
-      for (const device of this.#devicesOf(spec)) lent.push({ device, file: device.lend(sessionNumber) });
-      const parts = spec.extents.map(
-        ({ sizeBytes }, index): LocalFilePart => ({
+      for (const each of this.#devicesOf(spec)) lent.push({ ...each, file: each.device.lend(each.sessionNumber) });
+      const parts = lent.map(
+        ({ device, sizeBytes, file: { isBlockDevice } }, index): LocalFilePart => ({
           fd: FIRST_FD + index,
-          isBlockDevice: lent[index]?.file.isBlockDevice ?? false,
-          offsetBytes: lent[index]?.device.config.offsetBytes ?? 0,
+          isBlockDevice,
+          offsetBytes: device.config.offsetBytes,
           sizeBytes,
         }),
       );
       const files = daemonFiles(sessionNumber);
-      const args = daemonArguments({ diskId, parts }, files);
+      const args = daemonArguments({ diskId, parts, readOnly: spec.readOnly ?? false }, files);
       const fds = lent.map(({ file }) => file.fd);
       const descriptor = parts.length > 1 ? vmdkDescriptor(parts) : undefined;
       return await this.#served(spec, await Daemon.start({ folder, sessionNumber, args, fds, descriptor }));
     } catch (error) {
-      for (const { device } of lent) device.borrower.leave(sessionNumber);
+      for (const each of lent) each.device.borrower.leave(each.sessionNumber);
       throw error;
     } finally {
       for (const { file } of lent) file.close();
@@ -83,27 +83,36 @@ export class QemuEngine implements Engine {
     if (spec.readOnly || spec.limits || spec.revision) return undefined;
     if (spec.extents.some(({ deviceId }) => !devices.has(deviceId))) return undefined;
     const own = this.#devicesOf(spec);
-    if (own.some((device) => device.refusalOf(sessionNumber) !== undefined)) return undefined;
+    if (own.some((each) => each.device.refusalOf(each.sessionNumber) !== undefined)) return undefined;
     const daemon = await Daemon.find(folder, sessionNumber, diskId);
     if (daemon === undefined) return undefined;
-    for (const device of own) device.borrower.enter(sessionNumber);
+    for (const each of own) each.device.borrower.enter(each.sessionNumber);
     return this.#served(spec, daemon);
   }
 
-  async endLeftovers(): Promise<void> {
-    const { folder, devices, log } = this.#options;
-    const current = new Set(devices.all().map((device) => device.borrower.sessionNumber));
-    const sessions = await killDaemons(folder, (sessionNumber) => !current.has(sessionNumber));
+  async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
+    const { folder, log } = this.#options;
+    const sessions = await killDaemons(folder, (sessionNumber) => !isServed(sessionNumber));
     if (sessions.length > 0) log.info({ sessions }, "storage daemons of ended sessions killed");
   }
 
-  #devicesOf(spec: ExportSpec): Device[] {
-    return spec.extents.map(({ deviceId }) => this.#options.devices.get(deviceId));
+  #devicesOf(spec: ExportSpec): SessionDevice[] {
+    return spec.extents.map(({ deviceId, sizeBytes, sessionNumber = spec.sessionNumber }) => ({
+      device: this.#options.devices.get(deviceId),
+      sessionNumber,
+      sizeBytes,
+    }));
   }
 
   async #served(spec: ExportSpec, daemon: Daemon): Promise<ServedDisk> {
     const { folder, devices } = this.#options;
-    const disk = new DaemonDisk({ spec, daemon, folder, changes: devices.changes, devices: this.#devicesOf(spec) });
+    const disk = new DaemonDisk({
+      diskId: spec.diskId,
+      daemon,
+      folder,
+      changes: devices.changes,
+      devices: this.#devicesOf(spec),
+    });
     try {
       await disk.restore();
       return disk;

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { silentLogger } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/service";
+import { BlockDevices } from "../block-device/block-devices.js";
 import type { Engine, EngineName } from "../exports/engine.js";
 import { ExportTable } from "../exports/export-table.js";
 import { NodeEngine } from "../exports/node-engine.js";
@@ -29,6 +30,8 @@ export class EngineScene {
   constructor(
     readonly engine: EngineName,
     former?: { readonly folder: string; readonly memory?: AgentMemory },
+    /** Without it, disks of the engine qemu are block devices. */
+    options: { readonly whyNoBlockDevices?: string } = { whyNoBlockDevices: "the test uses sockets" },
   ) {
     const at = (id: string, file: string, offsetBytes = 0) => ({ id, file, offsetBytes, sizeBytes: DEVICE_BYTES });
     const devices = [at("a", "a"), at("b", "b"), at("c", "shared"), at("d", "shared", SECOND_OFFSET_BYTES)];
@@ -41,7 +44,9 @@ export class EngineScene {
     mkdirSync(this.#exportsFolder, { recursive: true, mode: 0o700 });
     const { ledger, devices: table } = this.fixture;
     const common = { ledger, devices: table, clock: systemClock, log: silentLogger };
-    this.exports = new ExportTable({ ...common, engines: [this.#makeEngine()], maxEndedExports: 10 });
+    const host = { hostId: "host-1" as HostId, folder: this.#exportsFolder, log: silentLogger };
+    const blockDevices = new BlockDevices({ ...host, whyNot: options.whyNoBlockDevices });
+    this.exports = new ExportTable({ ...common, engines: [this.#makeEngine()], blockDevices, maxEndedExports: 10 });
   }
 
   get #exportsFolder(): string {
@@ -68,6 +73,10 @@ export class EngineScene {
       },
       clock: systemClock,
     });
+  }
+
+  specOf(diskId: string, sessionNumber: number, ids: readonly string[]): ExportSpec {
+    return specOf(diskId, sessionNumber, ids);
   }
 
   /** Attaches all devices and starts the exports that the memory has. */

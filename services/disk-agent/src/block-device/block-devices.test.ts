@@ -1,0 +1,141 @@
+import { execFile } from "node:child_process";
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import type { DiskId } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually, skipBecause, skipWithout } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { DEVICE_BYTES, EngineScene, noise } from "../testing/engine-scene.js";
+import { whyNoBlockDevices } from "./block-devices.js";
+
+const run = promisify(execFile);
+
+describe("a disk as a block device", () => {
+  let scene: EngineScene;
+  const mounts: string[] = [];
+
+  beforeEach(async function () {
+    skipWithout(this, "qemu-storage-daemon");
+    const whyNot = await whyNoBlockDevices();
+    if (whyNot !== undefined) skipBecause(this, whyNot);
+    scene = new EngineScene("qemu", undefined, {});
+    await scene.start();
+  });
+
+  afterEach(async () => {
+    for (const mount of mounts.splice(0)) await run("umount", ["--lazy", mount]).catch(() => undefined);
+    await scene?.stop();
+  });
+
+  const mount = async (device: string): Promise<string> => {
+    const folder = join(scene.fixture.folder, "mounted");
+    mkdirSync(folder, { recursive: true });
+    await run("mount", [device, folder]);
+    mounts.push(folder);
+    return folder;
+  };
+
+  it("has the disk's bytes, whatever the size and number of its requests", async () => {
+    const path = await scene.publish("disk-1", 1, ["a", "b"]);
+    expect(lstatSync(realpathSync(path)).isBlockDevice()).to.equal(true);
+    const data = noise(2 * DEVICE_BYTES);
+    const device = await open(path, "r+");
+    await device.write(data, 0, data.length, 0);
+    await device.sync();
+    const many = noise(256 * 4096);
+    const writes = Array.from({ length: 256 }, (_, index) => device.write(many, 4096 * index, 4096, 4096 * index));
+    await Promise.all(writes);
+    await device.sync();
+    await device.close();
+    data.set(many);
+    expect(Buffer.concat([scene.bytesOf("a"), scene.bytesOf("b")]).equals(data)).to.equal(true);
+  });
+
+  it("carries a file system, which fails at once when its session is fenced, and no process hangs", async function () {
+    skipWithout(this, "mkfs.ext4");
+    this.timeout(60_000);
+    const path = await scene.publish("disk-1", 1, ["a", "b"]);
+    await run("mkfs.ext4", ["-q", path]);
+    await run("e2fsck", ["-fn", path]);
+    const folder = await mount(path);
+    await run("sh", ["-c", `echo kept > ${folder}/file && sync`]);
+    const writer = run("sh", [
+      "-c",
+      `while dd if=/dev/zero of=${folder}/x bs=4k count=9 oflag=direct; do :; done; exit 7`,
+    ]);
+    const failed = writer.catch(({ code }) => code);
+    await sleep(200);
+    await scene.open("disk-1", 2, ["a", "b"]);
+    const granted = [scene.bytesOf("a"), scene.bytesOf("b")];
+    expect(await failed).to.equal(7);
+    await run("umount", [folder]);
+    mounts.length = 0;
+    expect(sleepingUninterruptibly()).to.deep.equal([]);
+    expect(
+      [scene.bytesOf("a"), scene.bytesOf("b")].every((bytes, index) => bytes.equals(granted[index] as Buffer)),
+    ).to.equal(true);
+    await eventually(() => !existsSync(path));
+    const again = await scene.publish("disk-1", 3, ["a", "b"]);
+    const file = join(await mount(again), "file");
+    expect(readFileSync(file, "utf8")).to.equal("kept\n");
+  });
+
+  it("outlives the agent, and is the same device afterwards", async () => {
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    const loop = readlinkSync(path);
+    const device = await open(path, "r+");
+    scene = new EngineScene("qemu", await scene.leave(), {});
+    const data = noise(4096);
+    await device.write(data, 0, data.length, 0);
+    await device.sync();
+    await scene.start();
+    expect(readlinkSync(path)).to.equal(loop);
+    await device.write(data, 0, data.length, 4096);
+    await device.close();
+    expect(
+      scene
+        .bytesOf("a")
+        .subarray(0, 8192)
+        .equals(Buffer.concat([data, data])),
+    ).to.equal(true);
+  });
+
+  it("leaves neither device nor mount at its end", async () => {
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    const loop = readlinkSync(path);
+    await scene.exports.end("disk-1" as DiskId, 1);
+    expect(existsSync(path)).to.equal(false);
+    expect(existsSync(`/sys/block/${loop.slice("/dev/".length)}/loop`)).to.equal(false);
+    expect(readFileSync("/proc/mounts", "utf8")).not.to.include(scene.fixture.folder);
+    expect(readdirSync(join(scene.fixture.folder, "exports"))).to.deep.equal([]);
+  });
+
+  it("is refused with the reason where the host cannot make it", async () => {
+    const other = new EngineScene("node", undefined, { whyNoBlockDevices: "there is no /dev/fuse" });
+    await other.start();
+    await other.open("disk-1", 1, ["a"]);
+    const spec = { ...other.specOf("disk-1", 1, ["a"]), exportKind: "DEVICE" as const };
+    expect((await rejection(other.exports.serve(spec))).message).to.match(
+      /block device.*there is no \/dev\/fuse.*export: nbd/,
+    );
+    await other.stop();
+  });
+});
+
+/** Returns the processes that wait in the kernel and cannot be killed. */
+function sleepingUninterruptibly(): string[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => {
+      try {
+        const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+        const [state] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+        return state === "D" ? [stat] : [];
+      } catch {
+        return [];
+      }
+    });
+}

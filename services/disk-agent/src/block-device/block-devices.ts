@@ -1,0 +1,148 @@
+import { access, constants, readdir, readlink, rename, stat, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { type HostId, InvalidStateError, type Logger } from "@diskmesh/domain";
+import type { ServedDisk } from "../exports/engine.js";
+import { devicePathIn } from "../exports/export-path.js";
+import type { ExportSpec } from "../model/memory.js";
+import { removeFile } from "../remove-file.js";
+import { attachLoop, loopsOf } from "./loop.js";
+import { imageOf, isMounted, mountImage, PROGRAM, sessionOfImage, unmountImage } from "./nbdfuse.js";
+
+interface BlockDevicesOptions {
+  readonly hostId: HostId;
+  /** Folder of the exports. */
+  readonly folder: string;
+  /** Reason why the host cannot make block devices; undefined when it can. */
+  readonly whyNot: string | undefined;
+  readonly log: Logger;
+}
+
+/** Makes block devices of disks that an engine serves on NBD sockets: a file by FUSE, and a loop device of the file. */
+export class BlockDevices {
+  readonly #options: BlockDevicesOptions;
+
+  constructor(options: BlockDevicesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Decides the form of an export. Throws InvalidStateError when it must be a block device and the host cannot make
+   * one. Where the disk leaves it open, a disk that outlives the agent becomes a device.
+   */
+  isDevice({ diskId, exportKind }: ExportSpec, outlivesAgent: boolean): boolean {
+    const { whyNot, hostId } = this.#options;
+    if (exportKind === "DEVICE" && whyNot !== undefined)
+      throw new InvalidStateError(
+        `disk ${diskId} is to be a block device, which host ${hostId} cannot make: ${whyNot}. Or let the disk type say "export: nbd"`,
+        { about: { disk_id: diskId } },
+      );
+    return exportKind === "DEVICE" || (exportKind === undefined && outlivesAgent && whyNot === undefined);
+  }
+
+  /** Returns the served disk as a block device, which is made now, or was made by a former life of the agent. */
+  async of(spec: ExportSpec, served: ServedDisk): Promise<ServedDisk> {
+    const disk = new DeviceDisk(this.#options.folder, spec, served);
+    try {
+      await disk.restore();
+      return disk;
+    } catch (error) {
+      await disk.end();
+      throw error;
+    }
+  }
+
+  /** Ends what former lives of the agent left of sessions that are not served. */
+  async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
+    const sessions = await endBlockDevices(this.#options.folder, isServed);
+    if (sessions.length > 0) this.#options.log.info({ sessions }, "block devices of ended sessions removed");
+  }
+}
+
+/** Ends the block devices of a folder whose session is not to be kept. Returns their sessions. */
+export async function endBlockDevices(folder: string, isKept: (sessionNumber: number) => boolean): Promise<number[]> {
+  const numbers = (await readdir(folder)).map(sessionOfImage).filter((number) => number !== undefined);
+  const ended = numbers.filter((number) => !isKept(number));
+  for (const sessionNumber of ended) await unmountImage(folder, sessionNumber);
+  return ended;
+}
+
+/** A disk whose path is a link to its block device. */
+class DeviceDisk implements ServedDisk {
+  readonly path: string;
+  readonly lost?: Promise<string>;
+
+  constructor(
+    readonly folder: string,
+    readonly spec: ExportSpec,
+    readonly served: ServedDisk,
+  ) {
+    this.path = devicePathIn(folder, spec.diskId);
+    if (served.lost !== undefined) this.lost = served.lost.finally(() => this.#remove());
+  }
+
+  async end(): Promise<void> {
+    // The device first, because its end writes what it still has.
+    await this.#remove();
+    await this.served.end();
+  }
+
+  leave(): Promise<void> {
+    return this.served.leave();
+  }
+
+  async isReachable(): Promise<boolean> {
+    return (await this.served.isReachable()) && (await this.#isWhole());
+  }
+
+  async restore(): Promise<boolean> {
+    const wasDead = await this.served.restore();
+    if (!wasDead && (await this.#isWhole())) return false;
+    const { folder, spec } = this;
+    const socket = { path: this.served.path, readOnly: spec.readOnly ?? false };
+    const device = await attachLoop(await mountImage(folder, spec.sessionNumber, socket));
+    const temporary = `${this.path}.new`;
+    await removeFile(temporary);
+    await symlink(device, temporary);
+    await rename(temporary, this.path);
+    return true;
+  }
+
+  /** Returns whether the path leads to a block device of a mount that works. */
+  async #isWhole(): Promise<boolean> {
+    const { sessionNumber } = this.spec;
+    const target = await readlink(this.path).catch(() => undefined);
+    if (target === undefined || !(await isMounted(this.folder, sessionNumber))) return false;
+    return (await loopsOf(imageOf(this.folder, sessionNumber))).includes(target);
+  }
+
+  async #remove(): Promise<void> {
+    await removeFile(this.path);
+    await unmountImage(this.folder, this.spec.sessionNumber);
+  }
+}
+
+/** Returns why this host cannot make block devices; undefined when it can. */
+export async function whyNoBlockDevices(path = process.env.PATH ?? ""): Promise<string | undefined> {
+  if (process.getuid?.() !== 0) return "the agent does not run as root";
+  for (const device of ["/dev/fuse", "/dev/loop-control"])
+    if ((await stat(device).catch(() => undefined)) === undefined) return `there is no ${device}`;
+  for (const [program, debianPackage] of [
+    [PROGRAM, "libnbd-bin"],
+    ["losetup", "mount"],
+    ["umount", "mount"],
+  ] as const)
+    if (!(await isOnPath(program, path))) return `${program} is not on PATH (Debian: ${debianPackage})`;
+  return undefined;
+}
+
+async function isOnPath(program: string, path: string): Promise<boolean> {
+  const found = await Promise.all(
+    path.split(":").map((folder) =>
+      access(join(folder, program), constants.X_OK).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  );
+  return found.includes(true);
+}

@@ -1,0 +1,45 @@
+import { execFile } from "node:child_process";
+import { readdir, readFile } from "node:fs/promises";
+import { promisify } from "node:util";
+import { messageOf, UnavailableError } from "@diskmesh/domain";
+
+const run = promisify(execFile);
+
+/** Maximum time in ms of a program that changes devices or mounts. */
+const PROGRAM_TIMEOUT_MS = 10_000;
+
+/** Runs a program of the host. Throws UnavailableError with its output when it fails. */
+export async function runProgram(program: string, args: readonly string[]): Promise<string> {
+  try {
+    const { stdout } = await run(program, [...args], { timeout: PROGRAM_TIMEOUT_MS });
+    return stdout.trim();
+  } catch (error) {
+    const { stderr } = error as { stderr?: string };
+    throw new UnavailableError(`${program} failed: ${stderr?.trim() || messageOf(error)}`, { cause: error });
+  }
+}
+
+/**
+ * Makes a block device of a file, and returns its path. Direct I/O, because the device would otherwise keep a second
+ * copy of every byte and be slower.
+ */
+export function attachLoop(file: string): Promise<string> {
+  return runProgram("losetup", ["--direct-io=on", "--find", "--show", file]);
+}
+
+/** Returns the block devices that are made of the file. */
+export async function loopsOf(file: string): Promise<string[]> {
+  const names = (await readdir("/sys/block")).filter((name) => name.startsWith("loop"));
+  const found = await Promise.all(
+    names.map(async (name) => {
+      const backing = await readFile(`/sys/block/${name}/loop/backing_file`, "utf8").catch(() => "");
+      return backing.trim() === file ? [`/dev/${name}`] : [];
+    }),
+  );
+  return found.flat();
+}
+
+/** Ends the block devices that are made of the file. A device that is still mounted ends with its last user. */
+export async function detachLoops(file: string): Promise<void> {
+  for (const device of await loopsOf(file)) await runProgram("losetup", ["--detach", device]);
+}

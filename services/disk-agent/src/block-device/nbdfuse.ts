@@ -1,0 +1,92 @@
+import { spawn } from "node:child_process";
+import { access, open, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { UnavailableError } from "@diskmesh/domain";
+import { removeFile } from "../remove-file.js";
+import { detachLoops, runProgram } from "./loop.js";
+
+export const PROGRAM = "nbdfuse";
+
+const START_TIMEOUT_MS = 10_000;
+const POLL_MS = 2;
+const MAX_OUTPUT_LENGTH = 500;
+
+/** Names of the files of a session's block device, below the folder of the exports. */
+function filesOf(folder: string, sessionNumber: number) {
+  const name = join(folder, `session-${sessionNumber}`);
+  return { image: `${name}.img`, pidFile: `${name}.img.pid`, log: `${name}.img.log` };
+}
+
+/** Returns the file that has the bytes of a session's disk, and of which the block device is made. */
+export function imageOf(folder: string, sessionNumber: number): string {
+  return filesOf(folder, sessionNumber).image;
+}
+
+/** Returns the session of an image file; undefined for other names. */
+export function sessionOfImage(name: string): number | undefined {
+  const number = /^session-(\d{1,16})\.img$/.exec(name)?.[1];
+  return number === undefined ? undefined : Number(number);
+}
+
+/**
+ * Mounts the disk behind an NBD socket as a file. The process that does it outlives the agent, and ends with the
+ * connection to the socket. QEMU's own FUSE export is not used: that of QEMU 7.2 writes wrong bytes when two writes are in
+ * flight.
+ */
+export async function mountImage(
+  folder: string,
+  sessionNumber: number,
+  socket: { readonly path: string; readonly readOnly: boolean },
+): Promise<string> {
+  await unmountImage(folder, sessionNumber);
+  const files = filesOf(folder, sessionNumber);
+  await writeFile(files.image, "", { mode: 0o600 });
+  await using log = await open(files.log, "w", 0o600);
+  const args = ["-P", files.pidFile, ...(socket.readOnly ? ["-r"] : []), files.image, "--unix", socket.path];
+  const child = spawn(PROGRAM, args, { cwd: folder, detached: true, stdio: ["ignore", log.fd, log.fd] });
+  child.unref();
+  let hasEnded = false;
+  for (const event of ["exit", "error"])
+    child.once(event, () => {
+      hasEnded = true;
+    });
+  const untilMs = performance.now() + START_TIMEOUT_MS;
+  while (!hasEnded && performance.now() < untilMs) {
+    if (
+      await access(files.pidFile).then(
+        () => true,
+        () => false,
+      )
+    )
+      return files.image;
+    await sleep(POLL_MS);
+  }
+  child.kill("SIGKILL");
+  const output = (await readFile(files.log, "utf8").catch(() => "")).trim().slice(-MAX_OUTPUT_LENGTH);
+  await unmountImage(folder, sessionNumber);
+  throw new UnavailableError(`${PROGRAM} does not serve: ${JSON.stringify(output)}`);
+}
+
+/** Returns whether the disk is mounted and its process runs. */
+export async function isMounted(folder: string, sessionNumber: number): Promise<boolean> {
+  const { image, pidFile } = filesOf(folder, sessionNumber);
+  const [facts, hasPid] = await Promise.all([stat(image).catch(() => undefined), stat(pidFile).catch(() => undefined)]);
+  // A mount without its process fails with ENOTCONN.
+  return facts !== undefined && hasPid !== undefined && facts.size > 0;
+}
+
+/** Ends the block devices, the mount and its process, as far as they exist. */
+export async function unmountImage(folder: string, sessionNumber: number): Promise<void> {
+  const { image, pidFile, log } = filesOf(folder, sessionNumber);
+  const isThere = await stat(image).then(
+    ({ size }) => size > 0,
+    (error: NodeJS.ErrnoException) => error.code !== "ENOENT",
+  );
+  if (isThere) {
+    await detachLoops(image);
+    // Lazily, because a block device that is mounted still uses the file.
+    await runProgram("umount", ["--lazy", image]).catch(() => undefined);
+  }
+  await Promise.all([removeFile(image), removeFile(log), rm(pidFile, { force: true })]);
+}
