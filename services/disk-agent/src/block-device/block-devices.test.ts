@@ -8,7 +8,7 @@ import type { DiskId } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { DEVICE_BYTES, EngineScene, noise } from "../testing/engine-scene.js";
+import { DEVICE_BYTES, EngineScene, noise, specOf } from "../testing/engine-scene.js";
 import { whyNoBlockDevices } from "./block-devices.js";
 
 const run = promisify(execFile);
@@ -117,7 +117,7 @@ describe("a disk as a block device", () => {
     const other = new EngineScene("node", undefined, { whyNoBlockDevices: "there is no /dev/fuse" });
     await other.start();
     await other.open("disk-1", 1, ["a"]);
-    const spec = { ...other.specOf("disk-1", 1, ["a"]), exportKind: "DEVICE" as const };
+    const spec = { ...specOf("disk-1", 1, ["a"]), exportKind: "DEVICE" as const };
     expect((await rejection(other.exports.serve(spec))).message).to.match(
       /block device.*there is no \/dev\/fuse.*export: nbd/,
     );

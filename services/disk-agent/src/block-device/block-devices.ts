@@ -86,6 +86,10 @@ class DeviceDisk implements ServedDisk {
     await this.served.end();
   }
 
+  async change(spec: ExportSpec): Promise<void> {
+    await this.served.change?.(spec);
+  }
+
   leave(): Promise<void> {
     return this.served.leave();
   }

@@ -1,3 +1,5 @@
+import type { IoLimits } from "@diskmesh/domain";
+
 /** A part of a disk on a device file of this host. */
 export interface LocalFilePart {
   /** Number of the descriptor in the daemon, through which it opens the file. */
@@ -36,6 +38,36 @@ export function sessionOfPidFile(name: string): number | undefined {
   return number === undefined ? undefined : Number(number);
 }
 
+/** Largest value that QEMU takes. */
+const MAX_THROTTLE = 10 ** 15;
+
+/** Name of the daemon's object that has the limits. */
+export const LIMITS_OBJECT = "limits";
+
+/**
+ * Returns the limits as QEMU has them. All fields are set, because QEMU keeps the former value of an absent one. A burst
+ * is the size of the bucket that fills at the limit's rate; without one, QEMU takes a tenth of a second.
+ */
+export function throttleLimits(limits: IoLimits | undefined): Readonly<Record<string, number>> {
+  const {
+    readIops = 0,
+    writeIops = 0,
+    readBytesPerSecond = 0,
+    writeBytesPerSecond = 0,
+    burstSeconds = 0,
+  } = limits ?? {};
+  const each = {
+    "iops-read": readIops,
+    "iops-write": writeIops,
+    "bps-read": readBytesPerSecond,
+    "bps-write": writeBytesPerSecond,
+  };
+  const bursts = Object.entries(each).map(
+    ([name, rate]) => [`${name}-max`, Math.min(rate * burstSeconds, MAX_THROTTLE)] as const,
+  );
+  return { ...each, ...Object.fromEntries(bursts) };
+}
+
 /** Name of the node that the daemon exports. */
 const DISK_NODE = "disk";
 
@@ -44,11 +76,18 @@ const DISK_NODE = "disk";
  * then leaves nothing to the kernel. Its locks are off where they can be, because the session's lock excludes others.
  */
 export function daemonArguments(
-  disk: { readonly diskId: string; readonly parts: readonly LocalFilePart[]; readonly readOnly: boolean },
+  disk: {
+    readonly diskId: string;
+    readonly parts: readonly LocalFilePart[];
+    readonly readOnly: boolean;
+    readonly limits?: IoLimits | undefined;
+  },
   files: DaemonFiles,
 ): string[] {
+  const limits = throttleLimits(disk.limits);
   return [
-    ...blockNodes(disk.parts, files).flatMap((node) => ["--blockdev", JSON.stringify(node)]),
+    ...["--object", JSON.stringify({ "qom-type": "throttle-group", id: LIMITS_OBJECT, limits })],
+    ...["--blockdev", JSON.stringify(diskNode(disk.parts, files))],
     ...["--nbd-server", `addr.type=unix,addr.path=${files.nbdSocket},max-connections=16`],
     ...["", disk.diskId].flatMap((name) => ["--export", JSON.stringify(nbdExport(name, disk.readOnly))]),
     ...["--chardev", `socket,id=qmp,path=${files.qmpSocket},server=on,wait=off`, "--monitor", "chardev=qmp"],
@@ -61,28 +100,21 @@ function nbdExport(name: string, isReadOnly: boolean): object {
   return { type: "nbd", id: `nbd-${name}`, "node-name": DISK_NODE, name, writable: !isReadOnly };
 }
 
-function blockNodes(parts: readonly LocalFilePart[], files: DaemonFiles): object[] {
+/** The node on top has the limits, also when there are none, so that they can be set later. */
+function diskNode(parts: readonly LocalFilePart[], files: DaemonFiles): object {
+  const file = joinedNode(parts, files);
+  return { driver: "throttle", "node-name": DISK_NODE, "throttle-group": LIMITS_OBJECT, discard: "unmap", file };
+}
+
+function joinedNode(parts: readonly LocalFilePart[], files: DaemonFiles): object {
   const [only] = parts;
-  if (only !== undefined && parts.length === 1)
-    return [
-      {
-        driver: "raw",
-        "node-name": DISK_NODE,
-        offset: only.offsetBytes,
-        size: only.sizeBytes,
-        discard: "unmap",
-        file: { ...fileNode(only), discard: "unmap" },
-      },
-    ];
+  if (only !== undefined && parts.length === 1) {
+    const { offsetBytes: offset, sizeBytes: size } = only;
+    return { driver: "raw", offset, size, discard: "unmap", file: { ...fileNode(only), discard: "unmap" } };
+  }
   // QEMU has no driver that concatenates nodes, but its vmdk driver concatenates files.
-  return [
-    {
-      driver: "vmdk",
-      "node-name": DISK_NODE,
-      discard: "unmap",
-      file: { driver: "file", filename: files.descriptor, locking: "off" },
-    },
-  ];
+  const descriptor = { driver: "file", filename: files.descriptor, locking: "off" };
+  return { driver: "vmdk", discard: "unmap", file: descriptor };
 }
 
 function fileNode({ fd, isBlockDevice }: LocalFilePart): object {

@@ -1,10 +1,12 @@
 import { link, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { DiskId } from "@diskmesh/domain";
+import { type DiskId, UnavailableError } from "@diskmesh/domain";
 import type { Changes } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
 import type { ServedDisk } from "../exports/engine.js";
 import { socketPathIn } from "../exports/export-path.js";
+import { LIMITS_OBJECT, throttleLimits } from "../model/daemon-arguments.js";
+import type { ExportSpec } from "../model/memory.js";
 import { removeFile } from "../remove-file.js";
 import type { Daemon } from "./daemon.js";
 
@@ -40,6 +42,16 @@ export class DaemonDisk implements ServedDisk {
   async end(): Promise<void> {
     this.#left.abort();
     await this.#end();
+  }
+
+  async change({ diskId, extents, limits }: ExportSpec): Promise<void> {
+    const { daemon, devices } = this.#options;
+    await daemon.qmp.execute("qom-set", { path: LIMITS_OBJECT, property: "limits", value: throttleLimits(limits) });
+    if (extents.length > devices.length)
+      throw new UnavailableError(
+        `disk ${diskId} has its new size once it is unpublished and published again: a running storage daemon cannot append devices`,
+        { about: { disk_id: diskId } },
+      );
   }
 
   async leave(): Promise<void> {

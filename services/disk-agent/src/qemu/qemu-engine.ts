@@ -40,8 +40,6 @@ export class QemuEngine implements Engine {
   whyNot(spec: ExportSpec): string | undefined {
     const { hostId, devices } = this.#options;
     if (spec.extents.some((extent) => extent.hostId !== hostId)) return "one of its devices is on another host";
-    if (spec.readOnly) return "the disk is read-only";
-    if (spec.limits) return "the disk has limits";
     const parts = spec.extents.map(({ deviceId, sizeBytes }) => {
       const { file, config } = devices.get(deviceId);
       return { fileName: file.seen?.identity ?? file.path, offsetBytes: config.offsetBytes, sizeBytes };
@@ -64,7 +62,8 @@ export class QemuEngine implements Engine {
         }),
       );
       const files = daemonFiles(sessionNumber);
-      const args = daemonArguments({ diskId, parts, readOnly: spec.readOnly ?? false }, files);
+      const { readOnly = false, limits } = spec;
+      const args = daemonArguments({ diskId, parts, readOnly, limits }, files);
       const fds = lent.map(({ file }) => file.fd);
       const descriptor = parts.length > 1 ? vmdkDescriptor(parts) : undefined;
       return await this.#served(spec, await Daemon.start({ folder, sessionNumber, args, fds, descriptor }));
@@ -80,14 +79,16 @@ export class QemuEngine implements Engine {
     const { folder, devices } = this.#options;
     const { diskId, sessionNumber } = spec;
     // The daemon does not have what a later revision changed.
-    if (spec.readOnly || spec.limits || spec.revision) return undefined;
     if (spec.extents.some(({ deviceId }) => !devices.has(deviceId))) return undefined;
     const own = this.#devicesOf(spec);
     if (own.some((each) => each.device.refusalOf(each.sessionNumber) !== undefined)) return undefined;
     const daemon = await Daemon.find(folder, sessionNumber, diskId);
     if (daemon === undefined) return undefined;
     for (const each of own) each.device.borrower.enter(each.sessionNumber);
-    return this.#served(spec, daemon);
+    const served = await this.#served(spec, daemon);
+    // The agent may have ended between the order and the change.
+    await served.change(spec);
+    return served;
   }
 
   async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
@@ -104,7 +105,7 @@ export class QemuEngine implements Engine {
     }));
   }
 
-  async #served(spec: ExportSpec, daemon: Daemon): Promise<ServedDisk> {
+  async #served(spec: ExportSpec, daemon: Daemon): Promise<DaemonDisk> {
     const { folder, devices } = this.#options;
     const disk = new DaemonDisk({
       diskId: spec.diskId,

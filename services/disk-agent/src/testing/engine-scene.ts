@@ -75,10 +75,6 @@ export class EngineScene {
     });
   }
 
-  specOf(diskId: string, sessionNumber: number, ids: readonly string[]): ExportSpec {
-    return specOf(diskId, sessionNumber, ids);
-  }
-
   /** Attaches all devices and starts the exports that the memory has. */
   async start(): Promise<void> {
     await this.exports.adopt();
