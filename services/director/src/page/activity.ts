@@ -2,7 +2,6 @@ import type { ActivitySample } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../explain/registries.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
-import { hasEnded } from "../store/task.js";
 
 const INTERVAL_MS = 10_000;
 /** Samples of the last hour. */
@@ -75,7 +74,7 @@ export class Activity {
     const { tablet, clock } = this.#options;
     const io = await this.#readIo(signal).catch(() => undefined);
     const { running, queued } = await tablet.read(({ tasks }) => {
-      const live = [...tasks.entries()].filter((task) => !hasEnded(task));
+      const live = [...tasks.by("byEnd", "live")];
       const waiting = live.filter(({ state }) => state === "queued").length;
       return { running: live.length - waiting, queued: waiting };
     });

@@ -155,7 +155,7 @@ describe("rows of a disk registry's hosts", () => {
     canRead = false;
     await clock.advance(10_000);
     const trouble = "shown is what it said last; reads: the lease has ended";
-    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "silent", trouble });
+    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "silent", trouble, sinceMs: 11_000 });
     canRead = true;
     await clock.advance(10_000);
     expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });

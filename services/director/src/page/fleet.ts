@@ -53,6 +53,8 @@ export class Fleet {
    * read.
    */
   readonly #missing = new Map<string, string>();
+  /** Time of the first failed read since the registry was last live. */
+  #silentSinceMs: number | undefined;
   /** The registry's own explanation while it cannot be watched. */
   #itself: SourceCause | undefined;
   #massSilence: SourceCause | undefined;
@@ -192,6 +194,8 @@ export class Fleet {
     if (why === undefined) this.#missing.delete(what);
     else this.#missing.set(what, why);
     if (this.#missing.size === 0) this.#itself = undefined;
+    if (this.#missing.size === 0) this.#silentSinceMs = undefined;
+    else if (why) this.#silentSinceMs ??= this.clock.nowMs();
     this.#showItself();
   }
 
@@ -204,7 +208,7 @@ export class Fleet {
   #showItself(): void {
     const silent = [...this.#missing].filter(([, each]) => each !== "").map(([each, text]) => `${each}: ${text}`);
     const state = silent.length > 0 ? "silent" : this.#missing.size > 0 ? "reading" : "live";
-    const untold = { message: silent.join("; "), sinceMs: undefined, cures: [] };
+    const untold = { message: silent.join("; "), sinceMs: this.#silentSinceMs, cures: [] };
     const cause = state === "silent" ? (this.#itself ?? untold) : this.#massSilence;
     this.rowCache.set("source", this.name, sourceRow(state, cause === undefined ? [] : [cause]));
   }

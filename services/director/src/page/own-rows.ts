@@ -1,4 +1,5 @@
 import type { ListCpisResponse } from "@diskmesh/api/cpi";
+import type { Reason } from "@diskmesh/domain";
 import type { CpiRow, LockRow, TaskRow } from "@diskmesh/page/rows";
 import { callText } from "../cpi/cpi-call.js";
 import { lockName, ownerText, type ShownLock } from "../locks/locks.js";
@@ -24,7 +25,8 @@ export interface KnownOfTasks {
 
 export function taskRow(task: Task, known: KnownOfTasks): TaskRow {
   const { state, description, user, deployment, result, createdAtMs, startedAtMs, endedAtMs } = task;
-  const sinceMs = endedAtMs ?? startedAtMs ?? createdAtMs;
+  const trouble = troubleOfTask(task, known);
+  const sinceMs = trouble?.sinceMs ?? endedAtMs ?? startedAtMs ?? createdAtMs;
   return {
     state,
     description,
@@ -32,21 +34,47 @@ export function taskRow(task: Task, known: KnownOfTasks): TaskRow {
     deployment,
     result: result.slice(0, MAX_RESULT_LENGTH),
     hasEnded: hasEnded(task),
-    ...about(troubleOfTask(task, known), new Date(sinceMs)),
+    ...about(trouble?.text ?? "", new Date(sinceMs)),
   };
 }
 
+/**
+ * Reasons of failures that the caller's request caused. The caller got them as the answer; they are no trouble of the
+ * mesh.
+ */
+const CALLERS_MISTAKES: readonly string[] = [
+  "INVALID_ARGUMENT",
+  "NOT_FOUND",
+  "ALREADY_EXISTS",
+  "INVALID_STATE",
+  "PERMISSION_DENIED",
+] satisfies Reason[];
+
+/** Returns a task's trouble, and its start if that is not the start of the task's state. */
 function troubleOfTask(
-  { taskId, state, result, createdAtMs, endedAtMs }: Task,
+  task: Task,
   { lockFor, callsOf, stuckAfterMs, nowMs }: KnownOfTasks,
-): string {
-  if (state === "held") return "was restored from a backup: resume or cancel it";
-  if (state === "error") return nowMs - (endedAtMs ?? 0) < LATELY_MS ? result.slice(0, MAX_RESULT_LENGTH) : "";
+): { readonly text: string; readonly sinceMs?: number } | undefined {
+  const { taskId, state, result, createdAtMs, startedAtMs, endedAtMs } = task;
+  if (state === "held") return { text: "was restored from a backup: resume or cancel it" };
+  if (state === "error")
+    return nowMs - (endedAtMs ?? 0) < LATELY_MS && !isCallersMistake(task)
+      ? { text: result.slice(0, MAX_RESULT_LENGTH) }
+      : undefined;
   const waitsFor = lockFor(taskId);
-  if (waitsFor !== undefined) return `waits for the lock ${lockName(waitsFor)}, which ${ownerText(waitsFor)} holds`;
+  if (waitsFor !== undefined)
+    return {
+      text: `waits for the lock ${lockName(waitsFor)}, which ${ownerText(waitsFor)} holds`,
+      sinceMs: Math.max(startedAtMs ?? createdAtMs, waitsFor.sinceMs),
+    };
   const call = callsOf(taskId).find(({ sinceMs }) => nowMs - sinceMs > stuckAfterMs);
-  if (call !== undefined) return callText(call);
-  return state === "queued" && nowMs - createdAtMs > stuckAfterMs ? "waits for a worker" : "";
+  if (call !== undefined) return { text: callText(call), sinceMs: call.sinceMs };
+  return state === "queued" && nowMs - createdAtMs > stuckAfterMs ? { text: "waits for a worker" } : undefined;
+}
+
+/** Tasks that the director started itself have no request, and nobody who reads their answer. */
+function isCallersMistake({ failure, requestId }: Task): boolean {
+  return requestId !== undefined && failure !== undefined && CALLERS_MISTAKES.includes(failure.reason);
 }
 
 export function lockRow(lock: ShownLock): LockRow {

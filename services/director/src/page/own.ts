@@ -142,6 +142,7 @@ async function keepCpis({ name, list }: DispatcherCpis, options: OwnOptions, sig
   const { rowCache, clock } = options;
   const rowName = (cpi: string): string => cpiName(options, name, cpi);
   let shown = new Set<string>();
+  let silentSinceMs: number | undefined;
   while (!signal.aborted) {
     try {
       const cpis = await list(signal);
@@ -150,10 +151,12 @@ async function keepCpis({ name, list }: DispatcherCpis, options: OwnOptions, sig
       const now = new Set(cpis.map((cpi) => rowName(cpi.name)));
       for (const gone of shown) if (!now.has(gone)) rowCache.set("cpi", gone, undefined);
       shown = now;
+      silentSinceMs = undefined;
       rowCache.set("source", name, { state: "live" });
     } catch (error) {
       if (signal.aborted) return;
-      rowCache.set("source", name, { state: "silent", trouble: messageOf(error) });
+      silentSinceMs ??= clock.nowMs();
+      rowCache.set("source", name, { state: "silent", trouble: messageOf(error), sinceMs: silentSinceMs });
     }
     await clock.sleep(CPIS_INTERVAL_MS, signal).catch(() => {});
   }

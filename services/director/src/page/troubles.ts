@@ -31,6 +31,7 @@ export async function readTroublesOnce(own: OwnParts, registries: Registries, si
   const vms = new Vms(rowCache, own.agentHealths);
   await own.tablet.read((tables) => {
     vms.readAll(tables);
+    vms.noteTasks(tables);
     vms.show(tables, [...vms.changed]);
   });
   const hosts = found.map((each) => each?.hosts);

@@ -34,7 +34,7 @@ describe("rows of VMs", () => {
     ],
     [
       "its agent is silent, and is to forget a disk -> both",
-      [instance, [], shown(false), ["scratch"]],
+      [instance, [], shown(false), { owed: [{ diskName: "scratch", diskCid: "c", sinceMs: 7 }] }],
       {
         trouble:
           "its agent is silent; its agent was unreachable when disk scratch was detached: the detach notification is pending",
@@ -42,7 +42,12 @@ describe("rows of VMs", () => {
     ],
     [
       "no registry has its host any more, as Explain says it",
-      [{ ...instance, deployment: "d", group: "g", index: 0, instanceId: "i" } as Instance, [], shown(true), [], true],
+      [
+        { ...instance, deployment: "d", group: "g", index: 0, instanceId: "i" } as Instance,
+        [],
+        shown(true),
+        { isForgotten: true },
+      ],
       { trouble: "the host of VM vm-1 of d/g/i was purged: no disk-registry knows it" },
     ],
     [
@@ -51,9 +56,34 @@ describe("rows of VMs", () => {
       { state: "created" },
     ],
     [
-      "no VM -> nothing of an agent",
-      [{ ...instance, vmState: "none", vmCid: "", agentId: "" }, [], undefined],
+      "no VM while a task works on its deployment -> nothing of an agent, and no trouble",
+      [{ ...instance, vmState: "none", vmCid: "", agentId: "" }, [], undefined, { isBusy: true }],
       { cid: "", heardMs: 0 },
+    ],
+    [
+      "no VM, and no task that makes it -> trouble",
+      [{ ...instance, vmState: "none", deployment: "d" }, [], undefined],
+      { trouble: "its VM was not made, and no task is making it: deploy d again, or run cloud-check" },
+    ],
+    [
+      "a VM of unknown outcome, and no task that finds out -> trouble",
+      [{ ...instance, vmState: "creating", deployment: "d" }, [], undefined],
+      {
+        trouble: "it is not known whether its VM was made, and no task finds out: deploy d again, or run cloud-check",
+      },
+    ],
+    [
+      "a VM that an operator had deleted -> no trouble",
+      [{ ...instance, vmState: "none", state: "detached" }, [], undefined],
+      { state: "none" },
+    ],
+    [
+      "its agent owes the removal of a disk -> since the disk was detached",
+      [instance, [], shown(true), { owed: [{ diskName: "scratch", diskCid: "c", sinceMs: 7 }] }],
+      {
+        trouble: "its agent was unreachable when disk scratch was detached: the detach notification is pending",
+        sinceMs: 7,
+      },
     ],
   ];
   for (const [title, given, expected] of cases)

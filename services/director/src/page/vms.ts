@@ -5,6 +5,7 @@ import { agentOfOwedRemoval } from "../disks/owed-removal.js";
 import { forgottenText, isForgottenHost } from "../explain/explain-vm.js";
 import type { Disk } from "../store/disk.js";
 import type { Instance } from "../store/instance.js";
+import type { OwedRemoval } from "../store/owed-removal.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DirectorTables } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
@@ -49,13 +50,17 @@ export async function keepVms(options: VmsOptions, signal: AbortSignal) {
     while (!signal.aborted) {
       if (clock.monotonicMs() - lookedAtMs > HEALTH_INTERVAL_MS) {
         lookedAtMs = clock.monotonicMs();
+        await tablet.read((tables) => vms.noteTasks(tables));
         vms.lookAgain(hostVmCids());
       }
       if (vms.owing.size > 0) await tablet.read((tables) => vms.oweChanged(tables));
       while (vms.changed.size > 0 && !signal.aborted) {
         const instanceIds = [...vms.changed].slice(0, ROWS_AT_ONCE);
         for (const instanceId of instanceIds) vms.changed.delete(instanceId);
-        await tablet.read((tables) => vms.show(tables, instanceIds));
+        await tablet.read((tables) => {
+          vms.noteTasks(tables);
+          vms.show(tables, instanceIds);
+        });
       }
       await clock.sleep(lookIntervalMs, signal).catch(() => {});
     }
@@ -74,10 +79,17 @@ export class Vms {
   readonly #labelled = new Map<string, string>();
   /** Instances whose VM is a host that its registry has removed. */
   readonly #forgotten = new Set<string>();
+  /** Deployments with an unfinished task. */
+  #busy: ReadonlySet<string> = new Set();
   /** Each instance's name and the facts known without its agent. */
   readonly #shown = new Map<
     string,
-    { readonly name: string; readonly instance: Instance; readonly disks: string[]; readonly owed: string[] }
+    {
+      readonly name: string;
+      readonly instance: Instance;
+      readonly disks: string[];
+      readonly owed: readonly Pick<OwedRemoval, "diskName" | "diskCid" | "sinceMs">[];
+    }
   >();
 
   constructor(
@@ -89,6 +101,10 @@ export class Vms {
     for (const { instanceId } of tables.instances.entries()) this.changed.add(instanceId);
     for (const disk of tables.disks.entries()) this.diskChanged(`disks ${disk.name}`, disk);
     for (const disk of tables.persistentDisks.entries()) this.diskChanged(`persistentDisks ${disk.diskId}`, disk);
+  }
+
+  noteTasks({ tasks }: Pick<DirectorTables, "tasks">): void {
+    this.#busy = new Set([...tasks.by("byEnd", "live")].map(({ deployment }) => deployment));
   }
 
   /** Marks both the former and the new instance of the disk as changed. */
@@ -139,8 +155,7 @@ export class Vms {
         if (diskCid !== "") this.rowCache.set("label", diskCid, { text: `disk of ${name}` });
       const disks = own.map(({ diskCid }) => diskCid).filter(Boolean);
       const removals = instance.agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", instance.agentId)];
-      const owed = removals.map(({ diskName, diskCid }) => diskName || diskCid);
-      this.#shown.set(instanceId, { name, instance, disks, owed });
+      this.#shown.set(instanceId, { name, instance, disks, owed: removals });
       this.#setRow(instanceId);
     }
   }
@@ -163,28 +178,45 @@ export class Vms {
     if (shown === undefined) return;
     const { name, instance, disks, owed } = shown;
     const health = instance.agentId === "" ? undefined : this.agentHealths.shown(instance.agentId);
-    this.rowCache.set("vm", name, vmRow(instance, disks, health, owed, this.#forgotten.has(instanceId)));
+    this.rowCache.set(
+      "vm",
+      name,
+      vmRow(instance, disks, health, {
+        owed,
+        isForgotten: this.#forgotten.has(instanceId),
+        isBusy: this.#busy.has(instance.deployment),
+      }),
+    );
   }
 }
 
-/**
- * `owed`: disks with a pending detach notification to the VM's agent. `isForgotten`: no registry has the VM as a host.
- */
+/** Facts about an instance's VM that neither its record nor its agent has. */
+export interface KnownOfVm {
+  /** Pending detach notifications to the VM's agent. */
+  readonly owed?: readonly Pick<OwedRemoval, "diskName" | "diskCid" | "sinceMs">[];
+  /** True: no registry has the VM as a host. */
+  readonly isForgotten?: boolean;
+  /** True: a task works on the deployment, and may yet make the VM. */
+  readonly isBusy?: boolean;
+}
+
 export function vmRow(
   instance: Instance,
   disks: readonly string[],
   shown: ShownHealth | undefined,
-  owed: readonly string[] = [],
-  isForgotten = false,
+  { owed = [], isForgotten = false, isBusy = false }: KnownOfVm = {},
 ): VmRow {
   const { vmState, vmCid, cpi, az, jobs = "started" } = instance;
   const heardAtMs = shown?.health?.heardAtMs ?? 0;
   const isSilent = vmState === "running" && shown?.isResponsive === false;
   const silence = vmState === "lost" ? "its VM is gone" : isSilent && "its agent is silent";
+  const [first] = owed;
   const debt =
-    owed.length > 0 &&
-    `its agent was unreachable when disk ${owed[0]} was detached: the detach notification is pending`;
-  const trouble = [isForgotten && forgottenText(instance), silence, debt].filter(Boolean).join("; ");
+    first !== undefined &&
+    `its agent was unreachable when disk ${first.diskName || first.diskCid} was detached: the detach notification is pending`;
+  const absence = !isBusy && absenceOf(instance);
+  const trouble = [absence, isForgotten && forgottenText(instance), silence, debt].filter(Boolean).join("; ");
+  const sinceMs = isSilent ? heardAtMs : Math.min(...owed.map((removal) => removal.sinceMs));
   return {
     state: vmState,
     cid: vmCid,
@@ -193,6 +225,14 @@ export function vmRow(
     jobs,
     disks,
     heardMs: Math.floor(heardAtMs / HEARD_STEP_MS) * HEARD_STEP_MS,
-    ...about(trouble, isSilent && heardAtMs > 0 ? new Date(heardAtMs) : undefined),
+    ...about(trouble, sinceMs > 0 && Number.isFinite(sinceMs) ? new Date(sinceMs) : undefined),
   };
+}
+
+/** Returns why an instance that should have a VM has none; empty for an instance that has one or needs none. */
+function absenceOf({ vmState, state, leaving, deployment }: Instance): string {
+  if (state === "detached" || leaving) return "";
+  const again = `deploy ${deployment} again, or run cloud-check`;
+  if (vmState === "none") return `its VM was not made, and no task is making it: ${again}`;
+  return vmState === "creating" ? `it is not known whether its VM was made, and no task finds out: ${again}` : "";
 }
