@@ -241,9 +241,12 @@ describe("allocation", () => {
       : ["d", "e", "f"].map((name) => aDevice(`${hostId}-${name}`, { hostId, pool: "mixed" }))),
     ...(i % 500 === 8 ? [aDevice(`${hostId}-h`, { hostId, pool: "rare" })] : []),
   ]);
+  let tables: TestFleet["tables"];
+  before(() => {
+    tables = new TestFleet({ hosts, devices }).tables;
+  });
   for (const [title, wanted, limits, maxRead] of large)
     it(`chooses devices ${title} of ${hosts.length} hosts, and reads at most ${maxRead} rows and devices`, () => {
-      const { tables } = new TestFleet({ hosts, devices });
       let read = 0;
       const counted = {
         ...tables,
