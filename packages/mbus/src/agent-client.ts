@@ -67,6 +67,8 @@ interface PendingRequest {
 const MAX_PENDING_REQUESTS = 10_000;
 const FIRST_POLL_DELAY_MS = 5;
 const MAX_MESSAGE_LENGTH = 4_096;
+/** Time for which an agent counts as heard after a heartbeat. Stock agents send one every 30 s. */
+const HEARD_FOR_MS = 90_000;
 
 /** Director side of mbus: one client per process for all agents. */
 export class AgentClient {
@@ -79,6 +81,8 @@ export class AgentClient {
   readonly #heartbeatListeners = new Set<(agentId: string, heartbeat: JsonObject) => void>();
   /** One subscription for all listeners, because a thousand agents send heartbeats all the time. */
   #heartbeats: Subscription | undefined;
+  /** Monotonic times of the agents' last heartbeats, oldest first; none is older than HEARD_FOR_MS. */
+  readonly #heardAtMs = new Map<string, number>();
   #isClosed = false;
 
   constructor(options: AgentClientOptions) {
@@ -136,6 +140,9 @@ export class AgentClient {
     this.#heartbeats ??= watchHeartbeats(
       this.#options.nats,
       (agentId, heartbeat) => {
+        this.#heardAtMs.delete(agentId);
+        this.#heardAtMs.set(agentId, performance.now());
+        this.#forgetUnheard();
         for (const each of listeners) each(agentId, heartbeat);
       },
       this.#log,
@@ -146,6 +153,23 @@ export class AgentClient {
       this.#heartbeats?.unsubscribe();
       this.#heartbeats = undefined;
     };
+  }
+
+  #forgetUnheard(): void {
+    const unheardMs = performance.now() - HEARD_FOR_MS;
+    for (const [agentId, atMs] of this.#heardAtMs) {
+      if (atMs > unheardMs) return;
+      this.#heardAtMs.delete(agentId);
+    }
+  }
+
+  /** NATS reports immediately that no agent subscribes to the subject, so nothing was delivered. */
+  #notThere(agentId: string): Error {
+    this.#forgetUnheard();
+    const why = this.#heardAtMs.has(agentId)
+      ? "is heard but does not subscribe to its requests: see its log, and permit the subscription to its NATS user"
+      : "is not connected to NATS: check that the agent runs";
+    return new UnavailableError(`agent ${agentId} ${why}`, { outcome: "not_done", about: { agent_id: agentId } });
   }
 
   /** Calls back on each alert and shutdown. Returns a function that removes the listener. */
@@ -275,7 +299,7 @@ export class AgentClient {
     if (!message.isNoResponder) for (const listener of this.#heardListeners) listener(address.agentId);
     const request = this.#pending.get(address.requestId);
     if (request?.agentId !== address.agentId) return;
-    request.settle(message.isNoResponder ? notThere(address.agentId) : readReply(address.agentId, message.data));
+    request.settle(message.isNoResponder ? this.#notThere(address.agentId) : readReply(address.agentId, message.data));
   }
 
   #failAll(reason: string): void {
@@ -321,14 +345,6 @@ function notSent(agentId: string, method: string): Error {
     `${method} was not sent to agent ${agentId}: NATS was not connected in time; check that nats-server runs`,
     { outcome: "not_done", about: { agent_id: agentId } },
   );
-}
-
-/** NATS reports immediately that no agent subscribes to the subject, so nothing was delivered. */
-function notThere(agentId: string): Error {
-  return new UnavailableError(`agent ${agentId} is not connected to NATS: check that the agent runs`, {
-    outcome: "not_done",
-    about: { agent_id: agentId },
-  });
 }
 
 function readReply(agentId: string, data: Uint8Array): AgentReply | Error {

@@ -54,6 +54,8 @@ export type MessageHandler = (message: Message) => void;
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const FLUSH_TIMEOUT_MS = 1_000;
+/** Delay before a refused subscription is repeated, because an operator may permit it without closing the connection. */
+const SUBSCRIBE_AGAIN_MS = 2_000;
 const RECONNECT: ReconnectLimits = { stepMs: 2_000, maxMs: 10_000 };
 
 // The connection counts as lost after two unanswered pings, so within 15 s.
@@ -81,6 +83,8 @@ interface Server {
 interface Entry {
   readonly subject: string;
   readonly handler: MessageHandler;
+  /** True while the server refuses the subscription. */
+  isRefused?: boolean;
   unsubscribe?: () => void;
 }
 
@@ -131,6 +135,7 @@ export class NatsConnection {
       unsubscribe: () => {
         this.#entries.delete(entry);
         entry.unsubscribe?.();
+        if (entry.isRefused) this.#lookForRefusals();
       },
     };
   }
@@ -179,8 +184,8 @@ export class NatsConnection {
   }
 
   /**
-   * Calls back now and at each change with the reason why the connection is down, or undefined when it is up. Returns a
-   * function that removes the listener.
+   * Calls back now and at each change with the reason why the connection is down or lacks a subscription, or undefined
+   * when neither is so. Returns a function that removes the listener.
    */
   onChange(listener: (why: string | undefined) => void): () => void {
     this.#changeListeners.add(listener);
@@ -231,7 +236,10 @@ export class NatsConnection {
     this.#ownSerial = serialNumber;
     this.#link = link;
     void this.#reportErrors(link);
-    for (const entry of this.#entries) this.#activate(link, entry);
+    for (const entry of this.#entries) {
+      entry.isRefused = false;
+      this.#activate(link, entry);
+    }
     this.#log.info({ server: server.address }, "NATS connection opened");
     notify(this.#connectListeners);
     this.#changed(undefined);
@@ -264,9 +272,11 @@ export class NatsConnection {
 
   #activate(link: Link, entry: Entry): void {
     const subscription = link.subscribe(entry.subject, {
-      // The error is a refused subscription, which the status channel reports as well.
       callback: (error, message) => {
-        if (error) return;
+        if (error) {
+          void this.#subscribeAgain(link, entry, error);
+          return;
+        }
         try {
           const { subject, data, reply = "", headers } = message;
           entry.handler({ subject, data, reply, isNoResponder: headers?.code === 503 });
@@ -282,6 +292,25 @@ export class NatsConnection {
     entry.unsubscribe = () => {
       if (!link.isClosed()) subscription.unsubscribe();
     };
+  }
+
+  /** Repeats a refused subscription until the server permits it or the link is closed. */
+  async #subscribeAgain(link: Link, entry: Entry, error: Error): Promise<void> {
+    entry.isRefused = true;
+    this.#changed(
+      `connected, but the server refuses the subscription to ${quotedSubject(entry.subject)}: permit it to this process's user, and reload the server (${messageOf(error)})`,
+    );
+    await sleep(SUBSCRIBE_AGAIN_MS, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {});
+    if (this.#closing.signal.aborted || this.#link !== link || !this.#entries.has(entry)) return;
+    entry.isRefused = false;
+    this.#activate(link, entry);
+    // The server refuses a subscription before it answers the flush.
+    await link.flush().catch(() => {});
+    if (this.#link === link) this.#lookForRefusals();
+  }
+
+  #lookForRefusals(): void {
+    if (this.#link !== undefined && ![...this.#entries].some(({ isRefused }) => isRefused)) this.#changed(undefined);
   }
 
   async #reportErrors(link: Link): Promise<void> {

@@ -15,12 +15,24 @@ describe("an agent's permissions on mbus", () => {
 
   it("do not let it read another agent's requests", async () => {
     const heard: string[] = [];
-    intruder.subscribe("agent.host-1", ({ subject }) => heard.push(subject));
-    intruder.subscribe("agent.>", ({ subject }) => heard.push(subject));
-    intruder.subscribe("director.>", ({ subject }) => heard.push(subject));
+    const subscriptions = ["agent.host-1", "agent.>", "director.>"].map((each) =>
+      intruder.subscribe(each, ({ subject }) => heard.push(subject)),
+    );
     await scene.client.call("host-1", "echo", [1]);
     await sleep(100);
     expect(heard).to.deep.equal([]);
+    for (const subscription of subscriptions) subscription.unsubscribe();
+  });
+
+  it("say which subscription the server refuses, until it is given up", async () => {
+    const whys: (string | undefined)[] = [];
+    const forget = intruder.onChange((why) => whys.push(why));
+    const subscription = intruder.subscribe("agent.host-1", () => {});
+    await until(() => /refuses the subscription to "agent\.host-1": permit it/.test(whys.at(-1) ?? ""));
+    expect(intruder.isConnected).to.equal(true);
+    subscription.unsubscribe();
+    expect(whys.at(-1)).to.equal(undefined);
+    forget();
   });
 
   it("do not let it send requests, replies or heartbeats for another agent", async () => {

@@ -34,7 +34,7 @@ const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = 
   ],
   ["leader", "DOES_NOT_LEAD", ["see its log", ""]],
   ["nats", "NATS_AWAY", ["start nats-server, or repair the network to it", ""]],
-  ["dispatcher", "DISPATCHER_AWAY", ["start the cpi-dispatcher", ""]],
+  ["dispatcher", "DISPATCHER_AWAY", ["start the cpi-dispatcher, or restart it if it hangs", ""]],
 ];
 
 /**

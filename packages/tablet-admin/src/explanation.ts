@@ -7,7 +7,7 @@ interface Named {
 }
 
 /** Maximum number of causes in an answer; nobody reads a longer chain. */
-const MAX_CAUSES = 50;
+export const MAX_CAUSES = 50;
 
 /**
  * Returns the causes of each subject, and then, breadth first, the causes of all subjects that these wait for. Each

@@ -1,6 +1,6 @@
 export { addAdminService } from "./admin-service.js";
 export { type ProcessReport, serviceCauses } from "./explain-service.js";
-export { explanation } from "./explanation.js";
+export { explanation, MAX_CAUSES } from "./explanation.js";
 export { observeTablet, tabletMetrics } from "./metrics.js";
 export { openServiceTablet } from "./open-tablet.js";
 export { runRestore } from "./run-restore.js";

@@ -300,6 +300,7 @@ function makeContext(
     feed: lifecycle.use("page", feed),
     activity: lifecycle.use("page's samples", activity),
     agentsAreHeard: () => agents.isConnected,
+    report,
     clock,
   };
 }

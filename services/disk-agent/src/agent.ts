@@ -63,7 +63,7 @@ export async function startAgent(
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
   const readiness = new Readiness({
-    needs: ["certificate", "registered", ...(config.nats === undefined ? [] : (["nats"] as const))],
+    needs: ["certificate", "descriptors", "registered", ...(config.nats === undefined ? [] : (["nats"] as const))],
     log,
   });
   const address = await serveRegistryApi(lifecycle, context, readiness, log);

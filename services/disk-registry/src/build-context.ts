@@ -94,6 +94,7 @@ export async function buildContext(
   const known: Known = {
     whySuspected: liveness.whySuspected,
     lastHeardAtMs: (hostId) => liveness.lastHeardAtMs(hostId),
+    missingNeedsOf: (hostId) => liveness.missingNeedsOf(hostId),
     refusalOf: (hostId) => refusedAgents.of(hostId),
     refusedRegistrationOf: (hostId) => refusedAgents.registrationOf(hostId),
     progressOf: (device) => workers.progressOf(device),

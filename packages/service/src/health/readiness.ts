@@ -2,7 +2,7 @@ import type { Logger } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/domain";
 
 /** A dependency of a process, by its name in health checks. */
-export type Need = "certificate" | "leader" | "database" | "nats" | "dispatcher" | "registered";
+export type Need = "certificate" | "leader" | "database" | "nats" | "dispatcher" | "registered" | "descriptors";
 
 interface NeedState {
   /** Undefined when nothing checks the dependency, e.g. connections of a standby. */

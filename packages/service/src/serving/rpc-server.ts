@@ -57,12 +57,17 @@ export async function createRpcServer(
     },
   });
   server.setHealth(DESCRIPTORS_HEALTH, true);
+  readiness.met("descriptors");
   descriptors = lifecycle.use(
     "descriptors",
     new Descriptors({
       reserved: RESERVED_DESCRIPTORS,
       log,
-      onChange: (short) => server.setHealth(DESCRIPTORS_HEALTH, !short),
+      onChange: (short) => {
+        server.setHealth(DESCRIPTORS_HEALTH, !short);
+        if (short) readiness.missing("descriptors", "file descriptors are short, and new connections are refused");
+        else readiness.met("descriptors");
+      },
     }),
   );
   readiness.onChange((report) => publishHealth(server, report));

@@ -20,6 +20,16 @@ export interface CallToMake extends Pick<CpiCall, "callId" | "taskId" | "request
   readonly request: NamedThings;
 }
 
+/** A call that has failed and is tried again. */
+export interface RetriedCall {
+  readonly taskId: number;
+  readonly method: string;
+  /** Error of the latest attempt. */
+  why: string;
+  /** Time of the first failure. */
+  readonly sinceMs: number;
+}
+
 /** Delay before records of ended calls are deleted, so that the commits of later calls can include the deletes. */
 const FORGET_AFTER_MS = 100;
 
@@ -37,6 +47,8 @@ const FORGET_AFTER_MS = 100;
  * several dispatchers.
  */
 export class CallRecords {
+  /** Calls between two attempts, in memory only. Their callers add and delete them. */
+  readonly retried = new Set<RetriedCall>();
   readonly #options: CallRecordsOptions;
   readonly #isOnly: boolean;
   /** Calls whose caller in this process still waits. */

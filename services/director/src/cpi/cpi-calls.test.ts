@@ -55,6 +55,7 @@ function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as 
       choose: (failedAt) => dispatchers.find((one) => one !== failedAt) ?? (dispatchers[0] as Dispatcher),
     },
     records: {
+      retried: new Set(),
       begin: async ({ address }, { callId }) => {
         made.push(`${callId} recorded at ${address}`);
         return changes;

@@ -5,7 +5,7 @@ import type { Clock } from "@diskmesh/service";
 import type { Begun } from "../audit/events.js";
 import type { DirectorTransaction } from "../store/schema.js";
 import type { CallerSignals } from "../tasks/caller-signals.js";
-import type { CallRecords } from "./call-records.js";
+import type { CallRecords, RetriedCall } from "./call-records.js";
 import { CpiCallError, passes } from "./cpi-error.js";
 import type { CpiEvents, NotedMethod } from "./cpi-events.js";
 import type { CpiLogs } from "./cpi-logs.js";
@@ -36,7 +36,7 @@ export interface CpiConfigSource {
 
 export interface CpiCallsOptions {
   readonly dispatchers: Pick<Dispatchers, "choose">;
-  readonly records: Pick<CallRecords, "begin" | "end" | "abandon">;
+  readonly records: Pick<CallRecords, "begin" | "end" | "abandon" | "retried">;
   readonly directorId: string;
   readonly directorGeneration: () => number;
   readonly cpiConfig: CpiConfigSource;
@@ -124,7 +124,7 @@ export class CpiCalls {
     const startedAtMs = clock.monotonicMs();
     const log = logs.listen(logId, signals);
     try {
-      const repeat = () => this.#repeat(method, target, request, signals, { ...options, logId });
+      const repeat = () => this.#repeatNoted(method, target, request, signals, { ...options, logId });
       const response = await events.around(method, signals.taskId, request, repeat, begun);
       signals.output("debug", `${about}: done after ${Math.round(clock.monotonicMs() - startedAtMs)} ms`);
       return response;
@@ -160,12 +160,34 @@ export class CpiCalls {
     }
   }
 
-  async #repeat<Method extends CpiMethod>(
+  /** Repeats a call, and records for `explain` why it is tried again. */
+  async #repeatNoted<Method extends CpiMethod>(
     method: Method,
     target: CpiTarget,
     request: RequestOf<Method>,
     signals: CallerSignals,
     options: Omit<RepeatOptions, "begun"> & { readonly logId: string },
+  ): Promise<ResponseOf<Method>> {
+    const { records, clock } = this.#options;
+    let retried: RetriedCall | undefined;
+    const onRetry = (why: string): void => {
+      retried ??= { taskId: signals.taskId, method, why, sinceMs: clock.nowMs() };
+      retried.why = why;
+      records.retried.add(retried);
+    };
+    try {
+      return await this.#repeat(method, target, request, signals, { ...options, onRetry });
+    } finally {
+      if (retried !== undefined) records.retried.delete(retried);
+    }
+  }
+
+  async #repeat<Method extends CpiMethod>(
+    method: Method,
+    target: CpiTarget,
+    request: RequestOf<Method>,
+    signals: CallerSignals,
+    options: Omit<RepeatOptions, "begun"> & { readonly logId: string; readonly onRetry: (why: string) => void },
   ): Promise<ResponseOf<Method>> {
     const { dispatchers, clock, retryTimeoutMs, random } = this.#options;
     const { repeatUnknown = true } = options;
@@ -189,6 +211,7 @@ export class CpiCalls {
           untold && dispatcher !== undefined && (await this.#sendConfig(dispatcher, method, signals, someUnknown));
         if (told) dispatcher = undefined;
         else {
+          options.onRetry(messageOf(error));
           signals.output("debug", `${method} is tried again: ${messageOf(error)}`);
           await clock.sleep(delayMs, signals.stopped).catch(() => {});
         }

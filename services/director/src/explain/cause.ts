@@ -1,4 +1,5 @@
 import type { Cause as CauseOf } from "@diskmesh/domain";
+import type { RetriedCall } from "../cpi/call-records.js";
 import type { ShownLock } from "../locks/locks.js";
 import type { CpiCall } from "../store/cpi-call.js";
 import type { Disk } from "../store/disk.js";
@@ -10,9 +11,12 @@ import type { TaskEvent } from "../tasks/task-event.js";
 
 /** An object whose causes can be explained. Registries know more about hosts, pools, and the disks that they make. */
 export type Subject = {
-  readonly kind: "TASK" | "LOCK" | "VM" | "DISK" | "HOST" | "DEVICE" | "POOL";
+  readonly kind: "TASK" | "LOCK" | "VM" | "DISK" | "HOST" | "DEVICE" | "POOL" | "SERVICE";
   readonly name: string;
 };
+
+/** This process. */
+export const DIRECTOR = { kind: "SERVICE", name: "director" } as const satisfies Subject;
 
 type Reason =
   | "HELD"
@@ -34,6 +38,8 @@ type Reason =
   | "OWES_REMOVALS"
   | "DISK_UNSETTLED"
   | "CPI_AT_WORK"
+  | "CPI_RETRIED"
+  | "DISPATCHER_AWAY"
   | "FAILED"
   | "IN_USE"
   | "NO_SPACE"
@@ -71,6 +77,10 @@ export interface Known {
   readonly liveIn: (queue: Task["queue"]) => number;
   /** Returns the changing CPI calls for which the task waits. */
   readonly callsOf: (taskId: number) => readonly CpiCall[];
+  /** Returns the task's CPI calls that have failed and are tried again. */
+  readonly retriesOf: (taskId: number) => readonly RetriedCall[];
+  /** The missing need of this director for a dispatcher; undefined when it has one. */
+  readonly dispatcherNeed: () => Found | undefined;
   /** Returns the abandoned calls that may be changing the object: see CpiCall.things. */
   readonly callsAt: (thing: string) => readonly CpiCall[];
   readonly nowMs: number;

@@ -1,4 +1,5 @@
 import type { Clock } from "@diskmesh/service";
+import type { ProcessReport } from "@diskmesh/tablet-admin";
 import type { AgentHealths } from "../agents/agent-healths.js";
 import type { DirectorLimits } from "../config/limits.js";
 import type { ReadersOfTexts } from "../configs/readers-of-texts.js";
@@ -20,7 +21,9 @@ export interface ExplainContext {
   readonly locks: LockKeeper;
   readonly agentHealths: AgentHealths;
   readonly registries: Registries;
-  readonly callRecords: Pick<CallRecords, "awaited" | "isLeft">;
+  readonly callRecords: Pick<CallRecords, "awaited" | "isLeft" | "retried">;
+  /** The needs of this process. */
+  readonly report: () => ProcessReport;
   /** Returns false while no agent's messages can arrive. */
   readonly agentsAreHeard: () => boolean;
 }

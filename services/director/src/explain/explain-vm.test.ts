@@ -28,6 +28,8 @@ const known = (locks: readonly ShownLock[] = []): Known => ({
   openSteps: () => [],
   liveIn: () => 0,
   callsOf: () => [],
+  retriesOf: () => [],
+  dispatcherNeed: () => undefined,
   callsAt: () => [],
   nowMs: 1_000,
   vmOf: () => undefined,

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import type { CpiCall } from "../store/cpi-call.js";
 import type { Task, TaskFailure } from "../store/task.js";
 import type { TaskEvent } from "../tasks/task-event.js";
-import type { Known, Subject } from "./cause.js";
+import type { Known, KnownVm, Subject } from "./cause.js";
 import { causesOf, openSteps } from "./explain.js";
 
 const task = (taskId: number, fields: Partial<Task> = {}): Task =>
@@ -44,6 +44,8 @@ const known = (tasks: readonly Task[], fields: Partial<Known> = {}): Known => ({
   openSteps: () => [],
   liveIn: () => 4,
   callsOf: () => [],
+  retriesOf: () => [],
+  dispatcherNeed: () => undefined,
   callsAt: () => [],
   nowMs: 1_000,
   vmOf: () => undefined,
@@ -144,8 +146,37 @@ describe("explain: causes at the director", () => {
         message: `${whose} has not answered attachDisk for diskCid cid-1 (run by dispatcher d:1)`,
         sinceMs: 400,
         cures: [["cancel the task, which ends this call", "diskmesh cancel 2"]],
+        becauseOf: [{ kind: "SERVICE", name: "director" }],
       });
     }
+  });
+
+  it("a running task whose call is tried again -> the error, and the dispatcher that this director lacks", () => {
+    const retried = {
+      taskId: 2,
+      method: "createDisk",
+      why: "no dispatcher is usable: d:1: Deadline exceeded",
+      sinceMs: 400,
+    };
+    const need = { reason: "DISPATCHER_AWAY", message: "lacks its dispatcher", sinceMs: 300 } as const;
+    const facts = known([task(2)], { retriesOf: () => [retried], dispatcherNeed: () => need });
+    const [waits] = causesOf(TASK, facts);
+    expect(waits?.message).to.equal(
+      "createDisk of task 2 is tried again: no dispatcher is usable: d:1: Deadline exceeded",
+    );
+    expect(waits?.becauseOf?.flatMap((subject) => causesOf(subject, facts))).to.deep.equal([
+      { subject: { kind: "SERVICE", name: "director" }, ...need },
+    ]);
+    expect(causesOf({ kind: "SERVICE", name: "director" }, known([]))).to.deep.equal([]);
+  });
+
+  it("a task that works on a VM -> leads to the VM and to its hosts, whose agents may be at fault", () => {
+    const locks = [{ ...lock([]), type: "instance", resource: "i1", taskId: 2 }] as const;
+    const vmOf = () => ({ hostIds: ["h1"] }) as unknown as KnownVm;
+    expect(causesOf(TASK, known([task(2)], { locks, vmOf }))[0]?.becauseOf).to.deep.equal([
+      { kind: "VM", name: "i1" },
+      { kind: "HOST", name: "h1" },
+    ]);
   });
 
   it("a task and the awaited lock -> lead to the task that holds the lock", () => {

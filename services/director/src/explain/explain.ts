@@ -4,7 +4,7 @@ import { type LockName, lockName, ownerText } from "../locks/locks.js";
 import type { CpiCall } from "../store/cpi-call.js";
 import { hasEnded, type Task } from "../store/task.js";
 import type { TaskEvent } from "../tasks/task-event.js";
-import type { Cause, Found, Known, Subject } from "./cause.js";
+import { type Cause, DIRECTOR, type Found, type Known, type Subject } from "./cause.js";
 import { diskCauses, vmCauses } from "./explain-vm.js";
 
 /** Returns the causes of the state of a task, a lock, a VM or a disk, with their start times and remedies. */
@@ -23,6 +23,8 @@ function foundOf({ kind, name }: Subject, known: Known): Found[] {
       return vmCauses(known.vmOf(name), known);
     case "DISK":
       return diskCauses(known.diskOf(name), known);
+    case "SERVICE":
+      return [known.dispatcherNeed()].filter((each) => each !== undefined);
     case "HOST":
     case "DEVICE":
     case "POOL":
@@ -83,11 +85,16 @@ function taskCauses(taskId: number, known: Known): Found[] {
         sinceMs,
       },
     ];
-  const becauseOf = known.locks.filter((lock) => lock.taskId === taskId).flatMap(lockedBy);
-  const calls = known
-    .callsOf(taskId)
+  const becauseOf = known.locks.filter((lock) => lock.taskId === taskId).flatMap((lock) => lockedBy(lock, known));
+  const end: Cure = ["cancel the task, which ends this call", cancel[1]];
+  const calls = [
+    ...known.callsOf(taskId).map(callUnderWay),
+    ...known.retriesOf(taskId).map(({ method, why, sinceMs: since }): Found => {
+      return { reason: "CPI_RETRIED", message: `${method} of task ${taskId} is tried again: ${why}`, sinceMs: since };
+    }),
+  ]
     .slice(0, SHOWN_STEPS)
-    .map((call): Found => ({ ...callUnderWay(call), cures: [["cancel the task, which ends this call", cancel[1]]] }));
+    .map((call): Found => ({ ...call, cures: [end], becauseOf: [DIRECTOR] }));
   const work = { reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, becauseOf } as const;
   return calls.length === 0 ? [{ ...work, cures: [cancel] }] : [...calls, work];
 }
@@ -127,9 +134,15 @@ function failure({ state, result, endedAtMs, failure: why }: Task): Found[] {
   return [{ ...failed, reason: "FAILED", cures: [["repeat the request once the cause is repaired", ""]] }];
 }
 
-/** Returns the subjects that a lock covers; empty for deployments and stemcells, which have no causes. */
-function lockedBy({ type, resource }: LockName): Subject[] {
-  if (type === "instance") return [{ kind: "VM", name: resource }];
+/**
+ * Returns the subjects that a lock covers; empty for deployments and stemcells, which have no causes. The hosts of a VM
+ * are among them, because its agent may be at fault.
+ */
+function lockedBy({ type, resource }: LockName, { vmOf }: Known): Subject[] {
+  if (type === "instance") {
+    const { hostIds = [] } = vmOf(resource) ?? {};
+    return [{ kind: "VM", name: resource }, ...hostIds.map((name): Subject => ({ kind: "HOST", name }))];
+  }
   if (type === "disk") return [{ kind: "DISK", name: resource }];
   return type === "node" ? [{ kind: "HOST", name: resource }] : [];
 }

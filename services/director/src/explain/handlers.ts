@@ -35,7 +35,13 @@ export async function explain(context: ExplainContext, request: ExplainRequest, 
   if (own === undefined) return withUses(context, await ofRegistries(context, subject, call));
   const { answer, elsewhere, silent } = own;
   const joined = await Promise.all(elsewhere.slice(0, MAX_JOINED).map((each) => causesElsewhere(context, each, call)));
-  return { summary: answer.summary, causes: [...answer.causes, ...silent, ...joined.flat()] };
+  return { summary: answer.summary, causes: eachOnce([...answer.causes, ...silent, ...joined.flat()]) };
+}
+
+/** Drops repeated causes: a disk may be explained with its host and by itself. */
+function eachOnce(causes: readonly Cause[]): Cause[] {
+  const keyOf = ({ subject, reason, message }: Cause) => `${subject?.kind} ${subject?.name} ${reason} ${message}`;
+  return [...new Map(causes.map((cause) => [keyOf(cause), cause])).values()];
 }
 
 /** The caller's signal, which ends all lookups. */
@@ -106,12 +112,27 @@ async function ownAnswer(context: ExplainContext, subject: Subject, call: Asked)
   );
   call.signal.throwIfAborted();
   const { answer, diskCids, hostIds, poolNames } = await chainOf(context, subject, summary, { task, steps, hosts });
+  // A VM without causes of its own may have a host or disks in trouble.
+  const hostsOfVms = [...hosts.values()].flatMap((each) => each.hostIds);
+  const disksOfVm = subject.kind === "VM" ? await disksOf(context, subject.name) : [];
   const elsewhere: Subject[] = [
     ...poolNames.map((name): Subject => ({ kind: "POOL", name })),
-    ...hostIds.map((name): Subject => ({ kind: "HOST", name })),
-    ...diskCids.map((name): Subject => ({ kind: "DISK", name })),
+    ...[...new Set([...hostIds, ...hostsOfVms])].map((name): Subject => ({ kind: "HOST", name })),
+    ...[...new Set([...diskCids, ...disksOfVm])].map((name): Subject => ({ kind: "DISK", name })),
   ];
   return { answer, elsewhere, silent: silent.flat() };
+}
+
+/** Returns the CIDs of a VM's disks. */
+function disksOf({ tablet }: ExplainContext, name: string): Promise<string[]> {
+  return tablet.read((tables) => {
+    const { instanceId = "" } = recordedInstance(tables, name) ?? {};
+    const disks = [
+      ...tables.disks.by("byInstance", instanceId),
+      ...tables.persistentDisks.by("byInstance", instanceId),
+    ];
+    return disks.flatMap(({ diskCid }) => diskCid || []);
+  });
 }
 
 interface Chain {
@@ -239,11 +260,19 @@ async function causesElsewhere(
 ): Promise<readonly Cause[]> {
   const subject = { kind: SubjectKind[kind], name };
   try {
-    return (await registries.explain(subject, call))?.causes ?? [];
+    const causes = (await registries.explain(subject, call))?.causes ?? [];
+    return kind === "HOST" ? causes.filter((cause) => isOfHost(cause, causes)) : causes;
   } catch (error) {
     call.signal.throwIfAborted();
     return [registrySilent(subject, messageOf(error))];
   }
+}
+
+/** Returns false for the trouble of another thing of the host, which need not concern what runs on the host. */
+function isOfHost({ subject }: Cause, causes: readonly Cause[]): boolean {
+  const isWaitedFor = ({ becauseOf }: Cause) =>
+    becauseOf.some(({ kind, name }) => kind === subject?.kind && name === subject.name);
+  return subject?.kind === SubjectKind.HOST || causes.some(isWaitedFor);
 }
 
 function registrySilent(subject: SubjectMessage, why: string): Cause {

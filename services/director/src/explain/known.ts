@@ -1,3 +1,4 @@
+import { serviceCauses } from "@diskmesh/tablet-admin";
 import { isShutOut } from "../agents/agent-key.js";
 import { decideResurrections, isWatched, watchedVms } from "../health/resurrection.js";
 import type { Disk } from "../store/disk.js";
@@ -6,7 +7,7 @@ import type { PersistentDisk } from "../store/persistent-disk.js";
 import { type DirectorTables, taskKey } from "../store/schema.js";
 import type { Task } from "../store/task.js";
 import type { TaskEvent } from "../tasks/task-event.js";
-import type { Known, KnownVm } from "./cause.js";
+import { DIRECTOR, type Known, type KnownVm } from "./cause.js";
 import type { ExplainContext } from "./context.js";
 
 /** Facts that are not in the tables. */
@@ -33,6 +34,11 @@ export function whatIsKnown(context: ExplainContext, tables: DirectorTables, { t
     openSteps: (taskId) => steps.get(taskId) ?? [],
     liveIn: (queue) => tables.tasks.count("liveByQueue", queue),
     callsOf: (taskId) => callRecords.awaited.filter((call) => call.taskId === taskId),
+    retriesOf: (taskId) => [...callRecords.retried].filter((call) => call.taskId === taskId),
+    dispatcherNeed: () => {
+      const found = serviceCauses(DIRECTOR, context.report()).find(({ reason }) => reason === "DISPATCHER_AWAY");
+      return found && { ...found, reason: "DISPATCHER_AWAY" };
+    },
     callsAt: (thing) => [...tables.cpiCalls.by("byThing", thing)].filter((call) => callRecords.isLeft(call)),
     nowMs: context.clock.nowMs(),
     vmOf: (name) => {

@@ -1,4 +1,4 @@
-import type { AgentRegistrationServiceDefinition, DeviceHealth } from "@diskmesh/api/internal";
+import type { AgentRegistrationServiceDefinition, DeviceHealth, MissingNeed } from "@diskmesh/api/internal";
 import {
   AbortedError,
   type BackoffLimits,
@@ -11,7 +11,7 @@ import {
   retryDelayMs,
 } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
-import type { Readiness } from "@diskmesh/service";
+import type { Readiness, ReadinessReport } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { AgentContext } from "../context.js";
 import type { UnreportedError } from "../devices/hardware-errors.js";
@@ -27,7 +27,7 @@ export interface RegistrationOptions {
   readonly backoff: BackoffLimits;
   readonly random: () => number;
   /** Readiness of the service: set while the registry accepts the agent's heartbeats. */
-  readonly readiness: Pick<Readiness, "met" | "missing">;
+  readonly readiness: Pick<Readiness, "met" | "missing"> & { report(): Pick<ReadinessReport, "needs"> };
   /** I/O of the disks that the host serves. */
   readonly io: Pick<IoCounters, "totals">;
   /**
@@ -52,6 +52,13 @@ export function healthTold(devices: readonly DeviceHealth[]): Map<string, string
 /** Returns why nothing new may be placed on the host; empty for none. */
 export function warningOf({ problem }: Ledger): string {
   return problem === undefined ? "" : `its agent cannot accept orders: ${problem}`;
+}
+
+/** Returns the agent's missing needs. A heartbeat itself shows whether the agent is registered. */
+function missingNeedsOf({ needs }: Pick<ReadinessReport, "needs">, nowMs: number): MissingNeed[] {
+  return [...needs].flatMap(([need, { met, why, sinceMs }]) =>
+    met === false && need !== "registered" ? [{ need, why, ageMs: Math.max(0, nowMs - sinceMs) }] : [],
+  );
 }
 
 const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
@@ -161,8 +168,8 @@ export class Heartbeats {
 
   /** Sends a heartbeat. Returns the incarnation of the answering registry. */
   async #beat({ told }: Registered, tellsChanges: boolean): Promise<string> {
-    const { context, client, io, signal } = this.#options;
-    const { bootId, config, limits, devices, ledger } = context;
+    const { context, client, io, signal, readiness } = this.#options;
+    const { bootId, clock, config, limits, devices, ledger } = context;
     const changed = devices
       .all()
       .map((device) => ({ deviceId: device.id, ...encodeHealth(device.problemNow) }))
@@ -181,6 +188,8 @@ export class Heartbeats {
       ...highestNumbers(ledger.memory),
       warning: warningOf(ledger),
       io: io.totals(),
+      missingNeeds: missingNeedsOf(readiness.report(), clock.nowMs()),
+      sentAt: new Date(clock.nowMs()),
     };
     const answer = await client.heartbeat(request, { signal, deadlineMs: limits.heartbeatTimeoutMs });
     devices.hardwareErrors.markReported(failed);

@@ -1,6 +1,7 @@
 import type { HostId } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { WhySuspected } from "../model/disks/placement.js";
+import { type MissingNeed, stillMissing } from "../model/hosts/agent-needs.js";
 
 interface Heard {
   readonly listenedMs: number;
@@ -8,6 +9,7 @@ interface Heard {
   /** Boot id of the last registration since this process loaded the tablet; undefined when there was none. */
   readonly bootId: string | undefined;
   readonly hasBeaten: boolean;
+  readonly missingNeeds: readonly MissingNeed[];
 }
 
 /**
@@ -31,16 +33,26 @@ export class Liveness {
     this.#listenedAtLoadMs = this.#listenedMs();
   }
 
-  /** Records a heartbeat. */
-  hear(hostId: HostId): void {
-    const bootId = this.#heard.get(hostId)?.bootId;
-    this.#heard.set(hostId, { listenedMs: this.#listenedMs(), atMs: this.clock.nowMs(), bootId, hasBeaten: true });
+  /** Records a heartbeat. Returns whether the agent lacks something else than before. */
+  hear(hostId: HostId, missing: readonly MissingNeed[] = []): boolean {
+    const { bootId, missingNeeds: before = [] } = this.#heard.get(hostId) ?? { bootId: undefined };
+    const missingNeeds = stillMissing(before, missing);
+    const [listenedMs, atMs] = [this.#listenedMs(), this.clock.nowMs()];
+    this.#heard.set(hostId, { listenedMs, atMs, bootId, hasBeaten: true, missingNeeds });
+    return missingNeeds.length !== before.length || missingNeeds.some((need, at) => need !== before[at]);
+  }
+
+  /** Returns what the host's agent lacks, by its last heartbeat. */
+  missingNeedsOf(hostId: HostId): readonly MissingNeed[] {
+    return this.#heard.get(hostId)?.missingNeeds ?? [];
   }
 
   hearRegistration(hostId: HostId, bootId: string): void {
     const before = this.#heard.get(hostId);
     const hasBeaten = before?.bootId === bootId && before.hasBeaten;
-    this.#heard.set(hostId, { listenedMs: this.#listenedMs(), atMs: this.clock.nowMs(), bootId, hasBeaten });
+    const missingNeeds = before?.missingNeeds ?? [];
+    const [listenedMs, atMs] = [this.#listenedMs(), this.clock.nowMs()];
+    this.#heard.set(hostId, { listenedMs, atMs, bootId, hasBeaten, missingNeeds });
   }
 
   /**

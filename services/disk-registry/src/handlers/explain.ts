@@ -5,6 +5,7 @@ import {
   type Subject as SubjectMessage,
 } from "@diskmesh/api/common";
 import {
+  type HostId,
   NotFoundError,
   NotImplementedError,
   parseDeviceId,
@@ -12,18 +13,42 @@ import {
   parseHostId,
   parseOptionalName,
 } from "@diskmesh/domain";
-import { explanation } from "@diskmesh/tablet-admin";
+import { explanation, MAX_CAUSES } from "@diskmesh/tablet-admin";
 import type { Context } from "../calls/context.js";
 import type { Known, Subject } from "../model/explain/cause.js";
-import { causesOf } from "../model/explain/explain.js";
+import { causesOf, troubleOf } from "../model/explain/explain.js";
+import { disksServedBy } from "../model/hosts/remove-action.js";
 import type { RegistryTables } from "../model/store/schema.js";
 
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
   const subject = parseSubject(request.subject);
   const { known, tablet } = context;
-  return tablet.read((tables) =>
-    explanation(summaryOf(tables, subject, known), subject, (each) => causesOf(tables, each, known)),
-  );
+  return tablet.read((tables) => {
+    const answer = explanation(summaryOf(tables, subject, known), subject, (each) => causesOf(tables, each, known));
+    return subject.kind === "HOST" ? withThingsOfHost(tables, subject.name, known, answer) : answer;
+  });
+}
+
+/** Adds the troubles of the host's devices, and of the disks on them and at the host, that the answer does not have. */
+function withThingsOfHost(
+  tables: RegistryTables,
+  hostId: HostId,
+  known: Known,
+  { summary, causes }: ExplainResponse,
+): ExplainResponse {
+  const explained = new Set(causes.map(({ subject }) => subject?.name));
+  const devices = [...tables.devices.by("byHost", hostId)];
+  const diskIds = new Set([...disksServedBy(tables, hostId), ...devices.flatMap(({ diskId }) => diskId || [])]);
+  const things: Subject[] = [
+    ...devices.map(({ deviceId }): Subject => ({ kind: "DEVICE", name: deviceId })),
+    ...[...diskIds].map((diskId): Subject => ({ kind: "DISK", name: diskId })),
+  ];
+  const others = things.filter(({ name }) => !explained.has(name));
+  const { causes: more } = explanation("", others, (each) => {
+    const trouble = troubleOf(tables, each, known);
+    return trouble === undefined ? [] : [{ ...trouble, becauseOf: [] }];
+  });
+  return { summary, causes: [...causes, ...more].slice(0, MAX_CAUSES) };
 }
 
 function parseSubject(subject: SubjectMessage | undefined): Subject {

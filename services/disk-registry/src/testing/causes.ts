@@ -16,6 +16,7 @@ export const OTHER_HOST: Subject = { kind: "HOST", name: h2 };
 const known = (fields: Partial<Known> = {}): Known => ({
   whySuspected: () => undefined,
   lastHeardAtMs: () => 500,
+  missingNeedsOf: () => [],
   refusalOf: () => undefined,
   refusedRegistrationOf: () => undefined,
   progressOf: () => ({ nextAttemptAtMs: 900, erasedBytes: 16 * 2 ** 20, pending: undefined }),

@@ -4,6 +4,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import { requireOwnHost } from "../../calls/agent-identity.js";
 import type { Context } from "../../calls/context.js";
 import { metAtMs } from "../../model/devices/device-health.js";
+import { clockNeed, type MissingNeed } from "../../model/hosts/agent-needs.js";
 import {
   applyHeartbeat,
   type DeviceHealth,
@@ -14,6 +15,9 @@ import {
 import { rememberedOf } from "../../requests/registration-request.js";
 import { plainText, requireAtMost } from "../../requests/requests.js";
 import { healthOf } from "../../requests/wire.js";
+
+/** Maximum number of needs; agents have fewer. */
+const MAX_NEEDS = 16;
 
 export async function heartbeat(
   context: Context,
@@ -45,7 +49,7 @@ export async function heartbeat(
   await fleet.hear(hostId, bootId, remembered);
   requireObeyed(fleet.leader(), hostId, remembered);
   const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
-  liveness.hear(hostId);
+  if (liveness.hear(hostId, missingNeedsOf(request, heardAtMs, limits))) context.tableChanges.hosts.touch([hostId]);
   if (request.io !== undefined) ioMeter.hear(hostId, bootId, request.io);
   // Fast path: most heartbeats change nothing and cause no transaction.
   const warning = plainText(request.warning, limits.maxTextLength);
@@ -59,4 +63,19 @@ export async function heartbeat(
   }
   const { tabletGeneration, incarnation } = fleet.leader();
   return { tabletGeneration, incarnation };
+}
+
+function missingNeedsOf(
+  { missingNeeds, sentAt }: HeartbeatRequest,
+  heardAtMs: number,
+  { maxTextLength }: Context["limits"],
+): MissingNeed[] {
+  requireAtMost("missing_needs", missingNeeds, MAX_NEEDS);
+  const clock = sentAt && clockNeed(sentAt.getTime(), heardAtMs);
+  const needs = missingNeeds.map(({ need, why, ageMs }) => ({
+    need: plainText(need, maxTextLength),
+    why: plainText(why, maxTextLength),
+    sinceMs: metAtMs(ageMs, heardAtMs),
+  }));
+  return clock === undefined ? needs : [...needs, clock];
 }

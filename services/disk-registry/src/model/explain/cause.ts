@@ -1,6 +1,7 @@
 import type { Cause as CauseOf, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { FindSharers, SharedSerialNumbers } from "../devices/same-bytes.js";
 import type { WhySuspected } from "../disks/placement.js";
+import type { MissingNeed } from "../hosts/agent-needs.js";
 import type { Device, Pending } from "../store/schema.js";
 
 export type Subject =
@@ -24,6 +25,7 @@ export const REASONS = {
     "ON_PROBATION",
     "AGENT_TAKES_NOTHING_NEW",
     "MUST_REGISTER",
+    "AGENT_LACKS",
     "FOREIGN_DEVICES",
     "REMOVAL_WAITS",
   ],
@@ -73,6 +75,8 @@ export interface RefusedRegistration extends Refusal {
 export interface Known {
   readonly whySuspected: WhySuspected;
   readonly lastHeardAtMs: (hostId: HostId) => number | undefined;
+  /** Returns what the host's agent lacks, by its last heartbeat. */
+  readonly missingNeedsOf: (hostId: HostId) => readonly MissingNeed[];
   /** Returns the last refusal under a host's name; undefined when there was none lately. */
   readonly refusalOf: (hostId: HostId) => Refusal | undefined;
   /**

@@ -1,6 +1,17 @@
 import { DEVICE, DISK, type ExplainRow, HOST, testCauses } from "../../testing/causes.js";
 import { diskId } from "../../testing/fleet-fixture.js";
 
+const replacement = {
+  ...{
+    path: "/dev/other",
+    offsetBytes: 0,
+    sizeBytes: 2,
+    blockSizeBytes: 512,
+    serialNumber: "s-2",
+    fileIdentity: "f 2",
+  },
+};
+
 const rows: readonly ExplainRow[] = [
   ["all is well", DEVICE, {}, []],
   [
@@ -106,6 +117,24 @@ const rows: readonly ExplainRow[] = [
     [{ reason: "UNHEALTHY", says: /has grown/, commands: ["diskmesh add-device h1 d1"] }],
   ],
   [
+    "its file has grown, and a disk is on it, so AddDevice would be refused",
+    DEVICE,
+    { device: { health: "WARNING", healthMessage: "has grown", grownToBytes: 1 }, disk: {} },
+    [{ reason: "UNHEALTHY", says: /has grown/ }],
+  ],
+  [
+    "other hardware is in its place",
+    DEVICE,
+    { device: { replacement } },
+    [{ reason: "REPLACED", says: /other hardware .*\/dev\/other/, commands: ["diskmesh add-device h1 d1"] }],
+  ],
+  [
+    "other hardware is in its place, and a disk is on it, so AddDevice would be refused",
+    DEVICE,
+    { device: { replacement }, disk: {} },
+    [{ reason: "REPLACED", says: /other hardware .*\/dev\/other/ }],
+  ],
+  [
     "it is being erased",
     DEVICE,
     { device: { dirty: true } },
@@ -123,12 +152,31 @@ const rows: readonly ExplainRow[] = [
     { device: { unknownSession: { sessionNumber: 8, diskId: diskId("lost") } } },
     [{ reason: "HELD_BY_UNKNOWN_DISK", says: /session 8 of device d1 for disk lost/ }],
   ],
-  ["it is gone", DEVICE, { device: { missing: true } }, [{ reason: "NOT_REPORTED", says: /does not find device d1/ }]],
+  [
+    "it is gone",
+    DEVICE,
+    { device: { missing: true } },
+    [{ reason: "NOT_REPORTED", says: /does not find device d1/, commands: ["diskmesh remove-device h1 d1"] }],
+  ],
+  [
+    "it is gone, and a disk is on it",
+    DEVICE,
+    { device: { missing: true }, disk: {} },
+    [{ reason: "NOT_REPORTED", says: /does not find device d1/ }],
+  ],
   [
     "a disk lies on it, and it is to be removed",
     DEVICE,
     { device: { removalRequested: true, removalRequestedAtMs: 450 }, disk: {} },
-    [{ reason: "REMOVAL_WAITS", says: /disk x lies on it/, sinceMs: 450, becauseOf: [DISK] }],
+    [
+      {
+        reason: "REMOVAL_WAITS",
+        says: /disk x lies on it/,
+        sinceMs: 450,
+        becauseOf: [DISK],
+        commands: ["diskmesh add-device h1 d1"],
+      },
+    ],
   ],
 ];
 

@@ -71,14 +71,16 @@ function order(tables: RegistryTables, device: Device, { progressOf, whySuspecte
 }
 
 function health(device: Device): Found {
-  const { deviceId, hostId, health: value, healthMessage, keptHealth, grownToBytes } = device;
+  const { deviceId, hostId, diskId, health: value, healthMessage, keptHealth, grownToBytes } = device;
   if (value === "ONLINE") return undefined;
   const isKept = (keptHealth?.hardwareError ?? keptHealth?.said) !== undefined;
   const trust: Cure = ["once the device is repaired, trust it again", `diskmesh set-device-state online ${deviceId}`];
-  const grow: Cure = [
-    "take in the added space once no disk is on the device",
-    `diskmesh add-device ${hostId} ${deviceId}`,
-  ];
+  // AddDevice is refused while a disk is on the device.
+  const add = `diskmesh add-device ${hostId} ${deviceId}`;
+  const grow: Cure =
+    diskId === ""
+      ? ["take in the added space", add]
+      : [`nothing is to be done for disk ${diskId}; once it is deleted, take in the added space (${add})`, ""];
   const mend: Cure = [
     `repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`,
     "",
@@ -125,7 +127,7 @@ function unknownDisk({ deviceId, unknownSession }: Device): Found {
 }
 
 function notReported(device: Device): Found {
-  const { deviceId, hostId, missing, replacement } = device;
+  const { deviceId, hostId, diskId, missing, replacement } = device;
   if (replacement !== undefined) {
     const confirm: Cure = [
       "check that the drive is the same, then confirm it",
@@ -136,7 +138,10 @@ function notReported(device: Device): Found {
       message: `${isUnproven(device) ? "unidentified" : "other"} hardware is in the place of device ${deviceId}: ${replacement.path}, serial number ${replacement.serialNumber || "unknown"}`,
       cures: [
         ...(isUnproven(device) ? [confirm] : []),
-        ["accept the new hardware (AddDevice), or put the former hardware back", ""],
+        // AddDevice is refused while a disk is on the device.
+        diskId === ""
+          ? ["put the former hardware back, or accept the new hardware", `diskmesh add-device ${hostId} ${deviceId}`]
+          : [`put the former hardware back: disk ${diskId} is on it, and the new hardware is refused`, ""],
       ],
     };
   }
@@ -144,17 +149,21 @@ function notReported(device: Device): Found {
   return {
     reason: "NOT_REPORTED",
     message: `the agent of host ${hostId} does not find device ${deviceId} any more`,
-    cures: [["put the device back, or remove it (RemoveDevice, PurgeDevice)", ""]],
+    cures: [
+      diskId === ""
+        ? ["put the device back, or remove it", `diskmesh remove-device ${hostId} ${deviceId}`]
+        : [`put the device back: disk ${diskId} is on it`, ""],
+    ],
   };
 }
 
-function removal({ deviceId, removalRequested, removalRequestedAtMs, diskId }: Device): Found {
+function removal({ deviceId, hostId, removalRequested, removalRequestedAtMs, diskId }: Device): Found {
   if (!removalRequested || diskId === "") return undefined;
   return {
     reason: "REMOVAL_WAITS",
     message: `device ${deviceId} is to be removed, and disk ${diskId} lies on it`,
     sinceMs: removalRequestedAtMs,
-    cures: [["delete the disk, or keep the device (AddDevice)", ""]],
+    cures: [["delete the disk, or keep the device", `diskmesh add-device ${hostId} ${deviceId}`]],
     becauseOf: [{ kind: "DISK", name: diskId }],
   };
 }

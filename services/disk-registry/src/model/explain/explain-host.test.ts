@@ -16,6 +16,13 @@ import {
 } from "../../testing/causes.js";
 import { deviceId, hostId } from "../../testing/fleet-fixture.js";
 
+const lacks = {
+  missingNeedsOf: () => [
+    { need: "nats", why: "no user", sinceMs: 700 },
+    { need: "clock", why: "the clock shows X", sinceMs: 800 },
+  ],
+};
+
 const rows: readonly ExplainRow[] = [
   ["all is well", HOST, {}, []],
   [
@@ -43,6 +50,21 @@ const rows: readonly ExplainRow[] = [
         commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],
       },
     ],
+  ],
+  [
+    "its agent lacks NATS, and its clock is wrong",
+    HOST,
+    { known: lacks },
+    [
+      { reason: "AGENT_LACKS", says: /^the agent of host h1 runs, but lacks nats: no user$/, sinceMs: 700 },
+      { reason: "AGENT_LACKS", says: /runs, but the clock shows X$/, sinceMs: 800 },
+    ],
+  ],
+  [
+    "its agent is silent, and lacked NATS before",
+    HOST,
+    { known: { ...lacks, ...suspects } },
+    [{ reason: "HEARTBEATS_MISSED", says: /suspected/, sinceMs: 500 }],
   ],
   [
     "heartbeats are missed",

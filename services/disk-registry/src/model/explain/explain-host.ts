@@ -13,6 +13,7 @@ export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known)
     isSilent(host, known) ? refused(hostId, known) : undefined,
     silence(tables, host, known),
     mustRegister(host),
+    ...lacks(host, known),
     probation(host),
     warning(host),
     foreignDevices(host),
@@ -133,6 +134,28 @@ function mustRegister(host: Host): Found {
   if (!host.mustRegister || isAway(host)) return undefined;
   const message = `host ${host.hostId} gets no orders until its agent has registered again, as the registry has asked it to`;
   return { reason: "MUST_REGISTER", message };
+}
+
+const NEED_CURES: Readonly<Record<string, string>> = {
+  nats: "do what the message says about NATS; the agent connects and subscribes again by itself",
+  certificate: "replace the certificate and key files under `tls` in the agent's config",
+  descriptors: "raise LimitNOFILE of the agent's unit, or use prlimit --nofile while it runs",
+  clock: "set the clock that is wrong",
+};
+
+/** Explains what the agent itself lacks. An agent that is silent may lack other things by now. */
+function lacks(host: Host, known: Known): Found[] {
+  const { hostId } = host;
+  if (isAway(host) || isSilent(host, known)) return [];
+  return known.missingNeedsOf(hostId).map(({ need, why, sinceMs }) => {
+    const cure = NEED_CURES[need];
+    return {
+      reason: "AGENT_LACKS",
+      message: `the agent of host ${hostId} runs, but ${need === "clock" ? "" : `lacks ${need}: `}${why}`,
+      sinceMs,
+      cures: cure === undefined ? [] : [[cure, ""]],
+    };
+  });
 }
 
 function probation({ hostId, probationEndsAtMs, stateChangedAtMs }: Host): Found {

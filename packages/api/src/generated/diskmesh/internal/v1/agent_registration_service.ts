@@ -6,6 +6,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { DeviceIdentity, Health, healthFromJSON, healthToNumber, IoTotals } from "../../registry/v1/types.js";
 import { Stamp } from "./stamp.js";
 
@@ -178,8 +179,24 @@ export interface HeartbeatRequest {
   hardwareErrors: DeviceHardwareError[];
   /** Same as in RegisterAgentRequest. */
   warning: string;
+  /** What the agent needs and lacks, other than a registration. The registry shows it as a cause of the host's trouble. */
+  missingNeeds: MissingNeed[];
+  /** Time of sending by the clock of the agent's machine. Absent: the registry does not compare the clocks. */
+  sentAt:
+    | Date
+    | undefined;
   /** I/O on the disks that the host serves, since the agent's start. */
   io: IoTotals | undefined;
+}
+
+/** Something that an agent needs and lacks. */
+export interface MissingNeed {
+  /** Name of the need, as in the agent's health checks, for example "nats". */
+  need: string;
+  /** Reason, as a sentence. */
+  why: string;
+  /** Time in milliseconds for which the agent has lacked it. */
+  ageMs: number;
 }
 
 /** A hardware error of a device. */
@@ -1135,6 +1152,8 @@ function createBaseHeartbeatRequest(): HeartbeatRequest {
     highestSessionNumber: 0,
     hardwareErrors: [],
     warning: "",
+    missingNeeds: [],
+    sentAt: undefined,
     io: undefined,
   };
 }
@@ -1170,6 +1189,12 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     }
     if (message.warning !== "") {
       writer.uint32(82).string(message.warning);
+    }
+    for (const v of message.missingNeeds) {
+      MissingNeed.encode(v!, writer.uint32(90).fork()).join();
+    }
+    if (message.sentAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.sentAt), writer.uint32(98).fork()).join();
     }
     if (message.io !== undefined) {
       IoTotals.encode(message.io, writer.uint32(122).fork()).join();
@@ -1270,6 +1295,22 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
             message.warning = reader.string();
             continue;
           }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.missingNeeds.push(MissingNeed.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.sentAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
           case 15: {
             if (tag !== 122) {
               break;
@@ -1305,7 +1346,88 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     message.highestSessionNumber = object.highestSessionNumber ?? 0;
     message.hardwareErrors = object.hardwareErrors?.map((e) => DeviceHardwareError.fromPartial(e)) || [];
     message.warning = object.warning ?? "";
+    message.missingNeeds = object.missingNeeds?.map((e) => MissingNeed.fromPartial(e)) || [];
+    message.sentAt = object.sentAt ?? undefined;
     message.io = (object.io !== undefined && object.io !== null) ? IoTotals.fromPartial(object.io) : undefined;
+    return message;
+  },
+};
+
+function createBaseMissingNeed(): MissingNeed {
+  return { need: "", why: "", ageMs: 0 };
+}
+
+export const MissingNeed: MessageFns<MissingNeed> = {
+  encode(message: MissingNeed, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.need !== "") {
+      writer.uint32(10).string(message.need);
+    }
+    if (message.why !== "") {
+      writer.uint32(18).string(message.why);
+    }
+    if (message.ageMs !== 0) {
+      writer.uint32(24).int64(message.ageMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MissingNeed {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMissingNeed();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.need = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.why = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.ageMs = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<MissingNeed>): MissingNeed {
+    return MissingNeed.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<MissingNeed>): MissingNeed {
+    const message = createBaseMissingNeed();
+    message.need = object.need ?? "";
+    message.why = object.why ?? "";
+    message.ageMs = object.ageMs ?? 0;
     return message;
   },
 };
@@ -1502,6 +1624,18 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
+
+function toTimestamp(date: Date): Timestamp {
+  const seconds = Math.trunc(date.getTime() / 1_000);
+  const nanos = (date.getTime() % 1_000) * 1_000_000;
+  return { seconds, nanos };
+}
+
+function fromTimestamp(t: Timestamp): Date {
+  let millis = (t.seconds || 0) * 1_000;
+  millis += (t.nanos || 0) / 1_000_000;
+  return new globalThis.Date(millis);
+}
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());

@@ -1,0 +1,32 @@
+/** Something that an agent needs and lacks. */
+export interface MissingNeed {
+  readonly need: string;
+  readonly why: string;
+  readonly sinceMs: number;
+}
+
+/** Difference of two clocks from which certificates, backups and logs mislead. Far more than a heartbeat's delay. */
+const MAX_CLOCK_SKEW_MS = 60_000;
+
+/** Returns a missing need when the clock of the agent's machine and the registry's clock differ. */
+export function clockNeed(sentAtMs: number, heardAtMs: number): MissingNeed | undefined {
+  if (Math.abs(sentAtMs - heardAtMs) <= MAX_CLOCK_SKEW_MS) return undefined;
+  const [theirs, ours] = [sentAtMs, heardAtMs].map((atMs) => new Date(atMs).toISOString());
+  return {
+    need: "clock",
+    why: `the clock of its machine showed ${theirs} when the registry's showed ${ours}`,
+    sinceMs: heardAtMs,
+  };
+}
+
+/**
+ * Returns the needs that are missing now. Keeps the earlier entry of a need that is missing for the same reason, so that
+ * its start does not move. The texts of clocks differ with each heartbeat.
+ */
+export function stillMissing(before: readonly MissingNeed[], now: readonly MissingNeed[]): readonly MissingNeed[] {
+  return now.map((need) => before.find((each) => isSame(each, need)) ?? need);
+}
+
+function isSame(one: MissingNeed, other: MissingNeed): boolean {
+  return one.need === other.need && (one.need === "clock" || one.why === other.why);
+}
