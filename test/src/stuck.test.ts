@@ -4,6 +4,7 @@ import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { AlertWatch } from "./metrics/alert-watch.js";
 import { FAULT_ALERTS, type Fault } from "./metrics/fault-alerts.js";
+import { OPERATOR_SITUATIONS } from "./stuck/operator-situations.js";
 import type { Stuck } from "./stuck/situation.js";
 import { SITUATIONS } from "./stuck/situations.js";
 import { StuckFleet } from "./stuck/stuck-fleet.js";
@@ -23,7 +24,7 @@ describe("stuck things on a mesh", () => {
   const textOf = ({ what, command }: Cure): string => (command === "" ? what : `${what}: ${command}`);
 
   /** Expects that command and page show the same, and that the first line summarises the cause. Returns the cure. */
-  async function isTold({ asked: [kind, name], root, reasons, row, cure }: Stuck): Promise<Cure> {
+  async function isTold({ asked: [kind, name], root, reasons, row, cure, refused }: Stuck): Promise<Cure> {
     return eventually(async () => {
       const [first] = (await mesh.done(`why ${kind} ${name}`)).split("\n");
       if (!root.test(first ?? "")) throw new Error(`the first line is not ${root}: ${first}`);
@@ -35,11 +36,21 @@ describe("stuck things on a mesh", () => {
       expect(onPage.causes.map(({ reason }) => reason)).to.include.members([...reasons]);
       expect(String((await mesh.pageRow(row[0]))?.trouble), row[0]).to.match(row[1]);
       const cures = causes.flatMap((cause) => cause.cures);
+      if (refused !== undefined) expect(cures.map(textOf).join("; ")).not.to.match(refused);
+      expect(await attention(), "what needs attention").to.include(row[0].replace(/^source /, "service "));
       const found = cures.find((each) => cure.test(textOf(each)));
       if (found === undefined) throw new Error(`no cure ${cure} among: ${cures.map(textOf).join("; ")}`);
       expect(onPage.causes.flatMap((cause) => cause.cures)).to.deep.include(found);
       return found;
     }, PATIENCE);
+  }
+
+  /** Returns the objects that `why` alone lists, as keys of the page's rows. */
+  async function attention(): Promise<string[]> {
+    const { out, code } = await mesh.typed("why --json");
+    const listed = JSON.parse(out) as { readonly kind: string; readonly names: readonly string[] }[];
+    expect(code).to.equal(listed.length === 0 ? 0 : 1);
+    return listed.flatMap(({ kind, names }) => names.map((name) => `${kind} ${name}`));
   }
 
   async function isWell({ asked: [kind, name], row, cured }: Stuck): Promise<void> {
@@ -61,15 +72,16 @@ describe("stuck things on a mesh", () => {
     if (why !== undefined) console.log(`      alerts are not looked at: ${why}`);
   });
 
-  for (const { title, problem, make } of SITUATIONS)
+  for (const { title, problem, make } of [...SITUATIONS, ...OPERATOR_SITUATIONS])
     it(`${title}: the command and the page show the cause, its alerts fire, and the shown cure works`, async function () {
       const why = problem?.();
       if (why !== undefined) skipBecause(this, why);
-      const alerts = AlertWatch.problem() === undefined ? mesh.alerts() : undefined;
+      const expected = Object.hasOwn(FAULT_ALERTS, title) ? FAULT_ALERTS[title as Fault] : undefined;
+      const alerts = expected !== undefined && AlertWatch.problem() === undefined ? mesh.alerts() : undefined;
       await alerts?.fires([], () => mesh.forgetOrphans());
       const stuck = await make(mesh);
       const { command } = await isTold(stuck);
-      await alerts?.fires(FAULT_ALERTS[title], stuck.meanwhile);
+      await alerts?.fires(expected ?? [], stuck.meanwhile);
       await stuck.first?.();
       if (command !== "") await mesh.done(command);
       await stuck.follow?.();

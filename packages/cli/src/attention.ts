@@ -21,8 +21,11 @@ const DIRECTOR_DEADLINE_MS = 8_000;
 const REGISTRY_DEADLINE_MS = 3_000;
 const SHOWN_NAMES = 3;
 
-const COLUMNS: Columns<Attention> = {
-  kind: ({ kind }) => KINDS[kind][1],
+/** An entry of the list, with the kind as users type it to `why`. */
+type Listed = Omit<Attention, "kind"> & { readonly kind: string };
+
+const COLUMNS: Columns<Listed> = {
+  kind: ({ kind }) => kind,
   name: ({ names }) =>
     names.length > SHOWN_NAMES
       ? `${names.slice(0, SHOWN_NAMES).join(" ")} and ${names.length - SHOWN_NAMES} more`
@@ -35,7 +38,7 @@ const COLUMNS: Columns<Attention> = {
  * Returns what needs attention, as the director's page lists it. Without the director, returns the director's absence
  * and the troubles of the disk-registry.
  */
-export async function whatNeedsAttention(mesh: Mesh): Promise<Attention[]> {
+export async function whatNeedsAttention(mesh: Mesh): Promise<Listed[]> {
   try {
     return attentionOf(await mesh.admin("director").listTroubles({}, { deadlineMs: DIRECTOR_DEADLINE_MS }));
   } catch (error) {
@@ -54,34 +57,25 @@ export async function whatNeedsAttention(mesh: Mesh): Promise<Attention[]> {
   }
 }
 
-function attentionOf({ objects, more }: ListTroublesResponse): Attention[] {
+function attentionOf({ objects, more }: ListTroublesResponse): Listed[] {
   const troubledIn = (kind: TroubledKind): Troubled[] =>
     objects.flatMap(({ subject, message, since, hasEnded }) =>
       subject?.kind === KINDS[kind][0]
         ? [{ kind, name: subject.name, trouble: message, sinceMs: since?.getTime(), hasEnded }]
         : [],
     );
-  const cut: Attention[] =
-    more === 0
-      ? []
-      : [
-          {
-            kind: "source",
-            names: ["director"],
-            trouble: `${more} more objects have trouble`,
-            sinceMs: undefined,
-            hasEnded: false,
-          },
-        ];
-  return [...attentionTo(troubledIn), ...cut];
+  const listed = attentionTo(troubledIn).map(({ kind, ...rest }) => ({ kind: KINDS[kind][1], ...rest }));
+  const trouble = `${more} more objects have trouble`;
+  const cut = { kind: "service", names: ["director"], trouble, sinceMs: undefined, hasEnded: false };
+  return more === 0 ? listed : [...listed, cut];
 }
 
-export function listAttention(output: Output, attention: readonly Attention[]): void {
+export function listAttention(output: Output, attention: readonly Listed[]): void {
   output.list(COLUMNS, attention, "nothing needs attention");
 }
 
 /** Prints what needs attention, and ends the command with `failed` when something does. */
-export function tellAttention(output: Output, attention: readonly Attention[]): void {
+export function tellAttention(output: Output, attention: readonly Listed[]): void {
   listAttention(output, attention);
   if (attention.length > 0) throw new EndedWith(EXIT_CODES.failed);
 }

@@ -2,7 +2,7 @@ import type { Cure, DeviceId } from "@diskmesh/domain";
 import { isUnproven } from "../devices/reported-devices.js";
 import { sharersIn, whyRefused } from "../devices/same-bytes.js";
 import { whyNotAsked } from "../disks/placement.js";
-import { awaitsOrder, type Device, type RegistryTables } from "../store/schema.js";
+import { awaitsOrder, type Device, type Host, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 
 export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: Known): Cause[] {
@@ -64,10 +64,17 @@ function order(tables: RegistryTables, device: Device, { progressOf, whySuspecte
     message: `the agent of host ${hostId} has not yet confirmed the order to ${what} device ${deviceId} (generation ${generation})${tries}${why === "" ? "" : `: ${why}`}`,
     sinceMs: pending?.sinceMs ?? stateChangedAtMs,
     nextTryAtMs: progressOf(device).nextAttemptAtMs,
-    cures: isHung ? [["end the hanging I/O (pull the drive, or restart its target), or restart the host", ""]] : [],
+    cures: orderCures(device, host, isHung),
     becauseOf: [hostOf(device)],
     isRoutine: attempts === 0 && why === "",
   };
+}
+
+function orderCures({ lastError }: Device, host: Host | undefined, isHung: boolean): Cure[] {
+  if (isHung) return [["end the hanging I/O (pull the drive, or restart its target), or restart the host", ""]];
+  if (host === undefined || lastError === "") return [];
+  const far = `if it says that nobody answers at ${host.address}: repair the network from the registry to there, or correct advertisedAddress in the agent's config`;
+  return [[far, ""]];
 }
 
 function health(device: Device): Found {
