@@ -130,7 +130,10 @@ describe("the page in a browser", function () {
   it("shows the space of each pool, and charts of I/O and tasks", async () => {
     await shows("#pools tbody", /default z1 19 MiB 19 MiB 20 MiB/);
     const { registry } = mesh.clients;
-    await eventually(async () => expect((await registry.getIoTotals({})).totals?.writtenBytes).to.equal(8_192), PATIENCE);
+    await eventually(
+      async () => expect((await registry.getIoTotals({})).totals?.writtenBytes).to.equal(8_192),
+      PATIENCE,
+    );
     await eventually(async () => expect(await page.locator("#activity canvas").count()).to.equal(2), PATIENCE);
     await shows("#activity", /I\/O of all disks 0 B\/s read, \S+ B\/s written.* 4 tasks ended, 0 failed/);
   });

@@ -71,7 +71,7 @@ function missingNeedsOf(
   { maxTextLength }: Context["limits"],
 ): MissingNeed[] {
   requireAtMost("missing_needs", missingNeeds, MAX_NEEDS);
-  const clock = sentAt && clockNeed(sentAt.getTime(), heardAtMs);
+  const clock = sentAt && clockNeed(sentAt.getTime(), heardAtMs, (timeMs) => new Date(timeMs).toISOString());
   const needs = missingNeeds.map(({ need, why, ageMs }) => ({
     need: plainText(need, maxTextLength),
     why: plainText(why, maxTextLength),

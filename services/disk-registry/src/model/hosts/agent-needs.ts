@@ -9,14 +9,14 @@ export interface MissingNeed {
 const MAX_CLOCK_SKEW_MS = 60_000;
 
 /** Returns a missing need when the clock of the agent's machine and the registry's clock differ. */
-export function clockNeed(sentAtMs: number, heardAtMs: number): MissingNeed | undefined {
+export function clockNeed(
+  sentAtMs: number,
+  heardAtMs: number,
+  timeText: (timeMs: number) => string,
+): MissingNeed | undefined {
   if (Math.abs(sentAtMs - heardAtMs) <= MAX_CLOCK_SKEW_MS) return undefined;
-  const [theirs, ours] = [sentAtMs, heardAtMs].map((atMs) => new Date(atMs).toISOString());
-  return {
-    need: "clock",
-    why: `the clock of its machine showed ${theirs} when the registry's showed ${ours}`,
-    sinceMs: heardAtMs,
-  };
+  const why = `the clock of its machine showed ${timeText(sentAtMs)} when the registry's showed ${timeText(heardAtMs)}`;
+  return { need: "clock", why, sinceMs: heardAtMs };
 }
 
 /**
