@@ -22,6 +22,7 @@ export const DEVICE_SIZE_BYTES = 64 * MIB_BYTES;
 const SERVICE_PORTS = { director: 10, "cpi-dispatcher": 20, "disk-registry": 30 } as const;
 const DIRECTOR_HTTPS_PORT = 25;
 const FIRST_AGENT_PORT = 40;
+const FIRST_BLOCK_PORT = FIRST_AGENT_PORT + HOSTS.length;
 const NATS_PORT = 50;
 /** Offset of the first metrics port; each process has its own port. */
 const FIRST_METRICS_PORT = 60;
@@ -46,6 +47,11 @@ export class MeshLayout {
     return `127.0.0.1:${this.basePort + FIRST_AGENT_PORT + HOSTS.findIndex((host) => host.hostId === hostId)}`;
   }
 
+  /** Address at which other hosts reach this host's devices. */
+  blockAddress(hostId: string): string {
+    return `127.0.0.1:${this.basePort + FIRST_BLOCK_PORT + HOSTS.findIndex((host) => host.hostId === hostId)}`;
+  }
+
   /** Address that the bosh CLI connects to. */
   get directorHttpsAddress(): string {
     return `127.0.0.1:${this.basePort + DIRECTOR_HTTPS_PORT}`;
@@ -66,6 +72,7 @@ export class MeshLayout {
       ["nats-server", this.natsAddress],
       ...services.map((name) => [name, this.addressOf(name)] as const),
       ...HOSTS.map(({ hostId }) => [agentName(hostId), this.agentAddress(hostId)] as const),
+      ...HOSTS.map(({ hostId }) => [`devices of ${hostId}`, this.blockAddress(hostId)] as const),
     ]);
   }
 

@@ -80,6 +80,7 @@ function agentConfig(layout: MeshLayout, { hostId, az, rack }: LocalHost): objec
     az,
     rack,
     listen: parseHostPort("address", layout.agentAddress(hostId)),
+    blockListen: parseHostPort("address", layout.blockAddress(hostId)),
     tls: layout.tlsFiles(name),
     registry: { address: layout.addressOf("disk-registry") },
     baseFolder: layout.dataFolder(name),

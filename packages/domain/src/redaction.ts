@@ -12,6 +12,7 @@ export const SECRET_NAMES: readonly string[] = [
   "privateKey",
   "private_key",
   "keyPem",
+  "sessionKey",
   "env",
   "properties",
 ];

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import * as nodeFiles from "node:fs/promises";
 import { readFile } from "node:fs/promises";
-import { AgentRegistrationServiceDefinition, DiskAgentServiceDefinition } from "@diskmesh/api/internal";
+import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import type { DiskId, Logger } from "@diskmesh/domain";
 import { formatHostPort } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
@@ -35,6 +35,9 @@ import { IoCounters } from "./nbd/io-counters.js";
 import { NbdServer } from "./nbd/server.js";
 import { findQemu } from "./qemu/find-qemu.js";
 import { RegistrationDue } from "./registration-due.js";
+import { linkOverNbd } from "./remote/device-link.js";
+import { DeviceListener } from "./remote/device-listener.js";
+import { serveHolders } from "./remote/wiring.js";
 import { addServices } from "./services.js";
 import type { RegistrationOptions } from "./workers/heartbeats.js";
 import { keepRegistered } from "./workers/registration.js";
@@ -120,8 +123,8 @@ function systemEdges(
     cacheFiles: nodeFiles,
     listenNbd: (options) => NbdServer.listen(options, io),
     ...found,
-    connectAgent: ({ hostId, address }) =>
-      createClient(DiskAgentServiceDefinition, { ...common, address, serverRole: "disk-agent", serverName: hostId }),
+    linkDevice: linkOverNbd,
+    listenForHolders: DeviceListener.start,
     connectRegistry: () =>
       createClient(AgentRegistrationServiceDefinition, {
         ...common,
@@ -159,13 +162,14 @@ export async function startHolding(
   const now = { nowMs: edges.clock.nowMs(), files: edges.cacheFiles, log };
   const { ledger, cacheIsLost } = await openLedger(config.hostId, folders, now);
   lifecycle.use("cache", ledger);
-  const context = makeContext(config, ledger, await edges.machineBootId(), options);
+  const held = makeContext(config, ledger, options);
   const { drainTimeoutMs, startOpenTimeoutMs } = limits;
-  lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs));
+  lifecycle.use("devices", () => held.devices.stop(drainTimeoutMs));
   // Devices found now are opened at the start, and the first registration reports them.
-  await context.rescan.run();
-  await context.exports.adopt();
-  await context.devices.start({ waitMs: startOpenTimeoutMs, openNothing: cacheIsLost });
+  await held.rescan.run();
+  await held.exports.adopt();
+  await held.devices.start({ waitMs: startOpenTimeoutMs, openNothing: cacheIsLost });
+  const context = { ...held, holders: await serveHolders(lifecycle, held, edges) };
   lifecycle.use("erases", context.eraser);
   lifecycle.use("exports", context.exports);
   await context.exports.start();
@@ -175,9 +179,8 @@ export async function startHolding(
 function makeContext(
   config: AgentConfig,
   ledger: Ledger,
-  machineBootId: string,
   options: Parameters<typeof startHolding>[2],
-): AgentContext {
+): Omit<AgentContext, "holders"> {
   const { edges, limits, log } = options;
   const { clock } = edges;
   const { orderTimeoutMs: answerTimeoutMs, maxInFlightIoPerDevice, hangs, maxDevices, maxDevicesPerFile } = limits;
@@ -208,7 +211,6 @@ function makeContext(
     config,
     limits,
     bootId,
-    machineBootId,
     ledger,
     devices,
     rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
@@ -231,7 +233,7 @@ function makeContext(
     exports: new ExportTable({
       ledger,
       devices,
-      engines: makeEngines(config, devices, options),
+      engines: makeEngines(config, { devices, ledger }, options),
       blockDevices: new BlockDevices({
         hostId: config.hostId,
         folder: options.folders.exports,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { loadConfig } from "@diskmesh/service";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { configSchema } from "./config.js";
+import { blockHostOf, configSchema } from "./config.js";
 
 const tls = { caFile: "/ca.pem", certFile: "/cert.pem", keyFile: "/key.pem" };
 const config = (change: object): Record<string, unknown> => ({
@@ -25,6 +25,21 @@ describe("the agent's configuration", () => {
       { pool: "", minSizeBytes: 1, maxSizeBytes: Number.MAX_SAFE_INTEGER, blockSizeBytes: 4096 },
     ]);
   });
+
+  const blockHosts: [string, object, string][] = [
+    ["without an address of its own", {}, "127.0.0.1"],
+    ["with an advertised address", { advertisedAddress: "host-1.example:7040" }, "host-1.example"],
+    ["with an address in another network", { blockListen: { host: "10.1.0.1", port: 0 } }, "10.1.0.1"],
+    [
+      "at all addresses",
+      { blockListen: { host: "::", port: 7041 }, advertisedAddress: "[2001:db8::1]:7040" },
+      "2001:db8::1",
+    ],
+  ];
+  for (const [title, change, host] of blockHosts)
+    it(`other hosts reach the devices of an agent ${title} at ${host}`, () => {
+      expect(blockHostOf(configSchema.parse(config(change)))).to.equal(host);
+    });
 
   const bad: [string, object, RegExp][] = [
     ["a glob that is not an absolute path", rule({ glob: "dev/*" }), /must be an absolute path/],

@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
 import {
+  hostPortOf,
   MIB_BYTES,
   messageOf,
   parseDeviceId,
@@ -179,6 +180,11 @@ export const configSchema = z
     advertisedAddress: hostPortConfig
       .optional()
       .describe('Address at which other hosts reach this agent, as "address:port"; `listen` when absent.'),
+    blockListen: listenConfig
+      .optional()
+      .describe(
+        "Listen address for the hosts to which disks on this host's devices are published: NBD over TLS with a key per session. When absent, the host of `listen` with port 0. With port 0 the system chooses a port once, and the agent keeps it.",
+      ),
     tls: tlsConfig,
     registry: z
       .strictObject({
@@ -226,3 +232,9 @@ export const configSchema = z
   });
 
 export type AgentConfig = z.output<typeof configSchema>;
+
+/** Returns the host at which holders on other hosts reach this host's devices. */
+export function blockHostOf({ blockListen, listen, advertisedAddress }: AgentConfig): string {
+  if (blockListen !== undefined && !anywhere.includes(blockListen.host)) return blockListen.host;
+  return (advertisedAddress === undefined ? undefined : hostPortOf(advertisedAddress)?.host) ?? listen.host;
+}

@@ -12,6 +12,7 @@ import type { VendorCalls } from "./drivers/vendor-calls.js";
 import type { ExportTable } from "./exports/export-table.js";
 import type { AgentLimits } from "./limits.js";
 import type { RegistrationDue } from "./registration-due.js";
+import type { BlockAddress } from "./remote/block-address.js";
 
 /** Dependencies of handlers and workers. */
 export interface AgentContext {
@@ -19,8 +20,6 @@ export interface AgentContext {
   readonly limits: AgentLimits;
   /** Random id of this start of the agent; orders for an earlier start are refused. */
   readonly bootId: string;
-  /** Boot id of the agent's machine. It changes when the machine restarts, which loses data that was not flushed. */
-  readonly machineBootId: string;
   readonly ledger: Ledger;
   readonly devices: DeviceTable;
   readonly attachOrders: AttachOrders;
@@ -30,6 +29,8 @@ export interface AgentContext {
   readonly sessions: SessionOrders;
   readonly eraser: Eraser;
   readonly exports: ExportTable;
+  /** Address for holders on other hosts. */
+  readonly holders: BlockAddress;
   readonly vendors: VendorCalls;
   readonly clock: Clock;
   readonly log: Logger;

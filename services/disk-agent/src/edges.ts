@@ -1,10 +1,11 @@
 import type { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import type { Client } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
-import type { RemoteAgent } from "./block-io/remote-part.js";
 import type { CacheFileSystem } from "./cache/cache-file.js";
 import type { FileOpener } from "./devices/open-file.js";
 import type { ListenNbd } from "./nbd/server.js";
+import type { LinkDevice } from "./remote/device-link.js";
+import type { ListenForHolders } from "./remote/device-listener.js";
 
 /** External effects of an agent, apart from the APIs that it serves. */
 export interface AgentEdges {
@@ -20,6 +21,7 @@ export interface AgentEdges {
   readonly hasQemu: boolean;
   /** Reason why the host cannot make block devices of disks; undefined when it can. */
   readonly whyNoBlockDevices: string | undefined;
-  readonly connectAgent: (agent: { readonly hostId: string; readonly address: string }) => RemoteAgent;
+  readonly linkDevice: LinkDevice;
+  readonly listenForHolders: ListenForHolders;
   readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
 }

@@ -58,9 +58,9 @@ export const AGENT_LIMITS = {
    */
   maxInFlightIoPerDevice: 16,
   /** Maximum concurrent requests of one disk to a device of another host. */
-  maxInFlightPerStream: 16,
-  /** Maximum bytes of one I/O request to a device of another host. A gRPC message holds 4 MiB. */
-  blockIoChunkBytes: MIB_BYTES,
+  maxInFlightPerLink: 16,
+  /** Maximum bytes of one read or write request to a device of another host. */
+  linkChunkBytes: MIB_BYTES,
   /** Size in bytes of one write of an erase. */
   eraseChunkBytes: MIB_BYTES,
   /** Maximum devices erased at once; others wait. */

@@ -3,7 +3,6 @@ import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, allowChange, offer, type RpcServer } from "@diskmesh/rpc";
 import type { AgentContext } from "./context.js";
 import { attachDevices } from "./handlers/attach-devices.js";
-import { blockIo } from "./handlers/block-io.js";
 import { closeSession } from "./handlers/close-session.js";
 import { detachDevices } from "./handlers/detach-devices.js";
 import { eraseDevice } from "./handlers/erase-device.js";
@@ -18,9 +17,8 @@ const REGISTRY: readonly Role[] = ["disk-registry"];
 const LOOKERS: readonly Role[] = ["disk-registry", ...OPERATOR_ROLES];
 const RESCANNERS: readonly Role[] = ["disk-registry", "operator", "operator-hosts"];
 const DIRECTORS: readonly Role[] = ["director"];
-const AGENTS: readonly Role[] = ["disk-agent"];
 
-/** Adds the APIs for the registry, other agents and the director. */
+/** Adds the APIs for the registry and the director. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => AgentContext): void {
   offer(server, DiskAgentServiceDefinition, current, {
     attachDevices: allowChange(REGISTRY, attachDevices),
@@ -32,7 +30,6 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     eraseDevice: allowChange(REGISTRY, eraseDevice),
     exportDisk: allowChange(REGISTRY, exportDisk),
     unexportDisk: allowChange(REGISTRY, unexportDisk),
-    blockIo: allow(AGENTS, blockIo),
   });
   offer(server, AgentDriverServiceDefinition, current, {
     listMethods: allow(DIRECTORS, listMethods),

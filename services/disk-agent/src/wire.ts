@@ -4,6 +4,7 @@ import {
   type DeviceOutcome as DeviceOutcomeMessage,
   type ExpectedDevice as ExpectedDeviceMessage,
   type ExportDiskRequest,
+  type Extent,
   OrderOutcome,
   type RegisterAgentResponse,
   ReportedDevice,
@@ -13,16 +14,18 @@ import {
 import { type DeviceIdentity, ExportKind, Health, IdentifiedBy } from "@diskmesh/api/registry";
 import {
   type DeviceId,
+  formatHostPort,
+  type HostId,
   InvalidArgumentError,
   identifiedBy,
   MAX_PATH_LENGTH,
   parseDeviceId,
   parseDiskId,
   parseHostId,
+  parseHostPort,
   parseId,
   parseIoLimits,
   parseSizeBytes,
-  quoted,
   type Stamp,
 } from "@diskmesh/domain";
 import type { Device } from "./devices/device.js";
@@ -39,6 +42,7 @@ import {
 } from "./model/memory.js";
 import type { DeviceOrder } from "./model/orders.js";
 import type { RegistrationAnswer } from "./model/registration.js";
+import { SESSION_KEY_BYTES } from "./model/sessions.js";
 
 /** Translates between protobuf messages and the model; only this file does. */
 
@@ -127,7 +131,16 @@ function refuseRepeated(deviceIds: readonly DeviceId[]): void {
   }
 }
 
-export function parseExportSpec(request: ExportDiskRequest, maxExtents: number): ExportSpec {
+/** Parses the key of a session; returns it in hex. Errors do not contain it. */
+export function parseSessionKey(field: string, key: Uint8Array): string {
+  if (key.length === SESSION_KEY_BYTES) return Buffer.from(key).toString("hex");
+  throw new InvalidArgumentError(`${field} has ${key.length} bytes: it must have ${SESSION_KEY_BYTES}`, {
+    about: { field },
+  });
+}
+
+/** Parses an order to serve a disk on host `ownHostId`. */
+export function parseExportSpec(request: ExportDiskRequest, ownHostId: HostId, maxExtents: number): ExportSpec {
   const diskId = parseDiskId(request.diskId);
   refuseTooMany("extents", request.extents.length, maxExtents);
   const blockSizeBytes = parseSizeBytes("block_size_bytes", request.blockSizeBytes);
@@ -136,13 +149,16 @@ export function parseExportSpec(request: ExportDiskRequest, maxExtents: number):
     throw new InvalidArgumentError(`block_size_bytes is ${blockSizeBytes}: it must be a power of two from 512`, {
       about: { field: "block_size_bytes" },
     });
-  const extents = request.extents.map((extent) => ({
-    deviceId: parseDeviceId(extent.deviceId),
-    hostId: parseHostId(extent.hostId),
-    address: parseAddress("extents.address", extent.address),
-    sizeBytes: parseSizeBytes("extents.size_bytes", extent.sizeBytes),
-    ...(extent.sessionNumber > 0 && { sessionNumber: extent.sessionNumber }),
-  }));
+  const extents = request.extents.map((extent) => {
+    const hostId = parseHostId(extent.hostId);
+    return {
+      deviceId: parseDeviceId(extent.deviceId),
+      hostId,
+      sizeBytes: parseSizeBytes("extents.size_bytes", extent.sizeBytes),
+      ...(extent.sessionNumber > 0 && { sessionNumber: extent.sessionNumber }),
+      ...(hostId === ownHostId ? NO_REACH : parseReach(extent)),
+    };
+  });
   refuseRepeated(extents.map(({ deviceId }) => deviceId));
   parseSizeBytes(
     "the sum of extents.size_bytes",
@@ -172,10 +188,15 @@ function exportKindOf(kind: ExportKind): ExportSpec["exportKind"] {
   });
 }
 
-// The gRPC library also accepts paths and other URI schemes, so only "host:port" passes.
-function parseAddress(field: string, value: string): string {
-  if (value.length <= 300 && /^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$/.test(value)) return value;
-  throw new InvalidArgumentError(`${field} ${quoted(value)} is malformed: give "address:port"`, { about: { field } });
+const NO_REACH = { blockAddress: "", sessionKey: "" };
+
+/** Parses what reaches a device of another host. Both fields are empty in orders that keep what the agent knows. */
+function parseReach({ blockAddress, sessionKey }: Extent): typeof NO_REACH {
+  if (blockAddress === "" && sessionKey.length === 0) return NO_REACH;
+  return {
+    blockAddress: formatHostPort(parseHostPort("extents.block_address", blockAddress)),
+    sessionKey: parseSessionKey("extents.session_key", sessionKey),
+  };
 }
 
 const OUTCOMES = {
@@ -189,11 +210,12 @@ const OUTCOMES = {
   not_attached: OrderOutcome.NOT_ATTACHED,
 } as const satisfies Record<DeviceOutcome["outcome"], OrderOutcome>;
 
-export function encodeOutcome(outcome: DeviceOutcome): DeviceOutcomeMessage {
+/** Encodes an outcome. `blockAddress` is set for a session that a holder on another host reaches there. */
+export function encodeOutcome(outcome: DeviceOutcome, blockAddress = ""): DeviceOutcomeMessage {
   const { deviceId, message, stamp, waiting } = outcome;
   const { forMs = 0, inFlightOperations = 0 } = waiting ?? {};
   const pending = { pendingMs: Math.round(forMs), inFlightOperations };
-  return { deviceId, outcome: OUTCOMES[outcome.outcome], message, stamp: { ...stamp }, ...pending };
+  return { deviceId, outcome: OUTCOMES[outcome.outcome], message, stamp: { ...stamp }, ...pending, blockAddress };
 }
 
 export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDevice {

@@ -17,6 +17,7 @@ import type { RegistryTables } from "./model/store/schema.js";
 import { eventLimits } from "./requests/limits.js";
 import type { RegistryTablet } from "./store/stored-schema.js";
 import { observeTroubles } from "./troubles.js";
+import { SessionKeys } from "./workers/session-keys.js";
 import {
   devicesOf,
   devicesSeenOtherwise,
@@ -37,6 +38,8 @@ export interface RegistryEdges {
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
+  /** Returns bytes that nobody can predict. */
+  readonly randomBytes: (count: number) => Uint8Array;
   readonly connectAgent: ConnectAgent;
   /** Calls back in the next turn of the event loop. */
   readonly afterTurn: (callback: () => void) => void;
@@ -68,7 +71,9 @@ export async function buildContext(
     new AgentClients(edges.connectAgent, fleet, () => tablet.checkMayAct()),
   );
   const liveness = new Liveness(clock, config.heartbeat);
-  const work: WorkContext = { config, limits, log, clock, random, tablet, fleet, agents, liveness, refusedAgents };
+  const sessionKeys = new SessionKeys(edges.randomBytes(32));
+  const external = { clock, random, sessionKeys };
+  const work: WorkContext = { config, limits, log, ...external, tablet, fleet, agents, liveness, refusedAgents };
   const diskChanges = new Changes<DiskId>();
   const unwatch = tablet.watch((changes) => {
     for (const { table, key } of changes) if (table === "disks") diskChanges.touch(key as DiskId);

@@ -87,6 +87,59 @@ describe("disk-registry creates disks and publishes them on hosts", () => {
     expect((await fleet.registry.device("d1")).diskId).to.equal("");
   });
 
+  it("a holder gets a key of its session for each other host, the same in each try, and another from the next leader", async () => {
+    const { operator } = fleet.registry;
+    const [one, two] = [await fleet.readyAgent("h1", ["d1"]), await fleet.readyAgent("h2", ["d2"])];
+    await fleet.createDisk("x", { sizeBytes: 100 * MIB_BYTES });
+    const three = await fleet.readyAgent("h3", ["d3"]);
+    const keysAtDevices = () => [one.sessionKeys.get("d1"), two.sessionKeys.get("d2")];
+    const keysAtHolder = (holder: typeof three) => ["d1", "d2"].map((id) => holder.extents.get(id)?.sessionKey);
+    const tries: unknown[] = [];
+    three.beforeExport = async () => {
+      tries.push(keysAtDevices());
+      if (tries.length === 1) throw new UnavailableError("busy");
+    };
+    await operator.publishDisk({ diskId: "x", hostId: "h3" }, { deadlineMs: 60_000 });
+    const first = keysAtHolder(three);
+    expect(tries, "the same keys in both tries").to.deep.equal([first, first]);
+    for (const key of first) expect(key).to.match(/^[0-9a-f]{64}$/);
+    expect(first[0], "each host has a key of its own").not.to.equal(first[1]);
+    expect(three.extents.get("d1")?.blockAddress).to.equal("h1:7041");
+    const orders = three.told.length;
+    await operator.setDiskLimits({ diskId: "x", limits: { readIops: 100 } });
+    await eventually(() => expect(three.told).to.have.lengthOf.above(orders));
+    expect(keysAtDevices(), "a change of limits opens no session").to.deep.equal(first);
+
+    await operator.unpublishDisk({ diskId: "x" });
+    expect(keysAtDevices(), "a session without a holder has no key").to.deep.equal(["", ""]);
+    await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    expect(keysAtDevices()).to.deep.equal(["", keysAtHolder(one)[1]]);
+    expect(one.extents.get("d1"), "devices of the holder's host").to.deep.equal({ blockAddress: "", sessionKey: "" });
+    expect([...first, ""]).not.to.include(keysAtHolder(one)[1]);
+
+    await operator.unpublishDisk({ diskId: "x" });
+    const reached = new Promise<void>((resolve) => {
+      three.beforeExport = async () => {
+        resolve();
+        throw new UnavailableError("busy");
+      };
+    });
+    const lost = operator.publishDisk({ diskId: "x", hostId: "h3" }).catch(() => {});
+    await reached;
+    const ofFormerLeader = keysAtDevices();
+    await fleet.registry.process.kill();
+    await lost;
+    three.beforeExport = async () => {};
+    await fleet.registry.process.start();
+    await eventually(async () =>
+      expect((await fleet.registry.disk("x")).publication?.state).to.equal(PublicationState.PUBLISHED),
+    );
+    expect(keysAtHolder(three)).to.deep.equal(keysAtDevices());
+    for (const key of keysAtHolder(three)) expect(ofFormerLeader).not.to.include(key);
+    const keys = [...first, ...ofFormerLeader, ...keysAtHolder(three), keysAtHolder(one)[1]];
+    for (const key of keys) expect(fleet.registry.process.logs).not.to.include(key);
+  });
+
   it("a failed or outdated erase is retried under a new session, and shows its error", async () => {
     const agent = await fleet.registry.agent("h1", ["d1"]);
     agent.beforeErase = async () => {

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
 import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
 import { databaseName, watchStorageTls } from "@diskmesh/tablet";
@@ -43,7 +44,7 @@ async function lead(
 ): Promise<Term<Context>> {
   const tablet = await openServiceTablet(config.tablet, storedSchema, address, waiting);
   const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: limits.agentTimeoutMs });
-  const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
+  const edges = { clock: systemClock, random: Math.random, randomBytes, connectAgent, afterTurn: setImmediate };
   const context = await buildContext(scope, { config, limits, log, tablet, edges, refusedAgents });
   scope.use("metrics of the tablet", observeTablet(tablet));
   const { id: tabletId, incarnation, generation: tabletGeneration, documentsRead } = tablet;

@@ -58,6 +58,7 @@ const VALUES: Readonly<Record<string, object>> = {
     az: "z1",
     rack: "rack-a",
     listen: { host: "0.0.0.0", port: 7040 },
+    blockListen: { host: "0.0.0.0", port: 7041 },
     advertisedAddress: "host-1.example.com:7040",
     tls: tls("disk-agent-host-1"),
     registry: { address: ["registry-1.example.com:7030", "registry-2.example.com:7030"] },

@@ -1,4 +1,4 @@
-import { AgentRegistrationServiceDefinition, DiskAgentServiceDefinition } from "@diskmesh/api/internal";
+import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import {
   AGENT_LIMITS,
   type AgentContext,
@@ -28,6 +28,9 @@ const NOBODY_ASKS = { met: () => {}, missing: () => {}, report: () => ({ needs: 
 export const CACHE_FILE = "/sim/agent-cache.json";
 const MARK_FILE = "/sim/agent-has-run";
 
+/** Port at which an agent serves its devices to holders on other hosts. */
+const HOLDERS_PORT = 7041;
+
 const agentAddress = (host: string): string => `${host}:7040`;
 
 const tls = { caFile: "unused", certFile: "unused", keyFile: "unused" };
@@ -37,6 +40,7 @@ function configOf(host: string, devices: readonly DevicePlace[]) {
     hostId: host,
     az: "z1",
     listen: { host: "127.0.0.1", port: 0 },
+    advertisedAddress: agentAddress(host),
     tls,
     registry: { address: REGISTRY_ADDRESS },
     baseFolder: `/sim/${host}`,
@@ -60,7 +64,7 @@ const limits: AgentLimits = {
   heartbeatTimeoutMs: 1_500,
   registration: { minDelayMs: 50, maxDelayMs: 1_000 },
   eraseChunkBytes: BLOCK_BYTES,
-  blockIoChunkBytes: BLOCK_BYTES,
+  linkChunkBytes: BLOCK_BYTES,
   maxInFlightIoPerDevice: 4,
 };
 
@@ -143,8 +147,11 @@ export class AgentNode implements AgentRun {
       listenNbd: this.#listenNbd,
       hasQemu: false,
       whyNoBlockDevices: "the machine is simulated",
-      connectAgent: ({ address }) =>
-        world.network.client(DiskAgentServiceDefinition, { process, identity }, address, options),
+      linkDevice: (target, signal) => world.network.links.open(process, target, signal),
+      listenForHolders: async ({ access }) => {
+        world.network.links.serve(`${machine.host}:${HOLDERS_PORT}`, process, access);
+        return { port: HOLDERS_PORT, requireListening: () => {}, close: async () => {} };
+      },
       connectRegistry: () =>
         world.network.client(AgentRegistrationServiceDefinition, { process, identity }, REGISTRY_ADDRESS, options),
     };

@@ -10,8 +10,8 @@ export interface Faults {
   lateMessage: number;
   lateMessageMs: number;
   messageMs: number;
-  /** A stream between agents breaks, at each check. */
-  streamBreak: number;
+  /** A link between agents breaks, at each check. */
+  linkBreak: number;
   /** An answer is garbled by its sender, so that it does not count as a success. */
   garbledAnswer: number;
   /** The answer to an erase is lost. */
@@ -75,7 +75,7 @@ const CALM: Faults = {
   duplication: 0,
   lateMessage: 0,
   lateMessageMs: 0,
-  streamBreak: 0,
+  linkBreak: 0,
   messageMs: 5,
   garbledAnswer: 0,
   lostEraseAnswer: 0,
@@ -132,7 +132,7 @@ export function drawFaults(random: Random): Faults {
     lateMessage: some(0.6, 0.02, 0.25),
     lateMessageMs: random.pick([200, 1_000, 5_000]),
     messageMs: random.pick([2, 20, 100]),
-    streamBreak: some(0.6, 0.1, 0.5),
+    linkBreak: some(0.6, 0.1, 0.5),
     garbledAnswer: some(0.4, 0.05, 0.4),
     lostEraseAnswer: some(0.2, 0.1, 0.6),
     confusedOrder: some(0.4, 0.05, 0.5),

@@ -3,7 +3,6 @@ import type { ScenarioName } from "./scenarios.js";
 /** Modules whose exports a mutation may replace. The compiler checks each mutation against these types. */
 export interface Modules {
   "disk-agent/agent": typeof import("../../../services/disk-agent/src/agent.js");
-  "disk-agent/block-io/serve-stream": typeof import("../../../services/disk-agent/src/block-io/serve-stream.js");
   "disk-agent/cache/open-ledger": typeof import("../../../services/disk-agent/src/cache/open-ledger.js");
   "disk-agent/devices/device": typeof import("../../../services/disk-agent/src/devices/device.js");
   "disk-agent/devices/device-place": typeof import("../../../services/disk-agent/src/devices/device-place.js");
@@ -14,6 +13,7 @@ export interface Modules {
   "disk-agent/model/memory": typeof import("../../../services/disk-agent/src/model/memory.js");
   "disk-agent/model/orders": typeof import("../../../services/disk-agent/src/model/orders.js");
   "disk-agent/model/registration": typeof import("../../../services/disk-agent/src/model/registration.js");
+  "disk-agent/remote/device-access": typeof import("../../../services/disk-agent/src/remote/device-access.js");
   "disk-agent/workers/heartbeats": typeof import("../../../services/disk-agent/src/workers/heartbeats.js");
   "disk-agent/wire": typeof import("../../../services/disk-agent/src/wire.js");
   "disk-registry/agents/agent-clients": typeof import("../../../services/disk-registry/src/agents/agent-clients.js");

@@ -294,18 +294,25 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "two-streams-of-a-session",
-    mistake: "a stream that takes over does not wait for the writes of the one before",
+    name: "two-links-of-a-session",
+    mistake: "a link that takes over does not wait for the writes of the one before",
     withinSeeds: 600,
-    foundBy: 290,
-    scenario: "broken streams",
+    foundBy: 38,
+    scenario: "broken links",
     replaced: [
-      inPlaceOf("disk-agent/block-io/serve-stream", "serveBlockIo", ({ serveBlockIo }) => (requests, call, serving) => {
-        const { devices } = serving;
-        const alwaysQuiet: typeof devices.get = (deviceId) =>
-          changed(devices.get(deviceId), { isQuietBelow: () => true });
-        return serveBlockIo(requests, call, { ...serving, devices: changed(devices, { get: alwaysQuiet }) });
-      }),
+      inPlaceOf(
+        "disk-agent/remote/device-access",
+        "DeviceAccess",
+        ({ DeviceAccess }) =>
+          class extends DeviceAccess {
+            constructor(options: ConstructorParameters<typeof DeviceAccess>[0]) {
+              const { devices } = options;
+              const alwaysQuiet: typeof devices.get = (deviceId) =>
+                changed(devices.get(deviceId), { isQuietBelow: () => true });
+              super({ ...options, devices: changed(devices, { get: alwaysQuiet }) });
+            }
+          },
+      ),
     ],
   },
   {

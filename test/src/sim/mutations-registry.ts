@@ -225,7 +225,8 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
         const connectAgent: typeof edges.connectAgent = (host) => {
           const client = edges.connectAgent(host);
           const openSession: typeof client.openSession = async ({ deviceIds = [], stamp }) => {
-            const granted = { outcome: OrderOutcome.DONE, message: "", stamp };
+            const blockAddress = `${host.hostId}:7041`;
+            const granted = { outcome: OrderOutcome.DONE, message: "", stamp, blockAddress };
             return OpenSessionResponse.fromPartial({
               outcomes: deviceIds.map((deviceId) => ({ deviceId, ...granted })),
             });

@@ -13,13 +13,12 @@ import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import { LateAbort } from "./late-abort.js";
 import { asToldByLiar, garbled, LIAR } from "./lies.js";
+import { SimLinks } from "./links.js";
 import type { ServedMethod, SimServer } from "./sim-server.js";
-import { SimStream } from "./stream.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 import { type Observer, stackOf } from "./violation.js";
 
 type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
-type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
 
 /** Observes calls at both ends, with decoded messages, to check promises. */
 export interface NetworkWatch {
@@ -52,14 +51,12 @@ interface Pending {
   copies: number;
 }
 
-/** Interval in simulated ms of the checks whether a stream breaks. */
-const STREAM_LOOK_MS = 150;
-
 const shortName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
 /** Transports calls between processes as encoded messages: late, twice, or not at all. */
 export class SimNetwork {
   readonly #servers = new Map<string, SimServer[]>();
+  readonly links: SimLinks;
   readonly #blocked = new Set<string>();
   /** Agents whose registration was answered. */
   readonly #registered = new WeakSet<SimProcess>();
@@ -71,7 +68,16 @@ export class SimNetwork {
     readonly faults: Faults,
     private readonly watch: NetworkWatch,
     private readonly observer: Observer,
-  ) {}
+  ) {
+    this.links = new SimLinks({
+      timeline,
+      faults,
+      observer,
+      random,
+      delayMs: () => this.#delayMs(),
+      isBlocked: (a, b) => this.isBlocked(a, b),
+    });
+  }
 
   serve(address: string, server: SimServer): void {
     this.#servers.set(address, [...(this.#servers.get(address) ?? []), server]);
@@ -86,6 +92,7 @@ export class SimNetwork {
         servers.filter((server) => server.process !== process),
       );
     }
+    this.links.remove(process);
   }
 
   block(a: string, b: string): void {
@@ -116,14 +123,11 @@ export class SimNetwork {
   ): Client<Definition> {
     const methods: Record<string, unknown> = { close: () => {} };
     for (const [name, method] of methodsOf(definition)) {
-      methods[name] = method.requestStream
-        ? (requests: AsyncIterable<unknown>, call: CallOptions = {}) =>
-            this.#stream(method, caller, address, requests, call.signal)
-        : (request: unknown, call: CallOptions = {}) =>
-            this.#unary(method, caller, address, request, call.deadlineMs ?? options.defaultDeadlineMs, {
-              signal: call.signal,
-              onGone: options.onGone,
-            });
+      methods[name] = (request: unknown, call: CallOptions = {}) =>
+        this.#unary(method, caller, address, request, call.deadlineMs ?? options.defaultDeadlineMs, {
+          signal: call.signal,
+          onGone: options.onGone,
+        });
     }
     return methods as Client<Definition>;
   }
@@ -350,49 +354,6 @@ export class SimNetwork {
   #errorAsSent(method: MethodDefinition, server: SimServer, error: unknown): DomainError {
     const status = statusOfError(error, "sim");
     return errorOfStatus({ ...status, sent: true, method: method.path, address: server.process.name });
-  }
-
-  async *#stream(
-    method: MethodDefinition,
-    caller: Caller,
-    address: string,
-    requests: AsyncIterable<unknown>,
-    signal: AbortSignal | undefined,
-  ): AsyncGenerator<unknown> {
-    const { timeline, observer } = this;
-    const servers = (this.#servers.get(address) ?? []).filter((server) => server.process.alive);
-    const server = servers[0];
-    await new Promise<void>((resolve) => timeline.after(this.#delayMs(), caller.process, "", resolve));
-    if (server === undefined || !server.process.alive || this.isBlocked(caller.process.place, server.process.place))
-      throw new UnavailableError(`${address}: cannot connect`);
-    const served = this.#admit(method, caller, server);
-    const stream = new SimStream(timeline, caller.process, server.process, () => this.#delayMs());
-    const breakIfBlocked = (): void => {
-      if (stream.ended) return;
-      const blocked = this.isBlocked(caller.process.place, server.process.place);
-      if (blocked || this.random.chance(this.faults.streamBreak)) stream.break();
-      else timeline.after(STREAM_LOOK_MS, undefined, "", breakIfBlocked);
-    };
-    timeline.after(STREAM_LOOK_MS, undefined, "", breakIfBlocked);
-    server.cut.add(stream.cutByServer);
-    const abort = (): void => stream.break();
-    signal?.addEventListener("abort", abort, { once: true });
-    stream.run(requests, method, (incoming, call) =>
-      (served.handler as BidiHandler)(incoming, {
-        signal: call,
-        deadlineAtMs: Number.POSITIVE_INFINITY,
-        identity: caller.identity,
-        requestId: `sim-${++this.#requestCount}`,
-      }),
-    );
-    observer.trace(`${caller.process.name}: stream to ${server.process.name}`);
-    try {
-      for await (const bytes of stream.responses) yield method.responseDeserialize(bytes);
-    } finally {
-      signal?.removeEventListener("abort", abort);
-      server.cut.delete(stream.cutByServer);
-      stream.break();
-    }
   }
 }
 

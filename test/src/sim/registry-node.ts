@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import {
   addServices,
@@ -92,6 +93,8 @@ export class RegistryNode implements RegistryRun {
         edges: {
           clock: process,
           random: world.serviceRandom(),
+          // Differs for each run of a registry, and draws nothing from the seed.
+          randomBytes: (count) => createHash("sha256").update(process.name).digest().subarray(0, count),
           afterTurn: (callback) => void process.after(0, callback),
           connectAgent: ({ address }) =>
             world.network.client(

@@ -12,7 +12,7 @@ import {
 } from "./plans.js";
 
 export type ScenarioName =
-  | "broken streams"
+  | "broken links"
   | "swapped while off"
   | "turns on one file"
   | "lost caches"
@@ -48,9 +48,9 @@ const SEEDS_PER_SCENARIO = 3;
 
 const SCENARIOS: readonly Scenario[] = [
   {
-    // Streams between agents break while their writes hang in the drive.
-    name: "broken streams",
-    faults: { streamBreak: 0.7, ioMs: 100, slowIo: 0.5, lateMessage: 0.1, lateMessageMs: 200 },
+    // Links between agents break while their writes hang in the drive.
+    name: "broken links",
+    faults: { linkBreak: 0.7, ioMs: 100, slowIo: 0.5, lateMessage: 0.1, lateMessageMs: 200 },
     hostCount: 2,
     length: 2,
     plan: serveFromAfar,

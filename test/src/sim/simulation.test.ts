@@ -63,9 +63,9 @@ describe("simulation", function () {
   });
 
   it("a mutation that no seed reaches is reported", async () => {
-    const { output, code } = await sim("--mutate", "two-streams-of-a-session", "--seeds", "1..1");
+    const { output, code } = await sim("--mutate", "two-links-of-a-session", "--seeds", "1..1");
     expect(code).to.equal(0);
-    expect(output).to.contain("nothing ever came to serveBlockIo of disk-agent/block-io/serve-stream");
+    expect(output).to.contain("nothing ever came to DeviceAccess of disk-agent/remote/device-access");
   });
 
   it("a failing seed prints the reason, then the events that led to it", async function () {

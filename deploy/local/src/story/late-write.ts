@@ -1,9 +1,9 @@
+import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type BlockIoRequest, DiskAgentServiceDefinition } from "@diskmesh/api/internal";
-import type { NbdClient } from "@diskmesh/disk-agent/nbd-client";
-import { InvalidStateError, messageOf, OutdatedError } from "@diskmesh/domain";
-import { createClient, type PartialOf } from "@diskmesh/rpc";
-import { agentName, type MeshLayout } from "../layout.js";
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
+import { InvalidStateError, messageOf, parseHostPort } from "@diskmesh/domain";
+import type { MeshLayout } from "../layout.js";
+import { disconnectNbd } from "./disk.js";
 import { type Scene, waitFor } from "./scene.js";
 
 const BLOCK = Buffer.alloc(4096, "late");
@@ -43,35 +43,23 @@ export async function writeLateByNbd(client: NbdClient): Promise<string> {
   return refusal;
 }
 
-/** Writes as the host's agent in its former session. Returns the device's refusal; throws when the write succeeds. */
+/**
+ * Writes as the former holder would over the network: connects to the device in the former session. Returns the
+ * device's refusal in the handshake; throws when the connection is opened.
+ */
 export async function writeLateBySession(layout: MeshLayout, session: Session): Promise<string> {
-  const client = createClient(DiskAgentServiceDefinition, {
-    address: layout.agentAddress(session.deviceHostId),
-    tls: layout.tlsFiles(agentName(session.holderHostId)),
-    serverRole: "disk-agent",
-    serverName: session.deviceHostId,
-    defaultDeadlineMs: REFUSAL_TIMEOUT_MS,
-  });
+  const { host, port } = parseHostPort("address", layout.blockAddress(session.deviceHostId));
+  const identity = `${session.deviceId}/${session.sessionNumber}`;
+  const target = { host, port, identity, key: randomBytes(32) };
+  const limits = { signal: new AbortController().signal, silenceTimeoutMs: REFUSAL_TIMEOUT_MS };
+  let client: NbdClient;
   try {
-    for await (const { operationId, errno } of client.blockIo(lateWrite(session), { deadlineMs: REFUSAL_TIMEOUT_MS })) {
-      if (errno === "ESTALE") return errno;
-      if (errno !== "") throw new InvalidStateError(`the late write failed with ${errno}, not because it is late`);
-      if (operationId === 1) throw new InvalidStateError("the late write in the old session was accepted");
-    }
-    throw new InvalidStateError("the device's agent ended the stream without an answer to the late write");
+    client = await NbdClient.connectOverTls(target, limits);
   } catch (error) {
-    if (error instanceof OutdatedError) return error.message;
+    // Another error may come from a broken connection, so the caller tries again.
+    if ((error as Error).name === "UnknownIdentityError") return messageOf(error);
     throw error;
-  } finally {
-    client.close();
   }
-}
-
-async function* lateWrite({
-  diskId,
-  deviceId,
-  sessionNumber,
-}: Session): AsyncIterable<PartialOf<typeof BlockIoRequest>> {
-  yield { operationId: 0, operation: { $case: "open", value: { diskId, deviceId, sessionNumber } } };
-  yield { operationId: 1, operation: { $case: "write", value: { offsetBytes: 0, data: BLOCK, fua: true } } };
+  await disconnectNbd(client);
+  throw new InvalidStateError("the late connection in the old session was accepted");
 }

@@ -59,7 +59,7 @@ function encoded(type: MessageType, message: unknown): Buffer {
 }
 
 type MessageOf<Type> = Type extends { decode(bytes: Uint8Array): infer Message } ? Message : never;
-/** A message of a type, e.g. `PartialOf<typeof BlockIoRequest>`, with all fields optional. */
+/** A message of a type, e.g. `PartialOf<typeof CreateDiskRequest>`, with all fields optional. */
 export type PartialOf<Type> = Type extends { fromPartial(partial: infer Partial): unknown } ? Partial : never;
 
 /** Signature of a method. Streams of messages are AsyncIterables. */

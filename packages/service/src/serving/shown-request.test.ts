@@ -14,6 +14,12 @@ describe("the logged parts of a request", () => {
       { type: "cloud", content: "password: x", manifest: "x", args: { a: "x" } },
       { type: "cloud" },
     ],
+    ["keys -> not told", { diskId: "d", sessionKey: Buffer.alloc(32, 1) }, { diskId: "d" }],
+    [
+      "keys in parts of a list -> not told",
+      { extents: [{ deviceId: "d1", sessionKey: Buffer.alloc(32, 1) }] },
+      { extents: ["d1"] },
+    ],
     ["maps that callers name -> not told", { metadata: { name: "x" }, env: { hostId: "x" } }, undefined],
     [
       "what is named in a part of it -> told",

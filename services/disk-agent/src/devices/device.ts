@@ -53,7 +53,7 @@ export class Device implements FileUser {
   #ioError: string | undefined;
   #sizeBytes: number;
   #grantedSession = 0;
-  #stream: AbortController | undefined;
+  #connection: AbortController | undefined;
 
   constructor(config: DeviceConfig, file: DeviceFile, options: DeviceOptions) {
     this.config = config;
@@ -301,18 +301,18 @@ export class Device implements FileUser {
   }
 
   /**
-   * Makes a stream the only one of its session, and aborts the former one. The new stream may begin once
-   * `isQuietBelow(sessionNumber + 1)` is true. So a write that is sent again after a lost connection never lands before
-   * its first copy has ended.
+   * Makes a holder's connection the only one of its session, and aborts the former one. The new connection may begin
+   * once `isQuietBelow(sessionNumber + 1)` is true. So a write that is sent again after a lost connection never lands
+   * before its first copy has ended.
    */
-  replaceStream(sessionNumber: number, stream: AbortController): void {
+  replaceConnection(sessionNumber: number, connection: AbortController): void {
     this.#admit(sessionNumber);
-    this.#stream?.abort(new UnavailableError(`another stream was opened to device ${this.id}`));
-    this.#stream = stream;
+    this.#connection?.abort(new UnavailableError(`another connection was opened to device ${this.id}`));
+    this.#connection = connection;
   }
 
-  leaveStream(stream: AbortController): void {
-    if (this.#stream === stream) this.#stream = undefined;
+  leaveConnection(connection: AbortController): void {
+    if (this.#connection === connection) this.#connection = undefined;
   }
 
   async read(sessionNumber: number, offsetBytes: number, lengthBytes: number): Promise<Buffer> {

@@ -175,15 +175,15 @@ describe("sessions", () => {
     await shared.stop();
   });
 
-  it("a new stream waits for the former one's writes, and its queued writes never begin", async () => {
+  it("a new connection waits for the former one's writes, and its queued writes never begin", async () => {
     await fixture.openSession("a", 1);
     const device = fixture.device("a");
     const [first, second] = [new AbortController(), new AbortController()];
-    device.replaceStream(1, first);
+    device.replaceConnection(1, first);
     fixture.files.writes.shut();
     const writes = Array.from({ length: 6 }, () => nameOf(write(1, OLD, { signal: first.signal })));
     await eventually(() => fixture.files.writes.arrivals === 4);
-    device.replaceStream(1, second);
+    device.replaceConnection(1, second);
     expect(first.signal.aborted).to.equal(true);
     expect(device.isQuietBelow(2)).to.equal(false);
     fixture.files.writes.open();

@@ -102,7 +102,8 @@ describe("the table of exports", () => {
 });
 
 function specOf(sessionNumber: number, hostId: string): ExportSpec {
-  const extent = { hostId: hostId as HostId, address: "", deviceId: "a" as DeviceId, sizeBytes: SIZE_BYTES };
+  const access = { blockAddress: "", sessionKey: "" };
+  const extent = { hostId: hostId as HostId, deviceId: "a" as DeviceId, sizeBytes: SIZE_BYTES, ...access };
   return { diskId, sessionNumber, blockSizeBytes: 4_096, extents: [extent] };
 }
 

@@ -2,13 +2,15 @@ import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { InvalidArgumentError, OutdatedError } from "@diskmesh/domain";
+import { InvalidArgumentError, OutdatedError, parseHostPort } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { NbdClient } from "../nbd/client.js";
+import { ConnectionEndedError } from "../nbd/byte-reader.js";
+import { NbdClient, type NbdRequestError } from "../nbd/client.js";
+import { UnknownIdentityError } from "../nbd/tls.js";
 import { DONE } from "../testing/agent-scene.js";
-import { rawStream } from "../testing/raw-stream.js";
+import { keyOf } from "../testing/test-registry.js";
 import { SIZE_BYTES, TwoAgents } from "../testing/two-agents.js";
 
 describe("disks exported between two agents", () => {
@@ -220,99 +222,116 @@ describe("disks exported between two agents", () => {
     await client.disconnect();
   });
 
-  describe("BlockIo", () => {
-    const stream = (as: string, deviceId = "host-1-b") =>
-      rawStream(agents.one.address, agents.certs.files(as), deviceId);
-
+  describe("devices of another host", () => {
     const openFor = async (holder: string) => {
       agents.session += 1;
-      await agents.ordersOne.openSession(["host-1-b"], agents.session, "disk-7", holder);
-      return agents.session;
+      const [outcome] = await agents.ordersOne.sessionOutcomes(["host-1-b"], agents.session, "disk-7", holder);
+      return { number: agents.session, blockAddress: outcome?.blockAddress ?? "" };
+    };
+    type Session = Awaited<ReturnType<typeof openFor>>;
+
+    const connect = ({ number, blockAddress }: Session, change: { identity?: string; key?: Buffer } = {}) => {
+      const { host, port } = parseHostPort("block_address", blockAddress);
+      const target = { host, port, identity: `host-1-b/${number}`, key: keyOf(number), ...change };
+      return NbdClient.connectOverTls(target, { signal: new AbortController().signal, silenceTimeoutMs: 60_000 });
     };
 
-    it("is for the session's holder and disk only", async () => {
-      const number = await openFor("host-2");
-      const rows: [string, string, number, string, string][] = [
-        ["operator", "host-1-b", number, "disk-7", "PermissionDeniedError"],
-        ["disk-registry", "host-1-b", number, "disk-7", "PermissionDeniedError"],
-        ["disk-agent-host-1", "host-1-b", number, "disk-7", "PermissionDeniedError"],
-        ["disk-agent-host-2", "host-1-b", number, "disk-8", "PermissionDeniedError"],
-        ["disk-agent-host-2", "nobody", number, "disk-7", "NotFoundError"],
-        ["disk-agent-host-2", "host-1-b", number + 1, "disk-7", "UnavailableError"],
-        ["disk-agent-host-2", "host-1-b", number - 1, "disk-7", "OutdatedError"],
-        ["disk-agent-host-2", "../b", number, "disk-7", "InvalidArgumentError"],
+    it("are open to the key of their session and device only, and to nobody in a session without a holder elsewhere", async () => {
+      const session = await openFor("host-2");
+      const { number } = session;
+      const client = await connect(session);
+      await client.flush();
+      const rows: readonly [string, Parameters<typeof connect>[1], boolean][] = [
+        ["another key", { key: randomBytes(32) }, false],
+        ["the key of the session before", { key: keyOf(number - 1) }, false],
+        ["the session before", { identity: `host-1-b/${number - 1}`, key: keyOf(number - 1) }, true],
+        ["a later session", { identity: `host-1-b/${number + 1}`, key: keyOf(number + 1) }, false],
+        ["another device", { identity: `host-1-nobody/${number}` }, true],
+        ["a malformed identity", { identity: `../b/${number}` }, true],
+        ["no session", { identity: "host-1-b/0" }, true],
       ];
-      for (const [as, deviceId, sessionNumber, diskId, error] of rows) {
-        const io = stream(as, deviceId);
-        io.open(sessionNumber, diskId);
-        expect(await io.failure(), `${as} ${deviceId} ${sessionNumber} ${diskId}`).to.equal(error);
-        io.close();
+      for (const [title, change, isUnknown] of rows) {
+        const error = await rejection(connect(session, change));
+        expect(error instanceof UnknownIdentityError, title).to.equal(isUnknown);
       }
-      const unopened = stream("disk-agent-host-2");
-      unopened.send(1, { $case: "flush", value: {} });
-      expect(await unopened.failure()).to.equal("InvalidArgumentError");
-      unopened.close();
+      await client.flush();
+      client.destroy();
+      for (const holder of ["", "host-1"]) {
+        const { number: closed, blockAddress } = await openFor(holder);
+        expect(blockAddress, "no address is told").to.equal("");
+        await rejection(connect({ ...session, number: closed }), UnknownIdentityError);
+      }
     });
 
-    it("answers each operation by its id, names errors, and ends with ESTALE when superseded", async () => {
-      const io = stream("disk-agent-host-2");
-      io.open(await openFor("host-2"));
-      expect(await io.next()).to.include({ operationId: 0, errno: "" });
-      io.send(1, { $case: "write", value: { offsetBytes: 0, data: Buffer.from("hello"), fua: true } });
-      expect(await io.next()).to.include({ operationId: 1, errno: "" });
-      io.send(2, { $case: "read", value: { offsetBytes: 0, lengthBytes: 5 } });
-      const read = await io.next();
-      expect([read.operationId, Buffer.from(read.data).toString()]).to.deep.equal([2, "hello"]);
-      io.send(3, { $case: "read", value: { offsetBytes: SIZE_BYTES, lengthBytes: 1 } });
-      expect(await io.next()).to.include({ operationId: 3, errno: "EINVAL" });
-      io.send(4, { $case: "read", value: { offsetBytes: 0, lengthBytes: -1 } });
-      expect(await io.next()).to.include({ operationId: 4, errno: "EINVAL" });
-      io.send(5, undefined);
-      expect(await io.next()).to.include({ operationId: 5, errno: "EINVAL" });
-      for (let id = 10; id < 40; id += 1) io.send(id, { $case: "read", value: { offsetBytes: id, lengthBytes: 4096 } });
-      const ids = new Set<number>();
-      for (let count = 0; count < 30; count += 1) ids.add((await io.next()).operationId);
-      expect(ids.size).to.equal(30);
+    it("keep the key and the port in the cache, for the agent's user alone, and out of the log", async () => {
+      const session = await openFor("host-2");
+      const cache = join(agents.one.baseFolder, "agent-cache.json");
+      expect(statSync(cache).mode & 0o777).to.equal(0o600);
+      const key = keyOf(session.number).toString("hex");
+      const slots = readFileSync(cache, "utf8");
+      expect(slots.replace(/\n.{24}/g, "")).to.include(key);
+      expect(agents.one.process.logs).to.include("OpenSession").and.not.include(key);
+
+      await agents.one.process.kill();
+      const registrations = agents.registry.registrations.length;
+      await agents.one.process.start();
+      const client = await eventually(() => connect(session));
+      await client.flush();
+      client.destroy();
+      agents.ordersOne.client.close();
+      agents.ordersOne = await agents.ordersOf(agents.one, registrations);
+    });
+
+    it("are not opened for another host without a key of 32 bytes", async () => {
+      agents.session += 1;
+      for (const sizeBytes of [0, 31, 33]) {
+        const key = Buffer.alloc(sizeBytes, 1);
+        const opened = agents.ordersOne.sessionOutcomes(["host-1-b"], agents.session, "disk-7", "host-2", key);
+        await rejection(opened, InvalidArgumentError, `session_key has ${sizeBytes} bytes`);
+      }
+    });
+
+    it("answer requests in any order, name errors, and end with ESHUTDOWN when superseded", async () => {
+      const client = await connect(await openFor("host-2"));
+      await client.write(0, Buffer.from("hello"), { fua: true });
+      expect((await client.read(0, 5)).toString()).to.equal("hello");
+      const codeOf = (request: Promise<unknown>) =>
+        request.then(
+          () => "done",
+          (error: NbdRequestError) => error.code,
+        );
+      expect(await codeOf(client.read(SIZE_BYTES, 1))).to.equal("EINVAL");
+      expect(await codeOf(client.trim(SIZE_BYTES, 1))).to.equal("EINVAL");
+      await Promise.all(Array.from({ length: 30 }, (_, at) => client.read(at, 4096)));
       await openFor("");
-      io.send(6, { $case: "write", value: { offsetBytes: 0, data: Buffer.from("late!"), fua: false } });
-      expect(await io.next()).to.include({ operationId: 6, errno: "ESTALE" });
-      expect(
-        readFileSync(join(agents.folder, "host-1", "b"))
-          .subarray(0, 5)
-          .toString(),
-      ).to.equal("hello");
-      io.close();
+      expect(await codeOf(client.write(0, Buffer.from("late!")))).to.equal("ESHUTDOWN");
+      const stored = readFileSync(join(agents.folder, "host-1", "b"))
+        .subarray(0, 5)
+        .toString();
+      expect(stored).to.equal("hello");
+      client.destroy();
     });
 
-    it("ends a stream when a second one of its session begins", async () => {
-      const number = await openFor("host-2");
-      const [first, second] = [stream("disk-agent-host-2"), stream("disk-agent-host-2")];
-      first.open(number);
-      await first.next();
-      second.open(number);
-      expect(await second.next()).to.include({ operationId: 0, errno: "" });
-      expect(await first.failure()).to.equal("UnavailableError");
-      second.send(1, { $case: "flush", value: {} });
-      expect(await second.next()).to.include({ operationId: 1, errno: "" });
-      first.close();
-      second.close();
+    it("end a connection when a second one of its session begins", async () => {
+      const session = await openFor("host-2");
+      const first = await connect(session);
+      const second = await connect(session);
+      await first.ended;
+      await second.flush();
+      second.destroy();
     });
 
-    it("fails on a detached device as retriable, and works after it is attached again", async function () {
+    it("end the connection when detached, and serve again after they are attached", async function () {
       leaveToVerify(this);
-      const number = await openFor("host-2");
-      const io = stream("disk-agent-host-2");
-      io.open(number);
-      await io.next();
+      const session = await openFor("host-2");
+      const client = await connect(session);
       expect(await agents.ordersOne.detach("host-1-b")).to.equal(DONE);
-      io.send(1, { $case: "read", value: { offsetBytes: 0, lengthBytes: 1 } });
-      expect(await io.failure()).to.equal("UnavailableError");
-      io.close();
+      await rejection(client.read(0, 1), ConnectionEndedError);
+      await rejection(connect(session));
       expect(await agents.ordersOne.attach("host-1-b")).to.equal(DONE);
-      const again = stream("disk-agent-host-2");
-      again.open(number);
-      expect(await again.next()).to.include({ errno: "" });
-      again.close();
+      const again = await connect(session);
+      await again.flush();
+      again.destroy();
     });
   });
 });

@@ -9,5 +9,5 @@ export async function closeSession(context: AgentContext, request: CloseSessionR
   const sessionNumber = parseSessionNumber(request.sessionNumber);
   acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   const outcomes = await context.sessions.close(deviceIds, sessionNumber, stamp);
-  return { outcomes: outcomes.map(encodeOutcome) };
+  return { outcomes: outcomes.map((outcome) => encodeOutcome(outcome)) };
 }

@@ -7,7 +7,7 @@ import { encodeOutcome, parseExportSpec, parseLeaderStamp, parseSomeDeviceIds } 
 export async function exportDisk(context: AgentContext, request: ExportDiskRequest): Promise<ExportDiskResponse> {
   const { config, limits, sessions, exports } = context;
   const stamp = parseLeaderStamp(request.stamp);
-  const spec = parseExportSpec(request, limits.maxExtentsPerExport);
+  const spec = parseExportSpec(request, config.hostId, limits.maxExtentsPerExport);
   const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, limits.maxDevicesPerOrder);
   const accept = () => acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   accept();
@@ -16,7 +16,7 @@ export async function exportDisk(context: AgentContext, request: ExportDiskReque
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: config.hostId };
   // One cache write stores the export together with the session.
   const came = await sessions.open(opened, wish, stamp, { waitMs: 0, andRemember: () => exports.intend(spec) });
-  const outcomes = came.map(encodeOutcome);
+  const outcomes = came.map((outcome) => encodeOutcome(outcome));
   if (!came.every(isGranted)) return { exportPath: "", outcomes };
   // Checks the sender again, because the agent may have accepted a newer leader during the await.
   accept();

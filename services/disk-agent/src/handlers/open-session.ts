@@ -2,18 +2,21 @@ import type { OpenSessionRequest, OpenSessionResponse } from "@diskmesh/api/inte
 import { parseDiskId, parseHostId } from "@diskmesh/domain";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
-import { encodeOutcome, parseDeviceIds, parseLeaderStamp, parseSessionNumber } from "../wire.js";
+import { isGranted } from "../devices/outcome.js";
+import { encodeOutcome, parseDeviceIds, parseLeaderStamp, parseSessionKey, parseSessionNumber } from "../wire.js";
 
 export async function openSession(context: AgentContext, request: OpenSessionRequest): Promise<OpenSessionResponse> {
+  const { config, limits, sessions, holders } = context;
   const stamp = parseLeaderStamp(request.stamp);
-  const deviceIds = parseDeviceIds(request.deviceIds, context.limits.maxDevicesPerOrder);
-  const wish = {
-    number: parseSessionNumber(request.sessionNumber),
-    purpose: "disk" as const,
-    diskId: parseDiskId(request.diskId),
-    holderHostId: request.holderHostId === "" ? "" : parseHostId(request.holderHostId, "holder_host_id"),
-  };
+  const deviceIds = parseDeviceIds(request.deviceIds, limits.maxDevicesPerOrder);
+  const number = parseSessionNumber(request.sessionNumber);
+  const diskId = parseDiskId(request.diskId);
+  const holderHostId = request.holderHostId === "" ? "" : parseHostId(request.holderHostId, "holder_host_id");
+  const isElsewhere = holderHostId !== "" && holderHostId !== config.hostId;
+  const key = isElsewhere ? { sessionKey: parseSessionKey("session_key", request.sessionKey) } : {};
   acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
-  const outcomes = await context.sessions.open(deviceIds, wish, stamp);
-  return { outcomes: outcomes.map(encodeOutcome) };
+  const blockAddress = isElsewhere ? holders.address() : "";
+  const wish = { number, purpose: "disk" as const, diskId, holderHostId, ...key };
+  const outcomes = await sessions.open(deviceIds, wish, stamp);
+  return { outcomes: outcomes.map((outcome) => encodeOutcome(outcome, isGranted(outcome) ? blockAddress : "")) };
 }

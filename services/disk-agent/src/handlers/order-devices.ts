@@ -21,5 +21,5 @@ export async function orderDevices(
   ledger.remember(memory);
   await ledger.durable();
   const outcomes = verdicts.map(({ order, verdict }) => attachOrders.run(order, verdict));
-  return (await Promise.all(outcomes)).map(encodeOutcome);
+  return (await Promise.all(outcomes)).map((outcome) => encodeOutcome(outcome));
 }

@@ -23,5 +23,5 @@ export async function unexportDisk(context: AgentContext, request: UnexportDiskR
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: "" as const };
   // One cache write stores the end of the export together with the session.
   const outcomes = await sessions.open(opened, wish, stamp, { waitMs: 0 });
-  return { outcomes: outcomes.map(encodeOutcome) };
+  return { outcomes: outcomes.map((outcome) => encodeOutcome(outcome)) };
 }

@@ -8,13 +8,15 @@ const HOST = "host-1" as HostId;
 
 function full(): AgentMemory {
   const leader = { tabletId: "tablet", incarnation: "child", formerIncarnations: ["parent"], tabletGeneration: 4 };
-  let memory: AgentMemory = { ...emptyMemory(HOST), ...leader, exportFloor: 2 };
-  const session = { number: 7, purpose: "disk", diskId: "disk-1", holderHostId: "host-2", ended: false } as const;
+  let memory: AgentMemory = { ...emptyMemory(HOST), ...leader, exportFloor: 2, blockPort: 40_001 };
+  const holder = { diskId: "disk-1", holderHostId: "host-2", sessionKey: "ab12" };
+  const session = { number: 7, purpose: "disk", ended: false, ...holder } as const;
   const order = { tabletGeneration: 4, deviceGeneration: 9, kind: "detach" } as const;
   memory = withDevice(memory, "a" as DeviceId, { order, session });
   const failed = { hardwareError: "EIO", hardwareErrorAtMs: 1_700_000_000_000 };
   memory = withDevice(memory, "b" as DeviceId, { order: { ...order, kind: "attach" }, ...failed });
-  const extent = { deviceId: "a" as DeviceId, hostId: HOST, address: "127.0.0.1:7", sizeBytes: 4096 };
+  const access = { blockAddress: "127.0.0.1:7", sessionKey: "cd34" };
+  const extent = { deviceId: "a" as DeviceId, hostId: HOST, sizeBytes: 4096, ...access };
   const spec = { diskId: "disk-1" as DiskId, sessionNumber: 7, blockSizeBytes: 4096, extents: [extent] };
   const limits = { readIops: 1, writeIops: 2, readBytesPerSecond: 3, writeBytesPerSecond: 4, burstSeconds: 5 };
   const more = { readOnly: true, limits, exportKind: "NBD", revision: 6 } as const;
@@ -45,6 +47,19 @@ describe("the cache's contents", () => {
   it("are read with a hardware error without its time, as the previous release writes it", () => {
     const memory = withDevice(full(), "b" as DeviceId, { hardwareErrorAtMs: undefined });
     expect(decode(encodeCache(memory)).devices.get("b" as DeviceId)).to.deep.include({ hardwareError: "EIO" });
+  });
+
+  it("are read without addresses and keys of remote devices, as the previous release writes them", () => {
+    const text = encodeCache(full())
+      .replace(/"(blockAddress|sessionKey|blockPort)":("[^"]*"|\d+),?/g, "")
+      .replace(/,}/g, "}");
+    expect(text).not.to.match(/blockAddress|sessionKey|blockPort/);
+    const { devices, exports } = decode(text);
+    expect(devices.get("a" as DeviceId)?.session)
+      .to.include({ number: 7 })
+      .and.not.have.property("sessionKey");
+    const [extent] = exports.get("disk-1" as DiskId)?.spec?.extents ?? [];
+    expect(extent).to.include({ blockAddress: "", sessionKey: "" });
   });
 
   it("are refused when torn anywhere", () => {

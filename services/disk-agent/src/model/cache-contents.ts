@@ -59,6 +59,7 @@ export function decodeCache(
     devices,
     exports,
     exportFloor: asCount("exportFloor", root.exportFloor),
+    ...(root.blockPort !== undefined && { blockPort: asCount("blockPort", root.blockPort) }),
   };
 }
 
@@ -118,6 +119,7 @@ function decodeSession(where: string, value: unknown): RememberedSession {
     diskId: asString(`${where}.diskId`, session.diskId),
     holderHostId: asString(`${where}.holderHostId`, session.holderHostId),
     ended: session.ended,
+    ...(session.sessionKey !== undefined && { sessionKey: asString(`${where}.sessionKey`, session.sessionKey) }),
   };
 }
 
@@ -137,9 +139,11 @@ function decodeExport(diskId: DiskId, value: unknown): ExportMemory {
       return {
         deviceId: parseDeviceId(asString("deviceId", extent.deviceId)),
         hostId: parseHostId(asString("hostId", extent.hostId)),
-        address: asString("address", extent.address),
         sizeBytes: asCount("sizeBytes", extent.sizeBytes),
         ...(extent.sessionNumber !== undefined && { sessionNumber: asCount("sessionNumber", extent.sessionNumber) }),
+        // Caches of the first release have neither; the next publication brings them.
+        blockAddress: asString("blockAddress", extent.blockAddress ?? ""),
+        sessionKey: asString("sessionKey", extent.sessionKey ?? ""),
       };
     }),
     ...decodeAccess(`${where}.spec`, spec),

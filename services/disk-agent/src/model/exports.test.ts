@@ -1,6 +1,6 @@
 import { type DeviceId, type DiskId, type HostId, OutdatedError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { decideExport, decideUnexport } from "./exports.js";
+import { decideExport, decideUnexport, extentOf } from "./exports.js";
 import { type AgentMemory, type ExportExtent, type ExportSpec, emptyMemory } from "./memory.js";
 
 const EMPTY = emptyMemory("host-1" as HostId);
@@ -10,7 +10,15 @@ const spec = (sessionNumber: number, diskId = "disk-1", sizeBytes = 4096): Expor
   diskId: disk(diskId),
   sessionNumber,
   blockSizeBytes: 4096,
-  extents: [{ deviceId: "d" as DeviceId, hostId: "host-1" as HostId, address: "127.0.0.1:1", sizeBytes }],
+  extents: [
+    {
+      deviceId: "d" as DeviceId,
+      hostId: "host-2" as HostId,
+      sizeBytes,
+      blockAddress: "127.0.0.1:1",
+      sessionKey: "key of the first leader",
+    },
+  ],
 });
 
 const serve = (memory: AgentMemory, wanted: ExportSpec) => decideExport(memory, wanted).memory;
@@ -30,10 +38,28 @@ describe("decideExport and decideUnexport", () => {
     );
   });
 
-  it("keeps the same session at a changed address", () => {
-    const moved = spec(3);
-    const extents = moved.extents.map((extent) => ({ ...extent, address: "127.0.0.1:2" }));
-    expect(decideExport(serve(EMPTY, spec(3)), { ...moved, extents }).verdict).to.equal("same");
+  it("keeps the same session, and takes over another address or key", () => {
+    for (const change of [{ blockAddress: "127.0.0.1:2" }, { sessionKey: "key of the next leader" }]) {
+      const repeated = { ...spec(3), extents: spec(3).extents.map((extent) => ({ ...extent, ...change })) };
+      const { memory, verdict } = decideExport(serve(EMPTY, spec(3)), repeated);
+      expect(verdict).to.equal("same");
+      const named = { diskId: disk("disk-1"), sessionNumber: 3, deviceId: "d" as DeviceId };
+      expect(extentOf(memory, named)).to.include(change);
+      expect(decideExport(memory, repeated).memory).to.equal(memory);
+      expect(extentOf(memory, { ...named, sessionNumber: 2 })).to.equal(undefined);
+    }
+  });
+
+  it("keeps addresses and keys in an order without them, and refuses the order where they are not known", () => {
+    const reachless = { blockAddress: "", sessionKey: "" };
+    const limited = { ...spec(3), revision: 1, extents: spec(3).extents.map((one) => ({ ...one, ...reachless })) };
+    const { memory, verdict } = decideExport(serve(EMPTY, spec(3)), limited);
+    expect(verdict).to.equal("change");
+    expect(memory.exports.get(disk("disk-1"))?.spec).to.deep.equal({ ...spec(3), revision: 1 });
+    expect(decideExport(memory, limited)).to.deep.equal({ memory, verdict: "same" });
+    expect(() => decideExport(EMPTY, limited)).to.throw(OutdatedError, "no key of device d");
+    const local = { ...limited, extents: limited.extents.map((one) => ({ ...one, hostId: EMPTY.hostId })) };
+    expect(decideExport(EMPTY, local).verdict).to.equal("serve");
   });
 
   describe("a later revision of the same session", () => {

@@ -1,5 +1,5 @@
-import { type DiskId, OutdatedError } from "@diskmesh/domain";
-import type { AgentMemory, ExportMemory, ExportSpec } from "./memory.js";
+import { type DeviceId, type DiskId, OutdatedError } from "@diskmesh/domain";
+import type { AgentMemory, ExportExtent, ExportMemory, ExportSpec } from "./memory.js";
 
 /**
  * Decides an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
@@ -21,8 +21,11 @@ export function decideExport(
         `disk ${spec.diskId} is exported in session ${spec.sessionNumber} with other devices: use a new session number`,
         { about: { disk_id: spec.diskId } },
       );
-    if (wanted <= now) return { memory, verdict: "same" };
-    return { memory: withExport(memory, spec.diskId, { sessionNumber: spec.sessionNumber, spec }), verdict: "change" };
+    if (wanted < now) return { memory, verdict: "same" };
+    const extents = withReach(memory, spec, known.spec.extents);
+    if (wanted > now) return { memory: withSpec(memory, { ...spec, extents }), verdict: "change" };
+    const isKnown = extents.every((extent, index) => isReachedAlike(extent, known.spec?.extents[index]));
+    return { memory: isKnown ? memory : withSpec(memory, { ...known.spec, extents }), verdict: "same" };
   }
   const highest = known?.sessionNumber ?? memory.exportFloor;
   if (spec.sessionNumber <= highest)
@@ -30,7 +33,7 @@ export function decideExport(
       `the export of disk ${spec.diskId} in session ${spec.sessionNumber} is outdated: session ${highest} was exported or ended later`,
       { about: { disk_id: spec.diskId } },
     );
-  return { memory: withExport(memory, spec.diskId, { sessionNumber: spec.sessionNumber, spec }), verdict: "serve" };
+  return { memory: withSpec(memory, { ...spec, extents: withReach(memory, spec, []) }), verdict: "serve" };
 }
 
 /**
@@ -66,9 +69,44 @@ function withExport(memory: AgentMemory, diskId: DiskId, change: ExportMemory): 
   return { ...memory, exports };
 }
 
+function withSpec(memory: AgentMemory, spec: ExportSpec): AgentMemory {
+  return withExport(memory, spec.diskId, { sessionNumber: spec.sessionNumber, spec });
+}
+
+/**
+ * Returns the extents of an order with the addresses and keys that are known where the order has none, as when it
+ * changes limits. Another leader's order has other keys, and an agent may have another address. Throws OutdatedError
+ * when nothing is known, because only a new session brings them.
+ */
+function withReach(memory: AgentMemory, spec: ExportSpec, known: readonly ExportExtent[]): readonly ExportExtent[] {
+  return spec.extents.map((extent, index) => {
+    if (extent.sessionKey !== "" || extent.hostId === memory.hostId) return extent;
+    const { blockAddress = "", sessionKey = "" } = known[index] ?? {};
+    if (sessionKey === "")
+      throw new OutdatedError(
+        `disk ${spec.diskId} is not exported in session ${spec.sessionNumber}, and the order has no key of device ${extent.deviceId}: use a new session number`,
+        { about: { disk_id: spec.diskId } },
+      );
+    return { ...extent, blockAddress, sessionKey };
+  });
+}
+
+function isReachedAlike(a: ExportExtent, b: ExportExtent | undefined): boolean {
+  return a.blockAddress === b?.blockAddress && a.sessionKey === b.sessionKey;
+}
+
+/** Returns a device of an export as it was ordered last; undefined when that export has ended. */
+export function extentOf(
+  memory: AgentMemory,
+  { diskId, sessionNumber, deviceId }: Pick<ExportSpec, "diskId" | "sessionNumber"> & { readonly deviceId: DeviceId },
+): ExportExtent | undefined {
+  const spec = memory.exports.get(diskId)?.spec;
+  return spec?.sessionNumber === sessionNumber ? spec.extents.find((each) => each.deviceId === deviceId) : undefined;
+}
+
 /**
  * Returns whether a revision may follow: the same disk, with further extents at the end. The same revision has the same
- * extents. Addresses are not compared, because an agent whose address changed has the same devices.
+ * extents. Addresses and keys are not compared, because they do not decide which bytes the disk has.
  */
 function isRevisionOf(former: ExportSpec, later: ExportSpec): boolean {
   const isSameRevision = (former.revision ?? 0) === (later.revision ?? 0);

@@ -21,6 +21,8 @@ export interface AgentMemory {
    * are no longer listed.
    */
   readonly exportFloor: number;
+  /** Port of the listener for holders on other hosts, who reconnect there; absent until one was told. */
+  readonly blockPort?: number | undefined;
 }
 
 export type OrderKind = "attach" | "detach";
@@ -43,6 +45,8 @@ export interface RememberedSession {
   readonly holderHostId: string;
   /** True when the session was ended: no I/O before a higher session. */
   readonly ended: boolean;
+  /** Key in hex that a holder on another host proves. Absent without such a holder. Secret. */
+  readonly sessionKey?: string | undefined;
 }
 
 /**
@@ -75,10 +79,13 @@ export interface DeviceMemory {
 export interface ExportExtent {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
-  readonly address: string;
   readonly sizeBytes: number;
   /** Session on the device; absent for the export's. */
   readonly sessionNumber?: number | undefined;
+  /** Address of a device of another host; empty for one of this host. */
+  readonly blockAddress: string;
+  /** Key in hex of the session on a device of another host; empty for one of this host. Secret. */
+  readonly sessionKey: string;
 }
 
 export interface ExportSpec {

@@ -37,6 +37,15 @@ describe("decideOpenSession", () => {
       expect(isCurrentSession(decision.memory, DEVICE, obeyed)).to.equal(true);
     });
 
+  it("takes over another key of the same session, which the next leader gives", () => {
+    const first = decideOpenSession(EMPTY, DEVICE, wish(5, { sessionKey: "of the first leader" })).memory;
+    const { memory, verdict } = decideOpenSession(first, DEVICE, wish(5, { sessionKey: "of the next" }));
+    expect(verdict.verdict).to.equal("same");
+    expect(memory.devices.get(DEVICE)?.session?.sessionKey).to.equal("of the next");
+    expect(decideOpenSession(memory, DEVICE, wish(5, { sessionKey: "of the next" })).memory).to.equal(memory);
+    expect(decideOpenSession(memory, DEVICE, wish(4, { sessionKey: "late" })).memory).to.equal(memory);
+  });
+
   it("supersedes nothing with the first one, and remembers it", () => {
     const { memory, verdict } = decideOpenSession(EMPTY, DEVICE, wish(1));
     expect(verdict.verdict).to.equal("supersede");
@@ -45,12 +54,13 @@ describe("decideOpenSession", () => {
 });
 
 describe("decideCloseSession", () => {
-  const opened = decideOpenSession(EMPTY, DEVICE, wish(5)).memory;
+  const opened = decideOpenSession(EMPTY, DEVICE, wish(5, { sessionKey: "key" })).memory;
 
   it("ends the current one, which cannot be opened again", () => {
     const { memory, changed } = decideCloseSession(opened, DEVICE, 5);
     expect(changed).to.equal(true);
     expect(isCurrentSession(memory, DEVICE, 5)).to.equal(false);
+    expect(memory.devices.get(DEVICE)?.session).not.to.have.property("sessionKey");
     expect(decideOpenSession(memory, DEVICE, wish(5)).verdict.verdict).to.equal("outdated");
     expect(decideOpenSession(memory, DEVICE, wish(6)).verdict.verdict).to.equal("supersede");
   });

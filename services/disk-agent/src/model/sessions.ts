@@ -1,6 +1,9 @@
 import type { DeviceId } from "@diskmesh/domain";
 import { type AgentMemory, type RememberedSession, withDevice } from "./memory.js";
 
+/** Bytes of the key that a holder on another host proves. */
+export const SESSION_KEY_BYTES = 32;
+
 export type SessionWish = Omit<RememberedSession, "ended">;
 
 export type SessionVerdict =
@@ -27,11 +30,12 @@ export function decideOpenSession(
       wish.purpose === current.purpose &&
       wish.diskId === current.diskId &&
       wish.holderHostId === current.holderHostId;
+    if (!same) return { memory, verdict: { verdict: "outdated", message: superseded(deviceId, wish.number, current) } };
+    // A new leader opens the session again with a key of its own.
+    const isKnown = current.sessionKey === wish.sessionKey;
     return {
-      memory,
-      verdict: same
-        ? { verdict: "same" }
-        : { verdict: "outdated", message: superseded(deviceId, wish.number, current) },
+      memory: isKnown ? memory : withDevice(memory, deviceId, { session: { ...wish, ended: false } }),
+      verdict: { verdict: "same" },
     };
   }
   return {
@@ -51,9 +55,13 @@ export function decideCloseSession(
     return { memory, changed: false };
   const session: RememberedSession =
     current?.number === number
-      ? { ...current, ended: true }
+      ? { ...withoutKey(current), ended: true }
       : { number, purpose: "disk", diskId: "", holderHostId: "", ended: true };
   return { memory: withDevice(memory, deviceId, { session }), changed: true };
+}
+
+function withoutKey({ sessionKey: _, ...session }: RememberedSession): RememberedSession {
+  return session;
 }
 
 export function isCurrentSession(memory: AgentMemory, deviceId: DeviceId, number: number): boolean {

@@ -10,13 +10,14 @@ import { rejection } from "@diskmesh/domain/testing";
 import { eventually, skipBecause, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { DiskPart } from "../exports/disk-part.js";
+import { SESSION_KEY_BYTES } from "../model/sessions.js";
 import { ByteReader } from "./byte-reader.js";
 import { NbdClient } from "./client.js";
 import { greetServer } from "./client-handshake.js";
 import { NbdConnection } from "./connection.js";
 import { awaitStartTls, greetClient } from "./handshake.js";
 import * as nbd from "./protocol.js";
-import { KEY_BYTES, secureServerSide, UnknownIdentityError } from "./tls.js";
+import { secureServerSide, UnknownIdentityError } from "./tls.js";
 
 const run = promisify(execFile);
 const SIZE_BYTES = 1024 * 1024;
@@ -24,7 +25,7 @@ const IDENTITY = "dev-a/7";
 const TIMEOUT_MS = 30_000;
 
 describe("NBD over TLS with a pre-shared key", () => {
-  const key = randomBytes(KEY_BYTES);
+  const key = randomBytes(SESSION_KEY_BYTES);
   let bytes: Buffer;
   let server: Server;
   let failures: string[];
@@ -99,7 +100,7 @@ describe("NBD over TLS with a pre-shared key", () => {
 
   it("tells a client of an unknown identity apart from one with another key", async () => {
     await rejection(connect({ identity: "dev-a/6" }), UnknownIdentityError, "dev-a/6");
-    const wrongKey = await rejection(connect({ key: randomBytes(KEY_BYTES) }));
+    const wrongKey = await rejection(connect({ key: randomBytes(SESSION_KEY_BYTES) }));
     expect(wrongKey).not.to.be.instanceOf(UnknownIdentityError);
   });
 
@@ -212,7 +213,7 @@ describe("NBD over TLS with a pre-shared key", () => {
 
     it("qemu-io with another key or an unknown identity fails in the handshake, and writes nothing", async function () {
       for (const [identity, secret] of [
-        [IDENTITY, randomBytes(KEY_BYTES)],
+        [IDENTITY, randomBytes(SESSION_KEY_BYTES)],
         ["dev-a/6", key],
       ] as const) {
         writeKey(identity, secret);

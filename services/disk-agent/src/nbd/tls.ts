@@ -4,9 +4,6 @@ import { ByteReader } from "./byte-reader.js";
 import { greetServer } from "./client-handshake.js";
 import { decodeOptionReplyHeader, encodeOption, OPTION, OPTION_REPLY_HEADER_BYTES, REPLY } from "./protocol.js";
 
-/** Bytes of a pre-shared key. */
-export const KEY_BYTES = 32;
-
 /**
  * TLS 1.3 always adds a Diffie-Hellman exchange to the key, so a key that leaks later decrypts no recorded traffic. A
  * pre-shared key is bound to SHA-256, and this is the cipher suite with it.

@@ -43,7 +43,6 @@ describe("an agent with storage daemons", () => {
     const extents = deviceIds.map((deviceId) => ({
       deviceId,
       hostId: "host-1",
-      address: scene.agent.address,
       sizeBytes: DEVICE_BYTES,
     }));
     const { outcomes } = await orders.exportAtOnce("disk-1", session, extents);

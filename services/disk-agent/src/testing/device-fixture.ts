@@ -127,10 +127,15 @@ export class DeviceFixture {
     return this.attachOrders.run(order, verdict);
   }
 
-  /** Opens a session for host-1 as a handler does. */
-  async openSession(id: string, number: number, holderHostId = "host-1"): Promise<DeviceOutcome["outcome"]> {
+  /** Opens a session for host-1 as a handler does, or for another host with a key. */
+  async openSession(
+    id: string,
+    number: number,
+    holderHostId = "host-1",
+    sessionKey?: string,
+  ): Promise<DeviceOutcome["outcome"]> {
     const stamp = { ...LEADER, deviceGeneration: 0 };
-    const wish = { number, purpose: "disk" as const, diskId: "disk-1", holderHostId };
+    const wish = { number, purpose: "disk" as const, diskId: "disk-1", holderHostId, sessionKey };
     const [outcome] = await this.sessions.open([id as DeviceId], wish, stamp);
     if (!outcome) throw new Error("no outcome");
     return outcome.outcome;

@@ -126,8 +126,9 @@ export function specOf(diskId: string, sessionNumber: number, ids: readonly stri
   const extents = ids.map((id) => ({
     deviceId: id as DeviceId,
     hostId: "host-1" as HostId,
-    address: "",
     sizeBytes: DEVICE_BYTES,
+    blockAddress: "",
+    sessionKey: "",
   }));
   return { diskId: diskId as DiskId, sessionNumber, blockSizeBytes: 4096, extents };
 }

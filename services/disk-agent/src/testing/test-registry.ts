@@ -1,13 +1,23 @@
+import { createHash } from "node:crypto";
 import {
   AgentRegistrationServiceDefinition,
+  type DeviceOutcome,
   DiskAgentServiceDefinition,
+  type Extent,
   type HeartbeatRequest,
   type OrderOutcome,
   type Predecessor,
   type RegisterAgentRequest,
   RegisterAgentResponse,
 } from "@diskmesh/api/internal";
-import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
+import {
+  type Client,
+  createClient,
+  DEFAULT_RPC_SERVER_LIMITS,
+  type PartialOf,
+  RpcServer,
+  type TlsFiles,
+} from "@diskmesh/rpc";
 import { eventually, fakeHandlers, freePort } from "@diskmesh/testkit";
 
 /** A real gRPC server in the role of the registry; the test controls every answer. */
@@ -108,6 +118,12 @@ export class TestRegistry {
   }
 }
 
+type ExtentOrder = PartialOf<typeof Extent>;
+
+/** Returns the key of a session in tests. */
+export const keyOf = (sessionNumber: number): Buffer =>
+  createHash("sha256").update(`session ${sessionNumber}`).digest();
+
 /** Sends a registry's orders to one agent. */
 export class AgentOrders {
   readonly client: Client<typeof DiskAgentServiceDefinition>;
@@ -155,34 +171,32 @@ export class AgentOrders {
     diskId: string,
     holderHostId: string,
   ): Promise<(OrderOutcome | undefined)[]> {
-    const { outcomes } = await this.client.openSession({
-      bootId: this.bootId,
-      stamp: this.#registry.stamp(),
-      sessionNumber,
-      diskId,
-      holderHostId,
-      deviceIds,
-    });
+    const outcomes = await this.sessionOutcomes(deviceIds, sessionNumber, diskId, holderHostId);
     return outcomes.map(({ outcome }) => outcome);
   }
 
-  async export(
-    diskId: string,
+  /** Opens a session as the registry does, with a key for a holder on another host. Returns the whole outcomes. */
+  async sessionOutcomes(
+    deviceIds: string[],
     sessionNumber: number,
-    extents: { deviceId: string; hostId: string; address: string; sizeBytes: number }[],
-  ): Promise<string> {
+    diskId: string,
+    holderHostId: string,
+    sessionKey = keyOf(sessionNumber),
+  ): Promise<DeviceOutcome[]> {
+    const stamp = this.#registry.stamp();
+    const session = { sessionNumber, diskId, holderHostId, deviceIds, sessionKey };
+    return (await this.client.openSession({ bootId: this.bootId, stamp, ...session })).outcomes;
+  }
+
+  async export(diskId: string, sessionNumber: number, extents: ExtentOrder[]): Promise<string> {
     const stamp = this.#registry.stamp();
     const request = { bootId: this.bootId, stamp, diskId, sessionNumber, blockSizeBytes: 4096, extents };
     return (await this.client.exportDisk(request)).exportPath;
   }
 
   /** Opens the session on the extents' devices and serves the disk, in one order. */
-  exportAtOnce(
-    diskId: string,
-    sessionNumber: number,
-    extents: { deviceId: string; hostId: string; address: string; sizeBytes: number }[],
-  ) {
-    const openDeviceIds = extents.map(({ deviceId }) => deviceId);
+  exportAtOnce(diskId: string, sessionNumber: number, extents: ExtentOrder[]) {
+    const openDeviceIds = extents.map(({ deviceId = "" }) => deviceId);
     const stamp = this.#registry.stamp();
     const request = { bootId: this.bootId, stamp, diskId, sessionNumber, blockSizeBytes: 4096, extents };
     return this.client.exportDisk({ ...request, openDeviceIds });

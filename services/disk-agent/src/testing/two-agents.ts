@@ -5,7 +5,7 @@ import { expect } from "chai";
 import { startTestAgent, type TestAgent } from "./agent-process.js";
 import { DONE } from "./agent-scene.js";
 import { makeDeviceFile } from "./device-fixture.js";
-import { AgentOrders, TestRegistry } from "./test-registry.js";
+import { AgentOrders, keyOf, TestRegistry } from "./test-registry.js";
 
 /** Size of each device. */
 export const SIZE_BYTES = 2 * 1024 * 1024;
@@ -75,26 +75,28 @@ export class TwoAgents {
     return new AgentOrders(this.registry, agent.hostId, agent.address, this.certs.files("disk-registry"), bootId);
   }
 
-  extentOn(agent: TestAgent, name: string) {
-    return {
-      deviceId: `${agent.hostId}-${name}`,
-      hostId: agent.hostId,
-      address: agent.address,
-      sizeBytes: SIZE_BYTES,
-    };
+  /** Device of an agent as a part of a disk. `access` is what another host needs to reach it. */
+  extentOn(agent: TestAgent, name: string, access: { blockAddress?: string; sessionKey?: Buffer } = {}) {
+    return { deviceId: `${agent.hostId}-${name}`, hostId: agent.hostId, sizeBytes: SIZE_BYTES, ...access };
   }
 
   /** Opens a new session on both agents' devices of that name and serves them as one disk on `holder`. */
   async publish(diskId: string, holder: TestAgent, name = "a") {
     this.session += 1;
     const number = this.session;
-    expect(await this.ordersOne.openSession([`host-1-${name}`], number, diskId, holder.hostId)).to.deep.equal([DONE]);
-    expect(await this.ordersTwo.openSession([`host-2-${name}`], number, diskId, holder.hostId)).to.deep.equal([DONE]);
+    const extents = [];
+    for (const [agent, orders] of [
+      [this.one, this.ordersOne],
+      [this.two, this.ordersTwo],
+    ] as const) {
+      const deviceIds = [`${agent.hostId}-${name}`];
+      const [outcome] = await orders.sessionOutcomes(deviceIds, number, diskId, holder.hostId);
+      expect(outcome?.outcome).to.equal(DONE);
+      const blockAddress = outcome?.blockAddress ?? "";
+      extents.push(this.extentOn(agent, name, agent === holder ? {} : { blockAddress, sessionKey: keyOf(number) }));
+    }
     const orders = holder === this.one ? this.ordersOne : this.ordersTwo;
-    const socketPath = await orders.export(diskId, number, [
-      this.extentOn(this.one, name),
-      this.extentOn(this.two, name),
-    ]);
-    return { number, socketPath };
+    const socketPath = await orders.export(diskId, number, extents);
+    return { number, socketPath, extents };
   }
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { silentLogger } from "@diskmesh/domain";
 import { RpcServer } from "@diskmesh/rpc";
@@ -78,7 +79,7 @@ export class CountingRegistry implements AsyncDisposable {
     const tablet = await Tablet.open({ name: "registry", schema, storage, address: "here" });
     const lifecycle = new Lifecycle(silentLogger);
     const connectAgent = grpcAgents({ tls, defaultDeadlineMs: 5_000 });
-    const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
+    const edges = { clock: systemClock, random: Math.random, randomBytes, connectAgent, afterTurn: setImmediate };
     const refusedAgents = new RefusedAgents(systemClock);
     const context = await buildContext(lifecycle, {
       config,

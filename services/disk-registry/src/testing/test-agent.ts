@@ -44,6 +44,10 @@ export class TestAgent {
   readonly orders = new Map<string, { stamp: Stamp; kind: Kind }>();
   readonly sessions = new Map<string, { sessionNumber: number; holderHostId: string; diskId?: string }>();
   readonly exports = new Map<string, number>();
+  /** Keys in hex of the last session that each device was opened for; empty without one. */
+  readonly sessionKeys = new Map<string, string>();
+  /** Addresses and keys in hex with which the last export reaches each device. */
+  readonly extents = new Map<string, { readonly blockAddress: string; readonly sessionKey: string }>();
   readonly held = new Set<string>();
   /** All received orders, in order. */
   readonly received: { kind: Kind; deviceIds: string[]; generations: number[]; tabletGeneration: number }[] = [];
@@ -218,10 +222,13 @@ export class TestAgent {
   async #open(request: OpenSessionRequest) {
     this.#requireBoot(request.bootId);
     const { stamp, sessionNumber, holderHostId, diskId } = request;
+    for (const deviceId of request.deviceIds) this.sessionKeys.set(deviceId, hexOf(request.sessionKey));
+    const isElsewhere = holderHostId !== "" && holderHostId !== this.#options.hostId;
     return {
       outcomes: request.deviceIds.map((deviceId) => ({
         deviceId,
         stamp,
+        blockAddress: isElsewhere ? `${this.#options.hostId}:7041` : "",
         ...(this.sessionsArePending && this.waiting),
         outcome: this.sessionsArePending
           ? OrderOutcome.PENDING
@@ -259,6 +266,10 @@ export class TestAgent {
     if (own.some(({ deviceId }) => this.sessions.get(deviceId)?.sessionNumber !== request.sessionNumber))
       throw new UnavailableError(`session ${request.sessionNumber} was not opened here`);
     this.exports.set(request.diskId, request.sessionNumber);
+    // A change of limits keeps addresses and keys.
+    for (const { deviceId, blockAddress, sessionKey } of request.extents)
+      if (request.revision === 0 || blockAddress !== "")
+        this.extents.set(deviceId, { blockAddress, sessionKey: hexOf(sessionKey) });
     return { exportPath: `/run/${request.diskId}.sock`, outcomes };
   }
 
@@ -275,6 +286,9 @@ export class TestAgent {
   async #openAlong(request: ExportDiskRequest | UnexportDiskRequest, holderHostId: string) {
     const { openDeviceIds: deviceIds, bootId, stamp, sessionNumber, diskId } = request;
     if (this.opensNothingAlong) return { outcomes: [] };
-    return this.#open({ bootId, stamp, sessionNumber, diskId, holderHostId, deviceIds });
+    const sessionKey = Buffer.alloc(0);
+    return this.#open({ bootId, stamp, sessionNumber, diskId, holderHostId, deviceIds, sessionKey });
   }
 }
+
+const hexOf = (key: Uint8Array): string => Buffer.from(key).toString("hex");

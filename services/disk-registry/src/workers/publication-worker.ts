@@ -1,9 +1,10 @@
-import type { ExportDiskResponse, DeviceOutcome as OutcomeMessage } from "@diskmesh/api/internal";
+import type { ExportDiskResponse } from "@diskmesh/api/internal";
 import { ExportKind } from "@diskmesh/api/registry";
 import {
   AbortedError,
   type DeviceId,
   type DiskId,
+  type HostId,
   messageOf,
   OutdatedError,
   TimeoutError,
@@ -12,8 +13,7 @@ import {
 import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { notePhase } from "../metrics/phases.js";
-import { type DeviceOutcome, type Leader, whyNotTold, whyNotToldToLetGo } from "../model/devices/orders.js";
-import { pendingOf, pendingText } from "../model/devices/pending.js";
+import { type Leader, whyNotTold, whyNotToldToLetGo } from "../model/devices/orders.js";
 import { completeChange } from "../model/disks/export-changes.js";
 import {
   completePublish,
@@ -27,8 +27,9 @@ import {
   type SessionGroup,
   type SessionPlan,
 } from "../model/disks/publications.js";
-import type { Host, PendingDevice, RegistryTransaction } from "../model/store/schema.js";
-import { leaderStamp, outcomeOf } from "../requests/wire.js";
+import type { Host, RegistryTransaction } from "../model/store/schema.js";
+import { leaderStamp } from "../requests/wire.js";
+import { type BlockAddresses, type Grant, grantedOf, grantOf, NotGrantedError } from "./session-grant.js";
 import type { WorkContext } from "./work-context.js";
 
 /** Time in ms that a complete fence waits for the host's confirmation that it no longer serves the disk. */
@@ -45,21 +46,11 @@ type Complete = (tx: RegistryTransaction) => void;
 /** A plan and the leader that stamps its orders. */
 type OrderedSession = SessionPlan & { readonly leader: Leader };
 
-/** Answer of one agent to a session: granted by all its devices, or refused. */
-type Grant = { readonly kind: "granted" } | Refusal;
-
-interface Refusal {
-  readonly kind: "refused" | "outdated";
-  readonly error: string;
-  /** Devices that grant the session once their wait is over. */
-  readonly pending: readonly PendingDevice[];
-}
-
-/** Thrown when not every device granted the session. */
-class NotGrantedError extends UnavailableError {
-  constructor(readonly refusals: readonly Refusal[]) {
-    super(refusals.map((refusal) => refusal.error).join("; "));
-  }
+interface ExportOptions {
+  /** Addresses of devices of other hosts; undefined keeps those that the agent knows, with their keys. */
+  readonly addresses?: BlockAddresses;
+  /** Devices of the holder's host on which it opens the session first. */
+  readonly openDeviceIds: readonly DeviceId[];
 }
 
 /**
@@ -147,8 +138,8 @@ export class PublicationWorker {
     }
     let exportPath = await this.#exportAtOnce(plan, target, signal);
     if (exportPath === "") {
-      await this.#openSessions(plan, plan.groups, signal);
-      exportPath = (await this.#exportDisk(plan, target, [], signal)).exportPath;
+      const addresses = await this.#openSessions(plan, plan.groups, signal);
+      exportPath = (await this.#exportDisk(plan, target, { addresses, openDeviceIds: [] }, signal)).exportPath;
     }
     return (tx) => completePublish(tx, disk.diskId, publication, exportPath);
   }
@@ -156,7 +147,7 @@ export class PublicationWorker {
   /** Brings the running export to the disk's present limits, in the same session. */
   async #change(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
     const { disk, publication } = plan;
-    await this.#exportDisk(plan, requireTarget(plan), [], signal);
+    await this.#exportDisk(plan, requireTarget(plan), { openDeviceIds: [] }, signal);
     return (tx) => completeChange(tx, disk.diskId, publication);
   }
 
@@ -176,8 +167,12 @@ export class PublicationWorker {
     return (tx) => completeUnpublish(tx, disk.diskId, publication, isHostTold);
   }
 
-  /** Resolves when every device of these groups has granted the session. */
-  async #openSessions(plan: OrderedSession, groups: readonly SessionGroup[], signal: AbortSignal): Promise<void> {
+  /** Resolves when every device of these groups has granted the session, to the addresses of the devices. */
+  async #openSessions(
+    plan: OrderedSession,
+    groups: readonly SessionGroup[],
+    signal: AbortSignal,
+  ): Promise<BlockAddresses> {
     const asked = groups.flatMap((group) => group.deviceIds);
     const answers = new Map(asked.map((deviceId) => [deviceId, "its agent has not answered yet"]));
     this.#answers.set(plan.disk.diskId, answers);
@@ -193,8 +188,10 @@ export class PublicationWorker {
     );
     await this.#requireCurrent(plan);
     const refused = grants.filter((grant) => grant.kind !== "granted");
-    if (refused.length === 0)
-      return notePhase(operationOf(plan), "session", this.context.clock.monotonicMs() - startedMs);
+    if (refused.length === 0) {
+      notePhase(operationOf(plan), "session", this.context.clock.monotonicMs() - startedMs);
+      return new Map(grants.flatMap((grant) => (grant.kind === "granted" ? [...grant.addresses] : [])));
+    }
     if (refused.some((grant) => grant.kind === "outdated")) await this.#renew(plan);
     throw new NotGrantedError(refused);
   }
@@ -209,36 +206,18 @@ export class PublicationWorker {
       diskId: plan.disk.diskId,
       holderHostId: plan.holderHostId,
       deviceIds: [...group.deviceIds],
+      ...(isElsewhere(plan, host) && { sessionKey: this.#keyOf(plan, host.hostId) }),
     };
     try {
       const deadlineMs = limits.agentTimeoutMs;
       const response = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
         client.openSession(request, { signal, deadlineMs }),
       );
-      const outcomes = new Map(response.outcomes.map((outcome) => [outcome.deviceId, outcomeOf(outcome)]));
-      return this.#grantOf(group, outcomes);
+      return grantOf(group, response.outcomes, this.context.clock.nowMs());
     } catch (error) {
       signal.throwIfAborted();
       return { kind: "refused", error: `opening the session on host ${host.hostId}: ${messageOf(error)}`, pending: [] };
     }
-  }
-
-  /** The message contains only the first refusal, but `pending` lists every waiting device. */
-  #grantOf({ host, deviceIds }: SessionGroup, outcomes: ReadonlyMap<string, DeviceOutcome>): Grant {
-    const nowMs = this.context.clock.nowMs();
-    const pending: PendingDevice[] = [];
-    let refusal: Refusal | undefined;
-    for (const deviceId of deviceIds) {
-      const outcome = outcomes.get(deviceId);
-      if (isGranted(outcome)) continue;
-      const waits = outcome?.code === "PENDING" ? pendingOf(outcome, undefined, nowMs) : undefined;
-      if (waits !== undefined) pending.push({ deviceId, ...waits });
-      const message = waits === undefined ? outcome?.message : pendingText(waits, nowMs);
-      const said = outcome === undefined ? "the answer does not name the device" : `${outcome.code}: ${message}`;
-      const error = `opening the session on device ${deviceId} of host ${host.hostId}: ${said}`;
-      refusal ??= { kind: outcome?.code === "OUTDATED" ? "outdated" : "refused", error, pending };
-    }
-    return refusal ?? { kind: "granted" };
   }
 
   /**
@@ -250,7 +229,8 @@ export class PublicationWorker {
     const own = devicesOfTarget(plan);
     if (own.length === 0 || plan.groups.length > 1) return "";
     try {
-      const { exportPath, outcomes } = await this.#exportDisk(plan, host, own, signal);
+      const opened = { addresses: new Map(), openDeviceIds: own };
+      const { exportPath, outcomes } = await this.#exportDisk(plan, host, opened, signal);
       const granted = grantedOf(outcomes);
       return own.every((deviceId) => granted.has(deviceId)) ? exportPath : "";
     } catch (error) {
@@ -263,11 +243,10 @@ export class PublicationWorker {
   async #exportDisk(
     plan: OrderedSession,
     host: Host,
-    openDeviceIds: readonly DeviceId[],
+    { addresses, openDeviceIds }: ExportOptions,
     signal: AbortSignal,
   ): Promise<ExportDiskResponse> {
     const { agents, limits } = this.context;
-    const addresses = new Map(plan.groups.map((group) => [group.host.hostId, group.host.address]));
     const request = {
       bootId: host.bootId,
       stamp: leaderStamp(plan.leader),
@@ -277,8 +256,12 @@ export class PublicationWorker {
       extents: plan.devices.map(({ deviceId, hostId, sizeBytes }) => ({
         deviceId,
         hostId,
-        address: addresses.get(hostId) ?? "",
         sizeBytes,
+        ...(addresses !== undefined &&
+          hostId !== host.hostId && {
+            blockAddress: addresses.get(deviceId) ?? "",
+            sessionKey: this.#keyOf(plan, hostId),
+          }),
       })),
       openDeviceIds: [...openDeviceIds],
       readOnly: plan.publication.readOnly ?? false,
@@ -358,6 +341,11 @@ export class PublicationWorker {
     return this.context.tablet.read((tables) => isCurrent(tables, disk.diskId, publication));
   }
 
+  /** Returns the key with which the holder reaches the devices of a host. */
+  #keyOf({ disk, publication }: SessionPlan, hostId: HostId): Buffer {
+    return this.context.sessionKeys.keyOf({ diskId: disk.diskId, sessionNumber: publication.sessionNumber, hostId });
+  }
+
   #renew({ disk, publication }: SessionPlan): Promise<void> {
     return this.context.tablet.transact((tx) => renewSession(tx, disk.diskId, publication));
   }
@@ -385,18 +373,14 @@ function requireTarget({ blocked, publication, target }: SessionPlan): Host {
   return target;
 }
 
+/** Returns whether the session's holder is another host than this one. */
+function isElsewhere({ holderHostId }: SessionPlan, { hostId }: Host): boolean {
+  return holderHostId !== "" && holderHostId !== hostId;
+}
+
 /** Returns the disk's devices that are on its target host. */
 function devicesOfTarget({ groups, target }: SessionPlan): readonly DeviceId[] {
   return groups.find(({ host }) => host.hostId === target?.hostId)?.deviceIds ?? [];
-}
-
-function grantedOf(outcomes: readonly OutcomeMessage[]): ReadonlySet<string> {
-  const granted = outcomes.map(outcomeOf).filter(isGranted);
-  return new Set(granted.map(({ deviceId }) => deviceId));
-}
-
-function isGranted(outcome: DeviceOutcome | undefined): boolean {
-  return outcome?.code === "DONE" || outcome?.code === "ALREADY";
 }
 
 function without(groups: readonly SessionGroup[], granted: ReadonlySet<string>): SessionGroup[] {

@@ -7,6 +7,7 @@ import type { RefusedAgents } from "../agents/refused-agents.js";
 import type { Config } from "../config/config.js";
 import type { RegistryLimits } from "../config/limits.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
+import type { SessionKeys } from "./session-keys.js";
 
 /** Dependencies of the workers. */
 export interface WorkContext {
@@ -21,4 +22,5 @@ export interface WorkContext {
   readonly agents: AgentClients;
   readonly liveness: Liveness;
   readonly refusedAgents: RefusedAgents;
+  readonly sessionKeys: SessionKeys;
 }

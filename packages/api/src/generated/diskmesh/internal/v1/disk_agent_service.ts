@@ -123,66 +123,6 @@ export function orderOutcomeToNumber(object: OrderOutcome): number {
   }
 }
 
-/** Kind of a clear. */
-export const ClearKind = {
-  /** UNSPECIFIED - Unset. INVALID_ARGUMENT. */
-  UNSPECIFIED: "CLEAR_KIND_UNSPECIFIED",
-  /** DISCARD - The bytes are unused. They read as zeros where the file system can free their space, else unchanged. */
-  DISCARD: "CLEAR_KIND_DISCARD",
-  /** ZERO - The bytes read as zeros. Their space is freed where the file system can. */
-  ZERO: "CLEAR_KIND_ZERO",
-  /** WRITE_ZEROS - The bytes read as zeros and keep their space. */
-  WRITE_ZEROS: "CLEAR_KIND_WRITE_ZEROS",
-  UNRECOGNIZED: "UNRECOGNIZED",
-} as const;
-
-export type ClearKind = typeof ClearKind[keyof typeof ClearKind];
-
-export namespace ClearKind {
-  export type UNSPECIFIED = typeof ClearKind.UNSPECIFIED;
-  export type DISCARD = typeof ClearKind.DISCARD;
-  export type ZERO = typeof ClearKind.ZERO;
-  export type WRITE_ZEROS = typeof ClearKind.WRITE_ZEROS;
-  export type UNRECOGNIZED = typeof ClearKind.UNRECOGNIZED;
-}
-
-export function clearKindFromJSON(object: any): ClearKind {
-  switch (object) {
-    case 0:
-    case "CLEAR_KIND_UNSPECIFIED":
-      return ClearKind.UNSPECIFIED;
-    case 1:
-    case "CLEAR_KIND_DISCARD":
-      return ClearKind.DISCARD;
-    case 2:
-    case "CLEAR_KIND_ZERO":
-      return ClearKind.ZERO;
-    case 3:
-    case "CLEAR_KIND_WRITE_ZEROS":
-      return ClearKind.WRITE_ZEROS;
-    case -1:
-    case "UNRECOGNIZED":
-    default:
-      return ClearKind.UNRECOGNIZED;
-  }
-}
-
-export function clearKindToNumber(object: ClearKind): number {
-  switch (object) {
-    case ClearKind.UNSPECIFIED:
-      return 0;
-    case ClearKind.DISCARD:
-      return 1;
-    case ClearKind.ZERO:
-      return 2;
-    case ClearKind.WRITE_ZEROS:
-      return 3;
-    case ClearKind.UNRECOGNIZED:
-    default:
-      return -1;
-  }
-}
-
 /** Identity of a device as recorded by the registry. The agent compares it with the opened file. */
 export interface ExpectedDevice {
   /** Path of the device file at registration. Not compared, because drives can get other paths at a reboot. */
@@ -227,6 +167,12 @@ export interface DeviceOutcome {
   pendingMs: number;
   /** Set with PENDING: number of reads, writes and flushes waited for, which the operating system has not completed. */
   inFlightOperations: number;
+  /**
+   * Address at which the holder of an opened session reaches the device, as "host:port": NBD in TLS 1.3. The identity
+   * of the pre-shared key is "<device_id>/<session_number>". Empty: the session has no holder, or the device's own host
+   * is the holder.
+   */
+  blockAddress: string;
 }
 
 /** The devices to open. */
@@ -360,6 +306,11 @@ export interface OpenSessionRequest {
   holderHostId: string;
   /** IDs of the devices. */
   deviceIds: string[];
+  /**
+   * Key of 32 bytes, with which the holder proves the session when it connects to block_address. Replaces the key of a
+   * repeated request. Empty: the session has no holder, or the devices' own host is the holder.
+   */
+  sessionKey: Buffer;
 }
 
 /** Outcomes of the order. */
@@ -418,10 +369,16 @@ export interface Extent {
   deviceId: string;
   /** ID of the device's host. */
   hostId: string;
-  /** Address of that host's agent, which serves BlockIo, as "address:port". */
-  address: string;
   /** Size of the device in bytes. The extents of a disk follow each other without gaps. */
   sizeBytes: number;
+  /**
+   * Key of the session on a device of another host, as in OpenSessionRequest. Replaces the key of a repeated request.
+   * Empty for a device of the holder's own host, and in a repeated request or later revision that keeps the key.
+   * FAILED_PRECONDITION (OUTDATED): the agent does not know the key.
+   */
+  sessionKey: Buffer;
+  /** block_address that the device's agent answered to OpenSession. Empty where session_key is. */
+  blockAddress: string;
   /** Number of the session on the device, when the device was added to a published disk. 0: the request's session_number. */
   sessionNumber: number;
 }
@@ -497,89 +454,6 @@ export interface UnexportDiskRequest {
 export interface UnexportDiskResponse {
   /** One outcome per device of open_device_ids. PENDING: the session was not granted at once. */
   outcomes: DeviceOutcome[];
-}
-
-/** The device and session of the stream. */
-export interface BlockIoOpen {
-  /** ID of the disk. */
-  diskId: string;
-  /** ID of the device. */
-  deviceId: string;
-  /** Number of the session. Its holder must be the host in the caller's certificate. */
-  sessionNumber: number;
-}
-
-/** A read. */
-export interface BlockRead {
-  /** Offset from the start of the device, in bytes. */
-  offsetBytes: number;
-  /** Length in bytes. */
-  lengthBytes: number;
-}
-
-/** A write. */
-export interface BlockWrite {
-  /** Offset from the start of the device, in bytes. */
-  offsetBytes: number;
-  /** The bytes to write. */
-  data: Buffer;
-  /** True (force unit access): the response is sent only once the data is durable on the device. */
-  fua: boolean;
-}
-
-/** A clear: discards bytes or makes them zeros. */
-export interface BlockClear {
-  /** Offset from the start of the device, in bytes. */
-  offsetBytes: number;
-  /** Length in bytes, at most 64 MiB. */
-  lengthBytes: number;
-  /** Kind of the clear, which decides what the bytes become. */
-  kind: ClearKind;
-  /** True (force unit access): the response is sent only once the change is durable on the device. */
-  fua: boolean;
-}
-
-/** A flush: makes all writes that were answered before durable on the device. */
-export interface BlockFlush {
-}
-
-/** Opens the stream, or requests an operation. */
-export interface BlockIoRequest {
-  /**
-   * ID chosen by the caller, unique among the stream's pending operations. The response contains the same ID. 0 for the
-   * opening message.
-   */
-  operationId: number;
-  /** The operation. */
-  operation:
-    | //
-    /** Opens the stream. First message only. */
-    { $case: "open"; value: BlockIoOpen }
-    | //
-    /** Reads bytes. */
-    { $case: "read"; value: BlockRead }
-    | //
-    /** Writes bytes. */
-    { $case: "write"; value: BlockWrite }
-    | //
-    /** Flushes the device. */
-    { $case: "flush"; value: BlockFlush }
-    | //
-    /** Discards bytes or makes them zeros. */
-    { $case: "clear"; value: BlockClear }
-    | undefined;
-}
-
-/** Result of one operation. Responses arrive in any order. */
-export interface BlockIoResponse {
-  /** operation_id of the request. */
-  operationId: number;
-  /** Name of the errno: EIO, EINVAL, ENOSPC, or ESTALE (the session was superseded). Empty on success. */
-  errno: string;
-  /** Error message. */
-  message: string;
-  /** Bytes read. Empty for other operations. */
-  data: Buffer;
 }
 
 function createBaseExpectedDevice(): ExpectedDevice {
@@ -786,6 +660,7 @@ function createBaseDeviceOutcome(): DeviceOutcome {
     stamp: undefined,
     pendingMs: 0,
     inFlightOperations: 0,
+    blockAddress: "",
   };
 }
 
@@ -808,6 +683,9 @@ export const DeviceOutcome: MessageFns<DeviceOutcome> = {
     }
     if (message.inFlightOperations !== 0) {
       writer.uint32(48).int32(message.inFlightOperations);
+    }
+    if (message.blockAddress !== "") {
+      writer.uint32(58).string(message.blockAddress);
     }
     return writer;
   },
@@ -873,6 +751,14 @@ export const DeviceOutcome: MessageFns<DeviceOutcome> = {
             message.inFlightOperations = reader.int32();
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.blockAddress = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -896,6 +782,7 @@ export const DeviceOutcome: MessageFns<DeviceOutcome> = {
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
     message.pendingMs = object.pendingMs ?? 0;
     message.inFlightOperations = object.inFlightOperations ?? 0;
+    message.blockAddress = object.blockAddress ?? "";
     return message;
   },
 };
@@ -1776,7 +1663,15 @@ export const ListDevicesResponse: MessageFns<ListDevicesResponse> = {
 };
 
 function createBaseOpenSessionRequest(): OpenSessionRequest {
-  return { bootId: "", stamp: undefined, sessionNumber: 0, diskId: "", holderHostId: "", deviceIds: [] };
+  return {
+    bootId: "",
+    stamp: undefined,
+    sessionNumber: 0,
+    diskId: "",
+    holderHostId: "",
+    deviceIds: [],
+    sessionKey: Buffer.alloc(0),
+  };
 }
 
 export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
@@ -1798,6 +1693,9 @@ export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
     }
     for (const v of message.deviceIds) {
       writer.uint32(50).string(v!);
+    }
+    if (message.sessionKey.length !== 0) {
+      writer.uint32(58).bytes(message.sessionKey);
     }
     return writer;
   },
@@ -1863,6 +1761,14 @@ export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
             message.deviceIds.push(reader.string());
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.sessionKey = Buffer.from(reader.bytes());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1886,6 +1792,7 @@ export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
     message.diskId = object.diskId ?? "";
     message.holderHostId = object.holderHostId ?? "";
     message.deviceIds = object.deviceIds?.map((e) => e) || [];
+    message.sessionKey = object.sessionKey ?? Buffer.alloc(0);
     return message;
   },
 };
@@ -2252,7 +2159,7 @@ export const EraseDeviceResponse: MessageFns<EraseDeviceResponse> = {
 };
 
 function createBaseExtent(): Extent {
-  return { deviceId: "", hostId: "", address: "", sizeBytes: 0, sessionNumber: 0 };
+  return { deviceId: "", hostId: "", sizeBytes: 0, sessionKey: Buffer.alloc(0), blockAddress: "", sessionNumber: 0 };
 }
 
 export const Extent: MessageFns<Extent> = {
@@ -2263,11 +2170,14 @@ export const Extent: MessageFns<Extent> = {
     if (message.hostId !== "") {
       writer.uint32(18).string(message.hostId);
     }
-    if (message.address !== "") {
-      writer.uint32(26).string(message.address);
-    }
     if (message.sizeBytes !== 0) {
       writer.uint32(32).int64(message.sizeBytes);
+    }
+    if (message.sessionKey.length !== 0) {
+      writer.uint32(42).bytes(message.sessionKey);
+    }
+    if (message.blockAddress !== "") {
+      writer.uint32(50).string(message.blockAddress);
     }
     if (message.sessionNumber !== 0) {
       writer.uint32(56).int64(message.sessionNumber);
@@ -2304,20 +2214,28 @@ export const Extent: MessageFns<Extent> = {
             message.hostId = reader.string();
             continue;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.address = reader.string();
-            continue;
-          }
           case 4: {
             if (tag !== 32) {
               break;
             }
 
             message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.sessionKey = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.blockAddress = reader.string();
             continue;
           }
           case 7: {
@@ -2347,8 +2265,9 @@ export const Extent: MessageFns<Extent> = {
     const message = createBaseExtent();
     message.deviceId = object.deviceId ?? "";
     message.hostId = object.hostId ?? "";
-    message.address = object.address ?? "";
     message.sizeBytes = object.sizeBytes ?? 0;
+    message.sessionKey = object.sessionKey ?? Buffer.alloc(0);
+    message.blockAddress = object.blockAddress ?? "";
     message.sessionNumber = object.sessionNumber ?? 0;
     return message;
   },
@@ -2768,605 +2687,10 @@ export const UnexportDiskResponse: MessageFns<UnexportDiskResponse> = {
   },
 };
 
-function createBaseBlockIoOpen(): BlockIoOpen {
-  return { diskId: "", deviceId: "", sessionNumber: 0 };
-}
-
-export const BlockIoOpen: MessageFns<BlockIoOpen> = {
-  encode(message: BlockIoOpen, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.diskId !== "") {
-      writer.uint32(10).string(message.diskId);
-    }
-    if (message.deviceId !== "") {
-      writer.uint32(18).string(message.deviceId);
-    }
-    if (message.sessionNumber !== 0) {
-      writer.uint32(24).int64(message.sessionNumber);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): BlockIoOpen {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBlockIoOpen();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.diskId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.deviceId = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.sessionNumber = longToNumber(reader.int64());
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create(base?: DeepPartial<BlockIoOpen>): BlockIoOpen {
-    return BlockIoOpen.fromPartial(base ?? {});
-  },
-  fromPartial(object: DeepPartial<BlockIoOpen>): BlockIoOpen {
-    const message = createBaseBlockIoOpen();
-    message.diskId = object.diskId ?? "";
-    message.deviceId = object.deviceId ?? "";
-    message.sessionNumber = object.sessionNumber ?? 0;
-    return message;
-  },
-};
-
-function createBaseBlockRead(): BlockRead {
-  return { offsetBytes: 0, lengthBytes: 0 };
-}
-
-export const BlockRead: MessageFns<BlockRead> = {
-  encode(message: BlockRead, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.offsetBytes !== 0) {
-      writer.uint32(8).int64(message.offsetBytes);
-    }
-    if (message.lengthBytes !== 0) {
-      writer.uint32(16).int32(message.lengthBytes);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): BlockRead {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBlockRead();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.offsetBytes = longToNumber(reader.int64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.lengthBytes = reader.int32();
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create(base?: DeepPartial<BlockRead>): BlockRead {
-    return BlockRead.fromPartial(base ?? {});
-  },
-  fromPartial(object: DeepPartial<BlockRead>): BlockRead {
-    const message = createBaseBlockRead();
-    message.offsetBytes = object.offsetBytes ?? 0;
-    message.lengthBytes = object.lengthBytes ?? 0;
-    return message;
-  },
-};
-
-function createBaseBlockWrite(): BlockWrite {
-  return { offsetBytes: 0, data: Buffer.alloc(0), fua: false };
-}
-
-export const BlockWrite: MessageFns<BlockWrite> = {
-  encode(message: BlockWrite, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.offsetBytes !== 0) {
-      writer.uint32(8).int64(message.offsetBytes);
-    }
-    if (message.data.length !== 0) {
-      writer.uint32(18).bytes(message.data);
-    }
-    if (message.fua !== false) {
-      writer.uint32(24).bool(message.fua);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): BlockWrite {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBlockWrite();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.offsetBytes = longToNumber(reader.int64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.data = Buffer.from(reader.bytes());
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.fua = reader.bool();
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create(base?: DeepPartial<BlockWrite>): BlockWrite {
-    return BlockWrite.fromPartial(base ?? {});
-  },
-  fromPartial(object: DeepPartial<BlockWrite>): BlockWrite {
-    const message = createBaseBlockWrite();
-    message.offsetBytes = object.offsetBytes ?? 0;
-    message.data = object.data ?? Buffer.alloc(0);
-    message.fua = object.fua ?? false;
-    return message;
-  },
-};
-
-function createBaseBlockClear(): BlockClear {
-  return { offsetBytes: 0, lengthBytes: 0, kind: ClearKind.UNSPECIFIED, fua: false };
-}
-
-export const BlockClear: MessageFns<BlockClear> = {
-  encode(message: BlockClear, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.offsetBytes !== 0) {
-      writer.uint32(8).int64(message.offsetBytes);
-    }
-    if (message.lengthBytes !== 0) {
-      writer.uint32(16).int32(message.lengthBytes);
-    }
-    if (message.kind !== ClearKind.UNSPECIFIED) {
-      writer.uint32(24).int32(clearKindToNumber(message.kind));
-    }
-    if (message.fua !== false) {
-      writer.uint32(32).bool(message.fua);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): BlockClear {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBlockClear();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.offsetBytes = longToNumber(reader.int64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.lengthBytes = reader.int32();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.kind = clearKindFromJSON(reader.int32());
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.fua = reader.bool();
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create(base?: DeepPartial<BlockClear>): BlockClear {
-    return BlockClear.fromPartial(base ?? {});
-  },
-  fromPartial(object: DeepPartial<BlockClear>): BlockClear {
-    const message = createBaseBlockClear();
-    message.offsetBytes = object.offsetBytes ?? 0;
-    message.lengthBytes = object.lengthBytes ?? 0;
-    message.kind = object.kind ?? ClearKind.UNSPECIFIED;
-    message.fua = object.fua ?? false;
-    return message;
-  },
-};
-
-function createBaseBlockFlush(): BlockFlush {
-  return {};
-}
-
-export const BlockFlush: MessageFns<BlockFlush> = {
-  encode(_: BlockFlush, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): BlockFlush {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBlockFlush();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create(base?: DeepPartial<BlockFlush>): BlockFlush {
-    return BlockFlush.fromPartial(base ?? {});
-  },
-  fromPartial(_: DeepPartial<BlockFlush>): BlockFlush {
-    const message = createBaseBlockFlush();
-    return message;
-  },
-};
-
-function createBaseBlockIoRequest(): BlockIoRequest {
-  return { operationId: 0, operation: undefined };
-}
-
-export const BlockIoRequest: MessageFns<BlockIoRequest> = {
-  encode(message: BlockIoRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.operationId !== 0) {
-      writer.uint32(8).int64(message.operationId);
-    }
-    switch (message.operation?.$case) {
-      case "open":
-        BlockIoOpen.encode(message.operation.value, writer.uint32(18).fork()).join();
-        break;
-      case "read":
-        BlockRead.encode(message.operation.value, writer.uint32(26).fork()).join();
-        break;
-      case "write":
-        BlockWrite.encode(message.operation.value, writer.uint32(34).fork()).join();
-        break;
-      case "flush":
-        BlockFlush.encode(message.operation.value, writer.uint32(42).fork()).join();
-        break;
-      case "clear":
-        BlockClear.encode(message.operation.value, writer.uint32(50).fork()).join();
-        break;
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): BlockIoRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBlockIoRequest();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.operationId = longToNumber(reader.int64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.operation = { $case: "open", value: BlockIoOpen.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.operation = { $case: "read", value: BlockRead.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.operation = { $case: "write", value: BlockWrite.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.operation = { $case: "flush", value: BlockFlush.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.operation = { $case: "clear", value: BlockClear.decode(reader, reader.uint32()) };
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create(base?: DeepPartial<BlockIoRequest>): BlockIoRequest {
-    return BlockIoRequest.fromPartial(base ?? {});
-  },
-  fromPartial(object: DeepPartial<BlockIoRequest>): BlockIoRequest {
-    const message = createBaseBlockIoRequest();
-    message.operationId = object.operationId ?? 0;
-    switch (object.operation?.$case) {
-      case "open": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "open", value: BlockIoOpen.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "read": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "read", value: BlockRead.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "write": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "write", value: BlockWrite.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "flush": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "flush", value: BlockFlush.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "clear": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "clear", value: BlockClear.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-    }
-    return message;
-  },
-};
-
-function createBaseBlockIoResponse(): BlockIoResponse {
-  return { operationId: 0, errno: "", message: "", data: Buffer.alloc(0) };
-}
-
-export const BlockIoResponse: MessageFns<BlockIoResponse> = {
-  encode(message: BlockIoResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.operationId !== 0) {
-      writer.uint32(8).int64(message.operationId);
-    }
-    if (message.errno !== "") {
-      writer.uint32(18).string(message.errno);
-    }
-    if (message.message !== "") {
-      writer.uint32(26).string(message.message);
-    }
-    if (message.data.length !== 0) {
-      writer.uint32(34).bytes(message.data);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): BlockIoResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseBlockIoResponse();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.operationId = longToNumber(reader.int64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.errno = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.message = reader.string();
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.data = Buffer.from(reader.bytes());
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create(base?: DeepPartial<BlockIoResponse>): BlockIoResponse {
-    return BlockIoResponse.fromPartial(base ?? {});
-  },
-  fromPartial(object: DeepPartial<BlockIoResponse>): BlockIoResponse {
-    const message = createBaseBlockIoResponse();
-    message.operationId = object.operationId ?? 0;
-    message.errno = object.errno ?? "";
-    message.message = object.message ?? "";
-    message.data = object.data ?? Buffer.alloc(0);
-    return message;
-  },
-};
-
 /**
- * Orders to a disk agent, and block I/O. Only the disk registry may send orders, and only other disk agents may call
- * BlockIo. Each order returns within a bounded time, with an outcome for each named object; a device that hangs does
- * not delay the others. FAILED_PRECONDITION (OUTDATED): the agent has restarted since boot_id, or has seen a higher
- * tablet generation; the order had no effect.
+ * Orders to a disk agent. Only the disk registry may send them. Each order returns within a bounded time, with an outcome
+ * for each named object; a device that hangs does not delay the others. FAILED_PRECONDITION (OUTDATED): the agent has
+ * restarted since boot_id, or has seen a higher tablet generation; the order had no effect.
  */
 export type DiskAgentServiceDefinition = typeof DiskAgentServiceDefinition;
 export const DiskAgentServiceDefinition = {
@@ -3414,7 +2738,7 @@ export const DiskAgentServiceDefinition = {
     },
     /**
      * Opens a new session on devices of a disk. A device grants the session once all I/O submitted under lower sessions
-     * has ended.
+     * has ended. UNAVAILABLE: the holder is another host, and the agent cannot listen for it.
      */
     openSession: {
       name: "OpenSession",
@@ -3458,18 +2782,6 @@ export const DiskAgentServiceDefinition = {
       requestStream: false,
       responseType: UnexportDiskResponse as typeof UnexportDiskResponse,
       responseStream: false,
-      options: {},
-    },
-    /**
-     * Reads, writes and flushes one device within a session. The first message opens the stream; each later message is an
-     * operation.
-     */
-    blockIo: {
-      name: "BlockIo",
-      requestType: BlockIoRequest as typeof BlockIoRequest,
-      requestStream: true,
-      responseType: BlockIoResponse as typeof BlockIoResponse,
-      responseStream: true,
       options: {},
     },
   },

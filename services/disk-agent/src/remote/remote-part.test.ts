@@ -1,65 +1,68 @@
+import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import { type DeviceId, type DiskId, InvalidArgumentError, silentLogger } from "@diskmesh/domain";
-import { createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
-import { eventually, fakeHandlers, testCertificates } from "@diskmesh/testkit";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CuttableProxy } from "../testing/cuttable-proxy.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
+import { DeviceAccess } from "./device-access.js";
+import { linkOverNbd } from "./device-link.js";
+import { DeviceListener } from "./device-listener.js";
 import { RemotePart } from "./remote-part.js";
-import { serveBlockIo } from "./serve-stream.js";
 
 const SIZE = 64 * 4096;
 const OPERATION_TIMEOUT_MS = 5_000;
+const DEVICE_ID = "a" as DeviceId;
 
 describe("a device of another host", () => {
   let fixture: DeviceFixture;
-  let server: RpcServer;
+  let listener: DeviceListener;
   let proxy: CuttableProxy;
   let remote: RemotePart;
   let machineBootId: string;
+  /** Key that the holder has. */
+  let sessionKey: string;
   let connections: number;
   let failures: number;
 
+  const openSession = (number: number, key: string | undefined = randomBytes(32).toString("hex")) =>
+    fixture.openSession("a", number, "host-2", key);
+
   beforeEach(async () => {
-    const certs = await testCertificates({ hostIds: ["host-1", "host-2"] });
     machineBootId = "machine-1";
+    sessionKey = randomBytes(32).toString("hex");
     connections = 0;
     failures = 0;
     fixture = new DeviceFixture([{ id: "a", file: "a" }]);
     makeDeviceFile(fixture.folder, "a", SIZE);
     await fixture.order("attach", "a", 1);
-    await fixture.openSession("a", 1, "host-2");
-    const limits = { maxInFlightPerStream: 8, maxReadBytes: 8192, takeOverTimeoutMs: 200 };
-    server = new RpcServer({
-      tls: certs.files("disk-agent-host-1"),
-      limits: { ...DEFAULT_RPC_SERVER_LIMITS, drainTimeoutMs: 100 },
+    await openSession(1, sessionKey);
+    const { devices, ledger } = fixture;
+    const access = () => new DeviceAccess({ devices, ledger, machineBootId, takeOverTimeoutMs: 200 });
+    listener = await DeviceListener.start({
+      access: {
+        keyOf: (identity) => access().keyOf(identity),
+        open: (identity, connection) => access().open(identity, connection),
+      },
+      host: "127.0.0.1",
+      port: 0,
+      limits: { maxInFlightRequests: 8, maxInFlightBytes: SIZE, negotiationTimeoutMs: 60_000 },
+      clock: systemClock,
+      log: silentLogger,
     });
-    server.addService(DiskAgentServiceDefinition, {
-      roles: ["disk-agent"],
-      handlers: fakeHandlers(DiskAgentServiceDefinition, {
-        blockIo: (requests, call) =>
-          serveBlockIo(requests, call, { ...fixture, clock: systemClock, limits, machineBootId }),
-      }),
-    });
-    proxy = await CuttableProxy.start(await server.listen({ host: "127.0.0.1", port: 0 }));
+    proxy = await CuttableProxy.start(listener.port);
     remote = new RemotePart({
-      connect: () => {
-        if (failures-- > 0) throw new InvalidArgumentError("cannot read the key");
+      connect: async (signal) => {
+        if (failures-- > 0) throw new InvalidArgumentError("cannot read the address");
         connections++;
-        return createClient(DiskAgentServiceDefinition, {
-          address: `127.0.0.1:${proxy.port}`,
-          tls: certs.files("disk-agent-host-2"),
-          serverRole: "disk-agent",
-          serverName: "host-1",
-          defaultDeadlineMs: 60_000,
-        });
+        const address = `127.0.0.1:${proxy.port}`;
+        return linkOverNbd({ address, deviceId: DEVICE_ID, sessionNumber: 1, sessionKey }, signal);
       },
       diskId: "disk-1" as DiskId,
-      deviceId: "a" as DeviceId,
+      deviceId: DEVICE_ID,
       sessionNumber: 1,
       limits: {
         operationTimeoutMs: OPERATION_TIMEOUT_MS,
@@ -77,7 +80,7 @@ describe("a device of another host", () => {
     fixture.files.writes.open();
     remote.close();
     await proxy.close();
-    await server.drain();
+    await listener.close();
     await fixture.stop();
   });
 
@@ -109,16 +112,17 @@ describe("a device of another host", () => {
     ] as const)
       data.fill(0, start, start + length);
     expect(bytes().equals(data)).to.equal(true);
-    expect(await nameOf(remote.clear(0, SIZE + 1, { kind: "zero", fua: false }))).to.equal("InvalidArgumentError");
+    expect(await nameOf(remote.clear(0, SIZE + 1, { kind: "discard", fua: false }))).to.equal("InvalidArgumentError");
   });
 
-  it("is connected with the first operation, once, and again after a failure", async () => {
+  it("is connected with the first operation, and again after a failure or a cut", async () => {
     expect(connections).to.equal(0);
     failures = 2;
     await remote.write(0, Buffer.alloc(4096, 1), false);
+    expect(connections).to.equal(1);
     proxy.cut();
     await remote.write(0, Buffer.alloc(4096, 2), false);
-    expect([failures, connections]).to.deep.equal([-1, 1]);
+    expect([failures, connections]).to.deep.equal([-2, 2]);
     expect(bytes().subarray(0, 4096).equals(Buffer.alloc(4096, 2))).to.equal(true);
   });
 
@@ -178,7 +182,7 @@ describe("a device of another host", () => {
 
   it("fails at once and for good with OUTDATED when superseded", async () => {
     await remote.write(0, Buffer.alloc(1, 1), false);
-    await fixture.openSession("a", 2, "host-2");
+    await openSession(2);
     expect(await nameOf(remote.write(0, Buffer.alloc(1, 9), false))).to.equal("OutdatedError");
     expect(await nameOf(remote.read(0, 1))).to.equal("OutdatedError");
     expect(bytes()[0]).to.equal(1);
@@ -186,10 +190,45 @@ describe("a device of another host", () => {
 
   it("fails with OUTDATED when superseded during an outage", async () => {
     await remote.read(0, 1);
-    await fixture.openSession("a", 2, "host-2");
+    await openSession(2);
     proxy.cut();
     expect(await nameOf(remote.write(0, Buffer.alloc(1, 9), false))).to.equal("OutdatedError");
     expect(bytes()[0]).to.equal(0);
+  });
+
+  it("fails each operation with OUTDATED while the device's agent refuses the session, and asks again with the next", async () => {
+    fixture.ledger.remember({ ...fixture.ledger.memory, devices: new Map() });
+    await openSession(2);
+    for (let round = 1; round <= 2; round += 1) {
+      expect(await nameOf(remote.read(0, 1))).to.equal("OutdatedError");
+      expect(connections).to.equal(round);
+    }
+  });
+
+  it("waits for the key of the session when the device's agent has got another", async () => {
+    await remote.read(0, 1);
+    const next = randomBytes(32).toString("hex");
+    await openSession(1, next);
+    await remote.write(0, Buffer.alloc(1, 3), false);
+    proxy.cut();
+    const write = remote.write(0, Buffer.alloc(1, 4), false);
+    await eventually(() => connections > 2);
+    expect(bytes()[0], "written with the former key on a connection from before, not on a new one").to.equal(3);
+    sessionKey = next;
+    await write;
+    expect(bytes()[0]).to.equal(4);
+  });
+
+  it("waits for a session that the device's agent has forgotten", async () => {
+    const { memory } = fixture.ledger;
+    await remote.read(0, 1);
+    fixture.ledger.remember({ ...memory, devices: new Map() });
+    proxy.cut();
+    const write = remote.write(0, Buffer.alloc(1, 4), false);
+    await eventually(() => connections > 2);
+    fixture.ledger.remember(memory);
+    await write;
+    expect(bytes()[0]).to.equal(4);
   });
 
   it("waits for a device that is detached and attached again", async () => {
@@ -220,7 +259,7 @@ describe("a device of another host", () => {
   });
 
   it("fails waiting operations at once when closed", async () => {
-    await server.drain();
+    await listener.close();
     const write = nameOf(remote.write(0, Buffer.alloc(1, 1), false));
     await sleep(50);
     remote.close();

@@ -1,0 +1,143 @@
+import { randomBytes } from "node:crypto";
+import { UnavailableError } from "@diskmesh/domain";
+import type { Ledger } from "../cache/ledger.js";
+import type { Device } from "../devices/device.js";
+import type { DeviceTable } from "../devices/device-table.js";
+import { type ClearOptions, clearChunks } from "../devices/file-bytes.js";
+import type { DiskPart } from "../exports/disk-part.js";
+import { SESSION_KEY_BYTES } from "../model/sessions.js";
+import type { NbdExport } from "../nbd/handshake.js";
+import { parseSessionIdentity } from "./session-identity.js";
+
+/** A device that a holder's connection has opened. */
+export interface OpenedDevice {
+  readonly served: NbdExport;
+  /** Does I/O in the connection's session. Its `close` makes room for no other connection: `leave` does. */
+  readonly part: DiskPart;
+  leave(): void;
+}
+
+/** Access of holders on other hosts to this host's devices: who may connect, and one connection for each device. */
+export class DeviceAccess {
+  readonly #devices: DeviceTable;
+  readonly #ledger: Ledger;
+  readonly #machineBootId: string;
+  readonly #takeOverTimeoutMs: number;
+
+  constructor(options: {
+    devices: DeviceTable;
+    ledger: Ledger;
+    /**
+     * Boot id of this machine, which is sent to the holder. A changed boot id tells the holder that the machine
+     * restarted and lost data that was not flushed.
+     */
+    machineBootId: string;
+    /** Time in ms that a new connection waits for the I/O of the connection that it replaces. */
+    takeOverTimeoutMs: number;
+  }) {
+    this.#devices = options.devices;
+    this.#ledger = options.ledger;
+    this.#machineBootId = options.machineBootId;
+    this.#takeOverTimeoutMs = options.takeOverTimeoutMs;
+  }
+
+  /**
+   * Returns the key that a holder with this identity must prove; undefined for a session that has no holder, has ended
+   * or was superseded, because its holder shall give up.
+   */
+  keyOf(identity: string): Buffer | undefined {
+    const named = parseSessionIdentity(identity);
+    if (named === undefined || !this.#devices.has(named.deviceId)) return undefined;
+    const session = this.#ledger.memory.devices.get(named.deviceId)?.session;
+    // A session that is not open here yet, or was forgotten with the cache, is no reason to give up: a key that nobody
+    // has makes the holder try again.
+    if ((session?.number ?? 0) < named.sessionNumber) return randomBytes(SESSION_KEY_BYTES);
+    if (session?.number !== named.sessionNumber || session.ended || session.sessionKey === undefined) return undefined;
+    return Buffer.from(session.sessionKey, "hex");
+  }
+
+  /**
+   * Opens the device for a connection whose client has proved the key. Ends the former connection of the session, and
+   * resolves once its I/O has ended. Aborts `connection` when another one takes over, and when the device is unusable,
+   * after which the client may try again. Throws UnavailableError when the former I/O takes too long.
+   */
+  async open(identity: string, connection: AbortController): Promise<OpenedDevice> {
+    const named = parseSessionIdentity(identity);
+    if (named === undefined) throw new Error(`identity ${JSON.stringify(identity)} has no key`);
+    const { deviceId, sessionNumber } = named;
+    const device = this.#devices.get(deviceId);
+    device.replaceConnection(sessionNumber, connection);
+    const leave = (): void => device.leaveConnection(connection);
+    try {
+      await this.#untilQuiet(device, sessionNumber, connection.signal);
+      device.checkAccess(sessionNumber);
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    const { sizeBytes } = device;
+    const { blockSizeBytes } = device.config;
+    const served = {
+      name: identity,
+      sizeBytes,
+      blockSizeBytes,
+      description: this.#machineBootId,
+      isExclusive: true,
+    };
+    return { served, part: new ConnectedPart(device, sessionNumber, connection), leave };
+  }
+
+  async #untilQuiet(device: Device, sessionNumber: number, signal: AbortSignal): Promise<void> {
+    const isQuiet = await this.#devices.until(
+      () => (device.isQuietBelow(sessionNumber + 1) || signal.aborted ? true : undefined),
+      this.#takeOverTimeoutMs,
+    );
+    signal.throwIfAborted();
+    if (!isQuiet)
+      throw new UnavailableError(`I/O of the former connection is still in flight on device ${device.id}: try again`);
+  }
+}
+
+/** I/O of one connection on a device. */
+class ConnectedPart implements DiskPart {
+  readonly #device: Device;
+  readonly #sessionNumber: number;
+  readonly #connection: AbortController;
+
+  constructor(device: Device, sessionNumber: number, connection: AbortController) {
+    this.#device = device;
+    this.#sessionNumber = sessionNumber;
+    this.#connection = connection;
+  }
+
+  read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
+    return this.#tried(this.#device.read(this.#sessionNumber, offsetBytes, lengthBytes));
+  }
+
+  write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
+    const { signal } = this.#connection;
+    return this.#tried(this.#device.write(this.#sessionNumber, offsetBytes, data, { fua, signal }));
+  }
+
+  async clear(offsetBytes: number, lengthBytes: number, options: ClearOptions): Promise<void> {
+    const { signal } = this.#connection;
+    for (const chunk of clearChunks(offsetBytes, lengthBytes))
+      await this.#tried(this.#device.clear(this.#sessionNumber, chunk, { ...options, signal }));
+  }
+
+  flush(): Promise<void> {
+    return this.#tried(this.#device.flush(this.#sessionNumber));
+  }
+
+  close(): void {}
+
+  /** Ends the connection without an answer when the device is unusable, because the client then tries again. */
+  async #tried<T>(io: Promise<T>): Promise<T> {
+    try {
+      return await io;
+    } catch (error) {
+      if (error instanceof UnavailableError) this.#connection.abort(error);
+      throw error;
+    }
+  }
+}
