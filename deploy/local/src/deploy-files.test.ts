@@ -18,6 +18,7 @@ interface Schema {
 interface Config {
   readonly listen: { readonly port: number };
   readonly advertisedAddress?: string;
+  readonly blockListen?: { readonly port: number };
   readonly health?: { readonly listen: { readonly port: number } };
 }
 
@@ -287,7 +288,10 @@ describe("the manifests for Kubernetes", () => {
 
   it("match a node's config", async () => {
     const config = parsedConfig("disk-agent", join(folder, "node-disk-agent.yaml"));
-    expect(agent.ports).to.deep.equal([{ name: "grpc", containerPort: config.listen.port }]);
+    expect(agent.ports).to.deep.equal([
+      { name: "grpc", containerPort: config.listen.port },
+      { name: "blocks", containerPort: config.blockListen?.port },
+    ]);
     for (const [probe, path] of [
       ["readinessProbe", "/readyz"],
       ["livenessProbe", "/healthz"],

@@ -10,6 +10,6 @@ export { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 export type { AgentMemory } from "./model/memory.js";
 export type { ListenNbd } from "./nbd/server.js";
 export { type DeviceLink, type LinkDevice, LinkLostError } from "./remote/device-link.js";
-export type { ListenForHolders, ListenForHoldersOptions } from "./remote/device-listener.js";
+export type { ListenForHoldersOptions } from "./remote/device-listener.js";
 export { formatSessionIdentity } from "./remote/session-identity.js";
 export { addServices } from "./services.js";

@@ -297,7 +297,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "two-links-of-a-session",
     mistake: "a link that takes over does not wait for the writes of the one before",
     withinSeeds: 600,
-    foundBy: 38,
+    foundBy: 290,
     scenario: "broken links",
     replaced: [
       inPlaceOf(

@@ -15,7 +15,7 @@ export interface ClearOptions {
 }
 
 /** Maximum bytes of one clearing system call, so that a fence does not wait long for it. */
-export const MAX_CLEAR_BYTES = 64 * MIB_BYTES;
+const MAX_CLEAR_BYTES = 64 * MIB_BYTES;
 const ZEROS = Buffer.alloc(MIB_BYTES);
 
 /** Byte range of at most MAX_CLEAR_BYTES. */

@@ -29,7 +29,7 @@ export interface DeviceLink extends DiskPart {
 }
 
 /** Device of another host, and the session in which its holder connects. */
-export interface LinkTarget {
+interface LinkTarget {
   readonly address: string;
   readonly deviceId: DeviceId;
   readonly sessionNumber: number;

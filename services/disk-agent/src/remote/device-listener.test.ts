@@ -41,7 +41,10 @@ describe("the listener for holders on other hosts", () => {
     await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
     const { port } = other.address() as AddressInfo;
     await start(port);
-    expect(() => listener.requireListening()).to.throw(UnavailableError, `listens at 127.0.0.1:${port}`);
+    expect(() => listener.requireListening()).to.throw(
+      UnavailableError,
+      `127.0.0.1:${port}, where other hosts reach this host's devices: another process has the port`,
+    );
     await new Promise((resolve) => other.close(resolve));
     await eventually(() => listener.requireListening());
     expect(listener.port).to.equal(port);

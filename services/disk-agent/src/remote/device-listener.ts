@@ -9,9 +9,8 @@ import type { DeviceAccess } from "./device-access.js";
 
 /** A listener for holders on other hosts. */
 export interface ListeningForHolders {
-  /** Port of the listener, which may still wait for the port. */
   readonly port: number;
-  /** Throws UnavailableError while the listener waits for its port. */
+  /** Throws UnavailableError while the listener cannot listen. */
   requireListening(): void;
   close(): Promise<void>;
 }
@@ -26,7 +25,7 @@ export interface ListenForHoldersOptions {
   readonly log: Logger;
 }
 
-/** Listens for holders on other hosts. Waits in the background for a port that is taken. */
+/** Listens for holders on other hosts. Tries again in the background while it cannot, as when the port is taken. */
 export type ListenForHolders = (options: ListenForHoldersOptions) => Promise<ListeningForHolders>;
 
 /**
@@ -34,7 +33,7 @@ export type ListenForHolders = (options: ListenForHoldersOptions) => Promise<Lis
  * no holder out.
  */
 const MAX_UNPROVED = 256;
-/** Interval in ms of tries to listen on a port that another process uses. */
+/** Interval in ms of tries to listen. */
 const RETRY_INTERVAL_MS = 1_000;
 
 /**
@@ -89,14 +88,15 @@ export class DeviceListener implements ListeningForHolders {
       // Without a listener, a failed accept would end the process.
       server.on("error", (error) => log.warn({ error: messageOf(error) }, "accept of a holder's connection failed"));
       this.port = (server.address() as AddressInfo).port;
-      if (this.#problem !== "") log.info({ host, port: this.port }, "port for holders of other hosts is free again");
+      if (this.#problem !== "") log.info({ host, port: this.port }, "listening for holders on other hosts again");
       this.#server = server;
       return true;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
       const address = formatHostPort({ host, port: this.port });
-      const problem = `another process listens at ${address}, where other hosts reach this host's devices: end that process, or set blockListen.port to a free port`;
-      if (this.#problem === "") log.error({ host, port: this.port }, problem);
+      const isTaken = (error as NodeJS.ErrnoException).code === "EADDRINUSE";
+      const why = isTaken ? "another process has the port" : messageOf(error);
+      const problem = `the agent cannot listen at ${address}, where other hosts reach this host's devices: ${why}; mend that, or set blockListen to another address`;
+      if (this.#problem !== problem) log.error({ host, port: this.port }, problem);
       this.#problem = problem;
       return false;
     }
