@@ -233,7 +233,13 @@ describe("the page in a browser", function () {
         await seen.locator("#events .timeline li").first().waitFor();
         await picture(seen, `events-${colorScheme}-${width}`);
         expect(await seriousFindings(seen), `events ${colorScheme} ${width}`).to.deep.equal([]);
+        await seen.getByRole("link", { name: "Docs", exact: true }).click();
+        await seen.getByRole("link", { name: "The diskmesh command" }).waitFor();
+        await seen.evaluate(axe.source);
+        await picture(seen, `docs-${colorScheme}-${width}`);
+        expect(await seriousFindings(seen), `docs ${colorScheme} ${width}`).to.deep.equal([]);
         await seen.goto(`${address}#host/host-1`);
+        await seen.evaluate(axe.source);
         await seen.getByRole("button", { name: "Remove it…" }).click();
         await seen.locator("dialog h3").waitFor();
         await picture(seen, `dialog-${colorScheme}-${width}`);

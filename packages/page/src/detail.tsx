@@ -4,7 +4,7 @@ import { ActionButtons } from "./actions.js";
 import { DeviceFacts, DevicesOfDisk, DevicesOfHost, FactList } from "./devices.js";
 import { EventList, MissingEvents } from "./events.js";
 import { type Selection, useAnswer, useTicks } from "./hooks.js";
-import { Age, labelOf, State, Thing, withLabels } from "./lists.js";
+import { Age, labelOf, State, Thing, Told } from "./lists.js";
 import type { Cure, EventsAnswer, RowKind, Rows, WhyAnswer } from "./rows.js";
 import type { Store } from "./store.js";
 import { heardText, kindText, sizeText, whenText } from "./text.js";
@@ -97,7 +97,11 @@ function Facts({ kind, name, row, store }: FactsProps) {
   if (row.sinceMs !== undefined) add("for", <Age sinceMs={row.sinceMs} />);
   return (
     <>
-      {row.trouble !== undefined && !WITH_EVENTS.includes(kind) && <p class="trouble">{withLabels(row.trouble)}</p>}
+      {row.trouble !== undefined && !WITH_EVENTS.includes(kind) && (
+        <p class="trouble">
+          <Told text={row.trouble} />
+        </p>
+      )}
       <FactList facts={facts} />
     </>
   );
@@ -147,7 +151,9 @@ function Why(props: AskedProps) {
                   <strong>{cause.reason}</strong> <Thing kind={cause.kind} name={cause.name} />{" "}
                   <Age sinceMs={cause.sinceMs} />
                 </p>
-                <p>{withLabels(cause.message)}</p>
+                <p>
+                  <Told text={cause.message} />
+                </p>
                 {cause.nextTryAtMs !== undefined && <p class="none">tried again at {whenText(cause.nextTryAtMs)}</p>}
                 {cause.cures.map((cure) => (
                   <CureLine key={cure.what + cure.command} {...cure} />
@@ -176,7 +182,9 @@ function CureLine({ what, command }: Cure) {
   const copy = (): void => void navigator.clipboard?.writeText(command);
   return (
     <div class="cure">
-      <span>{what}</span>
+      <span>
+        <Told text={what} />
+      </span>
       {command !== "" && (
         <>
           <code>{command}</code>

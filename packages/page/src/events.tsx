@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { ask } from "./ask.js";
-import { Thing } from "./lists.js";
+import { Thing, Told } from "./lists.js";
 import type { EventEntry, EventsAnswer } from "./rows.js";
 import { whenText } from "./text.js";
 
@@ -27,7 +27,11 @@ export function EventList({ entries }: { entries: readonly EventEntry[] }) {
             ))}
             <span class="soft">{entry.who}</span>
             {entry.isFailure && <span class="failed"> failed</span>}
-            {entry.message !== "" && <p>{entry.message}</p>}
+            {entry.message !== "" && (
+              <p>
+                <Told text={entry.message} />
+              </p>
+            )}
           </div>
         </li>
       ))}

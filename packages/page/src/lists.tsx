@@ -25,8 +25,26 @@ export function labelOf(kind: string, name: string): string {
 }
 
 /** Replaces disk CIDs in a service's text by the users' names. */
-export function withLabels(text: string): string {
+function withLabels(text: string): string {
   return text.replace(/[\w-]+(?:[.:][\w-]+)*/g, (word) => labelOf("disk", word));
+}
+
+/** Shows a service's text with the users' names of disks, and with links to the documentation that it names. */
+export function Told({ text }: { text: string }) {
+  const parts = withLabels(text).split(/\b(docs\/(?:[\w-]+\/)*[\w-]+\.md)\b/);
+  return (
+    <>
+      {parts.map((part, index) =>
+        index % 2 === 0 ? (
+          part
+        ) : (
+          <a key={part} class="thing" href={`/page/${part}`}>
+            {part}
+          </a>
+        ),
+      )}
+    </>
+  );
 }
 
 /** Shows a state as a mark and a word. The mark's shape and its colour each stand for the state. */

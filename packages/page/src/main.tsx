@@ -119,6 +119,7 @@ function Page({ user }: { user: string }) {
           <a href="#events" {...(isEvents && { "aria-current": "page" as const })}>
             Events
           </a>
+          <a href="/page/docs/README.md">Docs</a>
         </nav>
         {!isEvents && (
           <label class="find">

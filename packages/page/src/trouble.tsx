@@ -1,5 +1,5 @@
 import { type Attention, attentionTo, type Troubled, type TroubledKind } from "./attention.js";
-import { Age, Thing, withLabels } from "./lists.js";
+import { Age, Thing, Told } from "./lists.js";
 import type { Rows } from "./rows.js";
 import type { Store } from "./store.js";
 import { countText, kindText } from "./text.js";
@@ -53,7 +53,9 @@ export function Trouble({ store, found }: { store: Store; found: readonly Attent
                 ))}
                 {names.length > NAMED && "…"}
               </span>
-              <span class="why">{withLabels(trouble)}</span>
+              <span class="why">
+                <Told text={trouble} />
+              </span>
               <Age sinceMs={sinceMs} />
             </li>
           ))}

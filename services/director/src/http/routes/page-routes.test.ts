@@ -71,8 +71,21 @@ describe("the page over HTTPS", () => {
     expect(wanted).to.include.members(["/page/files/store.js", "/page/files/preact.js", "/page/files/preact-hooks.js"]);
   });
 
+  it("the documentation -> its pages with links and headings; nothing else of the disk", async () => {
+    const page = await http.send("GET", "/page/docs/README.md");
+    expect(page).to.include({ status: 200 });
+    expect(page.headers).to.include({ "content-type": "text/html; charset=utf-8" });
+    expect(page.body)
+      .to.contain('<a href="/page/docs/operate/troubleshooting.md">')
+      .and.not.to.match(/<script|style="/);
+    const why = await http.send("GET", "/page/docs/operate/troubleshooting.md");
+    expect(why.body).to.match(/<strong id="[a-z-]+">#+ /);
+    for (const path of ["..%2fpackage.json", "%2e%2e/README.md", "pictures/terminal.svg", "nothing.md", "README.md%00"])
+      expect((await http.send("GET", `/page/docs/${path}`)).status, path).to.equal(404);
+  });
+
   it("no login, no scope -> 401 without a browser password prompt; an unknown file -> 404", async () => {
-    for (const path of ["/page/feed", "/page/why?kind=task&name=1", "/page/session"]) {
+    for (const path of ["/page/feed", "/page/why?kind=task&name=1", "/page/session", "/page/docs/README.md"]) {
       const without = await http.send("GET", path, { login: "" });
       expect(without.status, path).to.equal(401);
       expect(without.headers, path).not.to.have.property("www-authenticate");

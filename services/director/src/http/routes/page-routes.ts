@@ -3,6 +3,7 @@ import { SubjectKind } from "@diskmesh/api/common";
 import { NotFoundError } from "@diskmesh/domain";
 import type { DeviceItem, EventsAnswer, WhyAnswer } from "@diskmesh/page/rows";
 import { explain } from "../../explain/handlers.js";
+import { docsPage } from "../../page/docs.js";
 import { eventsOf } from "../../page/events.js";
 import { pageFiles } from "../../page/files.js";
 import { deviceItem, lower } from "../../page/fleet-rows.js";
@@ -35,6 +36,13 @@ export const pageRoutes: readonly Route[] = [
     isOwn: true,
     isOpen: true,
     serve: async (http) => fileAnswer(http, http.param("name")),
+  },
+  {
+    method: "GET",
+    path: "/page/docs/*",
+    operation: "seePage",
+    isOwn: true,
+    serve: async (http) => docsAnswer(http.param("*")),
   },
   {
     method: "GET",
@@ -81,6 +89,12 @@ function fileAnswer({ request }: HttpCall, name: string): Answer {
   const { type, etag, text } = file;
   const headers = { ...PAGE_HEADERS, "content-type": type, etag, "cache-control": "no-cache" };
   return request.headers["if-none-match"] === etag ? { status: 304, headers } : { status: 200, headers, body: text };
+}
+
+function docsAnswer(path: string): Answer {
+  const body = docsPage(path);
+  if (body === undefined) throw new NotFoundError("there is no such page of the documentation here");
+  return { status: 200, headers: { ...PAGE_HEADERS, "content-type": "text/html; charset=utf-8" }, body };
 }
 
 function feedAnswer({ context, call, login, request }: HttpCall): Answer {
