@@ -109,7 +109,7 @@ async function shows(page: Page, selector: string, text: string): Promise<void> 
  * change. Each change has its own reason, because hosts in the same trouble share a line that names only the first.
  */
 async function changeMs(page: Page, mesh: TestMesh, hostId: string, reason: string): Promise<number> {
-  const seen = shows(page, "#trouble", `that host ${hostId} is dead`);
+  const seen = shows(page, "#trouble", `marked host ${hostId} as dead`);
   await mesh.clients.registry.setHostState({ hostIds: [hostId], state: "HOST_STATE_DEAD", reason });
   const committedMs = performance.now();
   await seen;

@@ -10,6 +10,7 @@ import { createLogger, type LoggerOptions, type ServiceLogger } from "../telemet
 import { startTelemetry } from "../telemetry/telemetry.js";
 import { Lifecycle } from "./lifecycle.js";
 import { Reload } from "./reload.js";
+import { ServiceManager } from "./service-manager.js";
 
 /**
  * Builds and starts a service. Resources added to the lifecycle are stopped in reverse order, also when this function
@@ -118,6 +119,7 @@ async function runWith<Config extends ServiceConfig>(
     env: process.env,
   });
   lifecycle.use("telemetry", telemetry);
+  const manager = new ServiceManager(process.env, log);
   const stopRequested = new Promise<void>((resolve) => {
     lifecycle.stopping.addEventListener("abort", () => resolve(), { once: true });
   });
@@ -129,9 +131,11 @@ async function runWith<Config extends ServiceConfig>(
   const failure = await Promise.race([started, stopRequested.then(() => undefined)]);
   if (!failure && !lifecycle.stopping.aborted) {
     log.info({ version: VERSION }, `${name} started`);
+    manager.started();
     await stopRequested;
   }
   lifecycle.beginStop();
+  manager.stopping();
   const telling = setTimeout(() => log.info({}, `${name} stop delayed by ${lifecycle.waitsFor}`), REPORT_AFTER_MS);
   const isClean = await withinMs(STOP_TIMEOUT_MS, stopEverything(lifecycle, started));
   clearTimeout(telling);
