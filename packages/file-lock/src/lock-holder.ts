@@ -22,9 +22,13 @@ const DESCRIPTORS_PER_TURN = 64;
  * description locks, so this searches the visible descriptors of all processes, starting with the likely holder.
  */
 export async function describeHolder(file: StatOfFile, likelyPid = process.pid): Promise<string> {
+  return (await holderOf(file, likelyPid)) ?? "another process, which cannot be seen from here";
+}
+
+/** Describes the holder as `describeHolder` does; undefined when no process that can be seen holds the file. */
+export async function holderOf(file: StatOfFile, likelyPid = process.pid): Promise<string | undefined> {
   const pid = (await lockingPid(file)) ?? (await openingPid(file, likelyPid));
-  if (pid === undefined) return "another process, which cannot be seen from here";
-  return nameOf(pid);
+  return pid === undefined ? undefined : nameOf(pid);
 }
 
 /**

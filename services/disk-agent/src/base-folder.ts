@@ -12,14 +12,18 @@ export interface BaseFolder {
   readonly persistentDisks: string;
 }
 
-export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
-  const folders = {
+export function baseFolderPaths(baseFolder: string): BaseFolder {
+  return {
     cacheFile: join(baseFolder, "agent-cache.json"),
     markFile: join(baseFolder, "agent-has-run"),
     exports: join(baseFolder, "exports"),
     dynamicDisks: join(baseFolder, "data", "dynamic_disks"),
     persistentDisks: join(baseFolder, "data", "persistent_disks"),
   };
+}
+
+export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
+  const folders = baseFolderPaths(baseFolder);
   try {
     await mkdir(folders.exports, { recursive: true, mode: 0o700 });
     // Restricts the folder, because every process that can reach a socket can write to the disk.

@@ -1,5 +1,5 @@
+import * as nodeFiles from "node:fs/promises";
 import { type HostId, type Logger, messageOf } from "@diskmesh/domain";
-
 import { decodeCache, encodeCache } from "../model/cache-contents.js";
 import { type AgentMemory, emptyMemory } from "../model/memory.js";
 import { CacheFile, type CacheFileSystem, type ReadFile, readIfThere } from "./cache-file.js";
@@ -35,6 +35,17 @@ export async function openLedger(
   const slotted = memory !== undefined && found !== undefined && "text" in found && hasSlots(found.text);
   const file = new CacheFile({ path, encode, stored, hasSlots: slotted, files });
   return { ledger: new Ledger(now, file), cacheIsLost };
+}
+
+/** Reads the agent's memory without changing anything, also while an agent runs. */
+export async function readMemory(
+  hostId: HostId,
+  cacheFile: string,
+): Promise<{ readonly memory: AgentMemory } | { readonly problem: string }> {
+  const found = await readIfThere(cacheFile, nodeFiles);
+  if (found === undefined) return { problem: "there is no such file" };
+  const { memory, problem = "it holds nothing valid" } = contentsOf(found, hostId);
+  return memory === undefined ? { problem } : { memory };
 }
 
 function contentsOf(found: ReadFile, hostId: HostId): { memory?: AgentMemory; problem?: string } {

@@ -9,7 +9,7 @@ export type SocketState = "nothing" | "dead" | "live" | "something else";
 
 /** Removes the file if it is a dead socket. Returns what was at the path. */
 export async function clearDeadSocket(path: string): Promise<SocketState> {
-  const state = await stateOf(path);
+  const state = await socketState(path);
   if (state === "dead") await removeFile(path);
   return state;
 }
@@ -22,7 +22,7 @@ export async function clearDeadSockets(folder: string, isOurs: (name: string) =>
   return cleared;
 }
 
-async function stateOf(path: string): Promise<SocketState> {
+export async function socketState(path: string): Promise<SocketState> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;
     throw error;

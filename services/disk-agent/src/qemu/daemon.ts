@@ -128,6 +128,15 @@ export async function killDaemons(folder: string, isEnded: (sessionNumber: numbe
   return killed.flat();
 }
 
+/** Returns the process of each running daemon by its session. `names` are the files of the folder. */
+export async function daemonSessions(folder: string, names: readonly string[]): Promise<Map<number, number>> {
+  const numbers = names.map(sessionOfPidFile).filter((number) => number !== undefined);
+  const found = await Promise.all(
+    numbers.map(async (number) => [number, await pidOf(folder, daemonFiles(number))] as const),
+  );
+  return new Map(found.flatMap(([number, pid]) => (pid === undefined ? [] : [[number, pid]])));
+}
+
 async function removeFiles(folder: string, files: DaemonFiles): Promise<void> {
   await Promise.all(Object.values(files).map((name) => removeFile(join(folder, name))));
 }

@@ -1,0 +1,41 @@
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect } from "chai";
+import { AgentScene, DEVICE_BYTES } from "./testing/agent-scene.js";
+
+const MAIN_FILE = fileURLToPath(new URL("./main.js", import.meta.url));
+const run = promisify(execFile);
+
+describe("the agent's --status", () => {
+  const scene = AgentScene.forEachTest();
+  beforeEach(() => scene.start());
+
+  const status = async (): Promise<string> => {
+    const { tuning: _, ...config } = scene.agent.process.config as Record<string, unknown>;
+    const file = join(scene.folder, "status.yaml");
+    writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
+    return (await run(process.execPath, [MAIN_FILE, "--config", file, "--status"])).stdout;
+  };
+
+  it("names the agent's process, each device's holder and session, and each export's socket", async () => {
+    const orders = await scene.orders(0);
+    const extent = { deviceId: "dev-a", hostId: "host-1", address: scene.agent.address, sizeBytes: DEVICE_BYTES };
+    await orders.exportAtOnce("disk-1", 7, [extent]);
+    const pid = scene.agent.process.pid;
+    const running = await status();
+    expect(running).to.match(new RegExp(`^host host-1: its agent is process ${pid} \\(`));
+    expect(running).to.match(
+      new RegExp(`dev-a: \\S+, held by process ${pid} .*; session 7 of disk disk-1, for host host-1`),
+    );
+    expect(running).to.match(/disk-1: session 7; \S+disk-1.sock is live; bytes on dev-a on host-1/);
+    await scene.agent.process.kill();
+    const killed = await status();
+    expect(killed)
+      .to.match(/^host host-1: no agent runs/)
+      .and.match(/dev-a: \S+, held by no process/);
+    expect(killed).to.match(/disk-1: session 7; \S+disk-1.sock is dead/);
+  });
+});

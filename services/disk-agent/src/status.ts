@@ -1,0 +1,108 @@
+import { lstatSync, statSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { messageOf } from "@diskmesh/domain";
+import { FOLDER_LOCK_NAME, holderOf } from "@diskmesh/file-lock";
+import { baseFolderPaths } from "./base-folder.js";
+import { readMemory } from "./cache/open-ledger.js";
+import type { AgentConfig } from "./config.js";
+import { diskIdOfExport } from "./exports/export-path.js";
+import type { AgentMemory, DeviceMemory, RememberedSession } from "./model/memory.js";
+import { socketState } from "./nbd/dead-socket.js";
+import { daemonSessions } from "./qemu/daemon.js";
+
+/**
+ * Prints what this host's agent remembers and what its devices and sockets are now, from files alone: neither a
+ * registry nor a running agent is needed, and nothing is changed.
+ */
+export async function printStatus(config: AgentConfig): Promise<void> {
+  const { cacheFile, exports } = baseFolderPaths(config.baseFolder);
+  const holder = await fileHolder(join(config.baseFolder, FOLDER_LOCK_NAME));
+  const found = await readMemory(config.hostId, cacheFile);
+  const lines = [`host ${config.hostId}: ${holder === undefined ? "no agent runs" : `its agent is ${holder}`}`];
+  if ("problem" in found) lines.push(`its memory ${cacheFile} cannot be read: ${found.problem}`);
+  else lines.push(...memoryLines(found.memory), ...(await deviceLines(config, found.memory)));
+  lines.push(...(await exportLines(exports, "memory" in found ? found.memory : undefined)));
+  process.stdout.write(`${lines.join("\n")}\n`);
+}
+
+function memoryLines({ tabletId, incarnation, tabletGeneration }: AgentMemory): string[] {
+  if (tabletId === "") return ["it has never obeyed a registry"];
+  return [`it obeys tablet ${tabletId}, incarnation ${incarnation || "unknown"}, generation ${tabletGeneration}`];
+}
+
+async function deviceLines({ devices }: AgentConfig, memory: AgentMemory): Promise<string[]> {
+  const paths = new Map(devices.map(({ deviceId, path }) => [deviceId, path]));
+  const ids = [...new Set([...paths.keys(), ...memory.devices.keys()])].sort();
+  const lines = await Promise.all(
+    ids.map(async (id) => {
+      const path = paths.get(id);
+      const where = path === undefined ? "found by a rule of discovery" : `${path}, ${await holderText(path)}`;
+      return `  ${id}: ${[where, ...deviceFacts(memory.devices.get(id))].join("; ")}`;
+    }),
+  );
+  return ["devices:", ...(lines.length === 0 ? ["  none"] : lines)];
+}
+
+function deviceFacts({ order, session, hardwareError }: DeviceMemory = {}): string[] {
+  return [
+    order === undefined
+      ? "no order yet"
+      : `last order ${order.kind} ${order.tabletGeneration}.${order.deviceGeneration}`,
+    ...(session === undefined ? [] : [sessionText(session)]),
+    ...(hardwareError === undefined ? [] : [`hardware error: ${hardwareError}`]),
+  ];
+}
+
+function sessionText({ number, purpose, diskId, holderHostId, ended }: RememberedSession): string {
+  const whose = purpose === "erase" ? "of an erase" : `of disk ${diskId || "unknown"}`;
+  const holder = holderHostId === "" ? "" : `, for host ${holderHostId}`;
+  return `session ${number} ${whose}${ended ? ", ended" : holder}`;
+}
+
+/** Exports that the agent remembers, and sockets and devices of others that are left. */
+async function exportLines(folder: string, memory: AgentMemory | undefined): Promise<string[]> {
+  const names = await readdir(folder).catch(() => []);
+  const daemons = await daemonSessions(folder, names);
+  const specs = [...(memory?.exports ?? [])].flatMap(([, { spec }]) => spec ?? []);
+  const remembered = new Set<string>(specs.map(({ diskId }) => diskId));
+  const left = [...new Set(names.flatMap((name) => diskIdOfExport(name) ?? []))].filter((id) => !remembered.has(id));
+  const lines = await Promise.all([
+    ...specs.map(async ({ diskId, sessionNumber, readOnly, extents }) => {
+      const pid = daemons.get(sessionNumber);
+      const carrier = pid === undefined ? "" : `, storage daemon ${pid}`;
+      const parts = extents.map(({ deviceId, hostId }) => `${deviceId} on ${hostId}`).join(", ");
+      const mode = readOnly ? ", read-only" : "";
+      return `  ${diskId}: session ${sessionNumber}${mode}${carrier}; ${await filesText(folder, diskId, names)}; bytes on ${parts}`;
+    }),
+    ...left.map(async (diskId) => `  ${diskId}: not remembered; ${await filesText(folder, diskId, names)}`),
+  ]);
+  return ["exports:", ...(lines.length === 0 ? ["  none"] : lines)];
+}
+
+/** Describes the socket, and the link to the block device, of a disk. */
+async function filesText(folder: string, diskId: string, names: readonly string[]): Promise<string> {
+  const own = names.filter((name) => diskIdOfExport(name) === diskId).sort();
+  const texts = own.map(async (name) => {
+    const path = join(folder, name);
+    return `${path} ${lstatSync(path).isSymbolicLink() ? "is a device" : `is ${await socketState(path)}`}`;
+  });
+  return own.length === 0 ? "no socket" : (await Promise.all(texts)).join(", ");
+}
+
+async function holderText(path: string): Promise<string> {
+  try {
+    const holder = await holderOf(statSync(path, { bigint: true }));
+    return holder === undefined ? "held by no process" : `held by ${holder}`;
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+async function fileHolder(path: string): Promise<string | undefined> {
+  try {
+    return await holderOf(statSync(path, { bigint: true }));
+  } catch {
+    return undefined;
+  }
+}
