@@ -13,7 +13,7 @@ const CAPABILITIES = [
   ...[Service.CONTROLLER_SERVICE, Service.VOLUME_ACCESSIBILITY_CONSTRAINTS].map((type) => ({
     type: { $case: "service" as const, value: { type } },
   })),
-  { type: { $case: "volumeExpansion" as const, value: { type: Expansion.ONLINE } } },
+  { type: { $case: "volumeExpansion" as const, value: { type: Expansion.OFFLINE } } },
 ];
 
 export function identityHandlers(readiness: Pick<Readiness, "report">): SocketHandlers<typeof IdentityDefinition> {

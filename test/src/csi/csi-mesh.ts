@@ -1,11 +1,19 @@
-import { mkdirSync, readdirSync } from "node:fs";
-import { DriverProcess, LoopDevices } from "@diskmesh/csi-driver/testing";
+import { DriverProcess, needLoopDevices } from "@diskmesh/csi-driver/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
+import { skipWithout } from "@diskmesh/testkit";
 import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 
 export const DEVICE_BYTES = 64 * MIB_BYTES;
+
+const CLOUD_CONFIG = `azs:
+- name: z1
+disk_types:
+- name: default
+  disk_size: 1
+  cloud_properties: { export: device }
+`;
 
 interface CsiMeshOptions {
   readonly hosts: number;
@@ -13,13 +21,15 @@ interface CsiMeshOptions {
   readonly maxVolumesPerNode?: number;
 }
 
-/**
- * A mesh with a CSI driver for each host, which also serves the controller. Loop devices over files of the test stand
- * for the disks' devices: each host has one for every disk that its agent links.
- */
+/** Skips the tests of a suite where agents offer disks as sockets, or this process may not mount. */
+export function needBlockDevices(context: Mocha.Context): void {
+  needLoopDevices(context);
+  skipWithout(context, "nbdfuse");
+}
+
+/** A mesh with a CSI driver for each host, which also serves the controller. */
 export class CsiMesh implements AsyncDisposable {
   readonly drivers: DriverProcess[] = [];
-  readonly devices: LoopDevices[] = [];
   nodeIds: readonly string[] = [];
 
   private constructor(readonly mesh: TestMesh) {}
@@ -41,10 +51,8 @@ export class CsiMesh implements AsyncDisposable {
     await addHosts(mesh);
     await devicesReady(mesh);
     this.nodeIds = await deployInstances(mesh);
+    await mesh.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
     for (const [index, instanceId] of this.nodeIds.entries()) {
-      const devices = new LoopDevices();
-      mesh.closeLater({ close: () => devices[Symbol.dispose]() });
-      this.devices.push(devices);
       const config = {
         maxVolumesPerNode,
         controller: {
@@ -53,47 +61,21 @@ export class CsiMesh implements AsyncDisposable {
           deployment: "work",
           azs: ["z1"],
         },
-        node: { instanceId, az: "z1", dynamicDisksFolder: devices.folder },
+        node: { instanceId, az: "z1", dynamicDisksFolder: mesh.dynamicDisk(mesh.hostIds[index] ?? "", ".") },
       };
       const driver = await DriverProcess.start(config, "controller", "node");
       mesh.closeLater({ close: () => driver[Symbol.asyncDispose]() });
       this.drivers.push(driver);
-      this.#follow(mesh.hostIds[index] ?? "", devices);
     }
   }
 
-  /** Attaches and detaches the test's devices as the agent makes and removes its links. */
-  #follow(hostId: string, devices: LoopDevices): void {
-    const folder = this.mesh.dynamicDisk(hostId, ".");
-    mkdirSync(folder, { recursive: true });
-    let following: Promise<void> | undefined;
-    const timer = setInterval(() => {
-      following ??= this.#takeOver(folder, devices).finally(() => {
-        following = undefined;
-      });
-    }, FOLLOW_INTERVAL_MS);
-    this.mesh.closeLater({
-      close: async () => {
-        clearInterval(timer);
-        await following;
-      },
-    });
-  }
-
-  async #takeOver(folder: string, devices: LoopDevices): Promise<void> {
-    const linked = readdirSync(folder);
-    for (const diskCid of devices.attached) if (!linked.includes(diskCid)) devices.detach(diskCid);
-    if (linked.length === 0) return;
-    const { disks } = await this.mesh.clients.disks.listDisks({ pageSize: 1_000 }).catch(() => ({ disks: [] }));
-    for (const { diskCid, sizeBytes } of disks)
-      if (!linked.includes(diskCid)) continue;
-      else if (!devices.attached.includes(diskCid)) devices.attach(diskCid, sizeBytes);
-      else if (devices.sizeBytes(diskCid) < sizeBytes) devices.grow(diskCid, sizeBytes);
+  /** Returns the names of the disks in the director, and the instances that have them. */
+  async attachments(): Promise<Record<string, string>> {
+    const { disks } = await this.mesh.clients.disks.listDisks({ pageSize: 1_000 });
+    return Object.fromEntries(disks.map(({ diskName, instanceId }) => [diskName, instanceId]));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.mesh[Symbol.asyncDispose]();
   }
 }
-
-const FOLLOW_INTERVAL_MS = 20;

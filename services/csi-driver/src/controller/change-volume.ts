@@ -11,7 +11,7 @@ import { needFields } from "../model/required-fields.js";
 import type { ControllerContext } from "./context.js";
 import { volumeDisk } from "./volume-disk.js";
 
-/** Enlarges the volume's disk, also while it is published. The node then enlarges the file system. */
+/** Enlarges the disk of a volume that is not published. A node enlarges the file system when it has the volume again. */
 export async function expandVolume(
   context: ControllerContext,
   request: ControllerExpandVolumeRequest,

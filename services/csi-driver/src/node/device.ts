@@ -27,8 +27,8 @@ export async function deviceOf(dynamicDisksFolder: string, diskCid: string | und
   if (found.isBlockDevice()) return { path, number: deviceNumber(found.rdev) };
   if (!found.isSocket()) throw new InvalidStateError(`${path}, to which ${link} leads, is not a block device`);
   throw new InvalidStateError(
-    `disk ${diskCid} is an NBD socket here, ${path}, because this host cannot make block devices of disks: ` +
-      "install qemu-storage-daemon with FUSE support and load the kernel modules fuse and loop, then attach the disk again",
+    `disk ${diskCid} is an NBD socket here, ${path}, and volumes need block devices: let the disk type say ` +
+      "`export: device`, and run this host's agent as root with nbdfuse on PATH",
   );
 }
 

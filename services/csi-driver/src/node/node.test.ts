@@ -132,7 +132,7 @@ describe("the node's part of the CSI driver", () => {
     const server: Server = createServer().listen(socket);
     symlinkSync(socket, join(devices.folder, "disk-1"));
     try {
-      expect(await failureOf(stage())).to.match(/^FAILED_PRECONDITION: .*NBD socket.*install qemu-storage-daemon/);
+      expect(await failureOf(stage())).to.match(/^FAILED_PRECONDITION: .*NBD socket.*nbdfuse/);
     } finally {
       server.close();
     }

@@ -1,10 +1,12 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Child, temporaryFolder } from "@diskmesh/testkit";
+import { Child, eventually, temporaryFolder } from "@diskmesh/testkit";
 import type { CsiConfig } from "../config.js";
 import type { Mode } from "../start.js";
 import { type CsiClients, csiClients } from "./csi-client.js";
+
+const START_TIMEOUT_MS = 120_000;
 
 /** A driver in its own process, which can be killed and started again. */
 export class DriverProcess implements AsyncDisposable {
@@ -60,7 +62,9 @@ export class DriverProcess implements AsyncDisposable {
   async #answers(): Promise<void> {
     const ended = this.#child.exited.then(() => Promise.reject(new Error(`the driver ended: ${this.#child.output}`)));
     ended.catch(() => {});
-    await Promise.race([this.clients.identity.probe({}), ended]);
+    // A client of a killed driver first finds that its connection is lost.
+    const answered = eventually(() => this.clients.identity.probe({}), { timeoutMs: START_TIMEOUT_MS });
+    await Promise.race([answered, ended]);
   }
 
   #start(): Child {

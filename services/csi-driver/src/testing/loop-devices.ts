@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { closeSync, openSync, readFileSync, rmSync, statSync, symlinkSync, truncateSync } from "node:fs";
+import { closeSync, openSync, readFileSync, rmSync, symlinkSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 
@@ -44,16 +44,8 @@ export class LoopDevices implements Disposable {
     return this.#devices.get(diskCid) ?? "";
   }
 
-  sizeBytes(diskCid: string): number {
-    return statSync(this.fileOf(diskCid)).size;
-  }
-
   fileOf(diskCid: string): string {
     return join(this.#files, `${diskCid}.img`);
-  }
-
-  get attached(): readonly string[] {
-    return [...this.#devices.keys()];
   }
 
   [Symbol.dispose](): void {
@@ -63,7 +55,7 @@ export class LoopDevices implements Disposable {
         .filter((line) => line.startsWith(`${device} `));
       for (const mount of mounts) spawnSync("umount", ["--lazy", mount.split(" ")[1] ?? ""]);
     }
-    for (const diskCid of this.attached) this.detach(diskCid);
+    for (const diskCid of [...this.#devices.keys()]) this.detach(diskCid);
   }
 }
 
