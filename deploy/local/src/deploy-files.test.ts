@@ -46,6 +46,7 @@ const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
       ["cpi-dispatcher", "dispatcherConfig"],
       ["disk-registry", "configSchema"],
       ["disk-agent", "configSchema"],
+      ["csi-driver", "csiConfig"],
     ].map(async ([service = "", name = ""]) => {
       const module = await import(`@diskmesh/${service}/config`);
       return [service, module[name]] as const;
@@ -273,6 +274,7 @@ describe("the compose file", () => {
 
 describe("the manifests for Kubernetes", () => {
   const folder = join(deploy, "kubernetes");
+  const read = (file: string) => readFileSync(join(folder, file), "utf8");
   const manifest = parse(readFileSync(join(folder, "base/disk-agent.yaml"), "utf8"));
   const pod = manifest.spec.template.spec;
   const [agent] = pod.containers;
@@ -308,7 +310,34 @@ describe("the manifests for Kubernetes", () => {
     }
   });
 
-  for (const variant of ["base", "block-devices"])
+  for (const [file, example, mode] of [
+    ["controller", "csi-controller.yaml", "controller"],
+    ["node", "node-csi-driver.yaml", "node"],
+  ] as const)
+    it(`start the CSI driver's ${mode} with a config that it takes, and probe it where it answers`, async () => {
+      const { containers, volumes } = parse(read(`csi/${file}.yaml`), { merge: true }).spec.template.spec;
+      const [driver, ...sidecars] = containers;
+      expect(await programs()).to.include(driver.command[0]);
+      expect(driver.command.slice(1)).to.deep.equal([`--${mode}`, "--config", "/etc/diskmesh/csi-driver.yaml"]);
+      const config = parsedConfig("csi-driver", join(folder, example));
+      expect(config).to.have.property(mode);
+      for (const probe of ["readinessProbe", "livenessProbe"])
+        expect(driver[probe].httpGet.port).to.equal(config.health?.listen.port);
+      const known = volumes.map(({ name }: { name: string }) => name);
+      for (const { volumeMounts } of containers) for (const { name } of volumeMounts) expect(known).to.include(name);
+      expect(driver.env).to.deep.equal([{ name: "CSI_ENDPOINT", value: "unix:///csi/csi.sock" }]);
+      for (const { args } of sidecars) expect(args[0]).to.equal("--csi-address=/csi/csi.sock");
+    });
+
+  const kinds = {
+    base: ["Namespace", "DaemonSet"],
+    "block-devices": ["Namespace", "DaemonSet"],
+    csi: [
+      ...["CSIDriver", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"],
+      ...["Deployment", "DaemonSet", "StorageClass", "VolumeAttributesClass"],
+    ],
+  };
+  for (const [variant, wanted] of Object.entries(kinds))
     it(`${variant} is built by kubectl kustomize`, function () {
       if (spawnSync("kubectl", ["version", "--client"]).error) skipBecause(this, "kubectl is not on PATH");
       const home = temporaryFolder();
@@ -318,9 +347,9 @@ describe("the manifests for Kubernetes", () => {
         env: { ...process.env, HOME: home },
       });
       expect(status, stderr).to.equal(0);
-      expect(stdout.match(/^kind: .*$/gm)).to.have.members(["kind: Namespace", "kind: DaemonSet"]);
+      expect(stdout.match(/^kind: .*$/gm)).to.have.members(wanted.map((kind) => `kind: ${kind}`));
       expect(stdout).to.include(`image: diskmesh:${version()}\n`);
-      expect(stdout.includes("privileged: true\n")).to.equal(variant === "block-devices");
+      expect(stdout.includes("privileged: true\n")).to.equal(variant !== "base");
       expect(stdout).not.to.include("allowPrivilegeEscalation: null");
     });
 });

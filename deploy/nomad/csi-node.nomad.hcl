@@ -1,0 +1,47 @@
+# The node plugin of the CSI driver, on each client that serves disks. docs/guides/nomad.md says what it needs.
+job "csi-diskmesh-node" {
+  type = "system"
+
+  constraint {
+    attribute = "${meta.diskmesh_instance}"
+    operator  = "is_set"
+  }
+
+  group "node" {
+    task "csi-driver" {
+      driver = "docker"
+
+      csi_plugin {
+        id        = "diskmesh"
+        type      = "node"
+        mount_dir = "/csi"
+      }
+
+      config {
+        image      = "diskmesh:0.1.0"
+        command    = "diskmesh-csi-driver"
+        args       = ["--node", "--config", "/local/csi-driver.yaml"]
+        privileged = true
+        volumes    = ["/var/lib/diskmesh:/var/lib/diskmesh:ro", "/dev:/dev"]
+      }
+
+      user = "root"
+
+      template {
+        destination = "local/csi-driver.yaml"
+        data        = <<-END
+          maxVolumesPerNode: 64
+          node:
+            instanceId: {{ env "meta.diskmesh_instance" }}
+            az: {{ env "meta.diskmesh_az" }}
+            dynamicDisksFolder: /var/lib/diskmesh/agent/data/dynamic_disks
+        END
+      }
+
+      resources {
+        cpu    = 100
+        memory = 256
+      }
+    }
+  }
+}
