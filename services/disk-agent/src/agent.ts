@@ -9,7 +9,7 @@ import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
 import { createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
-import { BlockDevices, whyNoBlockDevices } from "./block-device/block-devices.js";
+import { BlockDevices, endBlockDevices, whyNoBlockDevices } from "./block-device/block-devices.js";
 import type { Ledger } from "./cache/ledger.js";
 import { openLedger } from "./cache/open-ledger.js";
 import type { AgentConfig } from "./config.js";
@@ -123,6 +123,7 @@ function systemEdges(
     cacheFiles: nodeFiles,
     listenNbd: (options) => NbdServer.listen(options, io),
     ...found,
+    endBlockDevices,
     linkDevice: linkOverNbd,
     listenForHolders: DeviceListener.start,
     connectRegistry: () =>
@@ -238,6 +239,7 @@ function makeContext(
         hostId: config.hostId,
         folder: options.folders.exports,
         whyNot: edges.whyNoBlockDevices,
+        endDevices: edges.endBlockDevices,
         log,
       }),
       maxEndedExports: limits.maxEndedExports,

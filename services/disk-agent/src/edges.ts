@@ -1,6 +1,7 @@
 import type { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import type { Client } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
+import type { EndBlockDevices } from "./block-device/block-devices.js";
 import type { CacheFileSystem } from "./cache/cache-file.js";
 import type { FileOpener } from "./devices/open-file.js";
 import type { ListenNbd } from "./nbd/server.js";
@@ -21,6 +22,7 @@ export interface AgentEdges {
   readonly hasQemu: boolean;
   /** Reason why the host cannot make block devices of disks; undefined when it can. */
   readonly whyNoBlockDevices: string | undefined;
+  readonly endBlockDevices: EndBlockDevices;
   readonly linkDevice: LinkDevice;
   readonly listenForHolders: ListenForHolders;
   readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;

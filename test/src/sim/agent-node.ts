@@ -147,6 +147,7 @@ export class AgentNode implements AgentRun {
       listenNbd: this.#listenNbd,
       hasQemu: false,
       whyNoBlockDevices: "the machine is simulated",
+      endBlockDevices: async () => [],
       linkDevice: (target, signal) => world.network.links.open(process, target, signal),
       listenForHolders: async ({ access }) => {
         world.network.links.serve(`${machine.host}:${HOLDERS_PORT}`, process, access);

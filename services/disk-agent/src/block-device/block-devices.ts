@@ -14,8 +14,12 @@ interface BlockDevicesOptions {
   readonly folder: string;
   /** Reason why the host cannot make block devices; undefined when it can. */
   readonly whyNot: string | undefined;
+  /** Ends block devices of a folder whose session is not to be kept. Returns their sessions. */
+  readonly endDevices?: EndBlockDevices;
   readonly log: Logger;
 }
+
+export type EndBlockDevices = (folder: string, isKept: (sessionNumber: number) => boolean) => Promise<number[]>;
 
 /** Makes block devices of disks that an engine serves on NBD sockets: a file by FUSE, and a loop device of the file. */
 export class BlockDevices {
@@ -53,18 +57,18 @@ export class BlockDevices {
 
   /** Ends what former lives of the agent left of sessions that are not served. */
   async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
-    const sessions = await endBlockDevices(this.#options.folder, isServed);
-    if (sessions.length > 0) this.#options.log.info({ sessions }, "block devices of ended sessions removed");
+    const { folder, endDevices = endBlockDevices, log } = this.#options;
+    const sessions = await endDevices(folder, isServed);
+    if (sessions.length > 0) log.info({ sessions }, "block devices of ended sessions removed");
   }
 }
 
-/** Ends the block devices of a folder whose session is not to be kept. Returns their sessions. */
-export async function endBlockDevices(folder: string, isKept: (sessionNumber: number) => boolean): Promise<number[]> {
+export const endBlockDevices: EndBlockDevices = async (folder, isKept) => {
   const numbers = (await readdir(folder)).map(sessionOfImage).filter((number) => number !== undefined);
   const ended = numbers.filter((number) => !isKept(number));
   for (const sessionNumber of ended) await unmountImage(folder, sessionNumber);
   return ended;
-}
+};
 
 /** A disk whose path is a link to its block device. */
 class DeviceDisk implements ServedDisk {
