@@ -1,6 +1,6 @@
 import type { ExportDiskRequest } from "@diskmesh/api/internal";
 import { ExportKind, PublicationState } from "@diskmesh/api/registry";
-import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { InvalidStateError, MIB_BYTES, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -81,5 +81,37 @@ describe("changes of published disks", () => {
     await fleet.registry.process.start();
     await confirmed();
     expect(seen.orders.at(-1)).to.deep.include({ limits: LIMITS, revision: 1 });
+  });
+
+  it("a larger size reaches the host in the same session, and the added devices in a session of their own", async () => {
+    const { operator } = fleet.registry;
+    const one = await fleet.readyAgent("h1", ["d1"]);
+    const two = await fleet.readyAgent("h2", ["d2"]);
+    const seen = ordersTo(one);
+    await fleet.createDisk("x");
+    const { disk: before } = await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    const [, other] = before?.deviceIds[0] === "d1" ? [one, two] : [two, one];
+    const { sessionNumber } = before?.publication ?? {};
+    seen.refusing = new UnavailableError("busy now");
+    const resizing = operator.resizeDisk({ diskId: "x", sizeBytes: 100 * MIB_BYTES });
+    await eventually(async () => expect((await publication())?.changePending).to.equal(true));
+    seen.refusing = undefined;
+    const { disk } = await resizing;
+    expect(disk).to.include({ sizeBytes: 128 * MIB_BYTES });
+    expect(disk?.publication).to.include({ sessionNumber, changePending: false, state: PublicationState.PUBLISHED });
+    const [first, second] = seen.orders.at(-1)?.extents ?? [];
+    expect([first?.deviceId, second?.deviceId]).to.deep.equal(disk?.deviceIds);
+    expect(first?.sessionNumber).to.equal(0);
+    expect(second?.sessionNumber).to.be.above(sessionNumber ?? 0);
+    const granted = other.sessions.get(second?.deviceId ?? "");
+    expect(granted).to.deep.include({ sessionNumber: second?.sessionNumber, holderHostId: "h1", diskId: "x" });
+    expect((await operator.unpublishDisk({ diskId: "x" })).disk?.publication).to.equal(undefined);
+    for (const [agent, deviceId] of [
+      [one, "d1"],
+      [two, "d2"],
+    ] as const) {
+      expect(agent.sessions.get(deviceId)?.holderHostId).to.equal("");
+      expect(agent.sessions.get(deviceId)?.sessionNumber).to.be.above(second?.sessionNumber ?? 0);
+    }
   });
 });

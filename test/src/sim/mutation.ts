@@ -22,6 +22,7 @@ export interface Modules {
   "disk-registry/model/devices/orders": typeof import("../../../services/disk-registry/src/model/devices/orders.js");
   "disk-registry/model/disks/placement": typeof import("../../../services/disk-registry/src/model/disks/placement.js");
   "disk-registry/model/disks/publications": typeof import("../../../services/disk-registry/src/model/disks/publications.js");
+  "disk-registry/model/disks/session-plan": typeof import("../../../services/disk-registry/src/model/disks/session-plan.js");
   "disk-registry/model/hosts/purge-action": typeof import("../../../services/disk-registry/src/model/hosts/purge-action.js");
   "disk-registry/model/hosts/registration": typeof import("../../../services/disk-registry/src/model/hosts/registration.js");
   "disk-registry/model/disks/remembered": typeof import("../../../services/disk-registry/src/model/disks/remembered.js");

@@ -11,7 +11,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     foundBy: 176,
     scenario: "hosts die",
     replaced: [
-      inPlaceOf("disk-registry/model/disks/publications", "planSession", ({ planSession }) => (tables, diskId) => {
+      inPlaceOf("disk-registry/model/disks/session-plan", "planSession", ({ planSession }) => (tables, diskId) => {
         const plan = planSession(tables, diskId);
         return plan?.publication.state === "UNPUBLISHING" ? { ...plan, blocked: undefined } : plan;
       }),

@@ -41,7 +41,9 @@ async function notYet({ tablet, limits }: ChangeContext, diskId: DiskId): Promis
   const goesOn = "the registry continues; repeat the call to wait longer";
   if (publication === undefined)
     return new TimeoutError(`disk ${diskId} changed while the call waited for it; repeat the call`, { about });
-  const where = `disk ${diskId} is still ${publication.state} (host ${publication.hostId}, session ${publication.sessionNumber})`;
+  const { state, hostId, sessionNumber } = publication;
+  const what = state === "PUBLISHED" ? "not yet served with its present limits and size" : `still ${state}`;
+  const where = `disk ${diskId} is ${what} (host ${hostId}, session ${sessionNumber})`;
   if (publication.lastError === "") return new TimeoutError(`${where}; ${goesOn}`, { about });
   const details = { about, retryAfterMs: limits.closingRetryAfterMs, outcome: "unknown" } as const;
   return new UnavailableError(

@@ -4,6 +4,7 @@ import * as z from "zod";
 import type { Counter, Gap } from "../model/store/counter.js";
 import type { RegistryEvent } from "../model/store/registry-event.js";
 import {
+  type AddedDevice,
   type Device,
   type DeviceIdentity,
   type Disk,
@@ -132,6 +133,10 @@ const disk = shapeOf<Disk>()({
     readOnly: z.literal(true).optional(),
     revision: whole.optional(),
     confirmedRevision: whole.optional(),
+    added: z
+      .array(shapeOf<AddedDevice>()({ deviceId: text, sessionNumber: whole }))
+      .readonly()
+      .optional(),
   }).optional(),
   fence: shapeOf<Fence>()({ hostId: text, by: text, atMs: z.number(), reason: text }).optional(),
   lastSessionNumber: whole.optional(),

@@ -5,6 +5,7 @@ import {
   DiskAgentServiceDefinition,
   type EraseDeviceRequest,
   type ExportDiskRequest,
+  type Extent,
   type HeartbeatRequest,
   type OpenSessionRequest,
   OrderOutcome,
@@ -263,8 +264,9 @@ export class TestAgent {
     if (outcomes.some(({ outcome }) => outcome !== OrderOutcome.DONE && outcome !== OrderOutcome.ALREADY))
       return { exportPath: "", outcomes };
     const own = request.extents.filter(({ hostId }) => hostId === this.#options.hostId);
-    if (own.some(({ deviceId }) => this.sessions.get(deviceId)?.sessionNumber !== request.sessionNumber))
-      throw new UnavailableError(`session ${request.sessionNumber} was not opened here`);
+    const isOpen = ({ deviceId, sessionNumber }: Extent) =>
+      this.sessions.get(deviceId)?.sessionNumber === (sessionNumber || request.sessionNumber);
+    if (!own.every(isOpen)) throw new UnavailableError(`session ${request.sessionNumber} was not opened here`);
     this.exports.set(request.diskId, request.sessionNumber);
     // A change of limits keeps addresses and keys.
     for (const { deviceId, blockAddress, sessionKey } of request.extents)

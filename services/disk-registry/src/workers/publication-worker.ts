@@ -1,4 +1,4 @@
-import type { ExportDiskResponse } from "@diskmesh/api/internal";
+import type { ExportDiskResponse, Extent } from "@diskmesh/api/internal";
 import { ExportKind } from "@diskmesh/api/registry";
 import {
   AbortedError,
@@ -13,22 +13,21 @@ import {
 import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { notePhase } from "../metrics/phases.js";
-import { type Leader, whyNotTold, whyNotToldToLetGo } from "../model/devices/orders.js";
-import { completeChange } from "../model/disks/export-changes.js";
+import { type Leader, whyNotToldToLetGo } from "../model/devices/orders.js";
+import { addedGroups, completeChange, sessionOn } from "../model/disks/export-changes.js";
 import {
   completePublish,
   completeUnpublish,
   isCurrent,
   isFence,
   markAsked,
-  planSession,
   recordPublicationFailure,
   renewSession,
-  type SessionGroup,
-  type SessionPlan,
 } from "../model/disks/publications.js";
-import type { Host, RegistryTransaction } from "../model/store/schema.js";
+import { planSession, type SessionGroup, type SessionPlan } from "../model/disks/session-plan.js";
+import type { Device, Host, RegistryTransaction } from "../model/store/schema.js";
 import { leaderStamp } from "../requests/wire.js";
+import { operationOf, requireTarget } from "./publication-steps.js";
 import { type BlockAddresses, type Grant, grantedOf, grantOf, NotGrantedError } from "./session-grant.js";
 import type { WorkContext } from "./work-context.js";
 
@@ -47,8 +46,8 @@ type Complete = (tx: RegistryTransaction) => void;
 type OrderedSession = SessionPlan & { readonly leader: Leader };
 
 interface ExportOptions {
-  /** Addresses of devices of other hosts; undefined keeps those that the agent knows, with their keys. */
-  readonly addresses?: BlockAddresses;
+  /** Addresses of devices of other hosts. The agent keeps the addresses and keys that it knows of the others. */
+  readonly addresses: BlockAddresses;
   /** Devices of the holder's host on which it opens the session first. */
   readonly openDeviceIds: readonly DeviceId[];
 }
@@ -144,10 +143,12 @@ export class PublicationWorker {
     return (tx) => completePublish(tx, disk.diskId, publication, exportPath);
   }
 
-  /** Brings the running export to the disk's present limits, in the same session. */
+  /** Brings the running export to the disk's present limits and devices, in the same session. */
   async #change(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
     const { disk, publication } = plan;
-    await this.#exportDisk(plan, requireTarget(plan), { openDeviceIds: [] }, signal);
+    const target = requireTarget(plan);
+    const addresses = await this.#openSessions(plan, addedGroups(plan), signal);
+    await this.#exportDisk(plan, target, { addresses, openDeviceIds: [] }, signal);
     return (tx) => completeChange(tx, disk.diskId, publication);
   }
 
@@ -198,15 +199,15 @@ export class PublicationWorker {
 
   async #openSession(plan: OrderedSession, group: SessionGroup, signal: AbortSignal): Promise<Grant> {
     const { agents, limits } = this.context;
-    const { host } = group;
+    const { host, sessionNumber = plan.publication.sessionNumber } = group;
     const request = {
       bootId: host.bootId,
       stamp: leaderStamp(plan.leader),
-      sessionNumber: plan.publication.sessionNumber,
+      sessionNumber,
       diskId: plan.disk.diskId,
       holderHostId: plan.holderHostId,
       deviceIds: [...group.deviceIds],
-      ...(isElsewhere(plan, host) && { sessionKey: this.#keyOf(plan, host.hostId) }),
+      ...(isElsewhere(plan, host) && { sessionKey: this.#keyOf(plan, host.hostId, sessionNumber) }),
     };
     try {
       const deadlineMs = limits.agentTimeoutMs;
@@ -257,11 +258,7 @@ export class PublicationWorker {
         deviceId,
         hostId,
         sizeBytes,
-        ...(addresses !== undefined &&
-          hostId !== host.hostId && {
-            blockAddress: addresses.get(deviceId) ?? "",
-            sessionKey: this.#keyOf(plan, hostId),
-          }),
+        ...this.#accessTo(plan, { deviceId, hostId }, addresses),
       })),
       openDeviceIds: [...openDeviceIds],
       readOnly: plan.publication.readOnly ?? false,
@@ -341,9 +338,24 @@ export class PublicationWorker {
     return this.context.tablet.read((tables) => isCurrent(tables, disk.diskId, publication));
   }
 
+  /** Returns the session of an added device, and what reaches a device that has just been asked for its session. */
+  #accessTo(
+    plan: SessionPlan,
+    { deviceId, hostId }: Pick<Device, "deviceId" | "hostId">,
+    addresses: BlockAddresses,
+  ): Partial<Extent> {
+    const { publication } = plan;
+    const sessionNumber = sessionOn(publication, deviceId);
+    const blockAddress = hostId === publication.hostId ? undefined : addresses.get(deviceId);
+    return {
+      ...(sessionNumber !== publication.sessionNumber && { sessionNumber }),
+      ...(blockAddress !== undefined && { blockAddress, sessionKey: this.#keyOf(plan, hostId, sessionNumber) }),
+    };
+  }
+
   /** Returns the key with which the holder reaches the devices of a host. */
-  #keyOf({ disk, publication }: SessionPlan, hostId: HostId): Buffer {
-    return this.context.sessionKeys.keyOf({ diskId: disk.diskId, sessionNumber: publication.sessionNumber, hostId });
+  #keyOf({ disk }: SessionPlan, hostId: HostId, sessionNumber: number): Buffer {
+    return this.context.sessionKeys.keyOf({ diskId: disk.diskId, sessionNumber, hostId });
   }
 
   #renew({ disk, publication }: SessionPlan): Promise<void> {
@@ -356,21 +368,6 @@ export class PublicationWorker {
       recordPublicationFailure(tx, disk.diskId, publication, messageOf(error), pending),
     );
   }
-}
-
-const OPERATIONS = { PUBLISHING: "publish", PUBLISHED: "change", UNPUBLISHING: "unpublish" } as const;
-
-function operationOf({ publication }: SessionPlan) {
-  return OPERATIONS[publication.state];
-}
-
-/** Returns the host that is to serve the disk. Throws UnavailableError while the host or a device cannot be asked. */
-function requireTarget({ blocked, publication, target }: SessionPlan): Host {
-  if (blocked !== undefined) throw new UnavailableError(blocked);
-  if (target === undefined) throw new UnavailableError(`host ${publication.hostId} was purged`);
-  const whyNot = whyNotTold(target);
-  if (whyNot !== undefined) throw new UnavailableError(whyNot);
-  return target;
 }
 
 /** Returns whether the session's holder is another host than this one. */

@@ -2,7 +2,7 @@ import type { DeviceOutcome as OutcomeMessage } from "@diskmesh/api/internal";
 import { type DeviceId, UnavailableError } from "@diskmesh/domain";
 import type { DeviceOutcome } from "../model/devices/orders.js";
 import { pendingOf, pendingText } from "../model/devices/pending.js";
-import type { SessionGroup } from "../model/disks/publications.js";
+import type { SessionGroup } from "../model/disks/session-plan.js";
 import type { PendingDevice } from "../model/store/schema.js";
 import { outcomeOf } from "../requests/wire.js";
 

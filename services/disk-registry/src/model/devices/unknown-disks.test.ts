@@ -13,7 +13,8 @@ import {
 } from "../../testing/fleet-fixture.js";
 import { allocate } from "../disks/allocation.js";
 import { deleteDisk, diskHealth } from "../disks/disks.js";
-import { planSession, requestPublish, requestUnpublish } from "../disks/publications.js";
+import { requestPublish, requestUnpublish } from "../disks/publications.js";
+import { planSession } from "../disks/session-plan.js";
 import { purgeDevice, purgeHost } from "../hosts/purge-action.js";
 import { type RegistrationAnswer, registerAgent } from "../hosts/registration.js";
 import { removeDevice } from "../hosts/remove-action.js";

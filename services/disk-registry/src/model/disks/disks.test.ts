@@ -145,9 +145,21 @@ describe("disks", () => {
       const disk = create(fleet, small);
       for (const sizeMib of [10, 20, 64]) expect(resize(fleet, sizeMib)).to.deep.equal(disk);
       expect(() => resize(fleet, 9)).to.throw(InvalidArgumentError, "shrink");
-      fleet.transact((tx) => tx.disks.put({ ...disk, publication: published }));
-      expect(resize(fleet, 64).sizeBytes).to.equal(64 * MIB);
-      expect(() => resize(fleet, 65)).to.throw(InvalidStateError, "h1");
+    });
+
+    it("appends devices of the host that serves the disk, where it has some", () => {
+      const hosts = [aHost("h1"), aHost("h2")];
+      const far = { hostId: hostId("h2") };
+      const devices = [aDevice("d1"), aDevice("d2", far), aDevice("d3", far), aDevice("d4")];
+      for (const [served, added] of [
+        ["h1", "d4"],
+        ["h2", "d2"],
+      ] as const) {
+        const publication = { ...published, hostId: hostId(served) };
+        const fleet = new TestFleet({ hosts, devices, disks: [aDisk("x", ["d1"], { publication })] });
+        fleet.transact((tx) => tx.devices.put(aDevice("d1", { diskId: x })));
+        expect(resize(fleet, 65).deviceIds).to.deep.equal(["d1", added]);
+      }
     });
 
     it("refuses devices of another pool, az or larger blocks, and too few, too many or dirty ones", () => {

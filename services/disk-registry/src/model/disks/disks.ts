@@ -15,7 +15,6 @@ import { whyUnknown } from "../devices/unknown-disks.js";
 import {
   type Disk,
   type DiskRequest,
-  type ExportKind,
   type Health,
   isAway,
   type Label,
@@ -24,6 +23,7 @@ import {
 } from "../store/schema.js";
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
+import { withAddedDevices } from "./export-changes.js";
 import { howToEnd, requireDisk } from "./publications.js";
 import type { Shortage } from "./shortage.js";
 
@@ -41,7 +41,7 @@ type Choice = Pick<AllocationLimits, "draw" | "whySuspected" | "mayYetBeHeard" |
 export interface DiskProperties {
   readonly labels: readonly Label[];
   readonly limits?: IoLimits | undefined;
-  readonly exportKind?: ExportKind | undefined;
+  readonly exportKind?: Disk["exportKind"];
 }
 
 /** Creates a disk on free devices, or returns the disk that the same request created before. */
@@ -144,7 +144,7 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
 
 /**
  * Appends free devices to a disk until it has the requested size. The original request stays recorded, so that a
- * repeated creation after a lost answer still finds the disk.
+ * repeated creation after a lost answer still finds the disk. The host of a published disk gets the size later.
  */
 export function resizeDisk(
   tx: RegistryTransaction,
@@ -162,23 +162,20 @@ export function resizeDisk(
       { about },
     );
   if (sizeBytes <= disk.sizeBytes) return disk;
-  if (publication !== undefined)
-    throw new InvalidStateError(
-      `disk ${diskId} is ${publication.state} to host ${publication.hostId}: unpublish it, then resize it`,
-      { reason: "DISK_IN_USE", about: { ...about, host_id: publication.hostId } },
-    );
   const missing = { ...requested, sizeBytes: sizeBytes - disk.sizeBytes };
   const allocation = allocate(tx, missing, {
     maxDevices: limits.maxDevicesPerDisk - disk.deviceIds.length,
     // The data on the disk was written in blocks of this size, so added devices must not have larger ones.
     maxBlockSizeBytes: disk.blockSizeBytes,
     ...choice,
+    nearHostId: publication?.hostId ?? "",
   });
   if ("shortage" in allocation) throw noSpace(diskId, missing, allocation.shortage, limits, disk);
   for (const device of allocation.devices) tx.devices.put({ ...device, diskId });
   const added = allocation.devices.reduce((sum, device) => sum + device.sizeBytes, 0);
-  const deviceIds = [...disk.deviceIds, ...allocation.devices.map((device) => device.deviceId)];
-  const resized = { ...disk, sizeBytes: disk.sizeBytes + added, deviceIds };
+  const addedIds = allocation.devices.map((device) => device.deviceId);
+  const larger = { ...disk, sizeBytes: disk.sizeBytes + added, deviceIds: [...disk.deviceIds, ...addedIds] };
+  const resized = withAddedDevices(tx, larger, addedIds);
   tx.disks.put(resized);
   return resized;
 }

@@ -1,7 +1,9 @@
 import { expect } from "chai";
-import { aDisk, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
 import type { Publication } from "../store/schema.js";
-import { setDiskLimits } from "./export-changes.js";
+import { addedGroups, completeChange, setDiskLimits, withAddedDevices } from "./export-changes.js";
+import { renewSession } from "./publications.js";
+import { planSession } from "./session-plan.js";
 
 const limits = { readIops: 100, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: 0, burstSeconds: 0 };
 const x = diskId("x");
@@ -31,6 +33,66 @@ describe("changes of an export", () => {
       expect(disk.publication?.revision).to.equal(revision);
       expect(disk.publication?.sessionNumber).to.equal(state && 5);
     });
+
+  const grown: readonly [Publication["state"] | undefined, Partial<Publication> | undefined][] = [
+    [undefined, undefined],
+    ["PUBLISHED", { sessionNumber: 5, revision: 1, added: [{ deviceId: deviceId("d2"), sessionNumber: 201 }] }],
+    ["PUBLISHING", { sessionNumber: 201 }],
+    ["UNPUBLISHING", { sessionNumber: 5 }],
+  ];
+  for (const [state, expected] of grown)
+    it(`a device added to a disk that is ${state ?? "not published"} -> ${JSON.stringify(expected)}`, () => {
+      const disk = aDisk("x", ["d1", "d2"], { publication: state && publication(state), lastSessionNumber: 5 });
+      const fleet = new TestFleet({ disks: [disk] });
+      const { publication: after, lastSessionNumber } = fleet.transact((tx) =>
+        withAddedDevices(tx, disk, [deviceId("d2")]),
+      );
+      expect(after?.state).to.equal(state);
+      if (expected) expect(after).to.deep.include(expected);
+      expect(lastSessionNumber).to.equal(state === "PUBLISHED" || state === "PUBLISHING" ? 201 : 5);
+    });
+
+  it("devices added one after another are asked in groups by host and session; the host stays in its session", () => {
+    const added = [
+      ["d2", 201],
+      ["d3", 202],
+      ["d4", 202],
+      ["d5", 202],
+    ] as const;
+    const ids = ["d1", ...added.map(([id]) => id)];
+    const changing: Publication = {
+      ...publication("PUBLISHED"),
+      revision: 2,
+      confirmedRevision: 1,
+      added: added.map(([id, sessionNumber]) => ({ deviceId: deviceId(id), sessionNumber })),
+    };
+    const fleet = new TestFleet({
+      hosts: [aHost("h1"), aHost("h2")],
+      devices: ids.map((id) => aDevice(id, { diskId: x, hostId: hostId(id === "d5" ? "h2" : "h1") })),
+      disks: [aDisk("x", ids, { publication: changing })],
+    });
+    const plan = planSession(fleet.tables, x);
+    const groups =
+      plan &&
+      addedGroups(plan).map(({ host, deviceIds, sessionNumber }) => `${host.hostId} ${sessionNumber}: ${deviceIds}`);
+    expect(groups).to.deep.equal(["h1 201: d2", "h1 202: d3,d4", "h2 202: d5"]);
+    fleet.transact((tx) => completeChange(tx, x, changing));
+    expect(planSession(fleet.tables, x)).to.equal(undefined);
+    expect(fleet.disk("x").publication).to.include({ sessionNumber: 5, confirmedRevision: 2 });
+  });
+
+  it("a device has seen a later session -> the disk is published again, in a new session", () => {
+    const changing: Publication = {
+      ...publication("PUBLISHED"),
+      revision: 1,
+      added: [{ deviceId: deviceId("d2"), sessionNumber: 6 }],
+    };
+    const fleet = new TestFleet({ disks: [aDisk("x", ["d1", "d2"], { publication: changing })] });
+    fleet.transact((tx) => renewSession(tx, x, changing));
+    const { publication: again } = fleet.disk("x");
+    expect(again).to.include({ state: "PUBLISHING", sessionNumber: 201 });
+    expect(again).not.to.have.any.keys("added", "revision");
+  });
 
   it("the same limits, or none again -> nothing is stored", () => {
     const fleet = new TestFleet({

@@ -1,6 +1,15 @@
-import { type DiskId, type IoLimits, sameIoLimits } from "@diskmesh/domain";
-import type { Disk, Publication, RegistryTransaction } from "../store/schema.js";
-import { isCurrent, requireDisk } from "./publications.js";
+import { type DeviceId, type DiskId, type HostId, type IoLimits, sameIoLimits } from "@diskmesh/domain";
+import { nextSessionNumber } from "../devices/counters.js";
+import {
+  type Disk,
+  type Host,
+  isChangePending,
+  type Publication,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "../store/schema.js";
+import { isCurrent, type PublicationStep, putPublication, requireDisk } from "./publications.js";
+import type { SessionGroup, SessionPlan } from "./session-plan.js";
 
 /** Changes of a disk that its host applies to the running export, within the session. */
 
@@ -12,6 +21,52 @@ export function setDiskLimits(tx: RegistryTransaction, diskId: DiskId, limits: I
   const disk = withNextRevision(limits === undefined ? rest : { ...rest, limits });
   tx.disks.put(disk);
   return disk;
+}
+
+/**
+ * Returns the disk, to which devices were added, with what its publication needs of them. A host that serves the disk
+ * goes on in its session; the added devices get a session of their own, because they may have seen later ones.
+ */
+export function withAddedDevices(tx: RegistryTransaction, disk: Disk, deviceIds: readonly DeviceId[]): Disk {
+  const { publication } = disk;
+  if (publication === undefined || publication.state === "UNPUBLISHING") return disk;
+  // Nothing is served yet, so that all devices can get one new session.
+  if (publication.state === "PUBLISHING") return putPublication(tx, disk, publication);
+  const sessionNumber = nextSessionNumber(tx);
+  const added = [...(publication.added ?? []), ...deviceIds.map((deviceId) => ({ deviceId, sessionNumber }))];
+  return withNextRevision({ ...disk, publication: { ...publication, added }, lastSessionNumber: sessionNumber });
+}
+
+/** Returns the session that a device of a published disk grants to the disk's host. */
+export function sessionOn({ sessionNumber, added = [] }: Publication, deviceId: DeviceId): number {
+  return added.find((each) => each.deviceId === deviceId)?.sessionNumber ?? sessionNumber;
+}
+
+/** Returns the added devices to ask for their sessions, by host and session. */
+export function addedGroups({
+  publication,
+  groups,
+}: SessionPlan): readonly (SessionGroup & { sessionNumber: number })[] {
+  const hosts = new Map<DeviceId, Host>(groups.flatMap(({ host, deviceIds }) => deviceIds.map((id) => [id, host])));
+  const found = new Map<string, { host: Host; deviceIds: DeviceId[]; sessionNumber: number }>();
+  for (const { deviceId, sessionNumber } of publication.added ?? []) {
+    const host = hosts.get(deviceId);
+    if (host === undefined) continue;
+    const key = `${host.hostId} ${sessionNumber}`;
+    const group = found.get(key) ?? { host, deviceIds: [], sessionNumber };
+    group.deviceIds.push(deviceId);
+    found.set(key, group);
+  }
+  return [...found.values()];
+}
+
+/** Returns whether the host has confirmed the disk's present limits and size, or need not, being the host no longer. */
+export function changeProgress(tables: RegistryTables, diskId: DiskId, hostId: HostId | undefined): PublicationStep {
+  const disk = requireDisk(tables, diskId);
+  const { publication } = disk;
+  const isServed = publication !== undefined && publication.hostId === hostId && publication.state !== "UNPUBLISHING";
+  const isAwaited = isServed && (publication.state === "PUBLISHING" || isChangePending(publication));
+  return { progress: isAwaited ? "under_way" : "reached", disk };
 }
 
 function withNextRevision(disk: Disk): Disk {

@@ -4,7 +4,8 @@ import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "../.
 import { sayOfHosts } from "../hosts/host-words.js";
 import type { Disk, Host, Publication } from "../store/schema.js";
 import { fenceHost, fenceProgress } from "./fences.js";
-import { completeUnpublish, planSession, requestPublish, requestUnpublish } from "./publications.js";
+import { completeUnpublish, requestPublish, requestUnpublish } from "./publications.js";
+import { planSession } from "./session-plan.js";
 
 const x = diskId("x");
 const h1 = hostId("h1");

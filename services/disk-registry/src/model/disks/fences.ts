@@ -1,7 +1,8 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { requireHost } from "../devices/device-selection.js";
 import type { Disk, Fence, RegistryTables, RegistryTransaction } from "../store/schema.js";
-import { planSession, takeAway } from "./publications.js";
+import { takeAway } from "./publications.js";
+import { planSession } from "./session-plan.js";
 
 /** Author, time and reason of a fence. */
 export type FenceWord = Omit<Fence, "hostId">;

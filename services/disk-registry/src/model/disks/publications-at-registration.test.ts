@@ -17,6 +17,8 @@ const published: Publication = {
 };
 const elsewhere: Publication = { ...published, hostId: hostId("h2") };
 
+const added: Publication = { ...elsewhere, added: [{ deviceId: deviceId("d1"), sessionNumber: 160 }] };
+
 /** Returns a fleet with disk x on device d1 of h1, with the given publication. */
 function publishedFleet(publication: Publication): Fleet {
   return {
@@ -74,6 +76,24 @@ describe("publications at registration", () => {
       elsewhere,
       registration([reported("d1")], { bootId: "boot-2" }),
       "PUBLISHING 201",
+    ],
+    [
+      "the host of an added device, in the session of its own",
+      added,
+      registration([reported("d1", { sessionNumber: 160 })], { bootId: "boot-2" }),
+      "PUBLISHED 150",
+    ],
+    [
+      "the host of an added device, without that session",
+      added,
+      registration([reported("d1", granted)], { bootId: "boot-2" }),
+      "PUBLISHING 201",
+    ],
+    [
+      "the host of a device that is being added, without its session yet",
+      { ...added, revision: 1 },
+      registration([reported("d1", granted)], { bootId: "boot-2" }),
+      "PUBLISHED 150",
     ],
   ];
   for (const [cause, publication, from, effect] of cases) {

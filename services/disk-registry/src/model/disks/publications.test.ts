@@ -7,13 +7,13 @@ import {
   completePublish,
   completeUnpublish,
   markAsked,
-  planSession,
   publishProgress,
   recordPublicationFailure,
   requestPublish,
   requestUnpublish,
   unpublishProgress,
 } from "./publications.js";
+import { planSession } from "./session-plan.js";
 
 const x = diskId("x");
 const h1 = hostId("h1");

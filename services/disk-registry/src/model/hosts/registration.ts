@@ -29,6 +29,7 @@ import {
 } from "../devices/same-bytes.js";
 import { SortedSharers } from "../devices/sorted-sharers.js";
 import { markUnknown } from "../devices/unknown-disks.js";
+import { sessionOn } from "../disks/export-changes.js";
 import { fenceAnew, restartPublication, takeAway } from "../disks/publications.js";
 import type { Remembered } from "../disks/remembered.js";
 import {
@@ -36,7 +37,9 @@ import {
   type DeviceIdentity,
   type ForeignDevice,
   type Host,
+  isChangePending,
   isLeftAlone,
+  type Publication,
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
@@ -329,9 +332,16 @@ function restartBrokenPublications(
     const mayBeHeld = wasMissing && reported.sessionNumber < (disk?.lastSessionNumber ?? 0);
     if (disk !== undefined && publication === undefined && mayBeHeld) fenceAnew(tx, disk, hostId);
     if (disk === undefined || publication?.state !== "PUBLISHED") continue;
-    const hasSession = reported.sessionNumber === publication.sessionNumber && device.unknownSession === undefined;
-    if (moved || !hasSession) restartPublication(tx, disk, publication);
+    if (moved || !hasSession(publication, device, reported)) restartPublication(tx, disk, publication);
   }
+}
+
+/** Returns whether the device grants the publication's session. A device that is being added to the disk may not yet. */
+function hasSession(publication: Publication, device: Device, { sessionNumber }: ReportedDevice): boolean {
+  if (device.unknownSession !== undefined) return false;
+  const wanted = sessionOn(publication, device.deviceId);
+  const isBeingAdded = wanted !== publication.sessionNumber && isChangePending(publication);
+  return sessionNumber === wanted || (isBeingAdded && sessionNumber < wanted);
 }
 
 /**

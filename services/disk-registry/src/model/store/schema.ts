@@ -199,9 +199,6 @@ export interface Device extends DeviceIdentity {
  */
 type PublicationState = "PUBLISHING" | "PUBLISHED" | "UNPUBLISHING";
 
-/** Form in which a host offers a disk. */
-export type ExportKind = "DEVICE" | "NBD";
-
 export interface Publication {
   readonly hostId: HostId;
   readonly state: PublicationState;
@@ -221,6 +218,15 @@ export interface Publication {
   readonly revision?: number | undefined;
   /** Last revision that the host has confirmed; absent for 0. */
   readonly confirmedRevision?: number | undefined;
+  /** Devices added within this session, which have later sessions of their own; absent for none. */
+  readonly added?: readonly AddedDevice[] | undefined;
+}
+
+/** A device that was added to a published disk. */
+export interface AddedDevice {
+  readonly deviceId: DeviceId;
+  /** Session that the device grants to the publication's host. */
+  readonly sessionNumber: number;
 }
 
 /** Record of taking a disk from a host without the host's cooperation. */
@@ -268,8 +274,8 @@ export interface Disk {
   readonly createdAtMs: number;
   /** Absent when nothing is limited. */
   readonly limits?: IoLimits | undefined;
-  /** Absent when the host's agent chooses. */
-  readonly exportKind?: ExportKind | undefined;
+  /** Form in which a host offers the disk; absent when the host's agent chooses. */
+  readonly exportKind?: "DEVICE" | "NBD" | undefined;
 }
 
 /** An incarnation other than this registry's that an agent obeys or that an operator had this registry adopt. */
