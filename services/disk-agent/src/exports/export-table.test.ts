@@ -101,8 +101,11 @@ describe("the table of exports", () => {
   });
 });
 
+/** Reaches a device of another host, which nobody connects to. */
+const REACH = { blockAddress: "127.0.0.1:1", sessionKey: "00" };
+
 function specOf(sessionNumber: number, hostId: string): ExportSpec {
-  const access = { blockAddress: "", sessionKey: "" };
+  const access = hostId === "host-1" ? { blockAddress: "", sessionKey: "" } : REACH;
   const extent = { hostId: hostId as HostId, deviceId: "a" as DeviceId, sizeBytes: SIZE_BYTES, ...access };
   return { diskId, sessionNumber, blockSizeBytes: 4_096, extents: [extent] };
 }
