@@ -87,6 +87,13 @@ describe("the diskmesh command and a mesh", () => {
       published.diskId,
       "PUBLICATION_STATE_PUBLISHED",
     ]);
+    expect(await done("disks")).to.match(new RegExp(`^${published.diskId} +scratch +1 MiB `, "m"));
+    expect(await done("get disk scratch")).to.match(new RegExp(`^diskId: ${published.diskId}$`, "m"));
+    expect(JSON.parse(await done("get vm demo/web/0 --json")).instanceId).to.equal(instance.instanceId);
+    expect(await done("pools")).to.match(/^default +z1 +\d MiB +\d MiB +\d MiB$/m);
+    expect((await done("names disk")).split("\n")).to.include.members(["scratch", published.diskId]);
+    expect(await done(`devices -l host=host-2 --sort device -o wide`)).to.match(/^DEVICE .* PATH .*\nhost-2-device-1 /);
+    expect((await listed("events --disk scratch")).length).to.be.above(0);
     const failed = await typed("provide", "other", instance.instanceId, "--size", "1MiB", "--pool", "huge");
     expect([failed.code, failed.err]).to.satisfy(
       ([code, err]: [number, string]) => code === 1 && /could not find disk pool/.test(err),
@@ -140,9 +147,10 @@ describe("the diskmesh command and a mesh", () => {
         `SUBJECT_KIND_HOST ${hostId} SAID_DEAD`,
       ]);
     await eventually(async () =>
-      expect(await joined("why vm demo/web/0")).to.deep.equal([
+      expect((await joined("why vm demo/web/0")).slice(0, 3)).to.deep.equal([
         "SUBJECT_KIND_VM demo/web/0 AGENT_SILENT",
         `SUBJECT_KIND_HOST ${hostId} SAID_DEAD`,
+        `SUBJECT_KIND_DISK ${published.diskId} FENCED`,
       ]),
     );
     expect(await done(`why device ${published.deviceIds[0]}`)).to.contain("of disk disk-");

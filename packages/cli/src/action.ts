@@ -7,6 +7,8 @@ export interface ActionCall {
   /** The arguments in the order of `usage`; "" for an omitted optional argument. */
   readonly args: readonly string[];
   readonly options: Options;
+  /** Environment variables as the user has set them. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   /** Aborted when the user stops waiting. */
   readonly signal: AbortSignal;
 }

@@ -8,7 +8,7 @@ import { VERSION } from "@diskmesh/domain";
 import { expect } from "chai";
 import { actionsFor, allActions } from "./actions/index.js";
 import { runCommandLine } from "./command-line.js";
-import { Output } from "./output.js";
+import { Output, type OutputOptions, sizeText } from "./output.js";
 import { sizeBytesOf, timeOf } from "./values.js";
 
 const ALL = await allActions();
@@ -52,11 +52,50 @@ describe("the diskmesh command", () => {
   it("loads only the typed action, also behind global options", async () => {
     for (const { usage } of ALL) {
       const name = usage.split(" ")[0] as string;
-      for (const before of [[], ["--json"], ["--state", "hosts"], ["--state=status", "--json"]])
+      for (const before of [[], ["--json"], ["--state", "hosts"], ["--state=status", "-o", "hosts"], ["-ojson"]])
         expect((await actionsFor([...before, name, "status"])).map((one) => one.usage)).to.deep.equal([usage]);
     }
     for (const line of [[], ["--help", "status"], ["__proto__"], ["completion", "bash"], ["statu"]])
       expect(await actionsFor(line)).to.have.length(ALL.length);
+  });
+
+  it("a context replaces all variables of diskmesh, and an unknown one names those that there are", async () => {
+    const XDG_CONFIG_HOME = join(folder, "config");
+    mkdirSync(join(XDG_CONFIG_HOME, "diskmesh"), { recursive: true });
+    const lines = ["# production", "DISKMESH_REGISTRY=127.0.0.1:2", "DISKMESH_CA=/nowhere/ca.pem", ""];
+    writeFileSync(join(XDG_CONFIG_HOME, "diskmesh/prod.env"), lines.join("\n"));
+    const environment = { ...closed, XDG_CONFIG_HOME };
+    for (const [line, variables] of [
+      ["hosts --context prod", environment],
+      ["hosts", { ...environment, DISKMESH_CONTEXT: "prod" }],
+    ] as const)
+      expect((await typed(line, variables)).err, "the certificate of the context").to.match(
+        /no \.diskmesh here or above/,
+      );
+    expect((await typed("contexts", environment)).out).to.match(/^ +prod +127\.0\.0\.1:2$/m);
+    expect((await typed("hosts --context odd", environment)).err).to.match(/there are prod$/m);
+    writeFileSync(join(XDG_CONFIG_HOME, "diskmesh/bad.env"), "PATH=/bin");
+    expect((await typed("hosts --context bad", environment)).err).to.match(/"PATH=\/bin" is not DISKMESH_NAME=VALUE/);
+  });
+
+  it("completes the names of objects where an action, an option or a kind takes them", async () => {
+    const { out: script } = await typed("completion bash");
+    const completed = (line: string) => {
+      const words = line.split(" ");
+      const typing = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}) COMP_CWORD=${words.length - 1}`;
+      const asked = `diskmesh() { echo "one-$2 two-$2"; }\n${script}\n${typing}\n_diskmesh\necho "\${COMPREPLY[@]}"`;
+      return spawnSync("bash", ["-c", asked], { encoding: "utf8" }).stdout.trim().split(/\s+/);
+    };
+    for (const [line, kind] of [
+      ["diskmesh remove-host ", "host"],
+      ["diskmesh detach ", "disk-name"],
+      ["diskmesh devices --host ", "host"],
+      ["diskmesh why vm ", "vm"],
+    ] as const)
+      expect(completed(line), line).to.include.members([`one-${kind}`, `two-${kind}`]);
+    expect(completed("diskmesh why ")).to.include.members(["host", "task"]);
+    expect(completed("diskmesh why task tw")).to.deep.equal(["two-task"]);
+    expect(completed("diskmesh add-h")).to.deep.equal(["add-host"]);
   });
 
   it("completion for bash and zsh has every action and its options", async () => {
@@ -91,6 +130,11 @@ describe("the diskmesh command", () => {
     ["logs demo web/0/1", closed, /"web\/0\/1" is neither GROUP nor GROUP\/INDEX nor GROUP\/ID/],
     ["logs demo --dir /dev/null/x", closed, /cannot write the logs: ENOTDIR/],
     ["why task abc", closed, /"abc" is not a task id: give a number/],
+    ["hosts -o xml", closed, /format "xml" is none of table, wide, json, yaml/],
+    ["get volume x", closed, /"volume" is none of host, device, disk/],
+    ["names volume", closed, /"volume" is none of host, device/],
+    ["hosts --context nowhere", closed, /cannot read the context "nowhere": ENOENT.*; there is none/],
+    ["hosts --context ../x", closed, /context "\.\.\/x" is not a file name/],
     ["watch odd", closed, /"odd" is none of hosts, devices, disks/],
     ["deploy nowhere.yml", closed, /cannot read the manifest: ENOENT/],
     ["update-config cloud nowhere.yml", closed, /cannot read the config: ENOENT/],
@@ -175,18 +219,50 @@ describe("the diskmesh command", () => {
   it("prints bytes unchanged, and on a terminal as text with control characters escaped", () => {
     const printed = (isTTY: boolean): Buffer => {
       const out = Object.assign(new PassThrough(), { isTTY });
-      new Output({ out, err: out, json: false, environment: {} }).bytes(Buffer.from([0x61, 0x1b, 0xff, 0x0a]));
+      new Output({ out, err: out, format: "table", environment: {} }).bytes(Buffer.from([0x61, 0x1b, 0xff, 0x0a]));
       return out.read();
     };
     expect(printed(false)).to.deep.equal(Buffer.from([0x61, 0x1b, 0xff, 0x0a]));
     expect(String(printed(true))).to.equal("a\\u001b\ufffd\n");
   });
 
+  it("selects and sorts the items of lists by their columns, and prints them as a table, JSON or YAML", () => {
+    const items = [
+      { name: "h10", size: 2 ** 20, az: "z1" },
+      { name: "h2", size: 2 ** 30, az: "z1" },
+      { name: "h1", size: 1, az: "z2" },
+    ];
+    const columns = {
+      name: ({ name }: (typeof items)[number]) => name,
+      size: ({ size }: (typeof items)[number]) => sizeText(size),
+    };
+    const shown = (options: Partial<OutputOptions>) => {
+      const out = new PassThrough();
+      new Output({ out, err: out, format: "json", environment: {}, ...options }).list(columns, items, "none", {
+        az: ({ az }) => az,
+      });
+      return String(out.read());
+    };
+    const named = (options: Partial<OutputOptions>) =>
+      (JSON.parse(shown(options)) as typeof items).map(({ name }) => name);
+    expect(named({})).to.deep.equal(["h10", "h2", "h1"]);
+    expect(named({ sort: "name" })).to.deep.equal(["h1", "h2", "h10"]);
+    expect(named({ sort: "-size" })).to.deep.equal(["h2", "h10", "h1"]);
+    expect(named({ selector: "az=z1,name!=h2" })).to.deep.equal(["h10"]);
+    expect(shown({ format: "table", selector: "name=h1" })).to.equal("NAME  SIZE\nh1    1 B\n");
+    expect(shown({ format: "wide", selector: "name=h1" })).to.equal("NAME  SIZE  AZ\nh1    1 B   z2\n");
+    expect(shown({ format: "yaml", selector: "name=h1", toYaml: (value) => `a ${JSON.stringify(value)}` })).to.equal(
+      'a [{"name":"h1","size":1,"az":"z2"}]',
+    );
+    expect(() => shown({ sort: "odd" })).to.throw('there is no column "odd": the columns are name, size, az');
+    expect(() => shown({ selector: "name" })).to.throw('condition "name" is neither COLUMN=VALUE nor COLUMN!=VALUE');
+  });
+
   it("prints tables in colour only on a terminal, with control characters escaped", () => {
     const shown = (isTTY: boolean, environment: Record<string, string>) => {
       const out = Object.assign(new PassThrough(), { isTTY });
       const rows = [{ name: "a\u001b[2Jb\nc\u202e", state: "ONLINE" }];
-      new Output({ out, err: out, json: false, environment }).list(
+      new Output({ out, err: out, format: "table", environment }).list(
         { name: ({ name }) => name, state: ({ state }) => state },
         rows,
         "",

@@ -1,12 +1,13 @@
 import type { Writable } from "node:stream";
-import { messageOf, TimeoutError, VERSION, visible } from "@diskmesh/domain";
+import { messageOf, quoted, TimeoutError, VERSION, visible } from "@diskmesh/domain";
 import { Command, CommanderError } from "commander";
-import type { Action, Options } from "./action.js";
+import { type Action, type Options, textOption } from "./action.js";
 import { actionsFor } from "./actions/index.js";
 import { completionOf } from "./completion.js";
+import { inContext } from "./contexts.js";
 import { EndedWith, EXIT_CODES, exitCodeOf, UsageError } from "./exit-codes.js";
 import { Mesh } from "./mesh.js";
-import { Output } from "./output.js";
+import { FORMATS, loadYaml, Output, type OutputOptions } from "./output.js";
 
 export type { Action } from "./action.js";
 export { allActions } from "./actions/index.js";
@@ -50,7 +51,11 @@ function programOf(surroundings: Surroundings, actions: readonly Action[]): Comm
   const program = new Command("diskmesh")
     .description("Shows and controls a mesh of disks.")
     .option("--state <folder>", "state folder of `npm start` (the nearest .diskmesh; also DISKMESH_STATE)")
-    .option("--json", "print JSON, for scripts", false)
+    .option("--context <name>", "mesh whose addresses and certificate are in NAME.env (also DISKMESH_CONTEXT)")
+    .option("-o, --output <format>", `format: ${FORMATS.join(", ")} (table)`)
+    .option("--json", "print JSON, for scripts: short for -o json", false)
+    .option("--sort <column>", "sort a list by a column; -COLUMN reverses the order")
+    .option("-l, --selector <conditions>", "list only items with COLUMN=VALUE or COLUMN!=VALUE, separated by commas")
     .version(`diskmesh ${VERSION}`, "--version", "print the version")
     .addHelpText("after", AFTER_HELP)
     .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) })
@@ -98,15 +103,24 @@ async function run(
 ): Promise<void> {
   if (args.some((arg) => arg.length > 1_000)) throw new UsageError("an argument is longer than 1,000 characters");
   const state = typeof options.state === "string" ? options.state : undefined;
-  const mesh = new Mesh({ state, environment, workingFolder });
-  const output = new Output({ out, err, json: options.json === true, environment });
+  const mesh = new Mesh({ state, environment: inContext(textOption(options, "context"), environment), workingFolder });
+  const shape = shapeOf(options);
+  const toYaml = shape.format === "yaml" ? await loadYaml() : undefined;
+  const output = new Output({ out, err, environment, ...shape, toYaml });
   try {
-    const work = action.run({ mesh, output, args, options, signal });
+    const work = action.run({ mesh, output, args, options, environment, signal });
     const goesOn = action.isOpenEnded || Boolean(options.wait);
     await (goesOn ? work : within(totalDeadlineMs, action, work));
   } finally {
     mesh.close();
   }
+}
+
+function shapeOf(options: Options): Pick<OutputOptions, "format" | "sort" | "selector"> {
+  const wanted = textOption(options, "output") || (options.json === true ? "json" : "table");
+  const format = FORMATS.find((each) => each === wanted);
+  if (format === undefined) throw new UsageError(`format ${quoted(wanted)} is none of ${FORMATS.join(", ")}`);
+  return { format, sort: textOption(options, "sort"), selector: textOption(options, "selector") };
 }
 
 /** Rejects when the work exceeds the deadline. The caller then closes the mesh, which cancels the calls. */

@@ -11,25 +11,59 @@ export function completionOf(shell: string, actions: readonly Action[]): string 
 }
 
 function bash(actions: readonly Action[]): string {
-  const cases = actions.map(
-    (action) => `    ${nameOf(action)}) words="${[...flagsOf(action), ...GLOBAL].join(" ")}" ;;`,
-  );
+  const cases = actions.map((action) => {
+    const kind = kindOf(action);
+    const kinds = kind === undefined ? "" : ` kind=${kind}`;
+    return `    ${nameOf(action)}) words="${[...flagsOf(action), ...GLOBAL].join(" ")}"${kinds} ;;`;
+  });
   const names = [...actions.map(nameOf), "completion"];
   return `_diskmesh() {
-  local words="${[...names, ...GLOBAL].join(" ")}" word
+  local words="${[...names, ...GLOBAL].join(" ")}" word kind=""
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$word" in
 ${cases.join("\n")}
     completion) words="bash zsh" ;;
     esac
   done
+  case "\${COMP_WORDS[COMP_CWORD-1]}" in
+${Object.entries(AFTER)
+  .map(([word, kind]) => `    ${word}) words="" kind=${kind} ;;`)
+  .join("\n")}
+    why | get) words="${Object.keys(AFTER)
+      .filter((word) => !word.startsWith("-"))
+      .join(" ")}" ;;
+  esac
+  [ -z "$kind" ] || words="$words $(diskmesh names "$kind" 2>/dev/null)"
   COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
 }
 complete -F _diskmesh diskmesh
 `;
 }
 
-const GLOBAL = ["--json", "--state", "--help", "--version"];
+const GLOBAL = ["--json", "--output", "--sort", "--selector", "--context", "--state", "--help", "--version"];
+
+/** Kinds of `diskmesh names` by the argument in an action's usage. */
+const OF_ARGUMENT: Readonly<Record<string, string>> = {
+  "host-id": "host",
+  "host-ids": "host",
+  "device-id": "device",
+  "disk-name": "disk-name",
+  deployment: "deployment",
+  "instance-id": "instance",
+  "task-id": "task",
+};
+
+/** Kinds of `diskmesh names` by the word before: an option, or a kind that was typed to `why` or `get`. */
+const AFTER: Readonly<Record<string, string>> = {
+  ...{ "--host": "host", "--device": "device", "--disk": "disk", "--pool": "pool", "--deployment": "deployment" },
+  ...{ host: "host", device: "device", disk: "disk", pool: "pool", vm: "vm", task: "task" },
+};
+
+/** Returns the kind of the action's first argument; undefined when its names cannot be listed. */
+function kindOf({ usage }: Action): string | undefined {
+  const [, argument = ""] = /[<[]([a-z-]+)/.exec(usage) ?? [];
+  return OF_ARGUMENT[argument];
+}
 
 function nameOf({ usage }: Action): string {
   return usage.split(" ")[0] as string;

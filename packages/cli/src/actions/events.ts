@@ -2,6 +2,7 @@ import type { Event as DirectorEvent } from "@diskmesh/api/director";
 import type { Event as RegistryEvent } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
 import { type Action, type ActionCall, textOption } from "../action.js";
+import { cidOfDisk } from "../disk-names.js";
 import { UsageError } from "../exit-codes.js";
 import type { Mesh } from "../mesh.js";
 import { type Columns, timeText } from "../output.js";
@@ -41,7 +42,7 @@ export const events: Action = {
     ["--director", "only events of the director"],
     ["--host <host-id>", "only events of the registry about this host"],
     ["--device <device-id>", "only events of the registry about this device"],
-    ["--disk <disk-id>", "only events of the registry about this disk"],
+    ["--disk <disk>", "only events of the registry about this disk, by CID, or by name of a dynamic disk"],
     ["--deployment <name>", "only events of the director about this deployment"],
     ["--thing <name>", "only events about the object with this id or name, of any kind"],
     ["--user <name>", "only events of this user"],
@@ -74,6 +75,7 @@ export const events: Action = {
       throw new UsageError(
         "--host, --device and --disk select events of the registry: leave out --director and --deployment",
       );
+    if (about.diskId !== "") about.diskId = await cidOfDisk(mesh, about.diskId);
     const sources = [
       ...(ofRegistry ? [] : [directorEvents(mesh, { ...common, deployment })]),
       ...(ofDirector ? [] : [registryEvents(mesh, { ...common, ...about })]),

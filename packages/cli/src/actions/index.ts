@@ -10,6 +10,8 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   hosts: async () => (await import("./fleet/hosts.js")).hosts,
   devices: async () => (await import("./fleet/devices.js")).devices,
   disks: async () => (await import("./director/disks.js")).disks,
+  pools: async () => (await import("./fleet/pools.js")).pools,
+  get: async () => (await import("./get.js")).get,
   instances: async () => (await import("./director/instances.js")).instances,
   agents: async () => (await import("./director/agents.js")).agents,
   tasks: async () => (await import("./director/tasks.js")).tasks,
@@ -18,6 +20,8 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   events: async () => (await import("./events.js")).events,
   logs: async () => (await import("./director/logs.js")).logs,
   watch: async () => (await import("./watch.js")).watch,
+  contexts: async () => (await import("./contexts.js")).contexts,
+  names: async () => (await import("./names.js")).names,
   "add-host": async () => (await import("./fleet/add-host.js")).addHost,
   "remove-host": async () => (await import("./fleet/remove-host.js")).removeHost,
   "purge-host": async () => (await import("./fleet/purge-host.js")).purgeHost,
@@ -55,12 +59,15 @@ export async function actionsFor(args: readonly string[]): Promise<readonly Acti
   return load === undefined ? allActions() : [await load()];
 }
 
+const WITH_VALUE = new Set(["--state", "--context", "-o", "--output", "--sort", "-l", "--selector"]);
+const WITHOUT_VALUE = /^(--json|--(state|context|output|sort|selector)=.*|-[ol].+)$/s;
+
 /** Returns the first word after the global options. */
 function firstWord(args: readonly string[]): string {
   for (let index = 0; index < args.length; index++) {
     const arg = args[index] ?? "";
-    if (arg === "--state") index++;
-    else if (arg !== "--json" && !arg.startsWith("--state=")) return arg;
+    if (WITH_VALUE.has(arg)) index++;
+    else if (!WITHOUT_VALUE.test(arg)) return arg;
   }
   return "";
 }

@@ -50,7 +50,7 @@ export const status: Action = {
       found = await statusesOf(mesh, asked);
     }
     const attention = await attending;
-    if (output.isJson) output.answer({ processes: found, attention }, "");
+    if (output.isData) output.answer({ processes: found, attention }, "");
     else {
       output.list(COLUMNS, found, "no services");
       if (attention.length > 0) listAttention(output, attention);

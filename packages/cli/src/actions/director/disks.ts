@@ -3,12 +3,14 @@ import type { Disk } from "@diskmesh/api/registry";
 import { NotFoundError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
 import { type Action, textOption } from "../../action.js";
+import { dynamicDisks, namesOfDisks } from "../../disk-names.js";
 import { UsageError } from "../../exit-codes.js";
 import type { Mesh } from "../../mesh.js";
-import { type Columns, short, sizeText, troubleText } from "../../output.js";
+import { type Columns, short, sizeText, timeText, troubleText } from "../../output.js";
 
-const OF_REGISTRY: Columns<Disk> = {
+const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({
   disk: ({ diskId }) => diskId,
+  name: ({ diskId }) => names.get(diskId) ?? "",
   size: ({ sizeBytes }) => sizeText(sizeBytes),
   az: ({ az }) => az,
   pool: ({ pool }) => pool,
@@ -17,6 +19,13 @@ const OF_REGISTRY: Columns<Disk> = {
   published: ({ publication }) => (publication === undefined ? "" : short(publication.state)),
   to: ({ publication }) => publication?.hostId ?? "",
   trouble: ({ trouble }) => troubleText(trouble),
+});
+
+const WIDE: Columns<Disk> = {
+  created: ({ createdAt }) => timeText(createdAt),
+  "block size": ({ blockSizeBytes }) => blockSizeBytes,
+  session: ({ publication }) => publication?.sessionNumber ?? "",
+  export: ({ publication }) => publication?.exportPath ?? "",
 };
 
 const OF_DIRECTOR: Columns<DynamicDisk> = {
@@ -47,19 +56,16 @@ export const disks: Action = {
     if (!options.dynamic && deployment !== "")
       throw new UsageError("--deployment selects dynamic disks: add --dynamic");
     if (options.dynamic) {
-      const found = await allPages(async (pageToken) => {
-        const { disks: items, nextPageToken } = await mesh.disks.listDisks({ deployment, pageToken });
-        return { items, nextPageToken };
-      });
-      output.list(OF_DIRECTOR, found, "no such disks");
+      output.list(OF_DIRECTOR, await dynamicDisks(mesh, deployment), "no such disks");
       return;
     }
+    const naming = output.isData ? new Map() : namesOfDisks(mesh);
     const found = await allPages(async (pageToken) => {
       const { disks: items, nextPageToken } = await mesh.registry.listDisks({ hostId, pageToken });
       return { items, nextPageToken };
     });
     if (hostId !== "") found.push(...(await disksOnDevices(mesh, hostId, new Set(found.map(({ diskId }) => diskId)))));
-    output.list(OF_REGISTRY, found, "no such disks");
+    output.list(ofRegistry(await naming), found, "no such disks", WIDE);
   },
 };
 

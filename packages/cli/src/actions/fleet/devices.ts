@@ -18,6 +18,13 @@ const COLUMNS: Columns<Device> = {
   trouble: ({ trouble }) => troubleText(trouble),
 };
 
+const WIDE: Columns<Device> = {
+  path: ({ path }) => path,
+  offset: ({ offsetBytes }) => offsetBytes,
+  "block size": ({ blockSizeBytes }) => blockSizeBytes,
+  serial: ({ serialNumber }) => serialNumber,
+};
+
 export const devices: Action = {
   usage: "devices",
   summary: "list the devices of the fleet, or of a host",
@@ -38,6 +45,6 @@ export const devices: Action = {
       const { devices: items, nextPageToken } = await mesh.registry.listDevices({ ...filter, pageToken });
       return { items, nextPageToken };
     });
-    output.list(COLUMNS, found, "no such devices");
+    output.list(COLUMNS, found, "no such devices", WIDE);
   },
 };

@@ -14,6 +14,12 @@ const COLUMNS: Columns<Host> = {
   trouble: ({ trouble }) => troubleText(trouble),
 };
 
+const WIDE: Columns<Host> = {
+  address: ({ address }) => address,
+  "state since": ({ stateChangedAt }) => timeText(stateChangedAt),
+  boot: ({ bootId }) => bootId,
+};
+
 export const hosts: Action = {
   usage: "hosts",
   summary: "list the hosts of the fleet",
@@ -30,6 +36,6 @@ export const hosts: Action = {
       const { hosts: items, nextPageToken } = await mesh.registry.listHosts({ ...filter, pageToken });
       return { items, nextPageToken };
     });
-    output.list(COLUMNS, found, "no such hosts");
+    output.list(COLUMNS, found, "no such hosts", WIDE);
   },
 };

@@ -1,0 +1,22 @@
+import type { PoolCapacity } from "@diskmesh/api/registry";
+import { type Action, textOption } from "../../action.js";
+import { type Columns, sizeText } from "../../output.js";
+
+const COLUMNS: Columns<PoolCapacity> = {
+  pool: ({ pool }) => pool,
+  az: ({ az }) => az,
+  total: ({ totalBytes }) => sizeText(totalBytes),
+  free: ({ freeBytes }) => sizeText(freeBytes),
+  "largest disk": ({ maxDiskBytes }) => sizeText(maxDiskBytes),
+};
+
+export const pools: Action = {
+  usage: "pools",
+  summary: "list the pools of the fleet by az, with their total and free space",
+  options: [["--az <az>", "only this az"]],
+  example: "diskmesh pools --sort -free",
+  run: async ({ mesh, output, options }) => {
+    const { pools: found } = await mesh.registry.getCapacity({ az: textOption(options, "az") });
+    output.list(COLUMNS, found, "no pool has an attached device");
+  },
+};

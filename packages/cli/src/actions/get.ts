@@ -1,0 +1,42 @@
+import { NotFoundError, quoted } from "@diskmesh/domain";
+import type { Action } from "../action.js";
+import { cidOfDisk } from "../disk-names.js";
+import { UsageError } from "../exit-codes.js";
+import type { Mesh } from "../mesh.js";
+import { taskIdOf } from "../values.js";
+
+const KINDS: Readonly<Record<string, (mesh: Mesh, name: string) => Promise<object | undefined>>> = {
+  host: async ({ registry }, hostId) => (await registry.getHost({ hostId })).host,
+  device: async ({ registry }, deviceId) => (await registry.getDevice({ deviceId })).device,
+  disk: async (mesh, name) => (await mesh.registry.getDisk({ diskId: await cidOfDisk(mesh, name) })).disk,
+  "dynamic-disk": async ({ disks }, diskName) => (await disks.getDisk({ diskName })).disk,
+  pool: async ({ registry }, pool) => (await registry.getCapacity({ pool })).pools,
+  vm: getInstance,
+  task: async ({ tasks }, name) => (await tasks.getTask({ taskId: taskIdOf(name) })).task,
+};
+
+async function getInstance({ deployments }: Mesh, name: string): Promise<object> {
+  const [deployment = "", group, which, ...rest] = name.split("/");
+  if (which === undefined || rest.length > 0)
+    throw new UsageError(`${quoted(name)} is not DEPLOYMENT/GROUP/INDEX-or-ID`);
+  const { instances } = await deployments.listInstances({ deployment });
+  const found = instances.find(
+    (each) => each.group === group && (String(each.index) === which || each.instanceId === which),
+  );
+  if (found !== undefined) return found;
+  const all = instances.map((each) => `${deployment}/${each.group}/${each.index}`);
+  throw new NotFoundError(`there is no instance ${name}: there are ${all.join(", ")}`);
+}
+
+export const get: Action = {
+  usage: "get <kind> <name>",
+  summary: `print one object whole, as YAML or with -o json: ${Object.keys(KINDS).join(", ")}`,
+  example: "diskmesh get host host-3 -o json",
+  run: async ({ mesh, output, args: [kind = "", name = ""] }) => {
+    const read = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
+    if (read === undefined) throw new UsageError(`${quoted(kind)} is none of ${Object.keys(KINDS).join(", ")}`);
+    const found = await read(mesh, name);
+    if (found === undefined) throw new TypeError("the answer has no object");
+    await output.object(found);
+  },
+};
