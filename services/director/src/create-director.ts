@@ -99,6 +99,8 @@ type Drivers = ReturnType<typeof makeDrivers>;
 type TaskParts = ReturnType<typeof makeTasks>;
 type AgentParts = ReturnType<typeof makeAgentCare>;
 
+/** Longer than an agent that answers takes, and short enough for a person who waits. */
+const YIELD_AFTER_MS = 10_000;
 const CHECK_INTERVAL_MS = 250;
 
 /** Waits until this process may lead, then claims the tablet. */
@@ -232,7 +234,8 @@ function makeTasks(
     "metrics of locks",
     observeLocks(() => locks.list()),
   );
-  const times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: CHECK_INTERVAL_MS });
+  const intervals = { checkIntervalMs: CHECK_INTERVAL_MS, yieldAfterMs: YIELD_AFTER_MS };
+  const times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, ...intervals });
   const runner = new TaskRunner({
     ...{ tablet, plan, events },
     prepare: (job, signal) => prepareJob(jobs, job, signal),

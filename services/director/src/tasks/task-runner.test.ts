@@ -44,7 +44,7 @@ describe("task runner", () => {
 
   async function start(
     detach: Planner<"detach_dynamic_disk", Pick<JobContext, "tablet">>,
-    { workers = 4, lockDeadlineMs = 60_000, acquireTimeoutMs = 60_000, timeoutMs = 60_000 } = {},
+    { workers = 4, lockDeadlineMs = 60_000, acquireTimeoutMs = 60_000, timeoutMs = 60_000, yieldAfterMs = 60_000 } = {},
   ): Promise<void> {
     const changes = new Changes<number>();
     const slowLog: Pick<EventLog, "append" | "read" | "drop"> = {
@@ -80,7 +80,7 @@ describe("task runner", () => {
       onGranted: (taskIds) => runner.resume(taskIds),
     });
     const timeoutsMs = { urgent: 60_000, normal: 60_000, dynamic_disks: timeoutMs, vendor_methods: timeoutMs };
-    times = new TaskTimes({ tablet, locks, clock, log: silentLogger, timeoutsMs, checkIntervalMs: 10 });
+    times = new TaskTimes({ tablet, locks, clock, log: silentLogger, timeoutsMs, checkIntervalMs: 10, yieldAfterMs });
     const plan = (job: Job, tables: DirectorTables, taskId: number) =>
       detach({ tablet }, job as JobOf<"detach_dynamic_disk">, tables, taskId);
     const counts = { urgent: workers, normal: workers, dynamic_disks: workers, vendor_methods: workers };
@@ -103,9 +103,10 @@ describe("task runner", () => {
     await runner.start();
   }
 
-  function add(diskName = "d"): Promise<number> {
+  function add(diskName = "d", type: Job["type"] = "detach_dynamic_disk"): Promise<number> {
     return tablet.transact((tx) => {
-      const job = { type: "detach_dynamic_disk", diskName } as const;
+      // The planner of these tests plans all jobs alike.
+      const job = { type, diskName } as JobOf<"detach_dynamic_disk">;
       const taskId = nextNumber(tx, "task");
       tx.tasks.put(newTask({ taskId, job, description: "", queue: "dynamic_disks", user: "", deployment: "" }, 0));
       return taskId;
@@ -264,6 +265,28 @@ describe("task runner", () => {
       finish();
       expect(await ended(taskId)).to.include({ state: "timeout", result });
       await eventually(() => locks.list().length === 0);
+    });
+
+  for (const [waiter, holds] of [
+    ["detach_dynamic_disk", "gives the lock up"],
+    ["settle_owed_removals", "keeps the lock"],
+  ] as const)
+    it(`a background task that holds a lock for which ${waiter} waits -> ${holds}`, async () => {
+      const run = async (run: TaskRun) => {
+        if (run.taskId > 1) return "done";
+        for (;;) {
+          await sleep(5);
+          run.checkpoint();
+        }
+      };
+      await start(() => ({ locks: [DISK], cpis: [], run }), { yieldAfterMs: 100, timeoutMs: 2_000 });
+      times.start();
+      const background = await add("d", "tell_agents");
+      await eventually(() => expect(locks.list()).to.have.length(1));
+      const waiting = await add("d", waiter);
+      const text = holds === "keeps the lock" ? "it took longer than 2000 ms" : "others wait for its lock of disk `d`";
+      expect(await ended(background)).to.include({ state: "timeout", result: text });
+      expect(await ended(waiting)).to.include({ state: "done" });
     });
 
   it("a task waits too long for a lock that a call holds -> an error that names the call", async () => {

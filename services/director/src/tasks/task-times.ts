@@ -4,7 +4,7 @@ import type { GivenUpWait, LockKeeper } from "../locks/lock-keeper.js";
 import { type HeldLock, ownerText } from "../locks/locks.js";
 import { type DirectorTables, taskKey } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
-import { hasEnded, type Stop, type Task, type TaskQueue } from "../store/task.js";
+import { hasEnded, type Job, type Stop, type Task, type TaskQueue } from "../store/task.js";
 import { end } from "./task.js";
 import { stopTask } from "./tasks.js";
 
@@ -15,10 +15,22 @@ export interface TaskTimesOptions {
   readonly log: Logger;
   readonly timeoutsMs: Readonly<Record<TaskQueue, number>>;
   readonly checkIntervalMs: number;
+  /** Time after which a background task gives up a lock for which somebody else waits. */
+  readonly yieldAfterMs: number;
 }
 
 /**
- * Stops tasks that exceed a lock deadline or their maximum run time. Fails tasks that exceed the wait time for a lock.
+ * Tasks that the director starts by itself and starts again when they end early. One of them that holds a lock for long
+ * waits for an agent in vain.
+ */
+const BACKGROUND: ReadonlySet<string | undefined> = new Set<Job["type"]>([
+  "renew_agent_certificates",
+  "settle_owed_removals",
+  "tell_agents",
+]);
+
+/**
+ * Stops tasks that exceed a lock deadline or their maximum run time, and background tasks in the way of others. Fails tasks that exceed the wait time for a lock.
  */
 export class TaskTimes {
   readonly #options: TaskTimesOptions;
@@ -65,6 +77,7 @@ export class TaskTimes {
   async #check(): Promise<void> {
     const { locks, clock, timeoutsMs } = this.#options;
     for (const lock of locks.overdue()) await this.#stop(lock.taskId, { as: "timeout", why: overdueText(lock) });
+    await this.#yield();
     for (const [taskId, { atMs, queue }] of this.#begun) {
       const limitMs = timeoutsMs[queue];
       if (clock.monotonicMs() - atMs < limitMs) continue;
@@ -74,6 +87,22 @@ export class TaskTimes {
       if (given.endLane === undefined) await this.#fail(given);
       else given.endLane(new UnavailableError(await this.#options.tablet.read((tables) => lateText(given, tables))));
     }
+  }
+
+  /** Stops background tasks that hold locks for long while other tasks or calls wait for them. */
+  async #yield(): Promise<void> {
+    const { locks, clock, tablet, yieldAfterMs } = this.#options;
+    const nowMs = clock.nowMs();
+    const held = locks.list().filter((lock) => lock.waitingTaskIds.length > 0 && nowMs - lock.sinceMs >= yieldAfterMs);
+    if (held.length === 0) return;
+    const inTheWay = await tablet.read((tables) => {
+      const isBackground = (taskId: number) => BACKGROUND.has(tables.tasks.get(taskKey(taskId))?.job?.type);
+      return held.filter(
+        ({ taskId, waitingTaskIds }) => isBackground(taskId) && waitingTaskIds.some((each) => !isBackground(each)),
+      );
+    });
+    for (const { taskId, type, resource } of inTheWay)
+      await this.#stop(taskId, { as: "timeout", why: `others wait for its lock of ${type} \`${resource}\`` });
   }
 
   async #stop(taskId: number, stop: Stop): Promise<void> {
