@@ -32,6 +32,8 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   "set-device-state": async () => (await import("./fleet/set-device-state.js")).setDeviceState,
   "fence-host": async () => (await import("./fleet/fence-host.js")).fenceHost,
   provide: async () => (await import("./director/provide.js")).provide,
+  resize: async () => (await import("./director/resize.js")).resize,
+  limits: async () => (await import("./director/limits.js")).limits,
   detach: async () => (await import("./director/detach.js")).detach,
   "delete-disk": async () => (await import("./director/delete-disk.js")).deleteDisk,
   "update-config": async () => (await import("./director/update-config.js")).updateConfig,

@@ -1,0 +1,45 @@
+import { type Action, textOption } from "../../action.js";
+import { UsageError } from "../../exit-codes.js";
+import { followTask } from "../../task-run.js";
+import { countOf, sizeBytesOf } from "../../values.js";
+
+const MAX_IOPS = 10 ** 12;
+const MAX_BURST_SECONDS = 3_600;
+
+export const limits: Action = {
+  usage: "limits <disk-name>",
+  summary: "replace the I/O limits of a dynamic disk, also while it is attached",
+  options: [
+    ["--read-iops <count>", "reads per second"],
+    ["--write-iops <count>", "writes per second"],
+    ["--read-rate <size>", "bytes read per second, such as 50MiB"],
+    ["--write-rate <size>", "bytes written per second"],
+    ["--burst <seconds>", "seconds whose budget an idle disk saves up"],
+    ["--none", "lift all limits"],
+    ["--no-wait", "start the task and do not wait for it"],
+  ],
+  example: "diskmesh limits scratch --read-iops 500 --write-iops 500 --burst 10",
+  run: async (call) => {
+    const [diskName = ""] = call.args;
+    const given = (name: string) => textOption(call.options, name);
+    const count = (name: string, flag: string, max = MAX_IOPS) =>
+      given(name) === "" ? 0 : countOf(flag, given(name), max);
+    const rate = (name: string) => (given(name) === "" ? 0 : sizeBytesOf(given(name)));
+    const wanted = {
+      readIops: count("readIops", "--read-iops"),
+      writeIops: count("writeIops", "--write-iops"),
+      readBytesPerSecond: rate("readRate"),
+      writeBytesPerSecond: rate("writeRate"),
+      burstSeconds: count("burst", "--burst", MAX_BURST_SECONDS),
+    };
+    const { burstSeconds: _, ...rates } = wanted;
+    const isLimited = Object.values(rates).some((value) => value > 0);
+    // A forgotten limit must not lift the others by mistake.
+    if (isLimited === (call.options.none === true))
+      throw new UsageError(
+        isLimited ? "--none lifts all limits: leave the limits out" : "give a limit, or --none to lift all",
+      );
+    const { task } = await call.mesh.disks.setDiskLimits({ diskName, limits: wanted, wait: false });
+    await followTask(call, task);
+  },
+};
