@@ -3,6 +3,7 @@ import type {
   ControllerExpandVolumeResponse,
   ControllerModifyVolumeRequest,
 } from "@diskmesh/api/csi";
+import { InvalidStateError } from "@diskmesh/domain";
 import type { SocketCall } from "@diskmesh/rpc";
 import { accessOf } from "../model/capability.js";
 import { OutOfRangeError, sizeFor } from "../model/capacity.js";
@@ -22,11 +23,19 @@ export async function expandVolume(
   const wantedBytes = sizeFor(capacityRange);
   const isBlock = volumeCapability !== undefined && accessOf(volumeCapability).mount === undefined;
   const capacityBytes = await context.work.run(volumeId, "ControllerExpandVolume", request, call, async () => {
-    const { sizeBytes } = await volumeDisk(context, volumeId);
+    const { sizeBytes, instanceId } = await volumeDisk(context, volumeId);
     const { limitBytes = 0 } = capacityRange ?? {};
     if (limitBytes > 0 && sizeBytes > limitBytes)
       throw new OutOfRangeError(`volume ${volumeId} has ${sizeBytes} bytes, above the limit ${limitBytes}`);
     if (sizeBytes >= wantedBytes) return sizeBytes;
+    // A node's block device keeps the size that its disk had when it was attached.
+    if (instanceId !== "")
+      throw new InvalidStateError(
+        `volume ${volumeId} is published to node ${instanceId}: unpublish it, then enlarge it`,
+        {
+          reason: "DISK_IN_USE",
+        },
+      );
     return (await context.disks.resize(volumeId, wantedBytes)).sizeBytes;
   });
   return { capacityBytes, nodeExpansionRequired: !isBlock };
