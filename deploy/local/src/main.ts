@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import type { Instance } from "@diskmesh/api/director";
 import { DomainError } from "@diskmesh/domain";
+import { programOnPath } from "@diskmesh/process-cpi";
 import { boshLogin } from "./bosh-login.js";
 import { operatorClients } from "./clients.js";
 import { commandsToCopy } from "./commands.js";
@@ -16,7 +17,7 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
   const layout = new MeshLayout(options.stateFolder, options.basePort);
   const report = (line: string) => terminal.note(line);
   await using local = await LocalMesh.start({ layout, fresh: options.fresh, report, signal });
-  terminal.done(`mesh started: ${layout.addresses.size} processes, state in ${layout.stateFolder}`);
+  terminal.done(`mesh started: ${layout.addresses.size} processes, state in ${layout.stateFolder}; ${dataPath()}`);
   const clients = operatorClients(layout);
   let instance: Instance;
   try {
@@ -30,6 +31,12 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
   terminal.line(commandsToCopy(layout, instance.instanceId, password));
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   terminal.note("stopping");
+}
+
+/** Says which engine of the agents carries the bytes of disks. */
+function dataPath(): string {
+  if (programOnPath("qemu-storage-daemon") !== undefined) return "data path: engine qemu";
+  return "data path: engine node (faster with qemu-storage-daemon, Debian: qemu-system-common)";
 }
 
 const PARENT_POLL_MS = 1000;

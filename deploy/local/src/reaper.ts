@@ -33,7 +33,7 @@ createInterface({ input: process.stdin })
 
 function run(command: string): void {
   const [file = "", ...args] = JSON.parse(command) as string[];
-  spawn(file, args, { stdio: ["ignore", "ignore", "inherit"] }).on("error", () => {});
+  spawn(file, args, { stdio: "ignore" }).on("error", () => {});
 }
 
 function signalAll(signal: NodeJS.Signals): void {

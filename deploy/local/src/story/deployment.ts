@@ -1,6 +1,7 @@
 import type { Instance } from "@diskmesh/api/director";
 import { InvalidStateError } from "@diskmesh/domain";
 import { HOSTS } from "../layout.js";
+import { whyNoMounts } from "./mounted-disk.js";
 import { runTask, type Scene, waitFor } from "./scene.js";
 
 export const DEPLOYMENT = "demo";
@@ -8,11 +9,12 @@ export const DISK_POOL = "standard";
 
 const AZS = [...new Set(HOSTS.map(({ az }) => az))];
 
-const CLOUD_CONFIG = `azs:
+const cloudConfig = (kind: "device" | "nbd") => `azs:
 ${AZS.map((az) => `- name: ${az}`).join("\n")}
 disk_types:
 - name: ${DISK_POOL}
   disk_size: 64
+  cloud_properties: {export: ${kind}}
 `;
 
 const MANIFEST = `name: ${DEPLOYMENT}
@@ -22,12 +24,15 @@ instance_groups:
   azs: [${AZS.join(", ")}]
 `;
 
-/** Updates the cloud config that the deployment needs. */
+/** Updates the cloud config that the deployment needs. Disks are block devices where this machine can mount them. */
 export async function updateCloudConfig(scene: Scene): Promise<string> {
+  const whyNot = await whyNoMounts();
+  const content = cloudConfig(whyNot === undefined ? "device" : "nbd");
   const config = await waitFor(scene, "the director to take the cloud config", async () => {
-    return (await scene.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG })).config;
+    return (await scene.clients.configs.updateConfig({ type: "cloud", content })).config;
   });
-  return `version ${config.configId}: azs ${AZS.join(", ")}, disk type ${DISK_POOL}`;
+  const disks = whyNot === undefined ? "block devices" : `NBD sockets, not block devices: ${whyNot}`;
+  return `version ${config.configId}: azs ${AZS.join(", ")}, disk type ${DISK_POOL}; disks are ${disks}`;
 }
 
 /** Deploys two instances on different hosts. */

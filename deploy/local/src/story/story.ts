@@ -2,13 +2,13 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { DynamicDisk, Instance } from "@diskmesh/api/director";
 import { replaceFile } from "@diskmesh/atomic-file";
-import type { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError } from "@diskmesh/domain";
 import type { MeshLayout } from "../layout.js";
 import { deploy, describeInstance, updateCloudConfig } from "./deployment.js";
-import { checksumOf, detachDisk, disconnectNbd, findDisk, linkOf, provideDisk, writeData } from "./disk.js";
+import { detachDisk, findDisk, linkOf, provideDisk } from "./disk.js";
+import { checksumOf, type UsedDisk, writeData } from "./disk-data.js";
 import { addHosts, devicesAttached, devicesErased } from "./hosts.js";
-import { currentSession, type Session, writeLateByNbd, writeLateBySession } from "./late-write.js";
+import { currentSession, type Session, writeLateBySession } from "./late-write.js";
 import { type Scene, waitFor } from "./scene.js";
 
 /** Runs a step, and prints a line with its result. */
@@ -39,10 +39,10 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
   const link = linkOf(scene.layout, one.agentId, disk.diskCid);
   // Deletes the old checksum file first, because no checksum is valid while data is being written.
   await rm(checksumFile(scene.layout), { force: true });
-  const { client, checksum } = await tell(
+  const { used, checksum } = await tell(
     "16 MiB written",
     () => writeData(scene, link),
-    (written) => `sha256 ${short(written.checksum)} through ${link}`,
+    (written) => `sha256 ${short(written.checksum)} in ${written.place}`,
   );
   try {
     await replaceFile(checksumFile(scene.layout), `${JSON.stringify({ sha256: checksum })}\n`);
@@ -62,7 +62,7 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
       () => expectChecksum(scene, two, disk, checksum),
       (sum) => `sha256 ${short(sum)} on ${two.agentId}`,
     );
-    await tell(`late write of ${one.agentId} refused`, () => lateWrite(scene, client, session), same);
+    await tell(`late write of ${one.agentId} refused`, () => lateWrite(scene, used, session), same);
     await tell(
       "checksum still equal",
       () => expectChecksum(scene, two, disk, checksum),
@@ -70,7 +70,7 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
     );
     return one;
   } finally {
-    await disconnectNbd(client);
+    await used.release();
   }
 }
 
@@ -101,12 +101,12 @@ async function expectChecksum(scene: Scene, instance: Instance, disk: DynamicDis
   return found;
 }
 
-async function lateWrite(scene: Scene, client: NbdClient, session: Session): Promise<string> {
-  const byNbd = await writeLateByNbd(client);
+async function lateWrite(scene: Scene, used: UsedDisk, session: Session): Promise<string> {
+  const byProgram = await used.writeLate();
   const bySession = await waitFor(scene, "an answer to the late write", () =>
     writeLateBySession(scene.layout, session),
   );
-  return `its open NBD connection: ${byNbd}; its agent: ${bySession}`;
+  return `its program: ${byProgram}; its agent: ${bySession}`;
 }
 
 function checksumFile(layout: MeshLayout): string {

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { access, open, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UnavailableError } from "@diskmesh/domain";
 import { removeFile } from "../remove-file.js";
@@ -30,7 +30,7 @@ export function sessionOfImage(name: string): number | undefined {
 }
 
 /**
- * Mounts the disk behind an NBD socket as a file. The process that does it outlives the agent, and ends with the
+ * Mounts the disk behind an NBD socket of the folder as a file. The process that does it outlives the agent, and ends with the
  * connection to the socket. QEMU's own FUSE export is not used: that of QEMU 7.2 writes wrong bytes when two writes are in
  * flight.
  */
@@ -43,7 +43,8 @@ export async function mountImage(
   const files = filesOf(folder, sessionNumber);
   await writeFile(files.image, "", { mode: 0o600 });
   await using log = await open(files.log, "w", 0o600);
-  const args = ["-P", files.pidFile, ...(socket.readOnly ? ["-r"] : []), files.image, "--unix", socket.path];
+  // The socket's name alone, because its path may exceed the kernel's limit.
+  const args = ["-P", files.pidFile, ...(socket.readOnly ? ["-r"] : []), files.image, "--unix", basename(socket.path)];
   const child = spawn(PROGRAM, args, { cwd: folder, detached: true, stdio: ["ignore", log.fd, log.fd] });
   child.unref();
   let hasEnded = false;
