@@ -3,7 +3,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError, messageOf, parseHostPort } from "@diskmesh/domain";
 import type { MeshLayout } from "../layout.js";
-import { disconnectNbd } from "./disk.js";
 import { type Scene, waitFor } from "./scene.js";
 
 const BLOCK = Buffer.alloc(4096, "late");
@@ -60,6 +59,6 @@ export async function writeLateBySession(layout: MeshLayout, session: Session): 
     if ((error as Error).name === "UnknownIdentityError") return messageOf(error);
     throw error;
   }
-  await disconnectNbd(client);
+  await client.disconnect().catch(() => undefined);
   throw new InvalidStateError("the late connection in the old session was accepted");
 }

@@ -37,5 +37,7 @@ export function makeEngines(
       ioTimeoutMs: config.remoteIoTimeoutMs,
     },
   });
-  return edges.hasQemu ? [new QemuEngine(common), node] : [node];
+  if (!edges.hasQemu) return [node];
+  const { remoteIoTimeoutMs } = config;
+  return [new QemuEngine({ ...common, linkDevice: edges.linkDevice, remoteIoTimeoutMs }), node];
 }

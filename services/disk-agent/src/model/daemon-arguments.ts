@@ -9,6 +9,21 @@ export interface LocalFilePart {
   readonly sizeBytes: number;
 }
 
+/** A disk that is one device of another host, which is reached as NBD over TLS. */
+export interface RemoteDevice {
+  readonly host: string;
+  readonly port: number;
+  /** Identity of the pre-shared key. */
+  readonly identity: string;
+  /**
+   * Name of the device's export while its machine does not restart. After a restart the daemon cannot connect again,
+   * because a later flush would not cover writes that the restart has lost.
+   */
+  readonly exportName: string;
+  /** Time in ms that I/O waits for a lost connection. */
+  readonly ioTimeoutMs: number;
+}
+
 /** Names of a daemon's files, relative to the folder of the exports, in which the daemon runs. */
 export interface DaemonFiles {
   readonly nbdSocket: string;
@@ -18,6 +33,8 @@ export interface DaemonFiles {
   readonly log: string;
   /** Descriptor of a disk of several parts. */
   readonly descriptor: string;
+  /** Folder of the pre-shared key, which the daemon reads once. */
+  readonly keyFolder: string;
 }
 
 /** Short, because the path of a Unix socket may have 107 bytes. Session numbers are unique over all disks. */
@@ -29,6 +46,7 @@ export function daemonFiles(sessionNumber: number): DaemonFiles {
     pidFile: `${name}.pid`,
     log: `${name}.log`,
     descriptor: `${name}.vmdk`,
+    keyFolder: `${name}.key`,
   };
 }
 
@@ -69,7 +87,7 @@ export function throttleLimits(limits: IoLimits | undefined): Readonly<Record<st
 }
 
 /** Name of the node that the daemon exports. */
-const DISK_NODE = "disk";
+export const DISK_NODE = "disk";
 
 /**
  * Returns the arguments of the qemu-storage-daemon that serves a disk over NBD. Threads carry its I/O, because a kill
@@ -78,7 +96,8 @@ const DISK_NODE = "disk";
 export function daemonArguments(
   disk: {
     readonly diskId: string;
-    readonly parts: readonly LocalFilePart[];
+    /** Parts of files of this host, or the one remote device. */
+    readonly parts: readonly LocalFilePart[] | RemoteDevice;
     readonly readOnly: boolean;
     readonly limits?: IoLimits | undefined;
   },
@@ -86,6 +105,7 @@ export function daemonArguments(
 ): string[] {
   const limits = throttleLimits(disk.limits);
   return [
+    ...("identity" in disk.parts ? ["--object", JSON.stringify(keyObject(disk.parts, files))] : []),
     ...["--object", JSON.stringify({ "qom-type": "throttle-group", id: LIMITS_OBJECT, limits })],
     ...["--blockdev", JSON.stringify(diskNode(disk.parts, files))],
     ...["--nbd-server", `addr.type=unix,addr.path=${files.nbdSocket},max-connections=16`],
@@ -101,9 +121,26 @@ function nbdExport(name: string, isReadOnly: boolean): object {
 }
 
 /** The node on top has the limits, also when there are none, so that they can be set later. */
-function diskNode(parts: readonly LocalFilePart[], files: DaemonFiles): object {
-  const file = joinedNode(parts, files);
+function diskNode(parts: readonly LocalFilePart[] | RemoteDevice, files: DaemonFiles): object {
+  const file = "identity" in parts ? remoteNode(parts) : joinedNode(parts, files);
   return { driver: "throttle", "node-name": DISK_NODE, "throttle-group": LIMITS_OBJECT, discard: "unmap", file };
+}
+
+const KEY_OBJECT = "key";
+
+function keyObject({ identity }: RemoteDevice, { keyFolder }: DaemonFiles): object {
+  return { "qom-type": "tls-creds-psk", id: KEY_OBJECT, endpoint: "client", dir: keyFolder, username: identity };
+}
+
+function remoteNode({ host, port, exportName, ioTimeoutMs }: RemoteDevice): object {
+  return {
+    driver: "nbd",
+    server: { type: "inet", host, port: String(port) },
+    export: exportName,
+    "tls-creds": KEY_OBJECT,
+    "reconnect-delay": Math.max(1, Math.round(ioTimeoutMs / 1_000)),
+    discard: "unmap",
+  };
 }
 
 function joinedNode(parts: readonly LocalFilePart[], files: DaemonFiles): object {

@@ -80,7 +80,7 @@ export class NbdClient {
    * `silenceTimeoutMs` while it owes an answer.
    */
   static async connectOverTls(
-    target: TlsTarget,
+    target: TlsTarget & { readonly exportName?: string },
     limits: { readonly signal: AbortSignal; readonly silenceTimeoutMs: number },
   ): Promise<NbdClient> {
     const socket = await connectOverTls(target, limits);
@@ -94,7 +94,7 @@ export class NbdClient {
         if (client === undefined || client.#pending.size > 0) socket.destroy();
       });
       const reader = new ByteReader(socket);
-      client = new NbdClient(socket, reader, await openExport(reader, socket, ""));
+      client = new NbdClient(socket, reader, await openExport(reader, socket, target.exportName ?? ""));
       return client;
     } catch (error) {
       socket.destroy();

@@ -1,12 +1,13 @@
 import { link, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { type DiskId, UnavailableError } from "@diskmesh/domain";
+import { type DiskId, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { Changes } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
 import type { ServedDisk } from "../exports/engine.js";
 import { socketPathIn } from "../exports/export-path.js";
 import { LIMITS_OBJECT, throttleLimits } from "../model/daemon-arguments.js";
 import type { ExportSpec } from "../model/memory.js";
+import { NbdClient } from "../nbd/client.js";
 import { removeFile } from "../remove-file.js";
 import type { Daemon } from "./daemon.js";
 
@@ -21,8 +22,13 @@ interface DaemonDiskOptions {
   readonly diskId: DiskId;
   readonly daemon: Daemon;
   readonly folder: string;
+  /** Devices of this host that the daemon has. */
   readonly devices: readonly SessionDevice[];
+  /** Number of devices of which the daemon's disk consists, on all hosts. */
+  readonly partCount: number;
   readonly changes: Changes<void>;
+  /** True for a disk on another host, whose daemon may have lost its device for good. */
+  readonly isRemote: boolean;
 }
 
 /** A disk that a storage daemon serves. Kills the daemon as soon as a device refuses its session. */
@@ -32,6 +38,9 @@ export class DaemonDisk implements ServedDisk {
   readonly #options: DaemonDiskOptions;
   readonly #left = new AbortController();
   #ending: Promise<void> | undefined;
+  #probing = false;
+  /** Error of a read through the daemon. */
+  #failure: string | undefined;
 
   constructor(options: DaemonDiskOptions) {
     this.#options = options;
@@ -45,9 +54,9 @@ export class DaemonDisk implements ServedDisk {
   }
 
   async change({ diskId, extents, limits }: ExportSpec): Promise<void> {
-    const { daemon, devices } = this.#options;
+    const { daemon, partCount } = this.#options;
     await daemon.qmp.execute("qom-set", { path: LIMITS_OBJECT, property: "limits", value: throttleLimits(limits) });
-    if (extents.length > devices.length)
+    if (extents.length > partCount)
       throw new UnavailableError(
         `disk ${diskId} has its new size once it is unpublished and published again: a running storage daemon cannot append devices`,
         { about: { disk_id: diskId } },
@@ -60,6 +69,7 @@ export class DaemonDisk implements ServedDisk {
   }
 
   isReachable(): Promise<boolean> {
+    if (this.#options.isRemote) this.#probe();
     return isSameFile(this.path, this.#daemonSocket);
   }
 
@@ -69,6 +79,23 @@ export class DaemonDisk implements ServedDisk {
     // A second name of the daemon's socket, because the daemon cannot listen twice.
     await link(this.#daemonSocket, this.path);
     return true;
+  }
+
+  /**
+   * Reads through the daemon, and ends it when that fails: it cannot connect again once the machine of its device has
+   * restarted, but the next daemon can. The read waits as long as I/O does, so that a short break ends nothing.
+   */
+  #probe(): void {
+    if (this.#probing) return;
+    this.#probing = true;
+    void readOnce(this.#daemonSocket)
+      .catch((error) => {
+        this.#failure ??= messageOf(error);
+        this.#options.changes.touch();
+      })
+      .finally(() => {
+        this.#probing = false;
+      });
   }
 
   get #daemonSocket(): string {
@@ -98,7 +125,7 @@ export class DaemonDisk implements ServedDisk {
       watch.touch();
     });
     while (!this.#left.signal.aborted) {
-      reason ??= this.#refusal;
+      reason ??= this.#refusal ?? this.#failure;
       if (reason !== undefined) {
         await this.#end();
         if (!this.#left.signal.aborted) return reason;
@@ -115,6 +142,15 @@ export class DaemonDisk implements ServedDisk {
       if (refusal !== undefined) return refusal;
     }
     return undefined;
+  }
+}
+
+async function readOnce(socketPath: string): Promise<void> {
+  const client = await NbdClient.connect({ socketPath });
+  try {
+    await client.read(0, 512);
+  } finally {
+    client.destroy();
   }
 }
 

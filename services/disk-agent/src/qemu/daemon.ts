@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { open, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
+import * as z from "zod";
 import { type DaemonFiles, daemonFiles, sessionOfPidFile } from "../model/daemon-arguments.js";
 import { removeFile } from "../remove-file.js";
 import { Qmp } from "./qmp.js";
@@ -15,6 +16,8 @@ const START_TIMEOUT_MS = 10_000;
 const POLL_MS = 2;
 /** Maximum characters of a daemon's output in an error. */
 const MAX_OUTPUT_LENGTH = 500;
+
+const nodesSchema = z.array(z.object({ "node-name": z.string(), image: z.object({ "virtual-size": z.number() }) }));
 
 /** A running qemu-storage-daemon of one session. It outlives the agent. */
 export class Daemon {
@@ -44,10 +47,13 @@ export class Daemon {
     readonly fds: readonly number[];
     /** Text of the descriptor file, for a disk of several parts. */
     readonly descriptor?: string | undefined;
+    /** Pre-shared key of a remote device, in hex. */
+    readonly key?: { readonly identity: string; readonly key: string } | undefined;
   }): Promise<Daemon> {
-    const { folder, sessionNumber, args, fds, descriptor } = options;
+    const { folder, sessionNumber, args, fds, descriptor, key } = options;
     const files = daemonFiles(sessionNumber);
     await removeFiles(folder, files);
+    if (key !== undefined) await writeKey(join(folder, files.keyFolder), key);
     if (descriptor !== undefined) await writeFile(join(folder, files.descriptor), descriptor, { mode: 0o600 });
     await using log = await open(join(folder, files.log), "w", 0o600);
     const child = spawn(PROGRAM, args, { cwd: folder, detached: true, stdio: ["ignore", log.fd, log.fd, ...fds] });
@@ -95,6 +101,12 @@ export class Daemon {
     }
   }
 
+  /** Returns the size of a node; undefined when the daemon has no such node. */
+  async sizeBytes(node: string): Promise<number | undefined> {
+    const nodes = nodesSchema.parse(await this.qmp.execute("query-named-block-nodes", { flat: true }));
+    return nodes.find((each) => each["node-name"] === node)?.image["virtual-size"];
+  }
+
   /** Kills the daemon. Resolves once nothing of it is left. */
   async kill(): Promise<void> {
     try {
@@ -137,8 +149,17 @@ export async function daemonSessions(folder: string, names: readonly string[]): 
   return new Map(found.flatMap(([number, pid]) => (pid === undefined ? [] : [[number, pid]])));
 }
 
-async function removeFiles(folder: string, files: DaemonFiles): Promise<void> {
-  await Promise.all(Object.values(files).map((name) => removeFile(join(folder, name))));
+/** Writes the key as GnuTLS reads it. A file, because arguments and environments can be read by others. */
+async function writeKey(folder: string, { identity, key }: { identity: string; key: string }): Promise<void> {
+  await mkdir(folder, { mode: 0o700 });
+  await writeFile(join(folder, "keys.psk"), `${identity}:${key}\n`, { mode: 0o600 });
+}
+
+async function removeFiles(folder: string, { keyFolder, ...files }: DaemonFiles): Promise<void> {
+  await Promise.all([
+    ...Object.values(files).map((name) => removeFile(join(folder, name))),
+    rm(join(folder, keyFolder), { recursive: true, force: true }),
+  ]);
 }
 
 /** Returns the process in the pid file; undefined when another process has its number by now. */

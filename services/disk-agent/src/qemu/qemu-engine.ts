@@ -1,15 +1,18 @@
-import { type HostId, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import { type HostId, type Logger, messageOf, parseHostPort, UnavailableError } from "@diskmesh/domain";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { LentFile } from "../devices/file-lending.js";
 import type { Engine, ServedDisk } from "../exports/engine.js";
 import {
+  DISK_NODE,
   daemonArguments,
   daemonFiles,
   type LocalFilePart,
   vmdkDescriptor,
   whyNotConcatenated,
 } from "../model/daemon-arguments.js";
-import type { ExportSpec } from "../model/memory.js";
+import type { ExportExtent, ExportSpec } from "../model/memory.js";
+import type { LinkDevice } from "../remote/device-link.js";
+import { exportNameOf, formatSessionIdentity } from "../remote/session-identity.js";
 import { Daemon, killDaemons } from "./daemon.js";
 import { DaemonDisk, type SessionDevice } from "./daemon-disk.js";
 
@@ -18,8 +21,14 @@ interface QemuEngineOptions {
   /** Folder of the daemons' files and of the sockets. */
   readonly folder: string;
   readonly devices: DeviceTable;
+  readonly linkDevice: LinkDevice;
+  /** Maximum wait in ms of I/O while a device of another host cannot be reached. */
+  readonly remoteIoTimeoutMs: number;
   readonly log: Logger;
 }
+
+/** Maximum time in ms to ask another host for its boot id. */
+const LINK_TIMEOUT_MS = 5_000;
 
 /** First descriptor of a daemon after its standard ones. */
 const FIRST_FD = 3;
@@ -39,7 +48,9 @@ export class QemuEngine implements Engine {
 
   whyNot(spec: ExportSpec): string | undefined {
     const { hostId, devices } = this.#options;
-    if (spec.extents.some((extent) => extent.hostId !== hostId)) return "one of its devices is on another host";
+    if (this.#remoteOf(spec) !== undefined) return undefined;
+    if (spec.extents.some((extent) => extent.hostId !== hostId))
+      return "it has several devices, and one of them is on another host";
     const parts = spec.extents.map(({ deviceId, sizeBytes }) => {
       const { file, config } = devices.get(deviceId);
       return { fileName: file.seen?.identity ?? file.path, offsetBytes: config.offsetBytes, sizeBytes };
@@ -48,6 +59,8 @@ export class QemuEngine implements Engine {
   }
 
   async serve(spec: ExportSpec): Promise<ServedDisk> {
+    const remote = this.#remoteOf(spec);
+    if (remote !== undefined) return this.#serveRemote(spec, remote);
     const { folder } = this.#options;
     const { diskId, sessionNumber } = spec;
     const lent: (SessionDevice & { readonly file: LentFile })[] = [];
@@ -75,15 +88,45 @@ export class QemuEngine implements Engine {
     }
   }
 
+  async #serveRemote(spec: ExportSpec, extent: ExportExtent): Promise<ServedDisk> {
+    const { folder, remoteIoTimeoutMs: ioTimeoutMs } = this.#options;
+    const { diskId, sessionNumber, readOnly = false, limits } = spec;
+    const { host, port } = parseHostPort("block_address", extent.blockAddress);
+    const identity = formatSessionIdentity({ sessionNumber, ...extent });
+    const exportName = exportNameOf(identity, await this.#machineOf(spec, extent));
+    const device = { host, port, identity, exportName, ioTimeoutMs };
+    const args = daemonArguments({ diskId, parts: device, readOnly, limits }, daemonFiles(sessionNumber));
+    const key = { identity, key: extent.sessionKey };
+    return this.#served(spec, await Daemon.start({ folder, sessionNumber, args, fds: [], key }));
+  }
+
+  /** Asks for the boot id of the device's machine, on a connection that ends again. */
+  async #machineOf({ sessionNumber }: ExportSpec, extent: ExportExtent): Promise<string> {
+    const target = { sessionNumber, ...extent, address: extent.blockAddress };
+    const link = await this.#options.linkDevice(target, AbortSignal.timeout(LINK_TIMEOUT_MS));
+    link.close();
+    await link.ended;
+    return link.machineBootId;
+  }
+
+  /** Returns the device of another host that is the whole disk; undefined for other disks. */
+  #remoteOf({ extents }: ExportSpec): ExportExtent | undefined {
+    const [only] = extents;
+    return extents.length === 1 && only?.hostId !== this.#options.hostId ? only : undefined;
+  }
+
   async adopt(spec: ExportSpec): Promise<ServedDisk | undefined> {
-    const { folder, devices } = this.#options;
+    const { folder, devices, hostId } = this.#options;
     const { diskId, sessionNumber } = spec;
-    // The daemon does not have what a later revision changed.
-    if (spec.extents.some(({ deviceId }) => !devices.has(deviceId))) return undefined;
+    const isOwn = ({ deviceId, hostId: on }: ExportExtent) => on !== hostId || devices.has(deviceId);
+    if (!spec.extents.every(isOwn)) return undefined;
     const own = this.#devicesOf(spec);
     if (own.some((each) => each.device.refusalOf(each.sessionNumber) !== undefined)) return undefined;
     const daemon = await Daemon.find(folder, sessionNumber, diskId);
     if (daemon === undefined) return undefined;
+    // A daemon without the devices that a later revision has appended is ended, and the next one has them.
+    const sizeBytes = spec.extents.reduce((sum, extent) => sum + extent.sizeBytes, 0);
+    if ((await daemon.sizeBytes(DISK_NODE)) !== sizeBytes) return undefined;
     for (const each of own) each.device.borrower.enter(each.sessionNumber);
     const served = await this.#served(spec, daemon);
     // The agent may have ended between the order and the change.
@@ -98,7 +141,8 @@ export class QemuEngine implements Engine {
   }
 
   #devicesOf(spec: ExportSpec): SessionDevice[] {
-    return spec.extents.map(({ deviceId, sizeBytes, sessionNumber = spec.sessionNumber }) => ({
+    const own = spec.extents.filter(({ hostId }) => hostId === this.#options.hostId);
+    return own.map(({ deviceId, sizeBytes, sessionNumber = spec.sessionNumber }) => ({
       device: this.#options.devices.get(deviceId),
       sessionNumber,
       sizeBytes,
@@ -113,6 +157,8 @@ export class QemuEngine implements Engine {
       folder,
       changes: devices.changes,
       devices: this.#devicesOf(spec),
+      partCount: spec.extents.length,
+      isRemote: this.#remoteOf(spec) !== undefined,
     });
     try {
       await disk.restore();

@@ -7,7 +7,7 @@ import { type ClearOptions, clearChunks } from "../devices/file-bytes.js";
 import type { DiskPart } from "../exports/disk-part.js";
 import { SESSION_KEY_BYTES } from "../model/sessions.js";
 import type { NbdExport } from "../nbd/handshake.js";
-import { parseSessionIdentity } from "./session-identity.js";
+import { exportNameOf, parseSessionIdentity } from "./session-identity.js";
 
 /** A device that a holder's connection has opened. */
 export interface OpenedDevice {
@@ -78,7 +78,7 @@ export class DeviceAccess {
     const { sizeBytes } = device;
     const { blockSizeBytes } = device.config;
     const served = {
-      name: identity,
+      name: exportNameOf(identity, this.#machineBootId),
       sizeBytes,
       blockSizeBytes,
       description: this.#machineBootId,

@@ -21,3 +21,8 @@ export function parseSessionIdentity(text: string): SessionIdentity | undefined 
     return undefined;
   }
 }
+
+/** Returns the name under which a device is exported to its holder until the device's machine restarts. */
+export function exportNameOf(identity: string, machineBootId: string): string {
+  return `${identity}@${machineBootId}`;
+}

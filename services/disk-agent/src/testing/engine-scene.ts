@@ -56,7 +56,8 @@ export class EngineScene {
   #makeEngine(): Engine {
     const { devices } = this.fixture;
     const common = { hostId: "host-1" as HostId, folder: this.#exportsFolder, devices, log: silentLogger };
-    if (this.engine === "qemu") return new QemuEngine(common);
+    const linkDevice = () => Promise.reject(new Error("all devices are local"));
+    if (this.engine === "qemu") return new QemuEngine({ ...common, linkDevice, remoteIoTimeoutMs: 5_000 });
     return new NodeEngine({
       ...common,
       openRemotePart: () => {

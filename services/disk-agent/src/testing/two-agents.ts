@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { startTestAgent, type TestAgent } from "./agent-process.js";
+import { type AgentConfigChange, startTestAgent, type TestAgent } from "./agent-process.js";
 import { DONE } from "./agent-scene.js";
 import { makeDeviceFile } from "./device-fixture.js";
 import { AgentOrders, keyOf, TestRegistry } from "./test-registry.js";
@@ -22,9 +22,11 @@ export class TwoAgents {
   /** Last session that was opened. */
   session = 0;
 
-  /** Must be called within a `describe`. */
-  static forAllTests(): TwoAgents {
-    const agents = new TwoAgents();
+  private constructor(readonly config: AgentConfigChange) {}
+
+  /** Must be called within a `describe`. `config` has parts of both agents' configs. */
+  static forAllTests(config: AgentConfigChange = {}): TwoAgents {
+    const agents = new TwoAgents(config);
     before(() => agents.#start());
     after(() => agents.#stop());
     return agents;
@@ -63,7 +65,7 @@ export class TwoAgents {
       certs: this.certs,
       registryAddress: this.registry.address,
       devices,
-      config: { tuning: { drainTimeoutMs: 300 } },
+      config: { ...this.config, tuning: { drainTimeoutMs: 300, ...this.config.tuning } },
     });
   }
 
@@ -78,6 +80,19 @@ export class TwoAgents {
   /** Device of an agent as a part of a disk. `access` is what another host needs to reach it. */
   extentOn(agent: TestAgent, name: string, access: { blockAddress?: string; sessionKey?: Buffer } = {}) {
     return { deviceId: `${agent.hostId}-${name}`, hostId: agent.hostId, sizeBytes: SIZE_BYTES, ...access };
+  }
+
+  /** Opens a new session on one device and serves it as a disk on `holder`. Undefined when the session is not granted. */
+  async publishOne(diskId: string, device: { readonly on: TestAgent; readonly name: string }, holder: TestAgent) {
+    this.session += 1;
+    const number = this.session;
+    const ordersTo = (agent: TestAgent) => (agent === this.one ? this.ordersOne : this.ordersTwo);
+    const deviceIds = [`${device.on.hostId}-${device.name}`];
+    const [outcome] = await ordersTo(device.on).sessionOutcomes(deviceIds, number, diskId, holder.hostId);
+    expect(outcome?.outcome).to.equal(DONE);
+    const reach = { blockAddress: outcome?.blockAddress ?? "", sessionKey: keyOf(number) };
+    const extents = [this.extentOn(device.on, device.name, device.on === holder ? {} : reach)];
+    return { number, path: await ordersTo(holder).export(diskId, number, extents) };
   }
 
   /** Opens a new session on both agents' devices of that name and serves them as one disk on `holder`. */
