@@ -1,10 +1,11 @@
+import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { InvalidArgumentError, OutdatedError, parseHostPort } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually, leaveToVerify } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { ConnectionEndedError } from "../nbd/byte-reader.js";
 import { NbdClient, type NbdRequestError } from "../nbd/client.js";
@@ -280,6 +281,35 @@ describe("disks exported between two agents", () => {
       client.destroy();
       agents.ordersOne.client.close();
       agents.ordersOne = await agents.ordersOf(agents.one, registrations);
+    });
+
+    it("are written by qemu-io with the key, which fails in the handshake once a later session is opened", async function () {
+      const session = await openFor("host-2");
+      const { port } = parseHostPort("block_address", session.blockAddress);
+      const folder = temporaryFolder();
+      const qemuIo = ({ number }: Pick<Session, "number">, ...commands: string[]) => {
+        const identity = `host-1-b/${number}`;
+        writeFileSync(join(folder, "keys.psk"), `${identity}:${keyOf(number).toString("hex")}\n`, { mode: 0o600 });
+        return spawnSync(
+          "qemu-io",
+          [
+            ...["--object", `tls-creds-psk,id=psk,endpoint=client,dir=${folder},username=${identity}`],
+            ...commands.flatMap((command) => ["-c", command]),
+            ...["--image-opts", `driver=nbd,host=127.0.0.1,port=${port},tls-creds=psk`],
+          ],
+          { encoding: "utf8" },
+        );
+      };
+      const written = qemuIo(session, "write -f -P 0x5a 0 64k", "read -P 0x5a 0 64k");
+      if (written.error) return skipBecause(this, "qemu-io is not installed");
+      expect(written, written.stdout + written.stderr).to.include({ status: 0, stderr: "" });
+      const stored = () => readFileSync(join(agents.folder, "host-1", "b")).subarray(0, 65_536);
+      expect(stored().equals(Buffer.alloc(65_536, 0x5a))).to.equal(true);
+      const later = await openFor("host-2");
+      expect(qemuIo(session, "write -P 0x11 0 64k").stderr).to.match(/TLS handshake failed/);
+      expect(stored().equals(Buffer.alloc(65_536, 0x5a))).to.equal(true);
+      expect(qemuIo(later, "write -P 0x22 0 64k").status).to.equal(0);
+      expect(stored().equals(Buffer.alloc(65_536, 0x22))).to.equal(true);
     });
 
     it("are not opened for another host without a key of 32 bytes", async () => {
