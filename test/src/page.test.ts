@@ -204,6 +204,24 @@ describe("the page in a browser", function () {
     await shows("#trouble", new RegExp(`^(?!.*${spare})`));
   });
 
+  it("cordons a host, which says so, and opens it again", async () => {
+    await page.locator("#hosts").getByRole("link", { name: "host-3", exact: true }).click();
+    await page.getByRole("button", { name: "Cordon it…" }).click();
+    await page.getByRole("textbox", { name: /Why/ }).fill("new firmware");
+    await page.getByRole("button", { name: "Show what will happen" }).click();
+    await shows("dialog", /What will happen.*gets no new disk and no new VM/);
+    await page.getByRole("button", { name: "Cordon it", exact: true }).click();
+    await shows("dialog", /Done/);
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    await shows("#hosts tbody", /host-3 cordoned/);
+    await shows("#detail #why", /CORDONED.*operator admin: new firmware.*open the host again/);
+    await page.getByRole("button", { name: "Open it again…" }).click();
+    await page.getByRole("button", { name: "Open it again", exact: true }).click();
+    await shows("dialog", /Done/);
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    await shows("#hosts tbody", /host-3 online/);
+  });
+
   it("shows on top that the registry is away, and is live again when it is back, even without a change", async () => {
     await mesh.process("disk-registry").kill();
     await shows("#trouble", /service disk-registry shown is what it said last/);

@@ -20,12 +20,19 @@ function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined): 
         ? { label: "Say it is not dead", path: `${path}/state`, body: { state: "online" }, asksWhy: false }
         : { label: "Say it is dead", path: `${path}/state`, body: { state: "dead" }, asksWhy: true };
     const fence: Action = { label: "Fence it", path: `${path}/fence`, body: {}, asksWhy: true };
-    return [word, fence, ...removals(path, row)];
+    return [word, fence, ...cordons(path, row), ...removals(path, row)];
   }
   if (kind !== "task" || ("hasEnded" in row && row.hasEnded)) return [];
   const cancel = { label: "Cancel it", path: `/page/tasks/${at}/cancel`, body: {}, asksWhy: false };
   const resume = { label: "Resume it", path: `/page/tasks/${at}/resume`, body: {}, asksWhy: false };
   return row.state === "held" ? [resume, cancel] : [cancel];
+}
+
+function cordons(path: string, row: Rows[RowKind]): Action[] {
+  if (!("isCordoned" in row) || row.state === "dead") return [];
+  return row.isCordoned
+    ? [{ label: "Open it again", path: `${path}/state`, body: { state: "online" }, asksWhy: false }]
+    : [{ label: "Cordon it", path: `${path}/state`, body: { state: "cordoned" }, asksWhy: true }];
 }
 
 /** Returns the actions that start, continue or revoke the removal of a host. */

@@ -73,6 +73,7 @@ function Facts({ kind, name, row, store }: FactsProps) {
   if ("az" in row) add("az", row.az);
   if ("rack" in row) add("rack", row.rack);
   if ("vm" in row && row.vm !== "") add("serves as", <ServedVm store={store} cid={row.vm} />);
+  if ("isCordoned" in row && row.isCordoned) add("cordoned", "it gets no new disk and no new VM");
   if ("removal" in row && row.removal !== "")
     add("removal", row.removal === "done" ? "it is out of operation" : "wanted, and not done yet");
   if ("cid" in row) {

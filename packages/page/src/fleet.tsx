@@ -5,7 +5,16 @@ import { Age, type Column, inOrder, List, State, Thing } from "./lists.js";
 import { DEVICE_LETTERS, type DeviceLetter, type HostRow, hostStateOf } from "./rows.js";
 import type { Store } from "./store.js";
 
-const HOST_STATES = ["online", "warning", "suspected", "unavailable", "dead", "leaving", "removed"] as const;
+const HOST_STATES = [
+  "online",
+  "warning",
+  "suspected",
+  "unavailable",
+  "dead",
+  "cordoned",
+  "leaving",
+  "removed",
+] as const;
 
 const COLUMNS: readonly Column<HostRow>[] = [
   { title: "host", cell: (name) => <Thing kind="host" name={name} /> },

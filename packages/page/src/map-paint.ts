@@ -62,7 +62,7 @@ const DEVICE_COLOURS: Readonly<Record<string, string>> = {
 };
 
 /** Colours of host states that have none of their own. */
-const COLOURED_AS: Readonly<Record<string, string>> = { removed: "faint", leaving: "changing" };
+const COLOURED_AS: Readonly<Record<string, string>> = { removed: "faint", leaving: "changing", cordoned: "warning" };
 
 function paintCell(
   context: CanvasRenderingContext2D,

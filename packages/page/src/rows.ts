@@ -14,16 +14,24 @@ export interface HostRow extends Shown {
   readonly rack: string;
   /** CID of the VM that the host serves as; empty for none. */
   readonly vm: string;
+  /** True: an operator keeps new disks and VMs off the host. */
+  readonly isCordoned: boolean;
   /** State of the removal requested for the host; empty for none. */
   readonly removal: "" | "wanted" | "done";
   /** One letter per device of the host, in order of device id: a key of DEVICE_LETTERS. */
   readonly devices: string;
 }
 
-/** Returns the state of a host with its removal: a host in operation has the state of its heartbeats. */
-export function hostStateOf({ state, removal }: HostRow): HostRow["state"] | "leaving" | "removed" {
+/** Returns the state of a host with its removal and cordon: others have the state of their heartbeats. */
+export function hostStateOf({
+  state,
+  removal,
+  isCordoned,
+}: HostRow): HostRow["state"] | "leaving" | "removed" | "cordoned" {
   if (removal === "done") return "removed";
-  return removal === "wanted" && state === "online" ? "leaving" : state;
+  if (state !== "online") return state;
+  if (removal === "wanted") return "leaving";
+  return isCordoned ? "cordoned" : state;
 }
 
 /** A device with trouble. Devices without trouble appear only as letters of their host. */

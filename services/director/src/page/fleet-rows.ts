@@ -10,7 +10,7 @@ import {
 import type { DeviceItem, DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/rows";
 
 export function hostRow(host: Host, devices: string): HostRow {
-  const { state, az, rack, assignment, stateChangedAt, removalRequested, trouble } = host;
+  const { state, az, rack, assignment, stateChangedAt, removalRequested, cordoned, trouble } = host;
   const told = lower("HOST_STATE_", state) as HostRow["state"];
   const isSuspected = host.suspected && told !== "unavailable" && told !== "dead";
   return {
@@ -18,6 +18,7 @@ export function hostRow(host: Host, devices: string): HostRow {
     // A removal that still waits is trouble, and a host that is out of operation has none. No trouble therefore means
     // that the removal is done.
     removal: !removalRequested ? "" : trouble === undefined ? "done" : "wanted",
+    isCordoned: cordoned !== undefined,
     az,
     rack,
     vm: assignment?.vmCid ?? "",

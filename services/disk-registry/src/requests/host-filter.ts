@@ -1,4 +1,4 @@
-import type { HostState } from "@diskmesh/api/registry";
+import { HostState } from "@diskmesh/api/registry";
 import { parseOptionalName } from "@diskmesh/domain";
 import type { Host } from "../model/store/schema.js";
 import { hostStateOf } from "./wire.js";
@@ -12,8 +12,13 @@ export interface HostFilter {
 
 export function parseHostFilter(request: { az: string; state: HostState }): HostFilter {
   const az = parseOptionalName("az", request.az);
+  if (request.state === HostState.CORDONED)
+    return { az, matches: (host) => isIn(host, az) && host.cordoned !== undefined };
   const state = hostStateOf(request.state);
-  const matches = (host: Host): boolean =>
-    (az === undefined || host.az === az) && (state === undefined || host.state === state);
+  const matches = (host: Host): boolean => isIn(host, az) && (state === undefined || host.state === state);
   return { az, matches };
+}
+
+function isIn(host: Host, az: string | undefined): boolean {
+  return az === undefined || host.az === az;
 }

@@ -93,6 +93,7 @@ export function hostMessage(host: Host, times: HostTimes): HostMessage {
     probationEndsAt: dateIf(host.probationEndsAtMs),
     removalTimesOutAt: dateIf(times.removalTimesOutAtMs),
     saidDead: host.saidDead && wordMessage(host.saidDead),
+    cordoned: host.cordoned && wordMessage(host.cordoned),
     suspected: times.isSuspected,
     foreignDevices: [...(host.foreignDevices ?? [])],
     trouble: troubleMessage(times.trouble),

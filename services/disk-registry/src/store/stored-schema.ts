@@ -48,6 +48,7 @@ const host = shapeOf<Host>()({
   formerBootIds: z.array(text).readonly().optional(),
   probationEndsAtMs: z.number().optional(),
   saidDead: operatorsWord.optional(),
+  cordoned: operatorsWord.optional(),
   removalRequested: flag,
   mustRegister: z.literal(true).optional(),
   servesUnwanted: z.literal(true).optional(),

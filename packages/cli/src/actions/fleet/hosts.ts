@@ -6,7 +6,8 @@ import { hostState } from "../../values.js";
 
 const COLUMNS: Columns<Host> = {
   host: ({ hostId }) => hostId,
-  state: ({ state, removalRequested }) => `${short(state)}${removalRequested ? ", to be removed" : ""}`,
+  state: ({ state, removalRequested, cordoned }) =>
+    `${short(state)}${removalRequested ? ", to be removed" : ""}${cordoned === undefined ? "" : ", cordoned"}`,
   az: ({ az }) => az,
   rack: ({ rack }) => rack,
   vm: ({ assignment }) => assignment?.vmCid ?? "",
@@ -25,7 +26,7 @@ export const hosts: Action = {
   summary: "list the hosts of the fleet",
   options: [
     ["--az <az>", "only hosts of this az"],
-    ["--state-is <state>", "only hosts in this state: online, warning, unavailable or dead"],
+    ["--state-is <state>", "only hosts in this state: online, warning, unavailable, dead or cordoned"],
   ],
   example: "diskmesh hosts --state-is dead",
   run: async ({ mesh, output, options }) => {

@@ -5,7 +5,8 @@ import { hostState } from "../../values.js";
 
 export const setHostState: Action = {
   usage: "set-host-state <state> <host-ids...>",
-  summary: "mark hosts as dead, or revoke that (online); their disks stay published to them",
+  summary:
+    "mark hosts as dead, keep new disks and VMs off them (cordoned), or revoke both (online); their disks stay published to them",
   options: [
     ["--reason <text>", "reason, shown with the hosts"],
     ["--fence", "also fence their publications that are set to be fenced when the host is silent"],
@@ -14,8 +15,10 @@ export const setHostState: Action = {
   example: 'diskmesh set-host-state dead host-1 host-2 --reason "no power" --dry-run',
   run: async ({ mesh, output, args: [state = "", ...hostIds], options }) => {
     const wanted = hostState(state);
-    if (wanted !== HostState.DEAD && wanted !== HostState.ONLINE)
-      throw new UsageError("the state must be `dead` or `online`; the registry sets all other states by itself");
+    if (wanted !== HostState.DEAD && wanted !== HostState.CORDONED && wanted !== HostState.ONLINE)
+      throw new UsageError(
+        "the state must be `dead`, `cordoned` or `online`; the registry sets all other states by itself",
+      );
     const answer = await mesh.registry.setHostState({
       hostIds,
       state: wanted,

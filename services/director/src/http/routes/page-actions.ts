@@ -53,18 +53,26 @@ function acting(act: Act): Route["serve"] {
 const told = ({ call }: HttpCall, reason: string): string =>
   `${formatIdentity(call.identity)}${reason === "" ? "" : `: ${reason}`}`;
 
+const HOST_STATES: Readonly<Record<string, HostState>> = {
+  dead: HostState.DEAD,
+  cordoned: HostState.CORDONED,
+  online: HostState.ONLINE,
+};
+
 async function setHostState(http: HttpCall, { name, isDry, reason, state }: Wanted): Promise<readonly string[]> {
-  if (state !== "dead" && state !== "online") throw new BadRequestError("state must be dead or online");
-  if (state === "dead" && reason === "") throw new BadRequestError("the reason is missing: give a reason");
-  const wanted = state === "dead" ? HostState.DEAD : HostState.ONLINE;
+  const wanted = HOST_STATES[state];
+  if (wanted === undefined) throw new BadRequestError("state must be dead, cordoned or online");
+  if (state !== "online" && reason === "") throw new BadRequestError("the reason is missing: give a reason");
   const request = { hostIds: [name], state: wanted, reason: told(http, reason), dryRun: isDry };
   const answer = await http.context.registries.setHostState(request, http.call);
   if (answer.changedHostIds.length === 0) return [`${name} is already ${state}: nothing changes`];
   const { devices, disksOnDevices, publications, vms } = answer;
+  if (state === "cordoned")
+    return [`an operator cordons ${name}: it gets no new disk and no new VM`, "what is there stays"];
   const effect =
     state === "dead"
       ? `${countText(disksOnDevices, "disk")} with a part on its ${countText(devices, "device")} cannot be published while ${name} is dead`
-      : `${name} is unavailable until its agent registers`;
+      : `${name} is open to new disks and VMs; a host that was dead is unavailable until its agent registers`;
   const more = [
     `${countText(publications, "disk is", "disks are")} published to ${name}, and cannot be published elsewhere until ${name} is fenced`,
   ];

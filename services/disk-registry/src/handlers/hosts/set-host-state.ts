@@ -15,8 +15,8 @@ export async function setHostState(
 ): Promise<SetHostStateResponse> {
   const word = parseWord(request.state);
   const reason = parseReason(request.reason, limits.maxTextLength);
-  if (word === "dead" && reason === "")
-    throw new InvalidArgumentError("reason is empty: give the reason why the hosts are dead", {
+  if (word !== "back" && reason === "")
+    throw new InvalidArgumentError(`reason is empty: give the reason why the hosts are ${word}`, {
       about: { field: "reason" },
     });
   requireAtMost("host_ids", request.hostIds, MAX_HOSTS);
@@ -39,10 +39,14 @@ export async function setHostState(
 
 function parseWord(state: HostState): HostWord {
   if (state === HostState.DEAD) return "dead";
+  if (state === HostState.CORDONED) return "cordoned";
   if (state === HostState.ONLINE) return "back";
-  throw new InvalidArgumentError("state must be HOST_STATE_DEAD, or HOST_STATE_ONLINE to revoke DEAD", {
-    about: { field: "state" },
-  });
+  throw new InvalidArgumentError(
+    "state must be HOST_STATE_DEAD or HOST_STATE_CORDONED, or HOST_STATE_ONLINE to revoke both",
+    {
+      about: { field: "state" },
+    },
+  );
 }
 
 function answerOf({

@@ -109,8 +109,8 @@ function chooseHost(tables: RegistryTables, request: HostRequest, whySuspected: 
 
 /** Returns whether a free host is away only briefly, e.g. while its agent restarts, so that a retry may get it. */
 function isOneDueBack(tables: RegistryTables, az: string): boolean {
-  for (const { assignment, removalRequested, state } of hostsIn(tables, az))
-    if (assignment === undefined && !removalRequested && state === "ONLINE") return true;
+  for (const { assignment, removalRequested, cordoned, state } of hostsIn(tables, az))
+    if (assignment === undefined && !removalRequested && cordoned === undefined && state === "ONLINE") return true;
   return false;
 }
 
@@ -138,6 +138,7 @@ function whyNoneIsFree(tables: RegistryTables, az: string, nowMs: number, whySus
 
 function whyUnfit(host: Host, nowMs: number, whySuspected: WhySuspected): string {
   if (host.removalRequested) return "is to be removed";
+  if (host.cordoned !== undefined) return `is cordoned by ${host.cordoned.by} (${host.cordoned.reason})`;
   if (host.state !== "ONLINE") return `is ${host.state} for ${Math.round((nowMs - host.stateChangedAtMs) / 1_000)} s`;
   if (host.mustRegister) return "must register again";
   return whySuspected(host.hostId) ?? "is not free";

@@ -121,6 +121,6 @@ function hostsOf(tables: RegistryTables, { hostId, az }: DiskRequest): readonly 
 
 /** Returns whether the host may be placeable once its agent has registered. */
 function isAwaited(host: Host, mayYetBeHeard: (hostId: HostId) => boolean): boolean {
-  if (host.removalRequested || host.state === "DEAD") return false;
+  if (host.removalRequested || host.cordoned !== undefined || host.state === "DEAD") return false;
   return host.state === "UNAVAILABLE" ? mayYetBeHeard(host.hostId) : host.mustRegister === true;
 }

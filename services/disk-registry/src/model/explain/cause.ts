@@ -28,6 +28,7 @@ export const REASONS = {
     "AGENT_LACKS",
     "FOREIGN_DEVICES",
     "REMOVAL_WAITS",
+    "CORDONED",
   ],
   DEVICE: [
     "SAME_BYTES",

@@ -229,6 +229,20 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "an operator cordoned it: known, and no trouble",
+    HOST,
+    { host: { cordoned: { by: "operator ada", atMs: 700, reason: "new firmware" } } },
+    [
+      {
+        reason: "CORDONED",
+        says: /^operator ada \(new firmware\) cordoned host h1: it gets no new disk and no new VM$/,
+        sinceMs: 700,
+        isRoutine: true,
+        commands: ["diskmesh set-host-state online h1"],
+      },
+    ],
+  ],
+  [
     "its agent was stopped once it was out of operation",
     HOST,
     {

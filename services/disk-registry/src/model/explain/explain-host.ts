@@ -18,6 +18,7 @@ export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known)
     warning(host),
     foreignDevices(host),
     removal(tables, host),
+    cordon(host),
   ];
   const isOut = host.removalRequested && !found.some((cause) => cause?.reason === "REMOVAL_WAITS");
   const causes = toCauses(hostId, found);
@@ -36,6 +37,18 @@ type Found = Omit<Cause, "subject"> | undefined;
 
 function toCauses(name: HostId, found: readonly Found[]): Cause[] {
   return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: { kind: "HOST", name }, ...cause }]));
+}
+
+function cordon({ hostId, cordoned }: Host): Found {
+  if (cordoned === undefined) return undefined;
+  const { by, atMs, reason } = cordoned;
+  return {
+    reason: "CORDONED",
+    message: `${by} (${reason}) cordoned host ${hostId}: it gets no new disk and no new VM`,
+    sinceMs: atMs,
+    cures: [["open the host again", `diskmesh set-host-state online ${hostId}`]],
+    isRoutine: true,
+  };
 }
 
 function standsStill({ hostId }: Host, known: Known): Found {

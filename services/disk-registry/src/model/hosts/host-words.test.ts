@@ -2,6 +2,7 @@ import { NotFoundError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, diskId, hostId, leader, remembered, TestFleet } from "../../testing/fleet-fixture.js";
 import { planOrders, whyNotTold, whyNotToldToLetGo } from "../devices/orders.js";
+import { isPlaceable, NOBODY_SUSPECTED } from "../disks/placement.js";
 import type { Host, Publication } from "../store/schema.js";
 import { applyHeartbeat, findSilent, findSilentDead, markUnavailable, requireRegistered } from "./heartbeats.js";
 import { type HostWord, sayOfHosts } from "./host-words.js";
@@ -142,6 +143,28 @@ describe("an operator's override of hosts", () => {
     expect(() => requireRegistered(fleet.tables, h1, "h1-boot-1")).to.throw("register again");
     register(fleet, []);
     expect(fleet.host("h1")).to.include({ state: "WARNING", probationEndsAtMs: NOW_MS + 5_010 });
+  });
+
+  it("a cordoned host keeps its state and takes no new disk or VM, dead or alive, until it is opened again", () => {
+    const fleet = scene();
+    expect(isPlaceable(fleet.host("h2"), NOBODY_SUSPECTED)).to.equal(true);
+    expect(say(fleet, "cordoned", "h2").hostIds).to.deep.equal(["h2"]);
+    expect(say(fleet, "cordoned", "h2").hostIds).to.deep.equal([]);
+    expect(fleet.host("h2")).to.deep.include({ state: "ONLINE", cordoned: word });
+    expect(isPlaceable(fleet.host("h2"), NOBODY_SUSPECTED)).to.equal(false);
+    say(fleet, "dead", "h2");
+    expect(fleet.host("h2")).to.deep.include({ state: "DEAD", cordoned: word });
+    expect(say(fleet, "back", "h2").hostIds).to.deep.equal(["h2"]);
+    expect(fleet.host("h2")).to.include({ state: "UNAVAILABLE" }).and.not.to.have.property("cordoned");
+    say(fleet, "cordoned", "h1");
+    say(fleet, "back", "h1");
+    expect(fleet.host("h1")).to.include({ state: "ONLINE" }).and.not.to.have.property("cordoned");
+  });
+
+  it("a cordoned host stays so when its agent registers again", () => {
+    const fleet = scene({ cordoned: word });
+    register(fleet);
+    expect(fleet.host("h1")).to.deep.include({ cordoned: word });
   });
 
   it("the removal of a DEAD host does not wait", () => {

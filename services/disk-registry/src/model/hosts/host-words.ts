@@ -4,8 +4,8 @@ import { fenceSilent } from "../disks/fences.js";
 import type { Host, OperatorsWord, RegistryTables, RegistryTransaction } from "../store/schema.js";
 import { disksOn, disksServedBy } from "./remove-action.js";
 
-/** Operator's override of a host's state: dead, or alive after all. */
-export type HostWord = "dead" | "back";
+/** Operator's override of a host's state: dead, closed to new disks and VMs, or neither any more. */
+export type HostWord = "dead" | "cordoned" | "back";
 
 /** Hosts that an operator's override changes, and their devices and disks. */
 export interface Touched {
@@ -37,13 +37,21 @@ export function sayOfHosts(
   fence = false,
 ): Touched {
   const hosts = hostIds.map((hostId) => requireHost(tx, hostId)).filter((host) => changes(host, word));
-  for (const host of hosts) tx.hosts.put(word === "dead" ? dead(host, said) : back(host, said));
+  for (const host of hosts) tx.hosts.put(overridden(host, word, said));
   const fenced = fence && word === "dead" ? fenceSilent(tx, hostIds, () => said) : [];
   return { ...touchedBy(tx, hosts), fencedDiskIds: fenced };
 }
 
-function changes({ state }: Host, word: HostWord): boolean {
-  return (state === "DEAD") === (word === "back");
+function changes({ state, cordoned }: Host, word: HostWord): boolean {
+  if (word === "dead") return state !== "DEAD";
+  return word === "cordoned" ? cordoned === undefined : state === "DEAD" || cordoned !== undefined;
+}
+
+function overridden(host: Host, word: HostWord, said: OperatorsWord): Host {
+  if (word === "dead") return dead(host, said);
+  if (word === "cordoned") return { ...host, cordoned: said };
+  const { cordoned: _, ...open } = host;
+  return host.state === "DEAD" ? back(open, said) : open;
 }
 
 function dead(host: Host, said: OperatorsWord): Host {

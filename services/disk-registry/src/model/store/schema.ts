@@ -46,6 +46,8 @@ export interface Host {
   readonly probationEndsAtMs?: number | undefined;
   /** Set with DEAD. */
   readonly saidDead?: OperatorsWord | undefined;
+  /** Set while an operator keeps new disks and VMs off the host. */
+  readonly cordoned?: OperatorsWord | undefined;
   readonly removalRequested: boolean;
   /**
    * The registry's record of the host may be outdated: a device was purged or a disk fenced off while its agent was
@@ -307,7 +309,7 @@ export function isAway({ state }: Pick<Host, "state">): boolean {
 
 /** Returns whether a new disk or VM may be placed on the host, as far as the host's own fields say. */
 export function isSound(host: Host): boolean {
-  return host.state === "ONLINE" && !host.mustRegister && !host.removalRequested;
+  return host.state === "ONLINE" && !host.mustRegister && !host.removalRequested && host.cordoned === undefined;
 }
 
 /**

@@ -124,9 +124,12 @@ export interface UnaskedDevice {
 export interface SetHostStateRequest {
   /** IDs of 1 to 1,000 registered hosts. */
   hostIds: string[];
-  /** HOST_STATE_DEAD, or HOST_STATE_ONLINE to revoke it. A revoked host is UNAVAILABLE until its agent registers. */
+  /**
+   * HOST_STATE_DEAD or HOST_STATE_CORDONED, or HOST_STATE_ONLINE to revoke both. A host whose DEAD is revoked is
+   * UNAVAILABLE until its agent registers.
+   */
   state: HostState;
-  /** Reason, for people. Required with HOST_STATE_DEAD. */
+  /** Reason, for people. Required with HOST_STATE_DEAD and HOST_STATE_CORDONED. */
   reason: string;
   /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
@@ -6149,7 +6152,8 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Declares hosts dead, or revokes that, for all named hosts or for none. Nothing new is placed on a DEAD host. The
+     * Declares hosts dead, cordons them, or revokes both, for all named hosts or for none. No new disk and no new VM is
+     * placed on a cordoned host; its disks, VM and publications stay, and its VM can attach more disks. Nothing new is placed on a DEAD host. The
      * host counts as UNAVAILABLE at once, and its removal does not wait for its agent. A disk with a device on a DEAD
      * host still cannot be published. A DEAD host stays DEAD when its heartbeats return, and must stop serving its disks
      * when it registers. While more than half of the hosts are silent, only this RPC ends a mass outage (MassSilence).

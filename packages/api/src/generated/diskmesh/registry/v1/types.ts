@@ -26,6 +26,8 @@ export const HostState = {
    * SetHostState revokes the override.
    */
   DEAD: "HOST_STATE_DEAD",
+  /** CORDONED - Only in SetHostState, never returned: keeps new disks and VMs off the host, whatever its state; see Host.cordoned. */
+  CORDONED: "HOST_STATE_CORDONED",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -37,6 +39,7 @@ export namespace HostState {
   export type WARNING = typeof HostState.WARNING;
   export type UNAVAILABLE = typeof HostState.UNAVAILABLE;
   export type DEAD = typeof HostState.DEAD;
+  export type CORDONED = typeof HostState.CORDONED;
   export type UNRECOGNIZED = typeof HostState.UNRECOGNIZED;
 }
 
@@ -57,6 +60,9 @@ export function hostStateFromJSON(object: any): HostState {
     case 4:
     case "HOST_STATE_DEAD":
       return HostState.DEAD;
+    case 5:
+    case "HOST_STATE_CORDONED":
+      return HostState.CORDONED;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -76,6 +82,8 @@ export function hostStateToNumber(object: HostState): number {
       return 3;
     case HostState.DEAD:
       return 4;
+    case HostState.CORDONED:
+      return 5;
     case HostState.UNRECOGNIZED:
     default:
       return -1;
@@ -612,7 +620,11 @@ export interface Host {
    */
   foreignDevices: ForeignDevice[];
   /** Current trouble. Absent when nothing is wrong. */
-  trouble: Trouble | undefined;
+  trouble:
+    | Trouble
+    | undefined;
+  /** Set while SetHostState keeps new disks and VMs off the host: author, time and reason. What is on the host stays. */
+  cordoned: OperatorsWord | undefined;
 }
 
 /**
@@ -1080,6 +1092,7 @@ function createBaseHost(): Host {
     suspected: false,
     foreignDevices: [],
     trouble: undefined,
+    cordoned: undefined,
   };
 }
 
@@ -1138,6 +1151,9 @@ export const Host: MessageFns<Host> = {
     }
     if (message.trouble !== undefined) {
       Trouble.encode(message.trouble, writer.uint32(146).fork()).join();
+    }
+    if (message.cordoned !== undefined) {
+      OperatorsWord.encode(message.cordoned, writer.uint32(162).fork()).join();
     }
     return writer;
   },
@@ -1299,6 +1315,14 @@ export const Host: MessageFns<Host> = {
             message.trouble = Trouble.decode(reader, reader.uint32());
             continue;
           }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.cordoned = OperatorsWord.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1339,6 +1363,9 @@ export const Host: MessageFns<Host> = {
     message.foreignDevices = object.foreignDevices?.map((e) => ForeignDevice.fromPartial(e)) || [];
     message.trouble = (object.trouble !== undefined && object.trouble !== null)
       ? Trouble.fromPartial(object.trouble)
+      : undefined;
+    message.cordoned = (object.cordoned !== undefined && object.cordoned !== null)
+      ? OperatorsWord.fromPartial(object.cordoned)
       : undefined;
     return message;
   },
