@@ -3,7 +3,7 @@ import * as nodeFiles from "node:fs/promises";
 import { readFile } from "node:fs/promises";
 import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import type { DiskId, Logger } from "@diskmesh/domain";
-import { formatHostPort } from "@diskmesh/domain";
+import { formatHostPort, messageOf } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
@@ -19,6 +19,7 @@ import { DeviceTable } from "./devices/device-table.js";
 import { Eraser } from "./devices/eraser.js";
 import { makeFileOpener } from "./devices/open-file.js";
 import { Prober } from "./devices/prober.js";
+import { addNewDevices } from "./devices/reload-devices.js";
 import { Rescan } from "./devices/rescan.js";
 import { SessionOrders } from "./devices/session-orders.js";
 import { deviceOffers } from "./drivers/device-offers.js";
@@ -43,13 +44,16 @@ import type { RegistrationOptions } from "./workers/heartbeats.js";
 import { keepRegistered } from "./workers/registration.js";
 import { repeat } from "./workers/repeat.js";
 
-/** Starts the agent in this order: cache, devices, exports, then the APIs for the registry and the director. */
+/**
+ * Starts the agent in this order: cache, devices, exports, then the APIs for the registry and the director. Returns the
+ * function that applies a reloaded config.
+ */
 export async function startAgent(
   lifecycle: Lifecycle,
   config: AgentConfig,
   log: Logger,
   limits = AGENT_LIMITS,
-): Promise<void> {
+): Promise<(config: AgentConfig) => Partial<AgentConfig>> {
   warnOfSmallThreadPool(log);
   const folders = await makeBaseFolder(config.baseFolder);
   // Locks the base folder, because two agents on one cache would each grant sessions that the other does not know.
@@ -73,11 +77,25 @@ export async function startAgent(
   registerWithRegistry(lifecycle, context, address, { ...edges, io, readiness });
   watchDevices(lifecycle, context, log);
   await serveDirectorFace(lifecycle, context, links, readiness, log);
+  return reloadDevices(context);
 }
 
 function diskLinks({ dynamicDisks, persistentDisks }: BaseFolder, { exports }: AgentContext) {
   const linksIn = (folder: string) => new DiskLinks({ folder, findExport: (diskId) => exports.findSettled(diskId) });
   return { dynamicDisks: linksIn(dynamicDisks), persistentDisks: linksIn(persistentDisks) };
+}
+
+/** Returns the function that adds new devices of a reloaded config. The next registration reports them. */
+function reloadDevices({ config, devices, limits, rescan, registrationDue, log }: AgentContext) {
+  let present: AgentConfig["devices"] = config.devices;
+  return ({ devices: wanted }: AgentConfig): Partial<AgentConfig> => {
+    present = [...addNewDevices(devices, present, wanted, limits.maxDevices)];
+    rescan.run().then(
+      () => registrationDue.declare(),
+      (error: unknown) => log.error({ error: messageOf(error) }, "devices of the reloaded config not found"),
+    );
+    return { devices: present };
+  };
 }
 
 /** Removes links and sockets of ended exports that a killed agent left. Must run before the APIs accept new exports. */

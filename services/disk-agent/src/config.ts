@@ -202,7 +202,12 @@ export const configSchema = z
       .describe(
         "False allows device files and a base folder on a file system without locks. Then nothing prevents a second agent, or another program, from using the same bytes.",
       ),
-    devices: devices.default([]).describe("Device files listed one by one."),
+    devices: withFacts(
+      devices
+        .default([])
+        .describe("Device files listed one by one. A reload adds new ones; others change at the next start."),
+      { reloads: true },
+    ),
     discovery: groupConfig("Discovery of device files.", {
       rules: z.array(discoveryRule).max(100).default([]).describe("Rules that select the files that are devices."),
     }),

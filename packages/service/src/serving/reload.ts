@@ -7,15 +7,23 @@ import type { ServiceConfig } from "../config/service-config.js";
 import type { ServiceLogger } from "../telemetry/log.js";
 
 /**
+ * Applies a reloaded config. Returns the parts of the config that are in effect now; keys whose value differs from the
+ * file's are logged as needing a restart.
+ */
+export type ApplyReload<Config> = (config: Config) => Partial<Config>;
+
+/**
  * Reloads the config of a running process and applies the keys that can change, such as the log level. Also checks the
  * TLS files.
  */
-export class Reload {
-  #config: ServiceConfig;
+export class Reload<Config extends ServiceConfig> {
+  #config: Config;
+  /** Set by the started service. */
+  apply: ApplyReload<Config> = () => ({});
 
   constructor(
-    config: ServiceConfig,
-    private readonly load: () => LoadedConfig<ServiceConfig>,
+    config: Config,
+    private readonly load: () => LoadedConfig<Config>,
     private readonly log: ServiceLogger,
   ) {
     this.#config = config;
@@ -24,7 +32,7 @@ export class Reload {
   /** A wrong config changes nothing. Changed keys that need a restart are logged. */
   run(): void {
     WatchedFiles.readAll();
-    let config: ServiceConfig;
+    let config: Config;
     let warnings: readonly string[];
     try {
       ({ config, warnings } = this.load());
@@ -35,7 +43,7 @@ export class Reload {
     for (const warning of warnings) this.log.warn({}, warning);
     const { level } = config.log;
     this.log.setLevel(level);
-    this.#config = { ...this.#config, log: { ...this.#config.log, level } };
+    this.#config = { ...this.#config, log: { ...this.#config.log, level }, ...this.apply(config) };
     const needRestart = changedKeys(this.#config, config);
     const rest = needRestart.length === 0 ? "" : `; restart needed for ${needRestart.join(", ")}`;
     this.log.warn({ level, needRestart }, `config reloaded: log level ${level}${rest}`);

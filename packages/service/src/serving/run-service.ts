@@ -9,14 +9,18 @@ import type { ServiceConfig } from "../config/service-config.js";
 import { createLogger, type LoggerOptions, type ServiceLogger } from "../telemetry/log.js";
 import { startTelemetry } from "../telemetry/telemetry.js";
 import { Lifecycle } from "./lifecycle.js";
-import { Reload } from "./reload.js";
+import { type ApplyReload, Reload } from "./reload.js";
 import { ServiceManager } from "./service-manager.js";
 
 /**
- * Builds and starts a service. Resources added to the lifecycle are stopped in reverse order, also when this function
- * throws.
+ * Builds and starts a service. Returns what applies a reloaded config, if the service has keys that can change.
+ * Resources added to the lifecycle are stopped in reverse order, also when this function throws.
  */
-export type StartService<Config> = (lifecycle: Lifecycle, config: Config, log: Logger) => Promise<void>;
+export type StartService<Config> = (
+  lifecycle: Lifecycle,
+  config: Config,
+  log: Logger,
+) => Promise<ApplyReload<Config> | undefined> | Promise<void>;
 
 /**
  * Timeout of the whole stop. Longer than the stop limits of all resources together, and below the 10 s after which
@@ -105,7 +109,7 @@ async function runWith<Config extends ServiceConfig>(
   config: Config,
   log: ServiceLogger,
   redactor: Redactor,
-  reload: Reload,
+  reload: Reload<Config>,
   start: StartService<Config>,
 ): Promise<never> {
   const lifecycle = new Lifecycle(log);
@@ -123,8 +127,10 @@ async function runWith<Config extends ServiceConfig>(
   const stopRequested = new Promise<void>((resolve) => {
     lifecycle.stopping.addEventListener("abort", () => resolve(), { once: true });
   });
-  const started = start(lifecycle, config, log).then(
-    () => undefined,
+  const started = Promise.resolve<unknown>(start(lifecycle, config, log)).then(
+    (apply) => {
+      if (apply !== undefined) reload.apply = apply as ApplyReload<Config>;
+    },
     // An error of a start that a stop interrupted is no failure.
     (error: unknown) => (lifecycle.stopping.aborted ? undefined : { error }),
   );
@@ -158,7 +164,7 @@ async function stopEverything(lifecycle: Lifecycle, started: Promise<unknown>): 
   await lifecycle.stopAll();
 }
 
-function watchProcess(name: string, lifecycle: Lifecycle, log: ServiceLogger, reload: Reload): void {
+function watchProcess(name: string, lifecycle: Lifecycle, log: ServiceLogger, reload: { run(): void }): void {
   for (const signal of ["SIGTERM", "SIGINT"] as const)
     process.on(signal, () => {
       if (lifecycle.stopping.aborted) {
