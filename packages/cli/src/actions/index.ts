@@ -10,6 +10,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   hosts: async () => (await import("./fleet/hosts.js")).hosts,
   devices: async () => (await import("./fleet/devices.js")).devices,
   disks: async () => (await import("./director/disks.js")).disks,
+  "csi-leaks": async () => (await import("./director/csi-leaks.js")).csiLeaks,
   pools: async () => (await import("./fleet/pools.js")).pools,
   get: async () => (await import("./get.js")).get,
   instances: async () => (await import("./director/instances.js")).instances,

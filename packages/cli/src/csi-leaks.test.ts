@@ -1,0 +1,41 @@
+import { DynamicDisk } from "@diskmesh/api/director";
+import { expect } from "chai";
+import { leaksIn, parseObjects } from "./csi-leaks.js";
+import { UsageError } from "./exit-codes.js";
+
+const nameOf = (digit: string) => `csi-${digit.repeat(32)}`;
+const disk = (digit: string, instanceId = "") =>
+  DynamicDisk.fromPartial({ diskName: nameOf(digit), instanceId, metadata: { csi_name: `pvc-${digit}` } });
+const volume = (digit: string, driver = "csi.diskmesh") => ({
+  kind: "PersistentVolume",
+  metadata: { name: `pvc-${digit}` },
+  spec: { csi: { driver, volumeHandle: nameOf(digit) } },
+});
+const attachment = (digit: string) => ({
+  kind: "VolumeAttachment",
+  spec: { source: { persistentVolumeName: `pvc-${digit}` } },
+});
+
+describe("leaks of CSI volumes", () => {
+  it("are disks without a volume, attachments without a VolumeAttachment, and volumes without a disk", () => {
+    const disks = [
+      disk("a"),
+      disk("b", "i-1"),
+      disk("c", "i-1"),
+      disk("d"),
+      DynamicDisk.fromPartial({ diskName: "scratch" }),
+    ];
+    const objects = [volume("b"), attachment("b"), volume("c"), volume("d"), volume("e"), volume("f", "other.csi")];
+    expect(leaksIn(disks, objects)).to.deep.equal([
+      { name: nameOf("a"), volume: "pvc-a", instance: "", leak: "no PersistentVolume" },
+      { name: nameOf("c"), volume: "pvc-c", instance: "i-1", leak: "no VolumeAttachment" },
+      { name: nameOf("e"), volume: "pvc-e", instance: "", leak: "no disk" },
+    ]);
+  });
+
+  it("need a list of objects", () => {
+    expect(parseObjects('{"kind":"List","items":[]}')).to.deep.equal([]);
+    for (const wrong of ["", "{}", "null", "[]"])
+      expect(() => parseObjects(wrong), wrong).to.throw(UsageError, "kubectl");
+  });
+});
