@@ -11,6 +11,7 @@ export * from "./identifiers.js";
 export * from "./io-limits.js";
 export * from "./json.js";
 export * from "./logger.js";
+export { nearestOf, otherNames } from "./nearest.js";
 export * from "./reasons.js";
 export * from "./redaction.js";
 export * from "./role.js";

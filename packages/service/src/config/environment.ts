@@ -1,7 +1,7 @@
+import { nearestOf } from "@diskmesh/domain";
 import * as z from "zod";
 import { parseYaml } from "./file.js";
 import { type ConfigKey, fileKey, keysOf } from "./keys.js";
-import { nearestOf } from "./nearest.js";
 import { isMapping } from "./places.js";
 import { fileKeyOf, pathText, peel } from "./schema.js";
 

@@ -1,7 +1,6 @@
-import { quoted } from "@diskmesh/domain";
+import { nearestOf, quoted } from "@diskmesh/domain";
 import type * as z from "zod";
 import { keysOf, plainType, typeOf } from "./keys.js";
-import { nearestOf } from "./nearest.js";
 import { isSecretAt, schemasTo } from "./places.js";
 import { fileKeyOf, pathText, peel, shapeOf } from "./schema.js";
 import { UNREADABLE } from "./secret-files.js";

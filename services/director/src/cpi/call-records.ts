@@ -3,7 +3,15 @@ import type { Clock } from "@diskmesh/service";
 import type { CpiCall } from "../store/cpi-call.js";
 import type { DirectorTransaction } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
-import { ANYTHING, isOfDispatcher, type NamedThings, recordsAtStart, thingsChanged, whyHeldUp } from "./cpi-call.js";
+import {
+  ANYTHING,
+  isOfDispatcher,
+  type NamedThings,
+  type RetriedCall,
+  recordsAtStart,
+  thingsChanged,
+  whyHeldUp,
+} from "./cpi-call.js";
 import type { Dispatcher } from "./dispatchers.js";
 
 export interface CallRecordsOptions {
@@ -18,16 +26,6 @@ export interface CallRecordsOptions {
 /** The part of a call that is known before the call starts. */
 export interface CallToMake extends Pick<CpiCall, "callId" | "taskId" | "requestId" | "method" | "cpi"> {
   readonly request: NamedThings;
-}
-
-/** A call that has failed and is tried again. */
-export interface RetriedCall {
-  readonly taskId: number;
-  readonly method: string;
-  /** Error of the latest attempt. */
-  why: string;
-  /** Time of the first failure. */
-  readonly sinceMs: number;
 }
 
 /** Delay before records of ended calls are deleted, so that the commits of later calls can include the deletes. */

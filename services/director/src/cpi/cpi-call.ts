@@ -86,6 +86,16 @@ export function thingsChanged(method: string, request: NamedThings): readonly st
   return CHANGED[method]?.flatMap((field) => (request[field] ? [`${field} ${request[field]}`] : []));
 }
 
+/** A call that has failed and is tried again. */
+export interface RetriedCall {
+  readonly taskId: number;
+  readonly method: string;
+  /** Error of the latest attempt. */
+  why: string;
+  /** Time of the first failure. */
+  readonly sinceMs: number;
+}
+
 /** Returns a sentence that the result of the call is unknown. */
 export function callText({ method, cpi, things }: Pick<CpiCall, "method" | "cpi" | "things">): string {
   const whose = cpi ? `CPI ${cpi}` : "the default CPI";

@@ -1,5 +1,5 @@
 import type { Cause as CauseOf } from "@diskmesh/domain";
-import type { RetriedCall } from "../cpi/call-records.js";
+import type { RetriedCall } from "../cpi/cpi-call.js";
 import type { ShownLock } from "../locks/locks.js";
 import type { CpiCall } from "../store/cpi-call.js";
 import type { Disk } from "../store/disk.js";

@@ -15,6 +15,7 @@ import {
 } from "@diskmesh/domain";
 import { explanation, MAX_CAUSES } from "@diskmesh/tablet-admin";
 import type { Context } from "../calls/context.js";
+import { noDevice, noHost } from "../model/devices/device-selection.js";
 import type { Known, Subject } from "../model/explain/cause.js";
 import { causesOf, troubleOf } from "../model/explain/explain.js";
 import { disksServedBy } from "../model/hosts/remove-action.js";
@@ -89,6 +90,8 @@ function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known
       return `disk ${name} is ${use}`;
     }
   }
+  if (kind === "HOST") throw noHost(tables, name);
+  if (kind === "DEVICE") throw noDevice(tables, name);
   const what = kind.toLowerCase();
   throw new NotFoundError(`there is no ${what} ${name}`, { about: { [`${what}_id`]: name } });
 }

@@ -3,9 +3,10 @@ import {
   type DecideUnknownDisksResponse,
   UnknownDiskVerdict as Verdict,
 } from "@diskmesh/api/registry";
-import { type DeviceId, InvalidArgumentError, NotFoundError, parseDeviceId, parseHostId } from "@diskmesh/domain";
+import { type DeviceId, InvalidArgumentError, parseDeviceId, parseHostId } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
 import { transactUnlessDry } from "../../calls/run-action.js";
+import { noDevice } from "../../model/devices/device-selection.js";
 import { type Decided, decideUnknown, type UnknownDiskVerdict } from "../../model/devices/unknown-disks.js";
 import type { Device, RegistryTables } from "../../model/store/schema.js";
 import { requireAtMost, requireUnique } from "../../requests/requests.js";
@@ -40,7 +41,7 @@ function namedDevices(tables: RegistryTables, deviceIds: readonly DeviceId[]): r
   return deviceIds.map((deviceId) => {
     const device = tables.devices.get(deviceId);
     if (device !== undefined) return device;
-    throw new NotFoundError(`device ${deviceId} was never reported by an agent`, { about: { device_id: deviceId } });
+    throw noDevice(tables, deviceId);
   });
 }
 

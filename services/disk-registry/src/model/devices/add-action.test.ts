@@ -98,7 +98,7 @@ const rows: readonly ActionRow[] = [
     action: "addD1",
     code: "NOT_FOUND",
     fleet: {},
-    says: "device d1 was never reported",
+    says: "there is no device d1: no agent has reported it; there is none",
   },
   {
     cause: "AddDevice of an unreported path",

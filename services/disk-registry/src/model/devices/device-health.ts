@@ -1,4 +1,4 @@
-import { type DeviceId, NotFoundError } from "@diskmesh/domain";
+import type { DeviceId } from "@diskmesh/domain";
 import type {
   Device,
   Health,
@@ -7,6 +7,7 @@ import type {
   RegistryTables,
   RegistryTransaction,
 } from "../store/schema.js";
+import { noDevice } from "./device-selection.js";
 
 type Said = Pick<Device, "health" | "healthMessage">;
 
@@ -123,7 +124,5 @@ function changes({ keptHealth }: Device, health: Health, reason: string): boolea
 function requireDevice(tables: RegistryTables, deviceId: DeviceId): Device {
   const device = tables.devices.get(deviceId);
   if (device !== undefined) return device;
-  throw new NotFoundError(`there is no device ${deviceId}: no agent has reported it`, {
-    about: { device_id: deviceId },
-  });
+  throw noDevice(tables, deviceId);
 }

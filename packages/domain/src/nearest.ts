@@ -9,6 +9,19 @@ export function nearestOf(name: string, names: Iterable<string>): string | undef
   return best;
 }
 
+const MAX_LISTED = 5;
+
+/**
+ * Returns the end of a message about an unknown name: the names that there are, or, of many, the one that the user most
+ * likely meant.
+ */
+export function otherNames(name: string, names: readonly string[]): string {
+  if (names.length === 0) return "there is none";
+  if (names.length <= MAX_LISTED) return `there ${names.length === 1 ? "is" : "are"} ${names.join(", ")}`;
+  const nearest = nearestOf(name, names);
+  return nearest === undefined ? `there are ${names.length} others` : `did you mean ${nearest}?`;
+}
+
 /** Returns the similarity from 0, nothing in common, to 1, equal. */
 function likeness(one: string, other: string): number {
   const [a, b] = [one.toLowerCase(), other.toLowerCase()];
