@@ -80,7 +80,7 @@ describe("the diskmesh command and a mesh", () => {
     writeFileSync(join(mesh.folder, "demo.yml"), MANIFEST);
     expect(await done(`deploy ${join(mesh.folder, "demo.yml")}`)).to.equal("DONE: /deployments/demo\n");
     const [instance] = await listed("instances demo");
-    await done(`provide scratch ${instance.instanceId} --size 1MiB --pool small`);
+    await done("provide scratch demo/web/0 --size 1MiB --disk-type small");
     const [disk] = await listed("disks --dynamic");
     const [published] = await listed("disks");
     expect([disk.diskCid, published.publication.state]).to.deep.equal([
@@ -94,7 +94,7 @@ describe("the diskmesh command and a mesh", () => {
     expect((await done("names disk")).split("\n")).to.include.members(["scratch", published.diskId]);
     expect(await done(`devices -l host=host-2 --sort device -o wide`)).to.match(/^DEVICE .* PATH .*\nhost-2-device-1 /);
     expect((await listed("events --disk scratch")).length).to.be.above(0);
-    const failed = await typed("provide", "other", instance.instanceId, "--size", "1MiB", "--pool", "huge");
+    const failed = await typed("provide", "other", instance.instanceId, "--size", "1MiB", "--disk-type", "huge");
     expect([failed.code, failed.err]).to.satisfy(
       ([code, err]: [number, string]) => code === 1 && /could not find disk pool/.test(err),
     );
@@ -104,7 +104,7 @@ describe("the diskmesh command and a mesh", () => {
       "TASK_STATE_DONE",
     ]);
 
-    const wide = await typed("provide", "wide", instance.instanceId, "--size", "100MiB", "--pool", "small");
+    const wide = await typed("provide", "wide", instance.instanceId, "--size", "100MiB", "--disk-type", "small");
     expect(wide.code).to.equal(1);
     const [{ taskId }] = await listed("tasks --recent");
     expect((await done(`why task ${taskId}`)).split("\n")[0]).to.match(

@@ -45,7 +45,7 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
   {
     title: "disk type misspelt",
     async make(stuck) {
-      const provide = `provide typo ${stuck.instanceIds[0]} --size 1MiB --pool`;
+      const provide = `provide typo ${stuck.instanceIds[0]} --size 1MiB --disk-type`;
       expect((await stuck.typed(`${provide} defualt`)).code).to.equal(1);
       return {
         asked: ["task", await stuck.lastTask()],

@@ -127,7 +127,7 @@ export const SITUATIONS: readonly Situation[] = [
       const most = { diskId: "most", az: "z1", sizeBytes: FREE_MIB * MIB_BYTES };
       // The devices of the disks that earlier situations deleted are erased first.
       await eventually(() => stuck.mesh.clients.registry.createDisk(most));
-      const provide = `provide last ${instanceOn(stuck, "host-1")} --size 1MiB --pool default`;
+      const provide = `provide last ${instanceOn(stuck, "host-1")} --size 1MiB --disk-type default`;
       const failed = await stuck.typed(provide);
       expect(failed.code, failed.out).to.equal(1);
       return {

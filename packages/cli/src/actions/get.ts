@@ -1,7 +1,8 @@
-import { NotFoundError, quoted } from "@diskmesh/domain";
+import { quoted } from "@diskmesh/domain";
 import type { Action } from "../action.js";
 import { cidOfDisk } from "../disk-names.js";
 import { UsageError } from "../exit-codes.js";
+import { getInstance } from "../instances.js";
 import type { Mesh } from "../mesh.js";
 import { taskIdOf } from "../values.js";
 
@@ -14,19 +15,6 @@ const KINDS: Readonly<Record<string, (mesh: Mesh, name: string) => Promise<objec
   vm: getInstance,
   task: async ({ tasks }, name) => (await tasks.getTask({ taskId: taskIdOf(name) })).task,
 };
-
-async function getInstance({ deployments }: Mesh, name: string): Promise<object> {
-  const [deployment = "", group, which, ...rest] = name.split("/");
-  if (which === undefined || rest.length > 0)
-    throw new UsageError(`${quoted(name)} is not DEPLOYMENT/GROUP/INDEX-or-ID`);
-  const { instances } = await deployments.listInstances({ deployment });
-  const found = instances.find(
-    (each) => each.group === group && (String(each.index) === which || each.instanceId === which),
-  );
-  if (found !== undefined) return found;
-  const all = instances.map((each) => `${deployment}/${each.group}/${each.index}`);
-  throw new NotFoundError(`there is no instance ${name}: there are ${all.join(", ")}`);
-}
 
 export const get: Action = {
   usage: "get <kind> <name>",
