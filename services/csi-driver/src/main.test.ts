@@ -1,0 +1,41 @@
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+
+const MAIN = fileURLToPath(new URL("./main.js", import.meta.url));
+const CONFIG_ERROR = 78;
+
+describe("the CSI driver does not start", () => {
+  const node = { instanceId: "i-1", az: "z1" };
+  const cases: Record<string, [config: object, modes: string[], endpoint: string, says: RegExp]> = {
+    "without a mode": [{ node }, [], "unix:///s.sock", /no mode is given: add --controller, --node, or both/],
+    "without the config of its mode": [
+      { node },
+      ["--controller"],
+      "unix:///s.sock",
+      /no `controller`, which --controller/,
+    ],
+    "without a socket": [{ node }, ["--node"], "tcp://127.0.0.1:1", /CSI_ENDPOINT is .*tcp:.*give the socket/],
+    "with an AZ that is no topology of Kubernetes": [
+      { node: { ...node, az: "z/1" } },
+      ["--node"],
+      "unix:///s.sock",
+      /node\.az: Kubernetes allows 63 letters/,
+    ],
+  };
+  for (const [what, [config, modes, endpoint, says]] of Object.entries(cases))
+    it(`${what}, and says so`, () => {
+      const file = join(temporaryFolder(), "csi-driver.yaml");
+      writeFileSync(file, JSON.stringify(config));
+      const env = { ...process.env, CSI_ENDPOINT: endpoint };
+      const { status, stderr } = spawnSync(process.execPath, [MAIN, ...modes, "--config", file], {
+        env,
+        encoding: "utf8",
+      });
+      expect(stderr).to.match(says);
+      expect(status).to.equal(CONFIG_ERROR);
+    });
+});
