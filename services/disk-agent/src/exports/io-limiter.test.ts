@@ -47,6 +47,15 @@ describe("the limiter of a disk's I/O", () => {
     expect(begun.map((each) => each[0])).to.deep.equal(["a", "b", "c", "d"]);
   });
 
+  it("an operation that comes while a timer is late does not overtake those that wait for the timer", () => {
+    let nowMs = 0;
+    const late = new IoLimiter({ monotonicMs: () => nowMs, after: () => () => {} }, limits({ readIops: 10 }));
+    expect(late.admit("read", 1)).to.equal(undefined);
+    expect(late.admit("read", 1)).to.be.instanceOf(Promise);
+    nowMs = 10_000;
+    expect(late.admit("read", 1)).to.be.instanceOf(Promise);
+  });
+
   it("other limits hold at once for those that wait", async () => {
     begin(limits({ readIops: 1 }));
     for (const name of ["a", "b", "c", "d"]) ask(name);

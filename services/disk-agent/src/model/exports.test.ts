@@ -87,8 +87,10 @@ describe("decideExport and decideUnexport", () => {
       });
 
     it("a lower revision that arrives late -> nothing changes", () => {
-      const memory = serve(EMPTY, { ...spec(3), limits, revision: 2 });
-      for (const late of [spec(3), { ...spec(3), revision: 1 }])
+      const former = { ...(first as ExportExtent), sessionKey: "key of a former leader" };
+      const extents = [first as ExportExtent, added];
+      const memory = serve(EMPTY, { ...spec(3), extents, limits, revision: 2 });
+      for (const late of [spec(3), { ...spec(3), extents: [former], revision: 1 }])
         expect(decideExport(memory, late)).to.deep.equal({ memory, verdict: "same" });
     });
   });

@@ -103,7 +103,7 @@ export interface ExportSpec {
 }
 
 /** Form of an export. */
-export type ExportKind = "DEVICE" | "NBD";
+type ExportKind = "DEVICE" | "NBD";
 
 export interface ExportMemory {
   /** Highest session number of an order to export the disk, or to end its export. */
