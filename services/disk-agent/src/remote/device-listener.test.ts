@@ -22,7 +22,7 @@ describe("the listener for holders on other hosts", () => {
       },
       host: "127.0.0.1",
       port,
-      limits: { maxInFlightRequests: 8, maxInFlightBytes: 4096, negotiationTimeoutMs: 60_000 },
+      limits: { maxInFlightRequests: 8, maxInFlightBytes: 4096, negotiationTimeoutMs: 600_000 },
       clock: systemClock,
       log: silentLogger,
     });
