@@ -198,6 +198,9 @@ describe("the node's part of the CSI driver", () => {
     run("chgrp", "0", join(staging, "own"));
     await stage(mounted({ volumeMountGroup: "4711" }));
     expect(statSync(join(staging, "own")).gid, "the second mount walks nothing").to.equal(0);
+    await publish(mounted({ volumeMountGroup: "4712" }));
+    expect(statSync(join(target, "own")).gid, "the group of a pod that shares it").to.equal(4712);
+    await unpublish();
     await unstage();
   });
 

@@ -8,6 +8,7 @@ import { DISK_CID } from "../model/publish-context.js";
 import { needFields, needPath } from "../model/required-fields.js";
 import type { NodeContext } from "./context.js";
 import { deviceAt, deviceOf, isReadOnlyDevice, type NodeDevice } from "./device.js";
+import { giveToGroup } from "./group-access.js";
 import { allMounts, bindMount, makeReadOnly, mountAt, unmount } from "./mounts.js";
 
 /** Mounts the staged file system, or the device of a block volume, at the target path. */
@@ -41,6 +42,9 @@ async function publishMount(stagingPath: string, targetPath: string, access: Acc
   const others = (await allMounts()).filter(({ device, path }) => device === staged.device && path !== staged.path);
   refuseSecondPath(others, access);
   await mkdir(targetPath).catch(unlessCode("EEXIST"));
+  // A pod that shares the staged volume may have another group.
+  const groupId = access.mount?.groupId;
+  if (groupId !== undefined && !staged.isReadOnly && !access.isReadOnly) await giveToGroup(stagingPath, groupId);
   await bindMount(stagingPath, targetPath, access.isReadOnly);
 }
 
