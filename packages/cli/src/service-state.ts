@@ -1,7 +1,7 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
 import type { Cpi } from "@diskmesh/api/cpi";
-import { messageOf } from "@diskmesh/domain";
 import type { Mesh, ServiceName } from "./mesh.js";
+import { failureText } from "./peer-clock.js";
 
 const ASK_DEADLINE_MS = 2_000;
 
@@ -33,7 +33,7 @@ async function askProcess(mesh: Mesh, service: ServiceName, address: string): Pr
         : await mesh.adminAt(service, address).explain({ subject }, call);
     return causes.map((cause) => ({ ...cause, message: `${address}: ${cause.message}` }));
   } catch (error) {
-    const message = `${address}: the ${service} there does not answer: ${messageOf(error)}`;
+    const message = `${address}: the ${service} there does not answer: ${await failureText(address, error)}`;
     const cures = [{ what: "start it, or restart it if it hangs; its last log lines say why", command: "" }];
     return [{ subject, reason: NO_ANSWER, message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] }];
   }

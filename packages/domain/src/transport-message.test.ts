@@ -28,7 +28,10 @@ describe("transportMessage", () => {
       "the other side closed the connection before it was established: it may be stopping, or refuse this process's certificate (see its log) (Failed to connect (2026-01-02T03:04:05.678Z))",
     ],
     ["error:05800074:x509 certificate routines::key values mismatch", /^the key does not belong to the certificate: /],
-    ["CERT_HAS_EXPIRED", "the other side's certificate has ended: renew it there (CERT_HAS_EXPIRED)"],
+    [
+      "CERT_HAS_EXPIRED",
+      "the other side's certificate has ended by the clock of this machine: renew it there, or set this clock (CERT_HAS_EXPIRED)",
+    ],
     [
       "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
       /^this process does not trust the authority \(CA\) of the other side.s certificate/,

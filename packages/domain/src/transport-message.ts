@@ -16,7 +16,10 @@ const MEANINGS: readonly (readonly [RegExp, string])[] = [
   ],
   [/wrong version number|packet length too long|http request/i, "the other side does not speak TLS: check the address"],
   [/key values mismatch/i, "the key does not belong to the certificate: check which files are configured"],
-  [/certificate has expired|CERT_HAS_EXPIRED/i, "the other side's certificate has ended: renew it there"],
+  [
+    /certificate has expired|CERT_HAS_EXPIRED/i,
+    "the other side's certificate has ended by the clock of this machine: renew it there, or set this clock",
+  ],
   [
     /certificate is not yet valid|CERT_NOT_YET_VALID/i,
     "the other side's certificate is not valid yet: check the clocks of both machines",

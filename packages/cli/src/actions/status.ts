@@ -1,11 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { HealthListResponse } from "@diskmesh/api/grpc-health";
-import { messageOf } from "@diskmesh/domain";
 import { type Action, textOption } from "../action.js";
 import { listAttention, whatNeedsAttention } from "../attention.js";
 import { EndedWith, EXIT_CODES } from "../exit-codes.js";
 import { type Mesh, SERVICES, type ServiceName } from "../mesh.js";
 import type { Columns } from "../output.js";
+import { failureText } from "../peer-clock.js";
 import { countOf } from "../values.js";
 
 interface ProcessStatus {
@@ -79,7 +79,7 @@ async function statusOf(mesh: Mesh, service: ServiceName, address: string): Prom
     const { statuses } = await mesh.health(service, address).list({}, { deadlineMs: ASK_DEADLINE_MS });
     return { service, address, ...stateOf(statuses) };
   } catch (error) {
-    return { service, address, state: "does not answer", message: messageOf(error) };
+    return { service, address, state: "does not answer", message: await failureText(address, error) };
   }
 }
 
