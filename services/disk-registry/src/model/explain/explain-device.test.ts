@@ -180,4 +180,21 @@ const rows: readonly ExplainRow[] = [
   ],
 ];
 
-describe("the causes of a device", () => testCauses(rows));
+const leaving = { removalRequested: true, removalRequestedAtMs: 450 };
+const refusedAdds: readonly ExplainRow[] = (
+  [
+    [
+      "its host is to be removed, too, so AddDevice would be refused",
+      { removalRequested: true },
+      ["diskmesh add-host h1"],
+    ],
+    ["its host is DEAD, so AddHost would be refused", { state: "DEAD" }, []],
+  ] as const
+).map(([cause, host, commands]) => [
+  cause,
+  DEVICE,
+  { device: leaving, disk: {}, host },
+  [{ reason: "REMOVAL_WAITS", says: /disk x lies on it/, sinceMs: 450, becauseOf: [DISK], commands }],
+]);
+
+describe("the causes of a device", () => testCauses([...rows, ...refusedAdds]));

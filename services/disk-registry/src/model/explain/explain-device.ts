@@ -8,16 +8,23 @@ import type { Cause, Known, Subject } from "./cause.js";
 export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: Known): Cause[] {
   const device = tables.devices.get(deviceId);
   if (device === undefined) return [];
+  const add = addCommand(tables.hosts.get(device.hostId), device);
   const found = [
     notAdded(tables, device, known),
     order(tables, device, known),
-    health(device),
+    health(device, add),
     erase(device, known),
     unknownDisk(device),
-    notReported(device),
-    removal(device),
+    notReported(device, add),
+    removal(device, add),
   ];
   return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: subjectOf(device), ...cause }]));
+}
+
+/** Returns the command that keeps or takes in the device; empty while the registry refuses it. */
+function addCommand(host: Host | undefined, { hostId, deviceId }: Device): string {
+  if (host?.state === "DEAD") return "";
+  return host?.removalRequested ? `diskmesh add-host ${hostId}` : `diskmesh add-device ${hostId} ${deviceId}`;
 }
 
 type Found = Omit<Cause, "subject"> | undefined;
@@ -77,17 +84,16 @@ function orderCures({ lastError }: Device, host: Host | undefined, isHung: boole
   return [[far, ""]];
 }
 
-function health(device: Device): Found {
+function health(device: Device, add: string): Found {
   const { deviceId, hostId, diskId, health: value, healthMessage, keptHealth, grownToBytes } = device;
   if (value === "ONLINE") return undefined;
   const isKept = (keptHealth?.hardwareError ?? keptHealth?.said) !== undefined;
   const trust: Cure = ["once the device is repaired, trust it again", `diskmesh set-device-state online ${deviceId}`];
   // AddDevice is refused while a disk is on the device.
-  const add = `diskmesh add-device ${hostId} ${deviceId}`;
   const grow: Cure =
     diskId === ""
       ? ["take in the added space", add]
-      : [`nothing is to be done for disk ${diskId}; once it is deleted, take in the added space (${add})`, ""];
+      : [`nothing is to be done for disk ${diskId}; once it is deleted, take in the added space (AddDevice)`, ""];
   const mend: Cure = [
     `repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`,
     "",
@@ -133,7 +139,7 @@ function unknownDisk({ deviceId, unknownSession }: Device): Found {
   };
 }
 
-function notReported(device: Device): Found {
+function notReported(device: Device, add: string): Found {
   const { deviceId, hostId, diskId, missing, replacement } = device;
   if (replacement !== undefined) {
     const confirm: Cure = [
@@ -147,7 +153,7 @@ function notReported(device: Device): Found {
         ...(isUnproven(device) ? [confirm] : []),
         // AddDevice is refused while a disk is on the device.
         diskId === ""
-          ? ["put the former hardware back, or accept the new hardware", `diskmesh add-device ${hostId} ${deviceId}`]
+          ? ["put the former hardware back, or accept the new hardware", add]
           : [`put the former hardware back: disk ${diskId} is on it, and the new hardware is refused`, ""],
       ],
     };
@@ -164,13 +170,13 @@ function notReported(device: Device): Found {
   };
 }
 
-function removal({ deviceId, hostId, removalRequested, removalRequestedAtMs, diskId }: Device): Found {
+function removal({ deviceId, removalRequested, removalRequestedAtMs, diskId }: Device, add: string): Found {
   if (!removalRequested || diskId === "") return undefined;
   return {
     reason: "REMOVAL_WAITS",
     message: `device ${deviceId} is to be removed, and disk ${diskId} lies on it`,
     sinceMs: removalRequestedAtMs,
-    cures: [["delete the disk, or keep the device", `diskmesh add-device ${hostId} ${deviceId}`]],
+    cures: [["delete the disk, or keep the device", add]],
     becauseOf: [{ kind: "DISK", name: diskId }],
   };
 }
