@@ -17,7 +17,7 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
   const layout = new MeshLayout(options.stateFolder, options.basePort);
   const report = (line: string) => terminal.note(line);
   await using local = await LocalMesh.start({ layout, fresh: options.fresh, report, signal });
-  terminal.done(`mesh started: ${layout.addresses.size} processes, state in ${layout.stateFolder}; ${dataPath()}`);
+  terminal.done(`mesh started: ${local.mesh.processCount} processes, state in ${layout.stateFolder}; ${dataPath()}`);
   const clients = operatorClients(layout);
   let instance: Instance;
   try {

@@ -49,6 +49,10 @@ export class Mesh {
     await this.reaper.end();
   }
 
+  get processCount(): number {
+    return this.groups.flat().length;
+  }
+
   /** Returns the process id of a member, for tests that kill it. */
   pidOf(name: string): number | undefined {
     return this.groups.flat().find((supervised) => supervised.name === name)?.pid;

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { benchAgents } from "./agents-bench.js";
 import { benchCpi } from "./cpi-bench.js";
+import { benchData } from "./data-bench.js";
 import { benchDeploy } from "./deploy-bench.js";
 import { benchHttp } from "./http-bench.js";
 import { benchIdle } from "./idle-bench.js";
@@ -33,13 +34,14 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   storm: benchStorm,
   agents: benchAgents,
   cpi: benchCpi,
+  data: benchData,
   deploy: benchDeploy,
   http: benchHttp,
 };
 
 // Benchmarks that run only when named, because each takes minutes: thousands of agents, a slow CPI, a stemcell of
-// gigabytes.
-const ONLY_BY_NAME = ["storm", "agents", "deploy", "http"];
+// gigabytes, and programs that a machine may lack.
+const ONLY_BY_NAME = ["storm", "agents", "deploy", "http", "data"];
 
 const STORM_AGENTS = 10_000;
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
-import { InvalidStateError, messageOf, parseHostPort } from "@diskmesh/domain";
+import { InvalidStateError, messageOf, parseHostPort, UnavailableError } from "@diskmesh/domain";
 import type { MeshLayout } from "../layout.js";
 import { type Scene, waitFor } from "./scene.js";
 
@@ -57,7 +57,8 @@ export async function writeLateBySession(layout: MeshLayout, session: Session): 
   } catch (error) {
     // Another error may come from a broken connection, so the caller tries again.
     if ((error as Error).name === "UnknownIdentityError") return messageOf(error);
-    throw error;
+    // The device's agent may be restarting.
+    throw new UnavailableError(messageOf(error), { cause: error });
   }
   await client.disconnect().catch(() => undefined);
   throw new InvalidStateError("the late connection in the old session was accepted");

@@ -19,6 +19,8 @@ interface Running {
   revision: number;
   readonly engine: EngineName;
   readonly served: ServedDisk;
+  /** True when the disk was served on while the agent restarted. */
+  readonly wentOn: boolean;
 }
 
 /** Time in ms between two tries to serve a disk that its engine has lost. */
@@ -141,12 +143,12 @@ export class ExportTable {
   }
 
   /** Returns the disks that are served, or about to be served. */
-  list(): { diskId: DiskId; sessionNumber: number }[] {
-    const sessions = new Map(this.#beginning);
-    for (const [diskId, { sessionNumber }] of this.#running) sessions.set(diskId, sessionNumber);
-    return [...sessions]
-      .map(([diskId, sessionNumber]) => ({ diskId, sessionNumber }))
-      .sort((a, b) => (a.diskId < b.diskId ? -1 : 1));
+  list(): { diskId: DiskId; sessionNumber: number; wentOn?: boolean }[] {
+    const exports = new Map<DiskId, { readonly sessionNumber: number; readonly wentOn?: boolean }>();
+    for (const [diskId, sessionNumber] of this.#beginning) exports.set(diskId, { sessionNumber });
+    for (const [diskId, { sessionNumber, wentOn }] of this.#running)
+      exports.set(diskId, { sessionNumber, ...(wentOn && { wentOn }) });
+    return [...exports].map(([diskId, found]) => ({ diskId, ...found })).sort((a, b) => (a.diskId < b.diskId ? -1 : 1));
   }
 
   /** Returns the path of a disk that is served now. */
@@ -236,7 +238,7 @@ export class ExportTable {
     const isDevice = this.#blockDevices.isDevice(spec, engine.outlivesAgent);
     const served = await engine.adopt?.(spec);
     if (served === undefined) return false;
-    this.#note(spec, engine, isDevice ? await this.#blockDevices.of(spec, served) : served);
+    this.#note(spec, engine, isDevice ? await this.#blockDevices.of(spec, served) : served, true);
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export adopted");
     return true;
   }
@@ -250,8 +252,8 @@ export class ExportTable {
     throw new UnavailableError(`no engine of this host can serve disk ${spec.diskId}`);
   }
 
-  #note({ diskId, sessionNumber, revision = 0 }: ExportSpec, engine: Engine, served: ServedDisk): void {
-    const running = { sessionNumber, revision, engine: engine.name, served };
+  #note({ diskId, sessionNumber, revision = 0 }: ExportSpec, engine: Engine, served: ServedDisk, wentOn = false): void {
+    const running = { sessionNumber, revision, engine: engine.name, served, wentOn };
     this.#running.set(diskId, running);
     void served.lost?.then(async (reason) => {
       if (this.#running.get(diskId) !== running) return;

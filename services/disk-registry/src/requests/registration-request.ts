@@ -47,9 +47,10 @@ export function parseRegistration(
     bootId: parseId("boot_id", request.bootId),
     devices,
     refusedDevices,
-    exports: request.exports.map(({ diskId, sessionNumber }) => ({
+    exports: request.exports.map(({ diskId, sessionNumber, wentOn }) => ({
       diskId: parseDiskId(diskId),
       sessionNumber: parseCounterValue("session_number", sessionNumber),
+      ...(wentOn && { wentOn }),
     })),
     remembered: withReported(rememberedOf(request), { devices: accepted, exports: request.exports }),
     warning: plainText(request.warning, limits.maxTextLength),

@@ -28,7 +28,8 @@ function publishedFleet(publication: Publication): Fleet {
   };
 }
 
-const serving = { exports: [{ diskId: diskId("x"), sessionNumber: 150 }] };
+const x150 = { diskId: diskId("x"), sessionNumber: 150 };
+const serving = { exports: [x150] };
 const granted = { sessionNumber: 150 };
 
 describe("publications at registration", () => {
@@ -45,6 +46,21 @@ describe("publications at registration", () => {
       "a new start",
       published,
       registration([reported("d1", granted)], { ...serving, bootId: "boot-2" }),
+      "PUBLISHING 201",
+    ],
+    [
+      "a new start during which the export went on",
+      published,
+      registration([reported("d1", granted)], { exports: [{ ...x150, wentOn: true }], bootId: "boot-2" }),
+      "PUBLISHED 150",
+    ],
+    [
+      "a new start during which the export of an older session went on",
+      published,
+      registration([reported("d1", granted)], {
+        exports: [{ ...x150, sessionNumber: 149, wentOn: true }],
+        bootId: "boot-2",
+      }),
       "PUBLISHING 201",
     ],
     [

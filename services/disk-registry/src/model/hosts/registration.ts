@@ -49,6 +49,8 @@ import { disksOn } from "./remove-action.js";
 export interface ReportedExport {
   readonly diskId: DiskId;
   readonly sessionNumber: number;
+  /** True when the export went on while the agent restarted. */
+  readonly wentOn?: boolean;
 }
 
 /** A device that cannot be registered. */
@@ -305,7 +307,7 @@ function whyNotAllowed(device: Device, findSharers: FindSharers): string {
 
 /**
  * Takes all publications from a host that was DEAD. Otherwise gives a published disk a new session and export when the
- * agent's restart ended the export, when the loss of its cache ended a device's session, or when the agent's address
+ * agent's restart interrupted the export, when the loss of its cache ended a device's session, or when the agent's address
  * changed.
  */
 function restartBrokenPublications(
@@ -317,13 +319,16 @@ function restartBrokenPublications(
 ): void {
   const { hostId, exports } = registration;
   const deadReason = "the host registered while it was DEAD";
-  const served = new Map(exports.map((entry) => [entry.diskId, entry.sessionNumber]));
+  const served = new Map(exports.map((entry) => [entry.diskId, entry]));
   const newBoot = before?.bootId !== registration.bootId;
   for (const disk of [...tx.disks.by("byPublicationHost", hostId)]) {
     const { publication } = disk;
     if (before?.state === "DEAD") takeAway(tx, disk, { hostId, by: "disk-registry", atMs: nowMs, reason: deadReason });
-    else if (publication?.state === "PUBLISHED")
-      if (newBoot || served.get(disk.diskId) !== publication.sessionNumber) restartPublication(tx, disk, publication);
+    else if (publication?.state === "PUBLISHED") {
+      const found = served.get(disk.diskId);
+      const goesOn = found?.sessionNumber === publication.sessionNumber && (found.wentOn || !newBoot);
+      if (!goesOn) restartPublication(tx, disk, publication);
+    }
   }
   const moved = before?.address !== registration.address;
   for (const { device, reported, wasMissing } of own) {

@@ -60,6 +60,8 @@ export interface ReportedExport {
   diskId: string;
   /** Number of the session under which the export is served. */
   sessionNumber: number;
+  /** True: the export went on while the agent restarted, so that it needs no new session. */
+  wentOn: boolean;
 }
 
 /** The complete state of an agent. */
@@ -474,7 +476,7 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
 };
 
 function createBaseReportedExport(): ReportedExport {
-  return { diskId: "", sessionNumber: 0 };
+  return { diskId: "", sessionNumber: 0, wentOn: false };
 }
 
 export const ReportedExport: MessageFns<ReportedExport> = {
@@ -484,6 +486,9 @@ export const ReportedExport: MessageFns<ReportedExport> = {
     }
     if (message.sessionNumber !== 0) {
       writer.uint32(16).int64(message.sessionNumber);
+    }
+    if (message.wentOn !== false) {
+      writer.uint32(24).bool(message.wentOn);
     }
     return writer;
   },
@@ -517,6 +522,14 @@ export const ReportedExport: MessageFns<ReportedExport> = {
             message.sessionNumber = longToNumber(reader.int64());
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.wentOn = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -536,6 +549,7 @@ export const ReportedExport: MessageFns<ReportedExport> = {
     const message = createBaseReportedExport();
     message.diskId = object.diskId ?? "";
     message.sessionNumber = object.sessionNumber ?? 0;
+    message.wentOn = object.wentOn ?? false;
     return message;
   },
 };

@@ -1,0 +1,229 @@
+import { execFile, spawn } from "node:child_process";
+import { mkdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { whyNoBlockDevices } from "@diskmesh/disk-agent/block-devices";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { freePort, temporaryFolder } from "@diskmesh/testkit";
+import { wholeFleet } from "../mesh/fleets.js";
+import { addHosts, devicesReady } from "../mesh/steps.js";
+import { TestMesh } from "../mesh/test-mesh.js";
+import { type Measurement, measurement } from "./measure.js";
+
+const run = promisify(execFile);
+
+const DISK_BYTES = 256 * MIB_BYTES;
+const ROUNDS = 3;
+const ROUND_SECONDS = 2;
+
+/** Loads of one connection. */
+const LOADS = {
+  "4k_read": ["--rw=randread", "--bs=4k", "--iodepth=32"],
+  "4k_write": ["--rw=randwrite", "--bs=4k", "--iodepth=32"],
+  "1m_read": ["--rw=read", "--bs=1m", "--iodepth=8"],
+  "1m_write": ["--rw=write", "--bs=1m", "--iodepth=8"],
+} as const;
+type Load = keyof typeof LOADS;
+
+/** A place that fio reads and writes: an NBD socket or a block device. */
+type Place = { readonly socket: string } | { readonly device: string };
+
+/** Best rate in MiB/s of each load. */
+type Rates = Readonly<Record<Load, number>>;
+
+/**
+ * Measures the throughput of disks on both engines, on the device's host and on another one, beside the same chain of
+ * stock processes ("bare") and beside a raw loop device.
+ */
+export async function benchData(report: (line: string) => void): Promise<Measurement[]> {
+  const folder = temporaryFolder();
+  const bareLocal = await bare(report, folder, "local");
+  const bareRemote = await bare(report, folder, "remote");
+  const measured: Measurement[] = [];
+  for (const engine of ["node", "qemu"] as const)
+    for (const [where, floors] of [
+      ["local", bareLocal],
+      ["remote", bareRemote],
+    ] as const) {
+      const name = `data_${engine}_${where}`;
+      const rates = await ofDisk(report, engine, where, async (path) => rateAll(report, name, { socket: path }));
+      measured.push(
+        ...compare(name, rates, floors, "the same chain of stock processes", engine === "qemu" ? 0.95 : undefined),
+      );
+    }
+  const whyNot = await whyNoBlockDevices();
+  if (whyNot !== undefined) {
+    report(`block devices not measured: ${whyNot}`);
+    return measured;
+  }
+  const raw = await rawLoop(report, folder);
+  const name = "data_qemu_device";
+  const rates = await ofDisk(report, "qemu", "local", async (path) =>
+    rateAll(report, name, { device: path.replace(/sock$/, "device") }),
+  );
+  measured.push(...compare(name, rates, raw, "a raw loop device", undefined));
+  return measured;
+}
+
+function compare(
+  name: string,
+  rates: Rates,
+  floors: Rates,
+  floorOf: string,
+  atLeast: number | undefined,
+): Measurement[] {
+  return (Object.keys(LOADS) as Load[]).map((load) =>
+    measurement({
+      name: `${name}_${load}`,
+      value: rates[load],
+      unit: "MiB/s",
+      floor: floors[load],
+      floorOf,
+      budget: atLeast === undefined ? undefined : { atLeast },
+    }),
+  );
+}
+
+async function rateAll(report: (line: string) => void, name: string, place: Place): Promise<Rates> {
+  const rates: Partial<Record<Load, number>> = {};
+  // Fills the disk first, so that no load writes to unallocated blocks.
+  await fio(place, ["--rw=write", "--bs=1m", "--iodepth=8"]);
+  for (const load of Object.keys(LOADS) as Load[]) {
+    const each: number[] = [];
+    for (let round = 0; round < ROUNDS; round += 1)
+      each.push(await fio(place, [...LOADS[load], "--time_based", `--runtime=${ROUND_SECONDS}`]));
+    rates[load] = Math.max(...each);
+    report(`${name} ${load}: ${rates[load]?.toFixed(1)} MiB/s`);
+  }
+  return rates as Rates;
+}
+
+/** Runs fio, and returns the rate of its bytes in MiB/s. */
+async function fio(place: Place, options: readonly string[]): Promise<number> {
+  const where =
+    "socket" in place
+      ? ["--ioengine=nbd", `--uri=nbd+unix:///?socket=${place.socket}`]
+      : ["--ioengine=libaio", "--direct=1", `--filename=${place.device}`];
+  const { stdout } = await run("fio", [
+    "--name=bench",
+    "--output-format=json",
+    `--size=${DISK_BYTES}`,
+    ...where,
+    ...options,
+  ]);
+  const [job] = (
+    JSON.parse(stdout.slice(stdout.indexOf("{"))) as { jobs: Record<"read" | "write", { bw_bytes: number }>[] }
+  ).jobs;
+  return ((job?.read.bw_bytes ?? 0) + (job?.write.bw_bytes ?? 0)) / MIB_BYTES;
+}
+
+/** Publishes a disk on a mesh whose agents have this engine, and measures at the path of its socket. */
+async function ofDisk<T>(
+  report: (line: string) => void,
+  engine: "node" | "qemu",
+  where: "local" | "remote",
+  measure: (socketPath: string) => Promise<T>,
+): Promise<T> {
+  report(`starting a mesh with engine ${engine} ...`);
+  await using mesh = await TestMesh.start(
+    wholeFleet({ hosts: 2, devicesPerHost: 1, deviceSizeBytes: DISK_BYTES, overrides: { "disk-agent": { engine } } }),
+  );
+  await addHosts(mesh);
+  await devicesReady(mesh);
+  const { registry } = mesh.clients;
+  const diskId = `bench-${where}`;
+  await registry.createDisk({ diskId, sizeBytes: DISK_BYTES, az: "z1", hostId: "host-1" });
+  const hostId = where === "local" ? "host-1" : "host-2";
+  await registry.publishDisk({ diskId, hostId });
+  const path = join(mesh.baseFolder(hostId), "exports", `${diskId}.sock`);
+  try {
+    return await measure(path);
+  } finally {
+    await registry.unpublishDisk({ diskId });
+  }
+}
+
+const FILE_NODE = { "node-name": "disk", driver: "file", aio: "threads" };
+
+/** Measures the chain of stock processes that does the same as the engine qemu. */
+async function bare(report: (line: string) => void, folder: string, where: "local" | "remote"): Promise<Rates> {
+  const place = join(folder, where);
+  mkdirSync(place);
+  const file = join(place, "file");
+  writeFileSync(file, "");
+  truncateSync(file, DISK_BYTES);
+  const socket = join(place, "sock");
+  const serve = (node: object, ...options: string[]) =>
+    started([
+      "--blockdev",
+      JSON.stringify(node),
+      ...options,
+      "--export",
+      "type=nbd,id=e,node-name=disk,name=,writable=on",
+    ]);
+  const toSocket = ["--nbd-server", `addr.type=unix,addr.path=${socket}`];
+  const daemons = [];
+  try {
+    const node = { ...FILE_NODE, filename: file };
+    if (where === "local") daemons.push(await serve(node, ...toSocket));
+    else {
+      const port = await freePort();
+      const key = join(place, "key");
+      mkdirSync(key);
+      writeFileSync(join(key, "keys.psk"), `bench:${"5a".repeat(32)}\n`);
+      const tls = (endpoint: string) => [
+        "--object",
+        JSON.stringify({
+          "qom-type": "tls-creds-psk",
+          id: "tls",
+          dir: key,
+          endpoint,
+          ...(endpoint === "client" && { username: "bench" }),
+        }),
+      ];
+      daemons.push(
+        await started([
+          ...tls("server"),
+          ...["--blockdev", JSON.stringify(node)],
+          ...["--nbd-server", `addr.type=inet,addr.host=127.0.0.1,addr.port=${port},tls-creds=tls`],
+          ...["--export", "type=nbd,id=e,node-name=disk,name=,writable=on"],
+        ]),
+      );
+      const server = { type: "inet", host: "127.0.0.1", port: `${port}` };
+      const remote = { "node-name": "disk", driver: "nbd", server, export: "", "tls-creds": "tls", "open-timeout": 10 };
+      daemons.push(
+        await started([
+          ...tls("client"),
+          ...["--blockdev", JSON.stringify(remote), ...toSocket],
+          ...["--export", "type=nbd,id=e,node-name=disk,name=,writable=on"],
+        ]),
+      );
+    }
+    return await rateAll(report, `bare_${where}`, { socket });
+  } finally {
+    for (const daemon of daemons) daemon.kill("SIGKILL");
+    rmSync(file);
+  }
+}
+
+async function started(args: readonly string[]) {
+  const daemon = spawn("qemu-storage-daemon", args, { stdio: ["ignore", "inherit", "inherit"] });
+  await sleep(500);
+  if (daemon.exitCode !== null) throw new Error(`qemu-storage-daemon ended with ${daemon.exitCode}`);
+  return daemon;
+}
+
+async function rawLoop(report: (line: string) => void, folder: string): Promise<Rates> {
+  const file = join(folder, "raw");
+  writeFileSync(file, "");
+  truncateSync(file, DISK_BYTES);
+  const { stdout } = await run("losetup", ["--direct-io=on", "--find", "--show", file]);
+  const device = stdout.trim();
+  try {
+    return await rateAll(report, "raw_loop", { device });
+  } finally {
+    await run("losetup", ["--detach", device]);
+    rmSync(file);
+  }
+}
