@@ -15,6 +15,7 @@ import { openLedger } from "./cache/open-ledger.js";
 import type { AgentConfig } from "./config.js";
 import type { AgentContext } from "./context.js";
 import { AttachOrders } from "./devices/attach-orders.js";
+import { observeDevices } from "./devices/device-metrics.js";
 import { DeviceTable } from "./devices/device-table.js";
 import { Eraser } from "./devices/eraser.js";
 import { makeFileOpener } from "./devices/open-file.js";
@@ -67,6 +68,7 @@ export async function startAgent(
     whyNoBlockDevices: await whyNoBlockDevices(),
   });
   const context = await startHolding(lifecycle, config, { folders, edges, limits, log });
+  lifecycle.use("metrics of devices", observeDevices(context.devices, context.ledger));
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
   const readiness = new Readiness({

@@ -10,6 +10,14 @@ describe("IoCounters", () => {
     expect(sums.write).to.include({ operations: 0 });
   });
 
+  it("sums the reads and writes of all disks", () => {
+    const counters = new IoCounters();
+    countIo(counters.ofDisk("a"), "read", { sizeBytes: 512, durationMs: 2, failed: false });
+    countIo(counters.ofDisk("b"), "write", { sizeBytes: 1_024, durationMs: 2, failed: false });
+    countIo(counters.ofDisk("b"), "discard", { sizeBytes: 4_096, durationMs: 2, failed: false });
+    expect(counters.totals()).to.deep.equal({ reads: 1, readBytes: 512, writes: 1, writtenBytes: 1_024 });
+  });
+
   it("names disks up to the maximum, and sums the rest", () => {
     const counters = new IoCounters();
     const named = Array.from({ length: 256 }, (_, index) => counters.ofDisk(`disk-${index}`));
