@@ -9,7 +9,7 @@ type Cell = string | number | boolean;
 export type Columns<Item> = Readonly<Record<string, (item: Item) => Cell>>;
 
 export const FORMATS = ["table", "wide", "json", "yaml"] as const;
-export type Format = (typeof FORMATS)[number];
+type Format = (typeof FORMATS)[number];
 
 export interface OutputOptions {
   readonly out: Writable & { readonly isTTY?: boolean };
