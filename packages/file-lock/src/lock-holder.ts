@@ -1,7 +1,8 @@
-import { type BigIntStats, readdirSync, readFileSync, statSync } from "node:fs";
+import { type BigIntStats, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { deviceNumber } from "./device-number.js";
+import { namesIn, textOf } from "./proc-files.js";
 
 /** Fields of a stat that identify a file. */
 export type StatOfFile = Pick<BigIntStats, "dev" | "ino" | "rdev" | "isBlockDevice">;
@@ -130,23 +131,6 @@ function holdsDevice(file: StatOfFile): Holds {
       return false;
     }
   };
-}
-
-// Returns an empty list when the process or descriptor has ended or belongs to another user.
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
 }
 
 async function nameOf(pid: number): Promise<string> {

@@ -1,33 +1,17 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, fstatSync, openSync, truncateSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { closeSync, fstatSync, openSync } from "node:fs";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { lockFile } from "./file-lock.js";
 import { isSessionLocked, lockSession, sessionLockHolders } from "./session-lock.js";
+import { OpenedFile } from "./testing/opened-file.js";
 
 const DEVICE_BYTES = 1024 * 1024;
 
 describe("a session's lock", () => {
-  let path: string;
-  const opened: number[] = [];
-
-  beforeEach(() => {
-    path = join(temporaryFolder(), "file");
-    writeFileSync(path, "");
-    truncateSync(path, 4 * DEVICE_BYTES);
-  });
-
-  afterEach(() => {
-    for (const fd of opened.splice(0)) closeSync(fd);
-  });
-
-  const open = (): number => {
-    const fd = openSync(path, "r+");
-    opened.push(fd);
-    return fd;
-  };
+  const file = OpenedFile.forEachTest(4 * DEVICE_BYTES);
+  const open = () => file.open();
 
   it("ends when the process that inherited it has ended, although the process that took it has none", async () => {
     const agent = open();

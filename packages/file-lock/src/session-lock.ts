@@ -1,8 +1,8 @@
-import { readdirSync, readFileSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { deviceNumber } from "./device-number.js";
 import type { StatOfFile } from "./lock-holder.js";
 import { native } from "./native.js";
+import { namesIn, textOf } from "./proc-files.js";
 
 /**
  * Offset from which the bytes of session locks lie: beyond the end of every file and beyond the byte that `lockFile`
@@ -58,21 +58,4 @@ export async function sessionLockHolders(file: StatOfFile, deviceOffsetBytes: nu
 
 function byteOf(deviceOffsetBytes: number): number {
   return SESSION_BYTES_START + Math.floor(deviceOffsetBytes / SECTOR_BYTES);
-}
-
-// Returns an empty list when the process has ended or belongs to another user.
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
 }

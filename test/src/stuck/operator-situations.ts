@@ -38,8 +38,7 @@ async function servedOn({ mesh }: StuckFleet, hostId: string, diskId: string): P
 }
 
 /**
- * What operators were put into on real meshes, and could not find out with `why` alone. Each leaves the mesh as it found
- * it.
+ * Situations on real meshes whose cause operators could not find with `why` alone. Each leaves the mesh as it found it.
  */
 export const OPERATOR_SITUATIONS: readonly Situation[] = [
   {

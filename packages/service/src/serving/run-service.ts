@@ -45,7 +45,7 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   schema: Schema,
   start: StartService<z.output<Schema>>,
   options: Pick<LoggerOptions, "maxBacklogBytes"> & {
-    /** By the name of their option. */
+    /** Actions by the name of their option. */
     readonly actions?: Readonly<Record<string, ServiceAction<z.output<Schema>>>>;
   } = {},
 ): Promise<never> {

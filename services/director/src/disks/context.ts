@@ -4,7 +4,7 @@ import type { DirectorConfig } from "../config/config.js";
 import type { CpiJobContext } from "../cpi/context.js";
 import type { TaskContext } from "../tasks/context.js";
 
-/** What calls that ask a CPI without a task need. */
+/** Dependencies of calls that ask a CPI without a task. */
 export type CapacityContext = TaskContext & Pick<CpiJobContext, "configs" | "cpi">;
 
 export interface DiskJobContext extends CpiJobContext, AgentJobContext {

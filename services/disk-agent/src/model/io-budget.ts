@@ -2,7 +2,7 @@ import type { IoLimits } from "@diskmesh/domain";
 
 export type IoDirection = "read" | "write";
 
-/** What is left of a rate. Negative after an operation that cost more than was left. */
+/** Remaining budget of a rate. Negative after an operation that cost more than was left. */
 interface Bucket {
   readonly left: number;
   readonly atMs: number;

@@ -132,7 +132,7 @@ export class DaemonDisk implements ServedDisk {
       }
       await watch.changed(this.#left.signal).catch(() => undefined);
     }
-    // Whoever has left the disk does not wait for its loss.
+    // A caller that has left the disk does not wait for its loss.
     return new Promise(() => {});
   }
 

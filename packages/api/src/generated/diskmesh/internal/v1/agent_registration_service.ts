@@ -181,7 +181,7 @@ export interface HeartbeatRequest {
   hardwareErrors: DeviceHardwareError[];
   /** Same as in RegisterAgentRequest. */
   warning: string;
-  /** What the agent needs and lacks, other than a registration. The registry shows it as a cause of the host's trouble. */
+  /** Needs of the agent that are not met, other than a registration. The registry shows it as a cause of the host's trouble. */
   missingNeeds: MissingNeed[];
   /** Time of sending by the clock of the agent's machine. Absent: the registry does not compare the clocks. */
   sentAt:
