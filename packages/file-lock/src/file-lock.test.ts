@@ -28,8 +28,7 @@ describe("a file's lock", () => {
   });
 
   it("reports why a file cannot be locked", () => {
-    const fd = openSync(file.path, "r");
-    opened.push(fd);
+    const fd = file.open("r");
     const attempt = lockFile(fd);
     expect(attempt.outcome).to.equal("impossible");
     expect(attempt)

@@ -21,8 +21,8 @@ export class OpenedFile {
     return file;
   }
 
-  open(): number {
-    const fd = openSync(this.path, "r+");
+  open(flags: "r" | "r+" = "r+"): number {
+    const fd = openSync(this.path, flags);
     this.#opened.push(fd);
     return fd;
   }
