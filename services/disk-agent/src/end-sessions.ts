@@ -1,7 +1,8 @@
+import { existsSync } from "node:fs";
 import type { Logger } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { systemClock } from "@diskmesh/service";
-import { makeBaseFolder } from "./base-folder.js";
+import { baseFolderPaths, makeBaseFolder } from "./base-folder.js";
 import { endBlockDevices } from "./block-device/block-devices.js";
 import type { AgentConfig } from "./config.js";
 import { killDaemons } from "./qemu/daemon.js";
@@ -18,11 +19,17 @@ export async function endSessions(
   { baseFolder, requireFileLocks }: Pick<AgentConfig, "baseFolder" | "requireFileLocks">,
   log: Logger,
 ): Promise<void> {
-  const folders = await makeBaseFolder(baseFolder);
+  await makeBaseFolder(baseFolder);
   using _lock = await takeLock(baseFolder, requireFileLocks);
-  await endBlockDevices(folders.exports, () => false);
-  const ended = await killDaemons(folders.exports, () => true);
-  log.info({ sessions: ended }, "storage daemons ended");
+  log.info({ sessions: await endDaemons(baseFolder) }, "storage daemons ended");
+}
+
+/** Ends the block devices and storage daemons of a base folder whose agent does not run. Returns the sessions. */
+export async function endDaemons(baseFolder: string): Promise<number[]> {
+  const { exports } = baseFolderPaths(baseFolder);
+  if (!existsSync(exports)) return [];
+  await endBlockDevices(exports, () => false);
+  return killDaemons(exports, () => true);
 }
 
 async function takeLock(baseFolder: string, required: boolean): Promise<FolderLock> {

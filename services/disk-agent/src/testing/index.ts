@@ -1,1 +1,2 @@
 export { VendorCalls } from "../drivers/vendor-calls.js";
+export { endDaemons } from "../end-sessions.js";
