@@ -17,7 +17,7 @@ import { ranForMs, usageOf, usages } from "./watched-processes.js";
 
 /** Fixed seed. Inputs that other seeds find are stored as kept seeds. */
 const SEED = 1;
-const INPUTS_EACH = 30;
+const INPUTS_EACH = 50;
 /** Number of inputs after which V8 has compiled the code of most routes. */
 const WARMING_INPUTS = 2_000;
 const COUNTED_INPUTS = 4_000;
