@@ -289,7 +289,9 @@ describe("the set-up behind npm start and npm test", () => {
   it("bundles services again when their sources have changed, and only then", async function () {
     leaveToVerify(this);
     symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
-    const services = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"].map((name) => `services/${name}`);
+    const services = ["director", "cpi-dispatcher", "disk-registry", "disk-agent", "csi-driver"].map(
+      (name) => `services/${name}`,
+    );
     for (const workspace of ["packages/rpc", ...services]) write(join(folder, workspace, "tsconfig.json"), "{}");
     const { OTHERS } = await import(pathToFileURL(join(bootstrap, "bundle.mjs")).href);
     for (const other of Object.values(OTHERS).flat()) write(join(folder, other as string), "");

@@ -1,5 +1,5 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
-import { createServer, type Server } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, freePort, ServiceProcess } from "@diskmesh/testkit";
@@ -88,7 +88,8 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
   {
     title: "registry that cannot reach an agent, which reaches the registry",
     async make(stuck) {
-      const hole: Server = createServer(() => {});
+      const connections = new Set<Socket>();
+      const hole: Server = createServer((socket) => connections.add(socket));
       await new Promise<void>((resolve) => hole.listen(0, "127.0.0.1", resolve));
       const { port } = hole.address() as { port: number };
       const back = await changed(stuck, "host-6", { advertisedAddress: `127.0.0.1:${port}` });
@@ -102,6 +103,7 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
         follow: async () => {
           await back();
           hole.close();
+          for (const socket of connections) socket.destroy();
         },
         after: () => stuck.done("add-device host-6 host-6-device-1 --wait"),
       };

@@ -110,7 +110,7 @@ describe("disks exported between two agents", () => {
     expect((await again.read(SIZE_BYTES - 10, 20)).equals(Buffer.alloc(20, 4))).to.equal(true);
     await again.disconnect();
     const { exports, devices } = await agents.registry.registered("host-1", registrations);
-    expect(exports).to.deep.include({ diskId: "disk-4", sessionNumber: number });
+    expect(exports).to.deep.include({ diskId: "disk-4", sessionNumber: number, wentOn: false });
     expect(devices.find(({ deviceId }) => deviceId === "host-1-b")).to.include({
       sessionNumber: number,
       attached: true,

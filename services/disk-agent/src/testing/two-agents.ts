@@ -48,7 +48,7 @@ export class TwoAgents {
     this.ordersOne?.client.close();
     this.ordersTwo?.client.close();
     await Promise.all([this.one?.process.kill(), this.two?.process.kill()]);
-    await this.registry.stop();
+    await this.registry?.stop();
   }
 
   async #startAgent(hostId: string): Promise<TestAgent> {
