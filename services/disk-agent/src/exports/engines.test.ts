@@ -5,9 +5,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { DiskId } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually, skipWithout } from "@diskmesh/testkit";
+import { eventually, SmallDisk, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
-import type { NbdClient } from "../nbd/client.js";
+import type { NbdClient, NbdRequestError } from "../nbd/client.js";
+import { makeDeviceFile } from "../testing/device-fixture.js";
 import { DEVICE_BYTES, EngineScene, noise } from "../testing/engine-scene.js";
 
 const BLOCK_BYTES = 4096;
@@ -124,6 +125,35 @@ for (const engine of ["node", "qemu"] as const)
       const data = noise(BLOCK_BYTES);
       await client.write(0, data);
       expect((await (await scene.connect(path)).read(0, BLOCK_BYTES)).equals(data)).to.equal(true);
+    });
+
+    it("fails a write without room below a sparse file, keeps what was acknowledged, and writes again with room", async function () {
+      using small = SmallDisk.mount(8 * DEVICE_BYTES);
+      if (small === undefined) skipBecause(this, "this process may not mount a tmpfs");
+      const { folder } = small;
+      for (const name of ["a", "b"]) makeDeviceFile(folder, name, DEVICE_BYTES);
+      makeDeviceFile(folder, "shared", 2 * DEVICE_BYTES);
+      const other = new EngineScene(engine, { folder });
+      try {
+        await other.start();
+        const client = await other.connect(await other.publish("disk-1", 1, ["a"]));
+        const data = noise(BLOCK_BYTES);
+        await client.write(0, data, { fua: true });
+        small.fill();
+        const refused = (await rejection(client.write(2 * BLOCK_BYTES, data, { fua: true }))) as NbdRequestError;
+        expect(refused.code).to.equal("ENOSPC");
+        expect((await client.read(0, BLOCK_BYTES)).equals(data)).to.equal(true);
+        small.makeRoom();
+        await client.write(2 * BLOCK_BYTES, data, { fua: true });
+        expect(
+          other
+            .bytesOf("a")
+            .subarray(2 * BLOCK_BYTES, 3 * BLOCK_BYTES)
+            .equals(data),
+        ).to.equal(true);
+      } finally {
+        await other.stop();
+      }
     });
 
     it("serves qemu-img and nbdcopy", async function () {
