@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { VERSION } from "@diskmesh/domain";
+import { skipWithout } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { actionsFor, allActions } from "./actions/index.js";
 import { runCommandLine } from "./command-line.js";
@@ -78,7 +79,8 @@ describe("the diskmesh command", () => {
     expect((await typed("hosts --context bad", environment)).err).to.match(/"PATH=\/bin" is not DISKMESH_NAME=VALUE/);
   });
 
-  it("completes the names of objects where an action, an option or a kind takes them", async () => {
+  it("completes the names of objects where an action, an option or a kind takes them", async function () {
+    skipWithout(this, "bash");
     const { out: script } = await typed("completion bash");
     const completed = (line: string) => {
       const words = line.split(" ");

@@ -8,7 +8,7 @@ import { expect } from "chai";
 import { createAuthority, issueCertificate } from "./authority.js";
 import { createDevelopmentCertificates } from "./development.js";
 
-const NAMES = ["ca", "cpi-dispatcher", "director", "disk-agent-host-1", "disk-registry", "nats", "operator"];
+const NAMES = ["ca", "cpi-dispatcher", "csi", "director", "disk-agent-host-1", "disk-registry", "nats", "operator"];
 
 describe("createDevelopmentCertificates", () => {
   let folder: string;

@@ -19,6 +19,12 @@ const PATHS = [
   "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
 
+/**
+ * Folder of CSI's file, which no server with reflection serves. It extends the options of descriptors, and grpcurl
+ * refuses such extensions as proto-loader describes them.
+ */
+const NOT_REFLECTED = join("vendor", "csi");
+
 type RawCall = ServerDuplexStream<Buffer, Buffer>;
 /** Handlers of the reflection library by path. They take decoded messages. */
 type Methods = ReadonlyMap<string, MethodDefinition<unknown, unknown> & { handle(call: EventEmitter): void }>;
@@ -38,7 +44,8 @@ export class Reflection {
 
   /** Throws InvalidArgumentError when the folder contains no .proto files. */
   static async of(protoFolder: string, services: readonly string[]): Promise<Reflection> {
-    const files = (await readdir(protoFolder, { recursive: true })).filter((file) => file.endsWith(".proto")).sort();
+    const found = await readdir(protoFolder, { recursive: true });
+    const files = found.filter((file) => file.endsWith(".proto") && !file.startsWith(NOT_REFLECTED)).sort();
     if (files.length === 0) throw new InvalidArgumentError(`the proto folder ${protoFolder} has no .proto files`);
     return new Reflection(
       protoFolder,
