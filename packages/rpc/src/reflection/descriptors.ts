@@ -77,6 +77,8 @@ function complete(file: FileDescriptorProto, fileOfType: ReadonlyMap<string, str
     // proto-loader adds a synthetic oneof for each optional field. Tools would print the oneof without proto3Optional.
     const oneofs = new Set(message.oneofDecl.map((oneof) => oneof.name));
     for (const field of message.field) if (oneofs.has(`_${field.name}`)) field.proto3Optional = true;
+    // A descriptor's range ends before its end; proto-loader gives the last reserved number.
+    for (const range of message.reservedRange) range.end += 1;
     completeFields(name, message.field);
     completeFields(name, message.extension);
     for (const nested of message.nestedType) completeMessage(name, nested);
