@@ -27,6 +27,7 @@ export class Daemon {
   /** Resolves once nothing of the process is left: no thread of it, and no system call. */
   readonly gone: Promise<void>;
   readonly #folder: string;
+  #isGone = false;
 
   private constructor(options: { pid: number; files: DaemonFiles; folder: string; qmp: Qmp; gone: Promise<void> }) {
     this.pid = options.pid;
@@ -34,6 +35,9 @@ export class Daemon {
     this.qmp = options.qmp;
     this.gone = options.gone;
     this.#folder = options.folder;
+    void this.gone.then(() => {
+      this.#isGone = true;
+    });
   }
 
   /**
@@ -109,11 +113,8 @@ export class Daemon {
 
   /** Kills the daemon. Resolves once nothing of it is left. */
   async kill(): Promise<void> {
-    try {
-      process.kill(this.pid, "SIGKILL");
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-    }
+    // A number of a process that is gone may be that of another one by now.
+    if (!this.#isGone) killNow(this.pid);
     await this.gone;
     await removeFiles(this.#folder, this.files);
   }
@@ -130,7 +131,7 @@ export async function killDaemons(folder: string, isEnded: (sessionNumber: numbe
       const files = daemonFiles(sessionNumber);
       const pid = await pidOf(folder, files);
       if (pid !== undefined) {
-        process.kill(pid, "SIGKILL");
+        killNow(pid);
         await untilGone(pid);
       }
       await removeFiles(folder, files);
@@ -179,6 +180,15 @@ function argumentsOf(pid: number): readonly string[] {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
   } catch {
     return [];
+  }
+}
+
+/** Kills a process; succeeds when it has ended meanwhile. */
+function killNow(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }
 

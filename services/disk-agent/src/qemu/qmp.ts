@@ -35,8 +35,10 @@ export class Qmp {
       });
     });
     socket.on("error", () => socket.destroy());
-    // The greeting and events have no id, and need no answer.
-    createInterface({ input: socket }).on("line", (line) => this.#receive(line));
+    // The greeting and events have no id, and need no answer. The reader repeats the socket's errors, which are handled
+    // above.
+    const lines = createInterface({ input: socket });
+    lines.on("line", (line) => this.#receive(line)).on("error", () => undefined);
   }
 
   /** Connects and negotiates. Throws UnavailableError when no daemon listens. */
