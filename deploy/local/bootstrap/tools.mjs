@@ -27,6 +27,13 @@ const TOOLS = [
     why: "reads and writes exported disks as QEMU does",
     usedBy: "NBD, locks of device files",
   },
+  {
+    name: "qemu-storage-daemon",
+    since: "7.2",
+    apt: "qemu-system-common",
+    why: "carries the bytes of disks",
+    usedBy: "the engine qemu",
+  },
   { name: "nbdinfo", since: "1.14", apt: "libnbd-bin", why: "lists exported disks", usedBy: "NBD" },
   { name: "promtool", since: "2.42", apt: "prometheus", why: "evaluates the alerts", usedBy: "alerts" },
   { name: "systemd-analyze", since: "252", apt: "systemd", why: "checks the units", usedBy: "deploy/systemd" },
