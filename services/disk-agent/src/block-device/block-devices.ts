@@ -85,9 +85,12 @@ class DeviceDisk implements ServedDisk {
   }
 
   async end(): Promise<void> {
-    // The device first, because its end writes what it still has.
-    await this.#remove();
-    await this.served.end();
+    // The device first, because its end writes what it still has. The disk ends even if the device does not.
+    try {
+      await this.#remove();
+    } finally {
+      await this.served.end();
+    }
   }
 
   async change(spec: ExportSpec): Promise<void> {
@@ -103,8 +106,9 @@ class DeviceDisk implements ServedDisk {
   }
 
   async restore(): Promise<boolean> {
-    const wasDead = await this.served.restore();
-    if (!wasDead && (await this.#isWhole())) return false;
+    const isRestored = await this.served.restore();
+    // A device that works keeps its connection, even if the socket's path was removed meanwhile.
+    if (await this.#isWhole()) return isRestored;
     const { folder, spec } = this;
     const socket = { path: this.served.path, readOnly: spec.readOnly ?? false };
     const device = await attachLoop(await mountImage(folder, spec.sessionNumber, socket));

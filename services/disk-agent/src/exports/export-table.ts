@@ -255,7 +255,8 @@ export class ExportTable {
   #note({ diskId, sessionNumber, revision = 0 }: ExportSpec, engine: Engine, served: ServedDisk, wentOn = false): void {
     const running = { sessionNumber, revision, engine: engine.name, served, wentOn };
     this.#running.set(diskId, running);
-    void served.lost?.then(async (reason) => {
+    // A cleanup that failed is a loss, too: the next start of the export cleans up first.
+    void served.lost?.catch(messageOf).then(async (reason) => {
       if (this.#running.get(diskId) !== running) return;
       this.#running.delete(diskId);
       this.#log.warn({ diskId, sessionNumber, engine: engine.name, reason }, "export lost");

@@ -1,6 +1,6 @@
 import { link, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { type DiskId, messageOf, UnavailableError } from "@diskmesh/domain";
+import { type DiskId, UnavailableError } from "@diskmesh/domain";
 import type { Changes } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
 import type { ServedDisk } from "../exports/engine.js";
@@ -27,8 +27,11 @@ interface DaemonDiskOptions {
   /** Number of devices of which the daemon's disk consists, on all hosts. */
   readonly partCount: number;
   readonly changes: Changes<void>;
-  /** True for a disk on another host, whose daemon may have lost its device for good. */
-  readonly isRemote: boolean;
+  /**
+   * For a disk on another host: returns why its daemon can never reach the device again; undefined while it may. Asked
+   * when a read through the daemon has failed.
+   */
+  readonly whyUnreachable?: (() => Promise<string | undefined>) | undefined;
 }
 
 /** A disk that a storage daemon serves. Kills the daemon as soon as a device refuses its session. */
@@ -39,7 +42,7 @@ export class DaemonDisk implements ServedDisk {
   readonly #left = new AbortController();
   #ending: Promise<void> | undefined;
   #probing = false;
-  /** Error of a read through the daemon. */
+  /** Reason why the daemon can never reach its device again. */
   #failure: string | undefined;
 
   constructor(options: DaemonDiskOptions) {
@@ -69,7 +72,7 @@ export class DaemonDisk implements ServedDisk {
   }
 
   isReachable(): Promise<boolean> {
-    if (this.#options.isRemote) this.#probe();
+    void this.#probe();
     return isSameFile(this.path, this.#daemonSocket);
   }
 
@@ -81,21 +84,21 @@ export class DaemonDisk implements ServedDisk {
     return true;
   }
 
-  /**
-   * Reads through the daemon, and ends it when that fails: it cannot connect again once the machine of its device has
-   * restarted, but the next daemon can. The read waits as long as I/O does, so that a short break ends nothing.
-   */
-  #probe(): void {
-    if (this.#probing) return;
+  /** Reads through the daemon of a remote device, and ends it when it can never reach the device again. */
+  async #probe(): Promise<void> {
+    const { whyUnreachable, changes } = this.#options;
+    if (whyUnreachable === undefined || this.#probing) return;
     this.#probing = true;
-    void readOnce(this.#daemonSocket)
-      .catch((error) => {
-        this.#failure ??= messageOf(error);
-        this.#options.changes.touch();
-      })
-      .finally(() => {
-        this.#probing = false;
+    try {
+      await readOnce(this.#daemonSocket).catch(async () => {
+        this.#failure ??= await whyUnreachable();
+        changes.touch();
       });
+    } catch {
+      // The device's host does not answer now; the next probe asks again.
+    } finally {
+      this.#probing = false;
+    }
   }
 
   get #daemonSocket(): string {

@@ -13,6 +13,8 @@ export const PROGRAM = "qemu-storage-daemon";
 
 /** Maximum time in ms until a started daemon serves. */
 const START_TIMEOUT_MS = 10_000;
+/** Maximum wait in ms for the end of a killed daemon of a former life of the agent. */
+const END_TIMEOUT_MS = 5_000;
 const POLL_MS = 2;
 /** Maximum characters of a daemon's output in an error. */
 const MAX_OUTPUT_LENGTH = 500;
@@ -105,6 +107,11 @@ export class Daemon {
     }
   }
 
+  /** Returns whether its arguments have the text. */
+  wasStartedWith(text: string): boolean {
+    return argumentsOf(this.pid).some((each) => each.includes(JSON.stringify(text)));
+  }
+
   /** Returns the size of a node; undefined when the daemon has no such node. */
   async sizeBytes(node: string): Promise<number | undefined> {
     const nodes = nodesSchema.parse(await this.qmp.execute("query-named-block-nodes", { flat: true }));
@@ -122,7 +129,7 @@ export class Daemon {
 
 /**
  * Kills the daemons in a folder whose session is not to be kept, and removes their files once nothing of them is left.
- * Returns the sessions whose daemon ran.
+ * Returns the sessions whose daemon ran and has ended. Leaves the files of a daemon that does not end in time.
  */
 export async function killDaemons(folder: string, isEnded: (sessionNumber: number) => boolean): Promise<number[]> {
   const numbers = (await readdir(folder)).map(sessionOfPidFile).filter((number) => number !== undefined);
@@ -132,7 +139,9 @@ export async function killDaemons(folder: string, isEnded: (sessionNumber: numbe
       const pid = await pidOf(folder, files);
       if (pid !== undefined) {
         killNow(pid);
-        await untilGone(pid);
+        // A process that hangs in the kernel must not hold up the agent. Its lock keeps later sessions waiting.
+        await untilGone(pid, performance.now() + END_TIMEOUT_MS);
+        if (!isGone(pid)) return [];
       }
       await removeFiles(folder, files);
       return pid === undefined ? [] : [sessionNumber];
@@ -192,8 +201,8 @@ function killNow(pid: number): void {
   }
 }
 
-async function untilGone(pid: number): Promise<void> {
-  while (!isGone(pid)) await sleep(POLL_MS);
+async function untilGone(pid: number, untilMs = Number.POSITIVE_INFINITY): Promise<void> {
+  while (!isGone(pid) && performance.now() < untilMs) await sleep(POLL_MS);
 }
 
 /**

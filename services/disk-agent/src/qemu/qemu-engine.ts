@@ -109,6 +109,15 @@ export class QemuEngine implements Engine {
     return link.machineBootId;
   }
 
+  /** A daemon knows its device by the start of the device's machine. */
+  async #whyUnreachable(spec: ExportSpec, daemon: Daemon): Promise<string | undefined> {
+    const extent = this.#remoteOf(spec);
+    if (extent === undefined) return undefined;
+    const identity = formatSessionIdentity({ sessionNumber: spec.sessionNumber, ...extent });
+    const exportName = exportNameOf(identity, await this.#machineOf(spec, extent));
+    return daemon.wasStartedWith(exportName) ? undefined : `the machine of device ${extent.deviceId} has restarted`;
+  }
+
   /** Returns the device of another host that is the whole disk; undefined for other disks. */
   #remoteOf({ extents }: ExportSpec): ExportExtent | undefined {
     const [only] = extents;
@@ -129,9 +138,14 @@ export class QemuEngine implements Engine {
     if ((await daemon.sizeBytes(DISK_NODE)) !== sizeBytes) return undefined;
     for (const each of own) each.device.borrower.enter(each.sessionNumber);
     const served = await this.#served(spec, daemon);
-    // The agent may have ended between the order and the change.
-    await served.change(spec);
-    return served;
+    try {
+      // The agent may have ended between the order and the change.
+      await served.change(spec);
+      return served;
+    } catch (error) {
+      await served.end();
+      throw error;
+    }
   }
 
   async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
@@ -158,7 +172,7 @@ export class QemuEngine implements Engine {
       changes: devices.changes,
       devices: this.#devicesOf(spec),
       partCount: spec.extents.length,
-      isRemote: this.#remoteOf(spec) !== undefined,
+      whyUnreachable: this.#remoteOf(spec) && (() => this.#whyUnreachable(spec, daemon)),
     });
     try {
       await disk.restore();
