@@ -1,5 +1,14 @@
 import { execFile } from "node:child_process";
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+} from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -101,6 +110,21 @@ describe("a disk as a block device", () => {
         .subarray(0, 8192)
         .equals(Buffer.concat([data, data])),
     ).to.equal(true);
+  });
+
+  it("goes on when the path of its disk's socket is removed", async () => {
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    const loop = readlinkSync(path);
+    const device = await open(path, "r+");
+    rmSync(path.replace(/device$/, "sock"));
+    await scene.exports.lookAtSockets();
+    expect(readlinkSync(path)).to.equal(loop);
+    expect(existsSync(path.replace(/device$/, "sock"))).to.equal(true);
+    const data = noise(4096);
+    await device.write(data, 0, data.length, 0);
+    await device.sync();
+    await device.close();
+    expect(scene.bytesOf("a").subarray(0, 4096).equals(data)).to.equal(true);
   });
 
   it("leaves neither device nor mount at its end", async () => {

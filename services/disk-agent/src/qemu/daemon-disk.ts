@@ -28,8 +28,8 @@ interface DaemonDiskOptions {
   readonly partCount: number;
   readonly changes: Changes<void>;
   /**
-   * For a disk on another host: returns why its daemon can never reach the device again; undefined while it may. Asked
-   * when a read through the daemon has failed.
+   * Returns why the daemon of a disk on another host can never reach the device again; undefined while it may. Asked when
+   * a read through the daemon has failed. Absent for a disk of this host.
    */
   readonly whyUnreachable?: (() => Promise<string | undefined>) | undefined;
 }
