@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
 
@@ -7,6 +8,8 @@ const run = promisify(execFile);
 
 /** Maximum time in ms of a program that changes devices or mounts. */
 const PROGRAM_TIMEOUT_MS = 10_000;
+const LOOP_TRIES = 5;
+const LOOP_RETRY_MS = 200;
 
 /** Runs a program of the host. Throws UnavailableError with its output when it fails. */
 export async function runProgram(program: string, args: readonly string[]): Promise<string> {
@@ -23,8 +26,15 @@ export async function runProgram(program: string, args: readonly string[]): Prom
  * Makes a block device of a file, and returns its path. Direct I/O, because the device would otherwise keep a second
  * copy of every byte and be slower.
  */
-export function attachLoop(file: string): Promise<string> {
-  return runProgram("losetup", ["--direct-io=on", "--find", "--show", file]);
+export async function attachLoop(file: string): Promise<string> {
+  for (let tries = 1; ; tries += 1)
+    try {
+      return await runProgram("losetup", ["--direct-io=on", "--find", "--show", file]);
+    } catch (error) {
+      // Another program may take the free device that losetup has found.
+      if (tries === LOOP_TRIES) throw error;
+      await sleep(LOOP_RETRY_MS);
+    }
 }
 
 /** Returns the block devices that are made of the file. */

@@ -10,6 +10,9 @@ import { decodeOptionReplyHeader, encodeOption, OPTION, OPTION_REPLY_HEADER_BYTE
  */
 const TLS = { minVersion: "TLSv1.3", maxVersion: "TLSv1.3", ciphers: "TLS_AES_128_GCM_SHA256" } as const;
 
+/** Code of a `handshake_failure` alert. Its middle is SSLV3 up to OpenSSL 3.1, and SSL/TLS later. */
+const UNKNOWN_IDENTITY = /^ERR_SSL_.*_ALERT_HANDSHAKE_FAILURE$/;
+
 /** Server, and the identity and key that a client proves to have. */
 export interface TlsTarget {
   readonly host: string;
@@ -64,7 +67,7 @@ export async function connectOverTls(
   } catch (error) {
     raw.destroy();
     // Node's TLS servers answer an unknown identity with this alert, because they have no certificate to show instead.
-    if ((error as NodeJS.ErrnoException).code === "ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE")
+    if (UNKNOWN_IDENTITY.test((error as NodeJS.ErrnoException).code ?? ""))
       throw new UnknownIdentityError(`the server knows no key of ${target.identity}`, { cause: error });
     throw error;
   } finally {
