@@ -14,11 +14,11 @@ const MAX_FAILURE_LINES = 60;
 const JOBS = Math.max(2, Math.min(8, availableParallelism() * 3));
 
 /**
- * Tests that also run on a newer LTS of Node, because they most likely break there: pure models, gRPC, stores, and the
- * whole mesh.
+ * Tests that also run on a newer LTS of Node, because they most likely break there: pure models, gRPC, stores, TLS
+ * between agents, and the whole mesh.
  */
 const RUN_ON_LTS =
-  /\/model\/|^services\/director\/dist\/(?:specs|instances|locks)\/|^packages\/(?:rpc|tablet)\/|^deploy\/local\/dist\/start\.test/;
+  /\/model\/|^services\/director\/dist\/(?:specs|instances|locks)\/|^packages\/(?:rpc|tablet)\/|^services\/disk-agent\/dist\/(?:nbd|remote)\/|^deploy\/local\/dist\/start\.test/;
 
 /** Longest tests, started first, so that none of them runs alone at the end. */
 const BEGUN_FIRST =
