@@ -368,13 +368,13 @@ describe("the run folder", () => {
     const folder = temporaryFolder();
     const file = join(folder, "file");
     writeFileSync(file, "");
-    await rejection(RunFolder.open(file));
     const link = join(folder, "link");
     symlinkSync(folder, link);
-    await rejection(
-      RunFolder.open(link),
-      InvalidStateError,
-      `${link} is not a directory, or belongs to another user: configure another executables.runFolder`,
-    );
+    for (const path of [file, link])
+      await rejection(
+        RunFolder.open(path),
+        InvalidStateError,
+        `${path} is not a directory, or belongs to another user: configure another executables.runFolder`,
+      );
   });
 });

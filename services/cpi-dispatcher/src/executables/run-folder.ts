@@ -29,6 +29,8 @@ export class RunFolder {
    */
   static async open(folder: string): Promise<RunFolder> {
     await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+      // A file has the name, which is told below.
+      if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
       throw diskFullError(error, "cannot create executables.runFolder", folder) ?? error;
     });
     const found = await lstat(folder);
