@@ -4,9 +4,11 @@ import { allow, allowChange, offer, type RpcServer } from "@diskmesh/rpc";
 import type { AgentContext } from "./context.js";
 import { attachDevices } from "./handlers/attach-devices.js";
 import { closeSession } from "./handlers/close-session.js";
+import { copyDevice } from "./handlers/copy-device.js";
 import { detachDevices } from "./handlers/detach-devices.js";
 import { eraseDevice } from "./handlers/erase-device.js";
 import { exportDisk } from "./handlers/export-disk.js";
+import { getMirror } from "./handlers/get-mirror.js";
 import { listDevices } from "./handlers/list-devices.js";
 import { openSession } from "./handlers/open-session.js";
 import { rescanDevices } from "./handlers/rescan-devices.js";
@@ -28,6 +30,8 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     openSession: allowChange(REGISTRY, openSession),
     closeSession: allowChange(REGISTRY, closeSession),
     eraseDevice: allowChange(REGISTRY, eraseDevice),
+    copyDevice: allowChange(REGISTRY, copyDevice),
+    getMirror: allow(REGISTRY, getMirror),
     exportDisk: allowChange(REGISTRY, exportDisk),
     unexportDisk: allowChange(REGISTRY, unexportDisk),
   });

@@ -123,6 +123,72 @@ export function orderOutcomeToNumber(object: OrderOutcome): number {
   }
 }
 
+/** State of a mirror. */
+export const MirrorState = {
+  /** UNSPECIFIED - Unset; never returned. */
+  UNSPECIFIED: "MIRROR_STATE_UNSPECIFIED",
+  /** COPYING - Bytes are being copied. */
+  COPYING: "MIRROR_STATE_COPYING",
+  /**
+   * EQUAL - Both devices have every acknowledged write, durably as far as it was flushed. From now on the agent acknowledges a
+   * write only when it is done on both devices, until a later revision or the end of the session.
+   */
+  EQUAL: "MIRROR_STATE_EQUAL",
+  /**
+   * FAILED - A device has failed. Before EQUAL that was the target, and the disk goes on without it. After EQUAL the agent holds
+   * the requests of the part back until a later revision says which device counts.
+   */
+  FAILED: "MIRROR_STATE_FAILED",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type MirrorState = typeof MirrorState[keyof typeof MirrorState];
+
+export namespace MirrorState {
+  export type UNSPECIFIED = typeof MirrorState.UNSPECIFIED;
+  export type COPYING = typeof MirrorState.COPYING;
+  export type EQUAL = typeof MirrorState.EQUAL;
+  export type FAILED = typeof MirrorState.FAILED;
+  export type UNRECOGNIZED = typeof MirrorState.UNRECOGNIZED;
+}
+
+export function mirrorStateFromJSON(object: any): MirrorState {
+  switch (object) {
+    case 0:
+    case "MIRROR_STATE_UNSPECIFIED":
+      return MirrorState.UNSPECIFIED;
+    case 1:
+    case "MIRROR_STATE_COPYING":
+      return MirrorState.COPYING;
+    case 2:
+    case "MIRROR_STATE_EQUAL":
+      return MirrorState.EQUAL;
+    case 3:
+    case "MIRROR_STATE_FAILED":
+      return MirrorState.FAILED;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return MirrorState.UNRECOGNIZED;
+  }
+}
+
+export function mirrorStateToNumber(object: MirrorState): number {
+  switch (object) {
+    case MirrorState.UNSPECIFIED:
+      return 0;
+    case MirrorState.COPYING:
+      return 1;
+    case MirrorState.EQUAL:
+      return 2;
+    case MirrorState.FAILED:
+      return 3;
+    case MirrorState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** Identity of a device as recorded by the registry. The agent compares it with the opened file. */
 export interface ExpectedDevice {
   /** Path of the device file at registration. Not compared, because drives can get other paths at a reboot. */
@@ -363,6 +429,76 @@ export interface EraseDeviceResponse {
   erasedBytes: number;
 }
 
+/** The copy of a part of a disk. */
+export interface CopyDeviceRequest {
+  /** boot_id from the agent's registration. An agent that has restarted since refuses the order. */
+  bootId: string;
+  /** Fencing token of the registry's leader. device_generation is 0. */
+  stamp:
+    | Stamp
+    | undefined;
+  /** ID of the disk. */
+  diskId: string;
+  /** Session number of the copy. Both devices have opened it with this host as holder. */
+  sessionNumber: number;
+  /** Device to read, of this or another host. */
+  source:
+    | Extent
+    | undefined;
+  /** ID of the device of this host to write. */
+  deviceId: string;
+  /** Number of bytes to copy, from the start of both devices. */
+  sizeBytes: number;
+  /** Maximum rate in bytes per second. A repeated request changes it. 0: unlimited. */
+  bytesPerSecond: number;
+}
+
+/** Progress of the copy. */
+export interface CopyDeviceResponse {
+  /**
+   * Outcome. DONE: all bytes are on the device, durably. PENDING: the copy is in progress; repeat the call. OUTDATED: the
+   * target no longer grants the session. IO_ERROR: the copy has failed, and the message names the device at fault; the
+   * next call begins anew.
+   */
+  outcome:
+    | DeviceOutcome
+    | undefined;
+  /** Number of bytes copied so far. */
+  copiedBytes: number;
+}
+
+/** The mirror to look at. */
+export interface GetMirrorRequest {
+  /** boot_id from the agent's registration. An agent that has restarted since refuses the request. */
+  bootId: string;
+  /** Fencing token of the registry's leader. device_generation is 0. */
+  stamp:
+    | Stamp
+    | undefined;
+  /** ID of the disk. */
+  diskId: string;
+  /** Session number of the export. */
+  sessionNumber: number;
+  /** Revision of the order that began the mirror, or a later one that keeps it. */
+  revision: number;
+  /** ID of the device that is mirrored. */
+  deviceId: string;
+  /** ID of the target. */
+  targetDeviceId: string;
+}
+
+/** Progress of the mirror. */
+export interface GetMirrorResponse {
+  /** State. */
+  state: MirrorState;
+  /** Number of bytes copied so far. */
+  copiedBytes: number;
+  /** Set with FAILED: ID of the device at fault. */
+  failedDeviceId: string;
+  /** Set with FAILED: the error. */
+  message: string;
+}
+
 /** A device as a part of a disk. */
 export interface Extent {
   /** ID of the device. */
@@ -381,6 +517,15 @@ export interface Extent {
   blockAddress: string;
   /** Number of the session on the device, when the device was added to a published disk. 0: the request's session_number. */
   sessionNumber: number;
+  /**
+   * Device to which the part moves. The agent writes to both devices and copies the bytes that were written earlier.
+   * Absent: the part does not move, or the move has ended; the extent's own device has the bytes.
+   */
+  target:
+    | Extent
+    | undefined;
+  /** Maximum rate of copying to the target in bytes per second. Set in the target. 0: unlimited. */
+  bytesPerSecond: number;
 }
 
 /** The disk to serve. */
@@ -418,7 +563,8 @@ export interface ExportDiskRequest {
   exportKind: ExportKind;
   /**
    * Number of the changes of limits and extents within the session. The agent applies a higher revision to the running
-   * export, without an interruption of its I/O, and ignores a lower one. Extents are only appended.
+   * export, without an interruption of its I/O, and ignores a lower one. Extents are appended, begin or end to have a
+   * target, and are replaced by their target.
    */
   revision: number;
 }
@@ -2158,8 +2304,454 @@ export const EraseDeviceResponse: MessageFns<EraseDeviceResponse> = {
   },
 };
 
+function createBaseCopyDeviceRequest(): CopyDeviceRequest {
+  return {
+    bootId: "",
+    stamp: undefined,
+    diskId: "",
+    sessionNumber: 0,
+    source: undefined,
+    deviceId: "",
+    sizeBytes: 0,
+    bytesPerSecond: 0,
+  };
+}
+
+export const CopyDeviceRequest: MessageFns<CopyDeviceRequest> = {
+  encode(message: CopyDeviceRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.bootId !== "") {
+      writer.uint32(10).string(message.bootId);
+    }
+    if (message.stamp !== undefined) {
+      Stamp.encode(message.stamp, writer.uint32(18).fork()).join();
+    }
+    if (message.diskId !== "") {
+      writer.uint32(26).string(message.diskId);
+    }
+    if (message.sessionNumber !== 0) {
+      writer.uint32(32).int64(message.sessionNumber);
+    }
+    if (message.source !== undefined) {
+      Extent.encode(message.source, writer.uint32(42).fork()).join();
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(50).string(message.deviceId);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(56).int64(message.sizeBytes);
+    }
+    if (message.bytesPerSecond !== 0) {
+      writer.uint32(64).int64(message.bytesPerSecond);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CopyDeviceRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCopyDeviceRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.bootId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.stamp = Stamp.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.sessionNumber = longToNumber(reader.int64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.source = Extent.decode(reader, reader.uint32());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.bytesPerSecond = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<CopyDeviceRequest>): CopyDeviceRequest {
+    return CopyDeviceRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CopyDeviceRequest>): CopyDeviceRequest {
+    const message = createBaseCopyDeviceRequest();
+    message.bootId = object.bootId ?? "";
+    message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
+    message.diskId = object.diskId ?? "";
+    message.sessionNumber = object.sessionNumber ?? 0;
+    message.source = (object.source !== undefined && object.source !== null)
+      ? Extent.fromPartial(object.source)
+      : undefined;
+    message.deviceId = object.deviceId ?? "";
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.bytesPerSecond = object.bytesPerSecond ?? 0;
+    return message;
+  },
+};
+
+function createBaseCopyDeviceResponse(): CopyDeviceResponse {
+  return { outcome: undefined, copiedBytes: 0 };
+}
+
+export const CopyDeviceResponse: MessageFns<CopyDeviceResponse> = {
+  encode(message: CopyDeviceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.outcome !== undefined) {
+      DeviceOutcome.encode(message.outcome, writer.uint32(10).fork()).join();
+    }
+    if (message.copiedBytes !== 0) {
+      writer.uint32(16).int64(message.copiedBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CopyDeviceResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCopyDeviceResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.outcome = DeviceOutcome.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.copiedBytes = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<CopyDeviceResponse>): CopyDeviceResponse {
+    return CopyDeviceResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CopyDeviceResponse>): CopyDeviceResponse {
+    const message = createBaseCopyDeviceResponse();
+    message.outcome = (object.outcome !== undefined && object.outcome !== null)
+      ? DeviceOutcome.fromPartial(object.outcome)
+      : undefined;
+    message.copiedBytes = object.copiedBytes ?? 0;
+    return message;
+  },
+};
+
+function createBaseGetMirrorRequest(): GetMirrorRequest {
+  return { bootId: "", stamp: undefined, diskId: "", sessionNumber: 0, revision: 0, deviceId: "", targetDeviceId: "" };
+}
+
+export const GetMirrorRequest: MessageFns<GetMirrorRequest> = {
+  encode(message: GetMirrorRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.bootId !== "") {
+      writer.uint32(10).string(message.bootId);
+    }
+    if (message.stamp !== undefined) {
+      Stamp.encode(message.stamp, writer.uint32(18).fork()).join();
+    }
+    if (message.diskId !== "") {
+      writer.uint32(26).string(message.diskId);
+    }
+    if (message.sessionNumber !== 0) {
+      writer.uint32(32).int64(message.sessionNumber);
+    }
+    if (message.revision !== 0) {
+      writer.uint32(40).int64(message.revision);
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(50).string(message.deviceId);
+    }
+    if (message.targetDeviceId !== "") {
+      writer.uint32(58).string(message.targetDeviceId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetMirrorRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetMirrorRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.bootId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.stamp = Stamp.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.sessionNumber = longToNumber(reader.int64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.revision = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.targetDeviceId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<GetMirrorRequest>): GetMirrorRequest {
+    return GetMirrorRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GetMirrorRequest>): GetMirrorRequest {
+    const message = createBaseGetMirrorRequest();
+    message.bootId = object.bootId ?? "";
+    message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
+    message.diskId = object.diskId ?? "";
+    message.sessionNumber = object.sessionNumber ?? 0;
+    message.revision = object.revision ?? 0;
+    message.deviceId = object.deviceId ?? "";
+    message.targetDeviceId = object.targetDeviceId ?? "";
+    return message;
+  },
+};
+
+function createBaseGetMirrorResponse(): GetMirrorResponse {
+  return { state: MirrorState.UNSPECIFIED, copiedBytes: 0, failedDeviceId: "", message: "" };
+}
+
+export const GetMirrorResponse: MessageFns<GetMirrorResponse> = {
+  encode(message: GetMirrorResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.state !== MirrorState.UNSPECIFIED) {
+      writer.uint32(8).int32(mirrorStateToNumber(message.state));
+    }
+    if (message.copiedBytes !== 0) {
+      writer.uint32(16).int64(message.copiedBytes);
+    }
+    if (message.failedDeviceId !== "") {
+      writer.uint32(26).string(message.failedDeviceId);
+    }
+    if (message.message !== "") {
+      writer.uint32(34).string(message.message);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetMirrorResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetMirrorResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.state = mirrorStateFromJSON(reader.int32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.copiedBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.failedDeviceId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<GetMirrorResponse>): GetMirrorResponse {
+    return GetMirrorResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GetMirrorResponse>): GetMirrorResponse {
+    const message = createBaseGetMirrorResponse();
+    message.state = object.state ?? MirrorState.UNSPECIFIED;
+    message.copiedBytes = object.copiedBytes ?? 0;
+    message.failedDeviceId = object.failedDeviceId ?? "";
+    message.message = object.message ?? "";
+    return message;
+  },
+};
+
 function createBaseExtent(): Extent {
-  return { deviceId: "", hostId: "", sizeBytes: 0, sessionKey: Buffer.alloc(0), blockAddress: "", sessionNumber: 0 };
+  return {
+    deviceId: "",
+    hostId: "",
+    sizeBytes: 0,
+    sessionKey: Buffer.alloc(0),
+    blockAddress: "",
+    sessionNumber: 0,
+    target: undefined,
+    bytesPerSecond: 0,
+  };
 }
 
 export const Extent: MessageFns<Extent> = {
@@ -2181,6 +2773,12 @@ export const Extent: MessageFns<Extent> = {
     }
     if (message.sessionNumber !== 0) {
       writer.uint32(56).int64(message.sessionNumber);
+    }
+    if (message.target !== undefined) {
+      Extent.encode(message.target, writer.uint32(66).fork()).join();
+    }
+    if (message.bytesPerSecond !== 0) {
+      writer.uint32(72).int64(message.bytesPerSecond);
     }
     return writer;
   },
@@ -2246,6 +2844,22 @@ export const Extent: MessageFns<Extent> = {
             message.sessionNumber = longToNumber(reader.int64());
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.target = Extent.decode(reader, reader.uint32());
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.bytesPerSecond = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2269,6 +2883,10 @@ export const Extent: MessageFns<Extent> = {
     message.sessionKey = object.sessionKey ?? Buffer.alloc(0);
     message.blockAddress = object.blockAddress ?? "";
     message.sessionNumber = object.sessionNumber ?? 0;
+    message.target = (object.target !== undefined && object.target !== null)
+      ? Extent.fromPartial(object.target)
+      : undefined;
+    message.bytesPerSecond = object.bytesPerSecond ?? 0;
     return message;
   },
 };
@@ -2763,6 +3381,30 @@ export const DiskAgentServiceDefinition = {
       requestType: EraseDeviceRequest as typeof EraseDeviceRequest,
       requestStream: false,
       responseType: EraseDeviceResponse as typeof EraseDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Copies the bytes of a part of a disk to a device of this host, in a session that is open on both devices. Repeating
+     * the call joins the copy in progress; the copy begins anew after a failure and after a restart of the agent.
+     */
+    copyDevice: {
+      name: "CopyDevice",
+      requestType: CopyDeviceRequest as typeof CopyDeviceRequest,
+      requestStream: false,
+      responseType: CopyDeviceResponse as typeof CopyDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Returns how far the mirror of a part of a served disk is. FAILED_PRECONDITION (OUTDATED): the agent serves the disk
+     * in another session or in a lower revision. NOT_FOUND: no such part of the disk is mirrored.
+     */
+    getMirror: {
+      name: "GetMirror",
+      requestType: GetMirrorRequest as typeof GetMirrorRequest,
+      requestStream: false,
+      responseType: GetMirrorResponse as typeof GetMirrorResponse,
       responseStream: false,
       options: {},
     },
