@@ -3,8 +3,8 @@ import type { Readiness, ReadinessReport } from "./readiness.js";
 
 /**
  * Serves health checks over plain HTTP, for clients without gRPC. `/healthz` answers 200 while the process answers at
- * all. `/readyz` answers 200 when the process is ready, and otherwise 503 with the missing needs. No other path exists,
- * and no request has input.
+ * all. `/readyz` answers 200 when the process is ready, and otherwise 503 with the missing needs. `/readyz?standbyok` also
+ * answers 200 when the process is a standby that could take over. No other path exists.
  */
 export class HealthHttp extends BriefHttp {
   constructor(readiness: Readiness) {
@@ -20,14 +20,22 @@ export class HealthHttp extends BriefHttp {
 const NO_METHOD = { status: 405, body: { error: "only GET and HEAD" } };
 
 function answerTo(url: string, report: ReadinessReport): { status: number; body: object } {
-  switch (url.split("?")[0]) {
+  const [path, query] = url.split("?");
+  switch (path) {
     case "/healthz":
       return { status: 200, body: { alive: true } };
-    case "/readyz":
-      return { status: report.ready ? 200 : 503, body: readinessBody(report) };
+    case "/readyz": {
+      const isReady = report.ready || (query === "standbyok" && standsByHealthy(report));
+      return { status: isReady ? 200 : 503, body: readinessBody(report) };
+    }
     default:
       return { status: 404, body: { error: "ask for /healthz or /readyz" } };
   }
+}
+
+/** Returns whether the process stands by and lacks nothing but the lead. */
+function standsByHealthy({ standsByFor, needs }: ReadinessReport): boolean {
+  return standsByFor !== undefined && [...needs].every(([need, { met }]) => need === "leader" || met !== false);
 }
 
 function readinessBody({ ready, standsByFor, needs }: ReadinessReport): object {

@@ -150,6 +150,23 @@ describe("health over HTTP", () => {
     expect((await get("/readyz", "POST"))[0]).to.equal(405);
   });
 
+  it("/readyz?standbyok answers 200 for a leader and a standby, and 503 for a standby that lacks more than the lead", async () => {
+    const status = async () => (await get("/readyz?standbyok"))[0];
+    readiness.setServing(true);
+    for (const need of ["leader", "nats"] as const) readiness.met(need);
+    expect(await status()).to.equal(200);
+    readiness.setServing(false);
+    readiness.missing("leader", "this process has lost its lease");
+    expect(await status()).to.equal(503);
+    readiness.standsBy("10.0.0.1:7000");
+    expect(await status()).to.equal(200);
+    readiness.missing("nats", "refused");
+    expect(await status()).to.equal(503);
+    readiness.forget("nats");
+    expect(await status()).to.equal(200);
+    expect((await get("/readyz"))[0]).to.equal(503);
+  });
+
   it("an address in use is an error that names its key", async () => {
     const taken = createServer();
     const port = await new Promise<number>((resolve) =>
