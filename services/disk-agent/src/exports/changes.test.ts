@@ -1,4 +1,4 @@
-import { UnavailableError } from "@diskmesh/domain";
+import { type DiskId, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -102,14 +102,24 @@ describe("changes of an export that is served", () => {
   });
 });
 
-it("the qemu engine refuses an appended device until the disk is published again", async function () {
+it("the qemu engine refuses an appended device until the disk is published again, and a restart of the agent fails no I/O", async function () {
   skipWithout(this, "qemu-storage-daemon");
-  const scene = new EngineScene("qemu");
+  let scene = new EngineScene("qemu");
   await scene.start();
   const client = await scene.connect(await scene.publish("disk-1", 1, ["a"]));
   await scene.open("disk-1", 1, ["b"]);
   const later = { ...specOf("disk-1", 1, ["a", "b"]), revision: 1 };
-  await rejection(scene.exports.serve(later), UnavailableError, "unpublished and published again");
+  const refused = () => rejection(scene.exports.serve(later), UnavailableError, "unpublished and published again");
+  await refused();
   await client.write(0, noise(BLOCK_BYTES));
+  scene = new EngineScene("qemu", await scene.leave());
+  await scene.start();
+  await client.write(0, noise(BLOCK_BYTES));
+  await refused();
+  await client.write(0, noise(BLOCK_BYTES));
+  await scene.exports.end("disk-1" as DiskId, 1);
+  const larger = await scene.connect(await scene.publish("disk-1", 2, ["a", "b"]));
+  expect(larger.sizeBytes).to.equal(2 * DEVICE_BYTES);
+  await client.disconnect();
   await scene.stop();
 });

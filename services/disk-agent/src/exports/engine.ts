@@ -14,8 +14,8 @@ export interface Engine {
    */
   serve(spec: ExportSpec): Promise<ServedDisk>;
   /**
-   * Returns the disk when a process that a former life of the agent started serves it in this session. Called before
-   * the devices are opened.
+   * Returns the disk when a process that a former life of the agent started serves it in this session, perhaps with the
+   * limits and extents of an earlier revision. Called before the devices are opened.
    */
   adopt?(spec: ExportSpec): Promise<ServedDisk | undefined>;
   /** Ends what former lives of the agent left of sessions that are not served. */

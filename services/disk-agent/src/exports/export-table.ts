@@ -16,7 +16,8 @@ import type { Engine, EngineName, ServedDisk } from "./engine.js";
 
 interface Running {
   readonly sessionNumber: number;
-  revision: number;
+  /** Revision that the disk has reached. Undefined after an adoption: the disk may have limits and a size of an earlier one. */
+  revision: number | undefined;
   readonly engine: EngineName;
   readonly served: ServedDisk;
   /** True when the disk was served on while the agent restarted. */
@@ -253,7 +254,8 @@ export class ExportTable {
   }
 
   #note({ diskId, sessionNumber, revision = 0 }: ExportSpec, engine: Engine, served: ServedDisk, wentOn = false): void {
-    const running = { sessionNumber, revision, engine: engine.name, served, wentOn };
+    const reached = wentOn ? undefined : revision;
+    const running = { sessionNumber, revision: reached, engine: engine.name, served, wentOn };
     this.#running.set(diskId, running);
     // A cleanup that failed is a loss, too: the next start of the export cleans up first.
     void served.lost?.catch(messageOf).then(async (reason) => {

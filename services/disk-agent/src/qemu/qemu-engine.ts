@@ -126,26 +126,17 @@ export class QemuEngine implements Engine {
 
   async adopt(spec: ExportSpec): Promise<ServedDisk | undefined> {
     const { folder, devices, hostId } = this.#options;
-    const { diskId, sessionNumber } = spec;
-    const isOwn = ({ deviceId, hostId: on }: ExportExtent) => on !== hostId || devices.has(deviceId);
-    if (!spec.extents.every(isOwn)) return undefined;
-    const own = this.#devicesOf(spec);
-    if (own.some((each) => each.device.refusalOf(each.sessionNumber) !== undefined)) return undefined;
-    const daemon = await Daemon.find(folder, sessionNumber, diskId);
+    const daemon = await Daemon.find(folder, spec.sessionNumber, spec.diskId);
     if (daemon === undefined) return undefined;
-    // A daemon without the devices that a later revision has appended is ended, and the next one has them.
-    const sizeBytes = spec.extents.reduce((sum, extent) => sum + extent.sizeBytes, 0);
-    if ((await daemon.sizeBytes(DISK_NODE)) !== sizeBytes) return undefined;
+    const extents = firstExtents(spec.extents, await daemon.sizeBytes(DISK_NODE));
+    if (extents === undefined) return undefined;
+    const had = { ...spec, extents };
+    const isOwn = ({ deviceId, hostId: on }: ExportExtent) => on !== hostId || devices.has(deviceId);
+    if (!extents.every(isOwn)) return undefined;
+    const own = this.#devicesOf(had);
+    if (own.some((each) => each.device.refusalOf(each.sessionNumber) !== undefined)) return undefined;
     for (const each of own) each.device.borrower.enter(each.sessionNumber);
-    const served = await this.#served(spec, daemon);
-    try {
-      // The agent may have ended between the order and the change.
-      await served.change(spec);
-      return served;
-    } catch (error) {
-      await served.end();
-      throw error;
-    }
+    return this.#served(had, daemon);
   }
 
   async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
@@ -184,4 +175,17 @@ export class QemuEngine implements Engine {
       });
     }
   }
+}
+
+/** Returns the extents that a daemon of this size has, which may lack some that a later revision has appended. */
+function firstExtents(
+  extents: readonly ExportExtent[],
+  sizeBytes: number | undefined,
+): readonly ExportExtent[] | undefined {
+  let endBytes = 0;
+  for (const [index, extent] of extents.entries()) {
+    endBytes += extent.sizeBytes;
+    if (endBytes === sizeBytes) return extents.slice(0, index + 1);
+  }
+  return undefined;
 }
