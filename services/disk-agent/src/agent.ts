@@ -32,6 +32,7 @@ import { makeEngines } from "./exports/make-engines.js";
 import { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
+import { makeCopier } from "./moves/make-copier.js";
 import { clearDeadSockets } from "./nbd/dead-socket.js";
 import { IoCounters } from "./nbd/io-counters.js";
 import { NbdServer } from "./nbd/server.js";
@@ -192,6 +193,7 @@ export async function startHolding(
   await held.devices.start({ waitMs: startOpenTimeoutMs, openNothing: cacheIsLost });
   const context = { ...held, holders: await serveHolders(lifecycle, held, edges) };
   lifecycle.use("erases", context.eraser);
+  lifecycle.use("copies", context.copier);
   lifecycle.use("exports", context.exports);
   await context.exports.start();
   return context;
@@ -251,6 +253,7 @@ function makeContext(
       },
       log,
     }),
+    copier: makeCopier(config, { devices, ledger }, options),
     exports: new ExportTable({
       ledger,
       devices,

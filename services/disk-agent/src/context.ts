@@ -11,6 +11,7 @@ import type { SessionOrders } from "./devices/session-orders.js";
 import type { VendorCalls } from "./drivers/vendor-calls.js";
 import type { ExportTable } from "./exports/export-table.js";
 import type { AgentLimits } from "./limits.js";
+import type { Copier } from "./moves/copier.js";
 import type { RegistrationDue } from "./registration-due.js";
 import type { BlockAddress } from "./remote/block-address.js";
 
@@ -28,6 +29,7 @@ export interface AgentContext {
   readonly registrationDue: RegistrationDue;
   readonly sessions: SessionOrders;
   readonly eraser: Eraser;
+  readonly copier: Copier;
   readonly exports: ExportTable;
   /** Address for holders on other hosts. */
   readonly holders: BlockAddress;

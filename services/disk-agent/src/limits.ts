@@ -65,6 +65,8 @@ export const AGENT_LIMITS = {
   eraseChunkBytes: MIB_BYTES,
   /** Maximum devices erased at once; others wait. */
   maxConcurrentErases: 4,
+  /** A copy flushes its target after so many bytes, which a drive writes in a second. */
+  copy: { chunkBytes: MIB_BYTES, maxInFlight: 4, flushEveryBytes: 64 * MIB_BYTES },
   /** Maximum NBD connections to one disk. */
   maxNbdConnections: 16,
   /** Maximum concurrent requests of one NBD connection, and their total bytes; others wait. */

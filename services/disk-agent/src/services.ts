@@ -31,7 +31,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     closeSession: allowChange(REGISTRY, closeSession),
     eraseDevice: allowChange(REGISTRY, eraseDevice),
     copyDevice: allowChange(REGISTRY, copyDevice),
-    getMirror: allow(REGISTRY, getMirror),
+    getMirror: allowChange(REGISTRY, getMirror),
     exportDisk: allowChange(REGISTRY, exportDisk),
     unexportDisk: allowChange(REGISTRY, unexportDisk),
   });

@@ -1,5 +1,6 @@
 import {
   type AgentDevice,
+  type CopyDeviceRequest,
   type DeviceOrder as DeviceOrderMessage,
   type DeviceOutcome as DeviceOutcomeMessage,
   type ExpectedDevice as ExpectedDeviceMessage,
@@ -35,6 +36,7 @@ import type { DeviceOutcome } from "./devices/outcome.js";
 import type { RefusedFile } from "./model/discovery.js";
 import {
   type AgentMemory,
+  type ExportExtent,
   type ExportSpec,
   lastStamp,
   type OrderKind,
@@ -43,6 +45,7 @@ import {
 import type { DeviceOrder } from "./model/orders.js";
 import type { RegistrationAnswer } from "./model/registration.js";
 import { SESSION_KEY_BYTES } from "./model/sessions.js";
+import type { CopyOrder } from "./moves/copier.js";
 
 /** Translates between protobuf messages and the model; only this file does. */
 
@@ -149,16 +152,7 @@ export function parseExportSpec(request: ExportDiskRequest, ownHostId: HostId, m
     throw new InvalidArgumentError(`block_size_bytes is ${blockSizeBytes}: it must be a power of two from 512`, {
       about: { field: "block_size_bytes" },
     });
-  const extents = request.extents.map((extent) => {
-    const hostId = parseHostId(extent.hostId);
-    return {
-      deviceId: parseDeviceId(extent.deviceId),
-      hostId,
-      sizeBytes: parseSizeBytes("extents.size_bytes", extent.sizeBytes),
-      ...(extent.sessionNumber > 0 && { sessionNumber: extent.sessionNumber }),
-      ...(hostId === ownHostId ? NO_REACH : parseReach(extent)),
-    };
-  });
+  const extents = request.extents.map((extent) => parseExtent("extents", extent, ownHostId));
   refuseRepeated(extents.map(({ deviceId }) => deviceId));
   parseSizeBytes(
     "the sum of extents.size_bytes",
@@ -179,6 +173,25 @@ function parseAccess({ readOnly, limits, exportKind, revision }: ExportDiskReque
   };
 }
 
+/** Parses an order to copy a device to a device of host `ownHostId`. */
+export function parseCopyOrder(request: CopyDeviceRequest, ownHostId: HostId): CopyOrder {
+  if (request.source === undefined)
+    throw new InvalidArgumentError("source is missing: give one", { about: { field: "source" } });
+  const source = parseExtent("source", request.source, ownHostId);
+  const deviceId = parseDeviceId(request.deviceId);
+  if (source.deviceId === deviceId)
+    throw new InvalidArgumentError(`source is device ${deviceId} itself`, { about: { field: "source.device_id" } });
+  const sizeBytes = parseSizeBytes("size_bytes", request.sizeBytes);
+  return {
+    diskId: parseDiskId(request.diskId),
+    sessionNumber: parseSessionNumber(request.sessionNumber),
+    source,
+    deviceId,
+    sizeBytes,
+    bytesPerSecond: atLeast("bytes_per_second", request.bytesPerSecond, 0),
+  };
+}
+
 function exportKindOf(kind: ExportKind): ExportSpec["exportKind"] {
   if (kind === ExportKind.UNSPECIFIED) return undefined;
   if (kind === ExportKind.DEVICE) return "DEVICE";
@@ -188,14 +201,25 @@ function exportKindOf(kind: ExportKind): ExportSpec["exportKind"] {
   });
 }
 
+function parseExtent(field: string, extent: Extent, ownHostId: HostId): ExportExtent {
+  const hostId = parseHostId(extent.hostId);
+  return {
+    deviceId: parseDeviceId(extent.deviceId),
+    hostId,
+    sizeBytes: parseSizeBytes(`${field}.size_bytes`, extent.sizeBytes),
+    ...(extent.sessionNumber > 0 && { sessionNumber: extent.sessionNumber }),
+    ...(hostId === ownHostId ? NO_REACH : parseReach(field, extent)),
+  };
+}
+
 const NO_REACH = { blockAddress: "", sessionKey: "" };
 
 /** Parses what reaches a device of another host. Both fields are empty in orders that keep what the agent knows. */
-function parseReach({ blockAddress, sessionKey }: Extent): typeof NO_REACH {
+function parseReach(field: string, { blockAddress, sessionKey }: Extent): typeof NO_REACH {
   if (blockAddress === "" && sessionKey.length === 0) return NO_REACH;
   return {
-    blockAddress: formatHostPort(parseHostPort("extents.block_address", blockAddress)),
-    sessionKey: parseSessionKey("extents.session_key", sessionKey),
+    blockAddress: formatHostPort(parseHostPort(`${field}.block_address`, blockAddress)),
+    sessionKey: parseSessionKey(`${field}.session_key`, sessionKey),
   };
 }
 

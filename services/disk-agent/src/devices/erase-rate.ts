@@ -1,4 +1,5 @@
 import { type Clock, Slots } from "@diskmesh/service";
+import { Pace } from "../moves/pace.js";
 
 export interface EraseLimits {
   /** Maximum devices erased at once. */
@@ -18,7 +19,7 @@ export type LimitedWrite = (sizeBytes: number, write: () => Promise<void>) => Pr
  */
 export class EraseRate {
   readonly #turns: Slots;
-  #nextWriteAtMs = 0;
+  readonly #pace: Pace;
   readonly #stopping = new AbortController();
 
   constructor(
@@ -26,6 +27,7 @@ export class EraseRate {
     private readonly clock: Clock,
   ) {
     this.#turns = new Slots(limits.maxAtOnce);
+    this.#pace = new Pace(clock, limits.maxBytesPerSecond);
   }
 
   /** Runs the erase of one device. Its first write waits for a slot, which is freed when the erase ends. */
@@ -38,7 +40,7 @@ export class EraseRate {
     };
     const limited: LimitedWrite = async (sizeBytes, write) => {
       turn ??= await this.#turns.acquire(signal);
-      await this.#pace(sizeBytes, signal);
+      await this.#pace.wait(sizeBytes, signal);
       signal.throwIfAborted();
       const over = new AbortController();
       // A hung write frees its slot, so that it blocks no other device. The rest of the erase waits for a new slot.
@@ -59,12 +61,5 @@ export class EraseRate {
   /** Makes all erases fail before their next write. */
   stop(): void {
     this.#stopping.abort(new Error("the agent is stopping"));
-  }
-
-  async #pace(sizeBytes: number, signal: AbortSignal): Promise<void> {
-    const nowMs = this.clock.monotonicMs();
-    const startAtMs = Math.max(nowMs, this.#nextWriteAtMs);
-    this.#nextWriteAtMs = startAtMs + (sizeBytes * 1_000) / this.limits.maxBytesPerSecond;
-    if (startAtMs > nowMs) await this.clock.sleep(startAtMs - nowMs, signal);
   }
 }

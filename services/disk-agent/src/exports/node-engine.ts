@@ -1,23 +1,19 @@
 import type { HostId, Logger } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { DeviceTable } from "../devices/device-table.js";
-import type { ExportExtent, ExportSpec } from "../model/memory.js";
+import type { ExportSpec } from "../model/memory.js";
 import type { ListenNbd, NbdServerLimits } from "../nbd/server.js";
-import type { DiskPart } from "./disk-part.js";
 import type { Engine, ServedDisk } from "./engine.js";
 import { socketPathIn } from "./export-path.js";
 import { ExportedDisk } from "./exported-disk.js";
-import { LocalPart } from "./local-part.js";
-
-/** Connects to a device of another host for an export. */
-export type OpenRemotePart = (extent: ExportExtent, spec: ExportSpec) => DiskPart;
+import { type OpenPart, openPart } from "./open-part.js";
 
 interface NodeEngineOptions {
   readonly hostId: HostId;
   /** Folder of the sockets. */
   readonly folder: string;
   readonly devices: DeviceTable;
-  readonly openRemotePart: OpenRemotePart;
+  readonly openRemotePart: OpenPart;
   readonly listenNbd: ListenNbd;
   readonly clock: Clock;
   readonly limits: NbdServerLimits & {
@@ -33,9 +29,11 @@ export class NodeEngine implements Engine {
   readonly name = "node";
   readonly outlivesAgent = false;
   readonly #options: NodeEngineOptions;
+  readonly #openPart: OpenPart;
 
   constructor(options: NodeEngineOptions) {
     this.#options = options;
+    this.#openPart = openPart({ ...options, ioTimeoutMs: options.limits.ioTimeoutMs });
   }
 
   whyNot(): undefined {
@@ -66,12 +64,5 @@ export class NodeEngine implements Engine {
       disk.close();
       throw error;
     }
-  }
-
-  #openPart(extent: ExportExtent, spec: ExportSpec): DiskPart {
-    const { hostId, devices, clock, limits, openRemotePart } = this.#options;
-    if (extent.hostId !== hostId) return openRemotePart(extent, spec);
-    const waiting = { devices, clock, timeoutMs: limits.ioTimeoutMs };
-    return new LocalPart(devices.get(extent.deviceId), extent.sessionNumber ?? spec.sessionNumber, waiting);
   }
 }

@@ -1,7 +1,12 @@
 import type { CopyDeviceRequest, CopyDeviceResponse } from "@diskmesh/api/internal";
-import { NotImplementedError } from "@diskmesh/domain";
+import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
+import { encodeOutcome, parseCopyOrder, parseLeaderStamp } from "../wire.js";
 
-export async function copyDevice(_context: AgentContext, _request: CopyDeviceRequest): Promise<CopyDeviceResponse> {
-  throw new NotImplementedError("this agent does not copy devices yet");
+export async function copyDevice(context: AgentContext, request: CopyDeviceRequest): Promise<CopyDeviceResponse> {
+  const stamp = parseLeaderStamp(request.stamp);
+  const order = parseCopyOrder(request, context.config.hostId);
+  acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
+  const { outcome, copiedBytes } = await context.copier.copy(order, stamp);
+  return { outcome: encodeOutcome(outcome), copiedBytes };
 }

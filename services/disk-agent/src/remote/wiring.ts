@@ -2,7 +2,7 @@ import type { Lifecycle } from "@diskmesh/service";
 import { blockHostOf } from "../config.js";
 import type { AgentContext } from "../context.js";
 import type { AgentEdges } from "../edges.js";
-import type { OpenRemotePart } from "../exports/node-engine.js";
+import type { OpenPart } from "../exports/open-part.js";
 import { extentOf } from "../model/exports.js";
 import { BlockAddress } from "./block-address.js";
 import { DeviceAccess } from "./device-access.js";
@@ -34,21 +34,22 @@ export async function serveHolders(
   return new BlockAddress(blockHostOf(config), listener, ledger);
 }
 
-/** Returns a function that opens devices of other hosts for exports. */
+/** Returns a function that opens devices of other hosts for exports and copies. */
 export function openRemotePart(
   { config, limits, ledger, log }: Pick<AgentContext, "config" | "limits" | "ledger" | "log">,
   { clock, random, linkDevice }: Pick<AgentEdges, "clock" | "random" | "linkDevice">,
-): OpenRemotePart {
+): OpenPart {
   const { maxInFlightPerLink: maxInFlight, linkChunkBytes: chunkBytes } = limits;
   const { remoteIoTimeoutMs: operationTimeoutMs } = config;
-  return (extent, { diskId, sessionNumber: exportSession }) => {
+  return (extent, { diskId, sessionNumber: exportSession }, now) => {
     const { deviceId, sessionNumber = exportSession } = extent;
     // Reads the memory at each attempt, because a repeated order brings another address or key. An export that is
     // ending still answers its last requests.
-    const now = () => extentOf(ledger.memory, { diskId, sessionNumber: exportSession, deviceId }) ?? extent;
+    const remembered = () => extentOf(ledger.memory, { diskId, sessionNumber: exportSession, deviceId }) ?? extent;
+    const present = now ?? remembered;
     return new RemotePart({
       connect: async (signal) => {
-        const { blockAddress: address, sessionKey } = now();
+        const { blockAddress: address, sessionKey } = present();
         return linkDevice({ address, deviceId, sessionNumber, sessionKey }, signal);
       },
       diskId,

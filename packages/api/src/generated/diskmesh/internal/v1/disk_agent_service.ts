@@ -135,8 +135,8 @@ export const MirrorState = {
    */
   EQUAL: "MIRROR_STATE_EQUAL",
   /**
-   * FAILED - A device has failed. Before EQUAL that was the target, and the disk goes on without it. After EQUAL the agent holds
-   * the requests of the part back until a later revision says which device counts.
+   * FAILED - A device has failed. Before EQUAL the disk goes on without the target, for good in this revision. After EQUAL the
+   * agent holds the requests of the part back until a later revision says which device counts.
    */
   FAILED: "MIRROR_STATE_FAILED",
   UNRECOGNIZED: "UNRECOGNIZED",
@@ -441,7 +441,7 @@ export interface CopyDeviceRequest {
   diskId: string;
   /** Session number of the copy. Both devices have opened it with this host as holder. */
   sessionNumber: number;
-  /** Device to read, of this or another host. */
+  /** Device to read, of this or another host. A repeated request without session_key keeps the key and the address. */
   source:
     | Extent
     | undefined;
@@ -456,8 +456,8 @@ export interface CopyDeviceRequest {
 /** Progress of the copy. */
 export interface CopyDeviceResponse {
   /**
-   * Outcome. DONE: all bytes are on the device, durably. PENDING: the copy is in progress; repeat the call. OUTDATED: the
-   * target no longer grants the session. IO_ERROR: the copy has failed, and the message names the device at fault; the
+   * Outcome. DONE: all bytes are on the device, durably. PENDING: the copy is in progress; repeat the call. OUTDATED: one
+   * of the devices no longer grants the session. IO_ERROR: the copy has failed, and the message names the device at fault; the
    * next call begins anew.
    */
   outcome:
@@ -493,7 +493,10 @@ export interface GetMirrorResponse {
   state: MirrorState;
   /** Number of bytes copied so far. */
   copiedBytes: number;
-  /** Set with FAILED: ID of the device at fault. */
+  /**
+   * Set with FAILED: ID of the device at fault. The ID of the source only after EQUAL: the target has every acknowledged
+   * write then. Empty: the source could not be read or written before EQUAL.
+   */
   failedDeviceId: string;
   /** Set with FAILED: the error. */
   message: string;

@@ -1,0 +1,182 @@
+import { randomBytes } from "node:crypto";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type DeviceId,
+  type DiskId,
+  type HostId,
+  InvalidArgumentError,
+  OutdatedError,
+  silentLogger,
+} from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { systemClock } from "@diskmesh/service";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { openPart } from "../exports/open-part.js";
+import { DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture.js";
+import { Copier, type CopyOrder } from "./copier.js";
+
+const CHUNK_BYTES = 4_096;
+const CHUNKS = 32;
+const SIZE_BYTES = CHUNKS * CHUNK_BYTES;
+
+describe("a copy of a device", () => {
+  let fixture: DeviceFixture;
+  let copier: Copier;
+  let data: Buffer;
+
+  beforeEach(async () => {
+    fixture = new DeviceFixture(["a", "b"].map((id) => ({ id, file: id })));
+    data = randomBytes(SIZE_BYTES);
+    writeFileSync(join(fixture.folder, "a"), data);
+    makeDeviceFile(fixture.folder, "b", SIZE_BYTES);
+    for (const id of ["a", "b"]) {
+      await fixture.order("attach", id, 1);
+      await fixture.openSession(id, 1);
+    }
+    const { devices } = fixture;
+    const hostId = "host-1" as HostId;
+    const openRemotePart = () => expect.fail("all devices are local");
+    const open = openPart({ hostId, devices, openRemotePart, clock: systemClock, ioTimeoutMs: 200 });
+    const limits = { chunkBytes: CHUNK_BYTES, maxInFlight: 4, flushEveryBytes: 8 * CHUNK_BYTES };
+    copier = new Copier({ hostId, devices, openPart: open, clock: systemClock, limits, log: silentLogger });
+  });
+  afterEach(async () => {
+    fixture.files.writes.open();
+    copier.stop();
+    await fixture.stop();
+  });
+
+  const source = (deviceId = "a") => ({
+    deviceId: deviceId as DeviceId,
+    hostId: "host-1" as HostId,
+    sizeBytes: SIZE_BYTES,
+    blockAddress: "",
+    sessionKey: "",
+  });
+  const copy = async (change: Partial<CopyOrder> = {}) => {
+    const order: CopyOrder = {
+      diskId: "disk-1" as DiskId,
+      sessionNumber: 1,
+      source: source(),
+      deviceId: "b" as DeviceId,
+      sizeBytes: SIZE_BYTES,
+      bytesPerSecond: 0,
+      ...change,
+    };
+    const { outcome, copiedBytes } = await copier.copy(order, { ...LEADER, deviceGeneration: 0 });
+    return { outcome: outcome.outcome, message: outcome.message, copiedBytes };
+  };
+  const target = () => readFileSync(join(fixture.folder, "b"));
+  const DONE = { outcome: "done", message: "", copiedBytes: SIZE_BYTES };
+
+  it("is done once all bytes are on the target and flushed", async () => {
+    expect(await copy()).to.deep.equal(DONE);
+    expect(target().equals(data)).to.equal(true);
+    const { syncCount } = fixture.files;
+    expect(syncCount, "one flush for each 8 chunks, of which some are one, and the last one").to.be.within(2, 5);
+    expect(await copy(), "repeated").to.deep.equal(DONE);
+    expect(fixture.files.syncCount).to.equal(syncCount);
+  });
+
+  it("copies as much as is asked for", async () => {
+    expect(await copy({ sizeBytes: 10 * CHUNK_BYTES + 512 })).to.include({ outcome: "done" });
+    const copied = Buffer.concat([data.subarray(0, 10 * CHUNK_BYTES + 512), Buffer.alloc(SIZE_BYTES)]);
+    expect(target().equals(copied.subarray(0, SIZE_BYTES))).to.equal(true);
+  });
+
+  it("fails when the last flush fails, and begins anew with the next call", async () => {
+    fixture.files.failNextSync = Object.assign(new Error("the drive is gone"), { code: "EIO" });
+    expect(await copy({ sizeBytes: 4 * CHUNK_BYTES })).to.include({ outcome: "io_error" });
+    await fixture.order("attach", "b", 1);
+    expect(target().subarray(0, CHUNK_BYTES).equals(data.subarray(0, CHUNK_BYTES))).to.equal(true);
+    // The session has lost writes for good.
+    await fixture.openSession("a", 2);
+    await fixture.openSession("b", 2);
+    expect(await copy({ sessionNumber: 2 })).to.deep.equal(DONE);
+  });
+
+  it("fails when the source fails, and names it", async () => {
+    fixture.files.failNextRead = Object.assign(new Error("bad sector"), { code: "EIO" });
+    const { outcome, message } = await copy();
+    expect(outcome).to.equal("io_error");
+    expect(message).to.match(/I\/O on device a failed: bad sector/);
+    expect(await copy()).to.deep.equal(DONE);
+  });
+
+  it("is joined by a repeated call", async () => {
+    fixture.files.writes.shut();
+    const first = await copy();
+    expect(first.outcome).to.equal("pending");
+    expect((await copy()).outcome).to.equal("pending");
+    fixture.files.writes.open();
+    await eventually(async () => expect(await copy()).to.deep.equal(DONE));
+    expect(fixture.files.writes.arrivals).to.equal(CHUNKS);
+  });
+
+  it("refuses another source in the same session", async () => {
+    await copy();
+    await rejection(copy({ source: source("c") }), OutdatedError, "use a new session number");
+  });
+
+  for (const device of ["a", "b"])
+    it(`ends at once when device ${device} is opened in a higher session, and writes nothing after the grant`, async () => {
+      fixture.files.writes.shut();
+      expect((await copy()).outcome).to.equal("pending");
+      const opened = await fixture.openSession(device, 2);
+      expect(opened).to.equal(device === "b" ? "pending" : "done");
+      fixture.files.writes.open();
+      await eventually(async () => expect(await fixture.openSession(device, 2)).to.be.oneOf(["done", "already"]));
+      if (device === "a") await eventually(async () => expect((await copy()).outcome).to.equal("outdated"));
+      else expect((await copy()).outcome).to.equal("outdated");
+      expect(fixture.files.writes.arrivals).to.equal(4);
+    });
+
+  it("clears zeros, and leaves no former bytes where the file cannot", async () => {
+    for (const canPunchHoles of [true, false]) {
+      fixture.files.canPunchHoles = canPunchHoles;
+      writeFileSync(join(fixture.folder, "a"), Buffer.alloc(SIZE_BYTES));
+      writeFileSync(join(fixture.folder, "b"), randomBytes(SIZE_BYTES));
+      const number = canPunchHoles ? 2 : 3;
+      await fixture.openSession("a", number);
+      await fixture.openSession("b", number);
+      expect(await copy({ sessionNumber: number })).to.deep.equal(DONE);
+      expect(target().equals(Buffer.alloc(SIZE_BYTES))).to.equal(true);
+      expect(statSync(join(fixture.folder, "b")).blocks === 0).to.equal(canPunchHoles);
+    }
+  });
+
+  it("keeps to its rate", async () => {
+    const startedMs = performance.now();
+    expect(await copy({ bytesPerSecond: 100 * CHUNK_BYTES })).to.deep.equal(DONE);
+    expect(performance.now() - startedMs).to.be.above(250);
+  });
+
+  it("takes up another rate from a repeated call", async () => {
+    const startedMs = performance.now();
+    // Takes 32 s.
+    const slow = copy({ bytesPerSecond: CHUNK_BYTES });
+    expect(await copy({ bytesPerSecond: 0 })).to.deep.equal(DONE);
+    expect(await slow).to.deep.equal(DONE);
+    expect(performance.now() - startedMs).to.be.below(15_000);
+  });
+
+  it("fails when the target was detached meanwhile", async () => {
+    fixture.files.writes.shut();
+    await copy();
+    await fixture.order("detach", "b", 2);
+    fixture.files.writes.open();
+    await eventually(async () => expect(await fixture.order("detach", "b", 2)).to.be.oneOf(["done", "already"]));
+    await fixture.order("attach", "b", 3);
+    expect((await copy()).outcome).to.equal("io_error");
+  });
+
+  it("refuses what it cannot copy", async () => {
+    expect((await copy({ deviceId: "x" as DeviceId })).outcome).to.equal("unknown_device");
+    expect((await copy({ sessionNumber: 2 })).outcome).to.equal("pending");
+    await rejection(copy({ sizeBytes: SIZE_BYTES + 1 }), InvalidArgumentError, `device b holds ${SIZE_BYTES} bytes`);
+    await fixture.openSession("b", 2);
+    expect((await copy()).outcome).to.equal("outdated");
+  });
+});
