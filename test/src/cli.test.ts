@@ -153,7 +153,7 @@ describe("the diskmesh command and a mesh", () => {
         `SUBJECT_KIND_DISK ${published.diskId} FENCED`,
       ]),
     );
-    expect(await done(`why device ${published.deviceIds[0]}`)).to.contain("of disk disk-");
+    expect(await done(`why device ${published.parts[0].copies[0].deviceId}`)).to.contain("of disk disk-");
     await done(`set-host-state online ${hostId}`);
     expect((await listed(`events --host ${hostId} --action FenceHost`)).length).to.be.above(0);
     expect((await listed("events --director --deployment demo --after 1h")).length).to.be.above(0);

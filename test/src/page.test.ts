@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { devicesWithBytes } from "@diskmesh/api/registry";
 import { httpUsers } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { programOnPath } from "@diskmesh/process-cpi";
@@ -113,7 +114,7 @@ describe("the page in a browser", function () {
 
   it("shows where a disk's bytes lie, and all facts of a device", async () => {
     const { disk } = await mesh.clients.registry.getDisk({ diskId: diskCid });
-    const { device } = await mesh.clients.registry.getDevice({ deviceId: disk?.deviceIds[0] ?? "" });
+    const { device } = await mesh.clients.registry.getDevice({ deviceId: devicesWithBytes(disk)[0] ?? "" });
     const { deviceId, hostId, path, deviceGeneration, tabletGeneration } = device ?? {};
     await page.locator("#disks").getByRole("link", { name: "scratch" }).click();
     await shows("#detail #extents", new RegExp(`0 B to 1 MiB ${deviceId} on ${hostId} attached`));
@@ -158,7 +159,7 @@ describe("the page in a browser", function () {
 
   it("shows the effect of a host's removal before it begins, then why it waits, and can cancel it", async () => {
     const { disk } = await mesh.clients.registry.getDisk({ diskId: diskCid });
-    const { device } = await mesh.clients.registry.getDevice({ deviceId: disk?.deviceIds[0] ?? "" });
+    const { device } = await mesh.clients.registry.getDevice({ deviceId: devicesWithBytes(disk)[0] ?? "" });
     const hostId = device?.hostId ?? "";
     const isWanted = async () => (await mesh.clients.registry.getHost({ hostId })).host?.removalRequested;
     await page.locator("#hosts").getByRole("link", { name: hostId, exact: true }).click();
@@ -237,7 +238,7 @@ describe("the page in a browser", function () {
         const seen = await opened({ colorScheme, viewport: { width, height: 900 } });
         await seen.locator("#hosts tbody tr").first().waitFor();
         const vm = (await seen.locator("#vms tbody tr").first().getAttribute("data-name")) ?? "";
-        const device = (await mesh.clients.registry.getDisk({ diskId: diskCid })).disk?.deviceIds[0] ?? "";
+        const device = devicesWithBytes((await mesh.clients.registry.getDisk({ diskId: diskCid })).disk)[0] ?? "";
         const views = { overview: "", disk: diskCid, device, host: "host-1", vm, task: "1", cpi: "fleet" };
         await seen.evaluate(axe.source);
         for (const [view, name] of Object.entries(views)) {

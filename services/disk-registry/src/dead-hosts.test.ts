@@ -1,4 +1,4 @@
-import { type Host, HostState, PublicationState } from "@diskmesh/api/registry";
+import { devicesWithBytes, type Host, HostState, PublicationState } from "@diskmesh/api/registry";
 import {
   AbortedError,
   InvalidArgumentError,
@@ -81,7 +81,7 @@ describe("dead hosts", () => {
     const [one, two] = agents as [TestAgent, TestAgent];
     await createDisk("x", "h1");
     await createDisk("y", "h2");
-    const { deviceIds } = await registry.disk("y");
+    const deviceIds = devicesWithBytes(await registry.disk("y"));
     const free = deviceIds.includes("d2") ? "e2" : "d2";
     await operator.publishDisk({ diskId: "y", hostId: "h1" });
     await operator.assignHost({ vmCid: "vm-1", az: "z1", diskIds: ["x"] });

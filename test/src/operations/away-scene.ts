@@ -76,11 +76,10 @@ export class AwayScene {
       await this.done("diskmesh disks --dynamic --json"),
     );
     const cid = named.find(({ diskName }) => diskName === this.#diskName)?.diskCid ?? "";
-    const disks: { diskId: string; deviceIds: string[]; publication: { hostId: string } }[] = JSON.parse(
-      await this.done("diskmesh disks --json"),
-    );
+    const disks: { diskId: string; parts: { copies: { deviceId: string }[] }[]; publication: { hostId: string } }[] =
+      JSON.parse(await this.done("diskmesh disks --json"));
     const disk = disks.find(({ diskId }) => diskId === cid);
-    const holding = HOSTS.find((host) => disk?.deviceIds[0]?.startsWith(host));
+    const holding = HOSTS.find((host) => disk?.parts[0]?.copies[0]?.deviceId.startsWith(host));
     const serving = HOSTS.find((host) => host === disk?.publication.hostId);
     if (holding === undefined || serving === undefined) throw new Error(`the disk is nowhere: ${JSON.stringify(disk)}`);
     return { serving, holding, socket: this.file(serving, `var/lib/diskmesh-disk-agent/data/dynamic_disks/${cid}`) };

@@ -1,3 +1,4 @@
+import { countingDevices } from "@diskmesh/disk-registry/simulation";
 import type { AgentRun, World } from "./parts.js";
 
 type StoredDevice = NonNullable<ReturnType<World["store"]["device"]>>;
@@ -98,7 +99,7 @@ function diskTrouble(world: World, diskId: string): readonly string[] {
   const disk = world.store.disk(diskId);
   const publication = disk?.publication;
   if (disk === undefined || publication === undefined) return [];
-  const usable = disk.deviceIds.every((deviceId) => {
+  const usable = countingDevices(disk).every((deviceId) => {
     const device = world.store.device(deviceId);
     return device?.diskId === diskId && device.attachState === "ATTACHED" && device.unknownSession === undefined;
   });
@@ -106,7 +107,7 @@ function diskTrouble(world: World, diskId: string): readonly string[] {
     const target = world.store.host(publication.hostId);
     // A disk that lost a device or its host cannot be published; it must report that, and waits for an operator.
     if (publication.state === "PUBLISHING" && (!usable || target === undefined)) return [];
-    if (disk.deviceIds.some((deviceId) => world.store.device(deviceId)?.unknownSession !== undefined)) return [];
+    if (countingDevices(disk).some((deviceId) => world.store.device(deviceId)?.unknownSession !== undefined)) return [];
     return [`disk ${diskId} is ${publication.state}: ${publication.lastError}`];
   }
   const node = world.agentOf(publication.hostId);

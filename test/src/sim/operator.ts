@@ -1,5 +1,5 @@
 import { UnknownDiskVerdict } from "@diskmesh/api/registry";
-import type { Device } from "@diskmesh/disk-registry/simulation";
+import { countingDevices, type Device } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
 import type { Plan, Selector, World } from "./parts.js";
 import { DISK_IDS } from "./requests.js";
@@ -108,9 +108,9 @@ export class Operator {
     const { random, store, isBuilding } = this.world;
     const hosts = [...store.hosts()].map((host) => host.hostId);
     if (hosts.length === 0) return false;
-    const local = new Set(store.disk(diskId)?.deviceIds.map((deviceId) => store.device(deviceId)?.hostId));
-    const remote = hosts.filter((hostId) => !local.has(hostId));
     const disk = store.disk(diskId);
+    const local = new Set((disk ? countingDevices(disk) : []).map((deviceId) => store.device(deviceId)?.hostId));
+    const remote = hosts.filter((hostId) => !local.has(hostId));
     if (disk === undefined) {
       const free = [...store.devices()].filter((device) => device.attachState === "ATTACHED" && isIdle(device));
       const [first] = free;

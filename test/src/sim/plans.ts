@@ -1,5 +1,5 @@
 import { HostState, OnHostSilence } from "@diskmesh/api/registry";
-import type { Device } from "@diskmesh/disk-registry/simulation";
+import { countingDevices, type Device } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
 import { isIdle } from "./operator.js";
 import type { AgentRun, Plan, World } from "./parts.js";
@@ -112,7 +112,8 @@ export function* fenceTheDead(world: World): Plan {
     if (random.chance(0.4) && owning !== undefined) {
       // Restarts the agent, so that the disk's devices are still being attached and cannot be asked for their session.
       world.endAgent(owning, false);
-      const isUp = () => store.disk("disk-1")?.deviceIds.every((id) => store.device(id)?.attachState === "ATTACHED");
+      const disk = store.disk("disk-1");
+      const isUp = () => disk && countingDevices(disk).every((id) => store.device(id)?.attachState === "ATTACHED");
       yield* wait(30, () => isUp() === false);
     }
     yield* putInUse(world, owner, holder, rule);

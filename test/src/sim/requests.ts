@@ -2,6 +2,7 @@ import {
   ActionCode,
   type ActionResult,
   DiskRegistryServiceDefinition,
+  devicesWithBytes,
   FleetServiceDefinition,
   Health,
   HostState,
@@ -184,7 +185,7 @@ export class Requests {
       const { disk } = await this.#registry.createDisk(request);
       const exists = () => this.world.store.disk(diskId) !== undefined;
       operation.acknowledge([{ text: `disk ${diskId} was created`, holds: exists }]);
-      return `devices ${disk?.deviceIds.join(", ")}`;
+      return `devices ${devicesWithBytes(disk).join(", ")}`;
     });
   }
 

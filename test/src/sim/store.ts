@@ -175,7 +175,7 @@ export class SimStorage implements TabletStorage {
         for (const [key, document] of this.store.entries(table)) documents.push([table, key, JSON.stringify(document)]);
       return documents;
     });
-    for (const [table, key, text] of stored) onDocument(table, key, { document: JSON.parse(text), version: 1 });
+    for (const [table, key, text] of stored) onDocument(table, key, { document: JSON.parse(text), version: versionOf(table) });
   }
 
   async commit(changes: readonly Change[]): Promise<void> {
@@ -238,4 +238,10 @@ export class SimStorage implements TabletStorage {
       timeline.after(delayMs(), undefined, "", arrive);
     });
   }
+}
+
+/** Returns the version under which the program stores documents of the table. */
+function versionOf(table: string): number {
+  const { version = 1 }: { readonly version?: number | undefined } = schema[table as keyof typeof schema];
+  return version;
 }

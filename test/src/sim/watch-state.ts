@@ -1,4 +1,4 @@
-import type { Device, Disk, Host } from "@diskmesh/disk-registry/simulation";
+import { countingDevices, type Device, type Disk, type Host } from "@diskmesh/disk-registry/simulation";
 import type { Change } from "@diskmesh/tablet";
 import type { World } from "./parts.js";
 import { silenceTimeoutMs, unavailableRemovalTimeoutMs } from "./registry-node.js";
@@ -74,7 +74,9 @@ export class StateWatch {
       if (target !== undefined && !hostsChanged.has(target) && hostsBefore.get(target)?.removalRequested)
         this.world.violation(`disk ${after?.diskId} was published to ${target}, which is to be removed`);
       const places =
-        target === undefined ? [] : [target, ...(after?.deviceIds ?? []).map((id) => store.device(id)?.hostId)];
+        target === undefined
+          ? []
+          : [target, ...(after === undefined ? [] : countingDevices(after)).map((id) => store.device(id)?.hostId)];
       const dead = places.find((hostId) => hostId !== undefined && isDead(hostId));
       if (dead !== undefined)
         this.world.violation(`disk ${after?.diskId} was published to ${target}, and ${dead} is DEAD`);
@@ -201,7 +203,7 @@ export class StateWatch {
     const unpublished = was !== undefined && is === undefined && after !== undefined ? was : undefined;
     const session = (published ?? unpublished)?.sessionNumber;
     if (session === undefined) return;
-    for (const deviceId of disk.deviceIds) {
+    for (const deviceId of countingDevices(disk)) {
       if (this.world.store.device(deviceId)?.diskId !== disk.diskId) continue;
       if (this.world.orders.granted.get(deviceId)?.has(session)) continue;
       // Without a request to any device, a session has fenced off no host and granted no I/O.

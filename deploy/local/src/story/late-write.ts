@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { devicesWithBytes } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError, messageOf, parseHostPort, UnavailableError } from "@diskmesh/domain";
 import type { MeshLayout } from "../layout.js";
@@ -21,7 +22,7 @@ export interface Session {
 export function currentSession(scene: Scene, diskId: string): Promise<Session> {
   return waitFor(scene, `the session of disk ${diskId}`, async () => {
     const { disk } = await scene.clients.registry.getDisk({ diskId });
-    const deviceId = disk?.deviceIds[0];
+    const deviceId = devicesWithBytes(disk)[0];
     if (!disk?.publication || deviceId === undefined) throw new InvalidStateError(`disk ${diskId} is not published`);
     const { device } = await scene.clients.registry.getDevice({ deviceId });
     const { sessionNumber, hostId } = disk.publication;

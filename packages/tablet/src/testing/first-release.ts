@@ -16,6 +16,10 @@ interface FixtureDocument {
   readonly document: object;
 }
 
+interface BackedUpDocument extends FixtureDocument {
+  readonly version: number;
+}
+
 /** Returns the documents that each store of the fixtures holds. */
 export function firstReleaseDocuments(name: FirstReleaseTablet): FixtureDocument[] {
   return linesOf(`${name}.documents.jsonl`) as FixtureDocument[];
@@ -29,9 +33,9 @@ export function firstReleaseDatabase(
 }
 
 /** Returns a backup of an LMDB folder, made by the last version that supported LMDB, and the expected documents. */
-export function lmdbBackup(name: FirstReleaseTablet): { readonly file: string; readonly documents: FixtureDocument[] } {
+export function lmdbBackup(name: FirstReleaseTablet): { readonly file: string; readonly documents: BackedUpDocument[] } {
   const file = fileURLToPath(new URL(`../../fixtures/lmdb-backups/${name}.backup`, import.meta.url));
-  return { file, documents: linesOf(file).slice(1, -1) as FixtureDocument[] };
+  return { file, documents: linesOf(file).slice(1, -1) as BackedUpDocument[] };
 }
 
 function linesOf(file: string): unknown[] {

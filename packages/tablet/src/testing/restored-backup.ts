@@ -25,9 +25,11 @@ export async function restoredLmdbBackup(
       Array.from(rows.entries() as Iterable<object>, (document) => ({ table, document })),
     ),
   );
-  const expected = documents.map(({ table, document }) => ({
-    table,
-    document: restoredDocument(schema[table] as Table<object> | undefined, document),
-  }));
+  const expected = documents.map(({ table, version, document }) => {
+    const { upgrade, ...definition } = schema[table] as Table<object>;
+    const isOld = upgrade !== undefined && version < (definition.version ?? 1);
+    const restored = restoredDocument(definition, document);
+    return { table, document: isOld ? upgrade(restored, version) : restored };
+  });
   return { found, expected };
 }

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { ExportKind } from "@diskmesh/api/registry";
+import { devicesWithBytes, ExportKind } from "@diskmesh/api/registry";
 import type { Capacity, Cpi, NewDisk } from "@diskmesh/cpi";
 import { cpiContract, newCall, RemoteCpi, reasonOfFailed } from "@diskmesh/cpi/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
@@ -135,14 +135,14 @@ describe("the fleet CPI, with a registry and two agents", () => {
   it("enlarges a disk by whole devices of its az, attached or not, and keeps its content", async () => {
     const [{ vmCid }, diskCid] = [await createVm("agent-1"), await createDisk({})];
     const disk = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk;
-    const [device] = (await disk())?.deviceIds ?? [];
+    const [device] = devicesWithBytes(await disk());
     await cpi.attachDisk(vmCid, diskCid, newCall());
     await cpi.resizeDisk(diskCid, 2, newCall());
     expect((await disk())?.publication).to.include({ changePending: false });
     await cpi.detachDisk(vmCid, diskCid, newCall());
     await cpi.resizeDisk(diskCid, 3, newCall());
     expect(await disk()).to.include({ sizeBytes: 3 * MIB_BYTES });
-    expect((await disk())?.deviceIds[0]).to.equal(device);
+    expect(devicesWithBytes(await disk())[0]).to.equal(device);
     await cpi.resizeDisk(diskCid, 2, newCall());
     expect(await reasonOfFailed(cpi.resizeDisk(diskCid, 2 ** 30, newCall()))).to.equal("NO_DISK_SPACE");
     expect(await disk()).to.include({ sizeBytes: 3 * MIB_BYTES });

@@ -1,5 +1,11 @@
 import type { AdminServiceDefinition, ExplainResponse } from "@diskmesh/api/common";
-import type { ActionResult, Device, DiskRegistryServiceDefinition, Event } from "@diskmesh/api/registry";
+import {
+  type ActionResult,
+  type Device,
+  type DiskRegistryServiceDefinition,
+  devicesWithBytes,
+  type Event,
+} from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { allPages, type CallContext, type Client } from "@diskmesh/rpc";
 
@@ -103,7 +109,7 @@ export class Registries {
   async devicesOfDisk(diskId: string): Promise<Device[]> {
     const found = await this.#first(async ({ registry }) => {
       const { disk } = await registry.getDisk({ diskId });
-      const answers = await Promise.all((disk?.deviceIds ?? []).map((deviceId) => registry.getDevice({ deviceId })));
+      const answers = await Promise.all(devicesWithBytes(disk).map((deviceId) => registry.getDevice({ deviceId })));
       return answers.flatMap(({ device }) => device ?? []);
     });
     return found ?? [];

@@ -1,6 +1,12 @@
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { AttachState, FleetServiceDefinition, PublicationState, UnknownDiskVerdict } from "@diskmesh/api/registry";
+import {
+  AttachState,
+  devicesWithBytes,
+  FleetServiceDefinition,
+  PublicationState,
+  UnknownDiskVerdict,
+} from "@diskmesh/api/registry";
 import {
   AbortedError,
   InvalidArgumentError,
@@ -37,7 +43,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     await copyStore("before");
     await fleet.createDisk("x", { hostId: "h1", az: "" });
     const { disk } = await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" });
-    const held = disk?.deviceIds[0] ?? "";
+    const held = devicesWithBytes(disk)[0] ?? "";
     const session = agent.sessions.get(held)?.sessionNumber ?? 0;
     await copyStore("back");
 
@@ -51,7 +57,7 @@ describe("disk-registry and the numbers that agents remember", () => {
       diskId: "",
     });
     const free = await fleet.createDisk("y", { hostId: "h1", az: "" });
-    expect(free.disk?.deviceIds, "the device that nothing is known against").to.deep.equal(
+    expect(devicesWithBytes(free.disk), "the device that nothing is known against").to.deep.equal(
       held === "d1" ? ["d2"] : ["d1"],
     );
     await rejection(fleet.createDisk("z", { hostId: "h1", az: "" }), ResourceExhaustedError);
@@ -257,7 +263,7 @@ describe("disk-registry and the numbers that agents remember", () => {
   it("a registry that lost everything and adopts the fleet leaves its devices as they are, marked", async () => {
     const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
     const { disk: held } = await fleet.createDisk("x");
-    const free = held?.deviceIds[0] === "d1" ? "d2" : "d1";
+    const free = devicesWithBytes(held)[0] === "d1" ? "d2" : "d1";
     await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" });
     const lost = await fleetNow();
     await fleet.registry.process.stop();
@@ -287,7 +293,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     await operator.decideUnknownDisks(verdict(UnknownDiskVerdict.REGISTRY, { deviceIds: [free] }));
     await fleet.add();
     await fleet.clean(free);
-    expect((await fleet.createDisk("y")).disk?.deviceIds).to.deep.equal([free]);
+    expect(devicesWithBytes((await fleet.createDisk("y")).disk)).to.deep.equal([free]);
     const { disk } = await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" });
     expect(disk?.publication?.state).to.equal(PublicationState.PUBLISHED);
   });

@@ -8,9 +8,11 @@ import {
   ActionCode,
   type ActionResult as ActionResultMessage,
   AttachState,
+  CopyState,
   type DeviceIdentity as DeviceIdentityMessage,
   type Device as DeviceMessage,
   type Disk as DiskMessage,
+  type DiskPart as DiskPartMessage,
   ExportKind,
   type Fence as FenceMessage,
   Health,
@@ -31,10 +33,12 @@ import { type HostId, InvalidArgumentError, identifiedBy } from "@diskmesh/domai
 import type { ActionResult } from "../model/devices/action-result.js";
 import type { DeviceOutcome, Leader, OutcomeCode } from "../model/devices/orders.js";
 import { diskHealth } from "../model/disks/disks.js";
+import { partSizeBytes } from "../model/disks/layout.js";
 import type { Cause } from "../model/explain/cause.js";
 import type { Refused } from "../model/hosts/refused.js";
 import type { StampedDevice } from "../model/hosts/registration.js";
 import type { ToldMassSilence } from "../model/hosts/vigil.js";
+import type { Part } from "../model/store/disk-parts.js";
 import {
   type Device,
   type DeviceIdentity,
@@ -169,7 +173,7 @@ export function diskMessage(tables: RegistryTables, disk: Disk, trouble: Cause |
     blockSizeBytes: disk.blockSizeBytes,
     az: disk.az,
     pool: disk.requested.pool,
-    deviceIds: [...disk.deviceIds],
+    parts: disk.parts.map((part) => partMessage(tables, part)),
     publication: disk.publication === undefined ? undefined : publicationMessage(disk.publication),
     labels: [...disk.labels],
     labelsEtag: labelsEtag(disk.labels),
@@ -181,6 +185,14 @@ export function diskMessage(tables: RegistryTables, disk: Disk, trouble: Cause |
     limits: disk.limits && { ...disk.limits },
     exportKind: ExportKind[disk.exportKind ?? "UNSPECIFIED"],
   };
+}
+
+function partMessage(tables: RegistryTables, part: Part): DiskPartMessage {
+  const copies = part.copies.map(({ deviceId, state }) => {
+    const hostId = tables.devices.get(deviceId)?.hostId ?? "";
+    return { deviceId, hostId, state: CopyState[state] };
+  });
+  return { sizeBytes: partSizeBytes(tables, part), copies };
 }
 
 function publicationMessage(publication: Publication): PublicationMessage {

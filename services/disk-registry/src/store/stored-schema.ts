@@ -1,10 +1,10 @@
-import type { IoLimits } from "@diskmesh/domain";
+import type { DeviceId, IoLimits } from "@diskmesh/domain";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
 import type { Counter, Gap } from "../model/store/counter.js";
+import type { Copy, Part } from "../model/store/disk-parts.js";
 import type { RegistryEvent } from "../model/store/registry-event.js";
 import {
-  type AddedDevice,
   type Device,
   type DeviceIdentity,
   type Disk,
@@ -111,13 +111,26 @@ const device = shapeOf<Device>()({
   grownToBytes: whole.optional(),
 });
 
+const part = shapeOf<Part>()({
+  sizeBytes: whole.optional(),
+  copies: z
+    .array(
+      shapeOf<Copy>()({
+        deviceId: text,
+        state: z.enum(["COUNTS", "COPYING", "LEAVING"]),
+        sessionNumber: whole.optional(),
+      }),
+    )
+    .readonly(),
+});
+
 const disk = shapeOf<Disk>()({
   diskId: text,
   requested: shapeOf<DiskRequest>()({ sizeBytes: whole, az: text, hostId: text, pool: text, spreadRacks: flag }),
   sizeBytes: whole,
   blockSizeBytes: whole,
   az: text,
-  deviceIds: z.array(text).readonly(),
+  parts: z.array(part).readonly(),
   publication: shapeOf<Publication>()({
     hostId: text,
     state: z.enum(["PUBLISHING", "PUBLISHED", "UNPUBLISHING"]),
@@ -134,10 +147,6 @@ const disk = shapeOf<Disk>()({
     readOnly: z.literal(true).optional(),
     revision: whole.optional(),
     confirmedRevision: whole.optional(),
-    added: z
-      .array(shapeOf<AddedDevice>()({ deviceId: text, sessionNumber: whole }))
-      .readonly()
-      .optional(),
   }).optional(),
   fence: shapeOf<Fence>()({ hostId: text, by: text, atMs: z.number(), reason: text }).optional(),
   lastSessionNumber: whole.optional(),
@@ -152,6 +161,27 @@ const disk = shapeOf<Disk>()({
   }).optional(),
   exportKind: z.enum(["DEVICE", "NBD"]).optional(),
 });
+
+/** Devices of a disk stored before version 2. */
+interface FlatDisk {
+  readonly deviceIds: readonly DeviceId[];
+  readonly publication?: {
+    readonly added?: readonly { readonly deviceId: DeviceId; readonly sessionNumber: number }[] | undefined;
+  };
+}
+
+/** Makes a part of each device of a disk stored before version 2. */
+function withParts(stored: object): object {
+  const { deviceIds, publication, ...rest } = stored as FlatDisk;
+  const { added = [], ...others } = publication ?? {};
+  const sessions = new Map(added.map(({ deviceId, sessionNumber }) => [deviceId, sessionNumber]));
+  const copyOn = (deviceId: DeviceId): Copy => {
+    const sessionNumber = sessions.get(deviceId);
+    return { deviceId, state: "COUNTS", ...(sessionNumber !== undefined && { sessionNumber }) };
+  };
+  const parts = deviceIds.map((deviceId): Part => ({ copies: [copyOn(deviceId)] }));
+  return { ...rest, parts, ...(publication && { publication: others }) };
+}
 
 const gap = shapeOf<Gap>()({ above: whole, upTo: whole, reportedAtMs: z.number().optional() });
 
@@ -203,7 +233,7 @@ export type RegistryTablet = Tablet<RegistrySchema>;
 export const storedSchema: RegistrySchema = {
   hosts: { ...schema.hosts, check: checkOf(host) },
   devices: { ...schema.devices, check: checkOf(device) },
-  disks: { ...schema.disks, check: checkOf(disk) },
+  disks: { ...schema.disks, check: checkOf(disk), version: 2, upgrade: withParts },
   counters: { ...schema.counters, check: checkOf(counter) },
   fleets: { ...schema.fleets, check: checkOf(fleet) },
   starts: { ...schema.starts, check: checkOf(start) },

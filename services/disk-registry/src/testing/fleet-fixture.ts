@@ -1,6 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { MemoryTables } from "@diskmesh/tablet";
 import type { Leader } from "../model/devices/orders.js";
+import { partsOn } from "../model/disks/layout.js";
 import {
   type Device,
   type Disk,
@@ -76,7 +77,7 @@ export function aDisk(id: string, deviceIds: readonly string[], fields: Partial<
     sizeBytes: 64 * MIB * deviceIds.length,
     blockSizeBytes: 4096,
     az: "z1",
-    deviceIds: deviceIds.map(deviceId),
+    parts: partsOn(deviceIds.map((each) => ({ deviceId: deviceId(each), sizeBytes: 64 * MIB }))),
     labels: [],
     createdAtMs: 0,
     ...fields,

@@ -14,7 +14,7 @@ import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { notePhase } from "../metrics/phases.js";
 import { type Leader, whyNotToldToLetGo } from "../model/devices/orders.js";
-import { addedGroups, completeChange, sessionOn } from "../model/disks/export-changes.js";
+import { completeChange, groupsOfOwnSessions, sessionOn } from "../model/disks/export-changes.js";
 import {
   completePublish,
   completeUnpublish,
@@ -147,7 +147,7 @@ export class PublicationWorker {
   async #change(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
     const { disk, publication } = plan;
     const target = requireTarget(plan);
-    const addresses = await this.#openSessions(plan, addedGroups(plan), signal);
+    const addresses = await this.#openSessions(plan, groupsOfOwnSessions(plan), signal);
     await this.#exportDisk(plan, target, { addresses, openDeviceIds: [] }, signal);
     return (tx) => completeChange(tx, disk.diskId, publication);
   }
@@ -345,7 +345,7 @@ export class PublicationWorker {
     addresses: BlockAddresses,
   ): Partial<Extent> {
     const { publication } = plan;
-    const sessionNumber = sessionOn(publication, deviceId);
+    const sessionNumber = sessionOn(plan.disk, deviceId);
     const blockAddress = hostId === publication.hostId ? undefined : addresses.get(deviceId);
     return {
       ...(sessionNumber !== publication.sessionNumber && { sessionNumber }),

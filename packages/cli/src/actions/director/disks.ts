@@ -1,5 +1,5 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
-import type { Disk } from "@diskmesh/api/registry";
+import { type Disk, devicesWithBytes } from "@diskmesh/api/registry";
 import { NotFoundError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
 import { type Action, textOption } from "../../action.js";
@@ -15,7 +15,7 @@ const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({
   az: ({ az }) => az,
   pool: ({ pool }) => pool,
   health: ({ health }) => short(health),
-  devices: ({ deviceIds }) => deviceIds.join(" "),
+  devices: (disk) => devicesWithBytes(disk).join(" "),
   published: ({ publication }) => (publication === undefined ? "" : short(publication.state)),
   to: ({ publication }) => publication?.hostId ?? "",
   trouble: ({ trouble }) => troubleText(trouble),

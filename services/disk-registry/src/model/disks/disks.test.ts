@@ -12,6 +12,7 @@ import { aDevice, aDisk, aHost, deviceId, diskId, hostId, MIB, TestFleet } from 
 import { abandonEraseSession, beginErase, completeErase, recordEraseFailure } from "../devices/erase.js";
 import type { Device, DiskRequest, Host, Publication } from "../store/schema.js";
 import { createDisk, deleteDisk, diskHealth, resizeDisk, setDiskLabels } from "./disks.js";
+import { countingDevices, partsOn } from "./layout.js";
 
 const limits = { maxDisks: 3, maxDevicesPerDisk: 8, erasingRetryAfterMs: 500 };
 const wanted: DiskRequest = { sizeBytes: 100 * MIB, az: "z1", hostId: "", pool: "default", spreadRacks: false };
@@ -37,7 +38,7 @@ describe("disks", () => {
       sizeBytes: 128 * MIB,
       blockSizeBytes: 4096,
       az: "z1",
-      deviceIds: ["d1", "d2"],
+      parts: partsOn([aDevice("d1"), aDevice("d2")]),
       requested: wanted,
     });
     expect(fleet.device("d1").diskId).to.equal("x");
@@ -131,11 +132,11 @@ describe("disks", () => {
     it("appends devices when larger, and keeps the original request, which still finds the disk", () => {
       const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2"), aDevice("d3")] });
       create(fleet, small);
-      const [first] = fleet.tables.disks.get(x)?.deviceIds ?? [];
+      const [first] = countingDevices(fleet.disk("x"));
       const resized = resize(fleet, 130);
       expect(resized).to.deep.include({ sizeBytes: 192 * MIB, requested: small });
-      expect(resized.deviceIds).to.have.length(3);
-      expect(resized.deviceIds[0]).to.equal(first);
+      expect(countingDevices(resized)).to.have.length(3);
+      expect(countingDevices(resized)[0]).to.equal(first);
       expect(["d1", "d2", "d3"].map((id) => fleet.device(id).diskId)).to.deep.equal(["x", "x", "x"]);
       expect(create(fleet, small)).to.deep.equal(resized);
     });
@@ -158,7 +159,7 @@ describe("disks", () => {
         const publication = { ...published, hostId: hostId(served) };
         const fleet = new TestFleet({ hosts, devices, disks: [aDisk("x", ["d1"], { publication })] });
         fleet.transact((tx) => tx.devices.put(aDevice("d1", { diskId: x })));
-        expect(resize(fleet, 65).deviceIds).to.deep.equal(["d1", added]);
+        expect(countingDevices(resize(fleet, 65))).to.deep.equal(["d1", added]);
       }
     });
 
@@ -184,7 +185,7 @@ describe("disks", () => {
       const devices = Array.from({ length: 9 }, (_, index) => aDevice(`d${index}`));
       const fleet = new TestFleet({ devices });
       create(fleet, small);
-      expect(resize(fleet, 8 * 64).deviceIds).to.have.length(8);
+      expect(countingDevices(resize(fleet, 8 * 64))).to.have.length(8);
       expect(() => resize(fleet, 9 * 64)).to.throw(ResourceExhaustedError);
     });
 

@@ -24,6 +24,7 @@ import {
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
 import { withAddedDevices } from "./export-changes.js";
+import { allDevices, countingDevices, partsOn } from "./layout.js";
 import { howToEnd, requireDisk } from "./publications.js";
 import type { Shortage } from "./shortage.js";
 
@@ -71,7 +72,7 @@ export function createDisk(
     sizeBytes: devices.reduce((sum, device) => sum + device.sizeBytes, 0),
     blockSizeBytes: Math.max(...devices.map((device) => device.blockSizeBytes)),
     az: request.az === "" ? (tx.hosts.get(request.hostId)?.az ?? "") : request.az,
-    deviceIds: devices.map((device) => device.deviceId),
+    parts: partsOn(devices),
     labels,
     createdAtMs: nowMs,
     ...(ioLimits && { limits: ioLimits }),
@@ -164,7 +165,7 @@ export function resizeDisk(
   if (sizeBytes <= disk.sizeBytes) return disk;
   const missing = { ...requested, sizeBytes: sizeBytes - disk.sizeBytes };
   const allocation = allocate(tx, missing, {
-    maxDevices: limits.maxDevicesPerDisk - disk.deviceIds.length,
+    maxDevices: limits.maxDevicesPerDisk - disk.parts.length,
     // The data on the disk was written in blocks of this size, so added devices must not have larger ones.
     maxBlockSizeBytes: disk.blockSizeBytes,
     ...choice,
@@ -174,7 +175,7 @@ export function resizeDisk(
   for (const device of allocation.devices) tx.devices.put({ ...device, diskId });
   const added = allocation.devices.reduce((sum, device) => sum + device.sizeBytes, 0);
   const addedIds = allocation.devices.map((device) => device.deviceId);
-  const larger = { ...disk, sizeBytes: disk.sizeBytes + added, deviceIds: [...disk.deviceIds, ...addedIds] };
+  const larger = { ...disk, sizeBytes: disk.sizeBytes + added, parts: [...disk.parts, ...partsOn(allocation.devices)] };
   const resized = withAddedDevices(tx, larger, addedIds);
   tx.disks.put(resized);
   return resized;
@@ -197,7 +198,7 @@ export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly De
     );
   }
   const freed: DeviceId[] = [];
-  for (const deviceId of disk.deviceIds) {
+  for (const deviceId of allDevices(disk)) {
     const device = tx.devices.get(deviceId);
     // Skips a device that was purged meanwhile. It may exist again, without a disk or with another one.
     if (device === undefined || device.diskId !== diskId) continue;
@@ -220,10 +221,10 @@ export interface DiskHealth {
   readonly message: string;
 }
 
-/** Returns the worst health of a disk's devices and their hosts. */
+/** Returns the worst health of the devices with the disk's bytes and of their hosts: a device at fault makes the disk faulty. */
 export function diskHealth(tables: RegistryTables, disk: Disk): DiskHealth {
   let worst: DiskHealth = { health: "ONLINE", message: "" };
-  for (const deviceId of disk.deviceIds) {
+  for (const deviceId of countingDevices(disk)) {
     const found = deviceHealth(tables, disk, deviceId);
     if (found.health === "ERROR") return found;
     if (found.health === "WARNING" && worst.health === "ONLINE") worst = found;

@@ -1,7 +1,8 @@
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
 import type { Publication } from "../store/schema.js";
-import { addedGroups, completeChange, setDiskLimits, withAddedDevices } from "./export-changes.js";
+import { completeChange, groupsOfOwnSessions, setDiskLimits, withAddedDevices } from "./export-changes.js";
+import { withCopies } from "./layout.js";
 import { renewSession } from "./publications.js";
 import { planSession } from "./session-plan.js";
 
@@ -36,7 +37,7 @@ describe("changes of an export", () => {
 
   const grown: readonly [Publication["state"] | undefined, Partial<Publication> | undefined][] = [
     [undefined, undefined],
-    ["PUBLISHED", { sessionNumber: 5, revision: 1, added: [{ deviceId: deviceId("d2"), sessionNumber: 201 }] }],
+    ["PUBLISHED", { sessionNumber: 5, revision: 1 }],
     ["PUBLISHING", { sessionNumber: 201 }],
     ["UNPUBLISHING", { sessionNumber: 5 }],
   ];
@@ -44,11 +45,12 @@ describe("changes of an export", () => {
     it(`a device added to a disk that is ${state ?? "not published"} -> ${JSON.stringify(expected)}`, () => {
       const disk = aDisk("x", ["d1", "d2"], { publication: state && publication(state), lastSessionNumber: 5 });
       const fleet = new TestFleet({ disks: [disk] });
-      const { publication: after, lastSessionNumber } = fleet.transact((tx) =>
-        withAddedDevices(tx, disk, [deviceId("d2")]),
-      );
+      const larger = fleet.transact((tx) => withAddedDevices(tx, disk, [deviceId("d2")]));
+      const { publication: after, lastSessionNumber } = larger;
       expect(after?.state).to.equal(state);
       if (expected) expect(after).to.deep.include(expected);
+      const own = state === "PUBLISHED" ? 201 : undefined;
+      expect(larger.parts.map(({ copies }) => copies[0]?.sessionNumber)).to.deep.equal([undefined, own]);
       expect(lastSessionNumber).to.equal(state === "PUBLISHED" || state === "PUBLISHING" ? 201 : 5);
     });
 
@@ -64,17 +66,23 @@ describe("changes of an export", () => {
       ...publication("PUBLISHED"),
       revision: 2,
       confirmedRevision: 1,
-      added: added.map(([id, sessionNumber]) => ({ deviceId: deviceId(id), sessionNumber })),
     };
+    const sessions = new Map<string, number>(added);
+    const disk = withCopies(aDisk("x", ids, { publication: changing }), (copy) => ({
+      ...copy,
+      sessionNumber: sessions.get(copy.deviceId),
+    }));
     const fleet = new TestFleet({
       hosts: [aHost("h1"), aHost("h2")],
       devices: ids.map((id) => aDevice(id, { diskId: x, hostId: hostId(id === "d5" ? "h2" : "h1") })),
-      disks: [aDisk("x", ids, { publication: changing })],
+      disks: [disk],
     });
     const plan = planSession(fleet.tables, x);
     const groups =
       plan &&
-      addedGroups(plan).map(({ host, deviceIds, sessionNumber }) => `${host.hostId} ${sessionNumber}: ${deviceIds}`);
+      groupsOfOwnSessions(plan).map(
+        ({ host, deviceIds, sessionNumber }) => `${host.hostId} ${sessionNumber}: ${deviceIds}`,
+      );
     expect(groups).to.deep.equal(["h1 201: d2", "h1 202: d3,d4", "h2 202: d5"]);
     fleet.transact((tx) => completeChange(tx, x, changing));
     expect(planSession(fleet.tables, x)).to.equal(undefined);
@@ -85,13 +93,17 @@ describe("changes of an export", () => {
     const changing: Publication = {
       ...publication("PUBLISHED"),
       revision: 1,
-      added: [{ deviceId: deviceId("d2"), sessionNumber: 6 }],
     };
-    const fleet = new TestFleet({ disks: [aDisk("x", ["d1", "d2"], { publication: changing })] });
+    const disk = withCopies(aDisk("x", ["d1", "d2"], { publication: changing }), (copy) => ({
+      ...copy,
+      sessionNumber: 6,
+    }));
+    const fleet = new TestFleet({ disks: [disk] });
     fleet.transact((tx) => renewSession(tx, x, changing));
-    const { publication: again } = fleet.disk("x");
+    const { publication: again, parts } = fleet.disk("x");
     expect(again).to.include({ state: "PUBLISHING", sessionNumber: 201 });
-    expect(again).not.to.have.any.keys("added", "revision");
+    expect(again).not.to.have.property("revision");
+    expect(parts).to.deep.equal(aDisk("x", ["d1", "d2"]).parts);
   });
 
   it("the same limits, or none again -> nothing is stored", () => {

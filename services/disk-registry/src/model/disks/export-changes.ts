@@ -8,6 +8,7 @@ import {
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
+import { copyOn, withCopies } from "./layout.js";
 import { isCurrent, type PublicationStep, putPublication, requireDisk } from "./publications.js";
 import type { SessionGroup, SessionPlan } from "./session-plan.js";
 
@@ -33,25 +34,25 @@ export function withAddedDevices(tx: RegistryTransaction, disk: Disk, deviceIds:
   // Nothing is served yet, so that all devices can get one new session.
   if (publication.state === "PUBLISHING") return putPublication(tx, disk, publication);
   const sessionNumber = nextSessionNumber(tx);
-  const added = [...(publication.added ?? []), ...deviceIds.map((deviceId) => ({ deviceId, sessionNumber }))];
-  return withNextRevision({ ...disk, publication: { ...publication, added }, lastSessionNumber: sessionNumber });
+  const inSession = withCopies(disk, (copy) => (deviceIds.includes(copy.deviceId) ? { ...copy, sessionNumber } : copy));
+  return withNextRevision({ ...inSession, lastSessionNumber: sessionNumber });
 }
 
 /** Returns the session that a device of a published disk grants to the disk's host. */
-export function sessionOn({ sessionNumber, added = [] }: Publication, deviceId: DeviceId): number {
-  return added.find((each) => each.deviceId === deviceId)?.sessionNumber ?? sessionNumber;
+export function sessionOn(disk: Disk, deviceId: DeviceId): number {
+  return copyOn(disk, deviceId)?.sessionNumber ?? disk.publication?.sessionNumber ?? 0;
 }
 
-/** Returns the added devices to ask for their sessions, by host and session. */
-export function addedGroups({
-  publication,
+/** Returns the devices with sessions of their own, to ask for these, by host and session. */
+export function groupsOfOwnSessions({
+  disk,
   groups,
 }: SessionPlan): readonly (SessionGroup & { sessionNumber: number })[] {
   const hosts = new Map<DeviceId, Host>(groups.flatMap(({ host, deviceIds }) => deviceIds.map((id) => [id, host])));
   const found = new Map<string, { host: Host; deviceIds: DeviceId[]; sessionNumber: number }>();
-  for (const { deviceId, sessionNumber } of publication.added ?? []) {
+  for (const { deviceId, sessionNumber } of disk.parts.flatMap(({ copies }) => copies)) {
     const host = hosts.get(deviceId);
-    if (host === undefined) continue;
+    if (host === undefined || sessionNumber === undefined) continue;
     const key = `${host.hostId} ${sessionNumber}`;
     const group = found.get(key) ?? { host, deviceIds: [], sessionNumber };
     group.deviceIds.push(deviceId);

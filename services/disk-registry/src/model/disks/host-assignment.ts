@@ -8,6 +8,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import type { Host, RegistryTables, RegistryTransaction } from "../store/schema.js";
+import { countingDevices } from "./layout.js";
 import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
 import { type PublicationStep, requestUnpublish, requireDisk } from "./publications.js";
 
@@ -152,7 +153,7 @@ function firstOf(named: readonly string[]): string {
 function bytesByHost(tables: RegistryTables, diskIds: readonly DiskId[]): ReadonlyMap<HostId, number> {
   const held = new Map<HostId, number>();
   for (const diskId of diskIds) {
-    for (const deviceId of requireDisk(tables, diskId).deviceIds) {
+    for (const deviceId of countingDevices(requireDisk(tables, diskId))) {
       const device = tables.devices.get(deviceId);
       if (device !== undefined) held.set(device.hostId, (held.get(device.hostId) ?? 0) + device.sizeBytes);
     }

@@ -4,8 +4,10 @@ import { aDevice, aDisk, aHost, deviceId, diskId, type Fleet, hostId, TestFleet 
 import { NOW_MS, register, registration, reported } from "../../testing/registrations.js";
 import { purgeDevice, purgeHost } from "../hosts/purge-action.js";
 import type { Registration } from "../hosts/registration.js";
+import type { Copy } from "../store/disk-parts.js";
 import type { Publication, RegistryTransaction } from "../store/schema.js";
 import { deleteDisk } from "./disks.js";
+import { withCopies } from "./layout.js";
 
 const published: Publication = {
   hostId: hostId("h1"),
@@ -17,14 +19,13 @@ const published: Publication = {
 };
 const elsewhere: Publication = { ...published, hostId: hostId("h2") };
 
-const added: Publication = { ...elsewhere, added: [{ deviceId: deviceId("d1"), sessionNumber: 160 }] };
-
 /** Returns a fleet with disk x on device d1 of h1, with the given publication. */
-function publishedFleet(publication: Publication): Fleet {
+function publishedFleet(publication: Publication, copy: Partial<Copy> = {}): Fleet {
+  const disk = withCopies(aDisk("x", ["d1"], { publication }), (each) => ({ ...each, ...copy }));
   return {
     hosts: [aHost("h1"), aHost("h2")],
     devices: [aDevice("d1", { diskId: diskId("x") })],
-    disks: [aDisk("x", ["d1"], { publication })],
+    disks: [disk],
   };
 }
 
@@ -33,7 +34,8 @@ const serving = { exports: [x150] };
 const granted = { sessionNumber: 150 };
 
 describe("publications at registration", () => {
-  const cases: readonly [string, Publication, Registration, string][] = [
+  const own = { sessionNumber: 160 };
+  const cases: readonly [string, Publication, Registration, string, Partial<Copy>?][] = [
     ["the same start, serving", published, registration([reported("d1", granted)], serving), "PUBLISHED 150"],
     ["the same start, not serving", published, registration([reported("d1", granted)]), "PUBLISHING 201"],
     [
@@ -95,26 +97,29 @@ describe("publications at registration", () => {
     ],
     [
       "the host of an added device, in the session of its own",
-      added,
-      registration([reported("d1", { sessionNumber: 160 })], { bootId: "boot-2" }),
+      elsewhere,
+      registration([reported("d1", own)], { bootId: "boot-2" }),
       "PUBLISHED 150",
+      own,
     ],
     [
       "the host of an added device, without that session",
-      added,
+      elsewhere,
       registration([reported("d1", granted)], { bootId: "boot-2" }),
       "PUBLISHING 201",
+      own,
     ],
     [
       "the host of a device that is being added, without its session yet",
-      { ...added, revision: 1 },
+      { ...elsewhere, revision: 1 },
       registration([reported("d1", granted)], { bootId: "boot-2" }),
       "PUBLISHED 150",
+      own,
     ],
   ];
-  for (const [cause, publication, from, effect] of cases) {
+  for (const [cause, publication, from, effect, copy] of cases) {
     it(`${cause} -> ${effect}`, () => {
-      const fleet = new TestFleet(publishedFleet(publication));
+      const fleet = new TestFleet(publishedFleet(publication, copy));
       register(fleet, from);
       const after = fleet.disk("x").publication;
       expect(`${after?.state} ${after?.sessionNumber}`).to.equal(effect);

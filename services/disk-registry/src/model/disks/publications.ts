@@ -19,6 +19,7 @@ import type {
   RegistryTables,
   RegistryTransaction,
 } from "../store/schema.js";
+import { countingDevices, withCopies } from "./layout.js";
 import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
 import { requireRegistration } from "./remembered.js";
 import { planSession } from "./session-plan.js";
@@ -206,7 +207,8 @@ export function putPublication(
     attempts: 0,
     lastError: "",
   };
-  const put = { ...disk, publication, lastSessionNumber: publication.sessionNumber };
+  const parts = withCopies(disk, ({ sessionNumber: _, ...copy }) => copy).parts;
+  const put = { ...disk, parts, publication, lastSessionNumber: publication.sessionNumber };
   tx.disks.put(put);
   return put;
 }
@@ -244,12 +246,12 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host, whyS
       { reason: "HOST_BEING_REMOVED", about: { ...about, host_id: host.hostId } },
     );
   }
-  for (const deviceId of disk.deviceIds) {
+  for (const deviceId of countingDevices(disk)) {
     const fault = deviceFault(tables, disk, deviceId);
     if (fault !== undefined)
       throw new InvalidStateError(`disk ${disk.diskId} cannot be published: ${fault}`, { about });
   }
-  for (const deviceId of disk.deviceIds) {
+  for (const deviceId of countingDevices(disk)) {
     const holder = tables.hosts.get(tables.devices.get(deviceId)?.hostId ?? "");
     const whyHolderNot = holder && whyNotAsked(holder, whySuspected);
     if (whyHolderNot === undefined) continue;

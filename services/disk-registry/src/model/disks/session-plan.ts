@@ -10,6 +10,7 @@ import {
   type Publication,
   type RegistryTables,
 } from "../store/schema.js";
+import { countingDevices } from "./layout.js";
 
 /** Devices of one host that are asked for a session. */
 export interface SessionGroup {
@@ -52,7 +53,7 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
   const devices: Device[] = [];
   const unasked = new Map<DeviceId, string>();
   let purged: string | undefined;
-  for (const deviceId of disk.deviceIds) {
+  for (const deviceId of countingDevices(disk)) {
     const device = tables.devices.get(deviceId);
     const host = device === undefined ? undefined : tables.hosts.get(device.hostId);
     if (device === undefined || host === undefined || device.diskId !== diskId) {

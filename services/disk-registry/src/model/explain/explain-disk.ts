@@ -1,5 +1,6 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import { deviceHealth } from "../disks/disks.js";
+import { countingDevices } from "../disks/layout.js";
 import { type WhySuspected, whyNotAsked } from "../disks/placement.js";
 import { isFence } from "../disks/publications.js";
 import { type Device, type Disk, type Fence, isChangePending, type RegistryTables } from "../store/schema.js";
@@ -19,7 +20,7 @@ export function diskCauses(tables: RegistryTables, diskId: DiskId, known: Known)
 type Found = Omit<Cause, "subject">;
 
 function publication(disk: Disk): Found[] {
-  const { diskId, deviceIds, publication: current, fence } = disk;
+  const { diskId, publication: current, fence } = disk;
   if (current === undefined) return fence === undefined ? [] : [fenced(diskId, fence)];
   if (current.state === "PUBLISHED" && !isChangePending(current)) return [];
   const { hostId, attempts, lastError, pending = [], sessionNumber } = current;
@@ -27,7 +28,7 @@ function publication(disk: Disk): Found[] {
   const reasons = [...waits, lastError].filter(Boolean).join("; ");
   const tries = attempts === 0 ? "" : `, after ${attempts} tries`;
   const rest = `${tries}${reasons === "" ? "" : `: ${reasons}`}`;
-  const deviceSubjects = deviceIds.map((deviceId): Subject => ({ kind: "DEVICE", name: deviceId }));
+  const deviceSubjects = countingDevices(disk).map((deviceId): Subject => ({ kind: "DEVICE", name: deviceId }));
   const host: Subject = { kind: "HOST", name: hostId };
   const sinceMs = pending.reduce<number | undefined>(
     (oldest, { sinceMs: each }) => Math.min(oldest ?? each, each),
@@ -82,7 +83,7 @@ function server(tables: RegistryTables, { diskId, publication: current }: Disk, 
 /** Explains devices that are unusable now, or will be at the next publication. */
 function devices(tables: RegistryTables, disk: Disk, known: Known): Found[] {
   const { diskId } = disk;
-  return disk.deviceIds.flatMap((deviceId): Found[] => {
+  return countingDevices(disk).flatMap((deviceId): Found[] => {
     const becauseOf: Subject[] = [{ kind: "DEVICE", name: deviceId }];
     const device = tables.devices.get(deviceId);
     const away = device && whyAway(tables, device.hostId, known.whySuspected);

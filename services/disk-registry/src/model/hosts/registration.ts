@@ -35,6 +35,7 @@ import type { Remembered } from "../disks/remembered.js";
 import {
   type Device,
   type DeviceIdentity,
+  type Disk,
   type ForeignDevice,
   type Host,
   isChangePending,
@@ -337,14 +338,14 @@ function restartBrokenPublications(
     const mayBeHeld = wasMissing && reported.sessionNumber < (disk?.lastSessionNumber ?? 0);
     if (disk !== undefined && publication === undefined && mayBeHeld) fenceAnew(tx, disk, hostId);
     if (disk === undefined || publication?.state !== "PUBLISHED") continue;
-    if (moved || !hasSession(publication, device, reported)) restartPublication(tx, disk, publication);
+    if (moved || !hasSession(disk, publication, device, reported)) restartPublication(tx, disk, publication);
   }
 }
 
 /** Returns whether the device grants the publication's session. A device that is being added to the disk may not yet. */
-function hasSession(publication: Publication, device: Device, { sessionNumber }: ReportedDevice): boolean {
+function hasSession(disk: Disk, publication: Publication, device: Device, { sessionNumber }: ReportedDevice): boolean {
   if (device.unknownSession !== undefined) return false;
-  const wanted = sessionOn(publication, device.deviceId);
+  const wanted = sessionOn(disk, device.deviceId);
   const isBeingAdded = wanted !== publication.sessionNumber && isChangePending(publication);
   return sessionNumber === wanted || (isBeingAdded && sessionNumber < wanted);
 }

@@ -1,6 +1,7 @@
 import type { DeviceId, DiskId, HostId, IoLimits } from "@diskmesh/domain";
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 import { type Counter, withGap } from "./counter.js";
+import type { Part } from "./disk-parts.js";
 import { freeSpaceRows } from "./free-space.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
 
@@ -216,19 +217,10 @@ export interface Publication {
   readonly unasked?: true | undefined;
   /** True when the host refuses writes. */
   readonly readOnly?: true | undefined;
-  /** Number of changes of the disk's limits and devices within this session; absent for 0. */
+  /** Number of changes of the disk's limits and layout within this session; absent for 0. */
   readonly revision?: number | undefined;
   /** Last revision that the host has confirmed; absent for 0. */
   readonly confirmedRevision?: number | undefined;
-  /** Devices added within this session, which have later sessions of their own; absent for none. */
-  readonly added?: readonly AddedDevice[] | undefined;
-}
-
-/** A device that was added to a published disk. */
-export interface AddedDevice {
-  readonly deviceId: DeviceId;
-  /** Session that the device grants to the publication's host. */
-  readonly sessionNumber: number;
 }
 
 /** Record of taking a disk from a host without the host's cooperation. */
@@ -266,7 +258,7 @@ export interface Disk {
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
   readonly az: string;
-  readonly deviceIds: readonly DeviceId[];
+  readonly parts: readonly Part[];
   readonly publication?: Publication | undefined;
   /** Fence that ended or is ending the last publication. The next publication clears it. */
   readonly fence?: Fence | undefined;

@@ -465,6 +465,66 @@ export function exportKindToNumber(object: ExportKind): number {
   }
 }
 
+/** Use of a copy of a part. Exactly one copy of a part has COPY_STATE_COUNTS. */
+export const CopyState = {
+  /** UNSPECIFIED - Unset; never returned. */
+  UNSPECIFIED: "COPY_STATE_UNSPECIFIED",
+  /** COUNTS - The copy has the bytes of the disk. */
+  COUNTS: "COPY_STATE_COUNTS",
+  /** COPYING - The copy is the target of a move and is being filled. */
+  COPYING: "COPY_STATE_COPYING",
+  /** LEAVING - The copy was the source of a move. The disk's host may still use it. */
+  LEAVING: "COPY_STATE_LEAVING",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type CopyState = typeof CopyState[keyof typeof CopyState];
+
+export namespace CopyState {
+  export type UNSPECIFIED = typeof CopyState.UNSPECIFIED;
+  export type COUNTS = typeof CopyState.COUNTS;
+  export type COPYING = typeof CopyState.COPYING;
+  export type LEAVING = typeof CopyState.LEAVING;
+  export type UNRECOGNIZED = typeof CopyState.UNRECOGNIZED;
+}
+
+export function copyStateFromJSON(object: any): CopyState {
+  switch (object) {
+    case 0:
+    case "COPY_STATE_UNSPECIFIED":
+      return CopyState.UNSPECIFIED;
+    case 1:
+    case "COPY_STATE_COUNTS":
+      return CopyState.COUNTS;
+    case 2:
+    case "COPY_STATE_COPYING":
+      return CopyState.COPYING;
+    case 3:
+    case "COPY_STATE_LEAVING":
+      return CopyState.LEAVING;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return CopyState.UNRECOGNIZED;
+  }
+}
+
+export function copyStateToNumber(object: CopyState): number {
+  switch (object) {
+    case CopyState.UNSPECIFIED:
+      return 0;
+    case CopyState.COUNTS:
+      return 1;
+    case CopyState.COPYING:
+      return 2;
+    case CopyState.LEAVING:
+      return 3;
+    case CopyState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /**
  * Outcome of a CMS action (Add*, ConfirmDevice, Remove*, Purge*) that was done, at least in part, or goes on. An action
  * that its arguments or the state of a host or device forbid fails with a gRPC status instead.
@@ -904,8 +964,6 @@ export interface Disk {
   az: string;
   /** Pool of all devices. */
   pool: string;
-  /** IDs of the devices, in the order of the disk's bytes. */
-  deviceIds: string[];
   /** Host that may read and write the disk. Absent when the disk is not published. */
   publication:
     | Publication
@@ -939,6 +997,26 @@ export interface Disk {
     | undefined;
   /** Form in which a host offers the disk. */
   exportKind: ExportKind;
+  /** Parts in the order of the disk's bytes. */
+  parts: DiskPart[];
+}
+
+/** A device that has, or will have, the bytes of a part. */
+export interface DiskCopy {
+  /** ID of the device. */
+  deviceId: string;
+  /** ID of the device's host. Empty when the device was purged. */
+  hostId: string;
+  /** Use of the copy. */
+  state: CopyState;
+}
+
+/** Consecutive bytes of a disk. */
+export interface DiskPart {
+  /** Size of the part in bytes. A device may be larger. */
+  sizeBytes: number;
+  /** Devices of the part. */
+  copies: DiskCopy[];
 }
 
 /** A name and a value. */
@@ -2903,7 +2981,6 @@ function createBaseDisk(): Disk {
     blockSizeBytes: 0,
     az: "",
     pool: "",
-    deviceIds: [],
     publication: undefined,
     labels: [],
     health: Health.UNSPECIFIED,
@@ -2914,6 +2991,7 @@ function createBaseDisk(): Disk {
     labelsEtag: "",
     limits: undefined,
     exportKind: ExportKind.UNSPECIFIED,
+    parts: [],
   };
 }
 
@@ -2936,9 +3014,6 @@ export const Disk: MessageFns<Disk> = {
     }
     if (message.pool !== "") {
       writer.uint32(50).string(message.pool);
-    }
-    for (const v of message.deviceIds) {
-      writer.uint32(58).string(v!);
     }
     if (message.publication !== undefined) {
       Publication.encode(message.publication, writer.uint32(66).fork()).join();
@@ -2969,6 +3044,9 @@ export const Disk: MessageFns<Disk> = {
     }
     if (message.exportKind !== ExportKind.UNSPECIFIED) {
       writer.uint32(136).int32(exportKindToNumber(message.exportKind));
+    }
+    for (const v of message.parts) {
+      DiskPart.encode(v!, writer.uint32(146).fork()).join();
     }
     return writer;
   },
@@ -3032,14 +3110,6 @@ export const Disk: MessageFns<Disk> = {
             }
 
             message.pool = reader.string();
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
-            message.deviceIds.push(reader.string());
             continue;
           }
           case 8: {
@@ -3122,6 +3192,14 @@ export const Disk: MessageFns<Disk> = {
             message.exportKind = exportKindFromJSON(reader.int32());
             continue;
           }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.parts.push(DiskPart.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3145,7 +3223,6 @@ export const Disk: MessageFns<Disk> = {
     message.blockSizeBytes = object.blockSizeBytes ?? 0;
     message.az = object.az ?? "";
     message.pool = object.pool ?? "";
-    message.deviceIds = object.deviceIds?.map((e) => e) || [];
     message.publication = (object.publication !== undefined && object.publication !== null)
       ? Publication.fromPartial(object.publication)
       : undefined;
@@ -3162,6 +3239,153 @@ export const Disk: MessageFns<Disk> = {
       ? DiskLimits.fromPartial(object.limits)
       : undefined;
     message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
+    message.parts = object.parts?.map((e) => DiskPart.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseDiskCopy(): DiskCopy {
+  return { deviceId: "", hostId: "", state: CopyState.UNSPECIFIED };
+}
+
+export const DiskCopy: MessageFns<DiskCopy> = {
+  encode(message: DiskCopy, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.deviceId !== "") {
+      writer.uint32(10).string(message.deviceId);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(18).string(message.hostId);
+    }
+    if (message.state !== CopyState.UNSPECIFIED) {
+      writer.uint32(24).int32(copyStateToNumber(message.state));
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DiskCopy {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDiskCopy();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.state = copyStateFromJSON(reader.int32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DiskCopy>): DiskCopy {
+    return DiskCopy.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DiskCopy>): DiskCopy {
+    const message = createBaseDiskCopy();
+    message.deviceId = object.deviceId ?? "";
+    message.hostId = object.hostId ?? "";
+    message.state = object.state ?? CopyState.UNSPECIFIED;
+    return message;
+  },
+};
+
+function createBaseDiskPart(): DiskPart {
+  return { sizeBytes: 0, copies: [] };
+}
+
+export const DiskPart: MessageFns<DiskPart> = {
+  encode(message: DiskPart, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sizeBytes !== 0) {
+      writer.uint32(8).int64(message.sizeBytes);
+    }
+    for (const v of message.copies) {
+      DiskCopy.encode(v!, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DiskPart {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDiskPart();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.copies.push(DiskCopy.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DiskPart>): DiskPart {
+    return DiskPart.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DiskPart>): DiskPart {
+    const message = createBaseDiskPart();
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.copies = object.copies?.map((e) => DiskCopy.fromPartial(e)) || [];
     return message;
   },
 };

@@ -1,0 +1,45 @@
+import type { DeviceId } from "@diskmesh/domain";
+import type { Copy, Part } from "../store/disk-parts.js";
+import type { Device, Disk, RegistryTables } from "../store/schema.js";
+
+/** Returns a part for each device, in the order of the disk's bytes. */
+export function partsOn(devices: readonly Pick<Device, "deviceId" | "sizeBytes">[]): readonly Part[] {
+  return devices.map(({ deviceId, sizeBytes }) => ({ sizeBytes, copies: [{ deviceId, state: "COUNTS" }] }));
+}
+
+/** Returns the copy that has the bytes of the disk. Throws when the document is damaged, rather than guess. */
+export function countingCopy({ copies }: Part): Copy {
+  const [copy, ...others] = copies.filter(({ state }) => state === "COUNTS");
+  if (copy === undefined || others.length > 0)
+    throw new Error(`a part of a disk has ${others.length + (copy ? 1 : 0)} copies that count`);
+  return copy;
+}
+
+/** Returns the devices that have the bytes of the disk, in order. */
+export function countingDevices({ parts }: Pick<Disk, "parts">): readonly DeviceId[] {
+  return parts.map((part) => countingCopy(part).deviceId);
+}
+
+/** Returns the devices of all copies: each has the disk's id. */
+export function allDevices({ parts }: Pick<Disk, "parts">): readonly DeviceId[] {
+  return parts.flatMap(({ copies }) => copies.map(({ deviceId }) => deviceId));
+}
+
+/** Returns the disk's copy on the device; undefined when the disk has none there. */
+export function copyOn({ parts }: Pick<Disk, "parts">, deviceId: DeviceId): Copy | undefined {
+  for (const { copies } of parts) {
+    const found = copies.find((copy) => copy.deviceId === deviceId);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Returns the size of a part: 0 when it is not recorded, and the device that has the bytes was purged. */
+export function partSizeBytes(tables: RegistryTables, part: Part): number {
+  return part.sizeBytes ?? tables.devices.get(countingCopy(part).deviceId)?.sizeBytes ?? 0;
+}
+
+/** Returns the disk with each copy replaced by the result of `change`. */
+export function withCopies<T extends Pick<Disk, "parts">>(disk: T, change: (copy: Copy) => Copy): T {
+  return { ...disk, parts: disk.parts.map((part) => ({ ...part, copies: part.copies.map(change) })) };
+}
