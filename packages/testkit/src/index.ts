@@ -1,6 +1,7 @@
 export { isQuickRun, leaveToVerify, skipBecause, skipWithout } from "@diskmesh/domain/testing";
 export { anotherCertificate, type TestCertificates, testCertificates } from "./certificates.js";
 export { Child } from "./child-process.js";
+export { Drive } from "./drive.js";
 export { endsWithParent } from "./ends-with-parent.js";
 export { eventually } from "./eventually.js";
 export { fakeHandlers } from "./fake-handlers.js";

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { Drive } from "../mesh/drive.js";
+import { Drive } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
 import { sharedBecause } from "./isolated-soak.js";
 import { smallDiskProblem } from "./small-disk.js";

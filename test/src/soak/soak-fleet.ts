@@ -1,9 +1,8 @@
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, type SmallDisk } from "@diskmesh/testkit";
+import { Drive, eventually, type SmallDisk } from "@diskmesh/testkit";
 import type { Clients } from "../mesh/clients.js";
 import { fillRange, makeDeviceFile } from "../mesh/device-files.js";
-import { Drive } from "../mesh/drive.js";
 import type { PlacedMesh, ProcessPlan } from "../mesh/plan.js";
 import { openStore, type Store, type StoreName } from "../mesh/stores.js";
 import { TestMesh } from "../mesh/test-mesh.js";

@@ -7,8 +7,7 @@ import { HttpClient, httpUsers, openPageFeed, type PageFeed } from "@diskmesh/di
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { WhyAnswer } from "@diskmesh/page/rows";
-import { eventually, freePort } from "@diskmesh/testkit";
-import { Drive } from "../mesh/drive.js";
+import { Drive, eventually, freePort } from "@diskmesh/testkit";
 import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";

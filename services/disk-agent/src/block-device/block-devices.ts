@@ -6,7 +6,7 @@ import { devicePathIn } from "../exports/export-path.js";
 import type { ExportSpec } from "../model/memory.js";
 import { removeFile } from "../remove-file.js";
 import { attachLoop, loopsOf } from "./loop.js";
-import { imageOf, isMounted, mountImage, PROGRAM, sessionOfImage, unmountImage } from "./nbdfuse.js";
+import { emptyLog, imageOf, isMounted, mountImage, PROGRAM, sessionOfImage, unmountImage } from "./nbdfuse.js";
 
 interface BlockDevicesOptions {
   readonly hostId: HostId;
@@ -99,6 +99,11 @@ class DeviceDisk implements ServedDisk {
 
   leave(): Promise<void> {
     return this.served.leave();
+  }
+
+  async look(): Promise<void> {
+    await this.served.look?.();
+    await emptyLog(this.folder, this.spec.sessionNumber).catch(() => undefined);
   }
 
   async isReachable(): Promise<boolean> {

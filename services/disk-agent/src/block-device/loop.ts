@@ -51,5 +51,11 @@ export async function loopsOf(file: string): Promise<string[]> {
 
 /** Ends the block devices that are made of the file. A device that is still mounted ends with its last user. */
 export async function detachLoops(file: string): Promise<void> {
-  for (const device of await loopsOf(file)) await runProgram("losetup", ["--detach", device]);
+  for (const device of await loopsOf(file))
+    try {
+      await runProgram("losetup", ["--detach", device]);
+    } catch (error) {
+      // Its last user may have left meanwhile.
+      if ((await loopsOf(file)).includes(device)) throw error;
+    }
 }

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { access, open, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { access, open, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UnavailableError } from "@diskmesh/domain";
@@ -42,7 +42,7 @@ export async function mountImage(
   await unmountImage(folder, sessionNumber);
   const files = filesOf(folder, sessionNumber);
   await writeFile(files.image, "", { mode: 0o600 });
-  await using log = await open(files.log, "w", 0o600);
+  await using log = await open(files.log, "a", 0o600);
   // The socket's name alone, because its path may exceed the kernel's limit.
   const args = ["-P", files.pidFile, ...(socket.readOnly ? ["-r"] : []), files.image, "--unix", basename(socket.path)];
   const child = spawn(PROGRAM, args, { cwd: folder, detached: true, stdio: ["ignore", log.fd, log.fd] });
@@ -67,6 +67,11 @@ export async function mountImage(
   const output = (await readFile(files.log, "utf8").catch(() => "")).trim().slice(-MAX_OUTPUT_LENGTH);
   await unmountImage(folder, sessionNumber);
   throw new UnavailableError(`${PROGRAM} does not serve: ${JSON.stringify(output)}`);
+}
+
+/** Empties the log, which gets a line for each failed request. */
+export async function emptyLog(folder: string, sessionNumber: number): Promise<void> {
+  await truncate(filesOf(folder, sessionNumber).log);
 }
 
 /** Returns whether the disk is mounted and its process runs. */

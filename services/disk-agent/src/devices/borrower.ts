@@ -1,5 +1,6 @@
 import { type DeviceId, type Logger, UnavailableError } from "@diskmesh/domain";
 import type { Changes, Clock } from "@diskmesh/service";
+import type { DeviceProblem } from "./device-problem.js";
 import type { FileLending, LentFile } from "./file-lending.js";
 import type { Waiting } from "./in-flight.js";
 
@@ -14,6 +15,7 @@ export class Borrower {
   readonly #options: { readonly deviceId: DeviceId; changes: Changes<void>; clock: Clock; log: Logger };
   #sessionNumber: number | undefined;
   #sinceMs = 0;
+  #problem: DeviceProblem | undefined;
 
   constructor(options: { readonly deviceId: DeviceId; changes: Changes<void>; clock: Clock; log: Logger }) {
     this.#options = options;
@@ -64,10 +66,20 @@ export class Borrower {
     this.#sinceMs = this.#options.clock.monotonicMs();
   }
 
+  /** Problem of the process's I/O as of the last look; undefined for none. */
+  get problem(): DeviceProblem | undefined {
+    return this.#problem;
+  }
+
+  noteProblem(message: string | undefined): void {
+    this.#problem = message === undefined ? undefined : { level: "ERROR", message };
+  }
+
   /** Notes that nothing of the session's process is left. */
   leave(sessionNumber: number): void {
     if (this.#sessionNumber !== sessionNumber) return;
     this.#sessionNumber = undefined;
+    this.#problem = undefined;
     this.#options.changes.touch();
   }
 

@@ -115,6 +115,7 @@ export class Device implements FileUser {
   get problemNow(): DeviceProblem | undefined {
     const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
     if (error !== undefined) return { level: "ERROR", message: error };
+    if (this.borrower.problem !== undefined) return this.borrower.problem;
     const hang = this.#hang;
     if (hang?.level === "ERROR") return hang;
     const growth = this.#wanted ? growthOf(this.config, this.#sizeBytes, this.file.seen) : undefined;

@@ -37,6 +37,8 @@ export interface ServedDisk {
   end(): Promise<void>;
   /** Ends the agent's part at its stop. What outlives the agent goes on. */
   leave(): Promise<void>;
+  /** Looks for failed I/O and other problems that the engine is not told of. Called periodically. */
+  look?(): Promise<void>;
   /** Returns whether the path exists. */
   isReachable(): Promise<boolean>;
   /** Makes the path again when it was removed or is dead; returns whether that was necessary. */

@@ -130,16 +130,17 @@ export class ExportTable {
   }
 
   /**
-   * Makes removed paths of exports again, because jobs find their disks by them. Does not leave this to the next order
-   * for the disk, which may be far off.
+   * Looks for failed I/O, and makes removed paths of exports again, because jobs find their disks by them. Does not leave
+   * this to the next order for the disk, which may be far off.
    */
   async lookAtSockets(): Promise<void> {
     for (const [diskId, { served }] of this.#running)
       try {
+        await served.look?.();
         if (!(await served.isReachable())) await this.#apply(diskId);
       } catch (error) {
         // Does not throw, so that the other sockets are still checked.
-        this.#log.error({ diskId, error: messageOf(error) }, "export socket recreation failed");
+        this.#log.error({ diskId, error: messageOf(error) }, "export check failed");
       }
   }
 

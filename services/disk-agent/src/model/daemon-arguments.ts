@@ -1,4 +1,5 @@
 import type { IoLimits } from "@diskmesh/domain";
+import { FAILURES_TRACE } from "./daemon-log.js";
 
 /** A part of a disk on a device file of this host. */
 export interface LocalFilePart {
@@ -29,7 +30,7 @@ export interface DaemonFiles {
   readonly nbdSocket: string;
   readonly qmpSocket: string;
   readonly pidFile: string;
-  /** Standard output and errors. */
+  /** Standard output and errors, and failed requests. */
   readonly log: string;
   /** Descriptor of a disk of several parts. */
   readonly descriptor: string;
@@ -111,7 +112,7 @@ export function daemonArguments(
     ...["--nbd-server", `addr.type=unix,addr.path=${files.nbdSocket},max-connections=16`],
     ...["", disk.diskId].flatMap((name) => ["--export", JSON.stringify(nbdExport(name, disk.readOnly))]),
     ...["--chardev", `socket,id=qmp,path=${files.qmpSocket},server=on,wait=off`, "--monitor", "chardev=qmp"],
-    ...["--pidfile", files.pidFile],
+    ...["--trace", `enable=${FAILURES_TRACE}`, "--pidfile", files.pidFile],
   ];
 }
 

@@ -1,11 +1,13 @@
 import { link, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { type DiskId, UnavailableError } from "@diskmesh/domain";
+import { type DiskId, type Logger, UnavailableError } from "@diskmesh/domain";
 import type { Changes } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
+import type { HardwareErrors } from "../devices/hardware-errors.js";
 import type { ServedDisk } from "../exports/engine.js";
 import { socketPathIn } from "../exports/export-path.js";
 import { LIMITS_OBJECT, throttleLimits } from "../model/daemon-arguments.js";
+import type { FailedRequests } from "../model/daemon-log.js";
 import type { ExportSpec } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
 import { removeFile } from "../remove-file.js";
@@ -27,6 +29,8 @@ interface DaemonDiskOptions {
   /** Number of devices of which the daemon's disk consists, on all hosts. */
   readonly partCount: number;
   readonly changes: Changes<void>;
+  readonly hardwareErrors: HardwareErrors;
+  readonly log: Logger;
   /**
    * Returns why the daemon of a disk on another host can never reach the device again; undefined while it may. Asked when
    * a read through the daemon has failed. Absent for a disk of this host.
@@ -71,8 +75,12 @@ export class DaemonDisk implements ServedDisk {
     this.#options.daemon.qmp.close();
   }
 
-  isReachable(): Promise<boolean> {
+  async look(): Promise<void> {
     void this.#probe();
+    this.#noteFailed(await this.#options.daemon.takeFailures());
+  }
+
+  isReachable(): Promise<boolean> {
     return isSameFile(this.path, this.#daemonSocket);
   }
 
@@ -82,6 +90,19 @@ export class DaemonDisk implements ServedDisk {
     // A second name of the daemon's socket, because the daemon cannot listen twice.
     await link(this.#daemonSocket, this.path);
     return true;
+  }
+
+  /** Notes failed requests at the devices. A daemon does not tell on which one of several devices a request failed. */
+  #noteFailed(failed: FailedRequests | undefined): void {
+    const { diskId, devices, hardwareErrors, log } = this.#options;
+    const names = devices.map(({ device }) => device.id).join(", ");
+    const where = devices.length > 1 ? `one of the devices ${names}` : `device ${names}`;
+    const message = failed && `I/O of disk ${diskId} on ${where} failed: ${failed.message}`;
+    if (failed !== undefined) log.error({ diskId, devices: names, error: failed.message }, "disk I/O failed");
+    for (const { device } of devices) {
+      device.borrower.noteProblem(failed?.isHardware ? undefined : message);
+      if (failed?.isHardware && message !== undefined) hardwareErrors.note(device.id, message);
+    }
   }
 
   /** Reads through the daemon of a remote device, and ends it when it can never reach the device again. */
@@ -113,7 +134,7 @@ export class DaemonDisk implements ServedDisk {
   async #endNow(): Promise<void> {
     const { daemon, devices } = this.#options;
     for (const { device } of devices) device.borrower.noteKill();
-    await daemon.kill();
+    this.#noteFailed(await daemon.kill());
     for (const { device, sessionNumber } of devices) device.borrower.leave(sessionNumber);
     await removeFile(this.path);
   }

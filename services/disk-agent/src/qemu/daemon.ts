@@ -1,11 +1,12 @@
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
 import * as z from "zod";
 import { type DaemonFiles, daemonFiles, sessionOfPidFile } from "../model/daemon-arguments.js";
+import { type FailedRequests, failedRequests } from "../model/daemon-log.js";
 import { removeFile } from "../remove-file.js";
 import { Qmp } from "./qmp.js";
 
@@ -18,6 +19,8 @@ const END_TIMEOUT_MS = 5_000;
 const POLL_MS = 2;
 /** Maximum characters of a daemon's output in an error. */
 const MAX_OUTPUT_LENGTH = 500;
+/** Size in bytes above which a daemon's log is emptied even when it names no failed request. */
+const MAX_LOG_BYTES = 64 * 1024;
 
 const nodesSchema = z.array(z.object({ "node-name": z.string(), image: z.object({ "virtual-size": z.number() }) }));
 
@@ -61,7 +64,8 @@ export class Daemon {
     await removeFiles(folder, files);
     if (key !== undefined) await writeKey(join(folder, files.keyFolder), key);
     if (descriptor !== undefined) await writeFile(join(folder, files.descriptor), descriptor, { mode: 0o600 });
-    await using log = await open(join(folder, files.log), "w", 0o600);
+    // Appends, so that the log can be emptied under the daemon.
+    await using log = await open(join(folder, files.log), "a", 0o600);
     const child = spawn(PROGRAM, args, { cwd: folder, detached: true, stdio: ["ignore", log.fd, log.fd, ...fds] });
     let end: string | undefined;
     const gone = new Promise<void>((resolve) => {
@@ -118,12 +122,23 @@ export class Daemon {
     return nodes.find((each) => each["node-name"] === node)?.image["virtual-size"];
   }
 
-  /** Kills the daemon. Resolves once nothing of it is left. */
-  async kill(): Promise<void> {
+  /** Returns the requests that failed since the last call, of any life of the agent; undefined for none. */
+  async takeFailures(): Promise<FailedRequests | undefined> {
+    const path = join(this.#folder, this.files.log);
+    const log = await readFile(path, "utf8").catch(() => "");
+    const failed = failedRequests(log);
+    if (failed !== undefined || log.length > MAX_LOG_BYTES) await truncate(path);
+    return failed;
+  }
+
+  /** Kills the daemon. Resolves once nothing of it is left, with the requests that failed since the last look. */
+  async kill(): Promise<FailedRequests | undefined> {
     // A number of a process that is gone may be that of another one by now.
     if (!this.#isGone) killNow(this.pid);
     await this.gone;
+    const failed = await this.takeFailures();
     await removeFiles(this.#folder, this.files);
+    return failed;
   }
 }
 

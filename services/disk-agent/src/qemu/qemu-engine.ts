@@ -155,12 +155,14 @@ export class QemuEngine implements Engine {
   }
 
   async #served(spec: ExportSpec, daemon: Daemon): Promise<DaemonDisk> {
-    const { folder, devices } = this.#options;
+    const { folder, devices, log } = this.#options;
     const disk = new DaemonDisk({
       diskId: spec.diskId,
       daemon,
       folder,
       changes: devices.changes,
+      hardwareErrors: devices.hardwareErrors,
+      log,
       devices: this.#devicesOf(spec),
       partCount: spec.extents.length,
       whyUnreachable: this.#remoteOf(spec) && (() => this.#whyUnreachable(spec, daemon)),

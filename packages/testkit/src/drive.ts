@@ -1,7 +1,9 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Child, eventually, onExit } from "@diskmesh/testkit";
+import { Child } from "./child-process.js";
+import { eventually } from "./eventually.js";
+import { onExit } from "./on-exit.js";
 
 const START_TIMEOUT_MS = 20_000;
 const CACHE_TIMEOUT_MS = 20_000;
