@@ -5,6 +5,7 @@ import {
   type DiskRegistryServiceDefinition,
   devicesWithBytes,
   type Event,
+  type Trouble,
 } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { allPages, type CallContext, type Client } from "@diskmesh/rpc";
@@ -113,6 +114,11 @@ export class Registries {
       return answers.flatMap(({ device }) => device ?? []);
     });
     return found ?? [];
+  }
+
+  /** Returns the trouble of a disk; undefined when nothing is wrong, and for an unknown disk. */
+  async troubleOfDisk(diskId: string, { signal }: Pick<CallContext, "signal">): Promise<Trouble | undefined> {
+    return (await this.#first(({ registry }) => registry.getDisk({ diskId }, { signal })))?.disk?.trouble;
   }
 
   /** Returns the latest events of an object, newest first. */

@@ -7,6 +7,7 @@ import type {
   ListDisksResponse,
   Task,
 } from "@diskmesh/api/director";
+import type { Trouble } from "@diskmesh/api/registry";
 import { NotFoundError, parseIoLimits, parseName, parseOptionalName } from "@diskmesh/domain";
 import type { CallContext, Handlers, Serve } from "@diskmesh/rpc";
 import type { TaskContext } from "../../tasks/context.js";
@@ -123,12 +124,23 @@ function answeringDisk<Request extends DiskRequest>(
   };
 }
 
-export async function getDisk(context: TaskContext, request: GetDiskRequest): Promise<GetDiskResponse> {
+interface GetDiskContext extends TaskContext {
+  readonly registries: { troubleOfDisk(diskCid: string, call: CallContext): Promise<Trouble | undefined> };
+}
+
+export async function getDisk(
+  context: GetDiskContext,
+  request: GetDiskRequest,
+  call: CallContext,
+): Promise<GetDiskResponse> {
   const diskName = parseDiskName(request.diskName);
   refuseUnlessEnabled(context);
   const disk = await context.tablet.read((tables) => tables.disks.get(diskName));
   if (disk === undefined) throw new NotFoundError(`disk \`${diskName}\` not found`, { about: { disk_name: diskName } });
-  return { disk: encodeDisk(disk) };
+  const encoded = encodeDisk(disk);
+  const isAsked = request.withTrouble && encoded.diskCid !== "";
+  const trouble = isAsked ? await context.registries.troubleOfDisk(encoded.diskCid, call) : undefined;
+  return { disk: encoded, trouble };
 }
 
 export async function listDisks(

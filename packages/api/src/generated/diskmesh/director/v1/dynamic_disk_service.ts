@@ -8,7 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
-import { DiskLimits } from "../../registry/v1/types.js";
+import { DiskLimits, Trouble } from "../../registry/v1/types.js";
 import { Task } from "./task_service.js";
 
 /** A disk that an orchestrator requests by name. */
@@ -264,12 +264,21 @@ export interface DeleteDiskResponse {
 export interface GetDiskRequest {
   /** Name of the disk. */
   diskName: string;
+  /** True: the director asks its disk-registries for the disk's trouble. */
+  withTrouble: boolean;
 }
 
 /** The requested disk. */
 export interface GetDiskResponse {
   /** The disk. */
-  disk: DynamicDisk | undefined;
+  disk:
+    | DynamicDisk
+    | undefined;
+  /**
+   * Current trouble of the disk. Absent without with_trouble, when nothing is wrong, and for a disk that no disk-registry
+   * of the director knows.
+   */
+  trouble: Trouble | undefined;
 }
 
 /** Filter and page of the list. */
@@ -1881,13 +1890,16 @@ export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
 };
 
 function createBaseGetDiskRequest(): GetDiskRequest {
-  return { diskName: "" };
+  return { diskName: "", withTrouble: false };
 }
 
 export const GetDiskRequest: MessageFns<GetDiskRequest> = {
   encode(message: GetDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskName !== "") {
       writer.uint32(10).string(message.diskName);
+    }
+    if (message.withTrouble !== false) {
+      writer.uint32(16).bool(message.withTrouble);
     }
     return writer;
   },
@@ -1913,6 +1925,14 @@ export const GetDiskRequest: MessageFns<GetDiskRequest> = {
             message.diskName = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.withTrouble = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1931,18 +1951,22 @@ export const GetDiskRequest: MessageFns<GetDiskRequest> = {
   fromPartial(object: DeepPartial<GetDiskRequest>): GetDiskRequest {
     const message = createBaseGetDiskRequest();
     message.diskName = object.diskName ?? "";
+    message.withTrouble = object.withTrouble ?? false;
     return message;
   },
 };
 
 function createBaseGetDiskResponse(): GetDiskResponse {
-  return { disk: undefined };
+  return { disk: undefined, trouble: undefined };
 }
 
 export const GetDiskResponse: MessageFns<GetDiskResponse> = {
   encode(message: GetDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.disk !== undefined) {
       DynamicDisk.encode(message.disk, writer.uint32(10).fork()).join();
+    }
+    if (message.trouble !== undefined) {
+      Trouble.encode(message.trouble, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -1968,6 +1992,14 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
             message.disk = DynamicDisk.decode(reader, reader.uint32());
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.trouble = Trouble.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1987,6 +2019,9 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
     const message = createBaseGetDiskResponse();
     message.disk = (object.disk !== undefined && object.disk !== null)
       ? DynamicDisk.fromPartial(object.disk)
+      : undefined;
+    message.trouble = (object.trouble !== undefined && object.trouble !== null)
+      ? Trouble.fromPartial(object.trouble)
       : undefined;
     return message;
   },
@@ -2507,7 +2542,10 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Returns one disk. NOT_FOUND: the disk does not exist. */
+    /**
+     * Returns one disk. NOT_FOUND: the disk does not exist. UNAVAILABLE: with_trouble is true, and a disk-registry that
+     * may know the disk does not answer.
+     */
     getDisk: {
       name: "GetDisk",
       requestType: GetDiskRequest as typeof GetDiskRequest,
