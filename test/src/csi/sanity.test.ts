@@ -5,10 +5,10 @@ import { skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CsiMesh, DEVICE_BYTES, needBlockDevices } from "./csi-mesh.js";
 
-/** Specs that do not apply: the driver has no snapshots, clones or health, and no path that needs them. */
+/** Specs that do not apply: the driver has no snapshots or clones, and the health of single volumes only. */
 const OMITTED = [
   /snapshot/i,
-  /VolumeHealth|StorageHealth/,
+  /ControllerListVolumeHealth|NodeGetVolumeHealth|StorageHealth/,
   /GroupController/,
   /volume from an existing|source volume is not/,
 ];

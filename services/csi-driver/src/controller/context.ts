@@ -4,7 +4,17 @@ import type { DirectorDisks } from "./director-disks.js";
 export interface ControllerContext {
   readonly disks: Pick<
     DirectorDisks,
-    "deployment" | "get" | "resize" | "setLimits" | "capacity" | "create" | "attach" | "detach" | "delete" | "page"
+    | "deployment"
+    | "get"
+    | "trouble"
+    | "resize"
+    | "setLimits"
+    | "capacity"
+    | "create"
+    | "attach"
+    | "detach"
+    | "delete"
+    | "page"
   >;
   readonly work: SharedWork;
   /** AZs of volumes without a topology requirement. */

@@ -1,4 +1,5 @@
 import type { DynamicDisk, DynamicDiskServiceDefinition, GetCapacityResponse, Task } from "@diskmesh/api/director";
+import type { Trouble } from "@diskmesh/api/registry";
 import { NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { type Client, errorOfMessage } from "@diskmesh/rpc";
 import { Slots } from "@diskmesh/service";
@@ -34,6 +35,11 @@ export class DirectorDisks {
       if (error instanceof NotFoundError) return undefined;
       throw error;
     }
+  }
+
+  /** Returns the disk's trouble if there is any. Throws NotFoundError for an unknown disk. */
+  async trouble(diskName: string): Promise<Trouble | undefined> {
+    return (await this.#call(() => this.client.getDisk({ diskName, withTrouble: true }))).trouble;
   }
 
   async create({ volumeId, diskType, ...wanted }: Wanted): Promise<DynamicDisk> {

@@ -14,6 +14,7 @@ import { createVolume } from "./create-volume.js";
 import { listVolumes } from "./list-volumes.js";
 import { deleteVolume, publishVolume, unpublishVolume } from "./publish-volume.js";
 import { volumeDisk } from "./volume-disk.js";
+import { volumeHealth } from "./volume-health.js";
 
 const CAPABILITIES = [
   Rpc.CREATE_DELETE_VOLUME,
@@ -25,6 +26,7 @@ const CAPABILITIES = [
   Rpc.EXPAND_VOLUME,
   Rpc.MODIFY_VOLUME,
   Rpc.SINGLE_NODE_MULTI_WRITER,
+  Rpc.GET_VOLUME_HEALTH,
 ].map((type) => ({ type: { $case: "rpc" as const, value: { type } } }));
 
 export function controllerHandlers(context: ControllerContext): SocketHandlers<typeof ControllerDefinition> {
@@ -37,6 +39,7 @@ export function controllerHandlers(context: ControllerContext): SocketHandlers<t
     validateVolumeCapabilities: (request) => validateCapabilities(context, request),
     controllerExpandVolume: (request, call) => expandVolume(context, request, call),
     controllerModifyVolume: (request, call) => modifyVolume(context, request, call),
+    controllerGetVolumeHealth: (request) => volumeHealth(context, request),
     getCapacity: (request) => getCapacity(context, request),
     listVolumes: (request) => listVolumes(context, request),
   };
