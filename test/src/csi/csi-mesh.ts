@@ -1,11 +1,13 @@
+import { spawnSync } from "node:child_process";
 import { DriverProcess, needLoopDevices } from "@diskmesh/csi-driver/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { skipWithout } from "@diskmesh/testkit";
 import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
+import { CAPABILITY, NodeOrder } from "./node-order.js";
 
-export const DEVICE_BYTES = 64 * MIB_BYTES;
+export const DEVICE_BYTES = 16 * MIB_BYTES;
 
 const CLOUD_CONFIG = `azs:
 - name: z1
@@ -31,11 +33,13 @@ export function needBlockDevices(context: Mocha.Context): void {
 export class CsiMesh implements AsyncDisposable {
   readonly drivers: DriverProcess[] = [];
   nodeIds: readonly string[] = [];
+  readonly #orders: NodeOrder[] = [];
 
   private constructor(readonly mesh: TestMesh) {}
 
   static async start({ hosts, devicesPerHost, maxVolumesPerNode = 0 }: CsiMeshOptions): Promise<CsiMesh> {
-    const mesh = await TestMesh.start(wholeFleet({ hosts, devicesPerHost, deviceSizeBytes: DEVICE_BYTES }));
+    const overrides = { "disk-agent": { engine: "auto" } };
+    const mesh = await TestMesh.start(wholeFleet({ hosts, devicesPerHost, deviceSizeBytes: DEVICE_BYTES, overrides }));
     const csi = new CsiMesh(mesh);
     try {
       await csi.#startDrivers(maxVolumesPerNode);
@@ -75,7 +79,37 @@ export class CsiMesh implements AsyncDisposable {
     return Object.fromEntries(disks.map(({ diskName, instanceId }) => [diskName, instanceId]));
   }
 
+  /** Creates a volume of one device. Returns its ID. */
+  async create(name: string, more: object = {}): Promise<string> {
+    const { volume } = await this.#driver(0).clients.controller.createVolume({
+      name,
+      volumeCapabilities: [CAPABILITY],
+      parameters: { diskType: "default", "csi.storage.k8s.io/pvc/name": "data" },
+      capacityRange: { requiredBytes: DEVICE_BYTES, limitBytes: 0 },
+      ...more,
+    });
+    return volume?.volumeId ?? "";
+  }
+
+  async remove(volumeId: string): Promise<void> {
+    await this.#driver(0).clients.controller.deleteVolume({ volumeId });
+  }
+
+  orderOn(node: number, volumeId: string): NodeOrder {
+    const order = new NodeOrder(this.#driver(node), this.nodeIds[node] ?? "", volumeId);
+    this.#orders.push(order);
+    return order;
+  }
+
+  #driver(node: number): DriverProcess {
+    const driver = this.drivers[node];
+    if (driver === undefined) throw new Error(`there is no node ${node}`);
+    return driver;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    for (const { target, staging } of this.#orders)
+      for (const path of [target, staging]) spawnSync("umount", ["--lazy", path]);
     await this.mesh[Symbol.asyncDispose]();
   }
 }

@@ -1,92 +1,21 @@
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import { devicesWithBytes } from "@diskmesh/api/registry";
 import { type DriverProcess, failureOf } from "@diskmesh/csi-driver/testing";
-import { eventually, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { devicesReady } from "../mesh/steps.js";
 import { CsiMesh, DEVICE_BYTES, needBlockDevices } from "./csi-mesh.js";
+import { CAPABILITY, inOrder, type NodeOrder } from "./node-order.js";
 
 const MAX_VOLUMES = 3;
-/** Longer than most calls take. */
-const KILLED_WITHIN_MS = 300;
-const CAPABILITY = {
-  accessType: { $case: "mount" as const, value: { fsType: "ext4" } },
-  accessMode: { mode: "SINGLE_NODE_MULTI_WRITER" as const },
-};
-
-/** The calls of a kubelet and an attacher for one volume on one node. */
-class NodeOrder {
-  readonly folder = temporaryFolder();
-  readonly staging = join(this.folder, "globalmount");
-  readonly target = join(this.folder, "mount");
-  publishContext: Record<string, string> = {};
-
-  constructor(
-    readonly driver: DriverProcess,
-    readonly nodeId: string,
-    readonly volumeId: string,
-  ) {
-    mkdirSync(this.staging);
-  }
-
-  async attach(): Promise<void> {
-    const { volumeId, nodeId } = this;
-    const request = { volumeId, nodeId, volumeCapability: CAPABILITY };
-    const { publishContext } = await this.driver.clients.controller.controllerPublishVolume(request);
-    this.publishContext = publishContext;
-  }
-
-  async stage(): Promise<void> {
-    const { volumeId, publishContext, staging } = this;
-    const request = { volumeId, publishContext, stagingTargetPath: staging, volumeCapability: CAPABILITY };
-    await this.driver.clients.node.nodeStageVolume(request);
-  }
-
-  async publish(): Promise<void> {
-    const { volumeId, publishContext, staging, target } = this;
-    const paths = { stagingTargetPath: staging, targetPath: target };
-    await this.driver.clients.node.nodePublishVolume({
-      volumeId,
-      publishContext,
-      ...paths,
-      volumeCapability: CAPABILITY,
-    });
-  }
-
-  async unpublish(): Promise<void> {
-    await this.driver.clients.node.nodeUnpublishVolume({ volumeId: this.volumeId, targetPath: this.target });
-  }
-
-  async unstage(): Promise<void> {
-    await this.driver.clients.node.nodeUnstageVolume({ volumeId: this.volumeId, stagingTargetPath: this.staging });
-  }
-
-  async detach(): Promise<void> {
-    const { volumeId, nodeId } = this;
-    await this.driver.clients.controller.controllerUnpublishVolume({ volumeId, nodeId });
-  }
-
-  get up() {
-    return [() => this.attach(), () => this.stage(), () => this.publish()];
-  }
-
-  get down() {
-    return [() => this.unpublish(), () => this.unstage(), () => this.detach()];
-  }
-}
-
-async function inOrder(calls: readonly (() => Promise<void>)[], times = 1): Promise<void> {
-  for (const call of calls) for (let time = 0; time < times; time++) await call();
-}
 
 describe("a volume's life in Kubernetes's order", () => {
   let csi: CsiMesh;
   let driver: DriverProcess;
   let nodes: readonly string[];
   let volumes = 0;
-  const orders: NodeOrder[] = [];
 
   before(async function () {
     needBlockDevices(this);
@@ -94,29 +23,12 @@ describe("a volume's life in Kubernetes's order", () => {
     [driver] = csi.drivers as [DriverProcess];
     nodes = csi.nodeIds;
   });
-  after(async () => {
-    for (const { target, staging } of orders)
-      for (const path of [target, staging]) spawnSync("umount", ["--lazy", path]);
-    await csi?.[Symbol.asyncDispose]();
-  });
+  after(() => csi?.[Symbol.asyncDispose]());
   afterEach(async () => expect(await csi.attachments()).to.deep.equal({}));
 
-  const create = async (name = `pvc-${++volumes}`, more: object = {}): Promise<string> => {
-    const { volume } = await driver.clients.controller.createVolume({
-      name,
-      volumeCapabilities: [CAPABILITY],
-      parameters: { diskType: "default", "csi.storage.k8s.io/pvc/name": "data" },
-      capacityRange: { requiredBytes: DEVICE_BYTES, limitBytes: 0 },
-      ...more,
-    });
-    return volume?.volumeId ?? "";
-  };
-  const remove = (volumeId: string) => driver.clients.controller.deleteVolume({ volumeId });
-  const orderOn = (node: number, volumeId: string): NodeOrder => {
-    const order = new NodeOrder(csi.drivers[node] as DriverProcess, nodes[node] ?? "", volumeId);
-    orders.push(order);
-    return order;
-  };
+  const create = (name = `pvc-${++volumes}`, more: object = {}): Promise<string> => csi.create(name, more);
+  const remove = (volumeId: string) => csi.remove(volumeId);
+  const orderOn = (node: number, volumeId: string): NodeOrder => csi.orderOn(node, volumeId);
 
   it("keeps what was written when it moves to another node, with every call repeated and a late detach", async () => {
     const volumeId = await create("pvc-a");
@@ -227,36 +139,30 @@ describe("a volume's life in Kubernetes's order", () => {
     await remove(volumeId);
   });
 
-  for (const killed of ["the driver", "director", "disk-registry", "cpi-dispatcher"])
-    it(`goes on after ${killed} was killed in the middle of any call`, async function () {
-      if (killed !== "the driver") leaveToVerify(this);
-      this.timeout(900_000);
-      const order = orderOn(0, await create(`pvc-${killed}`));
-      const { volumeId, staging, target } = order;
-      const calls = [() => create(`pvc-${killed}`).then(() => {}), ...order.up, ...order.down, () => remove(volumeId)];
-      for (const call of calls) {
-        const interrupted = call().catch(() => {});
-        await delay(Math.random() * KILLED_WITHIN_MS);
-        await killAndStart(killed);
-        await interrupted;
-        await eventually(() => call().then(() => {}), { timeoutMs: 120_000 });
-        if (call === calls[3]) writeFileSync(join(target, "data"), "written");
-        if (call === calls[4]) expect(readFileSync(join(staging, "data"), "utf8")).to.equal("written");
-        if (call === calls[5]) checkFileSystem(order);
-      }
+  it("has the trouble of its disk as its health", async () => {
+    const { controller } = driver.clients;
+    const volumeId = await create();
+    const health = async () => (await controller.controllerGetVolumeHealth({ volumeId })).volumeHealth?.healthStatuses;
+    expect(await health()).to.deep.equal([]);
+    const hostId = await hostOfDisk();
+    const agent = csi.mesh.process(hostId);
+    await agent.kill();
+    await eventually(async () => {
+      const [first] = (await health()) ?? [];
+      expect(first).to.include({ status: "INACCESSIBLE", reason: "DeviceInTrouble" });
+      expect(first?.message).to.include(hostId);
     });
+    await agent.start();
+    await eventually(async () => expect(await health()).to.deep.equal([]));
+    const unknown = controller.controllerGetVolumeHealth({ volumeId: "none" });
+    expect(await failureOf(unknown)).to.match(/^NOT_FOUND/);
+    await remove(volumeId);
+  });
 
-  async function killAndStart(name: string): Promise<void> {
-    if (name === "the driver") return driver.killAndStart();
-    const process = csi.mesh.process(name);
-    await process.kill();
-    await process.start();
-  }
-
-  /** Checks that the file system of the attached disk, which is not mounted, is clean. */
-  function checkFileSystem({ publishContext }: NodeOrder): void {
-    const device = realpathSync(csi.mesh.dynamicDisk("host-1", publishContext.diskCid ?? ""));
-    const { status, stdout } = spawnSync("fsck.ext4", ["-n", device], { encoding: "utf8" });
-    expect(status, stdout).to.equal(0);
+  /** Returns the host with the first device of the only disk. */
+  async function hostOfDisk(): Promise<string> {
+    const [disk] = (await csi.mesh.clients.registry.listDisks({})).disks;
+    const [deviceId = ""] = disk === undefined ? [] : devicesWithBytes(disk);
+    return (await csi.mesh.device(deviceId)).hostId;
   }
 });
