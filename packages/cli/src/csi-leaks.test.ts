@@ -1,6 +1,7 @@
+import { createHash } from "node:crypto";
 import { DynamicDisk } from "@diskmesh/api/director";
 import { expect } from "chai";
-import { leaksIn, parseObjects } from "./csi-leaks.js";
+import { leaksIn, parseObjects, stagedLeaksIn } from "./csi-leaks.js";
 import { UsageError } from "./exit-codes.js";
 
 const nameOf = (digit: string) => `csi-${digit.repeat(32)}`;
@@ -30,6 +31,18 @@ describe("leaks of CSI volumes", () => {
       { name: nameOf("a"), volume: "pvc-a", instance: "", leak: "no PersistentVolume" },
       { name: nameOf("c"), volume: "pvc-c", instance: "i-1", leak: "no VolumeAttachment" },
       { name: nameOf("e"), volume: "pvc-e", instance: "", leak: "no disk" },
+    ]);
+  });
+
+  it("are file systems that a node has staged, but that no volume has", () => {
+    const folder = "/var/lib/kubelet/plugins/kubernetes.io/csi";
+    const staged = (driver: string, handle: string) =>
+      `${folder}/${driver}/${createHash("sha256").update(handle).digest("hex")}/globalmount`;
+    const [lost, known] = [staged("csi.diskmesh", nameOf("a")), staged("csi.diskmesh", nameOf("b"))];
+    const paths = [lost, known, staged("other.csi", nameOf("a")), "/var/lib/kubelet/pods/uid/volumes/mount"];
+    const mounts = [...paths, lost].map((path) => `36 35 7:1 / ${path} rw shared:1 - ext4 /dev/loop1 rw\n`).join("");
+    expect(stagedLeaksIn(mounts, [volume("b"), volume("c")])).to.deep.equal([
+      { name: "", volume: "", instance: "", leak: `no volume, staged at ${lost}` },
     ]);
   });
 

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { DynamicDisk } from "@diskmesh/api/director";
 import { UsageError } from "./exit-codes.js";
 
@@ -39,12 +40,34 @@ export function parseObjects(text: string): readonly KubernetesObject[] {
   );
 }
 
-/** Compares the disks of a cluster's deployment with the objects of Kubernetes. */
-export function leaksIn(disks: readonly DynamicDisk[], objects: readonly KubernetesObject[]): Leak[] {
+/** Returns the handles of the driver's volumes by the volumes' names. */
+function handlesIn(objects: readonly KubernetesObject[]): ReadonlyMap<string, string> {
   const handles = new Map<string, string>();
   for (const { kind, metadata, spec } of objects)
     if (kind === "PersistentVolume" && spec?.csi?.driver === DRIVER)
       handles.set(metadata?.name ?? "", spec.csi.volumeHandle ?? "");
+  return handles;
+}
+
+/** Path at which a kubelet has a volume staged; its folder is the SHA-256 of the volume's handle. */
+const STAGED = new RegExp(
+  `\\S*/plugins/kubernetes\\.io/csi/${DRIVER.replace(".", "\\.")}/([0-9a-f]{64})/globalmount`,
+  "g",
+);
+
+/** Finds file systems that a node has staged, but whose volume is unknown. `mounts` has the mountinfo of nodes. */
+export function stagedLeaksIn(mounts: string, objects: readonly KubernetesObject[]): Leak[] {
+  const known = new Set([...handlesIn(objects).values()].map((handle) => sha256(handle)));
+  const lost = [...mounts.matchAll(STAGED)].filter(([, hash = ""]) => !known.has(hash));
+  const paths = new Set(lost.map(([path]) => path));
+  return [...paths].map((path) => ({ name: "", volume: "", instance: "", leak: `no volume, staged at ${path}` }));
+}
+
+const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
+
+/** Compares the disks of a cluster's deployment with the objects of Kubernetes. */
+export function leaksIn(disks: readonly DynamicDisk[], objects: readonly KubernetesObject[]): Leak[] {
+  const handles = handlesIn(objects);
   const attached = new Set(
     objects
       .filter(({ kind }) => kind === "VolumeAttachment")
