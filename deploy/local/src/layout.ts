@@ -118,6 +118,15 @@ export class MeshLayout {
     return join(this.stateFolder, "data", processName);
   }
 
+  csiSocket(processName: string): string {
+    return join(this.dataFolder(processName), "csi.sock");
+  }
+
+  /** Folder in which a host's agent links the disks that are attached to its instance. */
+  dynamicDisksFolder(hostId: string): string {
+    return join(this.dataFolder(agentName(hostId)), "data/dynamic_disks");
+  }
+
   logFile(processName: string): string {
     return join(this.stateFolder, "logs", `${processName}.log`);
   }

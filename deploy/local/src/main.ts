@@ -5,10 +5,12 @@ import { programOnPath } from "@diskmesh/process-cpi";
 import { boshLogin } from "./bosh-login.js";
 import { operatorClients } from "./clients.js";
 import { commandsToCopy } from "./commands.js";
+import { startCsiDrivers } from "./csi-drivers.js";
 import { MeshLayout } from "./layout.js";
 import { LocalMesh } from "./local-mesh.js";
 import { type LocalOptions, parseOptions, USAGE } from "./options.js";
-import { tellStory } from "./story/story.js";
+import { type Tell, tellStory } from "./story/story.js";
+import { tellOfVolume } from "./story/volume.js";
 import { Terminal } from "./terminal.js";
 
 const repositoryFolder = fileURLToPath(new URL("../../..", import.meta.url));
@@ -22,7 +24,13 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
   let instance: Instance;
   try {
     const scene = { layout, clients, signal, restarts: () => local.mesh.restarts };
-    instance = await tellStory(scene, (title, step, describe) => terminal.step(title, step, describe));
+    const tell: Tell = (title, step, describe) => terminal.step(title, step, describe);
+    const instances = await tellStory(scene, tell);
+    [instance] = instances;
+    if (options.csi) {
+      using drivers = await startCsiDrivers(local.mesh, layout, instances, signal);
+      await tellOfVolume(scene, tell, drivers);
+    }
   } finally {
     clients.close();
   }

@@ -2,6 +2,7 @@ import { connect } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { csiClients } from "@diskmesh/csi-driver/client";
 import { parseHostPort, type Role, TimeoutError } from "@diskmesh/domain";
 import { waitForHealth } from "@diskmesh/rpc";
 import { agentName, HOSTS, type MeshLayout, type ServiceName } from "./layout.js";
@@ -43,6 +44,21 @@ function diskAgent(layout: MeshLayout, hostId: string): Member {
     // A hung device file blocks a thread of the pool. With Node's default of four threads, a few would block all I/O.
     env: { UV_THREADPOOL_SIZE: "64" },
     waitUntilReady: healthOf(layout, address, "disk-agent", hostId),
+  };
+}
+
+/** Returns a CSI driver in one mode; its config is written already. */
+export function csiDriver(layout: MeshLayout, name: string, mode: "controller" | "node"): Member {
+  const program = nodeProcess(layout, name, "csi-driver");
+  const socketPath = layout.csiSocket(name);
+  return {
+    ...program,
+    args: [...program.args, `--${mode}`],
+    env: { CSI_ENDPOINT: `unix://${socketPath}` },
+    waitUntilReady: async (timeoutMs) => {
+      const clients = csiClients(socketPath);
+      await clients.identity.probe({}, { deadlineMs: timeoutMs }).finally(() => clients.close());
+    },
   };
 }
 

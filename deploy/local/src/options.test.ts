@@ -9,6 +9,7 @@ describe("options of npm start", () => {
     expect(parse([])).to.deep.equal({
       once: false,
       fresh: false,
+      csi: false,
       help: false,
       stateFolder: "/repo/.diskmesh",
       basePort: 7000,
@@ -16,7 +17,7 @@ describe("options of npm start", () => {
   });
 
   const accepted: [string, string[], NodeJS.ProcessEnv, object][] = [
-    ["flags", ["--once", "--fresh"], {}, { once: true, fresh: true }],
+    ["flags", ["--once", "--fresh", "--csi"], {}, { once: true, fresh: true, csi: true }],
     ["a base port", ["--base-port", "17000"], {}, { basePort: 17000 }],
     ["a base port from the environment", [], { DISKMESH_BASE_PORT: "17000" }, { basePort: 17000 }],
     [

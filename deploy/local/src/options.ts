@@ -8,6 +8,8 @@ export interface LocalOptions {
   readonly once: boolean;
   /** True deletes the state folder before the start. */
   readonly fresh: boolean;
+  /** True adds an act of CSI drivers to the story. */
+  readonly csi: boolean;
   readonly help: boolean;
   readonly stateFolder: string;
   readonly basePort: number;
@@ -19,6 +21,7 @@ const MAX_BASE_PORT = 65_535 - PORT_SPAN;
 export const USAGE = `npm start -- [options]
   --once            tell the story, then stop; exit code 0 only when every step went well
   --fresh           delete the state folder first
+  --csi             at the end of the story, provide and mount a volume by CSI calls
   --base-port N     ports from N on (default ${DEFAULT_BASE_PORT}: the director gets N+10; also DISKMESH_BASE_PORT)
   --state FOLDER    keep the state there (default .diskmesh in the repository; also DISKMESH_STATE)
 The services are those of this repository, or of the unpacked release that DISKMESH_RELEASE names.`;
@@ -29,6 +32,7 @@ export function parseOptions(args: readonly string[], env: NodeJS.ProcessEnv, re
   return {
     once: values.once ?? false,
     fresh: values.fresh ?? false,
+    csi: values.csi ?? false,
     help: values.help ?? false,
     stateFolder: resolve(values.state || env.DISKMESH_STATE || join(repositoryFolder, ".diskmesh")),
     basePort: parseBasePort(values["base-port"] ?? (env.DISKMESH_BASE_PORT || String(DEFAULT_BASE_PORT))),
@@ -42,6 +46,7 @@ function parse(args: readonly string[]) {
       options: {
         once: { type: "boolean" },
         fresh: { type: "boolean" },
+        csi: { type: "boolean" },
         help: { type: "boolean", short: "h" },
         state: { type: "string" },
         "base-port": { type: "string" },

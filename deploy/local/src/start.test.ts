@@ -100,6 +100,21 @@ describe("npm start", function () {
     expectStateOf(layout);
   });
 
+  it("ends with a volume of the CSI driver that moves where this machine mounts disks, and leaves none", async function () {
+    leaveToVerify(this);
+    const once = start(["--once", "--csi"]);
+    expect(await once.ended, once.output).to.equal(0);
+    const act = titles(once.output).filter((title) => title.startsWith("volume"));
+    const isMounted = once.output.includes("disks are block devices");
+    expect(act).to.deep.equal([
+      "volume created",
+      ...(isMounted ? ["volume mounted", "volume moved"] : ["volume attached"]),
+    ]);
+    expect(once.output).to.match(isMounted ? /the same bytes in / : /and not mounted: \S/);
+    expect(readFileSync("/proc/self/mountinfo", "utf8")).not.to.include("csi-node-");
+    await expectAllStopped();
+  });
+
   it("finds its state again, keeps serving, and stops on Ctrl-C", async function () {
     leaveToVerify(this);
     await toldOnce();

@@ -1,13 +1,6 @@
 import { ControllerDefinition, IdentityDefinition, NodeDefinition } from "@diskmesh/api/csi";
 import { type Client, methodsOf, type ServiceDefinition } from "@diskmesh/rpc";
-import {
-  type ChannelCredentials,
-  credentials,
-  Metadata,
-  makeGenericClientConstructor,
-  type ServiceError,
-  status,
-} from "@grpc/grpc-js";
+import { type ChannelCredentials, credentials, Metadata, makeGenericClientConstructor } from "@grpc/grpc-js";
 
 export interface CsiClients {
   readonly identity: Client<typeof IdentityDefinition>;
@@ -48,12 +41,4 @@ function clientOf<Definition extends ServiceDefinition>(definition: Definition, 
       }),
   ]);
   return { ...Object.fromEntries(calls), close: () => client.close() } as Client<Definition>;
-}
-
-/** Returns the name of the status with which the call fails, and its message. Throws when it does not fail. */
-export async function failureOf(call: Promise<unknown>): Promise<string> {
-  const answer = await call.catch((error: ServiceError) => error);
-  if (!(answer instanceof Error)) throw new Error(`the call succeeded: ${JSON.stringify(answer)}`);
-  const { code, details } = answer as ServiceError;
-  return `${status[code]}: ${details}`;
 }

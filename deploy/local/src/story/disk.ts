@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { DynamicDisk, Instance } from "@diskmesh/api/director";
 import { InvalidStateError, MIB_BYTES, NotFoundError } from "@diskmesh/domain";
-import { agentName, type MeshLayout } from "../layout.js";
+import type { MeshLayout } from "../layout.js";
 import { DISK_POOL } from "./deployment.js";
 import { runTask, type Scene, waitFor } from "./scene.js";
 
@@ -50,5 +50,5 @@ export async function detachDisk(scene: Scene): Promise<void> {
  * Returns the path of the link by which an instance's programs find the disk. The instance's agent creates the link.
  */
 export function linkOf(layout: MeshLayout, agentId: string, diskCid: string): string {
-  return join(layout.dataFolder(agentName(agentId)), "data/dynamic_disks", diskCid);
+  return join(layout.dynamicDisksFolder(agentId), diskCid);
 }

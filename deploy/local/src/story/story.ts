@@ -16,9 +16,9 @@ export type Tell = <T>(title: string, step: () => Promise<T>, describe: (result:
 
 /**
  * Attaches a disk to an instance on one host, writes data, detaches it, and reads the same data from an instance on
- * another host. Can run again on the state of an earlier run. Returns the instance that has no disk at the end.
+ * another host. Can run again on the state of an earlier run. Returns the instances; the first has no disk at the end.
  */
-export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
+export async function tellStory(scene: Scene, tell: Tell): Promise<readonly [Instance, Instance]> {
   const same = (text: string) => text;
   await tell("hosts added", () => addHosts(scene), same);
   await tell("devices ATTACHED", () => devicesAttached(scene), same);
@@ -68,7 +68,7 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
       () => expectChecksum(scene, two, disk, checksum),
       (sum) => `sha256 ${short(sum)}`,
     );
-    return one;
+    return [one, two];
   } finally {
     await used.release();
   }

@@ -2,9 +2,9 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Child, eventually, temporaryFolder } from "@diskmesh/testkit";
+import { type CsiClients, csiClients } from "../client.js";
 import type { CsiConfig } from "../config.js";
 import type { Mode } from "../start.js";
-import { type CsiClients, csiClients } from "./csi-client.js";
 
 const START_TIMEOUT_MS = 120_000;
 
