@@ -14,6 +14,8 @@ export class Drive {
 
   private constructor(
     readonly path: string,
+    /** File below the drive, which has the bytes that the drive has written. */
+    readonly image: string,
     private readonly failingFile: string,
     private readonly server: Child,
     private readonly fuse: Child,
@@ -52,7 +54,7 @@ export class Drive {
     });
     const isMounted = () => spawnSync("mountpoint", ["-q", at("drive")]).status === 0;
     await eventually(isMounted, { timeoutMs: START_TIMEOUT_MS });
-    return new Drive(at("drive"), failing, server, fuse);
+    return new Drive(at("drive"), at("image"), failing, server, fuse);
   }
 
   /** Makes every request fail with EIO. Data in the kernel's cache is still read. */
