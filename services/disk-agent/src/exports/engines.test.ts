@@ -1,7 +1,6 @@
 import { execFile } from "node:child_process";
-import { existsSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { DiskId } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -10,14 +9,12 @@ import { expect } from "chai";
 import type { NbdClient, NbdRequestError } from "../nbd/client.js";
 import { makeDeviceFile } from "../testing/device-fixture.js";
 import { DEVICE_BYTES, EngineScene, noise } from "../testing/engine-scene.js";
+import { holdersOf } from "../testing/file-holders.js";
+import { beginFlood } from "../testing/flood.js";
 
 const BLOCK_BYTES = 4096;
 // The node engine serves from this process, so that a synchronous call would wait for itself.
 const run = promisify(execFile);
-/** Fences of each engine; more by hand with FENCES=1000. */
-const FENCES = Number(process.env.FENCES ?? 25);
-const WRITERS = 4;
-const DEPTH = 16;
 
 for (const engine of ["node", "qemu"] as const)
   describe(`the ${engine} engine`, () => {
@@ -77,24 +74,6 @@ for (const engine of ["node", "qemu"] as const)
       await scene.exports.end("disk-1" as DiskId, 2);
       expect(existsSync(path)).to.equal(false);
       await rejection(fresh.read(0, BLOCK_BYTES));
-    });
-
-    it("changes no byte for a former writer once a later session is granted", async function () {
-      this.timeout(60_000 + 5_000 * FENCES);
-      for (let round = 1; round <= FENCES; round += 1) {
-        const ids = round % 2 === 0 ? ["a"] : ["a", "b"];
-        const path = await scene.publish("disk-1", 2 * round, ids);
-        const flood = await beginFlood(scene, path, ids.length * DEVICE_BYTES, round);
-        await eventually(() => flood.writes() > 0);
-        await sleep(Math.random() * 30);
-        await scene.open("disk-1", 2 * round + 1, ids);
-        const granted = ids.map((id) => scene.bytesOf(id));
-        await flood.ended;
-        await sleep(20);
-        for (const [index, id] of ids.entries())
-          expect(scene.bytesOf(id).equals(granted[index] as Buffer), `round ${round}, device ${id}`).to.equal(true);
-        await scene.exports.end("disk-1" as DiskId, 2 * round + 1);
-      }
     });
 
     it("leaves the disk of another device of the same file alone", async () => {
@@ -184,7 +163,7 @@ describe("the qemu engine beyond the agent's life", () => {
 
   it("fails no I/O when the agent ends, and is taken over by its next life", async () => {
     const path = await scene.publish("disk-1", 1, ["a"]);
-    const flood = await beginFlood(scene, path, DEVICE_BYTES, 7);
+    const flood = await beginFlood(path);
     scene = new EngineScene("qemu", await scene.leave());
     const before = flood.writes();
     await eventually(() => flood.writes() > before);
@@ -196,22 +175,6 @@ describe("the qemu engine beyond the agent's life", () => {
     const granted = scene.bytesOf("a");
     await flood.ended;
     expect(scene.bytesOf("a").equals(granted)).to.equal(true);
-  });
-
-  it("ends a daemon whose session was superseded without the agent's knowledge of it", async () => {
-    const path = await scene.publish("disk-1", 1, ["a"]);
-    const flood = await beginFlood(scene, path, DEVICE_BYTES, 7);
-    const former = await scene.leave();
-    // The agent's folder was lost: it knows neither sessions nor exports, and no file names the daemon.
-    for (const name of readdirSync(join(former.folder, "exports"))) rmSync(join(former.folder, "exports", name));
-    scene = new EngineScene("qemu", { folder: former.folder });
-    await scene.start();
-    await scene.open("disk-1", 2, ["a"]);
-    const granted = scene.bytesOf("a");
-    await flood.ended;
-    await sleep(20);
-    expect(scene.bytesOf("a").equals(granted)).to.equal(true);
-    expect(holdersOf(join(former.folder, "a"))).to.deep.equal([process.pid]);
   });
 
   it("serves a disk again whose daemon was killed", async () => {
@@ -234,49 +197,4 @@ async function connectAgain(scene: EngineScene, path: string): Promise<NbdClient
     return client !== undefined;
   });
   return client as NbdClient;
-}
-
-interface Flood {
-  /** Number of acknowledged writes. */
-  writes(): number;
-  /** Resolves once every writer has failed. */
-  readonly ended: Promise<unknown>;
-}
-
-/** Writes to random blocks at a depth of 64 until the writes fail. */
-async function beginFlood(scene: EngineScene, path: string, sizeBytes: number, pattern: number): Promise<Flood> {
-  let writes = 0;
-  const clients = await Promise.all(Array.from({ length: WRITERS }, () => scene.connect(path)));
-  const write = async (client: NbdClient): Promise<void> => {
-    for (let count = 0; ; count += 1) {
-      const block = Math.floor(Math.random() * (sizeBytes / BLOCK_BYTES));
-      await client.write(block * BLOCK_BYTES, Buffer.alloc(BLOCK_BYTES, pattern + count));
-      writes += 1;
-    }
-  };
-  const running = clients.flatMap((client) => Array.from({ length: DEPTH }, () => write(client)));
-  return { writes: () => writes, ended: Promise.allSettled(running) };
-}
-
-/** Returns the processes that have the file open. */
-function holdersOf(path: string): number[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => {
-      try {
-        const fds = readdirSync(`/proc/${pid}/fd`);
-        return fds.some((fd) => linkOf(`/proc/${pid}/fd/${fd}`) === path);
-      } catch {
-        return false;
-      }
-    });
-}
-
-function linkOf(path: string): string {
-  try {
-    return readlinkSync(path);
-  } catch {
-    return "";
-  }
 }

@@ -45,6 +45,8 @@ export async function startTestAgent(options: TestAgentOptions): Promise<TestAge
       tuning: { orderTimeoutMs: 30_000, startOpenTimeoutMs: 30_000, ...config?.tuning },
     },
     folder,
+    // Large thread pool, as in deploy/local, because a hung device file blocks its threads.
+    env: { UV_THREADPOOL_SIZE: "64" },
     health: { address, tls: certs.files("operator"), serverRole: "disk-agent", serverName: hostId },
     waitFor: "listening",
   });

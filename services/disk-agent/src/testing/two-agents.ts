@@ -22,11 +22,20 @@ export class TwoAgents {
   /** Last session that was opened. */
   session = 0;
 
-  private constructor(readonly config: AgentConfigChange) {}
+  private constructor(
+    readonly config: AgentConfigChange,
+    private readonly devicePath: (deviceId: string) => string | undefined,
+  ) {}
 
-  /** Must be called within a `describe`. `config` has parts of both agents' configs. */
-  static forAllTests(config: AgentConfigChange = {}): TwoAgents {
-    const agents = new TwoAgents(config);
+  /**
+   * Must be called within a `describe`. `config` has parts of both agents' configs. A device whose path `devicePath` does
+   * not return gets a file of its own.
+   */
+  static forAllTests(
+    config: AgentConfigChange = {},
+    devicePath: (deviceId: string) => string | undefined = () => undefined,
+  ): TwoAgents {
+    const agents = new TwoAgents(config, devicePath);
     before(() => agents.#start());
     after(() => agents.#stop());
     return agents;
@@ -52,13 +61,12 @@ export class TwoAgents {
   }
 
   async #startAgent(hostId: string): Promise<TestAgent> {
-    const devices = ["a", "b"].map((name) => ({
-      deviceId: `${hostId}-${name}`,
-      path: join(this.folder, hostId, name),
-      sizeBytes: SIZE_BYTES,
-    }));
     mkdirSync(join(this.folder, hostId), { recursive: true });
-    for (const name of ["a", "b"]) makeDeviceFile(join(this.folder, hostId), name, SIZE_BYTES);
+    const devices = ["a", "b"].map((name) => {
+      const deviceId = `${hostId}-${name}`;
+      const path = this.devicePath(deviceId) ?? makeDeviceFile(join(this.folder, hostId), name, SIZE_BYTES);
+      return { deviceId, path, sizeBytes: SIZE_BYTES };
+    });
     return startTestAgent({
       hostId,
       folder: join(this.folder, hostId),
