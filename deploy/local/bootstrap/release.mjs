@@ -43,6 +43,7 @@ const COPIES = {
   docs: "docs",
   examples: "deploy/examples",
   "example-driver": "deploy/example-driver",
+  helm: "deploy/helm",
   monitoring: "deploy/monitoring",
   systemd: "deploy/systemd",
   "ARCHITECTURE.md": "ARCHITECTURE.md",

@@ -87,6 +87,14 @@ const TOOLS = [
     why: "calls vendor methods as Ironic's users do",
     usedBy: "vendor passthru",
   },
+  { name: "helm", since: "3.8", go: "helm.sh/helm/v3/cmd/helm@v3.22.0", why: "renders the chart", usedBy: "the chart" },
+  {
+    name: "kubernetes-validate",
+    since: "1.37",
+    pip: "kubernetes-validate==1.37.0",
+    why: "has the schemas of Kubernetes",
+    usedBy: "the chart",
+  },
   { name: "go", since: "1.24", why: "builds a client of the protos", usedBy: "clients in other languages" },
   {
     name: "python-grpc-tools-protoc",

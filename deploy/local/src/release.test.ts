@@ -82,6 +82,7 @@ describe("a release", function () {
       "README.md",
       "docs",
       "examples",
+      "helm",
       "monitoring",
       "proto",
       "systemd",

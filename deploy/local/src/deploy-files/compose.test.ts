@@ -1,26 +1,13 @@
-import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { authCalloutConfig, openCalloutIssuer } from "@diskmesh/mbus";
 import { Child, eventually, freePort, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { parse } from "yaml";
+import { deploy, diskmesh, parsedConfig, programs, SCHEMAS, version } from "./testing/release-facts.js";
 
-const repository = fileURLToPath(new URL("../../..", import.meta.url));
-const deploy = join(repository, "deploy");
 const PKI = "/etc/diskmesh/pki";
-
-interface Schema {
-  parse(config: unknown): Config;
-}
-
-interface Config {
-  readonly listen: { readonly port: number };
-  readonly advertisedAddress?: string;
-  readonly blockListen?: { readonly port: number };
-  readonly health?: { readonly listen: { readonly port: number } };
-}
 
 interface Service {
   readonly image: string;
@@ -36,43 +23,6 @@ interface Compose {
   readonly services: Readonly<Record<string, Service>>;
   readonly volumes: Readonly<Record<string, unknown>>;
   readonly networks: Readonly<Record<string, unknown>>;
-}
-
-/** Config schemas of the services. */
-const SCHEMAS: ReadonlyMap<string, Schema> = new Map(
-  await Promise.all(
-    [
-      ["director", "directorConfig"],
-      ["cpi-dispatcher", "dispatcherConfig"],
-      ["disk-registry", "configSchema"],
-      ["disk-agent", "configSchema"],
-      ["csi-driver", "csiConfig"],
-    ].map(async ([service = "", name = ""]) => {
-      const module = await import(`@diskmesh/${service}/config`);
-      return [service, module[name]] as const;
-    }),
-  ),
-);
-
-/** Parses a config with the service's own schema. */
-function parsedConfig(service: string, file: string): Config {
-  const schema = SCHEMAS.get(service);
-  if (schema === undefined) throw new Error(`there is no service ${service}`);
-  return schema.parse(parse(readFileSync(file, "utf8")));
-}
-
-function version(): string {
-  return JSON.parse(readFileSync(join(repository, "package.json"), "utf8")).version;
-}
-
-async function programs(): Promise<readonly string[]> {
-  const { PROGRAMS } = await import(join(repository, "deploy/local/bootstrap/release.mjs"));
-  return Object.keys(PROGRAMS);
-}
-
-/** Runs the operator's command, with a folder of the test in the place of /etc/diskmesh. */
-function diskmesh(...args: string[]): void {
-  execFileSync(process.execPath, [join(repository, "packages/cli/bin/diskmesh.mjs"), ...args]);
 }
 
 describe("the container image", () => {
@@ -270,86 +220,4 @@ describe("the compose file", () => {
     const { status, stderr } = spawnSync("docker", args, { encoding: "utf8" });
     expect([status, stderr]).to.deep.equal([0, ""]);
   });
-});
-
-describe("the manifests for Kubernetes", () => {
-  const folder = join(deploy, "kubernetes");
-  const read = (file: string) => readFileSync(join(folder, file), "utf8");
-  const manifest = parse(readFileSync(join(folder, "base/disk-agent.yaml"), "utf8"));
-  const pod = manifest.spec.template.spec;
-  const [agent] = pod.containers;
-
-  it("start the agent as no root, without a capability, and read-only except where it writes", async () => {
-    expect(await programs()).to.include(agent.command[0]);
-    const { runAsUser, runAsNonRoot, readOnlyRootFilesystem, capabilities } = agent.securityContext;
-    expect([runAsUser > 0, runAsNonRoot, readOnlyRootFilesystem]).to.deep.equal([true, true, true]);
-    expect(capabilities).to.deep.equal({ drop: ["ALL"] });
-    const user = /^USER (\d+):/m.exec(readFileSync(join(deploy, "container/Containerfile"), "utf8"))?.[1];
-    expect(String(runAsUser)).to.equal(user);
-  });
-
-  it("match a node's config", async () => {
-    const config = parsedConfig("disk-agent", join(folder, "node-disk-agent.yaml"));
-    expect(agent.ports).to.deep.equal([
-      { name: "grpc", containerPort: config.listen.port },
-      { name: "blocks", containerPort: config.blockListen?.port },
-    ]);
-    for (const [probe, path] of [
-      ["readinessProbe", "/readyz"],
-      ["livenessProbe", "/healthz"],
-    ] as const)
-      expect(agent[probe].httpGet).to.deep.equal({ host: "127.0.0.1", port: config.health?.listen.port, path });
-    expect(agent.command.slice(1)).to.deep.equal(["--config", "/etc/diskmesh/disk-agent.yaml"]);
-    const mounts = new Map(
-      agent.volumeMounts.map((mount: { name: string; mountPath: string }) => [mount.name, mount.mountPath]),
-    );
-    for (const { name, hostPath } of pod.volumes) {
-      expect(mounts.has(name), name).to.equal(true);
-      // A socket must have the same path in the container as on the node, where other programs use it.
-      if (hostPath) expect(hostPath.path).to.equal(mounts.get(name));
-    }
-  });
-
-  for (const [file, example, mode] of [
-    ["controller", "csi-controller.yaml", "controller"],
-    ["node", "node-csi-driver.yaml", "node"],
-  ] as const)
-    it(`start the CSI driver's ${mode} with a config that it takes, and probe it where it answers`, async () => {
-      const { containers, volumes } = parse(read(`csi/${file}.yaml`), { merge: true }).spec.template.spec;
-      const [driver, ...sidecars] = containers;
-      expect(await programs()).to.include(driver.command[0]);
-      expect(driver.command.slice(1)).to.deep.equal([`--${mode}`, "--config", "/etc/diskmesh/csi-driver.yaml"]);
-      const config = parsedConfig("csi-driver", join(folder, example));
-      expect(config).to.have.property(mode);
-      for (const probe of ["readinessProbe", "livenessProbe"])
-        expect(driver[probe].httpGet.port).to.equal(config.health?.listen.port);
-      const known = volumes.map(({ name }: { name: string }) => name);
-      for (const { volumeMounts } of containers) for (const { name } of volumeMounts) expect(known).to.include(name);
-      expect(driver.env).to.deep.equal([{ name: "CSI_ENDPOINT", value: "unix:///csi/csi.sock" }]);
-      for (const { args } of sidecars) expect(args[0]).to.equal("--csi-address=/csi/csi.sock");
-    });
-
-  const kinds = {
-    base: ["Namespace", "DaemonSet"],
-    "block-devices": ["Namespace", "DaemonSet"],
-    csi: [
-      ...["CSIDriver", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"],
-      ...["Deployment", "DaemonSet", "StorageClass", "VolumeAttributesClass"],
-    ],
-  };
-  for (const [variant, wanted] of Object.entries(kinds))
-    it(`${variant} is built by kubectl kustomize`, function () {
-      if (spawnSync("kubectl", ["version", "--client"]).error) skipBecause(this, "kubectl is not on PATH");
-      const home = temporaryFolder();
-      mkdirSync(join(home, ".kube"));
-      const { status, stdout, stderr } = spawnSync("kubectl", ["kustomize", join(folder, variant)], {
-        encoding: "utf8",
-        env: { ...process.env, HOME: home },
-      });
-      expect(status, stderr).to.equal(0);
-      expect(stdout.match(/^kind: .*$/gm)).to.have.members(wanted.map((kind) => `kind: ${kind}`));
-      expect(stdout).to.include(`image: diskmesh:${version()}\n`);
-      expect(stdout.includes("privileged: true\n")).to.equal(variant !== "base");
-      expect(stdout).not.to.include("allowPrivilegeEscalation: null");
-    });
 });

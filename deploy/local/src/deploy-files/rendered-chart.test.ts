@@ -1,0 +1,215 @@
+import { spawnSync } from "node:child_process";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { parse } from "yaml";
+import { ChartSecrets, checkConfig, REPLICAS } from "./testing/chart-files.js";
+import { type Container, helm, type KubernetesObject, type Pod, rendered, skipWithoutHelm } from "./testing/helm.js";
+import { deploy, programs, version } from "./testing/release-facts.js";
+
+const AZS = "csi.azs={z1}";
+const HTTP = 'director.config.http={"listen":{"host":"0.0.0.0"}}';
+const PEERS = 'networkPolicy.from=[{"ipBlock":{"cidr":"10.0.0.0/16"}}]';
+
+/** Values of users, by what they want. */
+const VARIANTS: Readonly<Record<string, readonly string[]>> = {
+  "the whole mesh and the CSI driver": ["--set", AZS, "--set", "podMonitor.enabled=true"],
+  "agents without privileges": ["--set", "csi.enabled=false,agents.blockDevices=false"],
+  "agents with block devices": ["--set", "csi.enabled=false"],
+  "the CSI driver alone": ["--set", `${AZS},controlPlane.enabled=false,agents.enabled=false`],
+  "other networks, an HTTPS API, stemcells": [
+    ...["--set", `${AZS},stemcellsClaim=stemcells,imagePullSecrets[0].name=registry`],
+    ...["--set-json", HTTP, "--set-json", PEERS],
+  ],
+};
+const WHOLE = VARIANTS["the whole mesh and the CSI driver"] ?? [];
+
+const podOf = (object: KubernetesObject): Pod | undefined => object.spec?.template?.spec;
+const ours = (pod: Pod): Container =>
+  pod.containers.find(({ image, name }) => image.startsWith("diskmesh:") || name === "nats") as Container;
+
+/** Returns whether the labels of an object's pods have what a selector wants. */
+function selects(wanted: Readonly<Record<string, string>>, object: KubernetesObject): boolean {
+  const labels = object.spec?.template?.metadata.labels;
+  return labels !== undefined && Object.entries(wanted).every(([key, value]) => labels[key] === value);
+}
+
+describe("the rendered Helm chart", () => {
+  before(skipHere);
+  function skipHere(this: Mocha.Context): void {
+    skipWithoutHelm(this);
+  }
+
+  for (const [what, args] of Object.entries(VARIANTS))
+    describe(`for ${what}`, () => {
+      it("is accepted by helm lint", () => {
+        const { status, output } = helm("lint", ...args);
+        expect(status, output).to.equal(0);
+      });
+
+      it("fits the schemas of Kubernetes", function () {
+        if (spawnSync("kubernetes-validate", ["--version"]).error)
+          skipBecause(this, "kubernetes-validate is not on PATH");
+        const file = join(temporaryFolder(), "objects.yaml");
+        const { text } = rendered(...args);
+        // The Prometheus operator brings its own.
+        const known = text.split("\n---\n").filter((object) => !object.includes("kind: PodMonitor"));
+        writeFileSync(file, known.join("\n---\n"));
+        const check = spawnSync("kubernetes-validate", ["--strict", "--quiet", "-k", "1.37", file], {
+          encoding: "utf8",
+        });
+        expect(check.status, check.stdout + check.stderr).to.equal(0);
+      });
+
+      it("mounts volumes that exist, and runs programs of the release's image", async () => {
+        const known = [...(await programs()), "nats-server", "chown", "sh"];
+        for (const pod of rendered(...args).objects.flatMap((object) => podOf(object) ?? [])) {
+          const volumes = pod.volumes.map(({ name }) => name);
+          for (const { command, image, volumeMounts = [] } of [...(pod.initContainers ?? []), ...pod.containers]) {
+            for (const { name } of volumeMounts) expect(volumes).to.include(name);
+            if (image.startsWith("diskmesh")) expect(image).to.equal(`diskmesh:${version()}`);
+            if (command !== undefined) expect(known).to.include(command[0]);
+          }
+        }
+      });
+    });
+
+  it("refuses unknown values, and the CSI driver without an AZ", () => {
+    expect(helm("template", "--set", `${AZS},csi.azzs=z1`).output).to.contain("'azzs' not allowed");
+    expect(helm("template").output).to.contain("csi.azs is empty");
+  });
+
+  it("runs only the agent and the node's part of the CSI driver with privileges, and as few as possible", () => {
+    const user = Number(/^USER (\d+):/m.exec(readFileSync(join(deploy, "container/Containerfile"), "utf8"))?.[1]);
+    const privileged = (args: readonly string[]) => {
+      const names: string[] = [];
+      for (const pod of rendered(...args).objects.flatMap((object) => podOf(object) ?? [])) {
+        const { name, securityContext = {} } = ours(pod);
+        const runsAs = securityContext.runAsUser ?? pod.securityContext?.runAsUser;
+        if (securityContext.privileged) names.push(`${name} ${runsAs}`);
+        else {
+          expect(runsAs, name).to.equal(user);
+          expect(securityContext.readOnlyRootFilesystem, name).to.equal(true);
+          expect(securityContext.capabilities, name).to.deep.equal({ drop: ["ALL"] });
+        }
+      }
+      return names;
+    };
+    expect(privileged(WHOLE)).to.have.members(["disk-agent 0", "csi-driver 0"]);
+    expect(privileged(VARIANTS["agents with block devices"] ?? [])).to.deep.equal([`disk-agent ${user}`]);
+    expect(privileged(VARIANTS["agents without privileges"] ?? [])).to.deep.equal([]);
+  });
+
+  it("updates an agent that block devices need only when a person deletes its pod", () => {
+    const strategy = (args: readonly string[]) =>
+      rendered(...args).objects.find(({ kind, metadata }) => kind === "DaemonSet" && metadata.name === "disk-agent")
+        ?.spec?.updateStrategy?.type;
+    expect(strategy(WHOLE)).to.equal("OnDelete");
+    expect(strategy(VARIANTS["agents with block devices"] ?? [])).to.equal("RollingUpdate");
+  });
+
+  it("has the agent's sockets and devices at the same paths in its container as on the node", () => {
+    const agent = rendered(...WHOLE).objects.find(
+      ({ metadata, kind }) => kind === "DaemonSet" && metadata.name === "disk-agent",
+    );
+    const pod = podOf(agent as KubernetesObject) as Pod;
+    const mounts = new Map(ours(pod).volumeMounts?.map(({ name, mountPath }) => [name, mountPath]));
+    const shared = pod.volumes.filter(({ hostPath }) => hostPath !== undefined);
+    expect(shared).to.have.lengthOf(4);
+    for (const { name, hostPath } of shared) expect(mounts.get(name)).to.equal(hostPath?.path);
+  });
+
+  it("has a disruption budget for each part with several pods, and rules for ports that pods have", () => {
+    const { objects } = rendered(...(VARIANTS["other networks, an HTTPS API, stemcells"] ?? []));
+    const several = objects.filter(({ spec }) => (spec?.replicas ?? 0) > 1);
+    const budgets = objects.filter(({ kind }) => kind === "PodDisruptionBudget");
+    const kept = budgets.map(({ spec }) =>
+      several.filter((object) => selects(spec?.selector?.matchLabels ?? {}, object)),
+    );
+    expect(kept.flat()).to.have.members(several);
+    expect(several).to.have.lengthOf(5);
+    const policies = objects.filter(({ kind, spec }) => kind === "NetworkPolicy" && spec?.ingress !== undefined);
+    expect(policies).to.have.lengthOf(4);
+    for (const { spec } of policies)
+      for (const object of objects.filter((each) => selects(spec?.podSelector?.matchLabels ?? {}, each))) {
+        const ports = ours(podOf(object) as Pod).ports?.map(({ name }) => name);
+        const allowed = spec?.ingress?.flatMap((rule) => rule.ports.map(({ port }) => port));
+        expect(allowed).to.have.members(ports ?? []);
+      }
+  });
+
+  it("has as many pods as the configs name", () => {
+    const sets = rendered(...WHOLE).objects.filter(({ kind }) => kind === "StatefulSet");
+    expect(Object.fromEntries(sets.map(({ metadata, spec }) => [metadata.name, spec?.replicas]))).to.deep.equal(
+      REPLICAS,
+    );
+  });
+
+  describe("with certificates of its list", () => {
+    let secrets: ChartSecrets;
+    let objects: readonly KubernetesObject[];
+
+    before(() => {
+      secrets = new ChartSecrets();
+      objects = rendered(...WHOLE).objects;
+    });
+
+    /** Returns the environment of a container of the first pod, on node.example. */
+    function environmentOf({ env = [] }: Container, name: string): Record<string, string> {
+      const downward = { POD_NAME: `${name}-0`, NODE_NAME: "node.example", NODE_ADDRESS: "10.0.0.1" };
+      const known: Record<string, string> = { ...downward };
+      for (const { name: variable, value } of env)
+        known[variable] ??= value?.replace(/\$\((\w+)\)/g, (_, other) => known[other] ?? "") ?? "z1";
+      return known;
+    }
+
+    const find = (name: string) =>
+      objects.find((each) => podOf(each) && each.metadata.name === name) as KubernetesObject;
+    const configOf = (name: string) =>
+      objects.find(({ kind, metadata }) => kind === "ConfigMap" && metadata.name === name);
+
+    for (const [name, service, holder] of [
+      ["director", "director", "director"],
+      ["disk-registry", "disk-registry", "disk-registry"],
+      ["cpi-dispatcher", "cpi-dispatcher", "cpi-dispatcher"],
+      ["disk-agent", "disk-agent", "disk-agent-node-1"],
+      ["csi-controller", "csi-driver", "csi"],
+      ["csi-node", "csi-driver", "csi"],
+    ] as const)
+      it(`gives the pods of ${name} a config that the ${service} accepts, and probes where it answers`, () => {
+        const container = ours(podOf(find(name)) as Pod);
+        const file = `${service}.yaml`;
+        const instanceId = "00000000-0000-4000-8000-000000000000";
+        const onNode = JSON.stringify({ node: { instanceId } });
+        const config = name === "csi-node" ? onNode : (configOf(name)?.data?.[file] ?? "");
+        const folder = secrets.mounted(holder, file, config);
+        const { DISKMESH_CSI_DRIVER_HEALTH_LISTEN_PORT: port, ...env } = environmentOf(container, name);
+        if (name === "disk-agent") {
+          // The container's shell makes the host's ID of the node's name.
+          const program = join(temporaryFolder(), "diskmesh-disk-agent");
+          writeFileSync(program, '#!/bin/sh\nprintf %s "$DISKMESH_DISK_AGENT_HOST_ID"\n');
+          chmodSync(program, 0o755);
+          const PATH = `${join(program, "..")}:${process.env.PATH}`;
+          const [shell = "", ...args] = container.command ?? [];
+          env.DISKMESH_DISK_AGENT_HOST_ID = spawnSync(shell, args, { env: { ...env, PATH }, encoding: "utf8" }).stdout;
+          expect(env.DISKMESH_DISK_AGENT_HOST_ID).to.equal("node-example");
+          env.DISKMESH_DISK_AGENT_HOST_ID = "node-1";
+        } else expect(container.command).to.include.members([`diskmesh-${service}`, `/etc/diskmesh/${file}`]);
+        const all = port === undefined ? env : { ...env, DISKMESH_CSI_DRIVER_HEALTH_LISTEN_PORT: port };
+        expect(checkConfig(service, { folder, name: file, env: all })).to.match(/^0 /);
+        const listen = Number(port ?? parse(config).health?.listen.port);
+        const { readinessProbe, livenessProbe } = container;
+        expect([readinessProbe?.httpGet?.port, livenessProbe?.httpGet?.port]).to.deep.equal([listen, listen]);
+        // The leader and its standby are both ready, or no update and no disruption budget would ever end.
+        const query = /^(director|disk-registry)$/.test(name) ? "?standbyok" : "";
+        expect(readinessProbe?.httpGet?.path).to.equal(`/readyz${query}`);
+        const ports = container.ports
+          ?.filter((each) => each.name !== "https")
+          .map(({ containerPort }) => containerPort);
+        const { listen: grpc, blockListen, metrics } = parse(config);
+        const listens = [grpc, blockListen, metrics?.listen].flatMap((each) => each?.port ?? []);
+        expect(ports ?? []).to.have.members(listens);
+      });
+  });
+});
