@@ -139,6 +139,19 @@ describe("a disk as a block device", () => {
     expect(readdirSync(join(scene.fixture.folder, "exports"))).to.deep.equal([]);
   });
 
+  it("has no path after a restart of the agent that cannot serve it, because its loop device may be another disk's", async () => {
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    await scene.publish("disk-2", 2, ["b"]);
+    const other = readlinkSync(path.replace("disk-1", "disk-2"));
+    const { folder, memory } = await scene.leave();
+    const exports = new Map(memory.exports);
+    exports.delete("disk-1" as DiskId);
+    scene = new EngineScene("qemu", { folder, memory: { ...memory, exports } }, {});
+    await scene.start();
+    expect(() => readlinkSync(path)).to.throw("ENOENT");
+    expect(readlinkSync(path.replace("disk-1", "disk-2"))).to.equal(other);
+  });
+
   it("is refused with the reason where the host cannot make it", async () => {
     const other = new EngineScene("node", undefined, { whyNoBlockDevices: "there is no /dev/fuse" });
     await other.start();

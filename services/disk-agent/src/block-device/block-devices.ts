@@ -1,8 +1,8 @@
-import { access, constants, readdir, readlink, rename, stat, symlink } from "node:fs/promises";
+import { access, constants, readdir, readlink, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { type HostId, InvalidStateError, type Logger } from "@diskmesh/domain";
 import type { ServedDisk } from "../exports/engine.js";
-import { devicePathIn } from "../exports/export-path.js";
+import { devicePathIn, isDeviceLink } from "../exports/export-path.js";
 import type { ExportSpec } from "../model/memory.js";
 import { removeFile } from "../remove-file.js";
 import { attachLoop, loopsOf } from "./loop.js";
@@ -64,11 +64,23 @@ export class BlockDevices {
 }
 
 export const endBlockDevices: EndBlockDevices = async (folder, isKept) => {
-  const numbers = (await readdir(folder)).map(sessionOfImage).filter((number) => number !== undefined);
+  const names = await readdir(folder);
+  const numbers = names.map(sessionOfImage).filter((number) => number !== undefined);
   const ended = numbers.filter((number) => !isKept(number));
+  // Links first, because another disk may get the number of a detached loop device.
+  await removeLinks(folder, names, numbers.filter(isKept));
   for (const sessionNumber of ended) await unmountImage(folder, sessionNumber);
   return ended;
 };
+
+/** Removes the links that do not lead to a block device of these sessions. */
+async function removeLinks(folder: string, names: readonly string[], sessionNumbers: readonly number[]): Promise<void> {
+  const kept = await Promise.all(sessionNumbers.map((number) => loopsOf(imageOf(folder, number))));
+  for (const name of names.filter(isDeviceLink)) {
+    const target = await readlink(join(folder, name)).catch(() => "");
+    if (!kept.flat().includes(target)) await removeFile(join(folder, name));
+  }
+}
 
 /** A disk whose path is a link to its block device. */
 class DeviceDisk implements ServedDisk {
@@ -115,12 +127,11 @@ class DeviceDisk implements ServedDisk {
     // A device that works keeps its connection, even if the socket's path was removed meanwhile.
     if (await this.#isWhole()) return isRestored;
     const { folder, spec } = this;
+    // The former device first, because another disk may get its number.
+    await removeFile(this.path);
     const socket = { path: this.served.path, readOnly: spec.readOnly ?? false };
     const device = await attachLoop(await mountImage(folder, spec.sessionNumber, socket));
-    const temporary = `${this.path}.new`;
-    await removeFile(temporary);
-    await symlink(device, temporary);
-    await rename(temporary, this.path);
+    await symlink(device, this.path);
     return true;
   }
 

@@ -14,6 +14,11 @@ export function devicePathIn(folder: string, diskId: string): string {
   return join(folder, `${diskId}${DEVICE_SUFFIX}`);
 }
 
+/** Returns whether a file name of the exports folder is that of a link to a block device. */
+export function isDeviceLink(name: string): boolean {
+  return name.endsWith(DEVICE_SUFFIX);
+}
+
 /** Returns the disk of the file name of a socket or of a link to a device; undefined for other names. */
 export function diskIdOfExport(name: string): DiskId | undefined {
   const suffix = [SOCKET_SUFFIX, DEVICE_SUFFIX].find((each) => name.endsWith(each));
