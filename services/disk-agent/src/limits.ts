@@ -67,6 +67,8 @@ export const AGENT_LIMITS = {
   maxConcurrentErases: 4,
   /** A copy flushes its target after so many bytes, which a drive writes in a second. */
   copy: { chunkBytes: MIB_BYTES, maxInFlight: 4, flushEveryBytes: 64 * MIB_BYTES },
+  /** Time in ms after which a move gives up a target without an answer: long for a drive, short for who waits. */
+  mirrorTargetTimeoutMs: 15_000,
   /** Maximum NBD connections to one disk. */
   maxNbdConnections: 16,
   /** Maximum concurrent requests of one NBD connection, and their total bytes; others wait. */

@@ -6,6 +6,8 @@ import {
   type ExpectedDevice as ExpectedDeviceMessage,
   type ExportDiskRequest,
   type Extent,
+  type GetMirrorResponse,
+  MirrorState,
   OrderOutcome,
   type RegisterAgentResponse,
   ReportedDevice,
@@ -33,9 +35,12 @@ import type { Device } from "./devices/device.js";
 import type { DeviceProblem } from "./devices/device-problem.js";
 import type { UnreportedError } from "./devices/hardware-errors.js";
 import type { DeviceOutcome } from "./devices/outcome.js";
+import type { MirrorStatus } from "./exports/mirror.js";
 import type { RefusedFile } from "./model/discovery.js";
+import { devicesOf } from "./model/exports.js";
 import {
   type AgentMemory,
+  type ExportDevice,
   type ExportExtent,
   type ExportSpec,
   lastStamp,
@@ -152,8 +157,8 @@ export function parseExportSpec(request: ExportDiskRequest, ownHostId: HostId, m
     throw new InvalidArgumentError(`block_size_bytes is ${blockSizeBytes}: it must be a power of two from 512`, {
       about: { field: "block_size_bytes" },
     });
-  const extents = request.extents.map((extent) => parseExtent("extents", extent, ownHostId));
-  refuseRepeated(extents.map(({ deviceId }) => deviceId));
+  const extents = request.extents.map((extent) => parseExtent(extent, ownHostId));
+  refuseRepeated(devicesOf({ extents }).map(({ deviceId }) => deviceId));
   parseSizeBytes(
     "the sum of extents.size_bytes",
     extents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
@@ -177,7 +182,7 @@ function parseAccess({ readOnly, limits, exportKind, revision }: ExportDiskReque
 export function parseCopyOrder(request: CopyDeviceRequest, ownHostId: HostId): CopyOrder {
   if (request.source === undefined)
     throw new InvalidArgumentError("source is missing: give one", { about: { field: "source" } });
-  const source = parseExtent("source", request.source, ownHostId);
+  const source = parseExportDevice("source", request.source, ownHostId);
   const deviceId = parseDeviceId(request.deviceId);
   if (source.deviceId === deviceId)
     throw new InvalidArgumentError(`source is device ${deviceId} itself`, { about: { field: "source.device_id" } });
@@ -201,7 +206,15 @@ function exportKindOf(kind: ExportKind): ExportSpec["exportKind"] {
   });
 }
 
-function parseExtent(field: string, extent: Extent, ownHostId: HostId): ExportExtent {
+function parseExtent(extent: Extent, ownHostId: HostId): ExportExtent {
+  const own = parseExportDevice("extents", extent, ownHostId);
+  if (extent.target === undefined) return own;
+  const target = parseExportDevice("extents.target", extent.target, ownHostId);
+  const bytesPerSecond = atLeast("extents.target.bytes_per_second", extent.target.bytesPerSecond, 0);
+  return { ...own, target: { ...target, bytesPerSecond } };
+}
+
+function parseExportDevice(field: string, extent: Extent, ownHostId: HostId): ExportDevice {
   const hostId = parseHostId(extent.hostId);
   return {
     deviceId: parseDeviceId(extent.deviceId),
@@ -221,6 +234,19 @@ function parseReach(field: string, { blockAddress, sessionKey }: Extent): typeof
     blockAddress: formatHostPort(parseHostPort(`${field}.block_address`, blockAddress)),
     sessionKey: parseSessionKey(`${field}.session_key`, sessionKey),
   };
+}
+
+const COPYING = { state: MirrorState.COPYING, failedDeviceId: "", message: "" };
+
+/** Encodes how far the mirror of a device to a target is. */
+export function encodeMirror(
+  { answer, copiedBytes }: MirrorStatus,
+  devices: { readonly source: DeviceId; readonly target: DeviceId },
+): GetMirrorResponse {
+  if (answer.is === "copying") return { ...COPYING, copiedBytes };
+  if (answer.is === "equal") return { ...COPYING, state: MirrorState.EQUAL, copiedBytes };
+  const failedDeviceId = answer.at === undefined ? "" : devices[answer.at];
+  return { state: MirrorState.FAILED, copiedBytes, failedDeviceId, message: answer.message };
 }
 
 const OUTCOMES = {

@@ -86,6 +86,7 @@ async function removeLinks(folder: string, names: readonly string[], sessionNumb
 class DeviceDisk implements ServedDisk {
   readonly path: string;
   readonly lost?: Promise<string>;
+  readonly askMirror?: NonNullable<ServedDisk["askMirror"]>;
 
   constructor(
     readonly folder: string,
@@ -93,6 +94,7 @@ class DeviceDisk implements ServedDisk {
     readonly served: ServedDisk,
   ) {
     this.path = devicePathIn(folder, spec.diskId);
+    if (served.askMirror !== undefined) this.askMirror = served.askMirror.bind(served);
     if (served.lost !== undefined) this.lost = served.lost.finally(() => this.#remove());
   }
 

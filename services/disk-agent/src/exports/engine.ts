@@ -1,4 +1,5 @@
 import type { ExportSpec } from "../model/memory.js";
+import type { MirrorStatus } from "./mirror.js";
 
 export type EngineName = "node" | "qemu";
 
@@ -33,6 +34,11 @@ export interface ServedDisk {
    * Absent for an engine that cannot.
    */
   change?(spec: ExportSpec): Promise<void>;
+  /**
+   * Returns how far the mirror of a part is; undefined when there is no such mirror. Its answer EQUAL binds. Absent for
+   * an engine that cannot mirror.
+   */
+  askMirror?(deviceId: string, targetId: string): MirrorStatus | undefined;
   /** Resolves once no I/O of the session can begin, and none is left that this engine submitted. */
   end(): Promise<void>;
   /** Ends the agent's part at its stop. What outlives the agent goes on. */

@@ -1,8 +1,10 @@
 import {
+  type DeviceId,
   type DiskId,
   InvalidArgumentError,
   type Logger,
   messageOf,
+  NotFoundError,
   OutdatedError,
   UnavailableError,
 } from "@diskmesh/domain";
@@ -10,9 +12,10 @@ import type { Clock } from "@diskmesh/service";
 import type { BlockDevices } from "../block-device/block-devices.js";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
-import { decideExport, decideUnexport } from "../model/exports.js";
-import type { ExportSpec } from "../model/memory.js";
+import { decideExport, decideUnexport, isMoving } from "../model/exports.js";
+import type { ExportDevice, ExportSpec } from "../model/memory.js";
 import type { Engine, EngineName, ServedDisk } from "./engine.js";
+import type { MirrorStatus } from "./mirror.js";
 
 interface Running {
   readonly sessionNumber: number;
@@ -40,6 +43,8 @@ export class ExportTable {
   /** Session numbers of exports that are remembered but not served yet. */
   readonly #beginning = new Map<DiskId, number>();
   readonly #turns = new Map<DiskId, Promise<void>>();
+  /** Orders whose mirror has ended without a decision, as with a former life of the agent. */
+  readonly #interrupted = new Map<DiskId, ExportSpec>();
   readonly #closing = new AbortController();
 
   constructor(options: {
@@ -82,8 +87,13 @@ export class ExportTable {
 
   /** Serves the remembered exports again. The devices refuse I/O of sessions that were superseded meanwhile. */
   async start(): Promise<void> {
-    for (const diskId of this.#ledger.memory.exports.keys())
+    for (const [diskId, { spec }] of this.#ledger.memory.exports)
       try {
+        if (spec !== undefined && isMoving(spec)) {
+          this.#interrupted.set(diskId, spec);
+          this.#log.info({ diskId }, "export waits for the order that ends or repeats its move");
+          continue;
+        }
         await this.#apply(diskId);
       } catch (error) {
         this.#log.error({ diskId, error: messageOf(error) }, "export restart failed");
@@ -153,6 +163,27 @@ export class ExportTable {
     return [...exports].map(([diskId, found]) => ({ diskId, ...found })).sort((a, b) => (a.diskId < b.diskId ? -1 : 1));
   }
 
+  /**
+   * Returns how far the mirror of a device is. Its answer EQUAL binds. Throws OutdatedError when the disk is not served
+   * in that session and revision or a later one, and NotFoundError when the device is not mirrored.
+   */
+  askMirror(
+    { diskId, sessionNumber, revision }: { diskId: DiskId; sessionNumber: number; revision: number },
+    deviceId: DeviceId,
+    targetId: DeviceId,
+  ): MirrorStatus {
+    const running = this.#running.get(diskId);
+    if (running?.sessionNumber !== sessionNumber || (running.revision ?? -1) < revision)
+      throw new OutdatedError(`disk ${diskId} is not served in session ${sessionNumber} and revision ${revision}`, {
+        about: { disk_id: diskId },
+      });
+    const status = running.served.askMirror?.(deviceId, targetId);
+    if (status !== undefined) return status;
+    throw new NotFoundError(`disk ${diskId} does not mirror device ${deviceId} to device ${targetId}`, {
+      about: { disk_id: diskId },
+    });
+  }
+
   /** Returns the path of a disk that is served now. */
   find(diskId: DiskId): string | undefined {
     return this.#running.get(diskId)?.served.path;
@@ -172,14 +203,28 @@ export class ExportTable {
 
   #check(spec: ExportSpec): void {
     for (const extent of spec.extents) {
-      if (extent.hostId !== this.#ledger.memory.hostId) continue;
-      const device = this.#devices.get(extent.deviceId);
-      device.checkAccess(extent.sessionNumber ?? spec.sessionNumber);
-      if (extent.sizeBytes > device.sizeBytes)
-        throw new InvalidArgumentError(
-          `device ${device.id} holds ${device.sizeBytes} bytes, but its extent in disk ${spec.diskId} has ${extent.sizeBytes}`,
-        );
+      this.#checkSize(spec, extent, extent.sizeBytes);
+      // A target is not asked for access, because its loss ends the mirror and not the disk.
+      if (extent.target !== undefined) this.#checkSize(spec, extent.target, extent.sizeBytes);
+      if (extent.hostId === this.#ledger.memory.hostId)
+        this.#devices.get(extent.deviceId).checkAccess(extent.sessionNumber ?? spec.sessionNumber);
     }
+    const running = this.#running.get(spec.diskId);
+    // Refused before the order is remembered, because the former revision is served on.
+    if (running?.sessionNumber === spec.sessionNumber && isMoving(spec) && running.served.askMirror === undefined)
+      throw new UnavailableError(
+        `engine ${running.engine} cannot move disk ${spec.diskId} while it serves the disk: unpublish the disk`,
+        { about: { disk_id: spec.diskId } },
+      );
+  }
+
+  #checkSize({ diskId }: ExportSpec, { deviceId, hostId }: ExportDevice, sizeBytes: number): void {
+    if (hostId !== this.#ledger.memory.hostId) return;
+    const device = this.#devices.get(deviceId);
+    if (device.attached && sizeBytes > device.sizeBytes)
+      throw new InvalidArgumentError(
+        `device ${device.id} holds ${device.sizeBytes} bytes, but its extent in disk ${diskId} has ${sizeBytes}`,
+      );
   }
 
   /** Starts or ends the serving of a disk, to match the memory. Runs one at a time for each disk. */
@@ -228,11 +273,28 @@ export class ExportTable {
 
   async #begin(spec: ExportSpec): Promise<void> {
     const { diskId, sessionNumber } = spec;
+    this.#refuseInterrupted(spec);
     const engine = this.#engineFor(spec);
     const isDevice = this.#blockDevices.isDevice(spec, engine.outlivesAgent);
     const served = await engine.serve(spec);
     this.#note(spec, engine, isDevice ? await this.#blockDevices.of(spec, served) : served);
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export started");
+  }
+
+  /**
+   * Throws OutdatedError for a mirror that was interrupted: what one copy has acknowledged alone since, the other one
+   * would lack after a swap that the registry may have decided before.
+   */
+  #refuseInterrupted({ diskId, sessionNumber, revision }: ExportSpec): void {
+    const interrupted = this.#interrupted.get(diskId);
+    if (interrupted?.sessionNumber !== sessionNumber || interrupted.revision !== revision) {
+      this.#interrupted.delete(diskId);
+      return;
+    }
+    throw new OutdatedError(
+      `the mirror of disk ${diskId} in session ${sessionNumber} and revision ${revision ?? 0} was interrupted: order a later revision or a new session`,
+      { about: { disk_id: diskId } },
+    );
   }
 
   async #adopt(spec: ExportSpec, engine: Engine): Promise<boolean> {
@@ -262,6 +324,8 @@ export class ExportTable {
     void served.lost?.catch(messageOf).then(async (reason) => {
       if (this.#running.get(diskId) !== running) return;
       this.#running.delete(diskId);
+      const { spec } = this.#ledger.memory.exports.get(diskId) ?? {};
+      if (spec !== undefined && isMoving(spec)) this.#interrupted.set(diskId, spec);
       this.#log.warn({ diskId, sessionNumber, engine: engine.name, reason }, "export lost");
       await this.#serveAgain(diskId);
     });

@@ -1,23 +1,24 @@
-import type { Clock } from "@diskmesh/service";
 import type { ClearOptions } from "../devices/file-bytes.js";
 import type { ExportExtent, ExportSpec } from "../model/memory.js";
 import type { NbdExport } from "../nbd/handshake.js";
 import type { DiskPart } from "./disk-part.js";
 import { IoLimiter } from "./io-limiter.js";
 import { LinearDisk } from "./linear-disk.js";
+import type { MirrorStatus } from "./mirror.js";
+import { MovablePart, type MovablePartOptions } from "./movable-part.js";
 
 /** A disk as the NBD server reads and writes it: within its limits, both of which change while it is served. */
 export class ExportedDisk implements DiskPart {
   readonly #limiter: IoLimiter;
-  readonly #openPart: (extent: ExportExtent) => DiskPart;
+  readonly #options: Omit<MovablePartOptions, "diskId">;
   #spec: ExportSpec;
-  #parts: readonly { readonly part: DiskPart; readonly sizeBytes: number }[];
+  #parts: readonly { readonly part: MovablePart; readonly sizeBytes: number }[];
   #disk: LinearDisk;
 
-  constructor(spec: ExportSpec, openPart: (extent: ExportExtent) => DiskPart, clock: Clock) {
+  constructor(spec: ExportSpec, options: Omit<MovablePartOptions, "diskId">) {
     this.#spec = spec;
-    this.#openPart = openPart;
-    this.#limiter = new IoLimiter(clock, spec.limits);
+    this.#options = options;
+    this.#limiter = new IoLimiter(options.clock, spec.limits);
     this.#parts = spec.extents.map((extent) => this.#open(extent));
     this.#disk = new LinearDisk(this.#parts);
   }
@@ -36,19 +37,33 @@ export class ExportedDisk implements DiskPart {
     };
   }
 
-  /** Takes over the limits and the appended extents of a later revision. */
+  /** Takes over the limits and the extents of a later revision. */
   change(spec: ExportSpec): void {
     this.#spec = spec;
     this.#limiter.set(spec.limits);
+    for (const [index, { part }] of this.#parts.entries()) {
+      const extent = spec.extents[index];
+      if (extent !== undefined) part.change(extent);
+    }
     const added = spec.extents.slice(this.#parts.length);
     if (added.length === 0) return;
     this.#parts = [...this.#parts, ...added.map((extent) => this.#open(extent))];
     this.#disk = new LinearDisk(this.#parts);
   }
 
+  /** Returns how far the mirror of a part is; undefined when there is no such mirror. Its answer EQUAL binds. */
+  askMirror(deviceId: string, targetId: string): MirrorStatus | undefined {
+    for (const { part } of this.#parts) {
+      const status = part.askMirror(deviceId, targetId);
+      if (status !== undefined) return status;
+    }
+    return undefined;
+  }
+
   /** Lifts the limits, so that delayed operations do not hold up the end of the export. */
   release(): void {
     this.#limiter.set(undefined);
+    for (const { part } of this.#parts) part.release();
   }
 
   async read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
@@ -74,7 +89,8 @@ export class ExportedDisk implements DiskPart {
     this.#disk.close();
   }
 
-  #open(extent: ExportExtent): { readonly part: DiskPart; readonly sizeBytes: number } {
-    return { part: this.#openPart(extent), sizeBytes: extent.sizeBytes };
+  #open(extent: ExportExtent): { readonly part: MovablePart; readonly sizeBytes: number } {
+    const part = new MovablePart(extent, { diskId: this.#spec.diskId, ...this.#options });
+    return { part, sizeBytes: extent.sizeBytes };
   }
 }

@@ -35,6 +35,7 @@ export function makeEngines(
       negotiationTimeoutMs: limits.nbdNegotiationTimeoutMs,
       drainTimeoutMs: limits.drainTimeoutMs,
       ioTimeoutMs: config.remoteIoTimeoutMs,
+      mirror: { copy: limits.copy, targetTimeoutMs: limits.mirrorTargetTimeoutMs },
     },
   });
   if (!edges.hasQemu) return [node];

@@ -1,11 +1,12 @@
 import type { HostId, Logger } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { DeviceTable } from "../devices/device-table.js";
-import type { ExportSpec } from "../model/memory.js";
+import type { ExportDevice, ExportSpec } from "../model/memory.js";
 import type { ListenNbd, NbdServerLimits } from "../nbd/server.js";
 import type { Engine, ServedDisk } from "./engine.js";
 import { socketPathIn } from "./export-path.js";
 import { ExportedDisk } from "./exported-disk.js";
+import type { MirrorLimits } from "./mirror.js";
 import { type OpenPart, openPart } from "./open-part.js";
 
 interface NodeEngineOptions {
@@ -20,6 +21,7 @@ interface NodeEngineOptions {
     readonly drainTimeoutMs: number;
     /** Maximum wait in ms of I/O while a device is unusable. */
     readonly ioTimeoutMs: number;
+    readonly mirror: MirrorLimits;
   };
   readonly log: Logger;
 }
@@ -42,7 +44,8 @@ export class NodeEngine implements Engine {
 
   async serve(spec: ExportSpec): Promise<ServedDisk> {
     const { folder, limits, log, listenNbd, clock } = this.#options;
-    const disk = new ExportedDisk(spec, (extent) => this.#openPart(extent, spec), clock);
+    const open = (device: ExportDevice) => this.#openPart(device, spec);
+    const disk = new ExportedDisk(spec, { open, limits: limits.mirror, clock, log });
     const { served } = disk;
     const path = socketPathIn(folder, spec.diskId);
     try {
@@ -55,6 +58,7 @@ export class NodeEngine implements Engine {
       return {
         path,
         change: async (later) => disk.change(later),
+        askMirror: (deviceId, targetId) => disk.askMirror(deviceId, targetId),
         end,
         leave: end,
         isReachable: () => server.hasSocket(),

@@ -1,16 +1,16 @@
 import type { HostId } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { DeviceTable } from "../devices/device-table.js";
-import type { ExportExtent, ExportSpec } from "../model/memory.js";
+import type { ExportDevice, ExportSpec } from "../model/memory.js";
 import type { DiskPart } from "./disk-part.js";
 import { LocalPart } from "./local-part.js";
 
 /** Opens a device of this or another host for an export or a copy. */
 export type OpenPart = (
-  extent: ExportExtent,
+  device: ExportDevice,
   disk: Pick<ExportSpec, "diskId" | "sessionNumber">,
   /** Returns the present address and key of the device; by default those of the export. */
-  now?: () => ExportExtent,
+  now?: () => ExportDevice,
 ) => DiskPart;
 
 /** Returns a function that opens devices of this host itself, and others with `openRemotePart`. */
@@ -23,9 +23,9 @@ export function openPart(options: {
   readonly ioTimeoutMs: number;
 }): OpenPart {
   const { hostId, devices, openRemotePart, clock, ioTimeoutMs: timeoutMs } = options;
-  return (extent, disk, now) => {
-    if (extent.hostId !== hostId) return openRemotePart(extent, disk, now);
-    const { deviceId, sessionNumber = disk.sessionNumber } = extent;
+  return (device, disk, now) => {
+    if (device.hostId !== hostId) return openRemotePart(device, disk, now);
+    const { deviceId, sessionNumber = disk.sessionNumber } = device;
     return new LocalPart(devices.get(deviceId), sessionNumber, { devices, clock, timeoutMs });
   };
 }

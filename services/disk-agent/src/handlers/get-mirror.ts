@@ -1,7 +1,15 @@
 import type { GetMirrorRequest, GetMirrorResponse } from "@diskmesh/api/internal";
-import { NotImplementedError } from "@diskmesh/domain";
+import { parseDeviceId, parseDiskId } from "@diskmesh/domain";
+import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
+import { encodeMirror, parseLeaderStamp, parseSessionNumber } from "../wire.js";
 
-export async function getMirror(_context: AgentContext, _request: GetMirrorRequest): Promise<GetMirrorResponse> {
-  throw new NotImplementedError("this agent does not mirror disks yet");
+export async function getMirror(context: AgentContext, request: GetMirrorRequest): Promise<GetMirrorResponse> {
+  const stamp = parseLeaderStamp(request.stamp);
+  const source = parseDeviceId(request.deviceId);
+  const target = parseDeviceId(request.targetDeviceId, "target_device_id");
+  const sessionNumber = parseSessionNumber(request.sessionNumber);
+  const export_ = { diskId: parseDiskId(request.diskId), sessionNumber, revision: request.revision };
+  acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
+  return encodeMirror(context.exports.askMirror(export_, source, target), { source, target });
 }

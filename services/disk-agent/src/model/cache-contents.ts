@@ -11,6 +11,8 @@ import {
 import type {
   AgentMemory,
   DeviceMemory,
+  ExportDevice,
+  ExportExtent,
   ExportMemory,
   ExportSpec,
   RememberedIdentity,
@@ -134,21 +136,30 @@ function decodeExport(diskId: DiskId, value: unknown): ExportMemory {
     diskId,
     sessionNumber,
     blockSizeBytes: asCount(`${where}.spec.blockSizeBytes`, spec.blockSizeBytes),
-    extents: spec.extents.map((item: unknown, index) => {
-      const extent = asObject(`${where}.spec.extents.${index}`, item);
-      return {
-        deviceId: parseDeviceId(asString("deviceId", extent.deviceId)),
-        hostId: parseHostId(asString("hostId", extent.hostId)),
-        sizeBytes: asCount("sizeBytes", extent.sizeBytes),
-        ...(extent.sessionNumber !== undefined && { sessionNumber: asCount("sessionNumber", extent.sessionNumber) }),
-        // Caches of the first release have neither; the next publication brings them.
-        blockAddress: asString("blockAddress", extent.blockAddress ?? ""),
-        sessionKey: asString("sessionKey", extent.sessionKey ?? ""),
-      };
-    }),
+    extents: spec.extents.map((item: unknown, index) => decodeExtent(`${where}.spec.extents.${index}`, item)),
     ...decodeAccess(`${where}.spec`, spec),
   };
   return { sessionNumber, spec: decoded };
+}
+
+function decodeExtent(where: string, value: unknown): ExportExtent {
+  const extent = asObject(where, value);
+  if (extent.target === undefined) return decodeExportDevice(extent);
+  const target = asObject(`${where}.target`, extent.target);
+  const bytesPerSecond = asCount(`${where}.target.bytesPerSecond`, target.bytesPerSecond);
+  return { ...decodeExportDevice(extent), target: { ...decodeExportDevice(target), bytesPerSecond } };
+}
+
+function decodeExportDevice(device: Record<string, unknown>): ExportDevice {
+  return {
+    deviceId: parseDeviceId(asString("deviceId", device.deviceId)),
+    hostId: parseHostId(asString("hostId", device.hostId)),
+    sizeBytes: asCount("sizeBytes", device.sizeBytes),
+    ...(device.sessionNumber !== undefined && { sessionNumber: asCount("sessionNumber", device.sessionNumber) }),
+    // Caches of the first release have neither; the next publication brings them.
+    blockAddress: asString("blockAddress", device.blockAddress ?? ""),
+    sessionKey: asString("sessionKey", device.sessionKey ?? ""),
+  };
 }
 
 // Caches of the first release have none of these.

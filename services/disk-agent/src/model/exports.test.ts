@@ -1,6 +1,6 @@
 import { type DeviceId, type DiskId, type HostId, OutdatedError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { decideExport, decideUnexport, extentOf } from "./exports.js";
+import { decideExport, decideUnexport, exportDeviceOf } from "./exports.js";
 import { type AgentMemory, type ExportExtent, type ExportSpec, emptyMemory } from "./memory.js";
 
 const EMPTY = emptyMemory("host-1" as HostId);
@@ -44,9 +44,9 @@ describe("decideExport and decideUnexport", () => {
       const { memory, verdict } = decideExport(serve(EMPTY, spec(3)), repeated);
       expect(verdict).to.equal("same");
       const named = { diskId: disk("disk-1"), sessionNumber: 3, deviceId: "d" as DeviceId };
-      expect(extentOf(memory, named)).to.include(change);
+      expect(exportDeviceOf(memory, named)).to.include(change);
       expect(decideExport(memory, repeated).memory).to.equal(memory);
-      expect(extentOf(memory, { ...named, sessionNumber: 2 })).to.equal(undefined);
+      expect(exportDeviceOf(memory, { ...named, sessionNumber: 2 })).to.equal(undefined);
     }
   });
 

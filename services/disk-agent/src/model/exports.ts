@@ -1,12 +1,13 @@
 import { type DeviceId, type DiskId, OutdatedError } from "@diskmesh/domain";
-import type { AgentMemory, ExportExtent, ExportMemory, ExportSpec } from "./memory.js";
+import type { AgentMemory, ExportDevice, ExportMemory, ExportSpec } from "./memory.js";
 
 /**
  * Decides an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
  * before, when this session was ended, or when this session was exported with other devices. The last case occurs when
  * a registry whose store was set back issues a session number again.
  *
- * A higher revision of the session changes limits and appends extents. A lower one is a late duplicate.
+ * A higher revision of the session changes limits, appends extents, and moves a part: the extent gets a target, loses it,
+ * or is replaced by it. A lower one is a late duplicate.
  */
 export function decideExport(
   memory: AgentMemory,
@@ -22,9 +23,9 @@ export function decideExport(
         { about: { disk_id: spec.diskId } },
       );
     if (wanted < now) return { memory, verdict: "same" };
-    const extents = withReach(memory, spec, known.spec.extents);
+    const extents = withReach(memory, spec, known.spec);
     if (wanted > now) return { memory: withSpec(memory, { ...spec, extents }), verdict: "change" };
-    const isKnown = extents.every((extent, index) => isReachedAlike(extent, known.spec?.extents[index]));
+    const isKnown = areReachedAlike(devicesOf({ extents }), devicesOf(known.spec));
     return { memory: isKnown ? memory : withSpec(memory, { ...known.spec, extents }), verdict: "same" };
   }
   const highest = known?.sessionNumber ?? memory.exportFloor;
@@ -33,7 +34,7 @@ export function decideExport(
       `the export of disk ${spec.diskId} in session ${spec.sessionNumber} is outdated: session ${highest} was exported or ended later`,
       { about: { disk_id: spec.diskId } },
     );
-  return { memory: withSpec(memory, { ...spec, extents: withReach(memory, spec, []) }), verdict: "serve" };
+  return { memory: withSpec(memory, { ...spec, extents: withReach(memory, spec, undefined) }), verdict: "serve" };
 }
 
 /**
@@ -78,35 +79,56 @@ function withSpec(memory: AgentMemory, spec: ExportSpec): AgentMemory {
  * changes limits. Another leader's order has other keys, and an agent may have another address. Throws OutdatedError
  * when nothing is known, because only a new session brings them.
  */
-function withReach(memory: AgentMemory, spec: ExportSpec, known: readonly ExportExtent[]): readonly ExportExtent[] {
-  return spec.extents.map((extent, index) => {
-    if (extent.sessionKey !== "" || extent.hostId === memory.hostId) return extent;
-    const { blockAddress = "", sessionKey = "" } = known[index] ?? {};
+function withReach(memory: AgentMemory, spec: ExportSpec, known: ExportSpec | undefined): ExportSpec["extents"] {
+  const reached = <Device extends ExportDevice>(device: Device): Device => {
+    if (device.sessionKey !== "" || device.hostId === memory.hostId) return device;
+    const { blockAddress = "", sessionKey = "" } = (known && deviceIn(known, device.deviceId)) ?? {};
     if (sessionKey === "")
       throw new OutdatedError(
-        `disk ${spec.diskId} is not exported in session ${spec.sessionNumber}, and the order has no key of device ${extent.deviceId}: use a new session number`,
+        `disk ${spec.diskId} is not exported in session ${spec.sessionNumber}, and the order has no key of device ${device.deviceId}: use a new session number`,
         { about: { disk_id: spec.diskId } },
       );
-    return { ...extent, blockAddress, sessionKey };
-  });
+    return { ...device, blockAddress, sessionKey };
+  };
+  return spec.extents.map(({ target, ...extent }) => ({
+    ...reached(extent),
+    ...(target && { target: reached(target) }),
+  }));
 }
 
-function isReachedAlike(a: ExportExtent, b: ExportExtent | undefined): boolean {
-  return a.blockAddress === b?.blockAddress && a.sessionKey === b.sessionKey;
+function areReachedAlike(some: readonly ExportDevice[], others: readonly ExportDevice[]): boolean {
+  return some.every(
+    (each, index) => each.blockAddress === others[index]?.blockAddress && each.sessionKey === others[index]?.sessionKey,
+  );
+}
+
+/** Returns all devices of an export: those that are its bytes, and those to which parts move. */
+export function devicesOf({ extents }: Pick<ExportSpec, "extents">): readonly ExportDevice[] {
+  return extents.flatMap((extent) => (extent.target === undefined ? [extent] : [extent, extent.target]));
+}
+
+/** Returns whether a part of the export moves to another device. */
+export function isMoving({ extents }: ExportSpec): boolean {
+  return extents.some(({ target }) => target !== undefined);
+}
+
+function deviceIn(spec: ExportSpec, deviceId: DeviceId): ExportDevice | undefined {
+  return devicesOf(spec).find((each) => each.deviceId === deviceId);
 }
 
 /** Returns a device of an export as it was ordered last; undefined when that export has ended. */
-export function extentOf(
+export function exportDeviceOf(
   memory: AgentMemory,
   { diskId, sessionNumber, deviceId }: Pick<ExportSpec, "diskId" | "sessionNumber"> & { readonly deviceId: DeviceId },
-): ExportExtent | undefined {
+): ExportDevice | undefined {
   const spec = memory.exports.get(diskId)?.spec;
-  return spec?.sessionNumber === sessionNumber ? spec.extents.find((each) => each.deviceId === deviceId) : undefined;
+  return spec?.sessionNumber === sessionNumber ? deviceIn(spec, deviceId) : undefined;
 }
 
 /**
- * Returns whether a revision may follow: the same disk, with further extents at the end. The same revision has the same
- * extents. Addresses and keys are not compared, because they do not decide which bytes the disk has.
+ * Returns whether a revision may follow: the same disk, with further extents at the end, and with parts that move. The
+ * same revision has the same devices. Addresses and keys are not compared, because they do not decide which bytes the
+ * disk has.
  */
 function isRevisionOf(former: ExportSpec, later: ExportSpec): boolean {
   const isSameRevision = (former.revision ?? 0) === (later.revision ?? 0);
@@ -117,13 +139,13 @@ function isRevisionOf(former: ExportSpec, later: ExportSpec): boolean {
     (!isSameRevision || former.extents.length === later.extents.length) &&
     former.extents.every((extent, index) => {
       const other = later.extents[index];
-      return (
-        other !== undefined &&
-        extent.deviceId === other.deviceId &&
-        extent.hostId === other.hostId &&
-        extent.sizeBytes === other.sizeBytes &&
-        extent.sessionNumber === other.sessionNumber
-      );
+      if (other === undefined || extent.sizeBytes !== other.sizeBytes) return false;
+      if (isSameRevision) return isSameDevice(extent, other) && isSameDevice(extent.target, other.target);
+      return isSameDevice(extent, other) || isSameDevice(extent.target, other);
     })
   );
+}
+
+function isSameDevice(a: ExportDevice | undefined, b: ExportDevice | undefined): boolean {
+  return a?.deviceId === b?.deviceId && a?.hostId === b?.hostId && a?.sessionNumber === b?.sessionNumber;
 }

@@ -76,7 +76,8 @@ export interface DeviceMemory {
   readonly hardwareErrorAtMs?: number | undefined;
 }
 
-export interface ExportExtent {
+/** A device of a disk that is served. */
+export interface ExportDevice {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
   readonly sizeBytes: number;
@@ -86,6 +87,16 @@ export interface ExportExtent {
   readonly blockAddress: string;
   /** Key in hex of the session on a device of another host; empty for one of this host. Secret. */
   readonly sessionKey: string;
+}
+
+export interface ExportExtent extends ExportDevice {
+  /** Device to which the part moves. */
+  readonly target?: ExportTarget | undefined;
+}
+
+export interface ExportTarget extends ExportDevice {
+  /** Maximum rate of copying; 0 for no limit. */
+  readonly bytesPerSecond: number;
 }
 
 export interface ExportSpec {

@@ -14,7 +14,7 @@ import type { DeviceTable } from "../devices/device-table.js";
 import type { OpenHandle } from "../devices/open-file.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 import type { OpenPart } from "../exports/open-part.js";
-import type { ExportExtent } from "../model/memory.js";
+import type { ExportDevice } from "../model/memory.js";
 import { CopyError, type CopyLimits, copyBytes } from "./copy-bytes.js";
 import { Pace } from "./pace.js";
 
@@ -23,7 +23,7 @@ export interface CopyOrder {
   /** Session on both devices. */
   readonly sessionNumber: number;
   /** Device to read. */
-  readonly source: ExportExtent;
+  readonly source: ExportDevice;
   /** Device of this host to write. */
   readonly deviceId: DeviceId;
   readonly sizeBytes: number;
@@ -35,7 +35,7 @@ interface CopyJob {
   readonly sessionNumber: number;
   readonly sizeBytes: number;
   /** Source as the last request named it. */
-  source: ExportExtent;
+  source: ExportDevice;
   readonly pace: Pace;
   /** File that is being written. A device whose present handle is another one may have a swapped drive at its path. */
   readonly handle: OpenHandle | undefined;

@@ -3,7 +3,7 @@ import { blockHostOf } from "../config.js";
 import type { AgentContext } from "../context.js";
 import type { AgentEdges } from "../edges.js";
 import type { OpenPart } from "../exports/open-part.js";
-import { extentOf } from "../model/exports.js";
+import { exportDeviceOf } from "../model/exports.js";
 import { BlockAddress } from "./block-address.js";
 import { DeviceAccess } from "./device-access.js";
 import { RemotePart } from "./remote-part.js";
@@ -41,11 +41,12 @@ export function openRemotePart(
 ): OpenPart {
   const { maxInFlightPerLink: maxInFlight, linkChunkBytes: chunkBytes } = limits;
   const { remoteIoTimeoutMs: operationTimeoutMs } = config;
-  return (extent, { diskId, sessionNumber: exportSession }, now) => {
-    const { deviceId, sessionNumber = exportSession } = extent;
+  return (device, { diskId, sessionNumber: exportSession }, now) => {
+    const { deviceId, sessionNumber = exportSession } = device;
     // Reads the memory at each attempt, because a repeated order brings another address or key. An export that is
     // ending still answers its last requests.
-    const remembered = () => extentOf(ledger.memory, { diskId, sessionNumber: exportSession, deviceId }) ?? extent;
+    const remembered = () =>
+      exportDeviceOf(ledger.memory, { diskId, sessionNumber: exportSession, deviceId }) ?? device;
     const present = now ?? remembered;
     return new RemotePart({
       connect: async (signal) => {

@@ -71,6 +71,7 @@ export class EngineScene {
         negotiationTimeoutMs: 5_000,
         drainTimeoutMs: 5_000,
         ioTimeoutMs: 5_000,
+        mirror: { copy: { chunkBytes: 65_536, maxInFlight: 4, flushEveryBytes: 256 * 1024 }, targetTimeoutMs: 2_000 },
       },
       clock: systemClock,
     });

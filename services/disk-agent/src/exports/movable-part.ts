@@ -1,0 +1,103 @@
+import type { Logger } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import type { ClearOptions } from "../devices/file-bytes.js";
+import type { ExportDevice, ExportExtent } from "../model/memory.js";
+import type { DiskPart } from "./disk-part.js";
+import { Mirror, type MirrorLimits, type MirrorStatus } from "./mirror.js";
+
+export interface MovablePartOptions {
+  readonly diskId: string;
+  readonly open: (device: ExportDevice) => DiskPart;
+  readonly limits: MirrorLimits;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Part of a disk that can move to another device while it is read and written. */
+export class MovablePart implements DiskPart {
+  readonly #options: MovablePartOptions;
+  /** Changes of bytes without an answer. */
+  readonly #changes = new Set<Promise<void>>();
+  #extent: ExportExtent;
+  /** Device of the extent. */
+  #part: DiskPart;
+  #mirror: Mirror | undefined;
+
+  constructor(extent: ExportExtent, options: MovablePartOptions) {
+    this.#options = options;
+    this.#extent = extent;
+    this.#part = options.open(extent);
+    this.#mirror = this.#begin(extent);
+  }
+
+  /** Follows a later revision of the extent: begins to mirror, or goes on with the device that counts. */
+  change(extent: ExportExtent): void {
+    const former = this.#extent;
+    this.#extent = extent;
+    const isSource = isSame(former, extent);
+    if (isSource && isSame(former.target, extent.target)) this.#mirror?.setRate(extent.target?.bytesPerSecond ?? 0);
+    else {
+      if (this.#mirror !== undefined) this.#part = this.#mirror.decide(isSource ? "source" : "target");
+      this.#mirror = this.#begin(extent);
+    }
+  }
+
+  #begin({ deviceId, sizeBytes, target }: ExportExtent): Mirror | undefined {
+    if (target === undefined) return undefined;
+    const { diskId, open, ...common } = this.#options;
+    return new Mirror({
+      ...common,
+      source: this.#part,
+      target: open(target),
+      sizeBytes,
+      bytesPerSecond: target.bytesPerSecond,
+      about: { diskId, deviceId, targetId: target.deviceId },
+      quiet: () => Promise.allSettled([...this.#changes]),
+    });
+  }
+
+  /** Returns how far the mirror to the target is; undefined when there is no such mirror. Its answer EQUAL binds. */
+  askMirror(deviceId: string, targetId: string): MirrorStatus | undefined {
+    const isMeant = this.#extent.deviceId === deviceId && this.#extent.target?.deviceId === targetId;
+    return isMeant ? this.#mirror?.ask() : undefined;
+  }
+
+  read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
+    return this.#now.read(offsetBytes, lengthBytes);
+  }
+
+  write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
+    return this.#noted(this.#now.write(offsetBytes, data, fua));
+  }
+
+  clear(offsetBytes: number, lengthBytes: number, options: ClearOptions): Promise<void> {
+    return this.#noted(this.#now.clear(offsetBytes, lengthBytes, options));
+  }
+
+  flush(): Promise<void> {
+    return this.#now.flush();
+  }
+
+  /** Fails the requests that wait for a decision, so that they do not hold up the end of the export. */
+  release(): void {
+    this.#mirror?.release();
+  }
+
+  close(): void {
+    this.#now.close();
+  }
+
+  get #now(): DiskPart {
+    return this.#mirror ?? this.#part;
+  }
+
+  #noted(change: Promise<void>): Promise<void> {
+    const noted = change.finally(() => this.#changes.delete(noted));
+    this.#changes.add(noted);
+    return noted;
+  }
+}
+
+function isSame(a: ExportDevice | undefined, b: ExportDevice | undefined): boolean {
+  return a?.deviceId === b?.deviceId && a?.sessionNumber === b?.sessionNumber;
+}
