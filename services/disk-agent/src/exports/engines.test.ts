@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { DiskId } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually, SmallDisk, skipBecause, skipWithout } from "@diskmesh/testkit";
+import { eventually, SmallDisk, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { NbdClient, NbdRequestError } from "../nbd/client.js";
 import { makeDeviceFile } from "../testing/device-fixture.js";
@@ -175,6 +175,25 @@ describe("the qemu engine beyond the agent's life", () => {
     const granted = scene.bytesOf("a");
     await flood.ended;
     expect(scene.bytesOf("a").equals(granted)).to.equal(true);
+  });
+
+  it("kills a daemon that has not started yet when its session is superseded", async () => {
+    const programs = temporaryFolder();
+    writeFileSync(join(programs, "qemu-storage-daemon"), "#!/bin/sh\nexec sleep 1000\n", { mode: 0o700 });
+    const { PATH } = process.env;
+    process.env.PATH = `${programs}:${PATH}`;
+    try {
+      const serving = rejection(scene.publish("disk-1", 1, ["a"]));
+      const file = join(scene.fixture.folder, "a");
+      await eventually(() => holdersOf(file).length === 2);
+      const startedMs = performance.now();
+      await scene.open("disk-1", 2, ["a"]);
+      expect(performance.now() - startedMs, "ms, of which a start may take 10,000").to.be.below(8_000);
+      expect(holdersOf(file)).to.deep.equal([process.pid]);
+      expect((await serving).message).to.match(/does not serve: session 1 of device a is outdated/);
+    } finally {
+      process.env.PATH = PATH;
+    }
   });
 
   it("serves a disk again whose daemon was killed", async () => {

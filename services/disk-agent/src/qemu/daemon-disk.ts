@@ -149,7 +149,7 @@ export class DaemonDisk implements ServedDisk {
       watch.touch();
     });
     while (!this.#left.signal.aborted) {
-      reason ??= this.#refusal ?? this.#failure;
+      reason ??= refusalOf(this.#options.devices) ?? this.#failure;
       if (reason !== undefined) {
         await this.#end();
         if (!this.#left.signal.aborted) return reason;
@@ -159,14 +159,15 @@ export class DaemonDisk implements ServedDisk {
     // A caller that has left the disk does not wait for its loss.
     return new Promise(() => {});
   }
+}
 
-  get #refusal(): string | undefined {
-    for (const { device, sessionNumber } of this.#options.devices) {
-      const refusal = device.refusalOf(sessionNumber);
-      if (refusal !== undefined) return refusal;
-    }
-    return undefined;
+/** Returns why a process must no longer have one of the devices in its session; undefined when it may have all. */
+export function refusalOf(devices: readonly SessionDevice[]): string | undefined {
+  for (const { device, sessionNumber } of devices) {
+    const refusal = device.refusalOf(sessionNumber);
+    if (refusal !== undefined) return refusal;
   }
+  return undefined;
 }
 
 async function readOnce(socketPath: string): Promise<void> {

@@ -58,8 +58,10 @@ export class Daemon {
     readonly descriptor?: string | undefined;
     /** Pre-shared key of a remote device, in hex. */
     readonly key?: { readonly identity: string; readonly key: string } | undefined;
+    /** Returns why the daemon is to end before it serves; undefined while it is wanted. */
+    readonly whyUnwanted?: () => string | undefined;
   }): Promise<Daemon> {
-    const { folder, sessionNumber, args, fds, descriptor, key } = options;
+    const { folder, sessionNumber, args, fds, descriptor, key, whyUnwanted } = options;
     const files = daemonFiles(sessionNumber);
     await removeFiles(folder, files);
     if (key !== undefined) await writeKey(join(folder, files.keyFolder), key);
@@ -85,7 +87,8 @@ export class Daemon {
         const qmp = await Qmp.connect(join(folder, files.qmpSocket));
         return new Daemon({ pid: child.pid ?? 0, files, folder, qmp: qmp.unref(), gone });
       } catch (error) {
-        if (end === undefined && performance.now() < untilMs) {
+        const unwanted = whyUnwanted?.();
+        if (end === undefined && unwanted === undefined && performance.now() < untilMs) {
           await sleep(POLL_MS);
           continue;
         }
@@ -94,7 +97,9 @@ export class Daemon {
         const output = (await readFile(join(folder, files.log), "utf8").catch(() => "")).slice(-MAX_OUTPUT_LENGTH);
         await removeFiles(folder, files);
         const said = output.trim() === "" ? "" : `: ${JSON.stringify(output.trim())}`;
-        throw new UnavailableError(`${PROGRAM} does not serve: ${end ?? "it did not answer"}${said}`, { cause: error });
+        throw new UnavailableError(`${PROGRAM} does not serve: ${unwanted ?? end ?? "it did not answer"}${said}`, {
+          cause: error,
+        });
       }
   }
 

@@ -14,7 +14,7 @@ import type { ExportExtent, ExportSpec } from "../model/memory.js";
 import type { LinkDevice } from "../remote/device-link.js";
 import { exportNameOf, formatSessionIdentity } from "../remote/session-identity.js";
 import { Daemon, killDaemons } from "./daemon.js";
-import { DaemonDisk, type SessionDevice } from "./daemon-disk.js";
+import { DaemonDisk, refusalOf, type SessionDevice } from "./daemon-disk.js";
 
 interface QemuEngineOptions {
   readonly hostId: HostId;
@@ -79,7 +79,12 @@ export class QemuEngine implements Engine {
       const args = daemonArguments({ diskId, parts, readOnly, limits }, files);
       const fds = lent.map(({ file }) => file.fd);
       const descriptor = parts.length > 1 ? vmdkDescriptor(parts) : undefined;
-      return await this.#served(spec, await Daemon.start({ folder, sessionNumber, args, fds, descriptor }));
+      // A later session does not wait for a daemon that starts slowly.
+      const whyUnwanted = () => refusalOf(lent);
+      return await this.#served(
+        spec,
+        await Daemon.start({ folder, sessionNumber, args, fds, descriptor, whyUnwanted }),
+      );
     } catch (error) {
       for (const each of lent) each.device.borrower.leave(each.sessionNumber);
       throw error;
@@ -134,7 +139,7 @@ export class QemuEngine implements Engine {
     const isOwn = ({ deviceId, hostId: on }: ExportExtent) => on !== hostId || devices.has(deviceId);
     if (!extents.every(isOwn)) return undefined;
     const own = this.#devicesOf(had);
-    if (own.some((each) => each.device.refusalOf(each.sessionNumber) !== undefined)) return undefined;
+    if (refusalOf(own) !== undefined) return undefined;
     for (const each of own) each.device.borrower.enter(each.sessionNumber);
     return this.#served(had, daemon);
   }

@@ -51,8 +51,14 @@ export class Qmp {
       );
     });
     const qmp = new Qmp(socket);
-    await qmp.execute("qmp_capabilities");
-    return qmp;
+    try {
+      await qmp.execute("qmp_capabilities");
+      return qmp;
+    } catch (error) {
+      // A daemon has one control connection at a time.
+      qmp.close();
+      throw error;
+    }
   }
 
   /** Executes a command. Throws UnavailableError when the daemon refuses it, has ended or does not answer. */
