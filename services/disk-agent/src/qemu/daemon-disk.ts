@@ -1,6 +1,6 @@
 import { link, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { type DiskId, type Logger, UnavailableError } from "@diskmesh/domain";
+import { type DiskId, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { Changes } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
 import type { HardwareErrors } from "../devices/hardware-errors.js";
@@ -20,6 +20,20 @@ export interface SessionDevice {
   readonly sizeBytes: number;
 }
 
+/** Checks of a disk on another host. */
+interface RemoteCheck {
+  /** Maximum wait in ms of I/O while the other host cannot be reached. */
+  readonly ioTimeoutMs: number;
+  /**
+   * Returns why the daemon can never reach the device again; undefined while it may. Asked when a read through the daemon
+   * has failed or is not answered. Throws when the other host does not answer.
+   */
+  whyUnreachable(): Promise<string | undefined>;
+}
+
+/** Added to the timeout of I/O in ms, because QEMU rounds that to seconds and gives up a lost connection by itself. */
+const ROUNDING_MS = 1_000;
+
 interface DaemonDiskOptions {
   readonly diskId: DiskId;
   readonly daemon: Daemon;
@@ -31,11 +45,8 @@ interface DaemonDiskOptions {
   readonly changes: Changes<void>;
   readonly hardwareErrors: HardwareErrors;
   readonly log: Logger;
-  /**
-   * Returns why the daemon of a disk on another host can never reach the device again; undefined while it may. Asked when
-   * a read through the daemon has failed. Absent for a disk of this host.
-   */
-  readonly whyUnreachable?: (() => Promise<string | undefined>) | undefined;
+  /** Absent for a disk of this host. */
+  readonly remote?: RemoteCheck | undefined;
 }
 
 /** A disk that a storage daemon serves. Kills the daemon as soon as a device refuses its session. */
@@ -105,18 +116,23 @@ export class DaemonDisk implements ServedDisk {
     }
   }
 
-  /** Reads through the daemon of a remote device, and ends it when it can never reach the device again. */
+  /**
+   * Reads through the daemon of a remote device, and ends it when it can never reach the device again. Ends it also while
+   * the device's host is silent, because QEMU waits for an answer until the connection breaks.
+   */
   async #probe(): Promise<void> {
-    const { whyUnreachable, changes } = this.#options;
-    if (whyUnreachable === undefined || this.#probing) return;
+    const { remote, changes } = this.#options;
+    if (remote === undefined || this.#probing) return;
     this.#probing = true;
     try {
-      await readOnce(this.#daemonSocket).catch(async () => {
-        this.#failure ??= await whyUnreachable();
-        changes.touch();
+      const read = await readOnce(this.#daemonSocket, remote.ioTimeoutMs + ROUNDING_MS);
+      if (read === "answered") return;
+      this.#failure ??= await remote.whyUnreachable().catch((error: unknown) => {
+        // The next probe asks again.
+        if (read === "failed") return undefined;
+        return `the device's host did not answer for ${remote.ioTimeoutMs} ms: ${messageOf(error)}`;
       });
-    } catch {
-      // The device's host does not answer now; the next probe asks again.
+      changes.touch();
     } finally {
       this.#probing = false;
     }
@@ -170,12 +186,23 @@ export function refusalOf(devices: readonly SessionDevice[]): string | undefined
   return undefined;
 }
 
-async function readOnce(socketPath: string): Promise<void> {
-  const client = await NbdClient.connect({ socketPath });
+async function readOnce(socketPath: string, timeoutMs: number): Promise<"answered" | "failed" | "silent"> {
+  let isSilent = false;
   try {
-    await client.read(0, 512);
-  } finally {
-    client.destroy();
+    const client = await NbdClient.connect({ socketPath });
+    const timer = setTimeout(() => {
+      isSilent = true;
+      client.destroy();
+    }, timeoutMs);
+    try {
+      await client.read(0, 512);
+      return "answered";
+    } finally {
+      clearTimeout(timer);
+      client.destroy();
+    }
+  } catch {
+    return isSilent ? "silent" : "failed";
   }
 }
 

@@ -160,7 +160,7 @@ export class QemuEngine implements Engine {
   }
 
   async #served(spec: ExportSpec, daemon: Daemon): Promise<DaemonDisk> {
-    const { folder, devices, log } = this.#options;
+    const { folder, devices, remoteIoTimeoutMs: ioTimeoutMs, log } = this.#options;
     const disk = new DaemonDisk({
       diskId: spec.diskId,
       daemon,
@@ -170,7 +170,7 @@ export class QemuEngine implements Engine {
       log,
       devices: this.#devicesOf(spec),
       partCount: spec.extents.length,
-      whyUnreachable: this.#remoteOf(spec) && (() => this.#whyUnreachable(spec, daemon)),
+      remote: this.#remoteOf(spec) && { ioTimeoutMs, whyUnreachable: () => this.#whyUnreachable(spec, daemon) },
     });
     try {
       await disk.restore();

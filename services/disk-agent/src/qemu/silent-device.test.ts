@@ -1,0 +1,48 @@
+import { join } from "node:path";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually, skipWithout } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { endBlockDevices } from "../block-device/block-devices.js";
+import { NbdClient } from "../nbd/client.js";
+import { TwoAgents } from "../testing/two-agents.js";
+import { killDaemons } from "./daemon.js";
+
+const BLOCK_BYTES = 4096;
+
+describe("a storage daemon whose device's host no longer answers", () => {
+  before(function () {
+    skipWithout(this, "qemu-storage-daemon");
+  });
+  const agents = TwoAgents.forAllTests({
+    engine: "qemu",
+    remoteIoTimeoutMs: 2_000,
+    tuning: { rescanIntervalMs: 500 },
+  });
+
+  after(async () => {
+    const folder = join(agents.one.baseFolder, "exports");
+    await endBlockDevices(folder, () => false);
+    await killDaemons(folder, () => true);
+  });
+
+  it("fails its I/O after the timeout, although no connection breaks, and serves again once the host answers", async function () {
+    this.timeout(60_000);
+    const { number } = await agents.publishOne("disk-1", { on: agents.two, name: "a" }, agents.one);
+    const socketPath = join(agents.one.baseFolder, "exports", "disk-1.sock");
+    const client = await NbdClient.connect({ socketPath });
+    await client.write(0, Buffer.alloc(BLOCK_BYTES, 1), { fua: true });
+    agents.two.process.signal("SIGSTOP");
+    try {
+      await rejection(client.write(0, Buffer.alloc(BLOCK_BYTES, 2), { fua: true }));
+    } finally {
+      agents.two.process.signal("SIGCONT");
+    }
+    await client.ended;
+    const again = await eventually(() => NbdClient.connect({ socketPath }));
+    await again.write(0, Buffer.alloc(BLOCK_BYTES, 3), { fua: true });
+    await again.disconnect();
+    expect(agents.one.process.logs).to.match(
+      new RegExp(`"sessionNumber":${number}.*did not answer for 2000 ms.*export lost`),
+    );
+  });
+});
