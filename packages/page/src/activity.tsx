@@ -37,7 +37,7 @@ export function Activity() {
           I/O of all disks{" "}
           <span class="count">
             {io
-              ? `${perSecond(io.readBytes)} read, ${perSecond(io.writtenBytes)} written, ${Math.round(io.reads + io.writes)} operations/s`
+              ? `${perSecond(io.readBytes)} read, ${perSecond(io.writtenBytes)} written, ${Math.round(io.reads + io.writes)} operations/s${uncountedText(io)}`
               : "not known now"}
           </span>
         </h2>
@@ -85,6 +85,11 @@ function perMinute(
 ): number | null {
   const before = samples[samples.indexOf(sample) - 1];
   return before === undefined ? null : (sample.tasks[count] * MS_PER_MINUTE) / Math.max(1, sample.atMs - before.atMs);
+}
+
+function uncountedText({ uncountedDisks }: NonNullable<ActivitySample["io"]>): string {
+  if (uncountedDisks === 0) return "";
+  return `, without ${uncountedDisks} ${uncountedDisks === 1 ? "disk" : "disks"} of which nobody counts the I/O`;
 }
 
 function taskText(samples: readonly ActivitySample[]): string {

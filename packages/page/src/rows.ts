@@ -227,6 +227,8 @@ export interface ActivitySample {
     readonly readBytes: number;
     readonly writes: number;
     readonly writtenBytes: number;
+    /** Published disks whose I/O nobody counts now. */
+    readonly uncountedDisks: number;
   } | null;
   /** Numbers of tasks. */
   readonly tasks: {

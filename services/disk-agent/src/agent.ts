@@ -34,7 +34,7 @@ import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
 import { makeCopier } from "./moves/make-copier.js";
 import { clearDeadSockets } from "./nbd/dead-socket.js";
-import { IoCounters } from "./nbd/io-counters.js";
+import { IoCounters, observeUncounted } from "./nbd/io-counters.js";
 import { NbdServer } from "./nbd/server.js";
 import { findQemu } from "./qemu/find-qemu.js";
 import { RegistrationDue } from "./registration-due.js";
@@ -70,6 +70,7 @@ export async function startAgent(
   });
   const context = await startHolding(lifecycle, config, { folders, edges, limits, log });
   lifecycle.use("metrics of devices", observeDevices(context.devices, context.ledger));
+  lifecycle.use("metrics of exports", observeUncounted(context.exports));
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
   const readiness = new Readiness({
@@ -131,7 +132,7 @@ function systemEdges(
   config: AgentConfig,
   limits: AgentLimits,
   log: Logger,
-  { io, ...found }: { readonly io: IoCounters } & Pick<AgentEdges, "hasQemu" | "whyNoBlockDevices">,
+  found: { readonly io: IoCounters } & Pick<AgentEdges, "hasQemu" | "whyNoBlockDevices">,
 ): AgentEdges {
   const { tls, registry } = config;
   const common = { tls, defaultDeadlineMs: limits.registerTimeoutMs };
@@ -142,7 +143,7 @@ function systemEdges(
     machineBootId: async () => (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim(),
     opener: makeFileOpener({ requireLocks: config.requireFileLocks }),
     cacheFiles: nodeFiles,
-    listenNbd: (options) => NbdServer.listen(options, io),
+    listenNbd: (options) => NbdServer.listen(options, found.io),
     ...found,
     endBlockDevices,
     linkDevice: linkOverNbd,
@@ -263,6 +264,7 @@ function makeContext(
         folder: options.folders.exports,
         whyNot: edges.whyNoBlockDevices,
         endDevices: edges.endBlockDevices,
+        io: edges.io,
         log,
       }),
       maxEndedExports: limits.maxEndedExports,

@@ -4,6 +4,7 @@ import type { Clock } from "@diskmesh/service";
 import type { EndBlockDevices } from "./block-device/block-devices.js";
 import type { CacheFileSystem } from "./cache/cache-file.js";
 import type { FileOpener } from "./devices/open-file.js";
+import type { IoCounters } from "./nbd/io-counters.js";
 import type { ListenNbd } from "./nbd/server.js";
 import type { LinkDevice } from "./remote/device-link.js";
 import type { ListenForHolders } from "./remote/device-listener.js";
@@ -25,5 +26,7 @@ export interface AgentEdges {
   readonly endBlockDevices: EndBlockDevices;
   readonly linkDevice: LinkDevice;
   readonly listenForHolders: ListenForHolders;
+  /** Counters of the I/O of disks that other processes carry; undefined counts none. */
+  readonly io: Pick<IoCounters, "follow" | "countErrors"> | undefined;
   readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
 }

@@ -148,6 +148,7 @@ export class AgentNode implements AgentRun {
       hasQemu: false,
       whyNoBlockDevices: "the machine is simulated",
       endBlockDevices: async () => [],
+      io: undefined,
       linkDevice: (target, signal) => world.network.links.open(process, target, signal),
       listenForHolders: async ({ access }) => {
         world.network.links.serve(`${machine.host}:${HOLDERS_PORT}`, process, access);

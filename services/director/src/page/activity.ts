@@ -105,6 +105,7 @@ export class Activity {
       readBytes: sum("readBytes"),
       writes: sum("writes"),
       writtenBytes: sum("writtenBytes"),
+      uncountedDisks: sum("uncountedDisks"),
       since: answers.map(({ since }) => since?.getTime()).join(" "),
     };
   }
@@ -118,5 +119,6 @@ function ratesOf(before: IoReading | undefined, now: IoReading | undefined, seco
     readBytes: rate("readBytes"),
     writes: rate("writes"),
     writtenBytes: rate("writtenBytes"),
+    uncountedDisks: now.uncountedDisks,
   };
 }

@@ -8,6 +8,7 @@ import {
   readlinkSync,
   realpathSync,
   rmSync,
+  symlinkSync,
 } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,8 +16,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { DiskId } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually, skipBecause, skipWithout } from "@diskmesh/testkit";
+import { Drive, eventually, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { makeDeviceFile } from "../testing/device-fixture.js";
 import { DEVICE_BYTES, EngineScene, noise, specOf } from "../testing/engine-scene.js";
 import { whyNoBlockDevices } from "./block-devices.js";
 
@@ -112,6 +114,40 @@ describe("a disk as a block device", () => {
         .subarray(0, 8192)
         .equals(Buffer.concat([data, data])),
     ).to.equal(true);
+  });
+
+  it("has its requests counted, also by a later life of the agent, and those that failed", async function () {
+    const problem = Drive.problem();
+    if (problem !== undefined) skipBecause(this, problem);
+    await scene.stop();
+    const folder = temporaryFolder();
+    const drive = await Drive.open(join(folder, "drive"), DEVICE_BYTES);
+    symlinkSync(drive.path, join(folder, "a"));
+    for (const name of ["b", "shared"]) makeDeviceFile(folder, name, 2 * DEVICE_BYTES);
+    scene = new EngineScene("qemu", { folder }, {});
+    try {
+      await scene.start();
+      const path = await scene.publish("disk-1", 1, ["a"]);
+      expect(scene.exports.uncountedDisks).to.equal(0);
+      const write = (count: number) =>
+        run("dd", ["if=/dev/zero", `of=${path}`, "bs=4096", `count=${count}`, "oflag=direct", "conv=notrunc"]);
+      await write(5);
+      expect(scene.io.totals()).to.deep.include({ writes: 5, writtenBytes: 5 * 4096 });
+      scene = new EngineScene("qemu", await scene.leave(), {});
+      await write(2);
+      await scene.start();
+      await write(3);
+      expect(scene.io.totals()).to.deep.include({ writes: 3, writtenBytes: 3 * 4096 });
+      drive.fail();
+      await rejection(write(1));
+      drive.mend();
+      await scene.exports.lookAtSockets();
+      expect(scene.io.totals()).to.deep.include({ writes: 4, writtenBytes: 4 * 4096 });
+      expect(scene.io.ofDisk("disk-1").write.errors).to.equal(1);
+    } finally {
+      await scene.stop();
+      await drive.close();
+    }
   });
 
   it("goes on when the path of its disk's socket is removed", async () => {

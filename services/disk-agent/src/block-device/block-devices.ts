@@ -4,7 +4,9 @@ import { type HostId, InvalidStateError, type Logger } from "@diskmesh/domain";
 import type { ServedDisk } from "../exports/engine.js";
 import { devicePathIn, isDeviceLink } from "../exports/export-path.js";
 import type { ExportSpec } from "../model/memory.js";
+import type { IoCounters } from "../nbd/io-counters.js";
 import { removeFile } from "../remove-file.js";
+import { readDeviceIo } from "./device-io.js";
 import { attachLoop, loopsOf } from "./loop.js";
 import { emptyLog, imageOf, isMounted, mountImage, PROGRAM, sessionOfImage, unmountImage } from "./nbdfuse.js";
 
@@ -16,6 +18,8 @@ interface BlockDevicesOptions {
   readonly whyNot: string | undefined;
   /** Ends block devices of a folder whose session is not to be kept. Returns their sessions. */
   readonly endDevices?: EndBlockDevices;
+  /** Counters of the disks' I/O. */
+  readonly io?: Pick<IoCounters, "follow"> | undefined;
   readonly log: Logger;
 }
 
@@ -43,9 +47,13 @@ export class BlockDevices {
     return exportKind === "DEVICE" || (exportKind === undefined && outlivesAgent && whyNot === undefined);
   }
 
-  /** Returns the served disk as a block device, which is made now, or was made by a former life of the agent. */
+  /**
+   * Returns the served disk as a block device, which is made now, or was made by a former life of the agent. Counts its
+   * I/O unless the engine does.
+   */
   async of(spec: ExportSpec, served: ServedDisk): Promise<ServedDisk> {
-    const disk = new DeviceDisk(this.#options.folder, spec, served);
+    const { folder, io } = this.#options;
+    const disk = new DeviceDisk(folder, spec, served, served.isCounted ? undefined : io);
     try {
       await disk.restore();
       return disk;
@@ -85,13 +93,16 @@ async function removeLinks(folder: string, names: readonly string[], sessionNumb
 /** A disk whose path is a link to its block device. */
 class DeviceDisk implements ServedDisk {
   readonly path: string;
+  readonly isCounted = true;
   readonly lost?: Promise<string>;
   readonly askMirror?: NonNullable<ServedDisk["askMirror"]>;
+  #followed: { readonly device: string; readonly stop: () => void } | undefined;
 
   constructor(
     readonly folder: string,
     readonly spec: ExportSpec,
     readonly served: ServedDisk,
+    readonly io: Pick<IoCounters, "follow"> | undefined,
   ) {
     this.path = devicePathIn(folder, spec.diskId);
     if (served.askMirror !== undefined) this.askMirror = served.askMirror.bind(served);
@@ -112,6 +123,7 @@ class DeviceDisk implements ServedDisk {
   }
 
   leave(): Promise<void> {
+    this.#unfollow();
     return this.served.leave();
   }
 
@@ -127,14 +139,30 @@ class DeviceDisk implements ServedDisk {
   async restore(): Promise<boolean> {
     const isRestored = await this.served.restore();
     // A device that works keeps its connection, even if the socket's path was removed meanwhile.
-    if (await this.#isWhole()) return isRestored;
+    if (await this.#isWhole()) {
+      this.#follow(await readlink(this.path));
+      return isRestored;
+    }
+    this.#unfollow();
     const { folder, spec } = this;
     // The former device first, because another disk may get its number.
     await removeFile(this.path);
     const socket = { path: this.served.path, readOnly: spec.readOnly ?? false };
     const device = await attachLoop(await mountImage(folder, spec.sessionNumber, socket));
     await symlink(device, this.path);
+    this.#follow(device);
     return true;
+  }
+
+  #follow(device: string): void {
+    if (this.io === undefined || this.#followed?.device === device) return;
+    this.#unfollow();
+    this.#followed = { device, stop: this.io.follow(this.spec.diskId, () => readDeviceIo(device)) };
+  }
+
+  #unfollow(): void {
+    this.#followed?.stop();
+    this.#followed = undefined;
   }
 
   /** Returns whether the path leads to a block device of a mount that works. */
@@ -146,6 +174,8 @@ class DeviceDisk implements ServedDisk {
   }
 
   async #remove(): Promise<void> {
+    // Before the device is free for another disk.
+    this.#unfollow();
     await removeFile(this.path);
     await unmountImage(this.folder, this.spec.sessionNumber);
   }

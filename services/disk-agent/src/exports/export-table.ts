@@ -184,6 +184,11 @@ export class ExportTable {
     });
   }
 
+  /** Number of served disks whose I/O nobody counts. */
+  get uncountedDisks(): number {
+    return [...this.#running.values()].filter(({ served }) => !served.isCounted).length;
+  }
+
   /** Returns the path of a disk that is served now. */
   find(diskId: DiskId): string | undefined {
     return this.#running.get(diskId)?.served.path;

@@ -40,5 +40,5 @@ export function makeEngines(
   });
   if (!edges.hasQemu) return [node];
   const { remoteIoTimeoutMs } = config;
-  return [new QemuEngine({ ...common, linkDevice: edges.linkDevice, remoteIoTimeoutMs }), node];
+  return [new QemuEngine({ ...common, linkDevice: edges.linkDevice, remoteIoTimeoutMs, io: edges.io }), node];
 }

@@ -18,6 +18,30 @@ describe("IoCounters", () => {
     expect(counters.totals()).to.deep.equal({ reads: 1, readBytes: 512, writes: 1, writtenBytes: 1_024 });
   });
 
+  it("adds what a block device did since the last look, and nothing of the time before and after", () => {
+    const counters = new IoCounters();
+    let done = 100;
+    const counted = (operations: number) => ({ operations, sizeBytes: operations * 512, timeMs: operations });
+    const read = () => ({ read: counted(done), write: counted(2 * done), flush: counted(0), discard: counted(0) });
+    const stop = counters.follow("a", read);
+    done += 3;
+    expect(counters.totals()).to.deep.equal({ reads: 3, readBytes: 1_536, writes: 6, writtenBytes: 3_072 });
+    done += 1;
+    stop();
+    done += 50;
+    stop();
+    expect(counters.totals()).to.include({ reads: 4, writes: 8 });
+    expect(counters.ofDisk("a").write).to.deep.equal({ operations: 8, sizeBytes: 4_096, errors: 0, timeMs: 8 });
+  });
+
+  it("counts errors of the disks whose I/O is counted", () => {
+    const counters = new IoCounters();
+    counters.countErrors("a", [["write", 2]]);
+    expect(counters.ofDisk("a").write.errors).to.equal(0);
+    counters.countErrors("a", [["write", 2]]);
+    expect(counters.ofDisk("a").write.errors).to.equal(2);
+  });
+
   it("names disks up to the maximum, and sums the rest", () => {
     const counters = new IoCounters();
     const named = Array.from({ length: 256 }, (_, index) => counters.ofDisk(`disk-${index}`));

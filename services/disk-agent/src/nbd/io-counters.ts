@@ -20,21 +20,25 @@ export const nbdMetrics = {
     kind: "observed counter",
     name: "diskmesh.nbd.operations",
     unit: "{operation}",
-    description: "NBD requests answered, including failed requests, by disk and operation.",
+    description:
+      "Requests answered, including failed requests, by disk and operation. Those of NBD clients where the agent serves " +
+      "the disk, those of its block device where a storage daemon does.",
     labels: LABELS,
   }),
   size: metric({
     kind: "observed counter",
     name: "diskmesh.nbd.io",
     unit: "By",
-    description: "Bytes read, written, discarded and zeroed by NBD clients, by disk and operation.",
+    description:
+      "Bytes read, written, discarded and zeroed, by disk and operation. A block device counts zeroings as writes, and " +
+      "also the bytes of failed requests.",
     labels: LABELS,
   }),
   errors: metric({
     kind: "observed counter",
     name: "diskmesh.nbd.errors",
     unit: "{operation}",
-    description: "Failed NBD requests, by disk and operation.",
+    description: "Failed requests, by disk and operation.",
     labels: LABELS,
   }),
   time: metric({
@@ -42,7 +46,7 @@ export const nbdMetrics = {
     name: "diskmesh.nbd.operation.time",
     unit: "s",
     description:
-      "Total duration of NBD requests, by disk and operation. The mean is this value divided by the number of " +
+      "Total duration of requests, by disk and operation. The mean is this value divided by the number of " +
       "operations.",
     labels: LABELS,
   }),
@@ -50,9 +54,15 @@ export const nbdMetrics = {
     kind: "histogram",
     name: "diskmesh.nbd.operation.duration",
     unit: "s",
-    description: "Duration of NBD requests of all disks, by operation.",
+    description: "Duration of NBD requests of all disks that the agent serves itself, by operation.",
     labels: { operation: OPERATIONS },
     buckets: LATENCY_BUCKETS_SECONDS,
+  }),
+  uncounted: metric({
+    kind: "gauge",
+    name: "diskmesh.nbd.uncounted_disks",
+    unit: "{disk}",
+    description: "Disks whose I/O is in no metric: a storage daemon serves them on NBD sockets.",
   }),
 };
 
@@ -61,6 +71,17 @@ interface Sums {
   sizeBytes: number;
   errors: number;
   timeMs: number;
+}
+
+/** I/O of a block device since the kernel made it. */
+export type DeviceIo = Readonly<
+  Record<"read" | "write" | "flush" | "discard", Pick<Sums, "operations" | "sizeBytes" | "timeMs">>
+>;
+
+interface Followed {
+  readonly sums: SumsByOperation;
+  readonly read: () => DeviceIo | undefined;
+  last: DeviceIo | undefined;
 }
 
 type SumsByOperation = Readonly<Record<IoOperation, Sums>>;
@@ -75,6 +96,7 @@ const LATENCY_LABELS = Object.fromEntries(OPERATIONS.map((operation) => [operati
 /** Counts the I/O of an agent's exports, by disk. */
 export class IoCounters {
   readonly #disks = new Map<string, SumsByOperation>();
+  readonly #followed = new Set<Followed>();
 
   /** Returns the counters of a disk. The disk's server gets them once and increments them directly. */
   ofDisk(diskId: string): SumsByOperation {
@@ -86,8 +108,25 @@ export class IoCounters {
     return sums;
   }
 
+  /** Counts a disk's I/O at its block device from now on. Returns the function that counts the last of it. */
+  follow(diskId: string, read: () => DeviceIo | undefined): () => void {
+    const followed = { sums: this.ofDisk(diskId), read, last: read() };
+    this.#followed.add(followed);
+    return () => {
+      if (this.#followed.has(followed)) addGrowth(followed);
+      this.#followed.delete(followed);
+    };
+  }
+
+  /** Counts failed requests of a disk whose I/O is counted. */
+  countErrors(diskId: string, counts: Iterable<readonly [IoOperation, number]>): void {
+    const sums = this.#disks.get(diskId) ?? this.#disks.get(OTHERS);
+    if (sums !== undefined) for (const [operation, count] of counts) sums[operation].errors += count;
+  }
+
   /** Returns the reads and writes of all disks since the agent's start. */
-  totals(): IoTotals {
+  totals(): Omit<IoTotals, "uncountedDisks"> {
+    for (const followed of this.#followed) addGrowth(followed);
     const totals = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
     for (const { read, write } of this.#disks.values()) {
       totals.reads += read.operations;
@@ -102,6 +141,7 @@ export class IoCounters {
   observe(): () => void {
     const each = (declaration: (typeof nbdMetrics)["operations"], read: (sums: Sums) => number) =>
       observe(declaration, (say) => {
+        for (const followed of this.#followed) addGrowth(followed);
         for (const [disk_id, sums] of this.#disks)
           for (const operation of OPERATIONS) say(read(sums[operation]), { disk_id, operation });
       });
@@ -112,6 +152,21 @@ export class IoCounters {
       each(nbdMetrics.time, ({ timeMs }) => timeMs / 1_000),
     ]);
   }
+}
+
+/** Reports the number of disks whose I/O nobody counts; returns a function that stops this. */
+export function observeUncounted(exports: { readonly uncountedDisks: number }): () => void {
+  return observe(nbdMetrics.uncounted, (say) => say(exports.uncountedDisks));
+}
+
+function addGrowth(followed: Followed): void {
+  const { sums, read, last } = followed;
+  const now = read();
+  followed.last = now ?? last;
+  if (now === undefined || last === undefined) return;
+  for (const operation of ["read", "write", "flush", "discard"] as const)
+    for (const field of ["operations", "sizeBytes", "timeMs"] as const)
+      sums[operation][field] += Math.max(0, now[operation][field] - last[operation][field]);
 }
 
 /** Counts one answered request. */

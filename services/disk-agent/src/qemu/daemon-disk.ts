@@ -10,6 +10,7 @@ import { LIMITS_OBJECT, throttleLimits } from "../model/daemon-arguments.js";
 import type { FailedRequests } from "../model/daemon-log.js";
 import type { ExportSpec } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
+import type { IoCounters } from "../nbd/io-counters.js";
 import { removeFile } from "../remove-file.js";
 import type { Daemon } from "./daemon.js";
 
@@ -44,6 +45,7 @@ interface DaemonDiskOptions {
   readonly partCount: number;
   readonly changes: Changes<void>;
   readonly hardwareErrors: HardwareErrors;
+  readonly io: Pick<IoCounters, "countErrors"> | undefined;
   readonly log: Logger;
   /** Absent for a disk of this host. */
   readonly remote?: RemoteCheck | undefined;
@@ -52,6 +54,8 @@ interface DaemonDiskOptions {
 /** A disk that a storage daemon serves. Kills the daemon as soon as a device refuses its session. */
 export class DaemonDisk implements ServedDisk {
   readonly path: string;
+  /** A daemon does not count what its clients do. */
+  readonly isCounted = false;
   readonly lost: Promise<string>;
   readonly #options: DaemonDiskOptions;
   readonly #left = new AbortController();
@@ -105,7 +109,8 @@ export class DaemonDisk implements ServedDisk {
 
   /** Notes failed requests at the devices. A daemon does not tell on which one of several devices a request failed. */
   #noteFailed(failed: FailedRequests | undefined): void {
-    const { diskId, devices, hardwareErrors, log } = this.#options;
+    const { diskId, devices, hardwareErrors, io, log } = this.#options;
+    if (failed !== undefined) io?.countErrors(diskId, failed.counts);
     const names = devices.map(({ device }) => device.id).join(", ");
     const where = devices.length > 1 ? `one of the devices ${names}` : `device ${names}`;
     const message = failed && `I/O of disk ${diskId} on ${where} failed: ${failed.message}`;

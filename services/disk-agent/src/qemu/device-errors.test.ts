@@ -62,6 +62,7 @@ for (const engine of ["node", "qemu"] as const)
         expect(refused.message).to.match(/Input\/output error|endpoint is not connected/);
         drive?.mend();
         await scene.exports.lookAtSockets();
+        expect(scene.exports.uncountedDisks).to.equal(engine === "qemu" ? 1 : 0);
         const [[id, message] = []] = hardwareErrors();
         expect(id).to.equal("a");
         expect(message).to.match(/^I\/O (of disk disk-1 )?on device a failed: .*EIO|Input\/output error/);

@@ -11,6 +11,7 @@ import {
   whyNotConcatenated,
 } from "../model/daemon-arguments.js";
 import type { ExportExtent, ExportSpec } from "../model/memory.js";
+import type { IoCounters } from "../nbd/io-counters.js";
 import type { LinkDevice } from "../remote/device-link.js";
 import { exportNameOf, formatSessionIdentity } from "../remote/session-identity.js";
 import { Daemon, killDaemons } from "./daemon.js";
@@ -24,6 +25,8 @@ interface QemuEngineOptions {
   readonly linkDevice: LinkDevice;
   /** Maximum wait in ms of I/O while a device of another host cannot be reached. */
   readonly remoteIoTimeoutMs: number;
+  /** Counters of the disks' failed requests. */
+  readonly io?: Pick<IoCounters, "countErrors"> | undefined;
   readonly log: Logger;
 }
 
@@ -160,13 +163,14 @@ export class QemuEngine implements Engine {
   }
 
   async #served(spec: ExportSpec, daemon: Daemon): Promise<DaemonDisk> {
-    const { folder, devices, remoteIoTimeoutMs: ioTimeoutMs, log } = this.#options;
+    const { folder, devices, io, remoteIoTimeoutMs: ioTimeoutMs, log } = this.#options;
     const disk = new DaemonDisk({
       diskId: spec.diskId,
       daemon,
       folder,
       changes: devices.changes,
       hardwareErrors: devices.hardwareErrors,
+      io,
       log,
       devices: this.#devicesOf(spec),
       partCount: spec.extents.length,

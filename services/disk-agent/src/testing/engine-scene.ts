@@ -10,6 +10,7 @@ import { ExportTable } from "../exports/export-table.js";
 import { NodeEngine } from "../exports/node-engine.js";
 import type { AgentMemory, ExportSpec } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
+import { IoCounters } from "../nbd/io-counters.js";
 import { NbdServer } from "../nbd/server.js";
 import { QemuEngine } from "../qemu/qemu-engine.js";
 import { DeviceFixture, makeDeviceFile } from "./device-fixture.js";
@@ -25,6 +26,7 @@ const SECOND_OFFSET_BYTES = DEVICE_BYTES;
 export class EngineScene {
   readonly fixture: DeviceFixture;
   readonly exports: ExportTable;
+  readonly io = new IoCounters();
   readonly #clients: NbdClient[] = [];
 
   constructor(
@@ -45,7 +47,7 @@ export class EngineScene {
     const { ledger, devices: table } = this.fixture;
     const common = { ledger, devices: table, clock: systemClock, log: silentLogger };
     const host = { hostId: "host-1" as HostId, folder: this.#exportsFolder, log: silentLogger };
-    const blockDevices = new BlockDevices({ ...host, whyNot: options.whyNoBlockDevices });
+    const blockDevices = new BlockDevices({ ...host, whyNot: options.whyNoBlockDevices, io: this.io });
     this.exports = new ExportTable({ ...common, engines: [this.#makeEngine()], blockDevices, maxEndedExports: 10 });
   }
 
@@ -57,13 +59,13 @@ export class EngineScene {
     const { devices } = this.fixture;
     const common = { hostId: "host-1" as HostId, folder: this.#exportsFolder, devices, log: silentLogger };
     const linkDevice = () => Promise.reject(new Error("all devices are local"));
-    if (this.engine === "qemu") return new QemuEngine({ ...common, linkDevice, remoteIoTimeoutMs: 5_000 });
+    if (this.engine === "qemu") return new QemuEngine({ ...common, linkDevice, remoteIoTimeoutMs: 5_000, io: this.io });
     return new NodeEngine({
       ...common,
       openRemotePart: () => {
         throw new Error("all devices are local");
       },
-      listenNbd: NbdServer.listen,
+      listenNbd: (options) => NbdServer.listen(options, this.io),
       limits: {
         maxConnections: 16,
         maxInFlightRequests: 64,

@@ -187,7 +187,7 @@ export class Heartbeats {
       hardwareErrors: [...failed].map(([deviceId, { message, ageMs }]) => ({ deviceId, message, ageMs })),
       ...highestNumbers(ledger.memory),
       warning: warningOf(ledger),
-      io: io.totals(),
+      io: { ...io.totals(), uncountedDisks: context.exports.uncountedDisks },
       missingNeeds: missingNeedsOf(readiness.report(), clock.nowMs()),
       sentAt: new Date(clock.nowMs()),
     };

@@ -3,7 +3,10 @@ import { expect } from "chai";
 import { IoMeter } from "./io-meter.js";
 
 const HOST = "h1" as HostId;
-const io = (reads: number) => ({ reads, readBytes: reads * 10, writes: reads * 2, writtenBytes: reads * 20 });
+const io = (reads: number, uncountedDisks = 0) => {
+  const sums = { reads, readBytes: reads * 10, writes: reads * 2, writtenBytes: reads * 20 };
+  return { ...sums, uncountedDisks };
+};
 
 describe("the sum of the agents' I/O", () => {
   it("adds what each host did since its last report", () => {
@@ -14,6 +17,16 @@ describe("the sum of the agents' I/O", () => {
     meter.hear("h2" as HostId, "boot-1", io(7));
     meter.hear("h2" as HostId, "boot-1", io(9));
     expect(meter.totals).to.deep.equal(io(5));
+  });
+
+  it("sums the disks that are not counted now, and drops those of a host that is gone", () => {
+    const meter = new IoMeter(0);
+    meter.hear(HOST, "boot-1", io(0, 3));
+    meter.hear("h2" as HostId, "boot-1", io(0, 2));
+    meter.hear(HOST, "boot-1", io(0, 1));
+    expect(meter.totals).to.deep.equal(io(0, 3));
+    meter.forget(HOST);
+    expect(meter.totals).to.deep.equal(io(0, 2));
   });
 
   it("adds all I/O of a new start of an agent, and never subtracts", () => {

@@ -6,17 +6,20 @@ interface Reported {
   readonly totals: IoTotals;
 }
 
-const NONE: IoTotals = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
+type Sums = Omit<IoTotals, "uncountedDisks">;
+
+const NONE: Sums = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
 
 /** Sums the I/O that agents report in heartbeats. Kept in memory only: the sums begin at 0 with each leader. */
 export class IoMeter {
   readonly #reported = new Map<HostId, Reported>();
-  #totals = NONE;
+  #sums = NONE;
 
   constructor(readonly sinceMs: number) {}
 
   get totals(): IoTotals {
-    return this.#totals;
+    const uncountedDisks = [...this.#reported.values()].reduce((sum, { totals }) => sum + totals.uncountedDisks, 0);
+    return { ...this.#sums, uncountedDisks };
   }
 
   /**
@@ -27,11 +30,11 @@ export class IoMeter {
     const last = this.#reported.get(hostId);
     this.#reported.set(hostId, { bootId, totals });
     if (last === undefined) return;
-    const before = last.bootId === bootId ? last.totals : NONE;
-    const sum = this.#totals;
+    const before: Sums = last.bootId === bootId ? last.totals : NONE;
+    const sum = this.#sums;
     // An agent's counters never decrease within one start; a report that overtook another one must not subtract.
-    const grown = (field: keyof IoTotals): number => sum[field] + Math.max(0, totals[field] - before[field]);
-    this.#totals = {
+    const grown = (field: keyof Sums): number => sum[field] + Math.max(0, totals[field] - before[field]);
+    this.#sums = {
       reads: grown("reads"),
       readBytes: grown("readBytes"),
       writes: grown("writes"),

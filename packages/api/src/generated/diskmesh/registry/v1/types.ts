@@ -1069,6 +1069,8 @@ export interface IoTotals {
   writes: number;
   /** Bytes written. */
   writtenBytes: number;
+  /** Number of disks published now whose I/O nobody counts: a storage daemon serves them on NBD sockets. */
+  uncountedDisks: number;
 }
 
 function createBaseTrouble(): Trouble {
@@ -3649,7 +3651,7 @@ export const EraseProgress: MessageFns<EraseProgress> = {
 };
 
 function createBaseIoTotals(): IoTotals {
-  return { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
+  return { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0, uncountedDisks: 0 };
 }
 
 export const IoTotals: MessageFns<IoTotals> = {
@@ -3665,6 +3667,9 @@ export const IoTotals: MessageFns<IoTotals> = {
     }
     if (message.writtenBytes !== 0) {
       writer.uint32(32).int64(message.writtenBytes);
+    }
+    if (message.uncountedDisks !== 0) {
+      writer.uint32(40).int32(message.uncountedDisks);
     }
     return writer;
   },
@@ -3714,6 +3719,14 @@ export const IoTotals: MessageFns<IoTotals> = {
             message.writtenBytes = longToNumber(reader.int64());
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.uncountedDisks = reader.int32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3735,6 +3748,7 @@ export const IoTotals: MessageFns<IoTotals> = {
     message.readBytes = object.readBytes ?? 0;
     message.writes = object.writes ?? 0;
     message.writtenBytes = object.writtenBytes ?? 0;
+    message.uncountedDisks = object.uncountedDisks ?? 0;
     return message;
   },
 };
