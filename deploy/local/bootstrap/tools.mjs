@@ -67,6 +67,13 @@ const TOOLS = [
     usedBy: "reflection, docs",
   },
   {
+    name: "csi-sanity",
+    since: "5.6.0",
+    go: "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v5.6.0",
+    why: "tries every call of CSI's specification",
+    usedBy: "the CSI driver",
+  },
+  {
     name: "nbdfuse",
     since: "1.14",
     apt: "libnbd-bin",
