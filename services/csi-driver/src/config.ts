@@ -46,6 +46,14 @@ const nodeConfig = z.strictObject({
     .describe("Folder in which the agent of this node links disks by their CID."),
 });
 
+const dockerConfig = z.strictObject({
+  socket: pathConfig
+    .prefault("/run/docker/plugins/diskmesh.sock")
+    .describe("Unix socket on which Docker finds the plugin; its file's name is the driver's name for Docker."),
+  folder: pathConfig.prefault("/var/lib/diskmesh/docker").describe("Folder in which volumes are mounted."),
+  diskType: name.describe("Disk type of volumes that are created without the option `diskType`."),
+});
+
 export const csiConfig = z.strictObject({
   ...processConfig,
   maxVolumesPerNode: z
@@ -54,10 +62,10 @@ export const csiConfig = z.strictObject({
     .max(10_000)
     .default(0)
     .describe("Maximum volumes on one node; 0: no limit. Must be equal for the controller and all nodes."),
-  controller: controllerConfig.optional().describe("The controller's part; needed with `--controller`."),
-  node: nodeConfig.optional().describe("The node's part; needed with `--node`."),
+  controller: controllerConfig.optional().describe("The controller's part; needed with `--controller` and `--docker`."),
+  node: nodeConfig.optional().describe("The node's part; needed with `--node` and `--docker`."),
+  docker: dockerConfig.optional().describe("The volume plugin for Docker; needed with `--docker`."),
 });
 
 export type CsiConfig = z.output<typeof csiConfig>;
 export type ControllerConfig = NonNullable<CsiConfig["controller"]>;
-export type NodeConfig = NonNullable<CsiConfig["node"]>;

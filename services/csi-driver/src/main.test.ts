@@ -11,12 +11,23 @@ const CONFIG_ERROR = 78;
 describe("the CSI driver does not start", () => {
   const node = { instanceId: "i-1", az: "z1" };
   const cases: Record<string, [config: object, modes: string[], endpoint: string, says: RegExp]> = {
-    "without a mode": [{ node }, [], "unix:///s.sock", /no mode is given: add --controller, --node, or both/],
+    "without a mode": [
+      { node },
+      [],
+      "unix:///s.sock",
+      /no mode is given: add --controller, --node, --docker, or several/,
+    ],
     "without the config of its mode": [
       { node },
       ["--controller"],
       "unix:///s.sock",
       /no `controller`, which --controller/,
+    ],
+    "for Docker without a controller": [
+      { node, docker: { diskType: "default" } },
+      ["--docker"],
+      "",
+      /no `controller`, which --docker/,
     ],
     "without a socket": [{ node }, ["--node"], "tcp://127.0.0.1:1", /CSI_ENDPOINT is .*tcp:.*give the socket/],
     "with an AZ that is no topology of Kubernetes": [

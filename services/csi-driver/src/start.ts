@@ -1,20 +1,24 @@
+import { mkdir, realpath } from "node:fs/promises";
 import { ControllerDefinition, IdentityDefinition, NodeDefinition } from "@diskmesh/api/csi";
 import { DynamicDiskServiceDefinition } from "@diskmesh/api/director";
 import type { Logger } from "@diskmesh/domain";
 import { createClient, SocketServer } from "@diskmesh/rpc";
 import { ConfigError, type Lifecycle, LineLimit, Readiness, reportReadiness } from "@diskmesh/service";
-import type { ControllerConfig, CsiConfig, NodeConfig } from "./config.js";
+import type { ControllerConfig, CsiConfig } from "./config.js";
+import type { ControllerContext } from "./controller/context.js";
 import { DirectorDisks } from "./controller/director-disks.js";
 import { controllerHandlers } from "./controller/handlers.js";
+import { servePlugin } from "./docker/plugin-server.js";
+import { DockerVolumes } from "./docker/volumes.js";
 import { codeOf } from "./errors.js";
 import { identityHandlers } from "./identity.js";
 import { nodeHandlers } from "./node/handlers.js";
 import { SharedWork } from "./shared-work.js";
 
-const MODES = ["controller", "node"] as const;
+const MODES = ["controller", "node", "docker"] as const;
 export type Mode = (typeof MODES)[number];
 
-/** Splits the modes `--controller` and `--node` from the other arguments of a command line. */
+/** Splits the modes `--controller`, `--node` and `--docker` from the other arguments of a command line. */
 export function modesIn(args: readonly string[]): { readonly modes: readonly Mode[]; readonly others: string[] } {
   const modeOf = (arg: string): Mode | undefined => MODES.find((mode) => arg === `--${mode}`);
   return {
@@ -23,58 +27,68 @@ export function modesIn(args: readonly string[]): { readonly modes: readonly Mod
   };
 }
 
-/** Serves CSI on the socket that CSI_ENDPOINT names. */
+/** Serves CSI on the socket that CSI_ENDPOINT names, and Docker's protocol on the socket of the config. */
 export async function startDriver(
   lifecycle: Lifecycle,
   config: CsiConfig,
   log: Logger,
   modes: readonly Mode[],
 ): Promise<void> {
-  if (modes.length === 0) throw new ConfigError("no mode is given: add --controller, --node, or both");
-  const socketPath = socketOf(process.env.CSI_ENDPOINT);
-  const controller = modes.includes("controller") ? sectionOf(config, "controller") : undefined;
-  const node = modes.includes("node") ? sectionOf(config, "node") : undefined;
+  if (modes.length === 0) throw new ConfigError("no mode is given: add --controller, --node, --docker, or several");
+  const needs = (...of: readonly Mode[]): boolean => of.some((mode) => modes.includes(mode));
+  const socketPath = needs("controller", "node") ? socketOf(process.env.CSI_ENDPOINT) : undefined;
+  const docker = needs("docker") ? sectionOf(config, "docker", "docker") : undefined;
+  const controller = needs("controller", "docker") ? sectionOf(config, "controller", ...modes) : undefined;
+  const node = needs("node", "docker") ? sectionOf(config, "node", ...modes) : undefined;
   const readiness = new Readiness({ needs: controller ? ["certificate"] : [], log });
   await reportReadiness(lifecycle, { tls: controller?.tls, health: config.health }, log, readiness);
-  const server = new SocketServer({ codeOf, onError: failureLogger(log) });
-  server.addService(IdentityDefinition, identityHandlers(readiness));
-  if (controller) addController(lifecycle, server, controller, config);
-  if (node) addNode(server, node, config);
-  lifecycle.use("CSI socket", () => server.drain());
-  await server.listen(socketPath);
+  const disks = controller && controllerContext(lifecycle, controller, config);
+  const own = node && { ...node, maxVolumesPerNode: config.maxVolumesPerNode, work: new SharedWork() };
+  if (socketPath !== undefined) {
+    const server = new SocketServer({ codeOf, onError: failureLogger(log) });
+    server.addService(IdentityDefinition, identityHandlers(readiness));
+    if (disks && needs("controller")) server.addService(ControllerDefinition, controllerHandlers(disks));
+    if (own && needs("node")) server.addService(NodeDefinition, nodeHandlers(own));
+    lifecycle.use("CSI socket", () => server.drain());
+    await server.listen(socketPath);
+  }
+  if (docker && disks && own) {
+    await mkdir(docker.folder, { recursive: true });
+    const folder = await realpath(docker.folder);
+    const volumes = new DockerVolumes({ controller: disks, node: own, folder, diskType: docker.diskType });
+    lifecycle.use("Docker socket", await servePlugin(docker.socket, volumes, log));
+  }
   readiness.setServing(true);
-  log.info({ socketPath, modes }, "CSI services started");
+  log.info({ socketPath, dockerSocketPath: docker?.socket, modes }, "CSI services started");
 }
 
 /** Timeout of one director call. A task that takes longer continues; the repeated CSI call waits for it again. */
 const DIRECTOR_DEADLINE_MS = 9 * 60_000;
 
-function addController(
+function controllerContext(
   lifecycle: Lifecycle,
-  server: SocketServer,
-  controller: ControllerConfig,
+  { director, tls, deployment, azs }: ControllerConfig,
   { maxVolumesPerNode }: CsiConfig,
-): void {
+): ControllerContext {
   const client = createClient(DynamicDiskServiceDefinition, {
-    address: controller.director.address,
-    tls: controller.tls,
+    address: director.address,
+    tls,
     serverRole: "director",
     defaultDeadlineMs: DIRECTOR_DEADLINE_MS,
   });
   lifecycle.use("client of the director", client);
-  const disks = new DirectorDisks(client, controller.deployment);
-  const work = new SharedWork();
-  server.addService(ControllerDefinition, controllerHandlers({ disks, work, azs: controller.azs, maxVolumesPerNode }));
+  return { disks: new DirectorDisks(client, deployment), work: new SharedWork(), azs, maxVolumesPerNode };
 }
 
-function addNode(server: SocketServer, node: NodeConfig, { maxVolumesPerNode }: CsiConfig): void {
-  server.addService(NodeDefinition, nodeHandlers({ ...node, maxVolumesPerNode, work: new SharedWork() }));
-}
-
-function sectionOf<Name extends Mode>(config: CsiConfig, name: Name): NonNullable<CsiConfig[Name]> {
+function sectionOf<Name extends Mode>(
+  config: CsiConfig,
+  name: Name,
+  ...modes: readonly Mode[]
+): NonNullable<CsiConfig[Name]> {
   const section = config[name];
-  if (section === undefined) throw new ConfigError(`the config has no \`${name}\`, which --${name} needs`);
-  return section;
+  if (section !== undefined) return section;
+  const needing = modes.includes(name) ? name : "docker";
+  throw new ConfigError(`the config has no \`${name}\`, which --${needing} needs`);
 }
 
 function socketOf(endpoint: string | undefined): string {

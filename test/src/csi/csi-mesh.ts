@@ -1,7 +1,8 @@
 import { spawnSync } from "node:child_process";
+import { join } from "node:path";
 import { DriverProcess, needLoopDevices } from "@diskmesh/csi-driver/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { skipWithout } from "@diskmesh/testkit";
+import { skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
@@ -32,6 +33,8 @@ export function needBlockDevices(context: Mocha.Context): void {
 /** A mesh with a CSI driver for each host, which also serves the controller. */
 export class CsiMesh implements AsyncDisposable {
   readonly drivers: DriverProcess[] = [];
+  /** Sockets of the drivers on which they serve Docker. */
+  readonly dockerSockets: string[] = [];
   nodeIds: readonly string[] = [];
   readonly #orders: NodeOrder[] = [];
 
@@ -65,9 +68,11 @@ export class CsiMesh implements AsyncDisposable {
           deployment: "work",
           azs: ["z1"],
         },
+        docker: { socket: join(temporaryFolder(), "diskmesh.sock"), folder: temporaryFolder(), diskType: "default" },
         node: { instanceId, az: "z1", dynamicDisksFolder: mesh.dynamicDisk(mesh.hostIds[index] ?? "", ".") },
       };
-      const driver = await DriverProcess.start(config, "controller", "node");
+      const driver = await DriverProcess.start(config, "controller", "node", "docker");
+      this.dockerSockets.push(config.docker.socket);
       mesh.closeLater({ close: () => driver[Symbol.asyncDispose]() });
       this.drivers.push(driver);
     }
@@ -89,6 +94,11 @@ export class CsiMesh implements AsyncDisposable {
       ...more,
     });
     return volume?.volumeId ?? "";
+  }
+
+  /** Waits until all devices are free and erased. */
+  async ready(): Promise<void> {
+    await devicesReady(this.mesh);
   }
 
   async remove(volumeId: string): Promise<void> {

@@ -1,6 +1,7 @@
 import type { ListVolumesRequest, ListVolumesResponse, ListVolumesResponse_Entry } from "@diskmesh/api/csi";
 import type { DynamicDisk } from "@diskmesh/api/director";
 import { AbortedError, InvalidArgumentError } from "@diskmesh/domain";
+import { allPages } from "@diskmesh/rpc";
 import type { ControllerContext } from "./context.js";
 import { volumeOf } from "./volume.js";
 import { isVolumeId } from "./volume-id.js";
@@ -27,14 +28,19 @@ export async function listVolumes(
 
 /** Returns the number of volumes that a node has. */
 export async function volumesOn(context: ControllerContext, nodeId: string): Promise<number> {
-  let count = 0;
-  let token = "";
-  do {
-    const { disks, nextPageToken } = await page(context, PAGE_SIZE, token);
-    count += disks.filter(({ instanceId }) => instanceId === nodeId).length;
-    token = nextPageToken;
-  } while (token !== "");
-  return count;
+  return (await allDisks(context)).filter(({ instanceId }) => instanceId === nodeId).length;
+}
+
+/** Returns the disks of all volumes. */
+export async function allVolumes(context: ControllerContext): Promise<DynamicDisk[]> {
+  return (await allDisks(context)).filter(isVolume);
+}
+
+function allDisks(context: ControllerContext): Promise<DynamicDisk[]> {
+  return allPages(async (token) => {
+    const { disks: items, nextPageToken } = await page(context, PAGE_SIZE, token);
+    return { items, nextPageToken };
+  });
 }
 
 async function page({ disks }: ControllerContext, pageSize: number, token: string) {
