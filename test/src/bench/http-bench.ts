@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { HttpClient, manifest, startHttpDirector, startHttpNoop } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { type Measurement, measurement, ratePerSecond } from "./measure.js";
+import { type Measurement, measurement, p99, ratePerSecond } from "./measure.js";
 import { startPollingClis } from "./polling-clis.js";
 
 const LOAD = { concurrency: 4, durationMs: 8_000, warmupMs: 2_000 };
@@ -93,13 +93,13 @@ async function besideClis({ director, http }: Director, instanceId: string): Pro
     await beside(NO_PAUSE_MS, times.hammered);
   }
   gate.release();
-  const floor = slowest(times.without);
+  const floor = p99(times.without);
   const measured = { unit: "ms", floor, floorOf: "p99 without" };
   return [
     measurement({
       ...measured,
       name: `http_provide_p99_of_${CLIS}_clis`,
-      value: slowest(times.polled),
+      value: p99(times.polled),
       budget: { atMost: 1.5 },
     }),
     // Has no budget, because no real client polls without a pause. The result depends on the CPU time that these
@@ -107,7 +107,7 @@ async function besideClis({ director, http }: Director, instanceId: string): Pro
     measurement({
       ...measured,
       name: `http_provide_p99_of_${CLIS}_without_pause`,
-      value: slowest(times.hammered),
+      value: p99(times.hammered),
       budget: undefined,
     }),
   ];
@@ -123,11 +123,6 @@ async function provideTimes(director: Director["director"], instanceId: string):
     await director.detach("polled");
   }
   return times;
-}
-
-/** Returns the 99th percentile. */
-function slowest(times: readonly number[]): number {
-  return [...times].sort((a, b) => a - b)[Math.ceil(times.length * 0.99) - 1] ?? Number.NaN;
 }
 
 async function stemcell(mesh: Director): Promise<Measurement> {

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { benchAgents } from "./agents-bench.js";
 import { benchCpi } from "./cpi-bench.js";
+import { benchCsi } from "./csi-bench.js";
 import { benchData } from "./data-bench.js";
 import { benchDeploy } from "./deploy-bench.js";
 import { benchHttp } from "./http-bench.js";
@@ -34,6 +35,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   storm: benchStorm,
   agents: benchAgents,
   cpi: benchCpi,
+  csi: benchCsi,
   data: benchData,
   deploy: benchDeploy,
   http: benchHttp,
@@ -41,7 +43,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
 
 // Benchmarks that run only when named, because each takes minutes: thousands of agents, a slow CPI, a stemcell of
 // gigabytes, and programs that a machine may lack.
-const ONLY_BY_NAME = ["storm", "agents", "deploy", "http", "data"];
+const ONLY_BY_NAME = ["storm", "agents", "deploy", "http", "data", "csi"];
 
 const STORM_AGENTS = 10_000;
 

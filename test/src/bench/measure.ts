@@ -88,6 +88,11 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
 }
 
+/** Returns the 99th percentile. */
+export function p99(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1] ?? Number.NaN;
+}
+
 /**
  * Returns the CPU time in ms of all present threads of a process. Reads the scheduler's counters, because clock ticks
  * are too coarse.
