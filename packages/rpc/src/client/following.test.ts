@@ -84,6 +84,14 @@ describe("a client of several servers", () => {
     }
   });
 
+  it("finds the leader at a configured address when the name that a standby gives is unknown here", async () => {
+    const leader = await serve("leader");
+    const standby = await serve("standby", elsewhere("director-1.director.invalid:7010"));
+    const client = bench.client({ address: [standby.address, leader.address] });
+    expect((await client.get(note)).text).to.equal("leader");
+    expect(calls).to.deep.equal(["standby", "leader"]);
+  });
+
   it("retries until a leader exists", async () => {
     let leads = false;
     const act = (): void => {
