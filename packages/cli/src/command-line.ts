@@ -23,6 +23,8 @@ export interface Surroundings {
    * default.
    */
   readonly totalDeadlineMs?: number;
+  /** Default deadline of a call in ms; 30 s by default. */
+  readonly callDeadlineMs?: number;
 }
 
 /** Sufficient for all pages of a list of a million devices. */
@@ -99,11 +101,12 @@ async function run(
   action: Action,
   args: readonly string[],
   options: Options,
-  { out, err, environment, workingFolder, signal, totalDeadlineMs = TOTAL_DEADLINE_MS }: Surroundings,
+  { out, err, environment, workingFolder, signal, totalDeadlineMs = TOTAL_DEADLINE_MS, callDeadlineMs }: Surroundings,
 ): Promise<void> {
   if (args.some((arg) => arg.length > 1_000)) throw new UsageError("an argument is longer than 1,000 characters");
   const state = typeof options.state === "string" ? options.state : undefined;
-  const mesh = new Mesh({ state, environment: inContext(textOption(options, "context"), environment), workingFolder });
+  const inMesh = inContext(textOption(options, "context"), environment);
+  const mesh = new Mesh({ state, environment: inMesh, workingFolder, callDeadlineMs });
   const shape = shapeOf(options);
   const toYaml = shape.format === "yaml" ? await loadYaml() : undefined;
   const output = new Output({ out, err, environment, ...shape, toYaml });

@@ -33,13 +33,15 @@ const ADDRESS_VARIABLES: Readonly<Record<ServiceName, string>> = {
 const FILE_VARIABLES = { caFile: "DISKMESH_CA", certFile: "DISKMESH_CERT", keyFile: "DISKMESH_KEY" } as const;
 const OPERATOR_FILES = { caFile: "ca.pem", certFile: "operator.pem", keyFile: "operator-key.pem" } as const;
 const STATE_FOLDER = ".diskmesh";
-const DEADLINE_MS = 30_000;
+const CALL_DEADLINE_MS = 30_000;
 
 export interface MeshOptions {
   /** The folder of `npm start`; by default the nearest `.diskmesh` in the working folder or its parents. */
   readonly state: string | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly workingFolder: string;
+  /** Default deadline of a call; 30 s when absent. */
+  readonly callDeadlineMs?: number | undefined;
 }
 
 /** The clients of the services, each created on first use. */
@@ -131,8 +133,9 @@ export class Mesh {
     let client = this.#clients.get(key) as Client<Definition> | undefined;
     if (client === undefined) {
       const tls = this.#tlsFiles();
+      const { callDeadlineMs: defaultDeadlineMs = CALL_DEADLINE_MS } = this.#options;
       try {
-        client = createClient(definition, { address, tls, serverRole: service, defaultDeadlineMs: DEADLINE_MS });
+        client = createClient(definition, { address, tls, serverRole: service, defaultDeadlineMs });
       } catch (error) {
         // The TLS files are unusable; no service was called.
         throw error instanceof InvalidArgumentError ? new UsageError(error.message) : error;
