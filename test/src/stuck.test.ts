@@ -114,6 +114,22 @@ describe("stuck things on a mesh", () => {
     return () => mesh.done("set-device-state online host-7-device-1");
   });
 
+  firesOn("fence behind a hung drive", async () => {
+    const { drive } = await mesh.withDrive();
+    const { registry } = mesh.mesh.clients;
+    const user = await mesh.openDiskOnDrive("fenced");
+    drive.hang();
+    const written = user.write(0, Buffer.alloc(4_096, 1), { fua: true }).catch(() => undefined);
+    const unpublished = registry.unpublishDisk({ diskId: "fenced" }).catch(() => undefined);
+    return async () => {
+      drive.resume();
+      await Promise.all([written, unpublished]);
+      await eventually(() => registry.unpublishDisk({ diskId: "fenced" }), PATIENCE);
+      await eventually(() => registry.deleteDisk({ diskId: "fenced" }), PATIENCE);
+      await mesh.withDrive();
+    };
+  });
+
   firesOn("disk deleted while the host of its device is away", async () => {
     const { registry } = mesh.mesh.clients;
     const agent = mesh.mesh.process("host-6");

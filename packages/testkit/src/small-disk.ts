@@ -21,6 +21,12 @@ export class SmallDisk {
     this.#filler = join(folder, fillerFolder, "filler");
   }
 
+  /** Returns whether this process may mount file systems. */
+  static canMount(): boolean {
+    using disk = SmallDisk.mount(PIECE_SIZE_BYTES);
+    return disk !== undefined;
+  }
+
   /** Mounts a tmpfs; returns undefined when this process may not mount. */
   static mount(sizeBytes: number): SmallDisk | undefined {
     const folder = temporaryFolder();

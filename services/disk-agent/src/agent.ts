@@ -69,7 +69,7 @@ export async function startAgent(
     whyNoBlockDevices: await whyNoBlockDevices(),
   });
   const context = await startHolding(lifecycle, config, { folders, edges, limits, log });
-  lifecycle.use("metrics of devices", observeDevices(context.devices, context.ledger));
+  lifecycle.use("metrics of devices", observeDevices(context));
   lifecycle.use("metrics of exports", observeUncounted(context.exports));
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));

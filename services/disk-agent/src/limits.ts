@@ -6,7 +6,7 @@ export const AGENT_LIMITS = {
   /** Interval of checks for new and replaced files, and for removed sockets of exports; costs a stat for each file. */
   rescanIntervalMs: 15_000,
   /** Interval of test writes of the cache, which find a full disk before an order needs the space. */
-  cacheCheckIntervalMs: 30_000,
+  cacheCheckIntervalMs: 20_000,
   /** Interval in ms of the probes, a small read of each held device. */
   probeIntervalMs: 10_000,
   /**

@@ -20,6 +20,8 @@ export const FAULT_ALERTS = {
   "CPI missing": ["DiskmeshCpiFails", "DiskmeshTasksFail"],
   "hung drive": [],
   "failing drive": ["DiskmeshDeviceBroken", "DiskmeshIoErrors"],
+  "fence behind a hung drive": ["DiskmeshFenceStuck"],
+  "agent's folder full": ["DiskmeshAgentCacheFails"],
   "mass silence": ["DiskmeshMassSilence", "DiskmeshProcessDown"],
   "outcome of a CPI's call unknown": ["DiskmeshPossibleOrphan"],
   "the director stands still again and again": ["DiskmeshEventLoopLate"],

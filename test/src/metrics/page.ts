@@ -1,6 +1,6 @@
 import { dispatcherMetrics } from "@diskmesh/cpi-dispatcher/metrics";
 import { directorMetrics } from "@diskmesh/director/metrics";
-import { deviceMetrics, nbdMetrics } from "@diskmesh/disk-agent/metrics";
+import { agentMetrics, deviceMetrics, nbdMetrics } from "@diskmesh/disk-agent/metrics";
 import { registryMetrics } from "@diskmesh/disk-registry/metrics";
 import { mbusMetrics } from "@diskmesh/mbus";
 import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
@@ -18,7 +18,7 @@ export const METRICS: ReadonlyMap<string, readonly MetricDeclaration[]> = new Ma
   ["disk-registry, while it leads", Object.values(registryMetrics)],
   ["director, while it leads", [...Object.values(directorMetrics), ...Object.values(mbusMetrics)]],
   ["cpi-dispatcher", Object.values(dispatcherMetrics)],
-  ["disk-agent", Object.values({ ...nbdMetrics, ...deviceMetrics })],
+  ["disk-agent", Object.values({ ...nbdMetrics, ...deviceMetrics, ...agentMetrics })],
 ]);
 
 const ALERTS_HEAD = `## Alerts

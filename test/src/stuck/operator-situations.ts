@@ -1,8 +1,8 @@
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, freePort, ServiceProcess } from "@diskmesh/testkit";
+import { eventually, freePort, ServiceProcess, SmallDisk } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "../mesh/device-files.js";
 import { deleteDisk, detachDisk } from "../mesh/steps.js";
@@ -161,6 +161,34 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
         refused: /fence-host|set-host-state dead/,
         follow: back,
         after: end,
+      };
+    },
+  },
+  {
+    title: "agent's folder full",
+    problem: () => (SmallDisk.canMount() ? undefined : "no file system can be mounted here"),
+    async make(stuck) {
+      const agent = stuck.mesh.process("host-2");
+      const folder = stuck.mesh.baseFolder("host-2");
+      const disk = SmallDisk.mount(MIB_BYTES);
+      if (disk === undefined) throw new Error("no file system was mounted");
+      await agent.kill();
+      cpSync(folder, disk.folder, { recursive: true });
+      const back = await changed(stuck, "host-2", { baseFolder: disk.folder });
+      disk.fill();
+      return {
+        asked: ["host", "host-2"],
+        root: /its agent cannot accept orders: .*ENOSPC/,
+        reasons: ["AGENT_TAKES_NOTHING_NEW"],
+        row: ["host host-2", /ENOSPC/],
+        cure: /^free space on the disk under its agent's baseFolder/,
+        follow: async () => disk.makeRoom(),
+        after: async () => {
+          await agent.kill();
+          cpSync(disk.folder, folder, { recursive: true });
+          disk[Symbol.dispose]();
+          await back();
+        },
       };
     },
   },

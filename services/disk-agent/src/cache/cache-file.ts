@@ -2,6 +2,8 @@ import { constants } from "node:fs";
 import * as nodeFiles from "node:fs/promises";
 import { type FileSystem, replaceFile } from "@diskmesh/atomic-file";
 import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { histogramOf } from "@diskmesh/metrics";
+import { agentMetrics } from "../metrics.js";
 import { encodeSlot, encodeSlots, fitsSlot, slotBytesFor, slotOffset } from "./slots.js";
 
 /** An existing file that is written in place. */
@@ -150,11 +152,16 @@ export class CacheFile<Contents> {
   }
 
   async #writeNow(contents: Contents, put: () => Promise<void>): Promise<void> {
+    const startedAtMs = performance.now();
+    const measure = (outcome: "done" | "failed") =>
+      histogramOf(agentMetrics.cacheWrites).record((performance.now() - startedAtMs) / 1_000, { outcome });
     try {
       await put();
+      measure("done");
       this.#stored = contents;
       this.#problem = undefined;
     } catch (error) {
+      measure("failed");
       // After a failed write the slots' state is unknown, so the next write replaces the file.
       await this.#forgetSlots();
       this.#problem = messageOf(error);

@@ -1,49 +1,52 @@
-import { allEnded, metric, observe } from "@diskmesh/metrics";
+import { allEnded, observe } from "@diskmesh/metrics";
+import type { Ledger } from "../cache/ledger.js";
+import { agentMetrics, DEVICE_OPERATIONS, deviceMetrics, MAX_NAMED_DEVICES } from "../metrics.js";
 import type { Device } from "./device.js";
+import type { Eraser } from "./eraser.js";
+import type { Sums } from "./operation-sums.js";
 
-/** Maximum devices that have their own metrics. */
-const MAX_NAMED_DEVICES = 256;
-const LABELS = { device_id: `the first ${MAX_NAMED_DEVICES} devices of the host, by id` };
-
-/** Metrics of an agent's devices and memory. */
-export const deviceMetrics = {
-  inFlight: metric({
-    kind: "gauge",
-    name: "diskmesh.device.operations.in_flight",
-    unit: "{operation}",
-    description:
-      "Reads, writes and flushes of the agent on a device that the operating system has not completed. The I/O of " +
-      "storage daemons is not counted.",
-    labels: LABELS,
-  }),
-  oldest: metric({
-    kind: "gauge",
-    name: "diskmesh.device.operations.oldest",
-    unit: "s",
-    description: "Duration of the oldest operation on a device, or of its open or close, that has not completed.",
-    labels: LABELS,
-  }),
-  cacheFailing: metric({
-    kind: "gauge",
-    name: "diskmesh.agent.cache.failing",
-    unit: "1",
-    description: "1 while the agent cannot write its cache, and therefore obeys no orders; otherwise 0.",
-  }),
-};
+interface Observed {
+  readonly devices: { all(): readonly Device[] };
+  readonly ledger: Ledger;
+  readonly eraser: Eraser;
+}
 
 /** Reports the metrics when they are read; returns a function that stops this. */
-export function observeDevices(
-  devices: { all(): readonly Pick<Device, "id" | "waiting">[] },
-  ledger: { readonly problem: string | undefined },
-): () => void {
+export function observeDevices({ devices, ledger, eraser }: Observed): () => void {
   const named = () => devices.all().slice(0, MAX_NAMED_DEVICES);
+  const waits = () => devices.all().flatMap((device) => fenceWait(device, ledger) ?? []);
   return allEnded([
+    ...operationMetrics(named),
     observe(deviceMetrics.inFlight, (say) => {
-      for (const { id, waiting } of named()) say(waiting.inFlightOperations, { device_id: id });
+      for (const { id, borrower, inFlight } of named()) if (!borrower.isThere) say(inFlight, { device_id: id });
     }),
     observe(deviceMetrics.oldest, (say) => {
       for (const { id, waiting } of named()) say(waiting.forMs / 1_000, { device_id: id });
     }),
-    observe(deviceMetrics.cacheFailing, (say) => say(ledger.problem === undefined ? 0 : 1)),
+    observe(agentMetrics.fencesWaiting, (say) => say(waits().length)),
+    observe(agentMetrics.fencesOldest, (say) => say(Math.max(0, ...waits()) / 1_000)),
+    observe(agentMetrics.erasesRunning, (say) => say(eraser.running)),
+    observe(agentMetrics.cacheFailing, (say) => say(ledger.problem === undefined ? 0 : 1)),
   ]);
+}
+
+function operationMetrics(named: () => readonly Device[]): (() => void)[] {
+  const each = (declaration: (typeof deviceMetrics)["operations"], read: (sums: Sums) => number) =>
+    observe(declaration, (say) => {
+      for (const { id, sums } of named())
+        for (const operation of DEVICE_OPERATIONS) say(read(sums.of(operation)), { device_id: id, operation });
+    });
+  return [
+    each(deviceMetrics.operations, ({ operations }) => operations),
+    each(deviceMetrics.errors, ({ errors }) => errors),
+    each(deviceMetrics.time, ({ timeMs }) => timeMs / 1_000),
+  ];
+}
+
+/** Returns for how long I/O of a fenced session has been on the device, in ms; undefined without such I/O. */
+function fenceWait(device: Device, { memory }: Ledger): number | undefined {
+  const session = memory.devices.get(device.id)?.session;
+  if (session === undefined) return undefined;
+  const lowest = session.ended ? session.number + 1 : session.number;
+  return device.isQuietBelow(lowest) ? undefined : device.waitingBelow(lowest).forMs;
 }

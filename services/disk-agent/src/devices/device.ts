@@ -8,6 +8,7 @@ import {
 } from "@diskmesh/domain";
 import { type Changes, type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
+import type { DeviceOperation } from "../metrics.js";
 import { notAttached, requireAccess, whyNotKept } from "./access.js";
 import { Borrower } from "./borrower.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
@@ -21,6 +22,7 @@ import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import { LostWrites } from "./lost-writes.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
+import { OperationSums } from "./operation-sums.js";
 
 interface DeviceOptions {
   readonly ledger: Ledger;
@@ -32,6 +34,8 @@ interface DeviceOptions {
   readonly log: Logger;
 }
 
+type Submit = (handle: OpenHandle) => Promise<void>;
+
 /**
  * One device: its state, its sessions and all its I/O. Every read or write goes through `#io`, which checks device and
  * session right before the system call.
@@ -40,6 +44,7 @@ export class Device implements FileUser {
   readonly config: DeviceConfig;
   readonly file: DeviceFile;
   readonly driverWarnings = new DriverWarnings();
+  readonly sums = new OperationSums();
   readonly #options: DeviceOptions;
   readonly #slots: Slots;
   readonly #inFlight: InFlight;
@@ -241,7 +246,7 @@ export class Device implements FileUser {
     if (handle === undefined || !this.holds) return;
     const { blockSizeBytes, offsetBytes } = this.config;
     const block = Math.floor(part * Math.floor(this.#sizeBytes / blockSizeBytes));
-    const ended = this.#begin(NO_SESSION);
+    const ended = this.#begin(NO_SESSION, "read");
     this.#probesInFlight += 1;
     try {
       const buffer = Buffer.allocUnsafe(blockSizeBytes);
@@ -250,6 +255,7 @@ export class Device implements FileUser {
       this.#probeProblem = undefined;
       this.#ioError = undefined;
     } catch (error) {
+      this.sums.countError("read");
       const message = `reading block ${block} of device ${this.id} failed: ${messageOf(error)}`;
       if (isHardwareError(error)) this.#options.hardwareErrors.note(this.id, message);
       else this.#probeProblem = { level: "ERROR", message };
@@ -259,11 +265,8 @@ export class Device implements FileUser {
     }
   }
 
-  /**
-   * Records a slow probe. The text stays the same while it runs, because each new text causes a report to the registry.
-   */
-  noteSlowProbe(level: DeviceProblem["level"], limitMs: number): void {
-    this.#probeProblem = { level, message: `a read of device ${this.id} has not returned within ${limitMs} ms` };
+  noteSlowProbe(problem: DeviceProblem): void {
+    this.#probeProblem = problem;
   }
 
   /** Returns whether all I/O submitted under lower sessions has ended, and the processes of these sessions. */
@@ -320,7 +323,7 @@ export class Device implements FileUser {
     requireInside("read", offsetBytes, lengthBytes, this);
     const data = Buffer.allocUnsafe(lengthBytes);
     const start = this.config.offsetBytes + offsetBytes;
-    await this.#io(sessionNumber, undefined, async (handle) => {
+    await this.#io("read", sessionNumber, undefined, async (handle) => {
       const doneBytes = await readBytes(handle, start, data);
       if (doneBytes < lengthBytes) throw this.#endsAt(start + doneBytes);
     });
@@ -338,7 +341,7 @@ export class Device implements FileUser {
   ): Promise<void> {
     requireInside("write", offsetBytes, data.length, this);
     const start = this.config.offsetBytes + offsetBytes;
-    await this.#io(sessionNumber, options.signal, async (handle) => {
+    await this.#io("write", sessionNumber, options.signal, async (handle) => {
       this.#lostWrites.noteWrite(sessionNumber);
       await writeBytes(handle, start, data);
       if (options.fua) await this.#sync(sessionNumber, handle);
@@ -355,7 +358,7 @@ export class Device implements FileUser {
   ): Promise<void> {
     requireInside("clear", startBytes, sizeBytes, this);
     const start = this.config.offsetBytes + startBytes;
-    await this.#io(sessionNumber, options.signal, async (handle) => {
+    await this.#io("clear", sessionNumber, options.signal, async (handle) => {
       this.#lostWrites.noteWrite(sessionNumber);
       await clearBytes(handle, start, sizeBytes, options.kind);
       if (options.fua) await this.#sync(sessionNumber, handle);
@@ -364,7 +367,7 @@ export class Device implements FileUser {
 
   /** Resolves once all acknowledged writes are on the device. */
   async flush(sessionNumber: number): Promise<void> {
-    await this.#io(sessionNumber, undefined, (handle) => this.#sync(sessionNumber, handle));
+    await this.#io("flush", sessionNumber, undefined, (handle) => this.#sync(sessionNumber, handle));
   }
 
   /**
@@ -384,20 +387,17 @@ export class Device implements FileUser {
     return this.#lostWrites.sync(sessionNumber, () => this.file.sync(handle));
   }
 
-  async #io(
-    sessionNumber: number,
-    signal: AbortSignal | undefined,
-    submit: (handle: OpenHandle) => Promise<void>,
-  ): Promise<void> {
+  async #io(operation: DeviceOperation, sessionNumber: number, signal: AbortSignal | undefined, submit: Submit) {
     const release = await this.#slots.acquire();
     try {
       if (signal?.aborted) throw signal.reason;
       const handle = this.#admit(sessionNumber);
-      const ended = this.#begin(sessionNumber);
+      const ended = this.#begin(sessionNumber, operation);
       try {
         await submit(handle);
         this.#ioError = undefined;
       } catch (error) {
+        this.sums.countError(operation);
         const message = `I/O on device ${this.id} failed: ${messageOf(error)}`;
         if (isHardwareError(error)) this.#options.hardwareErrors.note(this.id, message);
         else this.#ioError = message;
@@ -411,11 +411,11 @@ export class Device implements FileUser {
   }
 
   /** Counts an operation as begun; returns the function to call when it has ended. */
-  #begin(sessionNumber: number): () => void {
+  #begin(sessionNumber: number, operation: DeviceOperation): () => void {
     const ended = this.#inFlight.begin(sessionNumber);
     this.file.noteInFlight(1);
     return () => {
-      ended();
+      this.sums.count(operation, ended());
       this.file.noteInFlight(-1);
       if (!this.holds) this.file.reconcile();
       this.#options.changes.touch();

@@ -1,5 +1,7 @@
 import { type DeviceId, type Logger, messageOf, OutdatedError, type Stamp } from "@diskmesh/domain";
+import { counterOf } from "@diskmesh/metrics";
 import type { Clock } from "@diskmesh/service";
+import { agentMetrics } from "../metrics.js";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
 import { type EraseLimits, EraseRate, type LimitedWrite } from "./erase-rate.js";
@@ -64,6 +66,11 @@ export class Eraser {
     return { outcome: { deviceId, outcome, message, stamp, waiting: device.waiting }, erasedBytes };
   }
 
+  /** Number of erases that have not ended. */
+  get running(): number {
+    return [...this.#jobs.values()].filter(({ state }) => state === "running").length;
+  }
+
   /** Ends each job after its current chunk. */
   stop(): void {
     this.#rate.stop();
@@ -96,6 +103,7 @@ export class Eraser {
       job.message = messageOf(error);
       this.#log.warn({ deviceId: device.id, sessionNumber: job.sessionNumber, error: job.message }, "erase failed");
     }
+    counterOf(agentMetrics.erases).add(1, { outcome: job.state });
     this.#devices.changes.touch();
   }
 
@@ -107,6 +115,7 @@ export class Eraser {
         return device.write(job.sessionNumber, job.erasedBytes, chunk, { fua: false });
       });
       job.erasedBytes += chunk.length;
+      counterOf(agentMetrics.erased).add(chunk.length);
     }
     await limited(0, () => device.flush(job.sessionNumber));
   }

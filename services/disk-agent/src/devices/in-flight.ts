@@ -26,11 +26,14 @@ export class InFlight {
     this.#clock = clock;
   }
 
-  /** Counts an operation as begun; returns the function to call when it has ended. */
-  begin(sessionNumber: number): () => void {
+  /** Counts an operation as begun; returns the function to call when it has ended, which returns its duration in ms. */
+  begin(sessionNumber: number): () => number {
     const operation = { sessionNumber, sinceMs: this.#clock.monotonicMs() };
     this.#operations.add(operation);
-    return () => this.#operations.delete(operation);
+    return () => {
+      this.#operations.delete(operation);
+      return this.#clock.monotonicMs() - operation.sinceMs;
+    };
   }
 
   get count(): number {

@@ -1,5 +1,6 @@
 import { type Clock, Slots } from "@diskmesh/service";
 import type { Device } from "./device.js";
+import { hangOf } from "./device-problem.js";
 import type { DeviceTable } from "./device-table.js";
 
 /** Maximum devices probed at once. Probes must leave threads for I/O. */
@@ -64,8 +65,7 @@ export class Prober {
   }
 
   #judge(device: Device, forMs: number): void {
-    const { warningAfterMs, errorAfterMs } = this.#options;
-    if (forMs >= errorAfterMs) device.noteSlowProbe("ERROR", errorAfterMs);
-    else if (forMs >= warningAfterMs) device.noteSlowProbe("WARNING", warningAfterMs);
+    const problem = hangOf(`a read of device ${device.id}`, forMs, this.#options);
+    if (problem !== undefined) device.noteSlowProbe(problem);
   }
 }

@@ -1,5 +1,7 @@
 import type { DeviceId, Stamp } from "@diskmesh/domain";
+import { histogramOf } from "@diskmesh/metrics";
 import type { Ledger } from "../cache/ledger.js";
+import { agentMetrics } from "../metrics.js";
 import { type AgentMemory, decideEach } from "../model/memory.js";
 import {
   decideCloseSession,
@@ -44,6 +46,7 @@ export class SessionOrders {
     stamp: Stamp,
     { waitMs, andRemember = () => {} }: OpenOptions = {},
   ): Promise<DeviceOutcome[]> {
+    const startedAtMs = performance.now();
     const verdicts = this.#decide(deviceIds, (memory, deviceId) => decideOpenSession(memory, deviceId, wish));
     if (deviceIds.every((deviceId) => (verdicts.get(deviceId)?.verdict ?? "outdated") !== "outdated")) andRemember();
     // Wakes waiting I/O of lower sessions, which fails now.
@@ -55,6 +58,7 @@ export class SessionOrders {
         const came: Came = verdict
           ? await this.#grant(deviceId, wish, verdict, waitMs)
           : { outcome: "unknown_device", message: `host ${this.#ledger.memory.hostId} has no device ${deviceId}` };
+        measure(wish, came, performance.now() - startedAtMs);
         return { deviceId, ...came, stamp };
       }),
     );
@@ -78,7 +82,7 @@ export class SessionOrders {
     if (!this.#isCurrent(deviceId, wish)) return this.#superseded(deviceId, wish.number);
     if (!quiet) return whileBusy(device, wish.number);
     // A fence is stored without an open file, and applies when the file is opened later.
-    const isFence = wish.purpose === "disk" && wish.holderHostId === "";
+    const isFence = purposeOf(wish) === "fence";
     const changed = device.whyChanged;
     if (changed !== undefined && !isFence) return { outcome: "device_changed", message: changed };
     device.grant(wish.number);
@@ -127,6 +131,16 @@ export class SessionOrders {
     if (!current) throw new Error(`the agent has no session of device ${deviceId}`);
     return { outcome: "outdated", message: superseded(deviceId, number, current) };
   }
+}
+
+const purposeOf = ({ purpose, holderHostId }: SessionWish) =>
+  purpose === "disk" && holderHostId === "" ? "fence" : purpose;
+
+function measure(wish: SessionWish, { outcome }: Came, durationMs: number): void {
+  // Skips repetitions, which wait for nothing.
+  if (outcome === "already") return;
+  const told = outcome === "pending" ? outcome : outcome === "done" ? "granted" : "refused";
+  histogramOf(agentMetrics.fences).record(durationMs / 1_000, { purpose: purposeOf(wish), outcome: told });
 }
 
 function whileBusy(device: Device, sessionNumber: number): Came {

@@ -10,11 +10,13 @@ import {
   OutdatedError,
   retryDelayMs,
 } from "@diskmesh/domain";
+import { observe } from "@diskmesh/metrics";
 import type { Client } from "@diskmesh/rpc";
 import type { Readiness, ReadinessReport } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { AgentContext } from "../context.js";
 import type { UnreportedError } from "../devices/hardware-errors.js";
+import { agentMetrics } from "../metrics.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 import type { IoCounters } from "../nbd/io-counters.js";
 import { encodeHealth } from "../wire.js";
@@ -69,6 +71,7 @@ export class Heartbeats {
   readonly #options: RegistrationOptions;
   readonly #failures: HeartbeatFailures;
   #registered: Registered | undefined;
+  #acceptedAtMs: number | undefined;
   #nextAtMs = 0;
 
   constructor(options: RegistrationOptions) {
@@ -78,7 +81,16 @@ export class Heartbeats {
 
   begin(registered: Registered): void {
     this.#registered = registered;
+    this.#acceptedAtMs = this.#options.context.clock.monotonicMs();
     this.#schedule(registered);
+  }
+
+  /** Reports the registration's age when metrics are read; returns a function that stops this. */
+  observe(): () => void {
+    const { clock } = this.#options.context;
+    return observe(agentMetrics.registrationAge, (say) => {
+      if (this.#acceptedAtMs !== undefined) say((clock.monotonicMs() - this.#acceptedAtMs) / 1_000);
+    });
   }
 
   /**
@@ -192,6 +204,7 @@ export class Heartbeats {
       sentAt: new Date(clock.nowMs()),
     };
     const answer = await client.heartbeat(request, { signal, deadlineMs: limits.heartbeatTimeoutMs });
+    this.#acceptedAtMs = clock.monotonicMs();
     devices.hardwareErrors.markReported(failed);
     for (const health of changed) told.set(health.deviceId, textOf(health));
     return answer.incarnation;

@@ -15,6 +15,7 @@ import { Heartbeats, healthTold, type Registered, type RegistrationOptions, warn
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { context, backoff, random, readiness, signal } = options;
   const heartbeats = new Heartbeats(options);
+  signal.addEventListener("abort", heartbeats.observe(), { once: true });
   const refusals = new Refusals(context.log);
   let registrationNumber = 0;
   for (let attempts = 0; !signal.aborted; attempts += 1) {
