@@ -7,6 +7,7 @@ import { gzip } from "node:zlib";
 import { bundleInto, DRIVERS, OTHERS } from "./bundle.mjs";
 import { withLock } from "./lock.mjs";
 import { step } from "./progress.mjs";
+import { COPIES, isLeftOut, rewritePages } from "./release-docs.mjs";
 import { copyPackages, licencesOf } from "./release-packages.mjs";
 import { Failure, runQuietly } from "./run.mjs";
 
@@ -37,24 +38,6 @@ export const PROGRAMS = {
  * of Node's default.
  */
 const SETTINGS = { "diskmesh-disk-agent": ["UV_THREADPOOL_SIZE", "64"] };
-/** Files that are copied unchanged: path in the archive, then path in the repository. */
-const COPIES = {
-  proto: "proto",
-  docs: "docs",
-  examples: "deploy/examples",
-  "example-driver": "deploy/example-driver",
-  helm: "deploy/helm",
-  monitoring: "deploy/monitoring",
-  systemd: "deploy/systemd",
-  "ARCHITECTURE.md": "ARCHITECTURE.md",
-  "CHANGELOG.md": "CHANGELOG.md",
-  "SECURITY.md": "SECURITY.md",
-  "README.md": "deploy/release/README.md",
-  LICENSE: "LICENSE",
-};
-/** Files of the copied folders that are useful in this repository only. */
-const LEFT_OUT = /\.test\.|\/buf(?:\.gen)?\.yaml$|deliberate-breaks\.json$/;
-
 /** Runs `npm run release`: creates `.cache/release/diskmesh-VERSION.tar.gz` and prints its path. */
 export async function release(root, args) {
   if (args.length > 0) throw new Failure(`npm run release takes no arguments, and ${args.join(" ")} was given`);
@@ -163,7 +146,8 @@ function addFiles(root, folder, { inputs, packages }) {
   const copied = copyPackages(root, packages, folder);
   writeFileSync(join(folder, "THIRD-PARTY-LICENSES.txt"), licencesOf(root, inputs, copied));
   for (const [to, from] of Object.entries(COPIES))
-    cpSync(join(root, from), join(folder, to), { recursive: true, filter: (file) => !LEFT_OUT.test(file) });
+    cpSync(join(root, from), join(folder, to), { recursive: true, filter: (file) => !isLeftOut(file) });
+  rewritePages(root, folder);
   mkdirSync(join(folder, "bin"));
   const template = readFileSync(join(root, "deploy/release/program.sh"), "utf8");
   for (const [name, lib] of Object.entries(PROGRAMS)) {
