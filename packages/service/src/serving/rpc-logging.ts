@@ -24,10 +24,11 @@ export function rpcLogging(
 const AUDIT = { audit: "call" } as const;
 
 function logChange(log: Logger, { method, identity, requestId, durationMs, request, response }: RpcChange): void {
-  const { result, task } = (response ?? {}) as { readonly result?: unknown; readonly task?: unknown };
-  // Result code of a CMS action, and id of the task that a call started; absent in other answers.
+  const { result, task, disk } = (response ?? {}) as Readonly<Record<"result" | "task" | "disk", unknown>>;
+  // Result code of a CMS action, id of the task that a call started, and CID of its disk; absent in other answers.
   const code = fieldOf(result, "code");
   const taskId = fieldOf(task, "taskId");
+  const diskCid = fieldOf(disk, "diskCid");
   // All fields are listed, with undefined for absent ones, because spreading objects took as long as the rest of the
   // line.
   const fields = {
@@ -36,6 +37,7 @@ function logChange(log: Logger, { method, identity, requestId, durationMs, reque
     status: "OK",
     result: typeof code === "string" ? code : undefined,
     taskId: typeof taskId === "number" ? taskId : undefined,
+    diskCid: typeof diskCid === "string" && diskCid !== "" ? diskCid : undefined,
     requestId,
     caller: formatIdentity(identity),
     durationMs: rounded(durationMs),

@@ -2,7 +2,7 @@ import { type BackoffLimits, backoffMs, type Logger, messageOf } from "@diskmesh
 import type { AgentClient } from "@diskmesh/mbus";
 import type { Clock } from "@diskmesh/service";
 import { BY_DIRECTOR } from "../audit/asker.js";
-import { owedRemovalKey } from "../store/owed-removal.js";
+import { type OwedRemoval, owedRemovalKey } from "../store/owed-removal.js";
 import { taskKey } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { hasEnded } from "../store/task.js";
@@ -20,7 +20,8 @@ export interface OwedRemovalsOptions {
 }
 
 interface Owing {
-  readonly keys: Set<string>;
+  /** CIDs of the disks, by key of the notification. */
+  readonly diskCids: Map<string, string>;
   /** The latest task; 0 for none. */
   taskId: number;
   attempts: number;
@@ -49,11 +50,11 @@ export class OwedRemovals {
   async start(): Promise<void> {
     const { tablet, agents } = this.#options;
     const unwatch = tablet.watch((changes) => {
-      for (const { table, key, document } of changes) if (table === "owedRemovals") this.#note(key, document !== null);
+      for (const { table, key, document } of changes) if (table === "owedRemovals") this.#note(key, (document ?? undefined) as OwedRemoval | undefined);
     });
     this.#ends.push(unwatch);
     await tablet.read((tables) => {
-      for (const owed of tables.owedRemovals.entries()) this.#note(owedRemovalKey(owed), true);
+      for (const owed of tables.owedRemovals.entries()) this.#note(owedRemovalKey(owed), owed);
     });
     this.#ends.push(agents.onHeard((agentId) => this.#heard(agentId)));
     this.#ends.push(agents.onConnected(() => void this.#ask()));
@@ -72,12 +73,12 @@ export class OwedRemovals {
     });
   }
 
-  #note(key: string, isOwed: boolean): void {
+  #note(key: string, owed: OwedRemoval | undefined): void {
     const agentId = agentOfOwedRemoval(key);
-    const owing = this.#owing.get(agentId) ?? { keys: new Set(), taskId: 0, attempts: 0, nextAtMs: 0 };
-    if (isOwed) owing.keys.add(key);
-    else owing.keys.delete(key);
-    if (owing.keys.size === 0) this.#owing.delete(agentId);
+    const owing = this.#owing.get(agentId) ?? { diskCids: new Map(), taskId: 0, attempts: 0, nextAtMs: 0 };
+    if (owed === undefined) owing.diskCids.delete(key);
+    else owing.diskCids.set(key, owed.diskCid);
+    if (owing.diskCids.size === 0) this.#owing.delete(agentId);
     else this.#owing.set(agentId, owing);
   }
 
@@ -87,7 +88,10 @@ export class OwedRemovals {
     if (owing === undefined || clock.monotonicMs() < owing.nextAtMs) return;
     owing.nextAtMs = clock.monotonicMs() + backoffMs(owing.attempts++, BACKOFF, random());
     this.#begin(agentId, owing).catch((error: unknown) =>
-      log.warn({ agentId, error: messageOf(error) }, "pending detach notification failed, retrying"),
+      log.warn(
+        { agentId, diskCids: [...owing.diskCids.values()], error: messageOf(error) },
+        "pending detach notification failed, retrying",
+      ),
     );
   }
 

@@ -18,6 +18,8 @@ export const SIGN_OF_LIFE_MS = 5_000;
 /** A task while a worker runs it. */
 export class TaskRun implements CallerSignals {
   readonly requestId: string;
+  /** Disk that the task is about, for the log. Known before a task deletes the disk, and after one has created it. */
+  disk: { readonly diskName: string; readonly diskCid: string } | undefined;
   // Each task has its own signals, because a shared signal would collect a listener for every call under way.
   readonly #stopping: AbortController;
   readonly #stop: AbortController;

@@ -5,7 +5,7 @@ import { type Changes, type Clock, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
 import type { Events } from "../audit/events.js";
 import type { LockKeeper } from "../locks/lock-keeper.js";
-import { taskKey } from "../store/schema.js";
+import { type DirectorTables, taskKey } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import type { Job, Task, TaskFailure, TaskQueue } from "../store/task.js";
 import { hasEnded, TASK_QUEUES } from "../store/task.js";
@@ -226,6 +226,7 @@ export class TaskRunner {
         return "ended";
       }
       const { task, step } = planned;
+      run.disk = this.#options.tablet.ahead((tables) => diskOf(tables, taskId)) ?? run.disk;
       if (!this.#takeWorker(task, step)) {
         await this.#putBack(task);
         return "waiting_for_worker";
@@ -344,6 +345,7 @@ export class TaskRunner {
     await taskLog.flush(taskId);
     const ended = await tablet.transact((tx) => {
       record?.(tx);
+      run.disk = diskOf(tx, taskId) ?? run.disk;
       const current = tx.tasks.get(taskKey(taskId));
       if (current === undefined || hasEnded(current)) return undefined;
       const outputSizeBytes = (current.outputSizeBytes ?? 0) + taskLog.sizeBytes(taskId);
@@ -353,7 +355,7 @@ export class TaskRunner {
     });
     if (ended === undefined) return;
     const { type, user, state, createdAtMs } = ended;
-    log.info({ taskId, type, user, state, durationMs: clock.nowMs() - createdAtMs }, "task ended");
+    log.info({ taskId, type, ...run.disk, user, state, durationMs: clock.nowMs() - createdAtMs }, "task ended");
   }
 
   #failed(taskId: number, error: unknown): TaskEnd {
@@ -374,4 +376,14 @@ function failureOf(error: unknown): TaskFailure | undefined {
   const shown = error.reason === "CPI_CALL" && error.cause instanceof DomainError ? error.cause : error;
   const { reason, about } = shown;
   return { reason, about, code: statusOfError(shown, "").code };
+}
+
+/** Returns the recorded dynamic disk that a task is about; undefined without such a disk. */
+function diskOf(
+  { tasks, disks }: Pick<DirectorTables, "tasks" | "disks">,
+  taskId: number,
+): TaskRun["disk"] {
+  const job = tasks.get(taskKey(taskId))?.job;
+  const disk = job && "diskName" in job ? disks.get(job.diskName) : undefined;
+  return disk && { diskName: disk.name, diskCid: disk.diskCid };
 }
