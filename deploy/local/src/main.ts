@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import type { Instance } from "@diskmesh/api/director";
-import { DomainError } from "@diskmesh/domain";
+import { DomainError, InvalidStateError } from "@diskmesh/domain";
 import { programOnPath } from "@diskmesh/process-cpi";
 import { boshLogin } from "./bosh-login.js";
 import { operatorClients } from "./clients.js";
@@ -9,7 +9,8 @@ import { startCsiDrivers } from "./csi-drivers.js";
 import { MeshLayout } from "./layout.js";
 import { LocalMesh } from "./local-mesh.js";
 import { type LocalOptions, parseOptions, USAGE } from "./options.js";
-import { type Tell, tellStory } from "./story/story.js";
+import { waitFor } from "./story/scene.js";
+import { isStoryTold, presentInstances, type Tell, tellStory } from "./story/story.js";
 import { tellOfVolume } from "./story/volume.js";
 import { Terminal } from "./terminal.js";
 
@@ -21,14 +22,23 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
   await using local = await LocalMesh.start({ layout, fresh: options.fresh, report, signal });
   terminal.done(`mesh started: ${local.mesh.processCount} processes, state in ${layout.stateFolder}; ${dataPath()}`);
   const clients = operatorClients(layout);
-  let instance: Instance;
+  let instance: Instance | undefined;
   try {
     const scene = { layout, clients, signal, restarts: () => local.mesh.restarts };
     const tell: Tell = (title, step, describe) => terminal.step(title, step, describe);
-    const instances = await tellStory(scene, tell);
-    [instance] = instances;
+    const isTold = isStoryTold(layout);
+    if (isTold) terminal.note("the story was told before, and what you have changed stays; --fresh tells it again");
+    const instances = isTold
+      ? await waitFor(scene, "the instances", () => presentInstances(scene))
+      : await tellStory(scene, tell);
+    const [one, two] = instances;
+    instance = one;
     if (options.csi) {
-      using drivers = await startCsiDrivers(local.mesh, layout, instances, signal);
+      if (one === undefined || two === undefined)
+        throw new InvalidStateError(
+          "--csi needs the two instances of deployment demo: tell the story again by --fresh",
+        );
+      using drivers = await startCsiDrivers(local.mesh, layout, [one, two], signal);
       await tellOfVolume(scene, tell, drivers);
     }
   } finally {
@@ -36,7 +46,7 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
   }
   if (options.once) return;
   const { password } = await boshLogin(layout);
-  terminal.line(commandsToCopy(layout, instance.instanceId, password));
+  terminal.line(commandsToCopy(layout, instance?.instanceId ?? "INSTANCE", password));
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   terminal.note("stopping");
 }

@@ -21,7 +21,7 @@ export const FAULT_ALERTS = {
   "hung drive": [],
   "failing drive": ["DiskmeshDeviceBroken", "DiskmeshIoErrors"],
   "fence behind a hung drive": ["DiskmeshFenceStuck"],
-  "agent's folder full": ["DiskmeshAgentCacheFails"],
+  "agent's folder full": ["DiskmeshAgentCacheFails", "DiskmeshNeedMissing"],
   "mass silence": ["DiskmeshMassSilence", "DiskmeshProcessDown"],
   "outcome of a CPI's call unknown": ["DiskmeshPossibleOrphan"],
   "the director stands still again and again": ["DiskmeshEventLoopLate"],

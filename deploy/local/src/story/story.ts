@@ -1,10 +1,10 @@
-import { readFile, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { DynamicDisk, Instance } from "@diskmesh/api/director";
 import { replaceFile } from "@diskmesh/atomic-file";
-import { InvalidStateError } from "@diskmesh/domain";
+import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import type { MeshLayout } from "../layout.js";
-import { deploy, describeInstance, updateCloudConfig } from "./deployment.js";
+import { DEPLOYMENT, deploy, describeInstance, updateCloudConfig } from "./deployment.js";
 import { detachDisk, findDisk, linkOf, provideDisk } from "./disk.js";
 import { checksumOf, type UsedDisk, writeData } from "./disk-data.js";
 import { addHosts, devicesAttached, devicesErased } from "./hosts.js";
@@ -14,9 +14,23 @@ import { type Scene, waitFor } from "./scene.js";
 /** Runs a step, and prints a line with its result. */
 export type Tell = <T>(title: string, step: () => Promise<T>, describe: (result: T) => string) => Promise<T>;
 
+/** Returns whether the story was told to its end on this state, which belongs to the user from then on. */
+export const isStoryTold = (layout: MeshLayout): boolean => existsSync(toldFile(layout));
+
+/** Returns the present instances of the story's deployment, without a change of anything. */
+export const presentInstances = ({ clients }: Scene): Promise<readonly Instance[]> =>
+  clients.deployments.listInstances({ deployment: DEPLOYMENT }).then(
+    ({ instances }) => instances,
+    (error: unknown) => {
+      if (error instanceof NotFoundError) return [];
+      throw error;
+    },
+  );
+
 /**
  * Attaches a disk to an instance on one host, writes data, detaches it, and reads the same data from an instance on
- * another host. Can run again on the state of an earlier run. Returns the instances; the first has no disk at the end.
+ * another host. Can run again on the state of an interrupted run. Returns the instances; the first has no disk at the
+ * end.
  */
 export async function tellStory(scene: Scene, tell: Tell): Promise<readonly [Instance, Instance]> {
   const same = (text: string) => text;
@@ -28,7 +42,7 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<readonly [Ins
     () => deploy(scene),
     (both) => both.map(describeInstance).join(", "),
   );
-  await findEarlierDisk(scene, tell, [one, two]);
+  await detachEarlierDisk(scene, tell);
   await tell("devices erased", () => devicesErased(scene), same);
 
   const disk = await tell(
@@ -37,15 +51,12 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<readonly [Ins
     (made) => `${made.diskName} for ${describeInstance(one)}`,
   );
   const link = linkOf(scene.layout, one.agentId, disk.diskCid);
-  // Deletes the old checksum file first, because no checksum is valid while data is being written.
-  await rm(checksumFile(scene.layout), { force: true });
   const { used, checksum } = await tell(
     "16 MiB written",
     () => writeData(scene, link),
     (written) => `sha256 ${short(written.checksum)} in ${written.place}`,
   );
   try {
-    await replaceFile(checksumFile(scene.layout), `${JSON.stringify({ sha256: checksum })}\n`);
     const session = await currentSession(scene, disk.diskCid);
     await tell(
       "disk detached",
@@ -68,24 +79,17 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<readonly [Ins
       () => expectChecksum(scene, two, disk, checksum),
       (sum) => `sha256 ${short(sum)}`,
     );
+    await replaceFile(toldFile(scene.layout), "{}\n");
     return [one, two];
   } finally {
     await used.release();
   }
 }
 
-// Checks the data on the disk of an earlier run, and detaches the disk.
-async function findEarlierDisk(scene: Scene, tell: Tell, instances: readonly Instance[]): Promise<void> {
+/** Detaches the disk of an interrupted run. */
+async function detachEarlierDisk(scene: Scene, tell: Tell): Promise<void> {
   const disk = await findDisk(scene);
   if (!disk || disk.instanceId === "") return;
-  const owner = instances.find(({ instanceId }) => instanceId === disk.instanceId);
-  const checksum = await rememberedChecksum(scene.layout);
-  if (owner && checksum !== undefined)
-    await tell(
-      "disk of the last run found",
-      () => expectChecksum(scene, owner, disk, checksum),
-      (sum) => `sha256 ${short(sum)} on ${owner.agentId}, as it was left`,
-    );
   await tell(
     "disk detached",
     () => detachDisk(scene),
@@ -109,17 +113,7 @@ async function lateWrite(scene: Scene, used: UsedDisk, session: Session): Promis
   return `its program: ${byProgram}; its agent: ${bySession}`;
 }
 
-function checksumFile(layout: MeshLayout): string {
-  return join(layout.stateFolder, "story.json");
-}
-
-async function rememberedChecksum(layout: MeshLayout): Promise<string | undefined> {
-  try {
-    return (JSON.parse(await readFile(checksumFile(layout), "utf8")) as { sha256?: string }).sha256;
-  } catch {
-    return undefined;
-  }
-}
+const toldFile = (layout: MeshLayout): string => join(layout.stateFolder, "story.json");
 
 function short(checksum: string): string {
   return `${checksum.slice(0, 16)}...`;
