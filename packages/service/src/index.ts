@@ -26,6 +26,7 @@ export { Readiness, type ReadinessReport } from "./health/readiness.js";
 export type { Term, Waiting } from "./serving/leadership.js";
 export { startLeadingService } from "./serving/leading-service.js";
 export { Lifecycle } from "./serving/lifecycle.js";
+export { changedKeys } from "./serving/reload.js";
 export { createRpcServer, reportReadiness } from "./serving/rpc-server.js";
 export { runService } from "./serving/run-service.js";
 export { shownRequest } from "./serving/shown-request.js";

@@ -41,6 +41,7 @@ import { RegistrationDue } from "./registration-due.js";
 import { linkOverNbd } from "./remote/device-link.js";
 import { DeviceListener } from "./remote/device-listener.js";
 import { serveHolders } from "./remote/wiring.js";
+import { noteRunningConfig } from "./running-config.js";
 import { addServices } from "./services.js";
 import type { RegistrationOptions } from "./workers/heartbeats.js";
 import { keepRegistered } from "./workers/registration.js";
@@ -61,6 +62,7 @@ export async function startAgent(
   // Locks the base folder, because two agents on one cache would each grant sessions that the other does not know.
   const lock = await FolderLock.take(config.baseFolder, { required: config.requireFileLocks });
   lifecycle.use("base folder lock", async () => lock.release());
+  await noteRunningConfig(config, log);
   const io = new IoCounters();
   lifecycle.use("metrics of I/O", io.observe());
   const edges = systemEdges(config, limits, log, {
@@ -92,12 +94,15 @@ function diskLinks({ dynamicDisks, persistentDisks }: BaseFolder, { exports }: A
 /** Returns the function that adds new devices of a reloaded config. The next registration reports them. */
 function reloadDevices({ config, devices, limits, rescan, registrationDue, log }: AgentContext) {
   let present: AgentConfig["devices"] = config.devices;
-  return ({ devices: wanted }: AgentConfig): Partial<AgentConfig> => {
+  let noted = Promise.resolve();
+  return ({ devices: wanted, log: { level } }: AgentConfig): Partial<AgentConfig> => {
     present = [...addNewDevices(devices, present, wanted, limits.maxDevices)];
     rescan.run().then(
       () => registrationDue.declare(),
       (error: unknown) => log.error({ error: messageOf(error) }, "devices of the reloaded config not found"),
     );
+    const inEffect = { ...config, devices: present, log: { ...config.log, level } };
+    noted = noted.then(() => noteRunningConfig(inEffect, log));
     return { devices: present };
   };
 }

@@ -7,6 +7,8 @@ export interface BaseFolder {
   readonly cacheFile: string;
   /** Mark file: its existence proves that an agent has run here, even when the cache is lost. */
   readonly markFile: string;
+  /** Config of the running agent, for `--check-config`. */
+  readonly runningConfig: string;
   readonly exports: string;
   readonly dynamicDisks: string;
   readonly persistentDisks: string;
@@ -16,6 +18,7 @@ export function baseFolderPaths(baseFolder: string): BaseFolder {
   return {
     cacheFile: join(baseFolder, "agent-cache.json"),
     markFile: join(baseFolder, "agent-has-run"),
+    runningConfig: join(baseFolder, "running-config.json"),
     exports: join(baseFolder, "exports"),
     dynamicDisks: join(baseFolder, "data", "dynamic_disks"),
     persistentDisks: join(baseFolder, "data", "persistent_disks"),

@@ -1,9 +1,14 @@
+import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { AgentScene, DEVICE_BYTES } from "./testing/agent-scene.js";
 import { makeDeviceFile } from "./testing/device-fixture.js";
+
+const MAIN_FILE = fileURLToPath(new URL("./main.js", import.meta.url));
 
 describe("SIGHUP of an agent", () => {
   const scene = AgentScene.forEachTest();
@@ -31,4 +36,32 @@ describe("SIGHUP of an agent", () => {
     await eventually(() => expect(scene.agent.process.logs).to.match(/restart needed for devices/));
     expect(reported()).to.deep.equal(["dev-a", "dev-b", "dev-c"]);
   });
+
+  it("does what --check-config has told of the running agent, which names the keys for a restart, too", async () => {
+    await scene.registry.registered("host-1", 0);
+    makeDeviceFile(scene.folder, "c", DEVICE_BYTES);
+    const added = { deviceId: "dev-c", path: scene.path("c"), sizeBytes: DEVICE_BYTES };
+    const [a, b] = scene.devices;
+    const devices = [{ ...a, pool: "fast" }, added];
+    const agent = `the running agent is process ${scene.agent.process.pid} .*\n`;
+    expect(await checked({ devices: [a, b] })).to.match(new RegExp(`: good\n${agent}  nothing changes\n$`));
+    const told =
+      `${agent}  SIGHUP adds device dev-c at ${added.path}\n  a restart changes rack\n` +
+      "  a restart changes device dev-a\n  a restart changes device dev-b: it is removed\n$";
+    expect(await checked({ devices, rack: "r9" })).to.match(new RegExp(told));
+    await reload(devices);
+    await eventually(() => expect(reported()).to.deep.equal(["dev-a", "dev-b", "dev-c"]));
+    await eventually(async () => {
+      expect(await checked({ devices })).not.to.match(/SIGHUP/);
+    });
+    await scene.agent.process.kill();
+    expect(await checked({ devices })).to.match(/: good\n$/);
+  });
+
+  async function checked(change: object): Promise<string> {
+    const { tuning: _, ...config } = scene.agent.process.config as Record<string, unknown>;
+    const file = join(scene.folder, "checked.yaml");
+    writeFileSync(file, JSON.stringify({ ...config, ...change }), { mode: 0o600 });
+    return (await promisify(execFile)(process.execPath, [MAIN_FILE, "--check-config", file])).stdout;
+  }
 });

@@ -17,7 +17,7 @@ import { daemonSessions } from "./qemu/daemon.js";
  */
 export async function printStatus(config: AgentConfig): Promise<void> {
   const { cacheFile, exports } = baseFolderPaths(config.baseFolder);
-  const holder = await fileHolder(join(config.baseFolder, FOLDER_LOCK_NAME));
+  const holder = await agentOf(config.baseFolder);
   const found = await readMemory(config.hostId, cacheFile);
   const lines = [`host ${config.hostId}: ${holder === undefined ? "no agent runs" : `its agent is ${holder}`}`];
   if ("problem" in found) lines.push(`its memory ${cacheFile} cannot be read: ${found.problem}`);
@@ -99,9 +99,10 @@ async function holderText(path: string): Promise<string> {
   }
 }
 
-async function fileHolder(path: string): Promise<string | undefined> {
+/** Returns the process of the agent that runs with this base folder; undefined without one. */
+export async function agentOf(baseFolder: string): Promise<string | undefined> {
   try {
-    return await holderOf(statSync(path, { bigint: true }));
+    return await holderOf(statSync(join(baseFolder, FOLDER_LOCK_NAME), { bigint: true }));
   } catch {
     return undefined;
   }

@@ -11,6 +11,7 @@ A service reads one YAML file: \`diskmesh-director --config /etc/diskmesh/direct
 \`DISKMESH_CONFIG\` names. An unknown key is refused, with the key that was most likely meant.
 
 - **\`--check-config FILE\`** reports everything that is wrong with a config at once, its certificates, keys and secrets included.
+  On an agent's host it also says what SIGHUP, and what a restart, would change on the running agent.
   It opens no store and no port. The exit code is 0 when nothing is wrong, otherwise 78. \`--help\` lists the variables below.
 - **The environment** counts more than the file. Each key outside a list has a variable, shown with the key below. Its value is
   what would stand in the file: \`warn\`, \`7040\`, \`true\`, \`[a, b]\`, \`{ a: 1 }\`. A variable with the service's prefix that is no

@@ -50,8 +50,8 @@ export class Reload<Config extends ServiceConfig> {
   }
 }
 
-/** Returns names only, because values may be secrets. */
-function changedKeys(before: unknown, after: unknown, path = ""): string[] {
+/** Returns the names of keys with another value, and no values, which may be secrets. */
+export function changedKeys(before: unknown, after: unknown, path = ""): string[] {
   if (isDeepStrictEqual(before, after)) return [];
   if (!isMapping(before) || !isMapping(after)) return [path];
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();

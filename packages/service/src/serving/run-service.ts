@@ -47,14 +47,17 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   options: Pick<LoggerOptions, "maxBacklogBytes"> & {
     /** Actions by the name of their option. */
     readonly actions?: Readonly<Record<string, ServiceAction<z.output<Schema>>>>;
+    /** Returns lines for `--check-config` that say what the config would change on the running service. */
+    readonly compareWithRunning?: (config: z.output<Schema>) => Promise<readonly string[]>;
   } = {},
 ): Promise<never> {
-  const { actions = {}, ...logLimits } = options;
+  const { actions = {}, compareWithRunning = async () => [], ...logLimits } = options;
   const helps = Object.fromEntries(Object.entries(actions).map(([option, { help }]) => [option, help]));
   let command: Command;
   let loaded: LoadedConfig<z.output<Schema>>;
   try {
     command = commandOf(process.argv.slice(2), process.env, helps);
+    if (command.does === "check") return await check(name, schema, command.file, compareWithRunning);
     if (command.does !== "run" && command.does !== "act") return answer(name, schema, command, helps);
     loaded = load(name, schema, command.file);
   } catch (error) {
@@ -85,14 +88,30 @@ function load<Schema extends z.ZodType>(name: string, schema: Schema, file: stri
 function answer(
   name: string,
   schema: z.ZodType,
-  command: Exclude<Command, { readonly does: "run" | "act" }>,
+  command: Exclude<Command, { readonly does: "run" | "act" | "check" }>,
   actions: Actions,
 ): never {
-  // Ignores EPIPE: the reader of the output may close the pipe early.
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
-  if (command.does === "check") process.exit(tellWhatIsWrong(name, schema, command.file));
+  ignoreClosedPipes();
   process.stdout.write(command.does === "help" ? helpOf(name, schema, actions) : `diskmesh-${name} ${VERSION}\n`);
   process.exit(EXIT_CODES.stopped);
+}
+
+async function check<Schema extends z.ZodType>(
+  name: string,
+  schema: Schema,
+  file: string,
+  compareWithRunning: (config: z.output<Schema>) => Promise<readonly string[]>,
+): Promise<never> {
+  ignoreClosedPipes();
+  const code = tellWhatIsWrong(name, schema, file);
+  const lines = code === EXIT_CODES.stopped ? await compareWithRunning(load(name, schema, file).config) : [];
+  process.stdout.write(lines.map((line) => `${line}\n`).join(""));
+  process.exit(code);
+}
+
+/** The reader of the output may close the pipe early. */
+function ignoreClosedPipes(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 }
 
 function tellWhatIsWrong(name: string, schema: z.ZodType, file: string): number {

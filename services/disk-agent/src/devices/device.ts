@@ -8,7 +8,6 @@ import {
 } from "@diskmesh/domain";
 import { type Changes, type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
-import type { DeviceOperation } from "../metrics.js";
 import { notAttached, requireAccess, whyNotKept } from "./access.js";
 import { Borrower } from "./borrower.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
@@ -22,7 +21,7 @@ import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import { LostWrites } from "./lost-writes.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
-import { OperationSums } from "./operation-sums.js";
+import { type DeviceOperation, OperationSums } from "./operation-sums.js";
 
 interface DeviceOptions {
   readonly ledger: Ledger;

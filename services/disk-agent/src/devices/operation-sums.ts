@@ -1,5 +1,7 @@
 import type { DeviceOperation } from "../metrics.js";
 
+export type { DeviceOperation } from "../metrics.js";
+
 export interface Sums {
   operations: number;
   errors: number;

@@ -1,13 +1,15 @@
 import { isDeepStrictEqual } from "node:util";
 import type { DeviceConfig } from "./device-place.js";
-import type { DeviceTable } from "./device-table.js";
 
 /**
  * Adds the devices that a reloaded config lists for the first time. Returns the list that is in effect now: changed and
  * removed devices stay as they are until a restart, and so do new ones on a path that another device uses.
  */
 export function addNewDevices<Entry extends DeviceConfig>(
-  table: Pick<DeviceTable, "add" | "all">,
+  table: {
+    all(): readonly { readonly id: string; readonly file: { readonly path: string } }[];
+    add(entry: Entry): unknown;
+  },
   present: readonly Entry[],
   wanted: readonly Entry[],
   maxDevices: number,
