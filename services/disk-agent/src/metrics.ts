@@ -1,4 +1,4 @@
-import { metric } from "@diskmesh/metrics";
+import { DURATION_BUCKETS_SECONDS, metric } from "@diskmesh/metrics";
 
 export { nbdMetrics } from "./nbd/io-counters.js";
 
@@ -67,6 +67,7 @@ export const agentMetrics = {
       "Time from an order to open a session on a device, which fences all earlier sessions, until the agent's answer: " +
       "granted; pending (I/O of earlier sessions has not ended, and the registry sends the order again); refused.",
     labels: { purpose: ["disk", "fence", "erase"], outcome: ["granted", "pending", "refused"] },
+    buckets: DURATION_BUCKETS_SECONDS,
   }),
   fencesWaiting: metric({
     kind: "gauge",
@@ -106,6 +107,7 @@ export const agentMetrics = {
     unit: "s",
     description: "Duration of writes of the agent's cache, for which every order waits.",
     labels: { outcome: ["done", "failed"] },
+    buckets: DURATION_BUCKETS_SECONDS,
   }),
   cacheFailing: metric({
     kind: "gauge",

@@ -18,7 +18,7 @@ export const METRICS: ReadonlyMap<string, readonly MetricDeclaration[]> = new Ma
   ["disk-registry, while it leads", Object.values(registryMetrics)],
   ["director, while it leads", [...Object.values(directorMetrics), ...Object.values(mbusMetrics)]],
   ["cpi-dispatcher", Object.values(dispatcherMetrics)],
-  ["disk-agent", Object.values({ ...nbdMetrics, ...deviceMetrics, ...agentMetrics })],
+  ["disk-agent", [nbdMetrics, deviceMetrics, agentMetrics].flatMap((each): MetricDeclaration[] => Object.values(each))],
 ]);
 
 const ALERTS_HEAD = `## Alerts
