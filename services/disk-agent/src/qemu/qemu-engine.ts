@@ -11,6 +11,7 @@ import {
   whyNotConcatenated,
 } from "../model/daemon-arguments.js";
 import type { ExportExtent, ExportSpec } from "../model/memory.js";
+import { ConnectionEndedError } from "../nbd/byte-reader.js";
 import type { IoCounters } from "../nbd/io-counters.js";
 import type { LinkDevice } from "../remote/device-link.js";
 import { exportNameOf, formatSessionIdentity } from "../remote/session-identity.js";
@@ -101,7 +102,10 @@ export class QemuEngine implements Engine {
     const { diskId, sessionNumber, readOnly = false, limits } = spec;
     const { host, port } = parseHostPort("block_address", extent.blockAddress);
     const identity = formatSessionIdentity({ sessionNumber, ...extent });
-    const exportName = exportNameOf(identity, await this.#machineOf(spec, extent));
+    const exportName = exportNameOf(
+      identity,
+      await this.#machineOf(spec, extent, AbortSignal.timeout(LINK_TIMEOUT_MS)),
+    );
     const device = { host, port, identity, exportName, ioTimeoutMs };
     const args = daemonArguments({ diskId, parts: device, readOnly, limits }, daemonFiles(sessionNumber));
     const key = { identity, key: extent.sessionKey };
@@ -109,9 +113,9 @@ export class QemuEngine implements Engine {
   }
 
   /** Asks for the boot id of the device's machine, on a connection that ends again. */
-  async #machineOf({ sessionNumber }: ExportSpec, extent: ExportExtent): Promise<string> {
+  async #machineOf({ sessionNumber }: ExportSpec, extent: ExportExtent, signal: AbortSignal): Promise<string> {
     const target = { sessionNumber, ...extent, address: extent.blockAddress };
-    const link = await this.#options.linkDevice(target, AbortSignal.timeout(LINK_TIMEOUT_MS));
+    const link = await this.#options.linkDevice(target, signal);
     link.close();
     await link.ended;
     return link.machineBootId;
@@ -122,8 +126,15 @@ export class QemuEngine implements Engine {
     const extent = this.#remoteOf(spec);
     if (extent === undefined) return undefined;
     const identity = formatSessionIdentity({ sessionNumber: spec.sessionNumber, ...extent });
-    const exportName = exportNameOf(identity, await this.#machineOf(spec, extent));
-    return daemon.wasStartedWith(exportName) ? undefined : `the machine of device ${extent.deviceId} has restarted`;
+    const signal = AbortSignal.timeout(LINK_TIMEOUT_MS);
+    try {
+      const exportName = exportNameOf(identity, await this.#machineOf(spec, extent, signal));
+      return daemon.wasStartedWith(exportName) ? undefined : `the machine of device ${extent.deviceId} has restarted`;
+    } catch (error) {
+      // The host answers: the daemon's next connection ended this one.
+      if (error instanceof ConnectionEndedError && !signal.aborted) return undefined;
+      throw error;
+    }
   }
 
   /** Returns the device of another host that is the whole disk; undefined for other disks. */

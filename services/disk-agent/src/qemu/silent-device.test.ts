@@ -4,6 +4,7 @@ import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { endBlockDevices } from "../block-device/block-devices.js";
 import { NbdClient } from "../nbd/client.js";
+import { keyOf } from "../testing/test-registry.js";
 import { TwoAgents } from "../testing/two-agents.js";
 import { killDaemons } from "./daemon.js";
 
@@ -19,6 +20,8 @@ describe("a storage daemon whose device's host no longer answers", () => {
     tuning: { rescanIntervalMs: 500 },
   });
 
+  const socketOf = (diskId: string) => join(agents.one.baseFolder, "exports", `${diskId}.sock`);
+
   after(async () => {
     const folder = join(agents.one.baseFolder, "exports");
     await endBlockDevices(folder, () => false);
@@ -28,7 +31,7 @@ describe("a storage daemon whose device's host no longer answers", () => {
   it("fails its I/O after the timeout, although no connection breaks, and serves again once the host answers", async function () {
     this.timeout(60_000);
     const { number } = await agents.publishOne("disk-1", { on: agents.two, name: "a" }, agents.one);
-    const socketPath = join(agents.one.baseFolder, "exports", "disk-1.sock");
+    const socketPath = socketOf("disk-1");
     const client = await NbdClient.connect({ socketPath });
     await client.write(0, Buffer.alloc(BLOCK_BYTES, 1), { fua: true });
     agents.two.process.signal("SIGSTOP");
@@ -44,5 +47,26 @@ describe("a storage daemon whose device's host no longer answers", () => {
     expect(agents.one.process.logs).to.match(
       new RegExp(`"sessionNumber":${number}.*did not answer for 2000 ms.*export lost`),
     );
+  });
+
+  it("serves on a disk whose limits delay an answer beyond the timeout, because the host answers", async function () {
+    this.timeout(60_000);
+    agents.session += 1;
+    const { session: number, registry, ordersOne, ordersTwo } = agents;
+    const [outcome] = await ordersTwo.sessionOutcomes(["host-2-b"], number, "disk-2", agents.one.hostId);
+    const reach = { blockAddress: outcome?.blockAddress ?? "", sessionKey: keyOf(number) };
+    await ordersOne.client.exportDisk({
+      bootId: ordersOne.bootId,
+      stamp: registry.stamp(),
+      diskId: "disk-2",
+      sessionNumber: number,
+      blockSizeBytes: BLOCK_BYTES,
+      extents: [agents.extentOn(agents.two, "b", reach)],
+      limits: { readIops: 1 },
+    });
+    const client = await NbdClient.connect({ socketPath: socketOf("disk-2") });
+    await Promise.all(Array.from({ length: 8 }, (_, block) => client.read(block * BLOCK_BYTES, BLOCK_BYTES)));
+    client.destroy();
+    expect(agents.one.process.logs).not.to.match(/"diskId":"disk-2".*export lost/);
   });
 });
