@@ -150,10 +150,11 @@ describe("a disk as a block device", () => {
     }
   });
 
-  it("goes on when the path of its disk's socket is removed", async () => {
+  it("goes on when its link and the path of its disk's socket are removed", async () => {
     const path = await scene.publish("disk-1", 1, ["a"]);
     const loop = readlinkSync(path);
     const device = await open(path, "r+");
+    rmSync(path);
     rmSync(path.replace(/device$/, "sock"));
     await scene.exports.lookAtSockets();
     expect(readlinkSync(path)).to.equal(loop);

@@ -133,22 +133,21 @@ class DeviceDisk implements ServedDisk {
   }
 
   async isReachable(): Promise<boolean> {
-    return (await this.served.isReachable()) && (await this.#isWhole());
+    return (await this.served.isReachable()) && (await this.#find()).isLinked;
   }
 
   async restore(): Promise<boolean> {
     const isRestored = await this.served.restore();
-    // A device that works keeps its connection, even if the socket's path was removed meanwhile.
-    if (await this.#isWhole()) {
-      this.#follow(await readlink(this.path));
-      return isRestored;
-    }
-    this.#unfollow();
     const { folder, spec } = this;
+    // A device that works keeps its connection, even if a path was removed meanwhile: it may be mounted.
+    const { working, isLinked } = await this.#find();
+    if (working === undefined) this.#unfollow();
+    else this.#follow(working);
+    if (isLinked) return isRestored;
     // The former device first, because another disk may get its number.
     await removeFile(this.path);
     const socket = { path: this.served.path, readOnly: spec.readOnly ?? false };
-    const device = await attachLoop(await mountImage(folder, spec.sessionNumber, socket));
+    const device = working ?? (await attachLoop(await mountImage(folder, spec.sessionNumber, socket)));
     await symlink(device, this.path);
     this.#follow(device);
     return true;
@@ -165,12 +164,14 @@ class DeviceDisk implements ServedDisk {
     this.#followed = undefined;
   }
 
-  /** Returns whether the path leads to a block device of a mount that works. */
-  async #isWhole(): Promise<boolean> {
+  /** Returns the block device of a mount that works, and whether the path leads to it. */
+  async #find(): Promise<{ readonly working?: string | undefined; readonly isLinked: boolean }> {
     const { sessionNumber } = this.spec;
+    if (!(await isMounted(this.folder, sessionNumber))) return { isLinked: false };
+    const devices = await loopsOf(imageOf(this.folder, sessionNumber));
     const target = await readlink(this.path).catch(() => undefined);
-    if (target === undefined || !(await isMounted(this.folder, sessionNumber))) return false;
-    return (await loopsOf(imageOf(this.folder, sessionNumber))).includes(target);
+    const linked = devices.find((device) => device === target);
+    return { working: linked ?? devices[0], isLinked: linked !== undefined };
   }
 
   async #remove(): Promise<void> {
