@@ -3,7 +3,7 @@ import { promisify } from "node:util";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { skipWithout } from "@diskmesh/testkit";
+import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady } from "./mesh/steps.js";
@@ -47,6 +47,15 @@ for (const engine of ["node", "qemu"] as const)
       expect(code, err).to.equal(0);
     };
 
+    /** Changes the limits, and waits until the host has confirmed them. */
+    const limited = async (...line: string[]): Promise<void> => {
+      await typed("limits", "limited", ...line, "--json");
+      await eventually(async () => {
+        const { disks } = await mesh.clients.registry.listDisks({});
+        return disks.every(({ publication }) => publication?.changePending !== true);
+      });
+    };
+
     it("limits hold on an open connection, change on it, and are lifted again", async () => {
       const client = await NbdClient.connect({ socketPath: await provide("limited") });
       const read = async (count: number): Promise<number> => {
@@ -55,9 +64,9 @@ for (const engine of ["node", "qemu"] as const)
         return performance.now() - startedMs;
       };
       await read(200);
-      await typed("limits", "limited", "--read-iops", "20", "--json");
+      await limited("--read-iops", "20");
       expect(await read(40)).to.be.above(1_000);
-      await typed("limits", "limited", "--none", "--json");
+      await limited("--none");
       // Takes 20 s with the former limit.
       expect(await read(400)).to.be.below(10_000);
       await client.disconnect();
@@ -78,8 +87,28 @@ for (const engine of ["node", "qemu"] as const)
       await remove("readable");
     });
 
-    // A storage daemon cannot append devices while it runs.
-    if (engine === "qemu") return;
+    if (engine === "qemu") {
+      it("a larger size is refused at once while a storage daemon serves the disk, and harms no I/O", async () => {
+        const socketPath = await provide("grown");
+        const client = await NbdClient.connect({ socketPath });
+        const data = Buffer.alloc(MIB_BYTES, "kept ");
+        await client.write(0, data, { fua: true });
+        const { code, err } = await mesh.typed("resize", "grown", "2MiB");
+        expect(code).to.not.equal(0);
+        expect(err).to.include("cannot enlarge it").and.include("unpublish the disk");
+        expect((await client.read(0, MIB_BYTES)).equals(data)).to.equal(true);
+        await client.disconnect();
+        const { disk } = await mesh.clients.disks.detachDisk({ diskName: "grown", wait: true });
+        await typed("resize", "grown", "2MiB", "--json");
+        await mesh.clients.disks.attachDisk({ diskName: "grown", instanceId, wait: true });
+        const larger = await NbdClient.connect({ socketPath });
+        expect([disk?.sizeBytes, larger.sizeBytes]).to.deep.equal([MIB_BYTES, 2 * MIB_BYTES]);
+        expect((await larger.read(0, MIB_BYTES)).equals(data)).to.equal(true);
+        await larger.disconnect();
+        await remove("grown");
+      });
+      return;
+    }
 
     it("a larger size reaches new connections; the data and open connections stay", async () => {
       const socketPath = await provide("grown");

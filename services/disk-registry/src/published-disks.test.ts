@@ -83,6 +83,21 @@ describe("changes of published disks", () => {
     expect(seen.orders.at(-1)).to.deep.include({ limits: LIMITS, revision: 1 });
   });
 
+  it("a larger size is refused while a host serves the disk that cannot enlarge it", async () => {
+    const { operator } = fleet.registry;
+    const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
+    agent.fixedSize = true;
+    await fleet.createDisk("x");
+    await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    const larger = { diskId: "x", sizeBytes: 100 * MIB_BYTES };
+    await rejection(operator.resizeDisk(larger), InvalidStateError, "h1, which cannot enlarge it");
+    expect(await fleet.registry.disk("x")).to.include({ sizeBytes: 64 * MIB_BYTES });
+    await operator.unpublishDisk({ diskId: "x" });
+    expect((await operator.resizeDisk(larger)).disk).to.include({ sizeBytes: 128 * MIB_BYTES });
+    const { disk } = await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    expect(disk?.publication).to.include({ state: PublicationState.PUBLISHED });
+  });
+
   it("a larger size reaches the host in the same session, and the added devices in a session of their own", async () => {
     const { operator } = fleet.registry;
     const one = await fleet.readyAgent("h1", ["d1"]);

@@ -93,6 +93,8 @@ async function removeLinks(folder: string, names: readonly string[], sessionNumb
 /** A disk whose path is a link to its block device. */
 class DeviceDisk implements ServedDisk {
   readonly path: string;
+  /** nbdfuse asks for the size once. */
+  readonly isFixedSize = true;
   readonly isCounted = true;
   readonly lost?: Promise<string>;
   readonly askMirror?: NonNullable<ServedDisk["askMirror"]>;

@@ -27,6 +27,8 @@ export interface Engine {
 export interface ServedDisk {
   /** Path that programs of this host open. */
   readonly path: string;
+  /** True when appended devices need another export. */
+  readonly isFixedSize: boolean;
   /** True when somebody counts the disk's I/O. */
   readonly isCounted: boolean;
   /** Resolves with the reason when the disk is no longer served although nobody called `end`. */

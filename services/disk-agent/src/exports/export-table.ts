@@ -189,6 +189,11 @@ export class ExportTable {
     return [...this.#running.values()].filter(({ served }) => !served.isCounted).length;
   }
 
+  /** Returns whether appended devices need another export of the disk. */
+  hasFixedSize(diskId: DiskId): boolean {
+    return this.#running.get(diskId)?.served.isFixedSize ?? false;
+  }
+
   /** Returns the path of a disk that is served now. */
   find(diskId: DiskId): string | undefined {
     return this.#running.get(diskId)?.served.path;

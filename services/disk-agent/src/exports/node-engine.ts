@@ -57,6 +57,7 @@ export class NodeEngine implements Engine {
       };
       return {
         path,
+        isFixedSize: false,
         isCounted: true,
         change: async (later) => disk.change(later),
         askMirror: (deviceId, targetId) => disk.askMirror(deviceId, targetId),

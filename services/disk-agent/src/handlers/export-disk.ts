@@ -11,14 +11,18 @@ export async function exportDisk(context: AgentContext, request: ExportDiskReque
   const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, limits.maxDevicesPerOrder);
   const accept = () => acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   accept();
-  if (opened.length === 0) return { exportPath: await exports.serve(spec), outcomes: [] };
+  const serve = async () => ({
+    exportPath: await exports.serve(spec),
+    fixedSize: exports.hasFixedSize(spec.diskId),
+  });
+  if (opened.length === 0) return { ...(await serve()), outcomes: [] };
   const { diskId, sessionNumber: number } = spec;
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: config.hostId };
   // One cache write stores the export together with the session.
   const came = await sessions.open(opened, wish, stamp, { waitMs: 0, andRemember: () => exports.intend(spec) });
   const outcomes = came.map((outcome) => encodeOutcome(outcome));
-  if (!came.every(isGranted)) return { exportPath: "", outcomes };
+  if (!came.every(isGranted)) return { exportPath: "", fixedSize: false, outcomes };
   // Checks the sender again, because the agent may have accepted a newer leader during the await.
   accept();
-  return { exportPath: await exports.serve(spec), outcomes };
+  return { ...(await serve()), outcomes };
 }

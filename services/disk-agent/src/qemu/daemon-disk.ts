@@ -54,6 +54,8 @@ interface DaemonDiskOptions {
 /** A disk that a storage daemon serves. Kills the daemon as soon as a device refuses its session. */
 export class DaemonDisk implements ServedDisk {
   readonly path: string;
+  /** An export of a daemon keeps its size. */
+  readonly isFixedSize = true;
   /** A daemon does not count what its clients do. */
   readonly isCounted = false;
   readonly lost: Promise<string>;

@@ -145,6 +145,7 @@ const disk = shapeOf<Disk>()({
       .optional(),
     unasked: z.literal(true).optional(),
     readOnly: z.literal(true).optional(),
+    fixedSize: z.literal(true).optional(),
     revision: whole.optional(),
     confirmedRevision: whole.optional(),
   }).optional(),

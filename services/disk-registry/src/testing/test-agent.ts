@@ -56,6 +56,8 @@ export class TestAgent {
   before: (kind: Kind, request: OrderRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   beforeErase: (request: EraseDeviceRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   erasedBytes = 0;
+  /** The agent says that it cannot enlarge the disks that it serves. */
+  fixedSize = false;
   /** Values of the PENDING outcomes that a test asks for. An outcome of a session has them for each device. */
   waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
   sessionsArePending = false;
@@ -272,7 +274,7 @@ export class TestAgent {
     for (const { deviceId, blockAddress, sessionKey } of request.extents)
       if (request.revision === 0 || blockAddress !== "")
         this.extents.set(deviceId, { blockAddress, sessionKey: hexOf(sessionKey) });
-    return { exportPath: `/run/${request.diskId}.sock`, outcomes };
+    return { exportPath: `/run/${request.diskId}.sock`, fixedSize: this.fixedSize, outcomes };
   }
 
   async #unexport(request: UnexportDiskRequest) {

@@ -135,12 +135,13 @@ export class PublicationWorker {
       if (!isWanted)
         throw new AbortedError(`disk ${disk.diskId} is no longer to be published to host ${target.hostId}`);
     }
-    let exportPath = await this.#exportAtOnce(plan, target, signal);
-    if (exportPath === "") {
+    let served = await this.#exportAtOnce(plan, target, signal);
+    if (served === undefined) {
       const addresses = await this.#openSessions(plan, plan.groups, signal);
-      exportPath = (await this.#exportDisk(plan, target, { addresses, openDeviceIds: [] }, signal)).exportPath;
+      served = await this.#exportDisk(plan, target, { addresses, openDeviceIds: [] }, signal);
     }
-    return (tx) => completePublish(tx, disk.diskId, publication, exportPath);
+    const made = served;
+    return (tx) => completePublish(tx, disk.diskId, publication, made);
   }
 
   /** Brings the running export to the disk's present limits and devices, in the same session. */
@@ -222,22 +223,23 @@ export class PublicationWorker {
   }
 
   /**
-   * Publishes in a single order when the host has all the devices and they grant the session at once. Returns an empty
-   * path when another device or an old agent prevents that; the caller then runs each step separately, which also
+   * Publishes in a single order when the host has all the devices and they grant the session at once. Returns
+   * undefined when another device or an old agent prevents that; the caller then runs each step separately, which also
    * reports its errors separately.
    */
-  async #exportAtOnce(plan: OrderedSession, host: Host, signal: AbortSignal): Promise<string> {
+  async #exportAtOnce(plan: OrderedSession, host: Host, signal: AbortSignal): Promise<ExportDiskResponse | undefined> {
     const own = devicesOfTarget(plan);
-    if (own.length === 0 || plan.groups.length > 1) return "";
+    if (own.length === 0 || plan.groups.length > 1) return undefined;
     try {
       const opened = { addresses: new Map(), openDeviceIds: own };
-      const { exportPath, outcomes } = await this.#exportDisk(plan, host, opened, signal);
-      const granted = grantedOf(outcomes);
-      return own.every((deviceId) => granted.has(deviceId)) ? exportPath : "";
+      const served = await this.#exportDisk(plan, host, opened, signal);
+      const granted = grantedOf(served.outcomes);
+      const isServed = served.exportPath !== "" && own.every((deviceId) => granted.has(deviceId));
+      return isServed ? served : undefined;
     } catch (error) {
       // Trying the steps separately would only wait for another timeout.
       if (signal.aborted || (error as Error).cause instanceof TimeoutError) throw error;
-      return "";
+      return undefined;
     }
   }
 

@@ -145,7 +145,8 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
 
 /**
  * Appends free devices to a disk until it has the requested size. The original request stays recorded, so that a
- * repeated creation after a lost answer still finds the disk. The host of a published disk gets the size later.
+ * repeated creation after a lost answer still finds the disk. The host of a published disk gets the size later. Throws
+ * InvalidStateError when that host can serve it only after another publication.
  */
 export function resizeDisk(
   tx: RegistryTransaction,
@@ -163,6 +164,11 @@ export function resizeDisk(
       { about },
     );
   if (sizeBytes <= disk.sizeBytes) return disk;
+  if (publication?.fixedSize)
+    throw new InvalidStateError(
+      `disk ${diskId} is published to host ${publication.hostId}, which cannot enlarge it while it serves it as a block device or by a storage daemon: unpublish the disk, enlarge it, and publish it again`,
+      { reason: "DISK_IN_USE", about: { ...about, host_id: publication.hostId } },
+    );
   const missing = { ...requested, sizeBytes: sizeBytes - disk.sizeBytes };
   const allocation = allocate(tx, missing, {
     maxDevices: limits.maxDevicesPerDisk - disk.parts.length,

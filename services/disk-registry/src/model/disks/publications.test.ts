@@ -252,7 +252,9 @@ describe("publications", () => {
 
   it("a completed publication is PUBLISHED with its path, a completed unpublication is gone", () => {
     const publishing = scene({ publication: { ...at("PUBLISHING"), attempts: 2, lastError: "no" } });
-    publishing.transact((tx) => completePublish(tx, x, at("PUBLISHING"), "/run/x.sock"));
+    publishing.transact((tx) =>
+      completePublish(tx, x, at("PUBLISHING"), { exportPath: "/run/x.sock", fixedSize: false }),
+    );
     expect(publishing.disk("x").publication).to.deep.equal({ ...at("PUBLISHED"), exportPath: "/run/x.sock" });
     const unpublishing = scene({ publication: at("UNPUBLISHING") });
     unpublishing.transact((tx) => completeUnpublish(tx, x, at("UNPUBLISHING"), true));
@@ -262,7 +264,7 @@ describe("publications", () => {
   it("a completion after a newer request changes nothing", () => {
     const newer = { ...at("UNPUBLISHING"), sessionNumber: 151 };
     const fleet = scene({ publication: newer });
-    fleet.transact((tx) => completePublish(tx, x, at("PUBLISHING"), "/late"));
+    fleet.transact((tx) => completePublish(tx, x, at("PUBLISHING"), { exportPath: "/late", fixedSize: false }));
     fleet.transact((tx) => completeUnpublish(tx, x, at("UNPUBLISHING"), true));
     fleet.transact((tx) => recordPublicationFailure(tx, x, at("PUBLISHING"), "late"));
     expect(fleet.disk("x").publication).to.deep.equal(newer);

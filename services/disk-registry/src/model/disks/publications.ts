@@ -301,13 +301,26 @@ export function renewSession(tx: RegistryTransaction, diskId: DiskId, seen: Publ
  * Marks the disk PUBLISHED once every device has granted the session and the host serves it, unless the wanted state
  * changed meanwhile.
  */
-export function completePublish(tx: RegistryTransaction, diskId: DiskId, seen: Publication, exportPath: string): void {
+export function completePublish(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  seen: Publication,
+  { exportPath, fixedSize }: { readonly exportPath: string; readonly fixedSize: boolean },
+): void {
   const disk = tx.disks.get(diskId);
   const publication = disk?.publication;
   if (disk === undefined || publication === undefined || !isCurrent(tx, diskId, seen)) return;
-  const { pending: _, ...settled } = publication;
+  const { pending: _, fixedSize: __, ...settled } = publication;
   const confirmed = seen.revision && { confirmedRevision: seen.revision };
-  const done = { ...settled, state: "PUBLISHED", exportPath, attempts: 0, lastError: "", ...confirmed } as const;
+  const done = {
+    ...settled,
+    state: "PUBLISHED",
+    exportPath,
+    attempts: 0,
+    lastError: "",
+    ...confirmed,
+    ...(fixedSize && { fixedSize }),
+  } as const;
   tx.disks.put({ ...disk, publication: done });
 }
 

@@ -217,6 +217,8 @@ export interface Publication {
   readonly unasked?: true | undefined;
   /** True when the host refuses writes. */
   readonly readOnly?: true | undefined;
+  /** True when the host cannot enlarge the disk until the publication has ended. */
+  readonly fixedSize?: true | undefined;
   /** Number of changes of the disk's limits and layout within this session; absent for 0. */
   readonly revision?: number | undefined;
   /** Last revision that the host has confirmed; absent for 0. */

@@ -2470,7 +2470,7 @@ export const DynamicDiskServiceDefinition = {
     },
     /**
      * Starts a task that enlarges a disk, also while the disk is attached. A disk that has the size already is a success.
-     * The task fails if the disk is larger, or the CPI cannot resize disks.
+     * The task fails if the disk is larger, if the CPI cannot resize disks, or not while this one is attached.
      */
     resizeDisk: {
       name: "ResizeDisk",

@@ -578,6 +578,8 @@ export interface ExportDiskResponse {
   exportPath: string;
   /** One outcome per device of open_device_ids. */
   outcomes: DeviceOutcome[];
+  /** True: the host cannot enlarge the disk until the export has ended. */
+  fixedSize: boolean;
 }
 
 /** The export to end. */
@@ -3084,7 +3086,7 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
 };
 
 function createBaseExportDiskResponse(): ExportDiskResponse {
-  return { exportPath: "", outcomes: [] };
+  return { exportPath: "", outcomes: [], fixedSize: false };
 }
 
 export const ExportDiskResponse: MessageFns<ExportDiskResponse> = {
@@ -3094,6 +3096,9 @@ export const ExportDiskResponse: MessageFns<ExportDiskResponse> = {
     }
     for (const v of message.outcomes) {
       DeviceOutcome.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.fixedSize !== false) {
+      writer.uint32(24).bool(message.fixedSize);
     }
     return writer;
   },
@@ -3127,6 +3132,14 @@ export const ExportDiskResponse: MessageFns<ExportDiskResponse> = {
             message.outcomes.push(DeviceOutcome.decode(reader, reader.uint32()));
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.fixedSize = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3146,6 +3159,7 @@ export const ExportDiskResponse: MessageFns<ExportDiskResponse> = {
     const message = createBaseExportDiskResponse();
     message.exportPath = object.exportPath ?? "";
     message.outcomes = object.outcomes?.map((e) => DeviceOutcome.fromPartial(e)) || [];
+    message.fixedSize = object.fixedSize ?? false;
     return message;
   },
 };
