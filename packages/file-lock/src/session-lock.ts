@@ -22,6 +22,14 @@ export function lockSession(fd: number, deviceOffsetBytes: number): boolean {
   return native().tryLock(fd, byteOf(deviceOffsetBytes), 1);
 }
 
+/**
+ * Releases the lock of a process that keeps the descriptor but does no more I/O on it. `fd` must be of the open file
+ * description that the process inherited.
+ */
+export function unlockSession(fd: number, deviceOffsetBytes: number): void {
+  native().unlock(fd, byteOf(deviceOffsetBytes), 1);
+}
+
 /** Returns whether a process holds the session lock of a device. `fd` must not hold it itself. */
 export function isSessionLocked(fd: number, deviceOffsetBytes: number): boolean {
   return isLocked(fd, byteOf(deviceOffsetBytes), 1);

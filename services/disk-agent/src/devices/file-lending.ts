@@ -1,7 +1,7 @@
 import { type BigIntStats, closeSync, constants, openSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "@diskmesh/domain";
-import { isSessionLocked, lockSession, sessionLockHolders } from "@diskmesh/file-lock";
+import { isSessionLocked, lockSession, sessionLockHolders, unlockSession } from "@diskmesh/file-lock";
 
 /** A descriptor for a process of a session. The process inherits it, and with it the lock of the session. */
 export interface LentFile {
@@ -9,6 +9,8 @@ export interface LentFile {
   readonly isBlockDevice: boolean;
   /** Closes the agent's copy. The lock stays with the process that inherited the descriptor. */
   close(): void;
+  /** Ends the lock although the process lives, because it can do no more I/O on the device. */
+  release(): void;
 }
 
 /** Lends one open file to processes, which read and write it without the agent. */
@@ -39,7 +41,12 @@ export function lendingOf(fd: number, stats: BigIntStats): FileLending {
     lend: (deviceOffsetBytes) => {
       const lent = reopen();
       if (lockSession(lent, deviceOffsetBytes))
-        return { fd: lent, isBlockDevice: stats.isBlockDevice(), close: () => closeSync(lent) };
+        return {
+          fd: lent,
+          isBlockDevice: stats.isBlockDevice(),
+          close: () => closeSync(lent),
+          release: () => unlockSession(lent, deviceOffsetBytes),
+        };
       closeSync(lent);
       return undefined;
     },

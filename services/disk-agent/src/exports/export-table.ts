@@ -271,6 +271,7 @@ export class ExportTable {
     const { diskId, sessionNumber, revision = 0 } = spec;
     const { served, engine } = running;
     if (running.revision === revision) return;
+    this.#refuseInterrupted(spec);
     if (served.change === undefined)
       throw new UnavailableError(
         `engine ${engine} cannot change the limits or the size of disk ${diskId} while it serves the disk: unpublish the disk and publish it again`,

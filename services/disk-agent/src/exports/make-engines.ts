@@ -22,11 +22,11 @@ export function makeEngines(
   { devices, ledger }: { readonly devices: DeviceTable; readonly ledger: Ledger },
   { folders, edges, limits, log }: EngineEdges,
 ): readonly Engine[] {
-  const common = { hostId: config.hostId, folder: folders.exports, devices, log };
-  const node = new NodeEngine({
-    ...common,
+  const common = {
+    hostId: config.hostId,
+    folder: folders.exports,
+    devices,
     openRemotePart: openRemotePart({ config, limits, ledger, log }, edges),
-    listenNbd: edges.listenNbd,
     clock: edges.clock,
     limits: {
       maxConnections: limits.maxNbdConnections,
@@ -37,7 +37,9 @@ export function makeEngines(
       ioTimeoutMs: config.remoteIoTimeoutMs,
       mirror: { copy: limits.copy, targetTimeoutMs: limits.mirrorTargetTimeoutMs },
     },
-  });
+    log,
+  };
+  const node = new NodeEngine({ ...common, listenNbd: edges.listenNbd });
   if (!edges.hasQemu) return [node];
   const { remoteIoTimeoutMs } = config;
   return [new QemuEngine({ ...common, linkDevice: edges.linkDevice, remoteIoTimeoutMs, io: edges.io }), node];

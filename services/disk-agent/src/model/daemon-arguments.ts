@@ -29,6 +29,8 @@ export interface RemoteDevice {
 export interface DaemonFiles {
   readonly nbdSocket: string;
   readonly qmpSocket: string;
+  /** Socket at which the agent serves the disk to the daemon while a part of it moves. */
+  readonly detourSocket: string;
   readonly pidFile: string;
   /** Standard output and errors, and failed requests. */
   readonly log: string;
@@ -44,6 +46,7 @@ export function daemonFiles(sessionNumber: number): DaemonFiles {
   return {
     nbdSocket: `${name}.nbd`,
     qmpSocket: `${name}.qmp`,
+    detourSocket: `${name}.via`,
     pidFile: `${name}.pid`,
     log: `${name}.log`,
     descriptor: `${name}.vmdk`,
@@ -124,7 +127,29 @@ function nbdExport(name: string, isReadOnly: boolean): object {
 /** The node on top has the limits, also when there are none, so that they can be set later. */
 function diskNode(parts: readonly LocalFilePart[] | RemoteDevice, files: DaemonFiles): object {
   const file = "identity" in parts ? remoteNode(parts) : joinedNode(parts, files);
+  return throttled(file);
+}
+
+function throttled(file: object | string): object {
   return { driver: "throttle", "node-name": DISK_NODE, "throttle-group": LIMITS_OBJECT, discard: "unmap", file };
+}
+
+/** Name of the node that leads through the agent. */
+export const DETOUR_NODE = "detour";
+
+/** Seconds that a daemon waits for a restarted agent, which may have to wait for its registry. */
+const DETOUR_RECONNECT_SECONDS = 3_600;
+
+/** Returns the node through which the bytes go while a part of the disk moves, and from then on. */
+export function detourNode({ detourSocket: path }: DaemonFiles): object {
+  const server = { type: "unix", path };
+  const reconnect = { "reconnect-delay": DETOUR_RECONNECT_SECONDS };
+  return { driver: "nbd", "node-name": DETOUR_NODE, server, ...reconnect, discard: "unmap" };
+}
+
+/** Returns the options with which the exported node is opened again on the detour. */
+export function detouredDisk(): object {
+  return throttled(DETOUR_NODE);
 }
 
 const KEY_OBJECT = "key";

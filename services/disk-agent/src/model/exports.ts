@@ -112,6 +112,11 @@ export function isMoving({ extents }: ExportSpec): boolean {
   return extents.some(({ target }) => target !== undefined);
 }
 
+/** Returns the export as it is before any of its parts moves. */
+export function withoutTargets(spec: ExportSpec): ExportSpec {
+  return { ...spec, extents: spec.extents.map(({ target: _, ...extent }) => extent) };
+}
+
 function deviceIn(spec: ExportSpec, deviceId: DeviceId): ExportDevice | undefined {
   return devicesOf(spec).find((each) => each.deviceId === deviceId);
 }

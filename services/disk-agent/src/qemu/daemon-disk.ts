@@ -3,22 +3,28 @@ import { join } from "node:path";
 import { type DiskId, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { Changes } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
+import type { LentFile } from "../devices/file-lending.js";
 import type { HardwareErrors } from "../devices/hardware-errors.js";
 import type { ServedDisk } from "../exports/engine.js";
 import { socketPathIn } from "../exports/export-path.js";
+import type { MirrorStatus } from "../exports/mirror.js";
 import { LIMITS_OBJECT, throttleLimits } from "../model/daemon-arguments.js";
 import type { FailedRequests } from "../model/daemon-log.js";
+import { isMoving, withoutTargets } from "../model/exports.js";
 import type { ExportSpec } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
 import type { IoCounters } from "../nbd/io-counters.js";
 import { removeFile } from "../remove-file.js";
 import type { Daemon } from "./daemon.js";
+import type { Detour } from "./detour.js";
 
 /** A device and the session in which a daemon has it. */
 export interface SessionDevice {
   readonly device: Device;
   readonly sessionNumber: number;
   readonly sizeBytes: number;
+  /** The agent's copy of the descriptor that the daemon inherited. Absent for a daemon of a former life. */
+  readonly file?: LentFile | undefined;
 }
 
 /** Checks of a disk on another host. */
@@ -39,8 +45,15 @@ interface DaemonDiskOptions {
   readonly diskId: DiskId;
   readonly daemon: Daemon;
   readonly folder: string;
+  /** What the daemon serves. */
+  readonly spec: ExportSpec;
+  /** Returns the devices of this host that are the disk's bytes. */
+  readonly devicesOf: (spec: ExportSpec) => readonly SessionDevice[];
   /** Devices of this host that the daemon has. */
   readonly devices: readonly SessionDevice[];
+  /** True for a daemon of a former life that sends all bytes through the agent. */
+  readonly isDetoured: boolean;
+  readonly openDetour: (spec: ExportSpec) => Promise<Detour>;
   /** Number of devices of which the daemon's disk consists, on all hosts. */
   readonly partCount: number;
   readonly changes: Changes<void>;
@@ -60,6 +73,15 @@ export class DaemonDisk implements ServedDisk {
   readonly isCounted = false;
   readonly lost: Promise<string>;
   readonly #options: DaemonDiskOptions;
+  /** Devices that are the disk's bytes. */
+  #devices: readonly SessionDevice[];
+  /** Devices that are no longer the disk's bytes, and whose lock the daemon keeps until it ends. */
+  readonly #kept: SessionDevice[] = [];
+  #spec: ExportSpec;
+  /** True when the daemon sends all bytes through the agent, as it does since a part of the disk has moved. */
+  #isDetoured: boolean;
+  /** Way of the bytes through the agent; absent while it is not used, and until the registry's order after a restart. */
+  #detour: Detour | undefined;
   readonly #left = new AbortController();
   #ending: Promise<void> | undefined;
   #probing = false;
@@ -68,6 +90,9 @@ export class DaemonDisk implements ServedDisk {
 
   constructor(options: DaemonDiskOptions) {
     this.#options = options;
+    this.#devices = options.devices;
+    this.#spec = options.spec;
+    this.#isDetoured = options.isDetoured;
     this.path = socketPathIn(options.folder, options.diskId);
     this.lost = this.#whenLost();
   }
@@ -77,7 +102,8 @@ export class DaemonDisk implements ServedDisk {
     await this.#end();
   }
 
-  async change({ diskId, extents, limits }: ExportSpec): Promise<void> {
+  async change(spec: ExportSpec): Promise<void> {
+    const { diskId, extents, limits } = spec;
     const { daemon, partCount } = this.#options;
     await daemon.qmp.execute("qom-set", { path: LIMITS_OBJECT, property: "limits", value: throttleLimits(limits) });
     if (extents.length > partCount)
@@ -85,11 +111,39 @@ export class DaemonDisk implements ServedDisk {
         `disk ${diskId} has its new size once it is unpublished and published again: a running storage daemon cannot append devices`,
         { about: { disk_id: diskId } },
       );
+    if (this.#isDetoured || isMoving(spec)) await this.#changeDetour(spec);
+    this.#spec = spec;
+  }
+
+  /** Serves the disk to a daemon of a former life that waits for it. */
+  async resume(spec: ExportSpec): Promise<void> {
+    this.#detour = await this.#options.openDetour(spec);
+  }
+
+  askMirror(deviceId: string, targetId: string): MirrorStatus | undefined {
+    return this.#detour?.askMirror(deviceId, targetId);
+  }
+
+  async #changeDetour(spec: ExportSpec): Promise<void> {
+    const { daemon, openDetour, devicesOf } = this.#options;
+    // What a daemon has in flight on the source must not pass a mirror by, so that none begins before the detour. A
+    // daemon that waits for the detour of a former life has nothing in flight.
+    this.#detour ??= await openDetour(this.#isDetoured ? spec : withoutTargets(this.#spec));
+    await daemon.detour();
+    this.#isDetoured = true;
+    this.#detour.change(spec);
+    const now = devicesOf(spec);
+    const isKept = ({ device }: SessionDevice) => now.some((each) => each.device === device);
+    for (const dropped of this.#devices.filter((each) => !isKept(each)))
+      if (!releaseDevice(dropped)) this.#kept.push(dropped);
+    this.#devices = now.map((each) => this.#devices.find(({ device }) => device === each.device) ?? each);
   }
 
   async leave(): Promise<void> {
     this.#left.abort();
     this.#options.daemon.qmp.close();
+    await this.#detour?.close();
+    for (const { file } of this.#devices) file?.close();
   }
 
   async look(): Promise<void> {
@@ -111,7 +165,8 @@ export class DaemonDisk implements ServedDisk {
 
   /** Notes failed requests at the devices. A daemon does not tell on which one of several devices a request failed. */
   #noteFailed(failed: FailedRequests | undefined): void {
-    const { diskId, devices, hardwareErrors, io, log } = this.#options;
+    const { diskId, hardwareErrors, io, log } = this.#options;
+    const devices = this.#devices;
     if (failed !== undefined) io?.countErrors(diskId, failed.counts);
     const names = devices.map(({ device }) => device.id).join(", ");
     const where = devices.length > 1 ? `one of the devices ${names}` : `device ${names}`;
@@ -129,7 +184,8 @@ export class DaemonDisk implements ServedDisk {
    */
   async #probe(): Promise<void> {
     const { remote, changes } = this.#options;
-    if (remote === undefined || this.#probing) return;
+    // The agent's own connections to devices of other hosts know what to do.
+    if (remote === undefined || this.#probing || this.#isDetoured) return;
     this.#probing = true;
     try {
       const read = await readOnce(this.#daemonSocket, remote.ioTimeoutMs + ROUNDING_MS);
@@ -155,10 +211,14 @@ export class DaemonDisk implements ServedDisk {
   }
 
   async #endNow(): Promise<void> {
-    const { daemon, devices } = this.#options;
-    for (const { device } of devices) device.borrower.noteKill();
+    const { daemon } = this.#options;
+    for (const { device } of this.#devices) device.borrower.noteKill();
     this.#noteFailed(await daemon.kill());
-    for (const { device, sessionNumber } of devices) device.borrower.leave(sessionNumber);
+    await this.#detour?.close();
+    for (const { device, sessionNumber, file } of [...this.#devices, ...this.#kept]) {
+      file?.close();
+      device.borrower.leave(sessionNumber);
+    }
     await removeFile(this.path);
   }
 
@@ -172,7 +232,7 @@ export class DaemonDisk implements ServedDisk {
       watch.touch();
     });
     while (!this.#left.signal.aborted) {
-      reason ??= refusalOf(this.#options.devices) ?? this.#failure;
+      reason ??= refusalOf(this.#devices) ?? this.#failure;
       if (reason !== undefined) {
         await this.#end();
         if (!this.#left.signal.aborted) return reason;
@@ -191,6 +251,18 @@ export function refusalOf(devices: readonly SessionDevice[]): string | undefined
     if (refusal !== undefined) return refusal;
   }
   return undefined;
+}
+
+/**
+ * Ends the daemon's session of a device that it does no more I/O on. Returns false when that is not possible: this life
+ * of the agent has no descriptor that shares the lock of a daemon of a former life.
+ */
+function releaseDevice({ device, sessionNumber, file }: SessionDevice): boolean {
+  if (file === undefined && device.borrower.sessionNumber === sessionNumber) return false;
+  file?.release();
+  file?.close();
+  device.borrower.leave(sessionNumber);
+  return true;
 }
 
 async function readOnce(socketPath: string, timeoutMs: number): Promise<"answered" | "failed" | "silent"> {

@@ -5,7 +5,15 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
 import * as z from "zod";
-import { type DaemonFiles, daemonFiles, sessionOfPidFile } from "../model/daemon-arguments.js";
+import {
+  type DaemonFiles,
+  DETOUR_NODE,
+  DISK_NODE,
+  daemonFiles,
+  detouredDisk,
+  detourNode,
+  sessionOfPidFile,
+} from "../model/daemon-arguments.js";
 import { type FailedRequests, failedRequests } from "../model/daemon-log.js";
 import { removeFile } from "../remove-file.js";
 import { Qmp } from "./qmp.js";
@@ -125,6 +133,23 @@ export class Daemon {
   async sizeBytes(node: string): Promise<number | undefined> {
     const nodes = nodesSchema.parse(await this.qmp.execute("query-named-block-nodes", { flat: true }));
     return nodes.find((each) => each["node-name"] === node)?.image["virtual-size"];
+  }
+
+  /** Returns whether all bytes go through the agent: the daemon has no node of a device left. */
+  async isDetoured(): Promise<boolean> {
+    const nodes = nodesSchema.parse(await this.qmp.execute("query-named-block-nodes", { flat: true }));
+    const own = [DISK_NODE, DETOUR_NODE];
+    return nodes.length === own.length && nodes.every((each) => own.includes(each["node-name"]));
+  }
+
+  /** Sends all bytes through the agent from now on. I/O waits meanwhile, and what is in flight ends first. */
+  async detour(): Promise<void> {
+    if (await this.isDetoured()) return;
+    const nodes = nodesSchema.parse(await this.qmp.execute("query-named-block-nodes", { flat: true }));
+    if (!nodes.some((each) => each["node-name"] === DETOUR_NODE))
+      await this.qmp.execute("blockdev-add", detourNode(this.files));
+    await this.qmp.execute("blockdev-reopen", { options: [detouredDisk()] });
+    if (!(await this.isDetoured())) throw new UnavailableError("the storage daemon kept a device after its reopen");
   }
 
   /** Returns the requests that failed since the last call, of any life of the agent; undefined for none. */

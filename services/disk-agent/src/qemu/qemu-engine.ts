@@ -1,7 +1,9 @@
 import { type HostId, type Logger, messageOf, parseHostPort, UnavailableError } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { LentFile } from "../devices/file-lending.js";
 import type { Engine, ServedDisk } from "../exports/engine.js";
+import { type OpenPart, openPart } from "../exports/open-part.js";
 import {
   DISK_NODE,
   daemonArguments,
@@ -10,6 +12,7 @@ import {
   vmdkDescriptor,
   whyNotConcatenated,
 } from "../model/daemon-arguments.js";
+import { isMoving } from "../model/exports.js";
 import type { ExportExtent, ExportSpec } from "../model/memory.js";
 import { ConnectionEndedError } from "../nbd/byte-reader.js";
 import type { IoCounters } from "../nbd/io-counters.js";
@@ -17,6 +20,7 @@ import type { LinkDevice } from "../remote/device-link.js";
 import { exportNameOf, formatSessionIdentity } from "../remote/session-identity.js";
 import { Daemon, killDaemons } from "./daemon.js";
 import { DaemonDisk, refusalOf, type SessionDevice } from "./daemon-disk.js";
+import { Detour, type DetourOptions } from "./detour.js";
 
 interface QemuEngineOptions {
   readonly hostId: HostId;
@@ -26,6 +30,10 @@ interface QemuEngineOptions {
   readonly linkDevice: LinkDevice;
   /** Maximum wait in ms of I/O while a device of another host cannot be reached. */
   readonly remoteIoTimeoutMs: number;
+  readonly openRemotePart: OpenPart;
+  /** Limits of the way through the agent, while and after a part moves. */
+  readonly limits: DetourOptions["limits"];
+  readonly clock: Clock;
   /** Counters of the disks' failed requests. */
   readonly io?: Pick<IoCounters, "countErrors"> | undefined;
   readonly log: Logger;
@@ -52,6 +60,7 @@ export class QemuEngine implements Engine {
 
   whyNot(spec: ExportSpec): string | undefined {
     const { hostId, devices } = this.#options;
+    if (isMoving(spec)) return "a part of it moves";
     if (this.#remoteOf(spec) !== undefined) return undefined;
     if (spec.extents.some((extent) => extent.hostId !== hostId))
       return "it has several devices, and one of them is on another host";
@@ -85,15 +94,14 @@ export class QemuEngine implements Engine {
       const descriptor = parts.length > 1 ? vmdkDescriptor(parts) : undefined;
       // A later session does not wait for a daemon that starts slowly.
       const whyUnwanted = () => refusalOf(lent);
-      return await this.#served(
-        spec,
-        await Daemon.start({ folder, sessionNumber, args, fds, descriptor, whyUnwanted }),
-      );
+      const daemon = await Daemon.start({ folder, sessionNumber, args, fds, descriptor, whyUnwanted });
+      return await this.#served(spec, daemon, { lent });
     } catch (error) {
-      for (const each of lent) each.device.borrower.leave(each.sessionNumber);
+      for (const { device, sessionNumber: number, file } of lent) {
+        file.close();
+        device.borrower.leave(number);
+      }
       throw error;
-    } finally {
-      for (const { file } of lent) file.close();
     }
   }
 
@@ -154,8 +162,13 @@ export class QemuEngine implements Engine {
     if (!extents.every(isOwn)) return undefined;
     const own = this.#devicesOf(had);
     if (refusalOf(own) !== undefined) return undefined;
+    const isDetoured = await daemon.isDetoured();
+    // The daemon may have any of the devices, which its lock does not tell.
     for (const each of own) each.device.borrower.enter(each.sessionNumber);
-    return this.#served(had, daemon);
+    const disk = await this.#served(had, daemon, { isDetoured });
+    // The registry says first which device of a part that moves has every acknowledged write.
+    if (isDetoured && !isMoving(spec)) await disk.resume(had);
+    return disk;
   }
 
   async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
@@ -173,8 +186,13 @@ export class QemuEngine implements Engine {
     }));
   }
 
-  async #served(spec: ExportSpec, daemon: Daemon): Promise<DaemonDisk> {
-    const { folder, devices, io, remoteIoTimeoutMs: ioTimeoutMs, log } = this.#options;
+  async #served(
+    spec: ExportSpec,
+    daemon: Daemon,
+    { lent = this.#devicesOf(spec), isDetoured = false } = {},
+  ): Promise<DaemonDisk> {
+    const { folder, devices, io, remoteIoTimeoutMs: ioTimeoutMs, log, limits } = this.#options;
+    const openPartOf = openPart({ ...this.#options, ioTimeoutMs });
     const disk = new DaemonDisk({
       diskId: spec.diskId,
       daemon,
@@ -183,7 +201,11 @@ export class QemuEngine implements Engine {
       hardwareErrors: devices.hardwareErrors,
       io,
       log,
-      devices: this.#devicesOf(spec),
+      spec,
+      devices: lent,
+      isDetoured,
+      devicesOf: (later) => this.#devicesOf(later),
+      openDetour: (now) => Detour.open(now, { ...this.#options, openPart: openPartOf, limits }),
       partCount: spec.extents.length,
       remote: this.#remoteOf(spec) && { ioTimeoutMs, whyUnreachable: () => this.#whyUnreachable(spec, daemon) },
     });

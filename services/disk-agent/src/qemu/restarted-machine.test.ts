@@ -13,6 +13,7 @@ import { type LinkDevice, linkOverNbd } from "../remote/device-link.js";
 import { DeviceListener } from "../remote/device-listener.js";
 import { CuttableProxy } from "../testing/cuttable-proxy.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
+import { ENGINE_LIMITS } from "../testing/engine-scene.js";
 import { QemuEngine } from "./qemu-engine.js";
 
 const SIZE_BYTES = 64 * 4096;
@@ -60,7 +61,9 @@ describe("a storage daemon and the machine of its device", () => {
       return link;
     };
     const holder = { hostId: "host-2" as HostId, devices, linkDevice, log: silentLogger };
-    const engine = new QemuEngine({ ...holder, folder, remoteIoTimeoutMs: 1_000 });
+    const openRemotePart = () => expect.fail("no part moves");
+    const moves = { openRemotePart, limits: ENGINE_LIMITS, clock: systemClock };
+    const engine = new QemuEngine({ ...holder, ...moves, folder, remoteIoTimeoutMs: 1_000 });
     const blockAddress = `127.0.0.1:${proxy.port}`;
     const extent = { deviceId: "a" as DeviceId, hostId: "host-1" as HostId, sizeBytes: SIZE_BYTES };
     const extents = [{ ...extent, blockAddress, sessionKey }];

@@ -16,6 +16,16 @@ import { QemuEngine } from "../qemu/qemu-engine.js";
 import { DeviceFixture, makeDeviceFile } from "./device-fixture.js";
 
 export const DEVICE_BYTES = 1024 * 1024;
+/** Limits of an engine. */
+export const ENGINE_LIMITS = {
+  maxConnections: 16,
+  maxInFlightRequests: 64,
+  maxInFlightBytes: 64 * DEVICE_BYTES,
+  negotiationTimeoutMs: 5_000,
+  drainTimeoutMs: 5_000,
+  ioTimeoutMs: 5_000,
+  mirror: { copy: { chunkBytes: 65_536, maxInFlight: 4, flushEveryBytes: 256 * 1024 }, targetTimeoutMs: 2_000 },
+};
 /** Start of the second device of a file. */
 const SECOND_OFFSET_BYTES = DEVICE_BYTES;
 
@@ -57,26 +67,20 @@ export class EngineScene {
 
   #makeEngine(): Engine {
     const { devices } = this.fixture;
-    const common = { hostId: "host-1" as HostId, folder: this.#exportsFolder, devices, log: silentLogger };
-    const linkDevice = () => Promise.reject(new Error("all devices are local"));
-    if (this.engine === "qemu") return new QemuEngine({ ...common, linkDevice, remoteIoTimeoutMs: 5_000, io: this.io });
-    return new NodeEngine({
-      ...common,
+    const common = {
+      hostId: "host-1" as HostId,
+      folder: this.#exportsFolder,
+      devices,
       openRemotePart: () => {
         throw new Error("all devices are local");
       },
-      listenNbd: (options) => NbdServer.listen(options, this.io),
-      limits: {
-        maxConnections: 16,
-        maxInFlightRequests: 64,
-        maxInFlightBytes: 64 * DEVICE_BYTES,
-        negotiationTimeoutMs: 5_000,
-        drainTimeoutMs: 5_000,
-        ioTimeoutMs: 5_000,
-        mirror: { copy: { chunkBytes: 65_536, maxInFlight: 4, flushEveryBytes: 256 * 1024 }, targetTimeoutMs: 2_000 },
-      },
+      limits: ENGINE_LIMITS,
       clock: systemClock,
-    });
+      log: silentLogger,
+    };
+    const linkDevice = () => Promise.reject(new Error("all devices are local"));
+    if (this.engine === "qemu") return new QemuEngine({ ...common, linkDevice, remoteIoTimeoutMs: 5_000, io: this.io });
+    return new NodeEngine({ ...common, listenNbd: (options) => NbdServer.listen(options, this.io) });
   }
 
   /** Attaches all devices and starts the exports that the memory has. */
