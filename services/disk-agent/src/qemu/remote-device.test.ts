@@ -88,8 +88,8 @@ describe("a storage daemon for a device of another host", () => {
     const [folder] = readdirSync(join(agents.one.baseFolder, "exports")).filter((name) => name.endsWith(".key"));
     expect(folder).to.equal(`session-${number}.key`);
     await client.disconnect();
-    const daemon = readdirSync("/proc").find((pid) => argumentsAndEnvironment(pid).includes(`session-${number}.qmp`));
-    const text = argumentsAndEnvironment(daemon ?? "");
+    const pidFile = join(agents.one.baseFolder, "exports", `session-${number}.pid`);
+    const text = argumentsAndEnvironment(readFileSync(pidFile, "utf8").trim());
     const exportName = /"export":"([^"]+)"/.exec(text)?.[1] ?? "";
     expect(exportName).to.match(new RegExp(`^host-2-a/${number}@[0-9a-f-]{36}$`));
     const [, port = ""] = /"port":"(\d+)"/.exec(text) ?? [];
