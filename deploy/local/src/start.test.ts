@@ -171,7 +171,7 @@ describe("npm start", function () {
 
   it("runs the story to its end although each process is killed meanwhile", async function () {
     leaveToVerify(this);
-    const launcher = start(["--once"]);
+    const launcher = start(["--once", "--csi"]);
     const kills: [string, string][] = [
       ["hosts added", "disk-registry"],
       ["devices ATTACHED", "nats-server"],
@@ -183,6 +183,7 @@ describe("npm start", function () {
       ["disk detached", "disk-registry"],
       ["disk provided: for", "disk-agent-host-2"],
       ["checksum equal", "disk-agent-host-1"],
+      ["volume created", "csi-controller"],
     ];
     for (const [after, victim] of kills) {
       await launcher.printed(`ok  ${after}`);
