@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DriverProcess, needLoopDevices } from "@diskmesh/csi-driver/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
@@ -37,6 +38,7 @@ export class CsiMesh implements AsyncDisposable {
   readonly dockerSockets: string[] = [];
   nodeIds: readonly string[] = [];
   readonly #orders: NodeOrder[] = [];
+  readonly #dockerFolder = temporaryFolder();
 
   private constructor(readonly mesh: TestMesh) {}
 
@@ -68,7 +70,11 @@ export class CsiMesh implements AsyncDisposable {
           deployment: "work",
           azs: ["z1"],
         },
-        docker: { socket: join(temporaryFolder(), "diskmesh.sock"), folder: temporaryFolder(), diskType: "default" },
+        docker: {
+          socket: join(this.#dockerFolder, `${index}.sock`),
+          folder: join(this.#dockerFolder, `${index}`),
+          diskType: "default",
+        },
         node: { instanceId, az: "z1", dynamicDisksFolder: mesh.dynamicDisk(mesh.hostIds[index] ?? "", ".") },
       };
       const driver = await DriverProcess.start(config, "controller", "node", "docker");
@@ -118,8 +124,12 @@ export class CsiMesh implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { target, staging } of this.#orders)
-      for (const path of [target, staging]) spawnSync("umount", ["--lazy", path]);
+    const folders = [...this.#orders.map(({ folder }) => folder), this.#dockerFolder];
+    const paths = readFileSync("/proc/self/mounts", "utf8")
+      .split("\n")
+      .map((line) => line.split(" ")[1] ?? "");
+    for (const path of paths)
+      if (folders.some((folder) => path.startsWith(`${folder}/`))) spawnSync("umount", ["--lazy", path]);
     await this.mesh[Symbol.asyncDispose]();
   }
 }
