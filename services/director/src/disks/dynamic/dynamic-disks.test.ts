@@ -386,7 +386,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   });
 
-  it("list -> sorted by name, in pages, filtered by deployment", async () => {
+  it("list -> sorted by name, in pages, filtered by deployment or instance", async () => {
     const all = await director.disks.listDisks({});
     const names: string[] = [];
     for (let pageToken = ""; ; ) {
@@ -399,5 +399,11 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(names).to.deep.equal(all.disks.map((disk) => disk.diskName));
     expect(names).to.deep.equal([...names].sort());
     expect((await director.disks.listDisks({ deployment: "ci" })).disks).to.deep.equal([]);
+    await director.provide(name, first);
+    const ofInstance = await director.disks.listDisks({ instanceId: first });
+    expect(ofInstance.disks.map((disk) => disk.diskName)).to.include(name);
+    expect(new Set(ofInstance.disks.map((disk) => disk.instanceId))).to.deep.equal(new Set([first]));
+    const ofOther = await director.disks.listDisks({ instanceId: second });
+    expect(ofOther.disks.map((disk) => disk.diskName)).not.to.include(name);
   });
 });

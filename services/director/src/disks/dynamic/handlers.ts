@@ -149,10 +149,14 @@ export async function listDisks(
   call: CallContext,
 ): Promise<ListDisksResponse> {
   const deployment = parseOptionalName("deployment", request.deployment);
+  const instanceId = request.instanceId === "" ? undefined : parseInstanceId(request.instanceId);
   refuseUnlessEnabled(context);
   const { items, nextPageToken } = await context.lists.page(request, call, {
     what: "disks",
-    begin: ({ disks }) => (deployment === undefined ? disks.snapshot() : disks.snapshot("byDeployment", deployment)),
+    begin: ({ disks }) => {
+      if (instanceId !== undefined) return disks.snapshot("byInstance", instanceId);
+      return deployment === undefined ? disks.snapshot() : disks.snapshot("byDeployment", deployment);
+    },
     keyOf: (disk) => disk.name,
     describe: (_, disk) => encodeDisk(disk),
   });

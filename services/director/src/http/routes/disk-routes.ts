@@ -23,7 +23,7 @@ export const diskRoutes: readonly Route[] = [
     serve: async ({ context, call, query }) => {
       const deployment = query.get("deployment") ?? "";
       const disks = pagesOf(
-        (page) => listDisks(context, { ...page, deployment }, call),
+        (page) => listDisks(context, { ...page, deployment, instanceId: "" }, call),
         (response) => response.disks,
       );
       return jsonList(shown(context, disks));

@@ -292,6 +292,8 @@ export interface ListDisksRequest {
   pageSize: number;
   /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
+  /** Filter: only disks that are attached to this instance; overrides deployment. Empty: no filter. */
+  instanceId: string;
 }
 
 /** A page of disks. */
@@ -2028,7 +2030,7 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
 };
 
 function createBaseListDisksRequest(): ListDisksRequest {
-  return { deployment: "", pageSize: 0, pageToken: "" };
+  return { deployment: "", pageSize: 0, pageToken: "", instanceId: "" };
 }
 
 export const ListDisksRequest: MessageFns<ListDisksRequest> = {
@@ -2041,6 +2043,9 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     }
     if (message.pageToken !== "") {
       writer.uint32(26).string(message.pageToken);
+    }
+    if (message.instanceId !== "") {
+      writer.uint32(34).string(message.instanceId);
     }
     return writer;
   },
@@ -2082,6 +2087,14 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
             message.pageToken = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.instanceId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2102,6 +2115,7 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     message.deployment = object.deployment ?? "";
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
+    message.instanceId = object.instanceId ?? "";
     return message;
   },
 };
