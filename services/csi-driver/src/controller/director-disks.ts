@@ -72,9 +72,14 @@ export class DirectorDisks {
     await this.#ended(() => this.client.deleteDisk({ diskName, wait: true }));
   }
 
-  /** Returns one page of the deployment's disks, ordered by name. */
-  async page(pageSize: number, pageToken: string): Promise<{ disks: DynamicDisk[]; nextPageToken: string }> {
-    return this.#call(() => this.client.listDisks({ deployment: this.deployment, pageSize, pageToken }));
+  /** Returns one page of the deployment's disks, ordered by name; with an instance, of the disks that it has. */
+  async page(
+    pageSize: number,
+    pageToken: string,
+    instanceId = "",
+  ): Promise<{ disks: DynamicDisk[]; nextPageToken: string }> {
+    const { deployment } = this;
+    return this.#call(() => this.client.listDisks({ deployment, instanceId, pageSize, pageToken }));
   }
 
   async #changed(

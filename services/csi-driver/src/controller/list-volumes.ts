@@ -28,7 +28,7 @@ export async function listVolumes(
 
 /** Returns the number of volumes that a node has. */
 export async function volumesOn(context: ControllerContext, nodeId: string): Promise<number> {
-  return (await allDisks(context)).filter(({ instanceId }) => instanceId === nodeId).length;
+  return (await allDisks(context, nodeId)).length;
 }
 
 /** Returns the disks of all volumes. */
@@ -36,9 +36,9 @@ export async function allVolumes(context: ControllerContext): Promise<DynamicDis
   return (await allDisks(context)).filter(isVolume);
 }
 
-function allDisks(context: ControllerContext): Promise<DynamicDisk[]> {
+function allDisks({ disks }: ControllerContext, nodeId = ""): Promise<DynamicDisk[]> {
   return allPages(async (token) => {
-    const { disks: items, nextPageToken } = await page(context, PAGE_SIZE, token);
+    const { disks: items, nextPageToken } = await disks.page(PAGE_SIZE, token, nodeId);
     return { items, nextPageToken };
   });
 }
