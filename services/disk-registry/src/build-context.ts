@@ -94,6 +94,7 @@ export async function buildContext(
         tableChanges.devices.touch(hostIds.map(onHost));
         tableChanges.disks.touch(hostIds.map(onHost));
       },
+      moved: (diskId) => tableChanges.disks.touch([diskId]),
     }),
   );
   const known: Known = {
@@ -103,6 +104,7 @@ export async function buildContext(
     refusalOf: (hostId) => refusedAgents.of(hostId),
     refusedRegistrationOf: (hostId) => refusedAgents.registrationOf(hostId),
     progressOf: (device) => workers.progressOf(device),
+    moveProgressOf: (diskId) => workers.moveProgressOf(diskId),
     standsStill: () => fleet.standsStill,
     serialNumbersOfMany: config.serialNumbersOfMany,
   };

@@ -92,6 +92,9 @@ describe("the event log", () => {
         await eventually(() => operator.publishDisk({ diskId: "a", hostId: "h1" }));
         await operator.unpublishDisk({ diskId: "a" }, of);
       },
+      migrateDisk: (of) => operator.migrateDisk({ diskId: "a", hostId: "h2" }, of),
+      replaceDevice: (of) => operator.replaceDevice({ diskId: "a", deviceId: "d1" }, of),
+      cancelMove: (of) => operator.cancelMove({ diskId: "a" }, of),
       deleteDisk: (of) => operator.deleteDisk({ diskId: "a" }, of),
       assignHost: (of) => operator.assignHost({ vmCid: "vm-1", az: "z1" }, of),
       unassignHost: (of) => operator.unassignHost({ vmCid: "vm-1" }, of),

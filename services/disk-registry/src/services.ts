@@ -13,13 +13,16 @@ import { purgeDevice } from "./handlers/devices/purge-device.js";
 import { removeDevice } from "./handlers/devices/remove-device.js";
 import { setDeviceState } from "./handlers/devices/set-device-state.js";
 import { watchDevices } from "./handlers/devices/watch-devices.js";
+import { cancelMove } from "./handlers/disks/cancel-move.js";
 import { createDisk } from "./handlers/disks/create-disk.js";
 import { decideUnknownDisks } from "./handlers/disks/decide-unknown-disks.js";
 import { deleteDisk } from "./handlers/disks/delete-disk.js";
 import { getCapacity } from "./handlers/disks/get-capacity.js";
 import { getDisk } from "./handlers/disks/get-disk.js";
 import { listDisks } from "./handlers/disks/list-disks.js";
+import { migrateDisk } from "./handlers/disks/migrate-disk.js";
 import { publishDisk } from "./handlers/disks/publish-disk.js";
+import { replaceDevice } from "./handlers/disks/replace-device.js";
 import { resizeDisk } from "./handlers/disks/resize-disk.js";
 import { setDiskLabels } from "./handlers/disks/set-disk-labels.js";
 import { setDiskLimits } from "./handlers/disks/set-disk-limits.js";
@@ -95,6 +98,9 @@ export function addServices(
     setDiskLabels: change(DISK_USERS, "SetDiskLabels", setDiskLabels),
     setDiskLimits: change(DISK_USERS, "SetDiskLimits", setDiskLimits),
     resizeDisk: change(DISK_USERS, "ResizeDisk", resizeDisk),
+    migrateDisk: change(INFRASTRUCTURE, "MigrateDisk", migrateDisk),
+    replaceDevice: change(INFRASTRUCTURE, "ReplaceDevice", replaceDevice),
+    cancelMove: change(INFRASTRUCTURE, "CancelMove", cancelMove),
     publishDisk: change(DISK_USERS, "PublishDisk", publishDisk),
     unpublishDisk: change(DISK_USERS, "UnpublishDisk", unpublishDisk),
     assignHost: change(DISK_USERS, "AssignHost", assignHost),

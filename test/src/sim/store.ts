@@ -175,7 +175,8 @@ export class SimStorage implements TabletStorage {
         for (const [key, document] of this.store.entries(table)) documents.push([table, key, JSON.stringify(document)]);
       return documents;
     });
-    for (const [table, key, text] of stored) onDocument(table, key, { document: JSON.parse(text), version: versionOf(table) });
+    for (const [table, key, text] of stored)
+      onDocument(table, key, { document: JSON.parse(text), version: versionOf(table) });
   }
 
   async commit(changes: readonly Change[]): Promise<void> {

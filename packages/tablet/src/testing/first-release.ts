@@ -33,7 +33,10 @@ export function firstReleaseDatabase(
 }
 
 /** Returns a backup of an LMDB folder, made by the last version that supported LMDB, and the expected documents. */
-export function lmdbBackup(name: FirstReleaseTablet): { readonly file: string; readonly documents: BackedUpDocument[] } {
+export function lmdbBackup(name: FirstReleaseTablet): {
+  readonly file: string;
+  readonly documents: BackedUpDocument[];
+} {
   const file = fileURLToPath(new URL(`../../fixtures/lmdb-backups/${name}.backup`, import.meta.url));
   return { file, documents: linesOf(file).slice(1, -1) as BackedUpDocument[] };
 }

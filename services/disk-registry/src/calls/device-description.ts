@@ -39,7 +39,8 @@ export function describeHost(context: Describing, tables: RegistryTables, host: 
 
 /** Describes a disk, including facts that are kept in memory only. */
 export function describeDisk({ known }: Pick<Describing, "known">, tables: RegistryTables, disk: Disk): DiskMessage {
-  return diskMessage(tables, disk, troubleOf(tables, { kind: "DISK", name: disk.diskId }, known));
+  const trouble = troubleOf(tables, { kind: "DISK", name: disk.diskId }, known);
+  return diskMessage(tables, disk, trouble, known.moveProgressOf(disk.diskId));
 }
 
 function timesOutAtMs(

@@ -19,6 +19,7 @@ export function removalCall(
     keepData,
     limits: removalLimits({ config, limits }),
     eraseState,
+    moveProgressOf: (diskId) => workers.moveProgressOf(diskId),
     nowMs: clock.nowMs(),
     listenedMs: liveness.totalListenedMs,
   };

@@ -57,6 +57,22 @@ export const configSchema = z.strictObject({
     .describe(
       "Serial numbers that a vendor gave to several drives, so that they identify no drive. Any other serial number on two hosts counts as one shared drive, and one host's device is refused.",
     ),
+  moves: groupConfig("Moves of disks from one device to another.", {
+    bytesPerSecondOfHost: z
+      .int()
+      .min(0)
+      .max(Number.MAX_SAFE_INTEGER)
+      .default(0)
+      .describe(
+        "Maximum bytes per second that moves read from, or write to, the devices of one host. A host takes part in at most two copies at once, and each gets half. 0: unlimited.",
+      ),
+    failingDevicesOfPools: z
+      .array(z.string().min(1).max(255))
+      .max(1_000)
+      .default([])
+      .transform((pools): ReadonlySet<string> => new Set(pools))
+      .describe("Pools of which a device that turns WARNING by its own health is left: its disk moves to another one."),
+  }),
   events: groupConfig("Event log, read by ListEvents. An event takes about 0.5 KiB of memory, and of the store.", {
     maxCount: count
       .default(20_000)

@@ -24,6 +24,8 @@ export const REGISTRY_LIMITS = {
   /** Maximum agents called at once for erases. An agent continues an erase between two calls. */
   maxErasingAgents: 64,
   erasePollIntervalMs: 200,
+  /** Maximum moves asked about at once. An agent continues a copy between two calls. */
+  maxMoves: 64,
 
   /** `retry_after` while agents close devices, which takes about a second. */
   closingRetryAfterMs: 1_000,

@@ -6,7 +6,8 @@ export const HEALTHS = ["ONLINE", "WARNING", "ERROR"] as const;
 export const HOST_STATES = ["ONLINE", "WARNING", "UNAVAILABLE", "DEAD"] as const;
 export const PUBLICATION_STATES = ["UNPUBLISHED", "PUBLISHING", "PUBLISHED", "UNPUBLISHING"] as const;
 export const USES = ["free", "disk", "dirty", "unusable"] as const;
-export const QUEUES = ["orders", "publications", "erases", "unexports"] as const;
+export const QUEUES = ["orders", "publications", "erases", "unexports", "moves"] as const;
+export const MOVE_STATES = ["waiting", "copying"] as const;
 export const QUEUE_STATES = ["ready", "running", "waiting"] as const;
 
 /** Metrics of the fleet. Only a leading registry reports them; a standby reports none. */
@@ -40,6 +41,26 @@ export const registryMetrics = {
     unit: "{disk}",
     description: "Number of disks, by publication state.",
     labels: { state: PUBLICATION_STATES },
+  }),
+  moves: metric({
+    kind: "gauge",
+    name: "diskmesh.moves",
+    unit: "{disk}",
+    description: "Number of disks that move, by state: waiting for a target, or with one that is being filled.",
+    labels: { state: MOVE_STATES },
+  }),
+  moveTries: metric({
+    kind: "counter",
+    name: "diskmesh.moves.tries",
+    unit: "{try}",
+    description: "Ended tries to move a part of a disk to another device, by outcome.",
+    labels: { outcome: ["done", "failed"] },
+  }),
+  movedBytes: metric({
+    kind: "counter",
+    name: "diskmesh.moves.moved",
+    unit: "By",
+    description: "Bytes of the parts of disks that were moved to another device.",
   }),
   troubles: metric({
     kind: "gauge",

@@ -1,6 +1,7 @@
 import { allEnded, observe } from "@diskmesh/metrics";
 import type { Clock } from "@diskmesh/service";
 import { follow, Tally, Waits } from "@diskmesh/tablet";
+import { moveStateOf } from "../model/store/disk-parts.js";
 import {
   awaitsOrder,
   type Device,
@@ -16,6 +17,7 @@ import {
   ATTACH_STATES,
   HEALTHS,
   HOST_STATES,
+  MOVE_STATES,
   PUBLICATION_STATES,
   QUEUE_STATES,
   QUEUES,
@@ -40,8 +42,10 @@ function* worthOfDevice(device: Device): Generator<readonly [string, number]> {
   if (use !== undefined) yield [use, device.sizeBytes];
 }
 
-function* worthOfDisk({ publication }: Disk): Generator<readonly [string, number]> {
+function* worthOfDisk({ publication, parts }: Disk): Generator<readonly [string, number]> {
   yield [publication?.state ?? "UNPUBLISHED", 1];
+  const moving = moveStateOf(parts);
+  if (moving !== undefined) yield [moving, 1];
 }
 
 /**
@@ -74,6 +78,9 @@ export async function observeFleet(tablet: RegistryTablet, clock: Clock): Promis
     }),
     observe(registryMetrics.disks, (say) => {
       for (const state of PUBLICATION_STATES) say(disks.get(state), { state });
+    }),
+    observe(registryMetrics.moves, (say) => {
+      for (const state of MOVE_STATES) say(disks.get(state), { state });
     }),
     observe(registryMetrics.pendingOrders, (say) => say(orders.size)),
     observe(registryMetrics.oldestOrder, (say) => say(Math.max(0, orders.oldestMs(clock.nowMs())) / 1_000)),

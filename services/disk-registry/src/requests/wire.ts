@@ -8,11 +8,9 @@ import {
   ActionCode,
   type ActionResult as ActionResultMessage,
   AttachState,
-  CopyState,
   type DeviceIdentity as DeviceIdentityMessage,
   type Device as DeviceMessage,
   type Disk as DiskMessage,
-  type DiskPart as DiskPartMessage,
   ExportKind,
   type Fence as FenceMessage,
   Health,
@@ -33,12 +31,11 @@ import { type HostId, InvalidArgumentError, identifiedBy } from "@diskmesh/domai
 import type { ActionResult } from "../model/devices/action-result.js";
 import type { DeviceOutcome, Leader, OutcomeCode } from "../model/devices/orders.js";
 import { diskHealth } from "../model/disks/disks.js";
-import { partSizeBytes } from "../model/disks/layout.js";
+import type { MoveProgress } from "../model/disks/move-progress.js";
 import type { Cause } from "../model/explain/cause.js";
 import type { Refused } from "../model/hosts/refused.js";
 import type { StampedDevice } from "../model/hosts/registration.js";
 import type { ToldMassSilence } from "../model/hosts/vigil.js";
-import type { Part } from "../model/store/disk-parts.js";
 import {
   type Device,
   type DeviceIdentity,
@@ -54,6 +51,7 @@ import {
   type RegistryTables,
 } from "../model/store/schema.js";
 import { labelsEtag } from "./labels-etag.js";
+import { partMessage } from "./part-message.js";
 
 /** Translates between protobuf messages and the model; only this file does. */
 
@@ -164,7 +162,12 @@ function identityMessage(identity: DeviceIdentity): DeviceIdentityMessage {
   return { ...identity, fileIdentity: identity.fileIdentity ?? "" };
 }
 
-export function diskMessage(tables: RegistryTables, disk: Disk, trouble: Cause | undefined): DiskMessage {
+export function diskMessage(
+  tables: RegistryTables,
+  disk: Disk,
+  trouble: Cause | undefined,
+  progress?: MoveProgress,
+): DiskMessage {
   const { health, message } = diskHealth(tables, disk);
   return {
     diskId: disk.diskId,
@@ -173,7 +176,7 @@ export function diskMessage(tables: RegistryTables, disk: Disk, trouble: Cause |
     blockSizeBytes: disk.blockSizeBytes,
     az: disk.az,
     pool: disk.requested.pool,
-    parts: disk.parts.map((part) => partMessage(tables, part)),
+    parts: disk.parts.map((part) => partMessage(tables, disk, part, progress)),
     publication: disk.publication === undefined ? undefined : publicationMessage(disk.publication),
     labels: [...disk.labels],
     labelsEtag: labelsEtag(disk.labels),
@@ -185,14 +188,6 @@ export function diskMessage(tables: RegistryTables, disk: Disk, trouble: Cause |
     limits: disk.limits && { ...disk.limits },
     exportKind: ExportKind[disk.exportKind ?? "UNSPECIFIED"],
   };
-}
-
-function partMessage(tables: RegistryTables, part: Part): DiskPartMessage {
-  const copies = part.copies.map(({ deviceId, state }) => {
-    const hostId = tables.devices.get(deviceId)?.hostId ?? "";
-    return { deviceId, hostId, state: CopyState[state] };
-  });
-  return { sizeBytes: partSizeBytes(tables, part), copies };
 }
 
 function publicationMessage(publication: Publication): PublicationMessage {

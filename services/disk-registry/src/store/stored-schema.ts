@@ -2,7 +2,7 @@ import type { DeviceId, IoLimits } from "@diskmesh/domain";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
 import type { Counter, Gap } from "../model/store/counter.js";
-import type { Copy, Part } from "../model/store/disk-parts.js";
+import type { Copy, Move, Part } from "../model/store/disk-parts.js";
 import type { RegistryEvent } from "../model/store/registry-event.js";
 import {
   type Device,
@@ -122,6 +122,14 @@ const part = shapeOf<Part>()({
       }),
     )
     .readonly(),
+  move: shapeOf<Move>()({
+    reason: z.enum(["REMOVAL", "OPERATOR", "HEALTH"]),
+    requestedAtMs: z.number(),
+    toHostId: text.optional(),
+    elsewhere: z.literal(true).optional(),
+    attempts: whole,
+    lastError: text,
+  }).optional(),
 });
 
 const disk = shapeOf<Disk>()({

@@ -20,6 +20,7 @@ const known = (fields: Partial<Known> = {}): Known => ({
   refusalOf: () => undefined,
   refusedRegistrationOf: () => undefined,
   progressOf: () => ({ nextAttemptAtMs: 900, erasedBytes: 16 * 2 ** 20, pending: undefined }),
+  moveProgressOf: () => undefined,
   standsStill: () => undefined,
   serialNumbersOfMany: new Set(),
   ...fields,

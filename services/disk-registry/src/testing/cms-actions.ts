@@ -20,6 +20,7 @@ export const h1 = hostId("h1");
 export const removalCall = (keepData: boolean): RemovalCall => ({
   keepData,
   limits,
+  moveProgressOf: () => undefined,
   // Reports erase progress as an agent would, by device name.
   eraseState: ({ deviceId }) => ({
     erasedBytes: deviceId === "half" ? 32 * MIB : 0,

@@ -1,12 +1,16 @@
 import {
   AgentRegistrationServiceDefinition,
   type AttachDevicesRequest,
+  type CopyDeviceRequest,
   type DetachDevicesRequest,
   DiskAgentServiceDefinition,
   type EraseDeviceRequest,
   type ExportDiskRequest,
   type Extent,
+  type GetMirrorRequest,
+  type GetMirrorResponse,
   type HeartbeatRequest,
+  MirrorState,
   type OpenSessionRequest,
   OrderOutcome,
   type RegisterAgentRequest,
@@ -62,10 +66,16 @@ export class TestAgent {
   waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
   sessionsArePending = false;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
+  /** Answer to copies. */
+  copying: { outcome: OrderOutcome; copiedBytes: number } = { outcome: OrderOutcome.DONE, copiedBytes: 0 };
+  /** Answer to questions about a mirror. */
+  mirror: Partial<GetMirrorResponse> = { state: MirrorState.EQUAL };
   /** True behaves like agents of former releases, which ignore open_device_ids. */
   opensNothingAlong = false;
   /** Received session and export requests in order, as text, with the devices to open. */
   readonly told: string[] = [];
+  /** Layouts of the exports in the order of their requests. */
+  readonly served: string[] = [];
   /** Registry that the agent obeys; empty before it registers. */
   obeys = { tabletId: "", incarnation: "" };
   /** Hook by which a test changes the report of a device. */
@@ -88,6 +98,8 @@ export class TestAgent {
         detachDevices: (request) => this.#obey("detach", request),
         openSession: (request) => this.#openSession(request),
         eraseDevice: (request) => this.#erase(request),
+        copyDevice: (request) => this.#copy(request),
+        getMirror: (request) => this.#getMirror(request),
         exportDisk: (request) => this.#export(request),
         unexportDisk: (request) => this.#unexport(request),
         listDevices: async () => ({ bootId: this.bootId, ...this.remembered }),
@@ -258,8 +270,29 @@ export class TestAgent {
     return { outcome: { deviceId, stamp, message: "", ...waiting, outcome }, erasedBytes: this.erasedBytes };
   }
 
+  async #copy({ bootId, deviceId, stamp, source, sessionNumber }: CopyDeviceRequest) {
+    this.told.push(`copy ${source?.deviceId} to ${deviceId}`);
+    this.#requireBoot(bootId);
+    const isOpen = this.sessions.get(deviceId)?.sessionNumber === sessionNumber;
+    const { copiedBytes, outcome } = this.copying;
+    return {
+      outcome: { deviceId, stamp, message: "", outcome: isOpen ? outcome : OrderOutcome.OUTDATED },
+      copiedBytes,
+    };
+  }
+
+  async #getMirror({ bootId, diskId, sessionNumber }: GetMirrorRequest) {
+    this.#requireBoot(bootId);
+    if (this.exports.get(diskId) !== sessionNumber) throw new OutdatedError(`disk ${diskId} is not served`);
+    return this.mirror;
+  }
+
   async #export(request: ExportDiskRequest) {
+    const extents = request.extents.map(({ deviceId, target }) =>
+      target ? `${deviceId} and ${target.deviceId}` : deviceId,
+    );
     this.told.push(`export ${request.diskId}, open ${request.openDeviceIds}`);
+    this.served.push(`${request.diskId} on ${extents}`);
     await this.beforeExport(request);
     this.#requireBoot(request.bootId);
     const { outcomes } = await this.#openAlong(request, this.#options.hostId);

@@ -1,6 +1,6 @@
-import { UnavailableError } from "@diskmesh/domain";
+import { type DeviceId, UnavailableError } from "@diskmesh/domain";
 import { whyNotTold } from "../model/devices/orders.js";
-import type { SessionPlan } from "../model/disks/session-plan.js";
+import type { SessionGroup, SessionPlan } from "../model/disks/session-plan.js";
 import type { Host } from "../model/store/schema.js";
 
 const OPERATIONS = { PUBLISHING: "publish", PUBLISHED: "change", UNPUBLISHING: "unpublish" } as const;
@@ -17,4 +17,20 @@ export function requireTarget({ blocked, publication, target }: SessionPlan): Ho
   const whyNot = whyNotTold(target);
   if (whyNot !== undefined) throw new UnavailableError(whyNot);
   return target;
+}
+
+/** Returns whether the session's holder is another host than this one. */
+export function isElsewhere({ holderHostId }: SessionPlan, { hostId }: Host): boolean {
+  return holderHostId !== "" && holderHostId !== hostId;
+}
+
+/** Returns the disk's devices that are on its target host. */
+export function devicesOfTarget({ groups, target }: SessionPlan): readonly DeviceId[] {
+  return groups.find(({ host }) => host.hostId === target?.hostId)?.deviceIds ?? [];
+}
+
+/** Returns the groups without the devices that have granted the session. */
+export function without(groups: readonly SessionGroup[], granted: ReadonlySet<string>): SessionGroup[] {
+  const left = groups.map(({ host, deviceIds }) => ({ host, deviceIds: deviceIds.filter((id) => !granted.has(id)) }));
+  return left.filter(({ deviceIds }) => deviceIds.length > 0);
 }

@@ -15,6 +15,7 @@ import type { AgentClient } from "../agents/agent-clients.js";
 import { notePhase } from "../metrics/phases.js";
 import { type Leader, whyNotToldToLetGo } from "../model/devices/orders.js";
 import { completeChange, groupsOfOwnSessions, sessionOn } from "../model/disks/export-changes.js";
+import { failMirror } from "../model/disks/moves.js";
 import {
   completePublish,
   completeUnpublish,
@@ -24,13 +25,22 @@ import {
   recordPublicationFailure,
   renewSession,
 } from "../model/disks/publications.js";
-import { planSession, type SessionGroup, type SessionPlan } from "../model/disks/session-plan.js";
-import type { Device, Host, RegistryTransaction } from "../model/store/schema.js";
+import {
+  type MirrorTarget,
+  type PlannedExtent,
+  planSession,
+  type SessionGroup,
+  type SessionPlan,
+} from "../model/disks/session-plan.js";
+import type { Host, RegistryTransaction } from "../model/store/schema.js";
 import { leaderStamp } from "../requests/wire.js";
-import { operationOf, requireTarget } from "./publication-steps.js";
+import { copyBytesPerSecond } from "./copy-rate.js";
+import { devicesOfTarget, isElsewhere, operationOf, requireTarget, without } from "./publication-steps.js";
 import { type BlockAddresses, type Grant, grantedOf, grantOf, NotGrantedError } from "./session-grant.js";
 import type { WorkContext } from "./work-context.js";
 
+/** Failed tries of a change after which a move that is part of it begins anew. */
+const TRIES_OF_MIRROR = 2;
 /** Time in ms that a complete fence waits for the host's confirmation that it no longer serves the disk. */
 const FENCED_HOST_MS = 200;
 /**
@@ -149,8 +159,38 @@ export class PublicationWorker {
     const { disk, publication } = plan;
     const target = requireTarget(plan);
     const addresses = await this.#openSessions(plan, groupsOfOwnSessions(plan), signal);
-    await this.#exportDisk(plan, target, { addresses, openDeviceIds: [] }, signal);
+    const ofTarget = plan.mirror && (await this.#openTarget(plan, plan.mirror, signal));
+    const opened = { addresses: new Map([...addresses, ...(ofTarget ?? [])]), openDeviceIds: [] };
+    try {
+      await this.#exportDisk(plan, target, opened, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (plan.mirror !== undefined && publication.attempts >= TRIES_OF_MIRROR)
+        await this.#failMirror(plan, messageOf(error), { isOfTarget: false });
+      throw error;
+    }
     return (tx) => completeChange(tx, disk.diskId, publication);
+  }
+
+  /** Opens the session of a move's target. A refusal ends only this try of the move, never the disk's I/O. */
+  async #openTarget(plan: OrderedSession, mirror: MirrorTarget, signal: AbortSignal): Promise<BlockAddresses> {
+    const { lost, group } = mirror;
+    if (lost !== undefined || group === undefined) return this.#failMirror(plan, lost ?? "", { isOfTarget: true });
+    const grant = await this.#openSession(plan, group, signal);
+    await this.#requireCurrent(plan);
+    if (grant.kind === "granted") return grant.addresses;
+    // The device waits until its agent has no I/O of former sessions left.
+    if (grant.pending.length > 0) throw new NotGrantedError([grant]);
+    return this.#failMirror(plan, grant.error, { isOfTarget: grant.kind !== "outdated" });
+  }
+
+  async #failMirror(
+    { disk, publication }: SessionPlan,
+    error: string,
+    { isOfTarget }: { readonly isOfTarget: boolean },
+  ): Promise<never> {
+    await this.context.tablet.transact((tx) => failMirror(tx, disk.diskId, publication, error, { isOfTarget }));
+    throw new UnavailableError(`the target of the move: ${error}`);
   }
 
   async #unpublish(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
@@ -256,11 +296,13 @@ export class PublicationWorker {
       diskId: plan.disk.diskId,
       sessionNumber: plan.publication.sessionNumber,
       blockSizeBytes: plan.disk.blockSizeBytes,
-      extents: plan.devices.map(({ deviceId, hostId, sizeBytes }) => ({
-        deviceId,
-        hostId,
-        sizeBytes,
-        ...this.#accessTo(plan, { deviceId, hostId }, addresses),
+      extents: plan.extents.map(({ target, ...extent }) => ({
+        ...extent,
+        ...this.#accessTo(plan, extent, addresses),
+        ...(target && {
+          target: { ...target, ...this.#accessTo(plan, target, addresses) },
+          bytesPerSecond: copyBytesPerSecond(this.context.config),
+        }),
       })),
       openDeviceIds: [...openDeviceIds],
       readOnly: plan.publication.readOnly ?? false,
@@ -343,7 +385,7 @@ export class PublicationWorker {
   /** Returns the session of an added device, and what reaches a device that has just been asked for its session. */
   #accessTo(
     plan: SessionPlan,
-    { deviceId, hostId }: Pick<Device, "deviceId" | "hostId">,
+    { deviceId, hostId }: Pick<PlannedExtent, "deviceId" | "hostId">,
     addresses: BlockAddresses,
   ): Partial<Extent> {
     const { publication } = plan;
@@ -370,19 +412,4 @@ export class PublicationWorker {
       recordPublicationFailure(tx, disk.diskId, publication, messageOf(error), pending),
     );
   }
-}
-
-/** Returns whether the session's holder is another host than this one. */
-function isElsewhere({ holderHostId }: SessionPlan, { hostId }: Host): boolean {
-  return holderHostId !== "" && holderHostId !== hostId;
-}
-
-/** Returns the disk's devices that are on its target host. */
-function devicesOfTarget({ groups, target }: SessionPlan): readonly DeviceId[] {
-  return groups.find(({ host }) => host.hostId === target?.hostId)?.deviceIds ?? [];
-}
-
-function without(groups: readonly SessionGroup[], granted: ReadonlySet<string>): SessionGroup[] {
-  const left = groups.map(({ host, deviceIds }) => ({ host, deviceIds: deviceIds.filter((id) => !granted.has(id)) }));
-  return left.filter(({ deviceIds }) => deviceIds.length > 0);
 }

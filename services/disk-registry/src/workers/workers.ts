@@ -1,16 +1,43 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { messageOf } from "@diskmesh/domain";
 import { WorkQueue, type WorkResult } from "@diskmesh/service";
+import type { StoredChange } from "@diskmesh/tablet";
 import type { EraseState } from "../model/devices/removal-erase.js";
+import type { MoveProgress } from "../model/disks/move-progress.js";
 import { requireRegistration } from "../model/disks/remembered.js";
-import { awaitsOrder, type Device, isErasable, type RegistryTables } from "../model/store/schema.js";
+import { leaveFailing } from "../model/disks/removal-moves.js";
+import { moveStateOf } from "../model/store/disk-parts.js";
+import {
+  awaitsOrder,
+  type Device,
+  type Disk,
+  isChangePending,
+  isErasable,
+  isFailing,
+  type RegistryTables,
+} from "../model/store/schema.js";
 import type { DeviceProgress } from "../requests/wire.js";
 import { EraseWorker } from "./erase-worker.js";
 import { type HostEvents, HostMonitor } from "./host-monitor.js";
+import { MoveWorker } from "./move-worker.js";
 import { OrderWorker } from "./order-worker.js";
 import { PublicationWorker } from "./publication-worker.js";
 import { type Unexport, UnexportWorker, unexportKey } from "./unexport-worker.js";
 import type { WorkContext } from "./work-context.js";
+
+/** Returns whether the disk's host has a change to take up that it had not before. */
+function isNewChange({ publication }: Disk, before: Disk | undefined): boolean {
+  return isChangePending(publication) && publication?.revision !== before?.publication?.revision;
+}
+
+/** Returns whether a change of the disk lets its moves go on. */
+function isMoveDue(disk: Disk, before: Disk | undefined): boolean {
+  if (moveStateOf(disk.parts) === undefined) return false;
+  const [now, was] = [disk.publication, before?.publication];
+  if (now?.state !== was?.state || now?.confirmedRevision !== was?.confirmedRevision) return true;
+  const movesOf = ({ parts }: Disk): number => parts.filter(({ move }) => move !== undefined).length;
+  return before === undefined || movesOf(disk) > movesOf(before);
+}
 
 /**
  * All background work of a registry. A wake-up names only the thing to check; the worker reads the tables to decide.
@@ -24,10 +51,16 @@ export class Workers {
   readonly #publications: WorkQueue;
   readonly #erases: WorkQueue;
   readonly #unexports: WorkQueue;
+  readonly #moveWorker: MoveWorker;
+  readonly #moves: WorkQueue;
+  readonly #unwatch: () => void;
   readonly #monitor: HostMonitor;
 
-  constructor(context: WorkContext, { seenOtherwise }: Pick<HostEvents, "seenOtherwise">) {
-    const { maxOrderedHosts, maxPublications, maxErasingAgents } = context.limits;
+  constructor(
+    context: WorkContext,
+    { seenOtherwise, moved }: Pick<HostEvents, "seenOtherwise"> & { readonly moved: (diskId: DiskId) => void },
+  ) {
+    const { maxOrderedHosts, maxPublications, maxErasingAgents, maxMoves } = context.limits;
     this.#context = context;
     this.#orderWorker = new OrderWorker(context, (devices) => {
       for (const device of devices) {
@@ -48,6 +81,11 @@ export class Workers {
       this.#eraseWorker.process(deviceId as DeviceId, signal),
     );
     this.#unexports = this.#queue("unexports", maxPublications, (key, signal) => unexportWorker.process(key, signal));
+    this.#moveWorker = new MoveWorker(context, moved);
+    this.#moves = this.#queue("moves", maxMoves, (diskId, signal) =>
+      this.#moveWorker.process(diskId as DiskId, signal),
+    );
+    this.#unwatch = context.tablet.watch((changes) => this.#wakeFor(changes));
     this.#monitor = new HostMonitor(context, {
       online: (hostId) => this.wakeHost(hostId),
       fenced: (diskIds) => this.wakeFences(diskIds),
@@ -76,7 +114,13 @@ export class Workers {
   /** Queue lengths. */
   get counts() {
     const [orders, publications] = [this.#orders.counts, this.#publications.counts];
-    return { orders, publications, erases: this.#erases.counts, unexports: this.#unexports.counts };
+    return {
+      orders,
+      publications,
+      erases: this.#erases.counts,
+      unexports: this.#unexports.counts,
+      moves: this.#moves.counts,
+    };
   }
 
   /** Returns the facts about work on a device that are kept in memory only. */
@@ -96,6 +140,41 @@ export class Workers {
     return this.#eraseWorker.stateOf(device);
   }
 
+  moveProgressOf(diskId: DiskId): MoveProgress | undefined {
+    return this.#moveWorker.progressOf(diskId);
+  }
+
+  /** Wakes the work that moves cause: erases of freed devices, changes of published disks, and the moves themselves. */
+  #wakeFor(changes: readonly StoredChange[]): void {
+    const failing: Device[] = [];
+    for (const { table, document, previous } of changes) {
+      if (document === null) continue;
+      if (table === "disks") {
+        const [disk, before] = [document as Disk, previous?.document as Disk | undefined];
+        if (isNewChange(disk, before)) this.wakeDisk(disk.diskId);
+        if (isMoveDue(disk, before)) this.#moves.enqueue(disk.diskId);
+      }
+      if (table !== "devices") continue;
+      const [device, before] = [document as Device, previous?.document as Device | undefined];
+      if (isErasable(device) && !(before && isErasable(before))) this.#erases.enqueue(device.deviceId);
+      if (this.#isLeft(device) && !(before && this.#isLeft(before))) failing.push(device);
+    }
+    this.#leave(failing);
+  }
+
+  /** Returns whether the disk on the device is to be moved, because the device is failing. */
+  #isLeft(device: Device): boolean {
+    return isFailing(device) && this.#context.config.moves.failingDevicesOfPools.has(device.pool);
+  }
+
+  #leave(failing: readonly Device[]): void {
+    if (failing.length === 0) return;
+    const { tablet, clock } = this.#context;
+    const leaving = tablet.transact((tx) => leaveFailing(tx, failing, clock.nowMs()));
+    // Nobody waits for this work. A transaction fails only when the tablet is lost, which ends the process.
+    leaving.catch(() => {});
+  }
+
   /** Wakes the workers for all work that the loaded tables contain. */
   async wakeAll(): Promise<void> {
     await this.#monitor.begin();
@@ -106,6 +185,10 @@ export class Workers {
         for (const disk of tables.disks.by("byPublicationState", state)) this.wakeDisk(disk.diskId);
       }
       for (const disk of tables.disks.by("byPendingChange", "PUBLISHED")) this.wakeDisk(disk.diskId);
+      for (const state of ["copying", "waiting"])
+        for (const disk of tables.disks.by("byMove", state)) this.#moves.enqueue(disk.diskId);
+      const pools = [...this.#context.config.moves.failingDevicesOfPools];
+      this.#leave(pools.flatMap((pool) => [...tables.devices.by("failingByPool", pool)]));
       const hosts = [...tables.hosts.entries()];
       return hosts.filter((host) => host.servesUnwanted && !host.mustRegister).map(({ hostId }) => hostId);
     });
@@ -168,6 +251,8 @@ export class Workers {
 
   async close(): Promise<void> {
     await this.#monitor.close();
-    await Promise.all([this.#orders, this.#publications, this.#erases, this.#unexports].map((queue) => queue.close()));
+    this.#unwatch();
+    const queues = [this.#orders, this.#publications, this.#erases, this.#unexports, this.#moves];
+    await Promise.all(queues.map((queue) => queue.close()));
   }
 }

@@ -7,6 +7,7 @@ import {
   identifiedBy,
   isKnownSame,
 } from "@diskmesh/domain";
+import { stay } from "../disks/removal-moves.js";
 import { type Device, type DeviceIdentity, type Host, isAway, type RegistryTransaction } from "../store/schema.js";
 import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
@@ -41,6 +42,7 @@ export function addHost(tx: RegistryTransaction, hostId: HostId, call: AddCall):
   if (wished) tx.hosts.put({ ...host, removalRequested: false });
   const devices = devicesOfHost(tx, hostId);
   const added = addAll(tx, devices, call);
+  stay(tx, devices);
   return naming(added.unerased, hostAdded(host, devices, { ...added, wished }, call));
 }
 
@@ -89,6 +91,7 @@ export function addDevice(tx: RegistryTransaction, selector: DeviceSelector, cal
     requireStaying(host, names);
   }
   const added = addAll(tx, devices, call);
+  stay(tx, devices);
   return naming(added.unerased, devicesAdded(host, names, added, call));
 }
 

@@ -232,7 +232,11 @@ describe("a device that is held by an unknown disk", () => {
     };
     const eraseState = () => ({ erasedBytes: 0, failedTries: 0 });
     return fleet.transact((tx) =>
-      removeDevice(tx, { deviceId: deviceId("d1") }, { keepData, limits, eraseState, nowMs: NOW_MS, listenedMs: 0 }),
+      removeDevice(
+        tx,
+        { deviceId: deviceId("d1") },
+        { keepData, limits, eraseState, moveProgressOf: () => undefined, nowMs: NOW_MS, listenedMs: 0 },
+      ),
     );
   }
 });

@@ -24,7 +24,7 @@ import {
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
 import { withAddedDevices } from "./export-changes.js";
-import { allDevices, countingDevices, partsOn } from "./layout.js";
+import { allDevices, countingDevices, freeDevice, partsOn } from "./layout.js";
 import { howToEnd, requireDisk } from "./publications.js";
 import type { Shortage } from "./shortage.js";
 
@@ -205,12 +205,7 @@ export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly De
   }
   const freed: DeviceId[] = [];
   for (const deviceId of allDevices(disk)) {
-    const device = tx.devices.get(deviceId);
-    // Skips a device that was purged meanwhile. It may exist again, without a disk or with another one.
-    if (device === undefined || device.diskId !== diskId) continue;
-    const { lastSessionNumber = device.lastSessionNumber } = disk;
-    tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0, lastSessionNumber });
-    freed.push(deviceId);
+    if (freeDevice(tx, disk, deviceId)) freed.push(deviceId);
   }
   tx.disks.delete(diskId);
   return freed;

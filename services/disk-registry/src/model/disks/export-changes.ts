@@ -8,7 +8,7 @@ import {
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
-import { copyOn, withCopies } from "./layout.js";
+import { copyOn, withCopies, withoutLeaving } from "./layout.js";
 import { isCurrent, type PublicationStep, putPublication, requireDisk } from "./publications.js";
 import type { SessionGroup, SessionPlan } from "./session-plan.js";
 
@@ -70,7 +70,8 @@ export function changeProgress(tables: RegistryTables, diskId: DiskId, hostId: H
   return { progress: isAwaited ? "under_way" : "reached", disk };
 }
 
-function withNextRevision(disk: Disk): Disk {
+/** Returns the disk with a change that the host of its publication has to confirm; unchanged when none serves it. */
+export function withNextRevision(disk: Disk): Disk {
   const { publication } = disk;
   if (publication === undefined || publication.state === "UNPUBLISHING") return disk;
   const next: Publication = { ...publication, revision: (publication.revision ?? 0) + 1 };
@@ -83,5 +84,8 @@ export function completeChange(tx: RegistryTransaction, diskId: DiskId, seen: Pu
   if (disk?.publication === undefined || !isCurrent(tx, diskId, seen)) return;
   const { pending: _, ...publication } = disk.publication;
   const confirmed = { confirmedRevision: seen.revision, attempts: 0, lastError: "" };
-  tx.disks.put({ ...disk, publication: { ...publication, ...confirmed } });
+  // A layout that is newer than the confirmed one may have a source that the host still uses.
+  const isNewest = publication.revision === seen.revision;
+  const used = isNewest ? withoutLeaving(tx, disk) : disk;
+  tx.disks.put({ ...used, publication: { ...publication, ...confirmed } });
 }

@@ -9,7 +9,7 @@ import {
 } from "@diskmesh/domain";
 import type { Host, RegistryTables, RegistryTransaction } from "../store/schema.js";
 import { countingDevices } from "./layout.js";
-import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
+import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected, whyNotPlaceable } from "./placement.js";
 import { type PublicationStep, requestUnpublish, requireDisk } from "./publications.js";
 
 export interface HostRequest {
@@ -128,21 +128,13 @@ function whyNoneIsFree(tables: RegistryTables, az: string, nowMs: number, whySus
   const unfit: string[] = [];
   for (const host of hostsIn(tables, az)) {
     if (host.assignment !== undefined) taken.push(`${host.hostId} by ${host.assignment.vmCid}`);
-    else unfit.push(`${host.hostId} ${whyUnfit(host, nowMs, whySuspected)}`);
+    else unfit.push(`${host.hostId} ${whyNotPlaceable(host, whySuspected, nowMs) ?? "is not free"}`);
   }
   if (taken.length + unfit.length === 0) return "there is no host; add hosts";
   const parts: string[] = [];
   if (taken.length > 0) parts.push(`${taken.length} taken (${firstOf(taken)}): delete VMs, or add hosts`);
   if (unfit.length > 0) parts.push(`${unfit.length} that cannot be assigned now (${firstOf(unfit)}): bring them back`);
   return parts.join("; ");
-}
-
-function whyUnfit(host: Host, nowMs: number, whySuspected: WhySuspected): string {
-  if (host.removalRequested) return "is to be removed";
-  if (host.cordoned !== undefined) return `is cordoned by ${host.cordoned.by} (${host.cordoned.reason})`;
-  if (host.state !== "ONLINE") return `is ${host.state} for ${Math.round((nowMs - host.stateChangedAtMs) / 1_000)} s`;
-  if (host.mustRegister) return "must register again";
-  return whySuspected(host.hostId) ?? "is not free";
 }
 
 function firstOf(named: readonly string[]): string {

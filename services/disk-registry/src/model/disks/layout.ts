@@ -1,6 +1,6 @@
 import type { DeviceId } from "@diskmesh/domain";
 import type { Copy, Part } from "../store/disk-parts.js";
-import type { Device, Disk, RegistryTables } from "../store/schema.js";
+import type { Device, Disk, RegistryTables, RegistryTransaction } from "../store/schema.js";
 
 /** Returns a part for each device, in the order of the disk's bytes. */
 export function partsOn(devices: readonly Pick<Device, "deviceId" | "sizeBytes">[]): readonly Part[] {
@@ -42,4 +42,33 @@ export function partSizeBytes(tables: RegistryTables, part: Part): number {
 /** Returns the disk with each copy replaced by the result of `change`. */
 export function withCopies<T extends Pick<Disk, "parts">>(disk: T, change: (copy: Copy) => Copy): T {
   return { ...disk, parts: disk.parts.map((part) => ({ ...part, copies: part.copies.map(change) })) };
+}
+
+/**
+ * Takes the disk off the device, which is erased before its next use. Returns false for a device that was purged: it
+ * may exist again, without a disk or with another one.
+ */
+export function freeDevice(tx: RegistryTransaction, disk: Disk, deviceId: DeviceId): boolean {
+  const device = tx.devices.get(deviceId);
+  if (device === undefined || device.diskId !== disk.diskId) return false;
+  const { lastSessionNumber = device.lastSessionNumber } = disk;
+  tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0, lastSessionNumber });
+  return true;
+}
+
+/** Frees the former sources of moves. Returns the disk without them. */
+export function withoutLeaving(tx: RegistryTransaction, disk: Disk): Disk {
+  const isLeaving = ({ state }: Copy): boolean => state === "LEAVING";
+  if (!disk.parts.some(({ copies }) => copies.some(isLeaving))) return disk;
+  for (const { deviceId } of disk.parts.flatMap(({ copies }) => copies.filter(isLeaving)))
+    freeDevice(tx, disk, deviceId);
+  return { ...disk, parts: disk.parts.map((part) => ({ ...part, copies: part.copies.filter((c) => !isLeaving(c)) })) };
+}
+
+/**
+ * Returns the disk for a new session of all its devices. Former sources are freed, because their holder is fenced off
+ * or gets the new layout. Contents of targets are forgotten: their copies begin anew.
+ */
+export function forNewSession(tx: RegistryTransaction, disk: Disk): Disk {
+  return withCopies(withoutLeaving(tx, disk), ({ sessionNumber: _, ...copy }) => copy);
 }

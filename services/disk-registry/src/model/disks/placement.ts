@@ -22,3 +22,12 @@ export function isPlaceable(host: Host, whySuspected: WhySuspected): boolean {
 export function whyNotAsked(host: Host, whySuspected: WhySuspected): string | undefined {
   return whyNotTold(host) ?? whySuspected(host.hostId);
 }
+
+/** Returns why no new disk or VM may be placed on the host, as the end of a sentence; undefined when it may. */
+export function whyNotPlaceable(host: Host, whySuspected: WhySuspected, nowMs: number): string | undefined {
+  if (host.removalRequested) return "is to be removed";
+  if (host.cordoned !== undefined) return `is cordoned by ${host.cordoned.by} (${host.cordoned.reason})`;
+  if (host.state !== "ONLINE") return `is ${host.state} for ${Math.round((nowMs - host.stateChangedAtMs) / 1_000)} s`;
+  if (host.mustRegister) return "must register again";
+  return whySuspected(host.hostId);
+}

@@ -19,7 +19,7 @@ import type {
   RegistryTables,
   RegistryTransaction,
 } from "../store/schema.js";
-import { countingDevices, withCopies } from "./layout.js";
+import { countingDevices, forNewSession } from "./layout.js";
 import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
 import { requireRegistration } from "./remembered.js";
 import { planSession } from "./session-plan.js";
@@ -207,8 +207,8 @@ export function putPublication(
     attempts: 0,
     lastError: "",
   };
-  const parts = withCopies(disk, ({ sessionNumber: _, ...copy }) => copy).parts;
-  const put = { ...disk, parts, publication, lastSessionNumber: publication.sessionNumber };
+  const given = { ...disk, lastSessionNumber: publication.sessionNumber };
+  const put = { ...forNewSession(tx, given), publication };
   tx.disks.put(put);
   return put;
 }
@@ -272,8 +272,6 @@ function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): st
   if (unknown !== undefined) return `its ${unknown}`;
   if (device.health === "ERROR")
     return `its device ${deviceId} on host ${device.hostId} is in error: ${device.healthMessage}`;
-  if (device.removalRequested || tables.hosts.get(device.hostId)?.removalRequested)
-    return `its device ${deviceId} on host ${device.hostId} is to be removed: keep the device with AddDevice, or its host with AddHost`;
   if (device.attachState === "ATTACHED" || device.attachState === "ATTACHING") return undefined;
   return `its device ${deviceId} on host ${device.hostId} is ${device.attachState}`;
 }

@@ -2,6 +2,7 @@ import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { whyNotTold, whyNotToldToLetGo } from "../devices/orders.js";
 import { whyUnknown } from "../devices/unknown-disks.js";
+import type { Copy } from "../store/disk-parts.js";
 import {
   type Device,
   type Disk,
@@ -10,7 +11,7 @@ import {
   type Publication,
   type RegistryTables,
 } from "../store/schema.js";
-import { countingDevices } from "./layout.js";
+import { countingCopy, countingDevices, partSizeBytes } from "./layout.js";
 
 /** Devices of one host that are asked for a session. */
 export interface SessionGroup {
@@ -37,6 +38,32 @@ export interface SessionPlan {
   readonly unasked: ReadonlyMap<DeviceId, string>;
   /** Reason why the session cannot be granted by all devices now. */
   readonly blocked: string | undefined;
+  /** Extents of the disk, in order. */
+  readonly extents: readonly PlannedExtent[];
+  /** Target that the disk's host is to mirror to. It may be asked or not, and blocks nothing. */
+  readonly mirror: MirrorTarget | undefined;
+}
+
+/** Bytes of the disk on one device. */
+export interface PlannedExtent {
+  readonly deviceId: DeviceId;
+  readonly hostId: HostId;
+  readonly sizeBytes: number;
+  /** Device to mirror to. */
+  readonly target?: Omit<PlannedExtent, "target"> | undefined;
+}
+
+/** Target of a move of a published disk. */
+export interface MirrorTarget {
+  /** Index of the part in the disk. */
+  readonly index: number;
+  readonly deviceId: DeviceId;
+  /** Session of the target alone. */
+  readonly sessionNumber: number;
+  /** Host that is asked for the session; absent with `lost`. */
+  readonly group: SessionGroup | undefined;
+  /** Reason why the target cannot be asked; absent when it can. */
+  readonly lost: string | undefined;
 }
 
 /**
@@ -80,7 +107,34 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
     devices,
     unasked,
     blocked: purged ?? (named([...unasked.values()]) || undefined),
+    extents: extentsOf(tables, disk),
+    mirror: fencing ? undefined : mirrorTarget(tables, disk),
   };
+}
+
+function extentsOf(tables: RegistryTables, disk: Disk): readonly PlannedExtent[] {
+  const hostOf = (deviceId: DeviceId): HostId => tables.devices.get(deviceId)?.hostId ?? ("" as HostId);
+  return disk.parts.map((part): PlannedExtent => {
+    const sizeBytes = partSizeBytes(tables, part);
+    const extentOn = ({ deviceId }: Copy) => ({ deviceId, hostId: hostOf(deviceId), sizeBytes });
+    const target = part.copies.find(({ state, sessionNumber }) => state === "COPYING" && sessionNumber !== undefined);
+    return { ...extentOn(countingCopy(part)), ...(target && { target: extentOn(target) }) };
+  });
+}
+
+function mirrorTarget(tables: RegistryTables, disk: Disk): MirrorTarget | undefined {
+  for (const [index, { copies }] of disk.parts.entries())
+    for (const { state, deviceId, sessionNumber } of copies) {
+      if (state !== "COPYING" || sessionNumber === undefined) continue;
+      const device = tables.devices.get(deviceId);
+      const host = device && tables.hosts.get(device.hostId);
+      const found = { index, deviceId, sessionNumber };
+      if (host === undefined || device?.diskId !== disk.diskId)
+        return { ...found, group: undefined, lost: `device ${deviceId} was purged` };
+      const lost = whyNotNow(device, host, false);
+      return { ...found, lost, group: { host, deviceIds: [deviceId], sessionNumber } };
+    }
+  return undefined;
 }
 
 function whyNotNow(device: Device, host: Host, fencing: boolean): string | undefined {

@@ -1,5 +1,6 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { Counter } from "../store/counter.js";
+import type { Copy, Part } from "../store/disk-parts.js";
 import type { RegistryEvent } from "../store/registry-event.js";
 import type { Device, Disk, Host, OtherFleet, Start } from "../store/schema.js";
 
@@ -124,9 +125,28 @@ function ofDevice(before: Device | undefined, device: Device): readonly OwnEvent
   return events;
 }
 
-function ofDisk(before: Disk | undefined, { diskId, fence }: Disk): readonly OwnEvent[] {
-  if (fence === undefined || fence === before?.fence) return [];
-  return [own("DiskFenced", { diskIds: [diskId], hostIds: [fence.hostId] }, fence.reason, fence.by)];
+function ofDisk(before: Disk | undefined, disk: Disk): readonly OwnEvent[] {
+  const { diskId, fence } = disk;
+  const moves = before === undefined ? [] : disk.parts.flatMap((part, at) => ofPart(diskId, before.parts[at], part));
+  if (fence === undefined || fence === before?.fence) return moves;
+  return [...moves, own("DiskFenced", { diskIds: [diskId], hostIds: [fence.hostId] }, fence.reason, fence.by)];
+}
+
+function ofPart(diskId: DiskId, before: Part | undefined, part: Part): readonly OwnEvent[] {
+  if (before === undefined || before === part) return [];
+  const event = (action: string, copies: readonly (Copy | undefined)[], message: string): OwnEvent =>
+    own(action, { diskIds: [diskId], deviceIds: copies.flatMap((copy) => copy?.deviceId ?? []) }, message);
+  const copyIn = ({ copies }: Part, state: Copy["state"]) => copies.find((copy) => copy.state === state);
+  const [source, now] = [copyIn(before, "COUNTS"), copyIn(part, "COUNTS")];
+  if (source?.deviceId !== now?.deviceId)
+    return [event("MoveCutOver", [source, now], `from device ${source?.deviceId} to device ${now?.deviceId}`)];
+  const [was, is] = [before.move, part.move];
+  if (was !== undefined && is === undefined) return [event("MoveCancelled", [source], "")];
+  if ((is?.attempts ?? 0) > (was?.attempts ?? 0))
+    return [event("MoveFailed", [source, copyIn(before, "COPYING")], is?.lastError ?? "")];
+  const target = copyIn(part, "COPYING");
+  if (target === undefined || copyIn(before, "COPYING") !== undefined) return [];
+  return [event("MoveBegun", [source, target], `from device ${source?.deviceId} to device ${target.deviceId}`)];
 }
 
 function ofCounter(before: Counter | undefined, { name, gaps }: Counter): readonly OwnEvent[] {

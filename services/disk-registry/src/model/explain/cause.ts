@@ -1,5 +1,6 @@
 import type { Cause as CauseOf, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { FindSharers, SharedSerialNumbers } from "../devices/same-bytes.js";
+import type { MoveProgress } from "../disks/move-progress.js";
 import type { WhySuspected } from "../disks/placement.js";
 import type { MissingNeed } from "../hosts/agent-needs.js";
 import type { Device, Pending } from "../store/schema.js";
@@ -47,6 +48,7 @@ export const REASONS = {
     "FENCED",
     "HOST_IN_TROUBLE",
     "DEVICE_IN_TROUBLE",
+    "MOVING",
   ],
 } as const;
 
@@ -89,6 +91,7 @@ export interface Known {
     readonly erasedBytes: number;
     readonly pending: Pending | undefined;
   };
+  readonly moveProgressOf: (diskId: DiskId) => MoveProgress | undefined;
   /** Returns why this registry gives no orders; undefined when it leads its fleet. */
   readonly standsStill: () => string | undefined;
   readonly serialNumbersOfMany: SharedSerialNumbers;

@@ -176,7 +176,7 @@ function removal({ deviceId, removalRequested, removalRequestedAtMs, diskId }: D
     reason: "REMOVAL_WAITS",
     message: `device ${deviceId} is to be removed, and disk ${diskId} lies on it`,
     sinceMs: removalRequestedAtMs,
-    cures: [["delete the disk, or keep the device", add]],
+    cures: [["wait until the disk has moved, or keep the device", add]],
     becauseOf: [{ kind: "DISK", name: diskId }],
   };
 }

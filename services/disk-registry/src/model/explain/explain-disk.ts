@@ -1,6 +1,7 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import { deviceHealth } from "../disks/disks.js";
 import { countingDevices } from "../disks/layout.js";
+import { moveText } from "../disks/move-text.js";
 import { type WhySuspected, whyNotAsked } from "../disks/placement.js";
 import { isFence } from "../disks/publications.js";
 import { type Device, type Disk, type Fence, isChangePending, type RegistryTables } from "../store/schema.js";
@@ -11,7 +12,13 @@ import { silentSinceMs } from "./explain-host.js";
 export function diskCauses(tables: RegistryTables, diskId: DiskId, known: Known): Cause[] {
   const disk = tables.disks.get(diskId);
   if (disk === undefined) return [];
-  return [...publication(disk), ...server(tables, disk, known), ...devices(tables, disk, known)].map((cause) => ({
+  const found = [
+    ...publication(disk),
+    ...server(tables, disk, known),
+    ...devices(tables, disk, known),
+    ...moves(tables, disk, known),
+  ];
+  return found.map((cause) => ({
     subject: { kind: "DISK", name: diskId },
     ...cause,
   }));
@@ -55,6 +62,30 @@ function publication(disk: Disk): Found[] {
       sinceMs: sinceMs ?? (word === "" ? undefined : fence?.atMs),
       becauseOf: [...deviceSubjects, host],
       isRoutine: rest === "",
+    },
+  ];
+}
+
+/** Explains the move of a part, and what it waits for. */
+function moves(tables: RegistryTables, disk: Disk, known: Known): Found[] {
+  const { diskId, parts, publication: current } = disk;
+  const progress = known.moveProgressOf(diskId);
+  const text = moveText(tables, diskId, progress);
+  if (text === undefined) return [];
+  const moving = parts.flatMap(({ move }) => move ?? []);
+  const targets = parts.flatMap(({ copies }) => copies.filter(({ state }) => state === "COPYING"));
+  const isFailing = moving.some(({ attempts }) => attempts > 0);
+  return [
+    {
+      reason: "MOVING",
+      message: `disk ${diskId}: ${text}`,
+      sinceMs: moving.length === 0 ? undefined : Math.min(...moving.map(({ requestedAtMs }) => requestedAtMs)),
+      cures: [["leave the disk where it is", `diskmesh disks cancel-move ${diskId}`]],
+      becauseOf: [
+        ...targets.map(({ deviceId }): Subject => ({ kind: "DEVICE", name: deviceId })),
+        ...(current === undefined ? [] : [{ kind: "HOST", name: current.hostId } as const]),
+      ],
+      isRoutine: !isFailing && progress?.isShort !== true,
     },
   ];
 }

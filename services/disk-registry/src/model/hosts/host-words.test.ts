@@ -23,6 +23,7 @@ const call = {
   keepData: false,
   limits,
   eraseState: () => ({ erasedBytes: 0, failedTries: 0 }),
+  moveProgressOf: () => undefined,
   nowMs: NOW_MS,
   listenedMs: NOW_MS,
 };

@@ -30,6 +30,7 @@ import {
 import { SortedSharers } from "../devices/sorted-sharers.js";
 import { markUnknown } from "../devices/unknown-disks.js";
 import { sessionOn } from "../disks/export-changes.js";
+import { copyOn } from "../disks/layout.js";
 import { fenceAnew, restartPublication, takeAway } from "../disks/publications.js";
 import type { Remembered } from "../disks/remembered.js";
 import {
@@ -335,6 +336,8 @@ function restartBrokenPublications(
   for (const { device, reported, wasMissing } of own) {
     const disk = device.diskId === "" ? undefined : tx.disks.get(device.diskId);
     const publication = disk?.publication;
+    // The fences of a disk ask only the devices that have its bytes. The agents at a copy notice a lost session.
+    if (disk !== undefined && copyOn(disk, device.deviceId)?.state !== "COUNTS") continue;
     const mayBeHeld = wasMissing && reported.sessionNumber < (disk?.lastSessionNumber ?? 0);
     if (disk !== undefined && publication === undefined && mayBeHeld) fenceAnew(tx, disk, hostId);
     if (disk === undefined || publication?.state !== "PUBLISHED") continue;

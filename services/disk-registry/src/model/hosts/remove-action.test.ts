@@ -22,8 +22,8 @@ const rows: readonly ActionRow[] = [
     action: "removeHost",
     code: "E_TRY_AGAIN",
     says:
-      "holds 1 disk (delete them with DeleteDisk, or lose them with the host by PurgeHost with force): " +
-      "x (PUBLISHED to h2, ERROR: device d1 on host h1: its host is UNAVAILABLE)",
+      "holds 1 disk (the bytes of faulty ones cannot be read: delete them with DeleteDisk, or lose them with the host by " +
+      "PurgeHost with force): x (PUBLISHED to h2, ERROR: device d1 on host h1: its host is UNAVAILABLE; its move waits for",
     dependent: ["x"],
     retryAfterMs: 10_000,
     fleet: {
@@ -41,7 +41,7 @@ const rows: readonly ActionRow[] = [
       cause: `RemoveDevice of a broken device with a disk, ${when}`,
       action: "removeD1",
       code: "E_TRY_AGAIN",
-      says: "x (unpublished, ERROR: device d1 on host h1: EIO)",
+      says: "x (unpublished, ERROR: device d1 on host h1: EIO; its move waits for a target",
       dependent: ["x"],
       retryAfterMs: Number(retryAfterMs),
       fleet: {
@@ -61,7 +61,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveDevice of a device with a disk that is well, after an hour: the usual time",
     action: "removeD1",
     code: "E_TRY_AGAIN",
-    says: "holds 1 disk (copy them elsewhere as docs/operate/empty-a-host.md says, or delete them): x (unpublished, ONLINE)",
+    says: "holds 1 disk (they move to other devices by themselves): x (unpublished, ONLINE; its move waits for a target",
     dependent: ["x"],
     retryAfterMs: 10_000,
     fleet: {

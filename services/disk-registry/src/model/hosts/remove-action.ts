@@ -12,6 +12,9 @@ import {
   whileErasing,
 } from "../devices/removal-erase.js";
 import { diskHealth } from "../disks/disks.js";
+import { leftMsOf, type MoveProgress } from "../disks/move-progress.js";
+import { moveText } from "../disks/move-text.js";
+import { moveAway } from "../disks/removal-moves.js";
 import {
   type Device,
   type Host,
@@ -42,6 +45,8 @@ export interface RemovalCall extends EraseWatch, RegistryTime {
   /** True lets devices leave without an erase. The last call's value counts. */
   readonly keepData: boolean;
   readonly limits: RemovalLimits;
+  /** Returns the progress of a disk's move, which is kept in memory only. */
+  readonly moveProgressOf: (diskId: DiskId) => MoveProgress | undefined;
 }
 
 /** Takes a host and all its devices out of operation, as far as that is possible now. */
@@ -76,6 +81,7 @@ function removeAll(tx: RegistryTransaction, removal: Removal, call: RemovalCall)
   const { name } = removal;
   const { limits, nowMs, listenedMs } = call;
   const devices = removal.devices.map((device) => noteWish(tx, device, call));
+  moveAway(tx, devices, nowMs);
   const inUse = whileInUse(tx, { ...removal, devices }, call);
   if (inUse !== undefined) return inUse;
   const host = tx.hosts.get(devices[0]?.hostId ?? "");
@@ -113,13 +119,13 @@ function whileInUse(tables: RegistryTables, removal: Removal, call: RemovalCall)
   const uses: string[] = [];
   if (heldDiskIds.length > 0) {
     const waysOut = isBroken
-      ? "delete them with DeleteDisk, or lose them with the host by PurgeHost with force"
-      : "copy them elsewhere as docs/operate/empty-a-host.md says, or delete them";
-    uses.push(`holds ${countText(heldDiskIds.length, "disk")} (${waysOut}): ${described(tables, heldDiskIds)}`);
+      ? "the bytes of faulty ones cannot be read: delete them with DeleteDisk, or lose them with the host by PurgeHost with force"
+      : "they move to other devices by themselves";
+    uses.push(`holds ${countText(heldDiskIds.length, "disk")} (${waysOut}): ${described(tables, heldDiskIds, call)}`);
   }
   if (servedDiskIds.length > 0)
     uses.push(
-      `serves ${countText(servedDiskIds.length, "disk")} (unpublish them): ${described(tables, servedDiskIds)}`,
+      `serves ${countText(servedDiskIds.length, "disk")} (unpublish them): ${described(tables, servedDiskIds, call)}`,
     );
   if (vmCid !== undefined) uses.push(`is VM ${vmCid} (delete it)`);
   const unknown = devices.filter(isLeftAlone).map((device) => device.deviceId);
@@ -130,7 +136,7 @@ function whileInUse(tables: RegistryTables, removal: Removal, call: RemovalCall)
   if (uses.length === 0) return undefined;
   const dependentDiskIds = [...new Set([...heldDiskIds, ...servedDiskIds])].sort();
   const message = `${name} is to be removed, and still ${uses.join("; it ")}`;
-  const retryAfterMs = isBroken ? brokenRetryAfterMs(devices, call) : call.limits.waitingRetryAfterMs;
+  const retryAfterMs = isBroken ? brokenRetryAfterMs(devices, call) : movingRetryAfterMs(heldDiskIds, call);
   return tryAgain(message, retryAfterMs, dependentDiskIds);
 }
 
@@ -140,14 +146,15 @@ function isBrokenDisk(tables: RegistryTables, diskId: DiskId): boolean {
 }
 
 /** Lists disks with their states, because a person who decides on a disk must know whether it is or can be in use. */
-function described(tables: RegistryTables, diskIds: readonly DiskId[]): string {
+function described(tables: RegistryTables, diskIds: readonly DiskId[], { moveProgressOf }: RemovalCall): string {
   const texts = diskIds.map((diskId) => {
     const disk = tables.disks.get(diskId);
     if (disk === undefined) return diskId;
     const { publication } = disk;
     const { health, message } = diskHealth(tables, disk);
     const where = publication === undefined ? "unpublished" : `${publication.state} to ${publication.hostId}`;
-    return `${diskId} (${where}, ${health === "ONLINE" ? health : `${health}: ${message}`})`;
+    const move = moveText(tables, diskId, moveProgressOf(diskId));
+    return `${diskId} (${where}, ${health === "ONLINE" ? health : `${health}: ${message}`}${move ? `; ${move}` : ""})`;
   });
   return named(texts);
 }
@@ -160,6 +167,16 @@ function brokenRetryAfterMs(devices: readonly Device[], { limits, nowMs }: Remov
   const since = devices.map(({ removalRequestedAtMs = nowMs }) => removalRequestedAtMs);
   const waitedMs = nowMs - Math.min(...since);
   return Math.min(Math.max(waitedMs, limits.waitingRetryAfterMs), limits.maxWaitingRetryAfterMs);
+}
+
+/** Returns the retry delay while disks move: the time until the last of their running copies ends, within limits. */
+function movingRetryAfterMs(diskIds: readonly DiskId[], { limits, moveProgressOf }: RemovalCall): number {
+  const { closingRetryAfterMs, waitingRetryAfterMs } = limits;
+  const leftMs = diskIds.map((diskId) => {
+    const copy = moveProgressOf(diskId)?.copy;
+    return (copy && leftMsOf(copy)) ?? waitingRetryAfterMs;
+  });
+  return Math.min(Math.max(closingRetryAfterMs, ...leftMs), waitingRetryAfterMs);
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { DeviceId } from "@diskmesh/domain";
+import type { DeviceId, HostId } from "@diskmesh/domain";
 
 /**
  * Use of a copy of a part. Exactly one copy of a part COUNTS.
@@ -6,7 +6,7 @@ import type { DeviceId } from "@diskmesh/domain";
  * COPYING  target of a move; its contents are not believed
  * LEAVING  former source of a move, until the disk's host uses the new layout
  */
-export type CopyState = "COUNTS" | "COPYING" | "LEAVING";
+type CopyState = "COUNTS" | "COPYING" | "LEAVING";
 
 /** A device that has, or will have, the bytes of a part. */
 export interface Copy {
@@ -21,4 +21,34 @@ export interface Part {
   /** Absent in documents of former versions: the size of the device. */
   readonly sizeBytes?: number | undefined;
   readonly copies: readonly Copy[];
+  /** Set while the part is to move to another device; absent once that device counts. */
+  readonly move?: Move | undefined;
+}
+
+/**
+ * Why a part moves.
+ * REMOVAL   its device, or the device's host, is to be removed
+ * OPERATOR  MigrateDisk or ReplaceDevice asked for it
+ * HEALTH    its device has turned WARNING by its own health
+ */
+export type MoveReason = "REMOVAL" | "OPERATOR" | "HEALTH";
+
+/** A wish to have a part on another device. The copy that is COPYING is the target; without one, none is chosen yet. */
+export interface Move {
+  readonly reason: MoveReason;
+  readonly requestedAtMs: number;
+  /** Host to move to; absent for any. */
+  readonly toHostId?: HostId | undefined;
+  /** True when no device of the part's present host will do. */
+  readonly elsewhere?: true | undefined;
+  /** Failed tries. */
+  readonly attempts: number;
+  /** Error of the last failed try; empty for none. */
+  readonly lastError: string;
+}
+
+/** Returns "copying" for a disk of which a part has a target, "waiting" for one with a move and no target. */
+export function moveStateOf(parts: readonly Part[]): "copying" | "waiting" | undefined {
+  if (parts.some(({ copies }) => copies.some(({ state }) => state === "COPYING"))) return "copying";
+  return parts.some(({ move }) => move !== undefined) ? "waiting" : undefined;
 }

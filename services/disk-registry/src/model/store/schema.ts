@@ -1,7 +1,7 @@
 import type { DeviceId, DiskId, HostId, IoLimits } from "@diskmesh/domain";
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 import { type Counter, withGap } from "./counter.js";
-import type { Part } from "./disk-parts.js";
+import { moveStateOf, type Part } from "./disk-parts.js";
 import { freeSpaceRows } from "./free-space.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
 
@@ -321,6 +321,11 @@ export function isErasable(device: Device): boolean {
   return isEmpty && device.dirty && device.health !== "ERROR" && !device.keepData;
 }
 
+/** Returns whether the device holds a disk and has turned WARNING by its own health, not by an operator's word. */
+export function isFailing({ health, diskId, keptHealth }: Device): boolean {
+  return health === "WARNING" && diskId !== "" && keptHealth?.said === undefined;
+}
+
 /** Returns whether the disk's host has not confirmed the disk's present limits or devices. */
 export function isChangePending(publication: Publication | undefined): boolean {
   return publication !== undefined && (publication.revision ?? 0) > (publication.confirmedRevision ?? 0);
@@ -407,6 +412,7 @@ const devices = table<Device>()({
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),
     overriddenByHost: (device) => (isOverridden(device) ? device.hostId : undefined),
     unknownByDisk: (device) => device.unknownSession?.diskId || undefined,
+    failingByPool: (device) => (isFailing(device) ? device.pool : undefined),
     unknownByHost: (device) => (device.unknownSession === undefined ? undefined : device.hostId),
     awaitingOrderByHost: (device) => (awaitsOrder(device) ? device.hostId : undefined),
   },
@@ -418,6 +424,7 @@ const disks = table<Disk>()({
     byPublicationHost: (disk) => disk.publication?.hostId,
     byPublicationState: (disk) => disk.publication?.state,
     byPendingChange: ({ publication }) => (isChangePending(publication) ? publication?.state : undefined),
+    byMove: ({ parts }) => moveStateOf(parts),
   },
 });
 

@@ -562,6 +562,46 @@ export interface SetDiskLimitsResponse {
   disk: Disk | undefined;
 }
 
+/** The disk to move, and where to. */
+export interface MigrateDiskRequest {
+  /** ID of the disk. */
+  diskId: string;
+  /** ID of the host to whose devices all parts of the disk move. Empty: each part moves to another host. */
+  hostId: string;
+}
+
+/** The disk with its moves. */
+export interface MigrateDiskResponse {
+  /** The disk. */
+  disk: Disk | undefined;
+}
+
+/** The device of a disk to leave. */
+export interface ReplaceDeviceRequest {
+  /** ID of the disk. */
+  diskId: string;
+  /** ID of the device. Its part of the disk moves to another device. */
+  deviceId: string;
+}
+
+/** The disk with its moves. */
+export interface ReplaceDeviceResponse {
+  /** The disk. */
+  disk: Disk | undefined;
+}
+
+/** The disk that is to stay. */
+export interface CancelMoveRequest {
+  /** ID of the disk. */
+  diskId: string;
+}
+
+/** The disk without moves. What was cut over stays where it is. */
+export interface CancelMoveResponse {
+  /** The disk. */
+  disk: Disk | undefined;
+}
+
 /** Filters of the capacity. Filters combine. */
 export interface GetCapacityRequest {
   /** Filter: only this availability zone. Empty: no filter. */
@@ -4613,6 +4653,360 @@ export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
   },
 };
 
+function createBaseMigrateDiskRequest(): MigrateDiskRequest {
+  return { diskId: "", hostId: "" };
+}
+
+export const MigrateDiskRequest: MessageFns<MigrateDiskRequest> = {
+  encode(message: MigrateDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskId !== "") {
+      writer.uint32(10).string(message.diskId);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(18).string(message.hostId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MigrateDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMigrateDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<MigrateDiskRequest>): MigrateDiskRequest {
+    return MigrateDiskRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<MigrateDiskRequest>): MigrateDiskRequest {
+    const message = createBaseMigrateDiskRequest();
+    message.diskId = object.diskId ?? "";
+    message.hostId = object.hostId ?? "";
+    return message;
+  },
+};
+
+function createBaseMigrateDiskResponse(): MigrateDiskResponse {
+  return { disk: undefined };
+}
+
+export const MigrateDiskResponse: MessageFns<MigrateDiskResponse> = {
+  encode(message: MigrateDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.disk !== undefined) {
+      Disk.encode(message.disk, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MigrateDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMigrateDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.disk = Disk.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<MigrateDiskResponse>): MigrateDiskResponse {
+    return MigrateDiskResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<MigrateDiskResponse>): MigrateDiskResponse {
+    const message = createBaseMigrateDiskResponse();
+    message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
+    return message;
+  },
+};
+
+function createBaseReplaceDeviceRequest(): ReplaceDeviceRequest {
+  return { diskId: "", deviceId: "" };
+}
+
+export const ReplaceDeviceRequest: MessageFns<ReplaceDeviceRequest> = {
+  encode(message: ReplaceDeviceRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskId !== "") {
+      writer.uint32(10).string(message.diskId);
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(18).string(message.deviceId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReplaceDeviceRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReplaceDeviceRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ReplaceDeviceRequest>): ReplaceDeviceRequest {
+    return ReplaceDeviceRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ReplaceDeviceRequest>): ReplaceDeviceRequest {
+    const message = createBaseReplaceDeviceRequest();
+    message.diskId = object.diskId ?? "";
+    message.deviceId = object.deviceId ?? "";
+    return message;
+  },
+};
+
+function createBaseReplaceDeviceResponse(): ReplaceDeviceResponse {
+  return { disk: undefined };
+}
+
+export const ReplaceDeviceResponse: MessageFns<ReplaceDeviceResponse> = {
+  encode(message: ReplaceDeviceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.disk !== undefined) {
+      Disk.encode(message.disk, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReplaceDeviceResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReplaceDeviceResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.disk = Disk.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ReplaceDeviceResponse>): ReplaceDeviceResponse {
+    return ReplaceDeviceResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ReplaceDeviceResponse>): ReplaceDeviceResponse {
+    const message = createBaseReplaceDeviceResponse();
+    message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
+    return message;
+  },
+};
+
+function createBaseCancelMoveRequest(): CancelMoveRequest {
+  return { diskId: "" };
+}
+
+export const CancelMoveRequest: MessageFns<CancelMoveRequest> = {
+  encode(message: CancelMoveRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskId !== "") {
+      writer.uint32(10).string(message.diskId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CancelMoveRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCancelMoveRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<CancelMoveRequest>): CancelMoveRequest {
+    return CancelMoveRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CancelMoveRequest>): CancelMoveRequest {
+    const message = createBaseCancelMoveRequest();
+    message.diskId = object.diskId ?? "";
+    return message;
+  },
+};
+
+function createBaseCancelMoveResponse(): CancelMoveResponse {
+  return { disk: undefined };
+}
+
+export const CancelMoveResponse: MessageFns<CancelMoveResponse> = {
+  encode(message: CancelMoveResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.disk !== undefined) {
+      Disk.encode(message.disk, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CancelMoveResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCancelMoveResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.disk = Disk.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<CancelMoveResponse>): CancelMoveResponse {
+    return CancelMoveResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CancelMoveResponse>): CancelMoveResponse {
+    const message = createBaseCancelMoveResponse();
+    message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
+    return message;
+  },
+};
+
 function createBaseGetCapacityRequest(): GetCapacityRequest {
   return { az: "", pool: "" };
 }
@@ -6409,9 +6803,46 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
+     * Moves the disk to devices of another host, also while it is in use. Returns at once; the moves go on by themselves,
+     * and the disk's `parts` show their progress. Parts that are already there stay. FAILED_PRECONDITION: the host is in
+     * another availability zone, or to be removed.
+     */
+    migrateDisk: {
+      name: "MigrateDisk",
+      requestType: MigrateDiskRequest as typeof MigrateDiskRequest,
+      requestStream: false,
+      responseType: MigrateDiskResponse as typeof MigrateDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Moves the disk away from one of its devices, like MigrateDisk. NOT_FOUND: the disk has no part on the device.
+     * FAILED_PRECONDITION: the device does not have the bytes of its part: it is the target or the former source of a move.
+     */
+    replaceDevice: {
+      name: "ReplaceDevice",
+      requestType: ReplaceDeviceRequest as typeof ReplaceDeviceRequest,
+      requestStream: false,
+      responseType: ReplaceDeviceResponse as typeof ReplaceDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Cancels the moves of the disk, whatever their reason. What was cut over stays. The next RemoveHost or RemoveDevice
+     * has the disk move again.
+     */
+    cancelMove: {
+      name: "CancelMove",
+      requestType: CancelMoveRequest as typeof CancelMoveRequest,
+      requestStream: false,
+      responseType: CancelMoveResponse as typeof CancelMoveResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
      * Makes a disk readable and writable on one host, as an NBD socket. Returns once the disk is PUBLISHED. A disk that
      * is already published to this host is a success. FAILED_PRECONDITION: the disk is published to another host, or the
-     * removal of the host or of a device of the disk is requested. UNAVAILABLE: the host, or a host with a device of the
+     * removal of the host is requested. UNAVAILABLE: the host, or a host with a device of the
      * disk, is unavailable. When the call's deadline passes first, the call fails with a retryable error, and the work
      * continues.
      */

@@ -525,6 +525,66 @@ export function copyStateToNumber(object: CopyState): number {
   }
 }
 
+/** Why a part of a disk moves. */
+export const MoveReason = {
+  /** UNSPECIFIED - Unset; never returned. */
+  UNSPECIFIED: "MOVE_REASON_UNSPECIFIED",
+  /** REMOVAL - The device, or its host, is to be removed. AddDevice or AddHost cancels the move. */
+  REMOVAL: "MOVE_REASON_REMOVAL",
+  /** OPERATOR - MigrateDisk or ReplaceDevice asked for it. */
+  OPERATOR: "MOVE_REASON_OPERATOR",
+  /** HEALTH - The device turned HEALTH_WARNING by itself, and the registry's config has such disks moved. */
+  HEALTH: "MOVE_REASON_HEALTH",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type MoveReason = typeof MoveReason[keyof typeof MoveReason];
+
+export namespace MoveReason {
+  export type UNSPECIFIED = typeof MoveReason.UNSPECIFIED;
+  export type REMOVAL = typeof MoveReason.REMOVAL;
+  export type OPERATOR = typeof MoveReason.OPERATOR;
+  export type HEALTH = typeof MoveReason.HEALTH;
+  export type UNRECOGNIZED = typeof MoveReason.UNRECOGNIZED;
+}
+
+export function moveReasonFromJSON(object: any): MoveReason {
+  switch (object) {
+    case 0:
+    case "MOVE_REASON_UNSPECIFIED":
+      return MoveReason.UNSPECIFIED;
+    case 1:
+    case "MOVE_REASON_REMOVAL":
+      return MoveReason.REMOVAL;
+    case 2:
+    case "MOVE_REASON_OPERATOR":
+      return MoveReason.OPERATOR;
+    case 3:
+    case "MOVE_REASON_HEALTH":
+      return MoveReason.HEALTH;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return MoveReason.UNRECOGNIZED;
+  }
+}
+
+export function moveReasonToNumber(object: MoveReason): number {
+  switch (object) {
+    case MoveReason.UNSPECIFIED:
+      return 0;
+    case MoveReason.REMOVAL:
+      return 1;
+    case MoveReason.OPERATOR:
+      return 2;
+    case MoveReason.HEALTH:
+      return 3;
+    case MoveReason.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /**
  * Outcome of a CMS action (Add*, ConfirmDevice, Remove*, Purge*) that was done, at least in part, or goes on. An action
  * that its arguments or the state of a host or device forbid fails with a gRPC status instead.
@@ -1017,6 +1077,35 @@ export interface DiskPart {
   sizeBytes: number;
   /** Devices of the part. */
   copies: DiskCopy[];
+  /** Set while the part is to move to another device. Absent once that device has the bytes of the disk. */
+  move: PartMove | undefined;
+}
+
+/**
+ * A move of a part of a disk to another device. The copy with COPY_STATE_COPYING is the target; without one, none is
+ * chosen yet.
+ */
+export interface PartMove {
+  /** Why the part moves. */
+  reason: MoveReason;
+  /** Time of the request. */
+  requestedAt:
+    | Date
+    | undefined;
+  /** ID of the host to move to. Empty: any. */
+  toHostId: string;
+  /** Number of failed tries. */
+  attempts: number;
+  /** Error of the last failed try. Empty: none. */
+  lastError: string;
+  /** Progress of the disk's moves as a sentence: the present step, or what it waits for. */
+  message: string;
+  /** Bytes that the present try has copied. 0: none, or not known. */
+  copiedBytes: number;
+  /** Rate of the present try in bytes per second. 0: not known. */
+  bytesPerSecond: number;
+  /** Expected time in milliseconds until the present try has copied all bytes. 0: not known. */
+  remainingMs: number;
 }
 
 /** A name and a value. */
@@ -3326,7 +3415,7 @@ export const DiskCopy: MessageFns<DiskCopy> = {
 };
 
 function createBaseDiskPart(): DiskPart {
-  return { sizeBytes: 0, copies: [] };
+  return { sizeBytes: 0, copies: [], move: undefined };
 }
 
 export const DiskPart: MessageFns<DiskPart> = {
@@ -3336,6 +3425,9 @@ export const DiskPart: MessageFns<DiskPart> = {
     }
     for (const v of message.copies) {
       DiskCopy.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.move !== undefined) {
+      PartMove.encode(message.move, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -3369,6 +3461,14 @@ export const DiskPart: MessageFns<DiskPart> = {
             message.copies.push(DiskCopy.decode(reader, reader.uint32()));
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.move = PartMove.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3388,6 +3488,168 @@ export const DiskPart: MessageFns<DiskPart> = {
     const message = createBaseDiskPart();
     message.sizeBytes = object.sizeBytes ?? 0;
     message.copies = object.copies?.map((e) => DiskCopy.fromPartial(e)) || [];
+    message.move = (object.move !== undefined && object.move !== null) ? PartMove.fromPartial(object.move) : undefined;
+    return message;
+  },
+};
+
+function createBasePartMove(): PartMove {
+  return {
+    reason: MoveReason.UNSPECIFIED,
+    requestedAt: undefined,
+    toHostId: "",
+    attempts: 0,
+    lastError: "",
+    message: "",
+    copiedBytes: 0,
+    bytesPerSecond: 0,
+    remainingMs: 0,
+  };
+}
+
+export const PartMove: MessageFns<PartMove> = {
+  encode(message: PartMove, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.reason !== MoveReason.UNSPECIFIED) {
+      writer.uint32(8).int32(moveReasonToNumber(message.reason));
+    }
+    if (message.requestedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.requestedAt), writer.uint32(18).fork()).join();
+    }
+    if (message.toHostId !== "") {
+      writer.uint32(26).string(message.toHostId);
+    }
+    if (message.attempts !== 0) {
+      writer.uint32(32).int32(message.attempts);
+    }
+    if (message.lastError !== "") {
+      writer.uint32(42).string(message.lastError);
+    }
+    if (message.message !== "") {
+      writer.uint32(50).string(message.message);
+    }
+    if (message.copiedBytes !== 0) {
+      writer.uint32(56).int64(message.copiedBytes);
+    }
+    if (message.bytesPerSecond !== 0) {
+      writer.uint32(64).int64(message.bytesPerSecond);
+    }
+    if (message.remainingMs !== 0) {
+      writer.uint32(72).int64(message.remainingMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PartMove {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePartMove();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.reason = moveReasonFromJSON(reader.int32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.requestedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.toHostId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.attempts = reader.int32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.lastError = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.copiedBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.bytesPerSecond = longToNumber(reader.int64());
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.remainingMs = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<PartMove>): PartMove {
+    return PartMove.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<PartMove>): PartMove {
+    const message = createBasePartMove();
+    message.reason = object.reason ?? MoveReason.UNSPECIFIED;
+    message.requestedAt = object.requestedAt ?? undefined;
+    message.toHostId = object.toHostId ?? "";
+    message.attempts = object.attempts ?? 0;
+    message.lastError = object.lastError ?? "";
+    message.message = object.message ?? "";
+    message.copiedBytes = object.copiedBytes ?? 0;
+    message.bytesPerSecond = object.bytesPerSecond ?? 0;
+    message.remainingMs = object.remainingMs ?? 0;
     return message;
   },
 };

@@ -1,0 +1,151 @@
+import { countText, type HostId } from "@diskmesh/domain";
+import { named } from "../devices/action-result.js";
+import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.js";
+import { allocate } from "./allocation.js";
+import type { AllocationLimits } from "./candidates.js";
+import { countingDevices } from "./layout.js";
+import type { Moving } from "./moves.js";
+import { whyNotPlaceable } from "./placement.js";
+
+/** Copies in which a host takes part at once, as source or target. The rate of a host is shared out among them. */
+export const COPIES_OF_HOST = 2;
+/** Copies of the whole fleet at once, so that choosing the next one stays cheap. */
+const COPIES_OF_FLEET = 128;
+/** Hosts that are read for the explanation of a failed choice. */
+const EXPLAINED_HOSTS = 1_000;
+
+/** Inputs of the choice that are not in the tables. */
+export interface TargetChoice extends Pick<AllocationLimits, "draw" | "mayYetBeHeard"> {
+  readonly whySuspected: (hostId: HostId) => string | undefined;
+  readonly nowMs: number;
+}
+
+export type ChosenTarget = { readonly device: Device } | { readonly why: string; readonly isShort: boolean };
+
+/**
+ * Chooses a free device for a part: of the disk's pool and az, at least as large, with no larger blocks, and where the
+ * disk spreads over racks in a rack without another part if there is one.
+ */
+export function chooseTarget(tables: RegistryTables, moving: Moving, choice: TargetChoice): ChosenTarget {
+  const copies = copiesByHost(tables);
+  const isFull = (hostId: HostId): boolean => (copies.byHost.get(hostId) ?? 0) >= COPIES_OF_HOST;
+  if (copies.count >= COPIES_OF_FLEET) return waitsForTurn(`the fleet already has ${copies.count} copies at once`);
+  const { hostId: sourceHostId } = moving.source;
+  if (isFull(sourceHostId)) return waitsForTurn(`host ${sourceHostId} already takes part in ${COPIES_OF_HOST} copies`);
+  const excluded = (hostId: HostId): string | undefined => {
+    if (moving.move.elsewhere && hostId === sourceHostId) return "has the part now";
+    if (isFull(hostId)) return `already takes part in ${COPIES_OF_HOST} copies`;
+    return choice.whySuspected(hostId);
+  };
+  const racks = racksOfOthers(tables, moving);
+  const apart = (hostId: HostId): string | undefined =>
+    racks.has(tables.hosts.get(hostId)?.rack ?? "") ? "has a rack of another part" : excluded(hostId);
+  for (const whySuspected of racks.size > 0 ? [apart, excluded] : [excluded]) {
+    const allocation = allocate(tables, requestOf(moving), { ...limitsOf(moving, choice), whySuspected });
+    const [device] = "devices" in allocation ? allocation.devices : [];
+    if (device !== undefined) return { device };
+  }
+  return { why: whyNowhere(tables, moving, excluded, choice.nowMs), isShort: true };
+}
+
+function waitsForTurn(why: string): ChosenTarget {
+  return { why: `its turn: ${why}`, isShort: false };
+}
+
+function requestOf({ disk, move, sizeBytes }: Moving): DiskRequest {
+  const { pool } = disk.requested;
+  return { sizeBytes, az: disk.az, hostId: move.toHostId ?? "", pool, spreadRacks: false };
+}
+
+function limitsOf({ disk }: Moving, { draw, mayYetBeHeard }: TargetChoice): AllocationLimits {
+  return {
+    maxDevices: 1,
+    maxBlockSizeBytes: disk.blockSizeBytes,
+    nearHostId: disk.publication?.hostId ?? "",
+    draw,
+    ...(mayYetBeHeard && { mayYetBeHeard }),
+  };
+}
+
+/** Returns how many copies each host takes part in. */
+function copiesByHost(tables: RegistryTables): {
+  readonly byHost: ReadonlyMap<HostId, number>;
+  readonly count: number;
+} {
+  const byHost = new Map<HostId, number>();
+  let count = 0;
+  for (const { parts } of tables.disks.by("byMove", "copying"))
+    for (const { copies } of parts) {
+      if (!copies.some(({ state }) => state === "COPYING")) continue;
+      count++;
+      const hosts = copies.flatMap(({ deviceId }) => tables.devices.get(deviceId)?.hostId ?? []);
+      for (const hostId of new Set(hosts)) byHost.set(hostId, (byHost.get(hostId) ?? 0) + 1);
+    }
+  return { byHost, count };
+}
+
+/** Returns the racks of a disk's other parts when the disk spreads over racks. */
+function racksOfOthers(tables: RegistryTables, { disk, source }: Moving): ReadonlySet<string> {
+  if (!disk.requested.spreadRacks) return new Set();
+  const others = countingDevices(disk).filter((deviceId) => deviceId !== source.deviceId);
+  const hosts = others.flatMap((deviceId) => tables.hosts.get(tables.devices.get(deviceId)?.hostId ?? "") ?? []);
+  return new Set(hosts.map(({ rack }) => rack));
+}
+
+/** Returns the rule that excludes each host, and the smallest change that would help. */
+function whyNowhere(
+  tables: RegistryTables,
+  moving: Moving,
+  excluded: (hostId: HostId) => string | undefined,
+  nowMs: number,
+): string {
+  const { disk, move, sizeBytes } = moving;
+  const { pool } = disk.requested;
+  const rules: string[] = [];
+  let [erasing, closed] = ["", ""];
+  for (const host of hostsOf(tables, moving)) {
+    const suitable = [...tables.devices.by("byHost", host.hostId)].filter((device) => isSuitable(device, moving));
+    const rule = whyNotPlaceable(host, excluded, nowMs) ?? whyNoDevice(tables, host, moving);
+    rules.push(`host ${host.hostId} ${rule}`);
+    const dirty = suitable.find((device) => device.dirty && device.attachState === "ATTACHED");
+    if (dirty !== undefined) erasing ||= `device ${dirty.deviceId} on host ${host.hostId}`;
+    if (host.cordoned !== undefined && suitable.length > 0) closed ||= host.hostId;
+  }
+  const blocks = `with blocks of at most ${disk.blockSizeBytes} bytes`;
+  const where = move.toHostId === undefined ? `az ${disk.az}` : `host ${move.toHostId}`;
+  const change =
+    (erasing && `it goes on once ${erasing} is erased`) ||
+    (closed && `the smallest change: SetHostState ONLINE for host ${closed}, which is cordoned and has room`) ||
+    `the smallest change: add a device of at least ${sizeBytes} bytes ${blocks} to pool ${pool} of ${where}`;
+  return `space: no free device of ${sizeBytes} bytes ${blocks} in pool ${pool} of ${where} (${named(rules)}); ${change}`;
+}
+
+function hostsOf(tables: RegistryTables, { disk, move }: Moving): readonly Host[] {
+  if (move.toHostId !== undefined) return [tables.hosts.get(move.toHostId) ?? []].flat();
+  const hosts: Host[] = [];
+  for (const host of tables.hosts.by("byAz", disk.az)) {
+    hosts.push(host);
+    if (hosts.length === EXPLAINED_HOSTS) break;
+  }
+  return hosts;
+}
+
+/** Returns whether the device would do once it is clean. */
+function isSuitable(device: Device, { disk, sizeBytes }: Moving): boolean {
+  const { pool, diskId, health, removalRequested, blockSizeBytes } = device;
+  const isUsable = diskId === "" && health === "ONLINE" && !removalRequested && device.unknownSession === undefined;
+  return (
+    isUsable && pool === disk.requested.pool && device.sizeBytes >= sizeBytes && blockSizeBytes <= disk.blockSizeBytes
+  );
+}
+
+function whyNoDevice(tables: RegistryTables, { hostId }: Host, { disk }: Moving): string {
+  const { pool } = disk.requested;
+  const free = [...tables.devices.by("freeByHost", hostId)].filter((device) => device.pool === pool);
+  if (free.length === 0) return "has no free device";
+  const largestBytes = free.reduce((most, { sizeBytes }) => Math.max(most, sizeBytes), 0);
+  const large = free.every(({ blockSizeBytes }) => blockSizeBytes > disk.blockSizeBytes)
+    ? ", all with larger blocks"
+    : "";
+  return `has ${countText(free.length, "free device")}, the largest of ${largestBytes} bytes${large}`;
+}

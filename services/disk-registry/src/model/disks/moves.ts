@@ -1,0 +1,324 @@
+import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import { nextSessionNumber } from "../devices/counters.js";
+import { whyNotTold } from "../devices/orders.js";
+import { whyUnknown } from "../devices/unknown-disks.js";
+import type { Copy, Move, MoveReason, Part } from "../store/disk-parts.js";
+import {
+  type Device,
+  type Disk,
+  type Host,
+  isAway,
+  isChangePending,
+  type Publication,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "../store/schema.js";
+import { withNextRevision } from "./export-changes.js";
+import { countingCopy, freeDevice, partSizeBytes } from "./layout.js";
+
+/** Failed tries after which another target is chosen. */
+const TRIES_OF_TARGET = 3;
+const MAX_ERROR_LENGTH = 2_048;
+
+export interface MoveRequest {
+  readonly reason: MoveReason;
+  readonly nowMs: number;
+  readonly toHostId?: HostId | undefined;
+  readonly elsewhere?: true | undefined;
+}
+
+/** Stores that the parts on these devices are to move. A move that exists goes on, unless an operator wants another. */
+export function requestMoves(
+  tx: RegistryTransaction,
+  before: Disk,
+  { nowMs, ...wish }: MoveRequest,
+  isMeant: (deviceId: DeviceId) => boolean,
+): Disk {
+  let disk = before;
+  for (const [index, { move, copies }] of before.parts.entries()) {
+    const isWished = copies.some(({ deviceId, state }) => state === "COUNTS" && isMeant(deviceId));
+    if (!isWished || (move !== undefined && (wish.reason !== "OPERATOR" || isSameWish(move, wish)))) continue;
+    const kept = move === undefined ? disk : withoutTarget(tx, disk, index);
+    const wanted: Move = { ...wish, requestedAtMs: nowMs, attempts: 0, lastError: "" };
+    disk = withPart(kept, index, (part) => ({ ...part, move: wanted }));
+  }
+  if (disk !== before) tx.disks.put(disk);
+  return disk;
+}
+
+function isSameWish(move: Move, { reason, toHostId, elsewhere }: Omit<MoveRequest, "nowMs">): boolean {
+  return move.reason === reason && move.toHostId === toHostId && move.elsewhere === elsewhere;
+}
+
+/** Ends the moves that are meant and not cut over; their targets are freed. */
+export function cancelMoves(tx: RegistryTransaction, before: Disk, isMeant: (part: Part) => boolean): Disk {
+  let disk = before;
+  for (const [index, part] of before.parts.entries()) {
+    if (part.move === undefined || !isMeant(part)) continue;
+    disk = withPart(withoutTarget(tx, disk, index), index, ({ move: _, ...rest }) => rest);
+  }
+  if (disk !== before) tx.disks.put(disk);
+  return disk;
+}
+
+/** A part that moves, with the devices and hosts that are needed now. */
+export interface Moving {
+  readonly disk: Disk;
+  readonly index: number;
+  readonly part: Part;
+  readonly move: Move;
+  readonly sizeBytes: number;
+  readonly source: Device;
+}
+
+/** A part with its target, and the session of the present try. */
+export interface Copying extends Moving {
+  readonly target: Device;
+  readonly sessionNumber: number;
+  readonly sourceHost: Host;
+  readonly targetHost: Host;
+}
+
+export interface Mirroring extends Copying {
+  readonly publication: Publication;
+  readonly holder: Host;
+}
+
+/** The next step of a disk's moves. */
+export type MoveStep =
+  | { readonly kind: "none" }
+  /** Nothing can be done now. */
+  | { readonly kind: "wait"; readonly why: string }
+  | ({ readonly kind: "choose" } & Moving)
+  | { readonly kind: "give_up"; readonly why: string; readonly index: number }
+  | { readonly kind: "begin"; readonly index: number }
+  | ({ readonly kind: "copy" } & Copying)
+  | ({ readonly kind: "mirror" } & Mirroring);
+
+/** Returns the next step of the disk's moves: of one part at a time. Changes nothing. */
+export function planMove(tables: RegistryTables, diskId: DiskId): MoveStep {
+  const disk = tables.disks.get(diskId);
+  const moving = disk && movingPart(tables, disk);
+  if (disk === undefined || moving === undefined) return { kind: "none" };
+  if ("why" in moving) return { kind: "wait", why: moving.why };
+  const { index, part, source } = moving;
+  const copying = part.copies.find(({ state }) => state === "COPYING");
+  if (copying === undefined) return { kind: "choose", ...moving };
+  const target = tables.devices.get(copying.deviceId);
+  const unfit = whyUnfit(tables, disk, target);
+  if (target === undefined || unfit !== undefined) return { kind: "give_up", why: unfit ?? "", index };
+  const hosts = hostsOf(tables, source, target);
+  if ("why" in hosts) return { kind: "wait", why: hosts.why };
+  const { publication } = disk;
+  const busy = publication && whyBusy(publication);
+  if (busy !== undefined) return { kind: "wait", why: busy };
+  if (copying.sessionNumber === undefined) return { kind: "begin", index };
+  const order = { ...moving, ...hosts, target, sessionNumber: copying.sessionNumber };
+  if (publication === undefined) return { kind: "copy", ...order };
+  const holder = tables.hosts.get(publication.hostId);
+  const whyNot = holder === undefined ? `host ${publication.hostId} was purged` : whyNotTold(holder);
+  if (holder === undefined || whyNot !== undefined) return { kind: "wait", why: whyNot ?? "" };
+  return { kind: "mirror", ...order, publication, holder };
+}
+
+/** Returns the part that moves now: one with a target before others. */
+function movingPart(tables: RegistryTables, disk: Disk): Moving | { readonly why: string } | undefined {
+  const hasTarget = ({ copies }: Part): boolean => copies.some(({ state }) => state === "COPYING");
+  const begun = disk.parts.findIndex(hasTarget);
+  const index = begun >= 0 ? begun : disk.parts.findIndex(({ move }) => move !== undefined);
+  const part = disk.parts[index];
+  if (part?.move === undefined) return undefined;
+  const { deviceId } = countingCopy(part);
+  const source = tables.devices.get(deviceId);
+  if (source?.diskId !== disk.diskId) return { why: `its device ${deviceId} was purged, and its bytes are lost` };
+  return { disk, index, part, move: part.move, source, sizeBytes: partSizeBytes(tables, part) };
+}
+
+/** Returns why the device is no target any longer; undefined while it is. */
+function whyUnfit(tables: RegistryTables, { diskId }: Disk, target: Device | undefined): string | undefined {
+  if (target?.diskId !== diskId) return "the target was purged";
+  const { deviceId, hostId, health, healthMessage, attachState } = target;
+  const host = tables.hosts.get(hostId);
+  const name = `the target, device ${deviceId} on host ${hostId},`;
+  if (health !== "ONLINE") return `${name} is ${health}: ${healthMessage}`;
+  if (whyUnknown(target) !== undefined) return `${name} is held by an unknown disk`;
+  if (attachState !== "ATTACHED" && attachState !== "ATTACHING") return `${name} is ${attachState}`;
+  if (target.removalRequested || host?.removalRequested) return `${name} is to be removed`;
+  if (host === undefined || isAway(host)) return `${name} is on a host that is ${host?.state ?? "gone"}`;
+  return undefined;
+}
+
+function hostsOf(
+  tables: RegistryTables,
+  source: Device,
+  target: Device,
+): { readonly sourceHost: Host; readonly targetHost: Host } | { readonly why: string } {
+  const [sourceHost, targetHost] = [tables.hosts.get(source.hostId), tables.hosts.get(target.hostId)];
+  if (sourceHost === undefined || targetHost === undefined) return { why: `host ${source.hostId} was purged` };
+  const whyNot = whyNotTold(sourceHost) ?? whyNotTold(targetHost) ?? whyUnknown(source);
+  if (whyNot !== undefined) return { why: whyNot };
+  const closed = [source, target].find(({ attachState }) => attachState !== "ATTACHED");
+  if (closed !== undefined) return { why: `device ${closed.deviceId} is ${closed.attachState}` };
+  return { sourceHost, targetHost };
+}
+
+function whyBusy(publication: Publication): string | undefined {
+  const { state, hostId } = publication;
+  if (state === "PUBLISHING") return `the disk is being published to host ${hostId}`;
+  if (state === "UNPUBLISHING") return `the disk is being taken from host ${hostId}`;
+  return isChangePending(publication) ? `host ${hostId} has not taken up the last change of the disk` : undefined;
+}
+
+/** Makes the device the target of the part's move. Its contents do not count. */
+export function beginTarget(tx: RegistryTransaction, { disk, index }: Moving, target: Device): void {
+  tx.devices.put({ ...target, diskId: disk.diskId });
+  const copy: Copy = { deviceId: target.deviceId, state: "COPYING" };
+  tx.disks.put(withPart(disk, index, (part) => ({ ...part, copies: [...part.copies, copy] })));
+}
+
+/**
+ * Begins a try, from the first byte, in a new session. Between agents it is the session of both devices, which fences
+ * off all earlier ones. A host that serves the disk gets the target with the next revision.
+ */
+export function beginTry(tx: RegistryTransaction, diskId: DiskId): boolean {
+  const step = planMove(tx, diskId);
+  const disk = tx.disks.get(diskId);
+  if (step.kind !== "begin" || disk === undefined) return false;
+  const sessionNumber = nextSessionNumber(tx);
+  const begun = withPart(disk, step.index, (part) => ({
+    ...part,
+    copies: part.copies.map((copy) => (copy.state === "COPYING" ? { ...copy, sessionNumber } : copy)),
+  }));
+  tx.disks.put(withNextRevision({ ...begun, lastSessionNumber: sessionNumber }));
+  return true;
+}
+
+/**
+ * Has the target count, after its agent has confirmed a whole copy in this session. Any session in between, of a
+ * publication for example, has made the copy worthless: then nothing changes.
+ */
+export function completeCopy(tx: RegistryTransaction, seen: Copying): boolean {
+  const disk = tx.disks.get(seen.disk.diskId);
+  if (disk === undefined || !isSameTry(disk, seen)) return false;
+  if (disk.publication !== undefined || disk.lastSessionNumber !== seen.sessionNumber) return false;
+  freeDevice(tx, disk, seen.source.deviceId);
+  const copies: Copy[] = [{ deviceId: seen.target.deviceId, state: "COUNTS" }];
+  tx.disks.put(withPart(disk, seen.index, (part) => movedTo(copies, part, seen)));
+  return true;
+}
+
+/**
+ * Has the target count, after the holder has said that both copies have every acknowledged write. The source leaves
+ * once the holder has confirmed the next revision. Changes nothing when the holder has said it in an earlier session or
+ * revision.
+ */
+export function cutOver(tx: RegistryTransaction, seen: Mirroring): boolean {
+  const disk = tx.disks.get(seen.disk.diskId);
+  if (disk === undefined || !isSameTry(disk, seen) || !isSamePublication(disk, seen)) return false;
+  const { sessionNumber } = seen;
+  const copies: Copy[] = [
+    { deviceId: seen.target.deviceId, state: "COUNTS", sessionNumber },
+    { deviceId: seen.source.deviceId, state: "LEAVING" },
+  ];
+  tx.disks.put(withNextRevision(withPart(disk, seen.index, (part) => movedTo(copies, part, seen))));
+  return true;
+}
+
+function movedTo(copies: readonly Copy[], { move: _, ...part }: Part, { sizeBytes }: Copying): Part {
+  return { ...part, sizeBytes, copies };
+}
+
+function isSamePublication({ publication }: Disk, { publication: seen }: Mirroring): boolean {
+  return (
+    publication?.state === "PUBLISHED" &&
+    publication.hostId === seen.hostId &&
+    publication.sessionNumber === seen.sessionNumber &&
+    publication.revision === seen.revision
+  );
+}
+
+/** Returns whether the disk still has this try of the move. */
+function isSameTry(disk: Disk, { index, source, target, sessionNumber }: Copying): boolean {
+  const part = disk.parts[index];
+  if (part?.move === undefined || countingCopy(part).deviceId !== source.deviceId) return false;
+  const copying = part.copies.find(({ state }) => state === "COPYING");
+  return copying?.deviceId === target.deviceId && copying.sessionNumber === sessionNumber;
+}
+
+/** Ends a try that failed. The next one begins anew, after some failures with another target. */
+export function failTry(
+  tx: RegistryTransaction,
+  seen: Copying,
+  error: string,
+  options?: { readonly isOfTarget?: boolean },
+): void {
+  const disk = tx.disks.get(seen.disk.diskId);
+  if (disk !== undefined && isSameTry(disk, seen)) failMove(tx, disk, seen.index, error, options);
+}
+
+/** Gives up the target of the part's move, and records why. */
+export function giveUpTarget(tx: RegistryTransaction, diskId: DiskId, index: number, why: string): void {
+  const step = planMove(tx, diskId);
+  const disk = tx.disks.get(diskId);
+  if (disk !== undefined && step.kind === "give_up" && step.index === index)
+    failMove(tx, disk, index, why, { isOfTarget: true });
+}
+
+/** Ends the try whose target an agent refused, in the publication's session and revision; a later one changes nothing. */
+export function failMirror(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  seen: Publication,
+  error: string,
+  options?: { readonly isOfTarget?: boolean },
+): void {
+  const disk = tx.disks.get(diskId);
+  const now = disk?.publication;
+  if (disk === undefined || now?.sessionNumber !== seen.sessionNumber || now.revision !== seen.revision) return;
+  const index = disk.parts.findIndex(({ copies }) =>
+    copies.some(({ state, sessionNumber }) => state === "COPYING" && sessionNumber !== undefined),
+  );
+  if (index >= 0) failMove(tx, disk, index, error, options);
+}
+
+function failMove(
+  tx: RegistryTransaction,
+  disk: Disk,
+  index: number,
+  error: string,
+  { isOfTarget = false }: { readonly isOfTarget?: boolean } = {},
+): void {
+  const attempts = (disk.parts[index]?.move?.attempts ?? 0) + 1;
+  const isGivenUp = isOfTarget || attempts % TRIES_OF_TARGET === 0;
+  const ended = isGivenUp ? withoutTarget(tx, disk, index) : withoutSession(disk, index);
+  const lastError = error.slice(0, MAX_ERROR_LENGTH);
+  tx.disks.put(
+    withPart(ended, index, (part) => ({ ...part, move: part.move && { ...part.move, attempts, lastError } })),
+  );
+}
+
+/** Returns the disk without the part's target, which is freed. A host that writes to the target gets a new revision. */
+function withoutTarget(tx: RegistryTransaction, disk: Disk, index: number): Disk {
+  const target = disk.parts[index]?.copies.find(({ state }) => state === "COPYING");
+  if (target === undefined) return disk;
+  freeDevice(tx, disk, target.deviceId);
+  const rest = withPart(disk, index, (part) => ({
+    ...part,
+    copies: part.copies.filter(({ state }) => state !== "COPYING"),
+  }));
+  return target.sessionNumber === undefined ? rest : withNextRevision(rest);
+}
+
+function withoutSession(disk: Disk, index: number): Disk {
+  const ended = withPart(disk, index, (part) => ({
+    ...part,
+    copies: part.copies.map(({ sessionNumber, ...copy }) =>
+      copy.state === "COPYING" || sessionNumber === undefined ? copy : { ...copy, sessionNumber },
+    ),
+  }));
+  return withNextRevision(ended);
+}
+
+function withPart(disk: Disk, index: number, change: (part: Part) => Part): Disk {
+  return { ...disk, parts: disk.parts.map((part, at) => (at === index ? change(part) : part)) };
+}

@@ -1,0 +1,50 @@
+import type { DeviceId, DiskId } from "@diskmesh/domain";
+import type { Device, Disk, RegistryTransaction } from "../store/schema.js";
+import { countingCopy } from "./layout.js";
+import { cancelMoves, requestMoves } from "./moves.js";
+
+/** Has the disks leave devices that are to be removed. */
+export function moveAway(tx: RegistryTransaction, devices: readonly Device[], nowMs: number): void {
+  eachDisk(tx, devices, (disk, deviceIds) =>
+    requestMoves(tx, disk, { reason: "REMOVAL", nowMs }, (deviceId) => deviceIds.has(deviceId)),
+  );
+}
+
+/** Cancels the moves from devices that are no longer to be removed. What is cut over stays. */
+export function stay(tx: RegistryTransaction, devices: readonly Device[]): void {
+  const kept = devices.filter(({ deviceId, hostId }) => {
+    const isLeaving = tx.devices.get(deviceId)?.removalRequested;
+    return !isLeaving && !tx.hosts.get(hostId)?.removalRequested;
+  });
+  eachDisk(tx, kept, (disk, deviceIds) =>
+    cancelMoves(tx, disk, (part) => part.move?.reason === "REMOVAL" && deviceIds.has(countingCopy(part).deviceId)),
+  );
+}
+
+/** Has the disks of these pools leave devices that are failing by themselves. Returns the disks. */
+export function leaveFailing(tx: RegistryTransaction, devices: readonly Device[], nowMs: number): readonly DiskId[] {
+  const diskIds: DiskId[] = [];
+  eachDisk(tx, devices, (disk, deviceIds) => {
+    requestMoves(tx, disk, { reason: "HEALTH", nowMs }, (deviceId) => deviceIds.has(deviceId));
+    diskIds.push(disk.diskId);
+  });
+  return diskIds;
+}
+
+function eachDisk(
+  tx: RegistryTransaction,
+  devices: readonly Device[],
+  act: (disk: Disk, deviceIds: ReadonlySet<DeviceId>) => void,
+): void {
+  const byDisk = new Map<DiskId, Set<DeviceId>>();
+  for (const { diskId, deviceId } of devices) {
+    if (diskId === "") continue;
+    const deviceIds = byDisk.get(diskId);
+    if (deviceIds === undefined) byDisk.set(diskId, new Set([deviceId]));
+    else deviceIds.add(deviceId);
+  }
+  for (const [diskId, deviceIds] of byDisk) {
+    const disk = tx.disks.get(diskId);
+    if (disk !== undefined) act(disk, deviceIds);
+  }
+}

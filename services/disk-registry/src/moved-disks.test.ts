@@ -1,0 +1,132 @@
+import { MirrorState, OrderOutcome } from "@diskmesh/api/internal";
+import { AttachState, CopyState, devicesWithBytes, Health, MoveReason } from "@diskmesh/api/registry";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { SharedRegistry } from "./testing/shared-registry.js";
+import type { TestAgent } from "./testing/test-agent.js";
+
+describe("disks that move", () => {
+  const fleet = SharedRegistry.forAllTests();
+
+  const lies = (diskId: string, deviceId: string) =>
+    eventually(async () => {
+      const disk = await fleet.registry.disk(diskId);
+      expect(devicesWithBytes(disk), disk.parts[0]?.move?.message).to.deep.equal([deviceId]);
+      expect(disk.parts.flatMap(({ copies }) => copies)).to.have.length(1);
+      return disk;
+    });
+  const isRemoved = (hostId: string) =>
+    eventually(async () => {
+      const result = await fleet.remove(hostId);
+      expect(result?.code, result?.message).to.equal("ACTION_CODE_S_OK");
+    });
+  const says = (hostId: string, text: RegExp) =>
+    eventually(async () => {
+      const result = await fleet.remove(hostId);
+      expect(result?.message).to.match(text);
+      return result;
+    });
+
+  /** Disk x lies on d1 of h1. Host h2 has d2, and, if asked for, uses the disk. */
+  async function scene(isInUse: boolean): Promise<{ source: TestAgent; target: TestAgent }> {
+    const source = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    const target = await fleet.readyAgent("h2", ["d2"]);
+    if (isInUse) await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
+    return { source, target };
+  }
+
+  it("RemoveHost copies a disk that is not in use, says how far it is, and ends by itself after a kill", async () => {
+    const { source, target } = await scene(false);
+    target.copying = { outcome: OrderOutcome.PENDING, copiedBytes: 2 ** 20 };
+    const first = await says("h1", /host h2 copies device d1 to device d2 on host h2: 66060288 of 67108864 bytes left/);
+    expect(first).to.include({ code: "ACTION_CODE_E_TRY_AGAIN" });
+    expect(first?.dependentDiskIds).to.deep.equal(["x"]);
+    const { parts } = await fleet.registry.disk("x");
+    expect(parts[0]?.move).to.include({ reason: MoveReason.REMOVAL, copiedBytes: 2 ** 20 });
+    expect(parts[0]?.copies.map(({ state }) => state)).to.deep.equal([CopyState.COUNTS, CopyState.COPYING]);
+    expect(source.sessions.get("d1")).to.include({ holderHostId: "h2", diskId: "x" });
+    await fleet.registry.process.kill();
+    target.copying = { outcome: OrderOutcome.DONE, copiedBytes: 2 ** 26 };
+    await fleet.registry.process.start();
+    await isRemoved("h1");
+    await lies("x", "d2");
+    expect((await fleet.registry.device("d1")).attachState).to.equal(AttachState.DETACHED);
+  });
+
+  it("RemoveHost has the holder of a disk mirror it, in the holder's session, and ends by itself after a kill", async () => {
+    const { target: holder } = await scene(true);
+    holder.mirror = { state: MirrorState.COPYING, copiedBytes: 2 ** 20 };
+    const session = (await fleet.registry.disk("x")).publication?.sessionNumber;
+    await says(
+      "h1",
+      /host h2, which uses it, copies device d1 to device d2 on host h2: 66060288 of 67108864 bytes left/,
+    );
+    await fleet.registry.process.kill();
+    holder.mirror = { state: MirrorState.EQUAL };
+    await fleet.registry.process.start();
+    await isRemoved("h1");
+    const disk = await lies("x", "d2");
+    expect(disk.publication?.sessionNumber).to.equal(session);
+    expect(holder.served).to.deep.equal(["x on d1", "x on d1 and d2", "x on d2"]);
+    const events = await fleet.registry.operator.listEvents({ diskId: "x" });
+    expect(events.events.map(({ action }) => action)).to.include.members(["MoveBegun", "MoveCutOver"]);
+  });
+
+  it("a target that fails before both copies are equal is left, and the holder goes on with the source", async () => {
+    const { target: holder } = await scene(true);
+    holder.mirror = { state: MirrorState.FAILED, failedDeviceId: "d2", message: "d2 is broken" };
+    await fleet.registry.operator.migrateDisk({ diskId: "x" });
+    await eventually(async () => {
+      const [part] = (await fleet.registry.disk("x")).parts;
+      expect(part?.move?.attempts).to.be.above(0);
+      expect(part?.move?.lastError).to.contain("d2 is broken");
+      expect(holder.served).to.include("x on d1 and d2");
+      expect(holder.served.slice(holder.served.indexOf("x on d1 and d2"))).to.include("x on d1");
+    });
+    const { disk } = await fleet.registry.operator.cancelMove({ diskId: "x" });
+    expect(disk?.parts[0]?.move).to.equal(undefined);
+    await lies("x", "d1");
+    await eventually(() => expect(holder.served.at(-1)).to.equal("x on d1"));
+    await fleet.clean("d2");
+  });
+
+  it("a source that fails once both copies are equal is left at once", async () => {
+    const { target: holder } = await scene(true);
+    holder.mirror = { state: MirrorState.FAILED, failedDeviceId: "d1", message: "d1 is broken" };
+    await fleet.registry.operator.replaceDevice({ diskId: "x", deviceId: "d1" });
+    await lies("x", "d2");
+    await eventually(() => expect(holder.served.at(-1)).to.equal("x on d2"));
+  });
+
+  it("AddHost leaves the disk where it is", async () => {
+    const { target } = await scene(false);
+    target.copying = { outcome: OrderOutcome.PENDING, copiedBytes: 0 };
+    await says("h1", /copies device d1/);
+    await fleet.add("h1");
+    expect((await lies("x", "d1")).parts[0]?.move).to.equal(undefined);
+    await fleet.clean("d2");
+  });
+
+  it("a pool without room: each host's rule and the smallest change are named; the move begins once there is room", async () => {
+    await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    await says("h1", /host h1 is to be removed\); the smallest change: add a device of at least 67108864 bytes/);
+    await fleet.readyAgent("h2", ["d2"]);
+    await isRemoved("h1");
+    await lies("x", "d2");
+  });
+
+  it("a device that turns WARNING by itself is left in pools of the config, and not after an operator's word", async () => {
+    await fleet.startOwn({ moves: { failingDevicesOfPools: ["default"] } });
+    const { source } = await scene(false);
+    const { operator } = fleet.registry;
+    await operator.setDeviceState({ deviceIds: ["d1"], health: Health.WARNING, reason: "it rattles" });
+    await operator.setDeviceState({ deviceIds: ["d1"], health: Health.ONLINE, reason: "" });
+    expect((await fleet.registry.disk("x")).parts[0]?.move).to.equal(undefined);
+    await source.heartbeat("h1", source.bootId, {
+      changed: [{ deviceId: "d1", health: Health.WARNING, healthMessage: "reallocated sectors" }],
+    });
+    await lies("x", "d2");
+  });
+});

@@ -1,0 +1,268 @@
+import { MirrorState } from "@diskmesh/api/internal";
+import { backoffMs, type DiskId, messageOf, NotFoundError, OutdatedError, UnavailableError } from "@diskmesh/domain";
+import type { WorkResult } from "@diskmesh/service";
+import { noteMove } from "../metrics/moves.js";
+import type { Leader } from "../model/devices/orders.js";
+import type { MoveProgress } from "../model/disks/move-progress.js";
+import { chooseTarget } from "../model/disks/move-target.js";
+import {
+  beginTarget,
+  beginTry,
+  type Copying,
+  completeCopy,
+  cutOver,
+  failTry,
+  giveUpTarget,
+  type Mirroring,
+  type MoveStep,
+  planMove,
+} from "../model/disks/moves.js";
+import type { Host } from "../model/store/schema.js";
+import { leaderStamp, outcomeOf } from "../requests/wire.js";
+import { copyBytesPerSecond } from "./copy-rate.js";
+import { grantOf } from "./session-grant.js";
+import type { WorkContext } from "./work-context.js";
+
+/** Interval in ms at which a running copy is asked for its progress. */
+const POLL_INTERVAL_MS = 200;
+/** Interval in ms at which a move looks again for space or for its turn. */
+const WAIT_INTERVAL_MS = 5_000;
+
+type Answer =
+  | { readonly kind: "goes_on"; readonly copiedBytes: number }
+  | { readonly kind: "done" }
+  | { readonly kind: "failed"; readonly error: string; readonly isOfTarget: boolean };
+
+/**
+ * Moves one part of a disk after the other to another device. The tables say what is next, so that each leader
+ * continues; a try whose session is no longer the copy's is worthless.
+ */
+export class MoveWorker {
+  readonly #progress = new Map<DiskId, MoveProgress>();
+  /** Sessions that this leader has opened on both devices of a copy between agents, by disk. */
+  readonly #opened = new Map<DiskId, { readonly sessionNumber: number; readonly blockAddress: string }>();
+
+  constructor(
+    private readonly context: WorkContext,
+    /** Called when the progress of a disk's move has changed. */
+    private readonly onProgress: (diskId: DiskId) => void,
+  ) {}
+
+  progressOf(diskId: DiskId): MoveProgress | undefined {
+    return this.#progress.get(diskId);
+  }
+
+  async process(diskId: DiskId, signal: AbortSignal): Promise<WorkResult> {
+    const { tablet, fleet } = this.context;
+    const leader = fleet.leader();
+    const step = await tablet.read((tables) => planMove(tables, diskId));
+    try {
+      return await this.#take(diskId, step, leader, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#note(diskId, { ...this.#progress.get(diskId), waits: messageOf(error) });
+      throw error;
+    }
+  }
+
+  async #take(diskId: DiskId, step: MoveStep, leader: Leader, signal: AbortSignal): Promise<WorkResult> {
+    const { tablet } = this.context;
+    switch (step.kind) {
+      case "none":
+        this.#progress.delete(diskId);
+        this.#opened.delete(diskId);
+        return "done";
+      case "wait":
+        this.#note(diskId, { waits: step.why });
+        return { retryAfterMs: WAIT_INTERVAL_MS };
+      case "choose":
+        return this.#choose(diskId);
+      case "give_up":
+        await tablet.transact((tx) => giveUpTarget(tx, diskId, step.index, step.why));
+        noteMove("failed");
+        return { retryAfterMs: 0 };
+      case "begin":
+        await this.#begin(diskId);
+        return { retryAfterMs: 0 };
+      case "copy":
+        return this.#settle(step, await this.#copy(step, leader, signal), (tx) => completeCopy(tx, step));
+      case "mirror":
+        return this.#settle(step, await this.#mirror(step, leader, signal), (tx) => cutOver(tx, step));
+    }
+  }
+
+  async #choose(diskId: DiskId): Promise<WorkResult> {
+    const { tablet, liveness, clock, random } = this.context;
+    const { whySuspected, mayYetBeHeard } = liveness;
+    const now = { draw: random(), whySuspected, mayYetBeHeard, nowMs: clock.nowMs() };
+    const found = await tablet.transact((tx) => {
+      const step = planMove(tx, diskId);
+      if (step.kind !== "choose") return undefined;
+      const chosen = chooseTarget(tx, step, now);
+      if ("device" in chosen) beginTarget(tx, step, chosen.device);
+      return chosen;
+    });
+    if (found === undefined || "device" in found) return { retryAfterMs: 0 };
+    this.#note(diskId, { waits: found.why, isShort: found.isShort });
+    return { retryAfterMs: WAIT_INTERVAL_MS };
+  }
+
+  /** Gives the next try a session, once the agents have told the registry the numbers that they remember. */
+  async #begin(diskId: DiskId): Promise<void> {
+    const { tablet, agents, limits } = this.context;
+    const hosts = await tablet.read((tables): readonly Host[] => {
+      const copies = tables.disks.get(diskId)?.parts.flatMap((part) => (part.move === undefined ? [] : part.copies));
+      return (copies ?? []).flatMap(({ deviceId }) => {
+        const device = tables.devices.get(deviceId);
+        return tables.hosts.get(device?.hostId ?? "") ?? [];
+      });
+    });
+    for (const host of new Set(hosts)) await agents.introduce(host, limits.agentTimeoutMs);
+    await tablet.transact((tx) => beginTry(tx, diskId));
+  }
+
+  /** Stores the end of a try, or its failure; a try that goes on is asked again soon. */
+  async #settle(
+    step: Copying,
+    answer: Answer,
+    complete: (tx: Parameters<Parameters<WorkContext["tablet"]["transact"]>[0]>[0]) => boolean,
+  ): Promise<WorkResult> {
+    const { tablet, limits, random } = this.context;
+    const { diskId } = step.disk;
+    switch (answer.kind) {
+      case "goes_on":
+        this.#noteCopied(step, answer.copiedBytes);
+        return { retryAfterMs: POLL_INTERVAL_MS };
+      case "done":
+        if (await tablet.transact(complete)) noteMove("done", step.sizeBytes);
+        this.#progress.delete(diskId);
+        this.onProgress(diskId);
+        return { retryAfterMs: 0 };
+      case "failed": {
+        await tablet.transact((tx) => failTry(tx, step, answer.error, { isOfTarget: answer.isOfTarget }));
+        noteMove("failed");
+        this.#note(diskId, { waits: answer.error });
+        return { retryAfterMs: backoffMs(step.move.attempts + 1, limits.backoff, random()) };
+      }
+    }
+  }
+
+  /** Has the target's agent copy the source, and returns its answer. */
+  async #copy(order: Copying, leader: Leader, signal: AbortSignal): Promise<Answer> {
+    const { agents, limits, config } = this.context;
+    const { disk, source, target, targetHost, sessionNumber, sizeBytes } = order;
+    const opened = await this.#openSessions(order, leader, signal);
+    if (opened.kind !== "opened") return opened;
+    const { blockAddress } = opened;
+    const access = blockAddress !== "" && { blockAddress, sessionKey: this.#keyOf(order) };
+    const request = {
+      bootId: targetHost.bootId,
+      stamp: leaderStamp(leader),
+      diskId: disk.diskId,
+      sessionNumber,
+      source: { deviceId: source.deviceId, hostId: source.hostId, sizeBytes, ...access },
+      deviceId: target.deviceId,
+      sizeBytes,
+      bytesPerSecond: copyBytesPerSecond(config),
+    };
+    const deadlineMs = limits.agentTimeoutMs;
+    const { outcome, copiedBytes } = await agents.order(targetHost, { leader, deadlineMs }, (client) =>
+      client.copyDevice(request, { signal, deadlineMs }),
+    );
+    const told = outcome?.deviceId === target.deviceId ? outcomeOf(outcome) : undefined;
+    if (told === undefined) throw new UnavailableError("the answer of the target's agent does not name the device");
+    if (told.code === "DONE" || told.code === "ALREADY") return { kind: "done" };
+    if (told.code === "PENDING") return { kind: "goes_on", copiedBytes };
+    const error = `copying device ${source.deviceId} to ${target.deviceId}: ${told.code}: ${told.message}`;
+    return { kind: "failed", error, isOfTarget: false };
+  }
+
+  /**
+   * Opens the try's session on the source and then on the target, for the target's host. A new leader opens it again,
+   * with another key.
+   */
+  async #openSessions(
+    order: Copying,
+    leader: Leader,
+    signal: AbortSignal,
+  ): Promise<{ readonly kind: "opened"; readonly blockAddress: string } | Answer> {
+    const { diskId } = order.disk;
+    const { sessionNumber, source, target, sourceHost, targetHost } = order;
+    const known = this.#opened.get(diskId);
+    if (known?.sessionNumber === sessionNumber) return { kind: "opened", blockAddress: known.blockAddress };
+    const { agents, limits, clock } = this.context;
+    const deadlineMs = limits.agentTimeoutMs;
+    let blockAddress = "";
+    for (const [host, { deviceId }] of [[sourceHost, source] as const, [targetHost, target] as const]) {
+      const request = {
+        bootId: host.bootId,
+        stamp: leaderStamp(leader),
+        sessionNumber,
+        diskId,
+        holderHostId: targetHost.hostId,
+        deviceIds: [deviceId],
+        ...(host.hostId !== targetHost.hostId && { sessionKey: this.#keyOf(order) }),
+      };
+      const { outcomes } = await agents.order(host, { leader, deadlineMs }, (client) =>
+        client.openSession(request, { signal, deadlineMs }),
+      );
+      const grant = grantOf({ host, deviceIds: [deviceId] }, outcomes, clock.nowMs());
+      if (grant.kind === "outdated") return { kind: "failed", error: grant.error, isOfTarget: false };
+      if (grant.kind !== "granted") throw new UnavailableError(grant.error);
+      if (deviceId === source.deviceId) blockAddress = grant.addresses.get(deviceId) ?? "";
+    }
+    this.#opened.set(diskId, { sessionNumber, blockAddress });
+    return { kind: "opened", blockAddress };
+  }
+
+  #keyOf({ disk, sessionNumber, source }: Copying): Buffer {
+    return this.context.sessionKeys.keyOf({ diskId: disk.diskId, sessionNumber, hostId: source.hostId });
+  }
+
+  /** Asks the holder how far its mirror is. */
+  async #mirror(order: Mirroring, leader: Leader, signal: AbortSignal): Promise<Answer> {
+    const { agents, limits } = this.context;
+    const { disk, publication, holder, source, target } = order;
+    const request = {
+      bootId: holder.bootId,
+      stamp: leaderStamp(leader),
+      diskId: disk.diskId,
+      sessionNumber: publication.sessionNumber,
+      revision: publication.revision ?? 0,
+      deviceId: source.deviceId,
+      targetDeviceId: target.deviceId,
+    };
+    const deadlineMs = limits.agentTimeoutMs;
+    try {
+      const { state, copiedBytes, failedDeviceId, message } = await agents.order(
+        holder,
+        { leader, deadlineMs },
+        (client) => client.getMirror(request, { signal, deadlineMs }),
+      );
+      if (state === MirrorState.EQUAL) return { kind: "done" };
+      if (state === MirrorState.COPYING) return { kind: "goes_on", copiedBytes };
+      // The source is named only after EQUAL: the target has every acknowledged write.
+      if (state === MirrorState.FAILED && failedDeviceId === source.deviceId) return { kind: "done" };
+      const error = `mirroring device ${source.deviceId} to ${target.deviceId} on host ${holder.hostId}: ${message}`;
+      return { kind: "failed", error, isOfTarget: failedDeviceId === target.deviceId };
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof NotFoundError) && !(error instanceof OutdatedError)) throw error;
+      const why = `host ${holder.hostId} does not mirror device ${source.deviceId}: ${messageOf(error)}`;
+      return { kind: "failed", error: why, isOfTarget: false };
+    }
+  }
+
+  #noteCopied({ disk, sessionNumber, sizeBytes }: Copying, copiedBytes: number): void {
+    const atMs = this.context.clock.monotonicMs();
+    const before = this.#progress.get(disk.diskId)?.copy;
+    const isSame = before?.sessionNumber === sessionNumber;
+    const first = isSame ? before.first : { copiedBytes, atMs };
+    this.#note(disk.diskId, { copy: { sessionNumber, copiedBytes, sizeBytes, atMs, first } });
+  }
+
+  #note(diskId: DiskId, progress: MoveProgress): void {
+    this.#progress.set(diskId, progress);
+    this.onProgress(diskId);
+  }
+}
