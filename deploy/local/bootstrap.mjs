@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { ensureBuilt } from "./bootstrap/build.mjs";
 import { ensureBundled } from "./bootstrap/bundle.mjs";
 import { ensureDependencies } from "./bootstrap/dependencies.mjs";
-import { withLock } from "./bootstrap/lock.mjs";
+import { requireWritable, withLock } from "./bootstrap/lock.mjs";
 import { ensureNatsServer } from "./bootstrap/nats-server.mjs";
 import { notePictures } from "./bootstrap/pictures.mjs";
 import { release } from "./bootstrap/release.mjs";
@@ -57,6 +57,7 @@ async function prepare() {
   const [major, minor] = process.versions.node.split(".").map(Number);
   if (major < 20 || (major === 20 && minor < 19))
     throw new Failure(`Node ${process.versions.node} is too old: diskmesh needs 20.19 or newer`);
+  requireWritable(root);
   await withLock(join(root, ".cache/bootstrap.lock"), async () => {
     await ensureDependencies(root);
     await ensureBuilt(root);

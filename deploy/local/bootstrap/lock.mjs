@@ -1,11 +1,25 @@
+import { accessSync, constants, existsSync } from "node:fs";
 import { link, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { step } from "./progress.mjs";
 import { Failure } from "./run.mjs";
 
 const RETRY_EVERY_MS = 200;
 const WAIT_AT_MOST_MS = 15 * 60_000;
+
+/** Throws when this user may not write in the clone, before a program that the set-up runs fails in its own words. */
+export function requireWritable(root) {
+  for (const folder of [root, join(root, ".cache")].filter((each) => existsSync(each)))
+    try {
+      accessSync(folder, constants.W_OK);
+    } catch (error) {
+      throw new Failure(
+        `this user cannot write in ${folder} (${error.code}), where dependencies and builds go: ` +
+          "clone the repository to a folder of your own, or install a release (docs/operate/install.md)",
+      );
+    }
+}
 
 /**
  * Runs `work` while holding a lock file that excludes other processes. Takes over the lock of a dead process. Used for

@@ -56,6 +56,20 @@ describe("the set-up behind npm start and npm test", () => {
     expect((await release()).output).to.match(/^FAILURE proto, docs, .*LICENSE is missing/);
   });
 
+  it("says in a line that a clone is read-only", async () => {
+    const root = temporaryFolder();
+    const asNobody = process.getuid?.() === 0 ? "process.setuid(65534);" : "";
+    const check = `${asNobody} m.requireWritable(${JSON.stringify(root)});`;
+    chmodSync(root, 0o555);
+    const { output } = await run("lock.mjs", check);
+    expect(output).to.equal(
+      `FAILURE this user cannot write in ${root} (EACCES), where dependencies and builds go: ` +
+        "clone the repository to a folder of your own, or install a release (docs/operate/install.md)\n",
+    );
+    chmodSync(root, 0o777);
+    expect((await run("lock.mjs", check)).output).to.equal("");
+  });
+
   let folder: string;
   beforeEach(() => {
     folder = join(temporaryFolder(), "a folder");
