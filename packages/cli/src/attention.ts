@@ -1,9 +1,10 @@
 import { type ListTroublesResponse, SubjectKind } from "@diskmesh/api/common";
-import { DomainError, messageOf } from "@diskmesh/domain";
+import { DomainError } from "@diskmesh/domain";
 import { type Attention, attentionTo, type Troubled, type TroubledKind } from "@diskmesh/page/attention";
 import { EndedWith, EXIT_CODES } from "./exit-codes.js";
-import type { Mesh } from "./mesh.js";
+import type { Mesh, ServiceName } from "./mesh.js";
 import { type Columns, type Output, timeText } from "./output.js";
+import { failureText } from "./peer-clock.js";
 
 /** Kinds as users type them to `why`. */
 const KINDS: Readonly<Record<TroubledKind, readonly [kind: SubjectKind, typed: string]>> = {
@@ -43,17 +44,17 @@ export async function whatNeedsAttention(mesh: Mesh): Promise<Listed[]> {
     return attentionOf(await mesh.admin("director").listTroubles({}, { deadlineMs: DIRECTOR_DEADLINE_MS }));
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
-    const silent = (name: string, why: unknown): ListTroublesResponse["objects"][number] => ({
+    const silent = async (name: ServiceName, why: unknown): Promise<ListTroublesResponse["objects"][number]> => ({
       subject: { kind: SubjectKind.SERVICE, name },
-      message: messageOf(why),
+      message: await failureText(mesh.addresses(name)[0] ?? "", why),
       since: undefined,
       hasEnded: false,
     });
     const { objects, more } = await mesh
       .admin("disk-registry")
       .listTroubles({}, { deadlineMs: REGISTRY_DEADLINE_MS })
-      .catch((why: unknown) => ({ objects: [silent("disk-registry", why)], more: 0 }));
-    return attentionOf({ objects: [silent("director", error), ...objects], more });
+      .catch(async (why: unknown) => ({ objects: [await silent("disk-registry", why)], more: 0 }));
+    return attentionOf({ objects: [await silent("director", error), ...objects], more });
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import { messageOf, quoted, TimeoutError, VERSION, visible } from "@diskmesh/domain";
+import { DomainError, quoted, TimeoutError, VERSION, visible } from "@diskmesh/domain";
 import { Command, CommanderError } from "commander";
 import { type Action, type Options, textOption } from "./action.js";
 import { actionsFor } from "./actions/index.js";
@@ -8,6 +8,7 @@ import { inContext } from "./contexts.js";
 import { EndedWith, EXIT_CODES, exitCodeOf, UsageError } from "./exit-codes.js";
 import { Mesh } from "./mesh.js";
 import { FORMATS, loadYaml, Output, type OutputOptions } from "./output.js";
+import { failureText } from "./peer-clock.js";
 
 export type { Action } from "./action.js";
 export { allActions } from "./actions/index.js";
@@ -43,10 +44,13 @@ export async function runCommandLine(args: readonly string[], surroundings: Surr
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_CODES.done : EXIT_CODES.usage;
     if (surroundings.signal.aborted) return EXIT_CODES.unknown;
-    if (!(error instanceof EndedWith)) err.write(`diskmesh: ${visible(messageOf(error))}\n`);
+    if (!(error instanceof EndedWith)) err.write(`diskmesh: ${visible(await failureText(addressIn(error), error))}\n`);
     return exitCodeOf(error);
   }
 }
+
+/** Returns the address of the failed call; empty for other errors. */
+const addressIn = (error: unknown): string => (error instanceof DomainError && error.about.address) || "";
 
 function programOf(surroundings: Surroundings, actions: readonly Action[]): Command {
   const { out, err } = surroundings;

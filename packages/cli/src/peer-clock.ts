@@ -9,12 +9,15 @@ const TIMEOUT_MS = 2_000;
  */
 export async function failureText(address: string, error: unknown): Promise<string> {
   const text = messageOf(error);
-  if (!/certificate has ended|certificate is not valid yet/.test(text)) return text;
+  if (!isOfClocks(text)) return text;
   const validity = await validityAt(address);
   if (validity === undefined) return text;
   const [from, to, now] = [...validity, new Date()].map((time) => time.toISOString());
   return `${text}; its certificate is valid from ${from} to ${to}, and the clock of this machine shows ${now}`;
 }
+
+/** Returns whether a failed call says that a certificate is not valid at this time, by one of the clocks. */
+export const isOfClocks = (text: string): boolean => /certificate has ended|certificate is not valid yet/.test(text);
 
 function validityAt(address: string): Promise<readonly [from: Date, to: Date] | undefined> {
   const { host, port } = hostPortOf(address) ?? { host: "", port: 0 };

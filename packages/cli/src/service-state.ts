@@ -1,7 +1,7 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
 import type { Cpi } from "@diskmesh/api/cpi";
 import type { Mesh, ServiceName } from "./mesh.js";
-import { failureText } from "./peer-clock.js";
+import { failureText, isOfClocks } from "./peer-clock.js";
 
 const ASK_DEADLINE_MS = 2_000;
 
@@ -33,8 +33,12 @@ async function askProcess(mesh: Mesh, service: ServiceName, address: string): Pr
         : await mesh.adminAt(service, address).explain({ subject }, call);
     return causes.map((cause) => ({ ...cause, message: `${address}: ${cause.message}` }));
   } catch (error) {
-    const message = `${address}: the ${service} there does not answer: ${await failureText(address, error)}`;
-    const cures = [{ what: "start it, or restart it if it hangs; its last log lines say why", command: "" }];
+    const text = await failureText(address, error);
+    const message = `${address}: the ${service} there does not answer: ${text}`;
+    const what = isOfClocks(text)
+      ? "set the clock that is wrong; if both are right, renew the certificate: diskmesh pki renew"
+      : "start it, or restart it if it hangs; its last log lines say why";
+    const cures = [{ what, command: "" }];
     return [{ subject, reason: NO_ANSWER, message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] }];
   }
 }
