@@ -142,7 +142,9 @@ describe("npm start", function () {
     const content = "azs: [{ name: z1 }]\ndisk_types: [{ name: mine, disk_size: 32 }]\n";
     const state = async () => ({
       cloud: (await clients.configs.listConfigs({ type: "cloud" })).configs.map((config) => config.content),
-      hosts: (await clients.registry.listHosts({})).hosts.map(({ hostId, state: at }) => `${hostId} ${at}`),
+      hosts: (await clients.registry.listHosts({})).hosts.map(({ hostId, removalRequested, cordoned }) => ({
+        ...{ hostId, removalRequested, cordoned: cordoned?.reason },
+      })),
       deployments: (await clients.deployments.listDeployments({})).deployments.map(({ name }) => name),
       disks: (await clients.disks.listDisks({})).disks.map(({ diskName }) => diskName),
     });
@@ -159,6 +161,8 @@ describe("npm start", function () {
       });
       await clients.registry.setHostState({ hostIds: ["host-2"], state: "HOST_STATE_CORDONED", reason: "test" });
       const left = await state();
+      expect(left.hosts).to.deep.include({ hostId: "host-2", removalRequested: false, cordoned: "test" });
+      expect(left.hosts).to.deep.include({ hostId: "host-3", removalRequested: true, cordoned: undefined });
       first.signal("SIGTERM");
       expect(await first.ended, first.output).to.equal(0);
       const second = start();
