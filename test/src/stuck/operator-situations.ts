@@ -1,8 +1,9 @@
+import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, freePort, ServiceProcess, SmallDisk } from "@diskmesh/testkit";
+import { eventually, freePort, onExit, ServiceProcess, SmallDisk, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "../mesh/device-files.js";
 import { deleteDisk, detachDisk } from "../mesh/steps.js";
@@ -24,6 +25,22 @@ function changeNats({ mesh }: StuckFleet, change: (text: string) => string): voi
   const file = join(mesh.folder, `nats-${mesh.nats.port}.conf`);
   writeFileSync(file, change(readFileSync(file, "utf8")));
   mesh.nats.signal("SIGHUP");
+}
+
+/** Makes a file immutable. Returns a function that ends this, which the process's exit calls, too. */
+function immutable(file: string): () => void {
+  execFileSync("chattr", ["+i", file]);
+  const forget = onExit(() => spawnSync("chattr", ["-i", file]));
+  return () => {
+    forget();
+    execFileSync("chattr", ["-i", file]);
+  };
+}
+
+function mayChangeFlags(): boolean {
+  const file = join(temporaryFolder(), "file");
+  writeFileSync(file, "");
+  return ["+i", "-i"].every((flag) => spawnSync("chattr", [flag, file]).status === 0);
 }
 
 /** Creates a disk on a device of that host, published to the host. */
@@ -82,6 +99,25 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
           await mesh.agentClient("host-4").rescanDevices({});
         },
         after: end,
+      };
+    },
+  },
+  {
+    title: "device file that the agent may not open",
+    problem: () => (mayChangeFlags() ? undefined : "no file can be made immutable here"),
+    async make({ mesh }) {
+      const agent = mesh.process("host-9");
+      const file = mesh.deviceFile("host-9", 0);
+      // Not even root may open an immutable file for writing.
+      const mend = immutable(file);
+      await agent.restart(agent.config, "nothing");
+      return {
+        asked: ["device", "host-9-device-1"],
+        root: /cannot be used: the agent's user may not read and write it \(EPERM\): see its owner and mode, lsattr/,
+        reasons: ["UNHEALTHY"],
+        row: ["device host-9-device-1", /may not read and write it/],
+        cure: /^correct the device file on host host-9, as the message says/,
+        follow: async () => mend(),
       };
     },
   },

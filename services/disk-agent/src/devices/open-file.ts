@@ -171,12 +171,13 @@ function refuseOtherKinds(path: string, facts: BigIntStats): void {
 }
 
 function openErrorText(error: unknown): string {
-  switch ((error as NodeJS.ErrnoException).code) {
+  const { code } = error as NodeJS.ErrnoException;
+  switch (code) {
     case "ENOENT":
       return "there is no such file";
     case "EACCES":
     case "EPERM":
-      return "the agent's user may not read and write it";
+      return `the agent's user may not read and write it (${code}): see its owner and mode, lsattr, and the security policy`;
     case "EISDIR":
       return "it is a directory, not a regular file or a block device";
     default:

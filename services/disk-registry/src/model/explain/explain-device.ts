@@ -84,6 +84,9 @@ function orderCures({ lastError }: Device, host: Host | undefined, isHung: boole
   return [[far, ""]];
 }
 
+/** Text of an agent that cannot open a device's file. */
+const UNUSABLE_FILE = /^device file .* cannot be used: /;
+
 function health(device: Device, add: string): Found {
   const { deviceId, hostId, diskId, health: value, healthMessage, keptHealth, grownToBytes } = device;
   if (value === "ONLINE") return undefined;
@@ -94,10 +97,9 @@ function health(device: Device, add: string): Found {
     diskId === ""
       ? ["take in the added space", add]
       : [`nothing is to be done for disk ${diskId}; once it is deleted, take in the added space (AddDevice)`, ""];
-  const mend: Cure = [
-    `repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`,
-    "",
-  ];
+  const mend: Cure = UNUSABLE_FILE.test(healthMessage)
+    ? [`correct the device file on host ${hostId}, as the message says; its agent opens it by itself then`, ""]
+    : [`repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`, ""];
   return {
     reason: "UNHEALTHY",
     message: `device ${deviceId} of host ${hostId} has health ${value}: ${healthMessage}`,
