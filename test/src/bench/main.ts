@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import { benchAgents } from "./agents-bench.js";
 import { benchCpi } from "./cpi-bench.js";
 import { benchCsi } from "./csi-bench.js";
-import { benchData } from "./data-bench.js";
+import { benchData } from "./data/data-bench.js";
 import { benchDeploy } from "./deploy-bench.js";
 import { benchHttp } from "./http-bench.js";
 import { benchIdle } from "./idle-bench.js";

@@ -4,16 +4,13 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { whyNoBlockDevices } from "@diskmesh/disk-agent/block-devices";
-import { MIB_BYTES } from "@diskmesh/domain";
 import { freePort, temporaryFolder } from "@diskmesh/testkit";
-import { wholeFleet } from "../mesh/fleets.js";
-import { addHosts, devicesReady } from "../mesh/steps.js";
-import { TestMesh } from "../mesh/test-mesh.js";
-import { type Measurement, measurement } from "./measure.js";
+import { type Measurement, measurement } from "../measure.js";
+import { DISK_BYTES, fio, onDisk, type Place } from "./disk.js";
+import { benchTimes } from "./times.js";
 
 const run = promisify(execFile);
 
-const DISK_BYTES = 256 * MIB_BYTES;
 const ROUNDS = 3;
 const ROUND_SECONDS = 2;
 
@@ -26,15 +23,12 @@ const LOADS = {
 } as const;
 type Load = keyof typeof LOADS;
 
-/** A place that fio reads and writes: an NBD socket or a block device. */
-type Place = { readonly socket: string } | { readonly device: string };
-
 /** Best rate in MiB/s of each load. */
 type Rates = Readonly<Record<Load, number>>;
 
 /**
- * Measures the throughput of disks on both engines, on the device's host and on another one, beside the same chain of
- * stock processes ("bare") and beside a raw loop device.
+ * Measures disks on both engines, on the device's host and on another one: their throughput beside the same chain of
+ * stock processes ("bare") and beside a raw loop device, and the times of what happens to them.
  */
 export async function benchData(report: (line: string) => void): Promise<Measurement[]> {
   const folder = temporaryFolder();
@@ -47,11 +41,12 @@ export async function benchData(report: (line: string) => void): Promise<Measure
       ["remote", bareRemote],
     ] as const) {
       const name = `data_${engine}_${where}`;
-      const rates = await ofDisk(report, engine, where, async (path) => rateAll(report, name, { socket: path }));
+      const rates = await onDisk(report, engine, where, ({ socket }) => rateAll(report, name, { socket }));
       measured.push(
         ...compare(name, rates, floors, "the same chain of stock processes", engine === "qemu" ? 0.95 : undefined),
       );
     }
+  measured.push(...(await benchTimes(report)));
   const whyNot = await whyNoBlockDevices();
   if (whyNot !== undefined) {
     report(`block devices not measured: ${whyNot}`);
@@ -59,9 +54,7 @@ export async function benchData(report: (line: string) => void): Promise<Measure
   }
   const raw = await rawLoop(report, folder);
   const name = "data_qemu_device";
-  const rates = await ofDisk(report, "qemu", "local", async (path) =>
-    rateAll(report, name, { device: path.replace(/sock$/, "device") }),
-  );
+  const rates = await onDisk(report, "qemu", "local", ({ device }) => rateAll(report, name, { device }));
   measured.push(...compare(name, rates, raw, "a raw loop device", undefined));
   return measured;
 }
@@ -92,56 +85,11 @@ async function rateAll(report: (line: string) => void, name: string, place: Plac
   for (const load of Object.keys(LOADS) as Load[]) {
     const each: number[] = [];
     for (let round = 0; round < ROUNDS; round += 1)
-      each.push(await fio(place, [...LOADS[load], "--time_based", `--runtime=${ROUND_SECONDS}`]));
+      each.push((await fio(place, [...LOADS[load], "--time_based", `--runtime=${ROUND_SECONDS}`])).mibPerSecond);
     rates[load] = Math.max(...each);
     report(`${name} ${load}: ${rates[load]?.toFixed(1)} MiB/s`);
   }
   return rates as Rates;
-}
-
-/** Runs fio, and returns the rate of its bytes in MiB/s. */
-async function fio(place: Place, options: readonly string[]): Promise<number> {
-  const where =
-    "socket" in place
-      ? ["--ioengine=nbd", `--uri=nbd+unix:///?socket=${place.socket}`]
-      : ["--ioengine=libaio", "--direct=1", `--filename=${place.device}`];
-  const { stdout } = await run("fio", [
-    "--name=bench",
-    "--output-format=json",
-    `--size=${DISK_BYTES}`,
-    ...where,
-    ...options,
-  ]);
-  const [job] = (
-    JSON.parse(stdout.slice(stdout.indexOf("{"))) as { jobs: Record<"read" | "write", { bw_bytes: number }>[] }
-  ).jobs;
-  return ((job?.read.bw_bytes ?? 0) + (job?.write.bw_bytes ?? 0)) / MIB_BYTES;
-}
-
-/** Publishes a disk on a mesh whose agents have this engine, and measures at the path of its socket. */
-async function ofDisk<T>(
-  report: (line: string) => void,
-  engine: "node" | "qemu",
-  where: "local" | "remote",
-  measure: (socketPath: string) => Promise<T>,
-): Promise<T> {
-  report(`starting a mesh with engine ${engine} ...`);
-  await using mesh = await TestMesh.start(
-    wholeFleet({ hosts: 2, devicesPerHost: 1, deviceSizeBytes: DISK_BYTES, overrides: { "disk-agent": { engine } } }),
-  );
-  await addHosts(mesh);
-  await devicesReady(mesh);
-  const { registry } = mesh.clients;
-  const diskId = `bench-${where}`;
-  await registry.createDisk({ diskId, sizeBytes: DISK_BYTES, az: "z1", hostId: "host-1" });
-  const hostId = where === "local" ? "host-1" : "host-2";
-  await registry.publishDisk({ diskId, hostId });
-  const path = join(mesh.baseFolder(hostId), "exports", `${diskId}.sock`);
-  try {
-    return await measure(path);
-  } finally {
-    await registry.unpublishDisk({ diskId });
-  }
 }
 
 const FILE_NODE = { "node-name": "disk", driver: "file", aio: "threads" };
