@@ -1,4 +1,4 @@
-export type FailedOperation = "read" | "write" | "flush" | "discard";
+type FailedOperation = "read" | "write" | "flush" | "discard";
 
 /** Requests that a daemon could not execute because a system call on the disk's devices failed. */
 export interface FailedRequests {
