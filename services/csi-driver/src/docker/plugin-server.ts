@@ -51,7 +51,7 @@ export async function servePlugin(
   await mkdir(dirname(socketPath), { recursive: true });
   await rm(socketPath, { force: true });
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(socketPath, resolve));
-  // Whoever may open the socket may mount volumes.
+  // A program that can open the socket can mount volumes.
   await chmod(socketPath, 0o600);
   return async () => {
     const closed = new Promise((resolve) => server.close(resolve));
