@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { DeviceId } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -87,6 +88,8 @@ for (const engine of ["node", "qemu"] as const)
       const last = noise(BLOCK_BYTES);
       const written = client.write(0, last, { fua: true }).catch(() => undefined);
       await eventually(() => (engine === "node" ? fixture.device("a").inFlight > 0 : waitsForDevice(scene, 1)));
+      // A daemon can be killed until nbdfuse has fetched its request.
+      await sleep(1_000);
       // Lets an order answer that it is pending.
       fixture.files.opens.shut();
       const stamp = { ...LEADER, deviceGeneration: 0 };
