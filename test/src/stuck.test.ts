@@ -10,6 +10,8 @@ import { SITUATIONS } from "./stuck/situations.js";
 import { StuckFleet } from "./stuck/stuck-fleet.js";
 
 const PATIENCE = { timeoutMs: 60_000 };
+/** Time within which an operator is told the cause. */
+const TOLD_WITHIN = { timeoutMs: 30_000 };
 
 /** An operator who does not know the system follows only its advice. */
 describe("stuck things on a mesh", () => {
@@ -42,7 +44,7 @@ describe("stuck things on a mesh", () => {
       if (found === undefined) throw new Error(`no cure ${cure} among: ${cures.map(textOf).join("; ")}`);
       expect(onPage.causes.flatMap((cause) => cause.cures)).to.deep.include(found);
       return found;
-    }, PATIENCE);
+    }, TOLD_WITHIN);
   }
 
   /** Returns the objects that `why` alone lists, as keys of the page's rows. */

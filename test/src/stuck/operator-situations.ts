@@ -1,4 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
+import { X509Certificate } from "node:crypto";
 import { cpSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
@@ -142,6 +143,26 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
           for (const socket of connections) socket.destroy();
         },
         after: () => stuck.done("add-device host-6 host-6-device-1 --wait"),
+      };
+    },
+  },
+  {
+    title: "certificate revoked",
+    async make({ mesh }) {
+      const registry = mesh.process("disk-registry");
+      const { config } = registry;
+      const revokedFile = join(mesh.folder, "revoked");
+      const { serialNumber } = new X509Certificate(readFileSync(mesh.certificates.files("disk-agent-host-7").certFile));
+      writeFileSync(revokedFile, `${serialNumber} # stolen\n`);
+      await registry.restart({ ...config, tls: { ...(config as { tls: object }).tls, revokedFile } });
+      return {
+        asked: ["host", "host-7"],
+        root: /is refused: the certificate of disk-agent host-7 with the serial number \S+ is revoked/,
+        reasons: ["AGENT_REFUSED"],
+        row: ["host host-7", /is refused/],
+        cure: /^if the client is the host's agent, replace the files under `tls`/,
+        follow: async () => writeFileSync(revokedFile, ""),
+        after: () => registry.restart(config),
       };
     },
   },
