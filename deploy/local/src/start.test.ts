@@ -95,6 +95,11 @@ describe("npm start", function () {
       // N is the number of any host, because the first VM goes to the first host that was heard.
       "late write of host-N refused",
       "checksum still equal",
+      "disk moved in use",
+      // N is the number of the host without a VM.
+      "host-N removed",
+      "checksum equal",
+      "hosts added",
     ]);
     expect(output).to.match(/hosts added: host-1 S_OK, host-2 S_OK, host-3 S_OK/);
     expect(output).to.match(/refused: its program: \S.*; its agent: the server knows no key of /);
@@ -187,6 +192,8 @@ describe("npm start", function () {
       ["disk detached", "disk-registry"],
       ["disk provided: for", "disk-agent-host-2"],
       ["checksum equal", "disk-agent-host-1"],
+      ["checksum still equal", "disk-registry"],
+      ["disk moved in use", "disk-agent-host-2"],
       ["volume created", "csi-controller"],
     ];
     for (const [after, victim] of kills) {

@@ -49,6 +49,51 @@ export async function checksumOf(scene: Scene, link: string): Promise<string> {
     .digest("hex");
 }
 
+/** A program of the instance that writes to the disk until it is stopped. */
+export interface DiskUser {
+  /** Resolves to the number of writes. Throws the error of a failed one. */
+  stop(): Promise<number>;
+}
+
+/** Writes the bytes that are on the disk again and again: to the file where the disk is a block device, else over NBD. */
+export async function useDisk(scene: Scene, link: string): Promise<DiskUser> {
+  if (!(await isBlockDevice(scene, link)))
+    return repeat(() =>
+      overNbd(scene, link, async (client) => {
+        await client.write(0, await client.read(0, CHUNK_BYTES), { fua: true });
+        await disconnectNbd(client);
+        return true;
+      }),
+    );
+  const disk = await MountedDisk.mount(link);
+  const data = await disk.read();
+  return repeat(
+    () => disk.rewrite(data),
+    () => disk.release(),
+  );
+}
+
+function repeat(write: () => Promise<unknown>, release = async () => {}): DiskUser {
+  let isStopped = false;
+  const writing = (async () => {
+    let writes = 0;
+    for (; !isStopped; writes += 1) await write();
+    return writes;
+  })();
+  // The error is thrown by `stop`.
+  writing.catch(() => {});
+  return {
+    stop: async () => {
+      isStopped = true;
+      try {
+        return await writing;
+      } finally {
+        await release();
+      }
+    },
+  };
+}
+
 async function isBlockDevice(scene: Scene, link: string): Promise<boolean> {
   return waitFor(scene, `the disk at ${link}`, async () => {
     try {

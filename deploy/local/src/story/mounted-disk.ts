@@ -44,6 +44,13 @@ export class MountedDisk implements AsyncDisposable {
     await file.sync();
   }
 
+  /** Writes the file's bytes again in place, and resolves once they are on the devices. */
+  async rewrite(data: Buffer): Promise<void> {
+    await using file = await open(this.file, "r+");
+    await file.write(data, 0, data.length, 0);
+    await file.sync();
+  }
+
   read(): Promise<Buffer> {
     return readFile(this.file);
   }

@@ -9,7 +9,10 @@ import { detachDisk, findDisk, linkOf, provideDisk } from "./disk.js";
 import { checksumOf, type UsedDisk, writeData } from "./disk-data.js";
 import { addHosts, devicesAttached, devicesErased } from "./hosts.js";
 import { currentSession, type Session, writeLateBySession } from "./late-write.js";
+import { moveDisk, removeHost, spareHost } from "./removal.js";
 import { type Scene, waitFor } from "./scene.js";
+
+const same = (text: string): string => text;
 
 /** Runs a step, and prints a line with its result. */
 export type Tell = <T>(title: string, step: () => Promise<T>, describe: (result: T) => string) => Promise<T>;
@@ -29,11 +32,10 @@ export const presentInstances = ({ clients }: Scene): Promise<readonly Instance[
 
 /**
  * Attaches a disk to an instance on one host, writes data, detaches it, and reads the same data from an instance on
- * another host. Can run again on the state of an interrupted run. Returns the instances; the first has no disk at the
- * end.
+ * another host. Moves the disk to a third host while it is in use, and removes that host. Can run again on the state of
+ * an interrupted run. Returns the instances; the first has no disk at the end.
  */
 export async function tellStory(scene: Scene, tell: Tell): Promise<readonly [Instance, Instance]> {
-  const same = (text: string) => text;
   await tell("hosts added", () => addHosts(scene), same);
   await tell("devices ATTACHED", () => devicesAttached(scene), same);
   await tell("cloud config", () => updateCloudConfig(scene), same);
@@ -79,11 +81,32 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<readonly [Ins
       () => expectChecksum(scene, two, disk, checksum),
       (sum) => `sha256 ${short(sum)}`,
     );
+    await emptySpareHost(scene, tell, [one, two], { disk, checksum });
     await replaceFile(toldFile(scene.layout), "{}\n");
     return [one, two];
   } finally {
     await used.release();
   }
+}
+
+/** Moves the disk, which the second instance uses, to the host without an instance, and removes that host. */
+async function emptySpareHost(
+  scene: Scene,
+  tell: Tell,
+  instances: readonly [Instance, Instance],
+  { disk, checksum }: { readonly disk: DynamicDisk; readonly checksum: string },
+): Promise<void> {
+  const [, user] = instances;
+  const hostId = spareHost(instances);
+  const move = { diskId: disk.diskCid, hostId, link: linkOf(scene.layout, user.agentId, disk.diskCid) };
+  await tell("disk moved in use", () => moveDisk(scene, move), same);
+  await tell(`${hostId} removed`, () => removeHost(scene, move), same);
+  await tell(
+    "checksum equal",
+    () => expectChecksum(scene, user, disk, checksum),
+    (sum) => `sha256 ${short(sum)} on ${user.agentId}`,
+  );
+  await tell("hosts added", () => addHosts(scene), same);
 }
 
 /** Detaches the disk of an interrupted run. */
