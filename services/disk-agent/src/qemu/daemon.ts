@@ -100,12 +100,13 @@ export class Daemon {
           await sleep(POLL_MS);
           continue;
         }
+        const reason = unwanted ?? end ?? "it did not answer";
         child.kill("SIGKILL");
         await gone;
         const output = (await readFile(join(folder, files.log), "utf8").catch(() => "")).slice(-MAX_OUTPUT_LENGTH);
         await removeFiles(folder, files);
         const said = output.trim() === "" ? "" : `: ${JSON.stringify(output.trim())}`;
-        throw new UnavailableError(`${PROGRAM} does not serve: ${unwanted ?? end ?? "it did not answer"}${said}`, {
+        throw new UnavailableError(`${PROGRAM} does not serve: ${reason}${said}`, {
           cause: error,
         });
       }
