@@ -6,6 +6,7 @@ import { type Action, textOption } from "../../action.js";
 import { dynamicDisks, namesOfDisks } from "../../disk-names.js";
 import { UsageError } from "../../exit-codes.js";
 import type { Mesh } from "../../mesh.js";
+import { moveProgress } from "../../move-output.js";
 import { type Columns, short, sizeText, timeText, troubleText } from "../../output.js";
 
 const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({
@@ -22,6 +23,7 @@ const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({
 });
 
 const WIDE: Columns<Disk> = {
+  moves: moveProgress,
   created: ({ createdAt }) => timeText(createdAt),
   "block size": ({ blockSizeBytes }) => blockSizeBytes,
   session: ({ publication }) => publication?.sessionNumber ?? "",

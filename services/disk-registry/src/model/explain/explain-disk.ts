@@ -80,7 +80,7 @@ function moves(tables: RegistryTables, disk: Disk, known: Known): Found[] {
       reason: "MOVING",
       message: `disk ${diskId}: ${text}`,
       sinceMs: moving.length === 0 ? undefined : Math.min(...moving.map(({ requestedAtMs }) => requestedAtMs)),
-      cures: [["leave the disk where it is", `diskmesh disks cancel-move ${diskId}`]],
+      cures: [["leave the disk where it is", `diskmesh cancel-move ${diskId}`]],
       becauseOf: [
         ...targets.map(({ deviceId }): Subject => ({ kind: "DEVICE", name: deviceId })),
         ...(current === undefined ? [] : [{ kind: "HOST", name: current.hostId } as const]),

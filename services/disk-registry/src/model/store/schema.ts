@@ -440,10 +440,9 @@ export const fleetKey = ({ tabletId, incarnation }: Pick<OtherFleet, "tabletId" 
 
 const fleets = table<OtherFleet>()({ key: fleetKey, indexes: {} });
 
+// Zero-padded, so that keys sort by generation.
 const GENERATION_DIGITS = 16;
-
 const starts = table<Start>()({
-  // Zero-padded, so that keys sort by generation.
   key: ({ tabletGeneration }) => `${tabletGeneration}`.padStart(GENERATION_DIGITS, "0"),
   indexes: {},
 });
