@@ -45,8 +45,11 @@ export class SlowFiles implements FileOpener {
   /** Offsets of answered reads. */
   readonly readPositions: number[] = [];
   hangingReads = 0;
+  /** File whose writes hang until `unhang`. */
+  hangingWritesOf: string | undefined;
   readonly #hanging = new Set<string>();
   readonly #hung = new Gate();
+  readonly #hungWrites = new Gate();
   /** Thrown by the next sync. */
   failNextSync: Error | undefined;
   /** Number of open descriptors. */
@@ -75,8 +78,16 @@ export class SlowFiles implements FileOpener {
     this.#hanging.add(path);
   }
 
+  /** Makes writes of the file hang. */
+  hangWrites(path: string): void {
+    this.hangingWritesOf = path;
+    this.#hungWrites.shut();
+  }
+
   unhang(): void {
     this.#hanging.clear();
+    this.hangingWritesOf = undefined;
+    this.#hungWrites.open();
     this.#hung.open();
   }
 
@@ -99,6 +110,7 @@ export class SlowFiles implements FileOpener {
       }) as OpenHandle["read"],
       write: (async (buffer: Uint8Array, offset: number, length: number, position: number) => {
         await this.writes.pass();
+        if (this.hangingWritesOf === path) await this.#hungWrites.pass();
         return handle.write(buffer, offset, Math.min(length, this.maxBytesPerCall), position);
       }) as OpenHandle["write"],
       datasync: async () => {
