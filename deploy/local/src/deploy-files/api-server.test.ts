@@ -43,7 +43,7 @@ class ApiServer {
       ...["--service-cluster-ip-range=10.96.0.0/16", "--service-account-issuer=https://kubernetes.default.svc"],
       ...[`--service-account-signing-key-file=${file("accounts.key")}`],
       ...[`--service-account-key-file=${file("accounts.pub")}`],
-      // As installers of clusters set it.
+      // Installers of clusters set it, too.
       "--allow-privileged",
       // Nothing here makes the accounts that this plugin asks for.
       "--disable-admission-plugins=ServiceAccount",

@@ -50,7 +50,8 @@ export class OwedRemovals {
   async start(): Promise<void> {
     const { tablet, agents } = this.#options;
     const unwatch = tablet.watch((changes) => {
-      for (const { table, key, document } of changes) if (table === "owedRemovals") this.#note(key, (document ?? undefined) as OwedRemoval | undefined);
+      for (const { table, key, document } of changes)
+        if (table === "owedRemovals") this.#note(key, (document ?? undefined) as OwedRemoval | undefined);
     });
     this.#ends.push(unwatch);
     await tablet.read((tables) => {

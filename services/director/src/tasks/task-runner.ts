@@ -379,10 +379,7 @@ function failureOf(error: unknown): TaskFailure | undefined {
 }
 
 /** Returns the recorded dynamic disk that a task is about; undefined without such a disk. */
-function diskOf(
-  { tasks, disks }: Pick<DirectorTables, "tasks" | "disks">,
-  taskId: number,
-): TaskRun["disk"] {
+function diskOf({ tasks, disks }: Pick<DirectorTables, "tasks" | "disks">, taskId: number): TaskRun["disk"] {
   const job = tasks.get(taskKey(taskId))?.job;
   const disk = job && "diskName" in job ? disks.get(job.diskName) : undefined;
   return disk && { diskName: disk.name, diskCid: disk.diskCid };

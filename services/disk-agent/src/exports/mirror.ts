@@ -173,7 +173,7 @@ export class Mirror implements DiskPart {
 
   #onCopy<T>(name: CopyName, onCopy: OnCopy<T>): Promise<T> {
     if (name === "source") return onCopy(this.#options.source, true);
-    // What is written while bytes are copied is flushed with them.
+    // Bytes that are written during the copy are flushed with it.
     return this.#timed(onCopy(this.#options.target, this.#state.phase !== "copying"));
   }
 

@@ -94,7 +94,7 @@ export interface ExportExtent extends ExportDevice {
   readonly target?: ExportTarget | undefined;
 }
 
-export interface ExportTarget extends ExportDevice {
+interface ExportTarget extends ExportDevice {
   /** Maximum rate of copying; 0 for no limit. */
   readonly bytesPerSecond: number;
 }

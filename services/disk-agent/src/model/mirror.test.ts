@@ -51,7 +51,7 @@ interface World {
   readonly copying: "due" | "reading" | "writing" | "done" | "settling" | "settled";
   readonly copied: number;
   readonly asked: number;
-  /** What the registry has heard. */
+  /** Answer that the registry has heard. */
   readonly heard: MirrorAnswer | undefined;
   /** Copy that counts in the registry's store. */
   readonly stored: CopyName | undefined;
@@ -161,7 +161,7 @@ function* answers(world: World, index: number, at: CopyName): Generator<World> {
   for (const is of ["done", "failed", "refused"] as const) {
     const noted = noteAnswer(world.mirror, progress, at, { is, message: `the ${at} has failed` });
     const next = { ...withRequest(world, index, { progress: noted.request }), mirror: noted.state };
-    // What failed may have been done.
+    // A failed write may have been done.
     const isDone = is === "done" ? [true] : is === "failed" && progress.kind === "write" ? [true, false] : [false];
     for (const each of isDone) {
       if (!each) yield next;

@@ -21,7 +21,7 @@ export interface MirrorState {
 export const MIRROR_BEGUN: MirrorState = { phase: "copying" };
 
 /** Answer of a copy to a request. `refused`: the copy has a later session. */
-export type CopyAnswer = "none" | "sent" | "done" | "failed" | "refused";
+type CopyAnswer = "none" | "sent" | "done" | "failed" | "refused";
 
 /** A request of a client, and how far it is on each copy. */
 export interface MirrorRequest {

@@ -45,7 +45,7 @@ interface DaemonDiskOptions {
   readonly diskId: DiskId;
   readonly daemon: Daemon;
   readonly folder: string;
-  /** What the daemon serves. */
+  /** Disk that the daemon serves. */
   readonly spec: ExportSpec;
   /** Returns the devices of this host that are the disk's bytes. */
   readonly devicesOf: (spec: ExportSpec) => readonly SessionDevice[];
@@ -126,7 +126,7 @@ export class DaemonDisk implements ServedDisk {
 
   async #changeDetour(spec: ExportSpec): Promise<void> {
     const { daemon, openDetour, devicesOf } = this.#options;
-    // What a daemon has in flight on the source must not pass a mirror by, so that none begins before the detour. A
+    // I/O that a daemon has in flight on the source must not pass a mirror by, so that none begins before the detour. A
     // daemon that waits for the detour of a former life has nothing in flight.
     this.#detour ??= await openDetour(this.#isDetoured ? spec : withoutTargets(this.#spec));
     await daemon.detour();

@@ -47,11 +47,14 @@ describe("dynamic disks over gRPC and NATS", () => {
     await director.disks.resizeDisk({ diskName: name, sizeBytes: 1, wait: true });
     await director.detach(name);
     await director.disks.deleteDisk({ diskName: name, wait: true });
-    const lines = director.process.logs.split("\n").filter((line) => line.includes("task ended") && line.includes(`"${name}"`));
+    const lines = director.process.logs
+      .split("\n")
+      .filter((line) => line.includes("task ended") && line.includes(`"${name}"`));
     const types = ["provide", "resize", "detach", "delete"].map((verb) => `"type":"${verb}_dynamic_disk"`);
     expect(cid).not.to.equal("");
     expect(lines.length).to.equal(types.length);
-    for (const [index, type] of types.entries()) expect(lines[index]).to.include(type).and.include(`"diskCid":"${cid}"`);
+    for (const [index, type] of types.entries())
+      expect(lines[index]).to.include(type).and.include(`"diskCid":"${cid}"`);
   });
 
   it("provide again -> the CPI is not called, and the agent is notified again", async () => {
