@@ -20,6 +20,8 @@ export class ByteWatch implements MachineWatch {
   readonly #acknowledged = new Map<string, number>();
   /** Device of each write, by the write's number. */
   readonly #deviceOf = new Map<number, string>();
+  /** Device of the last write to each block of a drive: a move writes the same contents to several devices. */
+  readonly #deviceAt = new WeakMap<Drive, Map<number, string>>();
   /** Drive of each device, once something was written there. */
   readonly #driveOf = new Map<string, Drive>();
 
@@ -60,7 +62,11 @@ export class ByteWatch implements MachineWatch {
     const { deviceId } = place;
     if (contents !== 0) {
       this.#deviceOf.set(contents, deviceId);
-      return { deviceId, session: this.#writes.get(contents)?.session ?? 0 };
+      const session = this.#writes.get(contents)?.session ?? 0;
+      // A device that never granted the write's session is written to by a move, in a session of its own.
+      const isMoved = !this.world.orders.granted.get(deviceId)?.has(session);
+      const own = node?.context?.devices.find(deviceId as never)?.grantedSession;
+      return { deviceId, session: isMoved ? (own ?? session) : session };
     }
     const session = node?.context?.devices.find(deviceId as never)?.grantedSession ?? 0;
     const replaced = this.#writes.get(node?.machine.openDrive(path)?.blocks[block] ?? 0);
@@ -73,11 +79,11 @@ export class ByteWatch implements MachineWatch {
   }
 
   /** Requires that only a disk's own users overwrite its data. */
-  #requireNobodysElse(before: BlockContents, write: UserWrite | undefined): void {
+  #requireNobodysElse(before: BlockContents, write: UserWrite | undefined, place: string | undefined): void {
     const { store, lives } = this.world;
     const was = this.#writes.get(before);
     if (was === undefined || was.life.name === write?.life.name || !lives.isCurrent(was.life)) return;
-    if (store.device(this.#deviceOf.get(before) ?? "")?.diskId !== was.diskId) return;
+    if (store.device(place ?? this.#deviceOf.get(before) ?? "")?.diskId !== was.diskId) return;
     const what = write === undefined ? "an erase" : `a write to disk ${write.life.name}`;
     this.world.violation(`${what} overwrote write ${before} to disk ${was.life.name}, which is still there`);
   }
@@ -99,7 +105,7 @@ export class ByteWatch implements MachineWatch {
     );
   }
 
-  landed({ host, drive, contents, note }: BlockWrite, before: BlockContents): void {
+  landed({ host, drive, block, contents, note }: BlockWrite, before: BlockContents): void {
     if (note === undefined) return;
     const { deviceId, session } = note as Note;
     this.#driveOf.set(deviceId, drive);
@@ -112,7 +118,9 @@ export class ByteWatch implements MachineWatch {
     // False when the registry was rewound to before the erase was ordered or the disk was created.
     const known = write === undefined ? lives.isErase(deviceId, session) : lives.isKnown(write.life, write.diskId);
     // An erase that a former registry ordered belongs to that registry's history, and is not checked.
-    if (write !== undefined || known) this.#requireNobodysElse(before, write);
+    const places = this.#deviceAt.get(drive) ?? new Map<number, string>();
+    if (write !== undefined || known) this.#requireNobodysElse(before, write, places.get(block));
+    this.#deviceAt.set(drive, places.set(block, deviceId));
     const device = store.device(deviceId);
     if (device === undefined || device.hostId !== host || !known) return;
     if (write === undefined) {
