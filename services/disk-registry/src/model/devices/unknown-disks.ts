@@ -56,6 +56,17 @@ export function whyUnknown({ deviceId, hostId, unknownSession }: Device): string
   );
 }
 
+/**
+ * Returns why the latest bytes of a disk may lie on a device that is not the disk's: an agent remembers the disk there,
+ * in a session that this registry never gave. The disk moved or grew after the backup that was restored.
+ */
+export function whyElsewhere(tables: RegistryTables, diskId: DiskId): string | undefined {
+  for (const device of tables.devices.by("unknownByDisk", diskId))
+    if (device.diskId !== diskId)
+      return `disk ${diskId} may have moved or grown after the backup of this registry: ${whyUnknown(device)} (REGISTRY discards what is there)`;
+  return undefined;
+}
+
 export type UnknownDiskVerdict = "registry" | "agent";
 
 export interface Decided {

@@ -11,7 +11,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
-import { whyUnknown } from "../devices/unknown-disks.js";
+import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import {
   type Disk,
   type DiskRequest,
@@ -224,6 +224,8 @@ export interface DiskHealth {
 
 /** Returns the worst health of the devices with the disk's bytes and of their hosts: a device at fault makes the disk faulty. */
 export function diskHealth(tables: RegistryTables, disk: Disk): DiskHealth {
+  const elsewhere = whyElsewhere(tables, disk.diskId);
+  if (elsewhere !== undefined) return { health: "ERROR", message: elsewhere };
   let worst: DiskHealth = { health: "ONLINE", message: "" };
   for (const deviceId of countingDevices(disk)) {
     const found = deviceHealth(tables, disk, deviceId);

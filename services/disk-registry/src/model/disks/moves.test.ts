@@ -1,6 +1,9 @@
+import { InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
+import { decideUnknown } from "../devices/unknown-disks.js";
 import type { Device, Disk, Host } from "../store/schema.js";
+import { diskHealth } from "./disks.js";
 import { completeChange, setDiskLimits } from "./export-changes.js";
 import { allDevices, countingDevices } from "./layout.js";
 import { cancelDiskMoves, migrateDisk, replaceDevice } from "./move-disk.js";
@@ -14,6 +17,7 @@ import {
   failTry,
   giveUpTarget,
   type Mirroring,
+  type Moving,
   planMove,
 } from "./moves.js";
 import { completePublish, completeUnpublish, requestPublish, requestUnpublish } from "./publications.js";
@@ -293,6 +297,21 @@ describe("moves", () => {
         check(fleet, fleet.disk("x"));
       }
     }
+  });
+
+  it("is neither published nor moved while an agent remembers the disk on a device that is not the disk's", () => {
+    const unknownSession = { sessionNumber: 500, diskId: x };
+    const forgotten = aDevice("d3", { hostId: h3, dirty: true, unknownSession });
+    const fleet = scene({}, [forgotten]);
+    expect(() => fleet.transact((tx) => requestPublish(tx, x, h3))).to.throw(InvalidStateError, /moved or grown/);
+    expect(diskHealth(fleet.tables, fleet.disk("x"))).to.deep.include({ health: "ERROR" });
+    fleet.transact((tx) => moveAway(tx, [fleet.device("d1")], 1));
+    fleet.transact((tx) => beginTarget(tx, planMove(tx, x) as Moving, fleet.device("d2")));
+    expect(planMove(fleet.tables, x)).to.deep.include({ kind: "wait" });
+    fleet.transact((tx) => decideUnknown(tx, [forgotten], "registry"));
+    expect(planMove(fleet.tables, x)).to.deep.include({ kind: "begin" });
+    publish(fleet);
+    expect(fleet.disk("x").publication?.state).to.equal("PUBLISHED");
   });
 });
 

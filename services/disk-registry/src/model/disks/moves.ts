@@ -1,7 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { nextSessionNumber } from "../devices/counters.js";
 import { whyNotTold } from "../devices/orders.js";
-import { whyUnknown } from "../devices/unknown-disks.js";
+import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import type { Copy, Move, MoveReason, Part } from "../store/disk-parts.js";
 import {
   type Device,
@@ -155,7 +155,11 @@ function hostsOf(
 ): { readonly sourceHost: Host; readonly targetHost: Host } | { readonly why: string } {
   const [sourceHost, targetHost] = [tables.hosts.get(source.hostId), tables.hosts.get(target.hostId)];
   if (sourceHost === undefined || targetHost === undefined) return { why: `host ${source.hostId} was purged` };
-  const whyNot = whyNotTold(sourceHost) ?? whyNotTold(targetHost) ?? whyUnknown(source);
+  const whyNot =
+    whyNotTold(sourceHost) ??
+    whyNotTold(targetHost) ??
+    whyUnknown(source) ??
+    whyElsewhere(tables, source.diskId as DiskId);
   if (whyNot !== undefined) return { why: whyNot };
   const closed = [source, target].find(({ attachState }) => attachState !== "ATTACHED");
   if (closed !== undefined) return { why: `device ${closed.deviceId} is ${closed.attachState}` };

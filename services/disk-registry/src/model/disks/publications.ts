@@ -9,7 +9,7 @@ import {
 } from "@diskmesh/domain";
 import { nextSessionNumber } from "../devices/counters.js";
 import { requireHost } from "../devices/device-selection.js";
-import { whyUnknown } from "../devices/unknown-disks.js";
+import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import type {
   Disk,
   Fence,
@@ -246,6 +246,9 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host, whyS
       { reason: "HOST_BEING_REMOVED", about: { ...about, host_id: host.hostId } },
     );
   }
+  const elsewhere = whyElsewhere(tables, disk.diskId);
+  if (elsewhere !== undefined)
+    throw new InvalidStateError(`disk ${disk.diskId} cannot be published: ${elsewhere}`, { about });
   for (const deviceId of countingDevices(disk)) {
     const fault = deviceFault(tables, disk, deviceId);
     if (fault !== undefined)

@@ -1,7 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { whyNotTold, whyNotToldToLetGo } from "../devices/orders.js";
-import { whyUnknown } from "../devices/unknown-disks.js";
+import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import type { Copy } from "../store/disk-parts.js";
 import {
   type Device,
@@ -79,12 +79,12 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
   const groups = new Map<HostId, { host: Host; deviceIds: DeviceId[] }>();
   const devices: Device[] = [];
   const unasked = new Map<DeviceId, string>();
-  let purged: string | undefined;
+  let lost = publication.state === "PUBLISHING" ? whyElsewhere(tables, diskId) : undefined;
   for (const deviceId of countingDevices(disk)) {
     const device = tables.devices.get(deviceId);
     const host = device === undefined ? undefined : tables.hosts.get(device.hostId);
     if (device === undefined || host === undefined || device.diskId !== diskId) {
-      if (!fencing) purged ??= `device ${deviceId} was purged`;
+      if (!fencing) lost ??= `device ${deviceId} was purged`;
       continue;
     }
     if (fencing && device.missing && whyNotToldToLetGo(host) === undefined) continue;
@@ -106,7 +106,7 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
     groups: [...groups.values()],
     devices,
     unasked,
-    blocked: purged ?? (named([...unasked.values()]) || undefined),
+    blocked: lost ?? (named([...unasked.values()]) || undefined),
     extents: extentsOf(tables, disk),
     mirror: fencing ? undefined : mirrorTarget(tables, disk),
   };

@@ -1,4 +1,5 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
+import { whyElsewhere } from "../devices/unknown-disks.js";
 import { deviceHealth } from "../disks/disks.js";
 import { countingDevices } from "../disks/layout.js";
 import { moveText } from "../disks/move-text.js";
@@ -114,7 +115,9 @@ function server(tables: RegistryTables, { diskId, publication: current }: Disk, 
 /** Explains devices that are unusable now, or will be at the next publication. */
 function devices(tables: RegistryTables, disk: Disk, known: Known): Found[] {
   const { diskId } = disk;
-  return countingDevices(disk).flatMap((deviceId): Found[] => {
+  const elsewhere = whyElsewhere(tables, diskId);
+  const forgotten: Found[] = elsewhere === undefined ? [] : [{ reason: "DEVICE_IN_TROUBLE", message: elsewhere }];
+  const faulty = countingDevices(disk).flatMap((deviceId): Found[] => {
     const becauseOf: Subject[] = [{ kind: "DEVICE", name: deviceId }];
     const device = tables.devices.get(deviceId);
     const away = device && whyAway(tables, device.hostId, known.whySuspected);
@@ -129,6 +132,7 @@ function devices(tables: RegistryTables, disk: Disk, known: Known): Found[] {
     const message = `disk ${diskId} cannot be used: ${fault}`;
     return [{ reason: "DEVICE_IN_TROUBLE", message, sinceMs: device && faultySinceMs(device), becauseOf }];
   });
+  return [...forgotten, ...faulty];
 }
 
 function faultySinceMs(device: Device): number | undefined {
