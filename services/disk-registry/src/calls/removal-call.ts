@@ -1,4 +1,4 @@
-import type { AddCall } from "../model/devices/add-action.js";
+import type { AddCall } from "../model/hosts/add-action.js";
 import type { RemovalCall } from "../model/hosts/remove-action.js";
 import { removalLimits } from "../requests/limits.js";
 import type { ChangeContext } from "./context.js";

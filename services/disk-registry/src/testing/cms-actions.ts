@@ -1,7 +1,7 @@
 import { DomainError, type Reason } from "@diskmesh/domain";
 import { expect } from "chai";
 import type { ActionResult } from "../model/devices/action-result.js";
-import { addDevice, addHost } from "../model/devices/add-action.js";
+import { addDevice, addHost } from "../model/hosts/add-action.js";
 import { purgeDevice, purgeHost } from "../model/hosts/purge-action.js";
 import { type RemovalCall, type RemovalLimits, removeDevice, removeHost } from "../model/hosts/remove-action.js";
 import type { Publication, RegistryTransaction } from "../model/store/schema.js";

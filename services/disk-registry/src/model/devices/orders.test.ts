@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { aDevice, aHost, diskId, hostId, leader, TestFleet } from "../../testing/fleet-fixture.js";
+import { addHost } from "../hosts/add-action.js";
 import type { Device } from "../store/schema.js";
-import { addHost } from "./add-action.js";
 import {
   applyOutcomes,
   type DeviceOutcome,

@@ -10,8 +10,8 @@ import {
   testActions,
 } from "../../testing/cms-actions.js";
 import { deviceId, TestFleet } from "../../testing/fleet-fixture.js";
+import { addDevice } from "../hosts/add-action.js";
 import { removeDevice } from "../hosts/remove-action.js";
-import { addDevice } from "./add-action.js";
 import { completeErase } from "./erase.js";
 
 const rows: readonly ActionRow[] = [

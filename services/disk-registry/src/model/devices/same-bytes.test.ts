@@ -11,9 +11,9 @@ import {
   remembered,
   TestFleet,
 } from "../../testing/fleet-fixture.js";
+import { addDevice, addHost } from "../hosts/add-action.js";
 import { type Registration, registerAgent } from "../hosts/registration.js";
 import type { Device } from "../store/schema.js";
-import { addDevice, addHost } from "./add-action.js";
 import { applyOutcomes } from "./orders.js";
 import { NO_SHARED_SERIAL_NUMBERS, sharersIn, whyRefused } from "./same-bytes.js";
 

@@ -7,15 +7,20 @@ import {
   identifiedBy,
   isKnownSame,
 } from "@diskmesh/domain";
+import { type ActionResult, actionResult, named, tryAgain } from "../devices/action-result.js";
+import { advance } from "../devices/attach-states.js";
+import { withoutKeptHealth, withReportedHealth } from "../devices/device-health.js";
+import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
+import { distrusted, whyReplaced } from "../devices/reported-devices.js";
+import {
+  type FindSharers,
+  NO_SHARED_SERIAL_NUMBERS,
+  type SharedSerialNumbers,
+  whyRefused,
+} from "../devices/same-bytes.js";
+import { SortedSharers } from "../devices/sorted-sharers.js";
 import { stay } from "../disks/removal-moves.js";
 import { type Device, type DeviceIdentity, type Host, isAway, type RegistryTransaction } from "../store/schema.js";
-import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
-import { advance } from "./attach-states.js";
-import { withoutKeptHealth, withReportedHealth } from "./device-health.js";
-import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "./device-selection.js";
-import { distrusted, whyReplaced } from "./reported-devices.js";
-import { type FindSharers, NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
-import { SortedSharers } from "./sorted-sharers.js";
 
 /** Maximum reasons in an error, because the size of an error is limited. */
 const MAX_REASONS = 4;
