@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { type AddressInfo, createServer, type Server } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { createServer as createTlsServer } from "node:tls";
@@ -29,6 +29,7 @@ interface Peer {
 describe("each action beside peers that are away", () => {
   let certificates: TestCertificates;
   const servers: Server[] = [];
+  const sockets: Socket[] = [];
   before(async () => {
     certificates = await testCertificates();
     const file = (name: string) => join(certificates.folder, name);
@@ -37,11 +38,12 @@ describe("each action beside peers that are away", () => {
   });
   after(() => {
     for (const server of servers) server.close();
+    for (const socket of sockets) socket.destroy();
   });
 
   async function listening(server: Server): Promise<string> {
     servers.push(server);
-    server.on("connection", (socket) => socket.on("error", () => {}).unref());
+    server.on("connection", (socket) => sockets.push(socket.on("error", () => {})));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     return `127.0.0.1:${(server.address() as AddressInfo).port}`;
   }

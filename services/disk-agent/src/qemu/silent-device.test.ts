@@ -22,7 +22,7 @@ describe("a storage daemon whose device's host no longer answers", () => {
 
   const socketOf = (diskId: string) => join(agents.one.baseFolder, "exports", `${diskId}.sock`);
 
-  after(async () => {
+  afterEach(async () => {
     const folder = join(agents.one.baseFolder, "exports");
     await endBlockDevices(folder, () => false);
     await killDaemons(folder, () => true);
