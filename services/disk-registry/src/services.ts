@@ -100,7 +100,7 @@ export function addServices(
     resizeDisk: change(DISK_USERS, "ResizeDisk", resizeDisk),
     migrateDisk: change(INFRASTRUCTURE, "MigrateDisk", migrateDisk),
     replaceDevice: change(INFRASTRUCTURE, "ReplaceDevice", replaceDevice),
-    cancelMove: change(INFRASTRUCTURE, "CancelMove", cancelMove),
+    cancelMove: change(DIRECTED, "CancelMove", cancelMove),
     publishDisk: change(DISK_USERS, "PublishDisk", publishDisk),
     unpublishDisk: change(DISK_USERS, "UnpublishDisk", unpublishDisk),
     assignHost: change(DISK_USERS, "AssignHost", assignHost),
