@@ -33,7 +33,12 @@ describe("the page in a browser", function () {
     if (executablePath === undefined) skipBecause(this, "chromium is not on PATH");
     const port = await freePort();
     const users = await httpUsers({ admin: ["bosh.admin"] });
-    const overrides = { director: { http: { listen: { port }, users } } };
+    const overrides = {
+      director: { http: { listen: { port }, users } },
+      // The move of a disk takes minutes.
+      "disk-registry": { moves: { bytesPerSecondOfHost: 4_096 } },
+      "disk-agent": { tuning: { copy: { chunkBytes: 4_096, maxInFlight: 1, flushEveryBytes: MIB_BYTES } } },
+    };
     mesh = await TestMesh.start(wholeFleet({ hosts: 5, devicesPerHost: 4, deviceSizeBytes: MIB_BYTES, overrides }));
     await addHosts(mesh);
     await devicesReady(mesh);
@@ -221,6 +226,38 @@ describe("the page in a browser", function () {
     await shows("dialog", /Done/);
     await page.getByRole("button", { name: "Close", exact: true }).click();
     await shows("#hosts tbody", /host-3 online/);
+  });
+
+  it("shows the copies of a disk that moves and the progress, dark and light, and cancels the move", async () => {
+    const { disk } = await mesh.clients.registry.migrateDisk({ diskId: diskCid });
+    const source = devicesWithBytes(disk)[0] ?? "";
+    await page.locator("#disks").getByRole("link", { name: "scratch" }).click();
+    await shows("#extents", new RegExp(`0 B to 1 MiB ${source} on \\S+ attached counts \\S+ on \\S+ attached copying`));
+    await shows("#extents .move", /^[\d.]+ KiB of 1 MiB copied, [\d.]+ K?i?B\/s, about \d+ min left$/);
+    for (const colorScheme of ["light", "dark"] as const) {
+      const seen = await opened({ colorScheme, viewport: { width: 390, height: 900 } });
+      await seen.goto(`${address}#disk/${diskCid}`);
+      const progress = seen.getByRole("progressbar", { name: "Move of 0 B to 1 MiB" });
+      await progress.waitFor();
+      expect(await progress.getAttribute("aria-valuetext")).to.match(/ of 1 MiB copied/);
+      expect(Number(await progress.getAttribute("value"))).to.be.within(1, MIB_BYTES - 1);
+      expect(await progress.getAttribute("max")).to.equal(String(MIB_BYTES));
+      await seen.evaluate(axe.source);
+      await picture(seen, `move-${colorScheme}`);
+      expect(await seriousFindings(seen), `move ${colorScheme}`).to.deep.equal([]);
+      await seen.context().close();
+    }
+    await page.getByRole("button", { name: "Cancel its move…" }).click();
+    await shows("dialog", /What will happen 1 part of disk \S+ will not move/);
+    expect((await mesh.clients.registry.getDisk({ diskId: diskCid })).disk?.parts[0]?.move).to.not.equal(undefined);
+    await page.getByRole("button", { name: "Cancel its move", exact: true }).click();
+    await shows("dialog", /Done/);
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    await shows("#extents", new RegExp(`0 B to 1 MiB ${source} on \\S+ attached$`));
+    await shows("#detail #timeline", /cancel move .*admin/);
+    await eventually(async () =>
+      expect(await page.getByRole("button", { name: "Cancel its move…" }).count()).to.equal(0),
+    );
   });
 
   it("shows on top that the registry is away, and is live again when it is back, even without a change", async () => {

@@ -22,6 +22,8 @@ function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined): 
     const fence: Action = { label: "Fence it", path: `${path}/fence`, body: {}, asksWhy: true };
     return [word, fence, ...cordons(path, row), ...removals(path, row)];
   }
+  if (kind === "disk" && "isMoving" in row && row.isMoving)
+    return [{ label: "Cancel its move", path: `/page/disks/${at}/cancel-move`, body: {}, asksWhy: false }];
   if (kind !== "task" || ("hasEnded" in row && row.hasEnded)) return [];
   const cancel = { label: "Cancel it", path: `/page/tasks/${at}/cancel`, body: {}, asksWhy: false };
   const resume = { label: "Resume it", path: `/page/tasks/${at}/resume`, body: {}, asksWhy: false };

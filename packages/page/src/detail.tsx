@@ -1,10 +1,11 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { ActionButtons } from "./actions.js";
-import { DeviceFacts, DevicesOfDisk, DevicesOfHost, FactList } from "./devices.js";
+import { DeviceFacts, DevicesOfHost, FactList } from "./devices.js";
 import { EventList, MissingEvents } from "./events.js";
 import { type Selection, useAnswer, useTicks } from "./hooks.js";
 import { Age, labelOf, State, Thing, Told } from "./lists.js";
+import { PartsOfDisk } from "./parts.js";
 import type { Cure, EventsAnswer, RowKind, Rows, WhyAnswer } from "./rows.js";
 import type { Store } from "./store.js";
 import { heardText, kindText, sizeText, whenText } from "./text.js";
@@ -44,7 +45,7 @@ export function Detail({ selection, store }: { selection: Selection; store: Stor
       {row !== undefined && "cures" in row && <Cures cures={row.cures} />}
       {EXPLAINED.includes(kind) && <Why kind={kind} name={name} mark={mark} />}
       {kind === "host" && <DevicesOfHost name={name} mark={mark} />}
-      {kind === "disk" && <DevicesOfDisk name={name} mark={mark} />}
+      {kind === "disk" && <PartsOfDisk name={name} mark={mark} />}
       {WITH_EVENTS.includes(kind) && <Timeline kind={kind} name={name} mark={mark} />}
     </aside>
   );

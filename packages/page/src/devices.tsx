@@ -11,7 +11,7 @@ interface AskedProps {
   readonly mark: string;
 }
 
-function useDevices(by: "host" | "disk" | "device", { name, mark }: AskedProps) {
+function useDevices(by: "host" | "device", { name, mark }: AskedProps) {
   return useAnswer<DeviceItem[]>(`/page/devices?${new URLSearchParams({ [by]: name })}`, mark);
 }
 
@@ -73,32 +73,6 @@ export function DevicesOfHost(props: AskedProps) {
   );
 }
 
-/** Shows on which devices and hosts the bytes of a disk lie, in the order of the bytes. */
-export function DevicesOfDisk(props: AskedProps) {
-  const { answer, failure } = useDevices("disk", props);
-  let endBytes = 0;
-  return (
-    <DeviceList id="extents" title="Where its bytes lie" failure={failure} isLoading={answer === undefined}>
-      {answer?.map((device) => {
-        const startBytes = endBytes;
-        endBytes += device.sizeBytes;
-        return (
-          <li key={device.id}>
-            <span class="soft">
-              {sizeText(startBytes)} to {sizeText(endBytes)}
-            </span>
-            <Thing kind="device" name={device.id} />
-            <span class="about">
-              on <Thing kind="host" name={device.host} />
-            </span>
-            <State state={stateOf(device)} />
-          </li>
-        );
-      })}
-    </DeviceList>
-  );
-}
-
 interface DeviceListProps {
   readonly id: string;
   readonly title: string;
@@ -107,7 +81,7 @@ interface DeviceListProps {
   readonly children: ComponentChildren;
 }
 
-function DeviceList({ id, title, failure, isLoading, children }: DeviceListProps) {
+export function DeviceList({ id, title, failure, isLoading, children }: DeviceListProps) {
   return (
     <section aria-labelledby={`${id}-title`} id={id}>
       <h3 id={`${id}-title`}>{title}</h3>

@@ -49,6 +49,8 @@ export interface DiskRow extends Shown {
   readonly pool: string;
   readonly sizeBytes: number;
   readonly health: string;
+  /** True: a part of the disk is to move to another device. */
+  readonly isMoving: boolean;
 }
 
 /** User's name of a disk, keyed by the disk's CID. */
@@ -216,6 +218,28 @@ export interface DeviceItem {
   /** True: the device is erased before its next use. */
   readonly isDirty: boolean;
   readonly note: string;
+}
+
+/** Consecutive bytes of a disk. */
+export interface PartItem {
+  readonly sizeBytes: number;
+  readonly copies: readonly {
+    readonly device: string;
+    /** Empty when the device was purged. */
+    readonly host: string;
+    /** counts: has the bytes; copying: target of the move; leaving: former source. */
+    readonly state: "counts" | "copying" | "leaving";
+    /** Attach state of a healthy device, health of any other. */
+    readonly deviceState: string;
+  }[];
+  /** Absent when the part stays. Numbers are 0 while they are not known. */
+  readonly move?: {
+    /** Present step of the disk's moves, or its wait. */
+    readonly message: string;
+    readonly copiedBytes: number;
+    readonly bytesPerSecond: number;
+    readonly remainingMs: number;
+  };
 }
 
 /** Activity of the mesh in the time before `atMs`, up to the sample before it. */

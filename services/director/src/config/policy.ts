@@ -105,6 +105,7 @@ export const POLICY = {
   fenceHost: admins,
   removeHost: admins,
   addHost: admins,
+  cancelMove: admins,
   readByVendorMethod: vendorReaders,
   callVendorMethod: vendorCallers,
   adminByVendorMethod: admins,

@@ -1,11 +1,11 @@
 import type { AdminServiceDefinition, ExplainResponse } from "@diskmesh/api/common";
-import {
-  type ActionResult,
-  type Device,
-  type DiskRegistryServiceDefinition,
-  devicesWithBytes,
-  type Event,
-  type Trouble,
+import type {
+  ActionResult,
+  Device,
+  DiskPart,
+  DiskRegistryServiceDefinition,
+  Event,
+  Trouble,
 } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { allPages, type CallContext, type Client } from "@diskmesh/rpc";
@@ -30,6 +30,7 @@ export interface RegistryClients {
     | "fenceHost"
     | "removeHost"
     | "addHost"
+    | "cancelMove"
   >;
   readonly admin: Pick<Client<typeof AdminServiceDefinition>, "explain" | "listTroubles">;
 }
@@ -106,14 +107,21 @@ export class Registries {
     return answer?.device === undefined ? [] : [answer.device];
   }
 
-  /** Returns the devices of a disk, in the order of the disk's bytes; an empty list for an unknown disk. */
-  async devicesOfDisk(diskId: string): Promise<Device[]> {
+  /** Returns the parts of a disk, and the devices of all their copies but the purged ones; no part of an unknown disk. */
+  async partsOfDisk(diskId: string): Promise<{ readonly parts: DiskPart[]; readonly devices: Device[] }> {
     const found = await this.#first(async ({ registry }) => {
-      const { disk } = await registry.getDisk({ diskId });
-      const answers = await Promise.all(devicesWithBytes(disk).map((deviceId) => registry.getDevice({ deviceId })));
-      return answers.flatMap(({ device }) => device ?? []);
+      const parts = (await registry.getDisk({ diskId })).disk?.parts ?? [];
+      const present = parts.flatMap(({ copies }) => copies).filter(({ hostId }) => hostId !== "");
+      const answers = await Promise.all(present.map(({ deviceId }) => registry.getDevice({ deviceId })));
+      return { parts, devices: answers.flatMap(({ device }) => device ?? []) };
     });
-    return found ?? [];
+    return found ?? { parts: [], devices: [] };
+  }
+
+  /** Cancels the moves of a disk at the registry that knows the disk. */
+  async cancelMove(diskId: string, { requestId }: Pick<CallContext, "requestId">): Promise<void> {
+    const answer = await this.#first(({ registry }) => registry.cancelMove({ diskId }, { requestId }));
+    if (answer === undefined) throw new NotFoundError("no disk-registry of nodes.registries has this disk");
   }
 
   /** Returns the trouble of a disk; undefined when nothing is wrong, and for an unknown disk. */

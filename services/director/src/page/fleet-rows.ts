@@ -2,12 +2,13 @@ import {
   AttachState,
   type Device,
   type Disk,
+  type DiskPart,
   Health,
   type Host,
   PublicationState,
   type Trouble,
 } from "@diskmesh/api/registry";
-import type { DeviceItem, DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/rows";
+import type { DeviceItem, DeviceLetter, DeviceRow, DiskRow, HostRow, PartItem } from "@diskmesh/page/rows";
 
 export function hostRow(host: Host, devices: string): HostRow {
   const { state, az, rack, assignment, stateChangedAt, removalRequested, cordoned, trouble } = host;
@@ -67,6 +68,33 @@ export function deviceItem(device: Device): DeviceItem {
   };
 }
 
+/** Returns the parts of a disk with the states of their devices. */
+export function partItems(parts: readonly DiskPart[], devices: readonly Device[]): PartItem[] {
+  const states = new Map(devices.map((device) => [device.deviceId, deviceState(device)]));
+  return parts.map(({ sizeBytes, copies, move }) => ({
+    sizeBytes,
+    copies: copies.map(({ deviceId, hostId, state }) => ({
+      device: deviceId,
+      host: hostId,
+      state: lower("COPY_STATE_", state) as PartItem["copies"][number]["state"],
+      deviceState: states.get(deviceId) ?? "unknown",
+    })),
+    ...(move && {
+      move: {
+        message: move.message,
+        copiedBytes: move.copiedBytes,
+        bytesPerSecond: move.bytesPerSecond,
+        remainingMs: move.remainingMs,
+      },
+    }),
+  }));
+}
+
+/** Returns the attach state of a healthy device, and the health of any other. */
+function deviceState({ health, attachState }: Device): string {
+  return health === Health.ONLINE ? lower("ATTACH_STATE_", attachState) : lower("HEALTH_", health);
+}
+
 const PUBLICATIONS: Readonly<Record<string, DiskRow["state"]>> = {
   [PublicationState.PUBLISHING]: "publishing",
   [PublicationState.PUBLISHED]: "published",
@@ -74,7 +102,7 @@ const PUBLICATIONS: Readonly<Record<string, DiskRow["state"]>> = {
 };
 
 export function diskRow(disk: Disk): DiskRow {
-  const { publication, az, pool, sizeBytes, health, createdAt, trouble } = disk;
+  const { publication, az, pool, sizeBytes, health, parts, createdAt, trouble } = disk;
   return {
     state: PUBLICATIONS[publication?.state ?? ""] ?? "free",
     host: publication?.hostId ?? "",
@@ -82,6 +110,7 @@ export function diskRow(disk: Disk): DiskRow {
     pool,
     sizeBytes,
     health: lower("HEALTH_", health),
+    isMoving: parts.some(({ move }) => move !== undefined),
     ...shown(trouble, createdAt),
   };
 }

@@ -16,6 +16,7 @@ export const pageActions: readonly Route[] = [
   { method: "POST", path: "/page/hosts/:name/fence", operation: "fenceHost", serve: acting(fenceHost) },
   { method: "POST", path: "/page/hosts/:name/remove", operation: "removeHost", serve: acting(removeHost) },
   { method: "POST", path: "/page/hosts/:name/keep", operation: "addHost", serve: acting(keepHost) },
+  { method: "POST", path: "/page/disks/:name/cancel-move", operation: "cancelMove", serve: acting(cancelMove) },
   { method: "POST", path: "/page/tasks/:name/cancel", operation: "cancelTask", serve: acting(cancelOne) },
   { method: "POST", path: "/page/tasks/:name/resume", operation: "resumeTask", serve: acting(resumeOne) },
 ];
@@ -98,7 +99,7 @@ async function fenceHost(http: HttpCall, { name, isDry, reason }: Wanted): Promi
 async function removeHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
   const { name, isDry } = wanted;
   const result = await http.context.registries.removeHost({ hostId: name, dryRun: isDry }, http.call);
-  await noteDeed(http, wanted, "remove");
+  await noteDeed(http, wanted, "remove", "host");
   return removalAnswer(result, isDry, [
     `${name} gets no disk and no VM any more; once no disk needs it, what was written to its devices is erased, and its agent closes them`,
     `to keep what is on them: diskmesh remove-host ${name} --keep-data`,
@@ -108,7 +109,7 @@ async function removeHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer>
 async function keepHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
   const { name, isDry } = wanted;
   const result = await http.context.registries.addHost({ hostId: name, dryRun: isDry }, http.call);
-  await noteDeed(http, wanted, "keep");
+  await noteDeed(http, wanted, "keep", "host");
   return removalAnswer(result, isDry, [`${name} stays in operation: its devices take disks again`]);
 }
 
@@ -116,9 +117,14 @@ async function keepHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
  * Records an event that names the caller, for actions whose registry request has no reason field. A repeated request is
  * not recorded again.
  */
-async function noteDeed({ context, call }: HttpCall, { name, isDry, isAgain }: Wanted, action: string): Promise<void> {
+async function noteDeed(
+  { context, call }: HttpCall,
+  { name, isDry, isAgain }: Wanted,
+  action: string,
+  objectType: string,
+): Promise<void> {
   if (isDry || isAgain) return;
-  await context.events.record({ action, objectType: "host", objectName: name }, { ...askerOf(call), answer: "OK" });
+  await context.events.record({ action, objectType, objectName: name }, { ...askerOf(call), answer: "OK" });
 }
 
 /** E_TRY_AGAIN means that the registry has noted the request and not completed it. */
@@ -131,6 +137,21 @@ function removalAnswer(
   if (isDry) return { lines: [...foreseen, isLater ? `for now it waits: ${message}` : message] };
   const unerased = unerasedDeviceIds.length > 0 ? [`not erased: ${unerasedDeviceIds.join(", ")}`] : [];
   return { lines: [message, ...unerased].filter(Boolean), ...(isLater && { againAfterMs: retryAfterMs }) };
+}
+
+async function cancelMove(http: HttpCall, wanted: Wanted): Promise<readonly string[]> {
+  const { name, isDry } = wanted;
+  const { registries } = http.context;
+  const { parts } = await registries.partsOfDisk(name);
+  const moving = parts.filter(({ move }) => move !== undefined).length;
+  if (moving === 0) return [`no part of disk ${name} moves: nothing changes`];
+  if (!isDry) await registries.cancelMove(name, http.call);
+  await noteDeed(http, wanted, "cancel move", "disk");
+  return [
+    `${countText(moving, "part")} of disk ${name} will not move; what is copied of the present part is given up`,
+    "parts that have moved stay where they are now",
+    "a removal of its host or device waits on, and moves the disk again once it is asked for again",
+  ];
 }
 
 async function cancelOne(http: HttpCall, { name, isDry }: Wanted): Promise<readonly string[]> {

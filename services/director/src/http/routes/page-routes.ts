@@ -1,12 +1,12 @@
 import { Readable } from "node:stream";
 import { SubjectKind } from "@diskmesh/api/common";
 import { NotFoundError } from "@diskmesh/domain";
-import type { DeviceItem, EventsAnswer, WhyAnswer } from "@diskmesh/page/rows";
+import type { DeviceItem, EventsAnswer, PartItem, WhyAnswer } from "@diskmesh/page/rows";
 import { explain } from "../../explain/handlers.js";
 import { docsPage } from "../../page/docs.js";
 import { eventsOf } from "../../page/events.js";
 import { pageFiles } from "../../page/files.js";
-import { deviceItem, lower } from "../../page/fleet-rows.js";
+import { deviceItem, lower, partItems } from "../../page/fleet-rows.js";
 import { ownSourceRow } from "../../page/source-row.js";
 import { timelineOf } from "../../page/timeline.js";
 import type { Answer } from "../answer.js";
@@ -80,6 +80,7 @@ export const pageRoutes: readonly Route[] = [
       data(context.activity.after(timeOf("after", query.get("after"))?.getTime() ?? 0)),
   },
   { method: "GET", path: "/page/devices", operation: "seePage", serve: async (http) => data(await devicesFor(http)) },
+  { method: "GET", path: "/page/parts", operation: "seePage", serve: async (http) => data(await partsFor(http)) },
   ...pageActions,
 ];
 
@@ -114,12 +115,16 @@ function queried({ query }: HttpCall, name: string): string {
   throw new BadRequestError(`query parameter ${name} must have 1 to 512 characters`);
 }
 
-/** Returns the devices of a host or disk, or one device. */
+/** Returns the devices of a host, or one device. */
 async function devicesFor(http: HttpCall): Promise<DeviceItem[]> {
   const { registries } = http.context;
   if (http.query.has("host")) return (await registries.devicesOf(queried(http, "host"))).map(deviceItem);
-  if (http.query.has("disk")) return (await registries.devicesOfDisk(queried(http, "disk"))).map(deviceItem);
   return (await registries.deviceById(queried(http, "device"))).map(deviceItem);
+}
+
+async function partsFor(http: HttpCall): Promise<PartItem[]> {
+  const { parts, devices } = await http.context.registries.partsOfDisk(queried(http, "disk"));
+  return partItems(parts, devices);
 }
 
 function timeOf(name: string, value: string | null): Date | undefined {
