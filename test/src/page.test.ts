@@ -229,9 +229,17 @@ describe("the page in a browser", function () {
   });
 
   it("shows the copies of a disk that moves and the progress, dark and light, and cancels the move", async () => {
-    const { disk } = await mesh.clients.registry.migrateDisk({ diskId: diskCid });
-    const source = devicesWithBytes(disk)[0] ?? "";
+    const { registry } = mesh.clients;
+    const { disk } = await registry.getDisk({ diskId: diskCid });
+    const [source = ""] = devicesWithBytes(disk);
+    const { hosts } = await registry.listHosts({});
+    const isSource = (hostId: string) => disk?.parts[0]?.copies[0]?.hostId === hostId;
+    const target = hosts.find(({ hostId, removalRequested }) => !isSource(hostId) && !removalRequested)?.hostId ?? "";
+    await registry.setHostState({ hostIds: [target], state: "HOST_STATE_CORDONED", reason: "not yet" });
+    await registry.migrateDisk({ diskId: diskCid, hostId: target });
     await page.locator("#disks").getByRole("link", { name: "scratch" }).click();
+    await shows("#extents .move", /^its move waits for /);
+    await registry.setHostState({ hostIds: [target], state: "HOST_STATE_ONLINE" });
     await shows("#extents", new RegExp(`0 B to 1 MiB ${source} on \\S+ attached counts \\S+ on \\S+ attached copying`));
     await shows("#extents .move", /^[\d.]+ KiB of 1 MiB copied, [\d.]+ K?i?B\/s, about \d+ min left$/);
     for (const colorScheme of ["light", "dark"] as const) {
@@ -249,7 +257,7 @@ describe("the page in a browser", function () {
     }
     await page.getByRole("button", { name: "Cancel its move…" }).click();
     await shows("dialog", /What will happen 1 part of disk \S+ will not move/);
-    expect((await mesh.clients.registry.getDisk({ diskId: diskCid })).disk?.parts[0]?.move).to.not.equal(undefined);
+    expect((await registry.getDisk({ diskId: diskCid })).disk?.parts[0]?.move).to.not.equal(undefined);
     await page.getByRole("button", { name: "Cancel its move", exact: true }).click();
     await shows("dialog", /Done/);
     await page.getByRole("button", { name: "Close", exact: true }).click();
