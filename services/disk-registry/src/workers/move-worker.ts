@@ -4,7 +4,7 @@ import type { WorkResult } from "@diskmesh/service";
 import { noteMove } from "../metrics/moves.js";
 import type { Leader } from "../model/devices/orders.js";
 import type { MoveProgress } from "../model/disks/move-progress.js";
-import { chooseTarget } from "../model/disks/move-target.js";
+import { chooseAnyTarget } from "../model/disks/move-target.js";
 import {
   beginTarget,
   beginTry,
@@ -98,8 +98,8 @@ export class MoveWorker {
     const found = await tablet.transact((tx) => {
       const step = planMove(tx, diskId);
       if (step.kind !== "choose") return undefined;
-      const chosen = chooseTarget(tx, step, now);
-      if ("device" in chosen) beginTarget(tx, step, chosen.device);
+      const chosen = chooseAnyTarget(tx, [step, ...step.others], now);
+      if ("device" in chosen) beginTarget(tx, chosen.moving, chosen.device);
       return chosen;
     });
     if (found === undefined || "device" in found) return { retryAfterMs: 0 };

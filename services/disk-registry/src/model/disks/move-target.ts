@@ -48,6 +48,27 @@ export function chooseTarget(tables: RegistryTables, moving: Moving, choice: Tar
   return { why: whyNowhere(tables, moving, excluded, choice.nowMs), isShort: true };
 }
 
+/** Chooses a target for the first of the parts that finds one; else says why the first part finds none. */
+export function chooseAnyTarget(
+  tables: RegistryTables,
+  parts: readonly [Moving, ...Moving[]],
+  choice: TargetChoice,
+): { readonly moving: Moving; readonly device: Device } | Extract<ChosenTarget, { readonly why: string }> {
+  const [first, ...others] = parts;
+  const chosen = chooseTarget(tables, first, choice);
+  if ("device" in chosen) return { moving: first, device: chosen.device };
+  const needsOf = ({ move, source, sizeBytes }: Moving) =>
+    `${sizeBytes} ${move.toHostId} ${move.elsewhere} ${source.hostId}`;
+  const tried = new Set([needsOf(first)]);
+  for (const moving of others) {
+    if (tried.has(needsOf(moving))) continue;
+    tried.add(needsOf(moving));
+    const other = chooseTarget(tables, moving, choice);
+    if ("device" in other) return { moving, device: other.device };
+  }
+  return chosen;
+}
+
 function waitsForTurn(why: string): ChosenTarget {
   return { why: `its turn: ${why}`, isShort: false };
 }

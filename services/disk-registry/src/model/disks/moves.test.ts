@@ -5,9 +5,9 @@ import { decideUnknown } from "../devices/unknown-disks.js";
 import type { Device, Disk, Host } from "../store/schema.js";
 import { diskHealth } from "./disks.js";
 import { completeChange, setDiskLimits } from "./export-changes.js";
-import { allDevices, countingDevices } from "./layout.js";
+import { allDevices, countingDevices, partsOn } from "./layout.js";
 import { cancelDiskMoves, migrateDisk, replaceDevice } from "./move-disk.js";
-import { chooseTarget } from "./move-target.js";
+import { chooseAnyTarget, chooseTarget } from "./move-target.js";
 import {
   beginTarget,
   beginTry,
@@ -259,6 +259,24 @@ describe("moves", () => {
     });
     expect(found.slice(0, 2)).to.deep.equal(["chosen", "chosen"]);
     expect(found[2]).to.match(/its turn: host h1 already takes part in 2 copies/);
+  });
+
+  it("a part without room for it does not hold up another part that has room", () => {
+    const devices = [aDevice("d1", { diskId: x, sizeBytes: 128 * MIB }), aDevice("d3", { diskId: x })];
+    const fleet = new TestFleet({
+      hosts: [aHost("h1"), aHost("h2")],
+      devices: [...devices, aDevice("d2", { hostId: hostId("h2") })],
+      disks: [aDisk("x", ["d1", "d3"], { parts: partsOn(devices) })],
+    });
+    fleet.transact((tx) => migrateDisk(tx, x, hostId("h2"), 9));
+    const step = planMove(fleet.tables, x);
+    if (step.kind !== "choose") throw new Error(step.kind);
+    expect(chooseTarget(fleet.tables, step, choice)).to.have.property("why");
+    const chosen = chooseAnyTarget(fleet.tables, [step, ...step.others], choice);
+    if (!("device" in chosen)) throw new Error(chosen.why);
+    fleet.transact((tx) => beginTarget(tx, chosen.moving, chosen.device));
+    expect(parts(fleet)).to.deep.equal(["d1 COUNTS", "d3 COUNTS", "d2 COPYING"]);
+    expect(planMove(fleet.tables, x)).to.deep.include({ kind: "begin", index: 1 });
   });
 
   it("a disk that spreads over racks keeps to racks without another part as long as there is one", () => {

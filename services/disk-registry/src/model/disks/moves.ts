@@ -14,7 +14,7 @@ import {
   type RegistryTransaction,
 } from "../store/schema.js";
 import { withNextRevision } from "./export-changes.js";
-import { countingCopy, freeDevice, partSizeBytes } from "./layout.js";
+import { countingCopy, countingDevices, freeDevice, partSizeBytes } from "./layout.js";
 
 /** Failed tries after which another target is chosen. */
 const TRIES_OF_TARGET = 3;
@@ -89,7 +89,8 @@ export type MoveStep =
   | { readonly kind: "none" }
   /** Nothing can be done now. */
   | { readonly kind: "wait"; readonly why: string }
-  | ({ readonly kind: "choose" } & Moving)
+  /** `others`: parts to try when there is no room for this one. */
+  | ({ readonly kind: "choose"; readonly others: readonly Moving[] } & Moving)
   | { readonly kind: "give_up"; readonly why: string; readonly index: number }
   | { readonly kind: "begin"; readonly index: number }
   | ({ readonly kind: "copy" } & Copying)
@@ -98,12 +99,14 @@ export type MoveStep =
 /** Returns the next step of the disk's moves: of one part at a time. Changes nothing. */
 export function planMove(tables: RegistryTables, diskId: DiskId): MoveStep {
   const disk = tables.disks.get(diskId);
-  const moving = disk && movingPart(tables, disk);
-  if (disk === undefined || moving === undefined) return { kind: "none" };
-  if ("why" in moving) return { kind: "wait", why: moving.why };
-  const { index, part, source } = moving;
+  const index = disk === undefined ? -1 : begunOrFirst(disk);
+  if (disk === undefined || index < 0) return { kind: "none" };
+  const [moving, ...others] = movingParts(tables, disk, index);
+  if (moving === undefined)
+    return { kind: "wait", why: `its device ${countingDevices(disk)[index]} was purged, and its bytes are lost` };
+  const { part, source } = moving;
   const copying = part.copies.find(({ state }) => state === "COPYING");
-  if (copying === undefined) return { kind: "choose", ...moving };
+  if (copying === undefined) return { kind: "choose", ...moving, others };
   const target = tables.devices.get(copying.deviceId);
   const unfit = whyUnfit(tables, disk, target);
   if (target === undefined || unfit !== undefined) return { kind: "give_up", why: unfit ?? "", index };
@@ -121,17 +124,22 @@ export function planMove(tables: RegistryTables, diskId: DiskId): MoveStep {
   return { kind: "mirror", ...order, publication, holder };
 }
 
-/** Returns the part that moves now: one with a target before others. */
-function movingPart(tables: RegistryTables, disk: Disk): Moving | { readonly why: string } | undefined {
-  const hasTarget = ({ copies }: Part): boolean => copies.some(({ state }) => state === "COPYING");
-  const begun = disk.parts.findIndex(hasTarget);
-  const index = begun >= 0 ? begun : disk.parts.findIndex(({ move }) => move !== undefined);
-  const part = disk.parts[index];
-  if (part?.move === undefined) return undefined;
-  const { deviceId } = countingCopy(part);
-  const source = tables.devices.get(deviceId);
-  if (source?.diskId !== disk.diskId) return { why: `its device ${deviceId} was purged, and its bytes are lost` };
-  return { disk, index, part, move: part.move, source, sizeBytes: partSizeBytes(tables, part) };
+const hasTarget = ({ copies }: Part): boolean => copies.some(({ state }) => state === "COPYING");
+
+/** Returns the index of the part with a target, or else of the first that is to move; -1 for none. */
+function begunOrFirst({ parts }: Disk): number {
+  const begun = parts.findIndex(hasTarget);
+  return begun >= 0 ? begun : parts.findIndex(({ move }) => move !== undefined);
+}
+
+/** Returns the part with a target alone, or else all parts that are to move and have their bytes. */
+function movingParts(tables: RegistryTables, disk: Disk, first: number): readonly Moving[] {
+  const isAlone = disk.parts.some(hasTarget);
+  return disk.parts.flatMap((part, index) => {
+    const source = tables.devices.get(countingCopy(part).deviceId);
+    if (part.move === undefined || (isAlone && index !== first) || source?.diskId !== disk.diskId) return [];
+    return { disk, index, part, move: part.move, source, sizeBytes: partSizeBytes(tables, part) };
+  });
 }
 
 /** Returns why the device is no target any longer; undefined while it is. */
