@@ -1,4 +1,4 @@
-import type { HostId } from "@diskmesh/domain";
+import type { DeviceId, HostId } from "@diskmesh/domain";
 import { byCount, byLargest, byRack, byTotal, type FreeSpace, freeSpaceOf } from "../store/free-space.js";
 import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.js";
 import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
@@ -7,6 +7,11 @@ export interface AllocationLimits {
   readonly maxDevices: number;
   /** Maximum block size of the devices, in bytes. Absent: any. */
   readonly maxBlockSizeBytes?: number;
+  /**
+   * Devices that the disk names already, and that are not chosen. One that was purged may be free under its old id, and
+   * would pass for the device with the lost bytes. Absent: none.
+   */
+  readonly named?: ReadonlySet<DeviceId>;
   /**
    * Random number in [0, 1) that chooses among equal hosts and devices, so that retries do not always meet the same bad
    * one.
@@ -137,10 +142,11 @@ export function freeOf(
   tables: RegistryTables,
   hostId: HostId,
   { pool }: DiskRequest,
-  { maxBlockSizeBytes = Number.POSITIVE_INFINITY }: Pick<AllocationLimits, "maxBlockSizeBytes">,
+  { maxBlockSizeBytes = Number.POSITIVE_INFINITY, named }: Pick<AllocationLimits, "maxBlockSizeBytes" | "named">,
 ): readonly Device[] {
   return [...tables.devices.by("freeByHost", hostId)].filter(
-    (device) => device.pool === pool && device.blockSizeBytes <= maxBlockSizeBytes,
+    (device) =>
+      device.pool === pool && device.blockSizeBytes <= maxBlockSizeBytes && named?.has(device.deviceId) !== true,
   );
 }
 

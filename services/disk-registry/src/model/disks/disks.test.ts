@@ -141,6 +141,13 @@ describe("disks", () => {
       expect(create(fleet, small)).to.deep.equal(resized);
     });
 
+    it("does not append a device that the disk has lost and still names", () => {
+      const fleet = new TestFleet({ devices: [aDevice("d1")] });
+      create(fleet, small);
+      fleet.transact((tx) => tx.devices.put(aDevice("d1")));
+      expect(() => resize(fleet, 130)).to.throw(ResourceExhaustedError);
+    });
+
     it("changes nothing when not larger, and is refused below the original size", () => {
       const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
       const disk = create(fleet, small);

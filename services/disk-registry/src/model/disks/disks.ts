@@ -174,6 +174,7 @@ export function resizeDisk(
     maxDevices: limits.maxDevicesPerDisk - disk.parts.length,
     // The data on the disk was written in blocks of this size, so added devices must not have larger ones.
     maxBlockSizeBytes: disk.blockSizeBytes,
+    named: new Set(allDevices(disk)),
     ...choice,
     nearHostId: publication?.hostId ?? "",
   });

@@ -3,7 +3,7 @@ import { named } from "../devices/action-result.js";
 import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.js";
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
-import { countingDevices } from "./layout.js";
+import { allDevices, countingDevices } from "./layout.js";
 import type { Moving } from "./moves.js";
 import { whyNotPlaceable } from "./placement.js";
 
@@ -82,6 +82,7 @@ function limitsOf({ disk }: Moving, { draw, mayYetBeHeard }: TargetChoice): Allo
   return {
     maxDevices: 1,
     maxBlockSizeBytes: disk.blockSizeBytes,
+    named: new Set(allDevices(disk)),
     nearHostId: disk.publication?.hostId ?? "",
     draw,
     ...(mayYetBeHeard && { mayYetBeHeard }),
@@ -153,7 +154,8 @@ function hostsOf(tables: RegistryTables, { disk, move }: Moving): readonly Host[
 
 /** Returns whether the device would do once it is clean. */
 function isSuitable(device: Device, { disk, sizeBytes }: Moving): boolean {
-  const { pool, diskId, health, removalRequested, blockSizeBytes } = device;
+  const { deviceId, pool, diskId, health, removalRequested, blockSizeBytes } = device;
+  if (allDevices(disk).includes(deviceId)) return false;
   const isUsable = diskId === "" && health === "ONLINE" && !removalRequested && device.unknownSession === undefined;
   return (
     isUsable && pool === disk.requested.pool && device.sizeBytes >= sizeBytes && blockSizeBytes <= disk.blockSizeBytes

@@ -279,6 +279,18 @@ describe("moves", () => {
     expect(planMove(fleet.tables, x)).to.deep.include({ kind: "begin", index: 1 });
   });
 
+  it("a device that was purged and has come back is no target for the disk that has lost it", () => {
+    const fleet = new TestFleet({
+      hosts: [aHost("h1"), aHost("h2")],
+      devices: [aDevice("d1", { diskId: x }), aDevice("d3", { hostId: hostId("h2") })],
+      disks: [aDisk("x", ["d1", "d3"])],
+    });
+    fleet.transact((tx) => migrateDisk(tx, x, hostId("h2"), 9));
+    const step = planMove(fleet.tables, x);
+    if (step.kind !== "choose") throw new Error(step.kind);
+    expect(chooseTarget(fleet.tables, step, choice)).to.have.property("why");
+  });
+
   it("a disk that spreads over racks keeps to racks without another part as long as there is one", () => {
     const requested = { sizeBytes: MIB, az: "z1", hostId: "", pool: "default", spreadRacks: true } as const;
     for (const [racks, expected] of [

@@ -84,14 +84,15 @@ function comingOn(
   tables: RegistryTables,
   hosts: readonly Host[],
   request: DiskRequest,
-  { maxBlockSizeBytes = Number.POSITIVE_INFINITY }: AllocationLimits,
+  { maxBlockSizeBytes = Number.POSITIVE_INFINITY, named }: AllocationLimits,
 ): { readonly erased: readonly Device[]; readonly attached: readonly Device[] } {
-  const fits = ({ pool, health, diskId, removalRequested, blockSizeBytes }: Device): boolean =>
+  const fits = ({ deviceId, pool, health, diskId, removalRequested, blockSizeBytes }: Device): boolean =>
     pool === request.pool &&
     health === "ONLINE" &&
     diskId === "" &&
     !removalRequested &&
-    blockSizeBytes <= maxBlockSizeBytes;
+    blockSizeBytes <= maxBlockSizeBytes &&
+    named?.has(deviceId) !== true;
   const erased = listed(tables, hosts, "erasableByHost").filter(fits);
   const ordered = listed(tables, hosts, "awaitingOrderByHost").filter(fits);
   return { erased, attached: ordered.filter(({ attachState }) => attachState === "ATTACHING") };
