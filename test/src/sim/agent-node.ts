@@ -65,6 +65,7 @@ const limits: AgentLimits = {
   registration: { minDelayMs: 50, maxDelayMs: 1_000 },
   eraseChunkBytes: BLOCK_BYTES,
   linkChunkBytes: BLOCK_BYTES,
+  copy: { chunkBytes: BLOCK_BYTES, maxInFlight: 1, flushEveryBytes: BLOCK_BYTES },
   maxInFlightIoPerDevice: 4,
 };
 

@@ -97,6 +97,7 @@ export class Chaos {
       this.#swap(machine, path);
     } else {
       machine.drives.set(path, undefined);
+      machine.noteTouched();
       this.world.trace(`${machine.host}: nothing is at ${path} any more`);
     }
   }

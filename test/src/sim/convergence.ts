@@ -1,4 +1,5 @@
-import { countingDevices } from "@diskmesh/disk-registry/simulation";
+import { countingDevices, type Disk } from "@diskmesh/disk-registry/simulation";
+import { isIdle } from "./operator.js";
 import type { AgentRun, World } from "./parts.js";
 
 type StoredDevice = NonNullable<ReturnType<World["store"]["device"]>>;
@@ -18,7 +19,8 @@ export function whatIsNotSettled(world: World): readonly string[] {
       unsettled.push(...exportTrouble(world, node));
     }
   }
-  for (const disk of world.store.disks()) unsettled.push(...diskTrouble(world, disk.diskId));
+  for (const disk of world.store.disks())
+    unsettled.push(...diskTrouble(world, disk.diskId), ...moveTrouble(world, disk));
   return unsettled;
 }
 
@@ -117,4 +119,38 @@ function diskTrouble(world: World, diskId: string): readonly string[] {
       `disk ${diskId} is PUBLISHED in session ${publication.sessionNumber}, and its host serves ${exported?.sessionNumber}`,
     ];
   return [];
+}
+
+/** Returns the moves that go on, or wait although there is room. */
+function moveTrouble(world: World, disk: Disk): readonly string[] {
+  const { store } = world;
+  const { diskId, parts } = disk;
+  const isUsable = (deviceId: string): boolean => {
+    const device = store.device(deviceId);
+    const isThere = device?.diskId === diskId && device.attachState === "ATTACHED" && device.health !== "ERROR";
+    return isThere && device.unknownSession === undefined;
+  };
+  // A disk without one of its devices cannot be served, and its moves wait for an operator.
+  if (!countingDevices(disk).every(isUsable)) return [];
+  // A device that was purged and came back is not chosen: its former bytes are lost.
+  const named = new Set(parts.flatMap(({ copies }) => copies.map(({ deviceId }) => deviceId)));
+  return parts.flatMap(({ copies, move }) => {
+    const source = store.device(copies.find(({ state }) => state === "COUNTS")?.deviceId ?? "");
+    if (source === undefined) return [];
+    if (copies.length > 1) return [`disk ${diskId} still moves from ${source.deviceId}: ${move?.lastError}`];
+    const room = [...store.devices()].find(
+      (device) =>
+        isIdle(device) &&
+        !named.has(device.deviceId) &&
+        device.attachState === "ATTACHED" &&
+        device.unknownSession === undefined &&
+        device.sizeBytes >= source.sizeBytes &&
+        !device.removalRequested &&
+        !store.host(device.hostId)?.removalRequested &&
+        (move?.toHostId ?? device.hostId) === device.hostId &&
+        !(move?.elsewhere && device.hostId === source.hostId),
+    );
+    if (move === undefined || room === undefined) return [];
+    return [`disk ${diskId} is to move from ${source.deviceId}, and there is room on ${room.deviceId}`];
+  });
 }

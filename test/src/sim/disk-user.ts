@@ -29,8 +29,9 @@ export class DiskUser {
     if (session === undefined || served.closed || !node.process.alive) return;
     const life = world.lives.ofExport(node.machine.host, diskId, session);
     try {
+      const atLeast = world.bytes.lastAcknowledged(life, block);
       const data = await disk.read(block * BLOCK_BYTES, BLOCK_BYTES);
-      world.bytes.requireOwn(life, diskId, writeNumberOf(data));
+      world.bytes.requireRead({ life, block, contents: writeNumberOf(data), atLeast });
     } catch (error) {
       world.trace(`user on ${node.machine.host}: reading block ${block} of ${diskId} failed: ${messageOf(error)}`);
     }

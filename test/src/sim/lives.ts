@@ -127,6 +127,10 @@ export class Lives {
     return this.#exported.get(`${host} ${diskId} ${session}`) ?? NOBODYS;
   }
 
+  ofDisk(disk: { readonly diskId: string; readonly createdAtMs: number }): Life {
+    return { name: nameOf(disk), diskId: disk.diskId, epoch: this.world.rewinds.epoch };
+  }
+
   /** Returns whether the disk still exists in the registry's current history (see Rewinds). */
   isCurrent({ diskId, name }: Life): boolean {
     const disk = this.world.store.disk(diskId);

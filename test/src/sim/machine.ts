@@ -59,6 +59,7 @@ export class Machine {
   readonly #slots = new Map<string, { readonly drive: Drive; readonly count: number }>();
   #driveCount = 0;
   bootId = 1;
+  #isTouched = false;
 
   constructor(
     readonly host: string,
@@ -68,20 +69,32 @@ export class Machine {
     this.cache = new CacheDisk(world);
   }
 
+  /** True when somebody has changed the machine's drives, or their places. */
+  get isTouched(): boolean {
+    return this.#isTouched;
+  }
+
+  noteTouched(): void {
+    this.#isTouched = true;
+  }
+
   /** Puts a new, filled drive at a path. */
   plugIn(path: string, blockCount: number): void {
+    if (this.drives.has(path)) this.noteTouched();
     const isFile = !this.world.random.chance(this.world.scenario?.unmarkedDrives ?? 0);
     this.drives.set(path, newDrive(`drive ${this.host} ${++this.#driveCount}`, blockCount, { isFile }));
   }
 
   /** Swaps the drives of two paths. */
   exchange(a: string, b: string): void {
+    this.noteTouched();
     const [atA, atB] = [this.drives.get(a), this.drives.get(b)];
     this.drives.set(a, atB).set(b, atA);
   }
 
   /** Truncates a file to its first block, even while it is open. */
   cutOff(path: string): void {
+    this.noteTouched();
     const drive = this.drives.get(path);
     if (drive?.isFile) drive.blocks.length = Math.min(drive.blocks.length, 1);
   }

@@ -9,8 +9,10 @@ export interface Modules {
   "disk-agent/devices/device-table": typeof import("../../../services/disk-agent/src/devices/device-table.js");
   "disk-agent/devices/eraser": typeof import("../../../services/disk-agent/src/devices/eraser.js");
   "disk-agent/devices/session-orders": typeof import("../../../services/disk-agent/src/devices/session-orders.js");
+  "disk-agent/exports/range-locks": typeof import("../../../services/disk-agent/src/exports/range-locks.js");
   "disk-agent/handlers/order-devices": typeof import("../../../services/disk-agent/src/handlers/order-devices.js");
   "disk-agent/model/memory": typeof import("../../../services/disk-agent/src/model/memory.js");
+  "disk-agent/model/mirror": typeof import("../../../services/disk-agent/src/model/mirror.js");
   "disk-agent/model/orders": typeof import("../../../services/disk-agent/src/model/orders.js");
   "disk-agent/model/registration": typeof import("../../../services/disk-agent/src/model/registration.js");
   "disk-agent/remote/device-access": typeof import("../../../services/disk-agent/src/remote/device-access.js");
@@ -20,6 +22,7 @@ export interface Modules {
   "disk-registry/build-context": typeof import("../../../services/disk-registry/src/build-context.js");
   "disk-registry/model/devices/attach-states": typeof import("../../../services/disk-registry/src/model/devices/attach-states.js");
   "disk-registry/model/devices/orders": typeof import("../../../services/disk-registry/src/model/devices/orders.js");
+  "disk-registry/model/disks/moves": typeof import("../../../services/disk-registry/src/model/disks/moves.js");
   "disk-registry/model/disks/placement": typeof import("../../../services/disk-registry/src/model/disks/placement.js");
   "disk-registry/model/disks/publications": typeof import("../../../services/disk-registry/src/model/disks/publications.js");
   "disk-registry/model/disks/session-plan": typeof import("../../../services/disk-registry/src/model/disks/session-plan.js");

@@ -1,6 +1,7 @@
 import type { Mutation } from "./mutation.js";
 import { AGENT_MUTATIONS } from "./mutations-agent.js";
 import { HOST_MUTATIONS } from "./mutations-hosts.js";
+import { MOVE_MUTATIONS } from "./mutations-moves.js";
 import { REGISTRY_MUTATIONS } from "./mutations-registry.js";
 import { REWIND_MUTATIONS } from "./mutations-rewinds.js";
 
@@ -13,6 +14,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...REGISTRY_MUTATIONS,
   ...HOST_MUTATIONS,
   ...REWIND_MUTATIONS,
+  ...MOVE_MUTATIONS,
 ];
 
 export function findMutation(name: string): Mutation {

@@ -1,6 +1,10 @@
 import type { HostState, OnHostSilence, UnknownDiskVerdict } from "@diskmesh/api/registry";
 import type { AgentContext, DiskPart } from "@diskmesh/disk-agent/simulation";
-import type { Context as RegistryContext, Device as StoredDevice } from "@diskmesh/disk-registry/simulation";
+import type {
+  Context as RegistryContext,
+  Device as StoredDevice,
+  Disk as StoredDisk,
+} from "@diskmesh/disk-registry/simulation";
 import type { Random } from "../random.js";
 import type { BlockContents } from "./drive.js";
 import type { Faults } from "./faults.js";
@@ -46,10 +50,20 @@ export interface World extends Observer {
     copy(): Confirmed;
     rewind(then: Confirmed): void;
   };
+  readonly moves: {
+    readonly copied: number;
+    readonly mirrored: number;
+    received(method: string, request: unknown): void;
+    answered(method: string, request: unknown, response: unknown): void;
+    isOwnSession(deviceId: string, session: number): boolean;
+    committed(before: StoredDisk | undefined, after: StoredDisk | undefined): void;
+  };
   readonly bytes: {
     begin(diskId: string, session: number, block: number, life: Life): UserWrite;
     acknowledge(write: UserWrite): void;
-    requireOwn(life: Life, diskId: string, contents: BlockContents): void;
+    lastAcknowledged(life: Life, block: number): number;
+    requireRead(read: BlockRead): void;
+    requireKept(disk: StoredDisk): void;
     requireAlone(device: StoredDevice): void;
     requireClean(device: StoredDevice, registeredBootId: string | undefined): void;
     requireErased(host: string, deviceId: string): void;
@@ -69,6 +83,7 @@ export interface World extends Observer {
     cannotTell(host: string): void;
     requireNotForgotten(deviceId: string, session: number, replaced: Life): void;
     ofExport(host: string, diskId: string, session: number): Life;
+    ofDisk(disk: StoredDisk): Life;
     isRight(device: StoredDevice): boolean;
     isDecided(deviceId: string): boolean;
     isCurrent(life: Life): boolean;
@@ -107,6 +122,7 @@ export interface World extends Observer {
     fenceHost(hostId: string): void;
     setHostState(hostIds: readonly string[], state: HostState.DEAD | HostState.ONLINE, fence?: boolean): void;
     setDeviceState(deviceIds: readonly string[]): void;
+    move(method: MoveMethod, request: MoveRequest): void;
     /** Hosts for which a client ever requested to take back DEAD. */
     readonly takenBack: ReadonlySet<string>;
   };
@@ -174,6 +190,16 @@ export interface UserWrite {
   landed: boolean;
 }
 
+/** Contents of a block that a disk's user has read. */
+export interface BlockRead {
+  readonly life: Life;
+  /** Index of the block on the disk. */
+  readonly block: number;
+  readonly contents: BlockContents;
+  /** Last write to the block that was acknowledged before the read. */
+  readonly atLeast: number;
+}
+
 /** Orders and sessions that agents have confirmed, by device. */
 export type Confirmed = Readonly<
   Record<"confirmedAttach" | "confirmedDetach" | "granted" | "erased", ReadonlyMap<string, ReadonlySet<number>>>
@@ -211,6 +237,14 @@ export type CmsRequest = Selector & {
 };
 
 export type CmsMethod = "addHost" | "removeHost" | "purgeHost" | "addDevice" | "removeDevice" | "purgeDevice";
+
+export type MoveMethod = "migrateDisk" | "replaceDevice" | "cancelMove";
+
+export interface MoveRequest {
+  readonly diskId: string;
+  readonly hostId?: string;
+  readonly deviceId?: string;
+}
 
 /** Requests of an operator, one per turn. */
 export type Plan = Generator<void, void, void>;

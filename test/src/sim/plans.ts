@@ -10,19 +10,19 @@ import { DISK_IDS } from "./requests.js";
 const PATIENCE_TURNS = 6;
 
 /** Repeats a request until the condition holds, or for this number of turns. */
-function* until(isSo: () => boolean, ask: () => void, turns = Number.POSITIVE_INFINITY): Plan {
+export function* until(isSo: () => boolean, ask: () => void, turns = Number.POSITIVE_INFINITY): Plan {
   for (let turn = 0; turn < turns && !isSo(); turn++) {
     if (turn % PATIENCE_TURNS === 0) ask();
     yield;
   }
 }
 
-function* wait(turns: number, isSo: () => boolean = () => false): Plan {
+export function* wait(turns: number, isSo: () => boolean = () => false): Plan {
   for (let turn = 0; turn < turns && !isSo(); turn++) yield;
 }
 
 /** Adds all devices of a host, including those without an identity. */
-function takeIn(world: World, hostId: string): void {
+export function takeIn(world: World, hostId: string): void {
   for (const { deviceId } of world.placesOf(hostId))
     world.requests.cms("addDevice", { hostId, deviceId, acceptUnidentified: true });
 }

@@ -10,16 +10,20 @@ export interface ChunkOrder {
 
 export interface ChunkReport {
   readonly simulatedMs: number;
+  readonly copied: number;
+  readonly mirrored: number;
   readonly failed: readonly Failure[];
 }
 
 process.on("message", async ({ from, to, steps }: ChunkOrder) => {
   const failed: Failure[] = [];
-  let simulatedMs = 0;
+  let [simulatedMs, copied, mirrored] = [0, 0, 0];
   for (let seed = from; seed <= to; seed++) {
     const result = await runSeed(seed, steps);
     simulatedMs += result.simulatedMs;
+    copied += result.copied;
+    mirrored += result.mirrored;
     if (result.violation !== undefined) failed.push({ seed, steps, violation: result.violation });
   }
-  process.send?.({ simulatedMs, failed } satisfies ChunkReport);
+  process.send?.({ simulatedMs, copied, mirrored, failed } satisfies ChunkReport);
 });

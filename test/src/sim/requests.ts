@@ -13,7 +13,7 @@ import type { Device, Disk } from "@diskmesh/disk-registry/simulation";
 import { messageOf, TimeoutError } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 import { isExaggerated } from "./lies.js";
-import type { CmsMethod, CmsRequest, Operation, Selector, World } from "./parts.js";
+import type { CmsMethod, CmsRequest, MoveMethod, MoveRequest, Operation, Selector, World } from "./parts.js";
 import { REGISTRY_ADDRESS } from "./registry-node.js";
 import { SimProcess } from "./timeline.js";
 
@@ -266,6 +266,14 @@ export class Requests {
     this.#run("setDeviceState", request, async () => {
       const { changedDeviceIds } = await this.#registry.setDeviceState(request);
       return `changed ${changedDeviceIds.join(", ")}`;
+    });
+  }
+
+  /** Has a disk move, or ends its moves. */
+  move(method: MoveMethod, request: MoveRequest): void {
+    this.#run(method, request, async () => {
+      const call = this.#registry[method] as (request: unknown) => Promise<{ disk: { parts: readonly unknown[] } }>;
+      return `parts ${JSON.stringify((await call(request)).disk.parts)}`;
     });
   }
 

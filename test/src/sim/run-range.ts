@@ -16,7 +16,7 @@ export async function runRange({ from, to, steps }: { from: number; to: number; 
   const startedMs = performance.now();
   const failed: Failure[] = [];
   let next = from;
-  let simulatedMs = 0;
+  let [simulatedMs, copied, mirrored] = [0, 0, 0];
   const take = (): ChunkOrder | undefined => {
     if (next > to || failed.length >= SHOWN_VIOLATIONS) return undefined;
     const order = { from: next, to: Math.min(to, next + CHUNK_SEEDS - 1), steps };
@@ -25,6 +25,8 @@ export async function runRange({ from, to, steps }: { from: number; to: number; 
   };
   const done = (report: ChunkReport): void => {
     simulatedMs += report.simulatedMs;
+    copied += report.copied;
+    mirrored += report.mirrored;
     failed.push(...report.failed);
   };
   const count = Math.min(availableParallelism(), Math.ceil((to - from + 1) / CHUNK_SEEDS));
@@ -35,6 +37,7 @@ export async function runRange({ from, to, steps }: { from: number; to: number; 
   process.stdout.write(
     `${ran} seeds (${from}..${next - 1}) of ${steps} steps in ${seconds.toFixed(1)} s: ${(ran / seconds).toFixed(0)} seeds/s on ${count} cores, ${(simulatedMs / 1000 / seconds).toFixed(0)} simulated seconds a second\n`,
   );
+  process.stdout.write(`${copied} parts were moved by copies between agents, ${mirrored} in use\n`);
   if (failed.length === 0) process.stdout.write("no violation\n");
 }
 

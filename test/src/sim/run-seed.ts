@@ -11,6 +11,9 @@ export interface SeedResult {
   /** Broken promise; undefined for none. */
   readonly violation: string | undefined;
   readonly lines: readonly string[];
+  /** Number of parts that were moved by a copy between agents, and of those that were moved in use. */
+  readonly copied: number;
+  readonly mirrored: number;
 }
 
 /** Runs one seed from an empty fleet until everything has converged. The same seed and steps give the same result. */
@@ -31,5 +34,6 @@ export async function runSeed(seed: number, steps: number): Promise<SeedResult> 
     process.off("unhandledRejection", failed);
   }
   const hash = createHash("sha256").update(world.lines.join("\n")).digest("hex").slice(0, 16);
-  return { seed, hash, simulatedMs: world.timeline.nowMs, violation, lines: world.lines };
+  const { copied, mirrored } = world.moves;
+  return { seed, hash, simulatedMs: world.timeline.nowMs, violation, lines: world.lines, copied, mirrored };
 }

@@ -1,6 +1,7 @@
 import type { Drive } from "./drive.js";
 import type { Faults } from "./faults.js";
 import type { Plan, World } from "./parts.js";
+import { moveDisks } from "./plan-moves.js";
 import {
   fenceTheDead,
   purgeWhileSilent,
@@ -24,7 +25,9 @@ export type ScenarioName =
   | "lies"
   | "hosts die"
   | "refused registrations"
-  | "drives move";
+  | "drives move"
+  | "disks move"
+  | "targets fail";
 
 /** A schedule with few faults and requests, for mistakes that random runs seldom find. */
 export interface Scenario {
@@ -142,13 +145,32 @@ const MOVED: Scenario = {
   unmarkedDrives: 0.5,
   plan: useWhileDrivesMove,
 };
-/** Divisor of the seeds that run this scenario, so that other scenarios keep their seeds. */
-const MOVED_EVERY = 30;
-const MOVED_AT = 16;
+/** Disks move from host to host while agents and registries end. */
+const DISKS_MOVE: Scenario = {
+  name: "disks move",
+  faults: { ioMs: 10, slowIo: 0.02, lateMessage: 0.2, lateMessageMs: 400, agentCrash: 0.0005, powerLoss: 0.3 },
+  hostCount: 3,
+  length: 8,
+  plan: moveDisks,
+};
+/** I/O fails, and links break, while disks move. */
+const TARGETS_FAIL: Scenario = {
+  ...DISKS_MOVE,
+  name: "targets fail",
+  faults: { ioMs: 10, failedIo: 0.02, linkBreak: 0.05, loss: 0.05, lateMessage: 0.1, lateMessageMs: 400 },
+};
+/** Divisor of the seeds that run these scenarios, so that other scenarios keep their seeds. */
+const RARE_EVERY = 30;
+const RARE = new Map([
+  [10, DISKS_MOVE],
+  [16, MOVED],
+  [22, TARGETS_FAIL],
+]);
 
 /** Returns the scenario of a seed; scenarios alternate. */
 export function scenarioOf(seed: number): Scenario | undefined {
-  if (seed % MOVED_EVERY === MOVED_AT) return MOVED;
+  const rare = RARE.get(seed % RARE_EVERY);
+  if (rare !== undefined) return rare;
   if (seed % SEEDS_PER_SCENARIO !== SEEDS_PER_SCENARIO - 1) return undefined;
   return SCENARIOS[Math.floor(seed / SEEDS_PER_SCENARIO) % SCENARIOS.length];
 }

@@ -1,7 +1,7 @@
-import type { Device } from "@diskmesh/disk-registry/simulation";
+import { countingDevices, type Device, type Disk } from "@diskmesh/disk-registry/simulation";
 import type { BlockContents, Drive } from "./drive.js";
-import type { BlockWrite, MachineWatch } from "./machine.js";
-import type { Life, UserWrite, World } from "./parts.js";
+import { BLOCK_BYTES, type BlockWrite, type MachineWatch } from "./machine.js";
+import type { BlockRead, Life, UserWrite, World } from "./parts.js";
 import type { SimProcess } from "./timeline.js";
 
 interface Note {
@@ -37,16 +37,72 @@ export class ByteWatch implements MachineWatch {
     if (!write.landed)
       this.world.violation(`write ${write.number} to disk ${write.diskId} was acknowledged and is nowhere`);
     this.#acknowledged.set(`${write.life.name} ${write.block}`, write.number);
+    const disk = this.world.store.disk(write.diskId);
+    if (disk !== undefined && this.world.lives.isCurrent(write.life)) this.requireKept(disk);
   }
 
-  /** Requires that a block that a disk's user read contains data of that disk only. */
-  requireOwn(life: Life, diskId: string, contents: BlockContents): void {
+  /** Returns the number of the last acknowledged write to a block; 0 for none. */
+  lastAcknowledged(life: Life, block: number): number {
+    return this.#acknowledged.get(`${life.name} ${block}`) ?? 0;
+  }
+
+  /** Requires that a block that a disk's user read contains data of that disk only, and nothing overwritten. */
+  requireRead({ life, block, contents, atLeast }: BlockRead): void {
+    this.#requireOwn(life, contents);
+    if (this.#mayBeGone || !this.world.lives.isCurrent(life)) return;
+    if (!this.#isLater(contents, life, block, atLeast))
+      this.world.violation(
+        `block ${block} of disk ${life.name} was read as ${contents}, and write ${atLeast} was acknowledged before`,
+      );
+  }
+
+  /** Requires that the copies that count have all acknowledged writes to the disk, or later ones. */
+  requireKept(disk: Disk): void {
+    if (this.#mayBeGone) return;
+    const life = this.world.lives.ofDisk(disk);
+    let start = 0;
+    for (const { copies, sizeBytes } of disk.parts) {
+      const { deviceId } = copies.find(({ state }) => state === "COUNTS") ?? copies[0] ?? {};
+      const device = this.world.store.device(deviceId ?? "");
+      if (device === undefined) return;
+      const count = (sizeBytes ?? device.sizeBytes) / BLOCK_BYTES;
+      if (device.diskId === disk.diskId) this.#requireKeptOn(device, life, { start, count });
+      start += count;
+    }
+  }
+
+  #requireKeptOn({ hostId, deviceId }: Device, life: Life, { start, count }: { start: number; count: number }): void {
+    const drive = this.#driveAt(hostId, deviceId);
+    const place = this.world.agentOf(hostId)?.devices.find((each) => each.deviceId === deviceId);
+    if (place === undefined || drive === undefined || drive.sharedAs !== undefined) return;
+    for (let block = start; block < start + count; block++) {
+      const number = this.lastAcknowledged(life, block);
+      const contents = drive.blocks[place.firstBlock + block - start] ?? 0;
+      if (!this.#isLater(contents, life, block, number))
+        this.world.violation(
+          `write ${number} to block ${block} of disk ${life.name} was acknowledged, and ${deviceId}, which counts, has ${contents}`,
+        );
+    }
+  }
+
+  /** Returns whether a block has this write or a later one. */
+  #isLater(contents: BlockContents, life: Life, block: number, number: number): boolean {
+    const write = this.#writes.get(contents);
+    return number === 0 || (write?.life.name === life.name && write.block === block && contents >= number);
+  }
+
+  /** True when somebody may have taken acknowledged bytes away: a rewind, or a change of the machines' drives. */
+  get #mayBeGone(): boolean {
+    return this.world.rewinds.epoch > 0 || this.world.machines().some(({ isTouched }) => isTouched);
+  }
+
+  #requireOwn(life: Life, contents: BlockContents): void {
     const write = this.#writes.get(contents);
     // A disk that was forgotten and created again under its id counts as the same disk.
     const isAgain = write?.life.diskId === life.diskId && write.life.epoch !== life.epoch;
     if (write !== undefined && write.life.name !== life.name && !isAgain)
       this.world.violation(
-        `write ${write.number} to disk ${write.life.name} was read through disk ${life.name || diskId}`,
+        `write ${write.number} to disk ${write.life.name} was read through disk ${life.name || life.diskId}`,
       );
   }
 
@@ -62,11 +118,10 @@ export class ByteWatch implements MachineWatch {
     const { deviceId } = place;
     if (contents !== 0) {
       this.#deviceOf.set(contents, deviceId);
-      const session = this.#writes.get(contents)?.session ?? 0;
-      // A device that never granted the write's session is written to by a move, in a session of its own.
-      const isMoved = !this.world.orders.granted.get(deviceId)?.has(session);
-      const own = node?.context?.devices.find(deviceId as never)?.grantedSession;
-      return { deviceId, session: isMoved ? (own ?? session) : session };
+      const own = node?.context?.devices.find(deviceId as never)?.grantedSession ?? 0;
+      // A move writes what was written in the disk's session, in a session that only its target has.
+      const isOwn = this.world.moves.isOwnSession(deviceId, own);
+      return { deviceId, session: isOwn ? own : (this.#writes.get(contents)?.session ?? 0) };
     }
     const session = node?.context?.devices.find(deviceId as never)?.grantedSession ?? 0;
     const replaced = this.#writes.get(node?.machine.openDrive(path)?.blocks[block] ?? 0);
@@ -114,7 +169,7 @@ export class ByteWatch implements MachineWatch {
     if (session < newest)
       this.world.violation(`a write of session ${session} reached ${deviceId} after session ${newest} was granted`);
     const write = this.#writes.get(contents);
-    if (write !== undefined) this.#land(write);
+    if (write !== undefined) this.#land(write, deviceId);
     // False when the registry was rewound to before the erase was ordered or the disk was created.
     const known = write === undefined ? lives.isErase(deviceId, session) : lives.isKnown(write.life, write.diskId);
     // An erase that a former registry ordered belongs to that registry's history, and is not checked.
@@ -135,8 +190,11 @@ export class ByteWatch implements MachineWatch {
       this.world.violation(`a write to disk ${write.diskId} reached ${deviceId}, which is free and clean`);
   }
 
-  #land(write: UserWrite): void {
+  #land(write: UserWrite, deviceId: string): void {
     write.landed = true;
+    // The target of a move gets what the source had a while ago, and a former source what was acknowledged elsewhere.
+    const disk = this.world.store.disk(write.diskId);
+    if (disk === undefined || !countingDevices(disk).some((counting) => counting === deviceId)) return;
     const later = this.#acknowledged.get(`${write.life.name} ${write.block}`) ?? 0;
     if (write.number < later)
       this.world.violation(

@@ -116,6 +116,7 @@ export class OrderWatch implements NetworkWatch {
 
   received(method: string, request: unknown, server: SimProcess, from: SimProcess): void {
     this.world.lives.received(method, request, server, from);
+    this.world.moves.received(method, request);
     const why = this.#whyRefused(request as OrderRequest, server);
     if (why !== undefined) this.#refused.set(request as object, why);
     this.#receivedAtMs.set(request as object, this.world.timeline.nowMs);
@@ -143,6 +144,7 @@ export class OrderWatch implements NetworkWatch {
     const why = this.#refused.get(request as object);
     if (why !== undefined) this.world.violation(`${server.name} obeyed ${method} although ${why}`);
     this.#answered(method, request, response, server);
+    this.world.moves.answered(method, request, response);
     return this.#leads(server) ? this.world.rewinds.epoch : undefined;
   }
 
@@ -169,8 +171,7 @@ export class OrderWatch implements NetworkWatch {
         return;
       }
       case "EraseDevice": {
-        const { sessionNumber } = request as EraseDeviceRequest;
-        const { outcome } = response as EraseDeviceResponse;
+        const [{ sessionNumber }, { outcome }] = [request as EraseDeviceRequest, response as EraseDeviceResponse];
         if (outcome === undefined || !DONE.has(outcome.outcome)) return;
         this.#grant(server.place, outcome.deviceId, sessionNumber);
         this.world.lives.granted(outcome.deviceId, "", sessionNumber);

@@ -68,6 +68,7 @@ export class StateWatch {
         this.world.violation(`${after.deviceId} of DEAD host ${after.hostId} was given to disk ${after.diskId}`);
     for (const { before, after } of disks) {
       this.#checkPublication(before, after);
+      this.world.moves.committed(before, after);
       const target = before?.publication === undefined ? after?.publication?.hostId : undefined;
       // Ignores targets that changed in this commit, because the removal request may share the commit with an earlier
       // change.

@@ -20,6 +20,7 @@ import { SimStore } from "./store.js";
 import { settled, Timeline } from "./timeline.js";
 import { Violation } from "./violation.js";
 import { ByteWatch } from "./watch-bytes.js";
+import { MoveWatch } from "./watch-moves.js";
 import { OrderWatch } from "./watch-orders.js";
 import { StateWatch } from "./watch-state.js";
 
@@ -43,6 +44,7 @@ export class SimulatedWorld implements World {
   readonly network: SimNetwork;
   readonly orders: OrderWatch;
   readonly bytes: ByteWatch;
+  readonly moves: MoveWatch;
   readonly acknowledged: Acknowledged;
   readonly rewinds: Rewinds;
   readonly lives: Lives;
@@ -72,6 +74,7 @@ export class SimulatedWorld implements World {
     this.hosts = ["h1", "h2", "h3"].slice(0, this.scenario?.hostCount ?? 1 + this.random.below(3));
     this.orders = new OrderWatch(this);
     this.bytes = new ByteWatch(this);
+    this.moves = new MoveWatch(this);
     this.acknowledged = new Acknowledged(this);
     this.state = new StateWatch(this);
     this.rewinds = new Rewinds(this);
@@ -178,6 +181,7 @@ export class SimulatedWorld implements World {
       return { ...place, firstBlock: (place === first ? second : first).firstBlock };
     };
     this.#places.set(host, places.map(exchanged));
+    this.#machines.get(host)?.noteTouched();
     this.trace(`${host}: ${first.deviceId} and ${second.deviceId} have each other's place in the config`);
   }
 
