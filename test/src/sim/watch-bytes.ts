@@ -182,6 +182,8 @@ export class ByteWatch implements MachineWatch {
       if (device.diskId !== "") this.world.violation(`${deviceId} was erased while disk ${device.diskId} is on it`);
       return;
     }
+    // A rewind has undone the move that gave the disk this device.
+    if (this.world.moves.isOwnSession(deviceId, session) && write.life.epoch < this.world.rewinds.epoch) return;
     if (device.diskId !== "" && device.diskId !== write.diskId)
       this.world.violation(
         `a write to disk ${write.diskId} reached ${deviceId}, which belongs to disk ${device.diskId}`,
