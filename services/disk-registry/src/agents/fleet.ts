@@ -34,7 +34,8 @@ import {
 } from "../model/disks/remembered.js";
 import type { Doing } from "../model/events/events.js";
 import type { Refused } from "../model/hosts/refused.js";
-import type { OtherFleet, RegistryTables } from "../model/store/schema.js";
+import type { OtherFleet } from "../model/store/other-fleet.js";
+import type { RegistryTables } from "../model/store/schema.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
 
 const NOTHING: Numbers = { tabletGeneration: 0, deviceGeneration: 0, sessionNumber: 0 };

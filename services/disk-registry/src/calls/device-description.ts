@@ -1,7 +1,7 @@
 import type { Device as DeviceMessage, Disk as DiskMessage, Host as HostMessage } from "@diskmesh/api/registry";
 import type { FindSharers } from "../model/devices/same-bytes.js";
 import { troubleOf } from "../model/explain/explain.js";
-import { removalTimesOutAtMs } from "../model/hosts/remove-action.js";
+import { removalTimesOutAtMs } from "../model/hosts/removal-timeout.js";
 import type { Device, Disk, Host, RegistryTables } from "../model/store/schema.js";
 import { deviceMessage, diskMessage, hostMessage } from "../requests/wire.js";
 import type { Context } from "./context.js";

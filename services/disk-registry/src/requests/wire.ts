@@ -36,6 +36,7 @@ import type { Cause } from "../model/explain/cause.js";
 import type { Refused } from "../model/hosts/refused.js";
 import type { StampedDevice } from "../model/hosts/registration.js";
 import type { ToldMassSilence } from "../model/hosts/vigil.js";
+import type { OtherFleet } from "../model/store/other-fleet.js";
 import {
   type Device,
   type DeviceIdentity,
@@ -45,7 +46,6 @@ import {
   isChangePending,
   type Health as ModelHealth,
   type OperatorsWord,
-  type OtherFleet,
   type Pending,
   type Publication,
   type RegistryTables,

@@ -3,6 +3,7 @@ import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
 import type { Counter, Gap } from "../model/store/counter.js";
 import type { Copy, Move, Part } from "../model/store/disk-parts.js";
+import type { OtherFleet } from "../model/store/other-fleet.js";
 import type { RegistryEvent } from "../model/store/registry-event.js";
 import {
   type Device,
@@ -15,7 +16,6 @@ import {
   type KeptHealth,
   type Label,
   type OperatorsWord,
-  type OtherFleet,
   type Pending,
   type PendingDevice,
   type Publication,
@@ -55,6 +55,7 @@ const host = shapeOf<Host>()({
   assignment: shapeOf<VmAssignment>()({ vmCid: text, assignedAtMs: z.number() }).optional(),
   agentWarning: text.optional(),
   silentAtListenedMs: z.number().optional(),
+  lossNoted: z.literal(true).optional(),
   removalCountsFromMs: z.number().optional(),
   foreignDevices: z
     .array(shapeOf<ForeignDevice>()({ deviceId: text, hostId: text }))

@@ -1,6 +1,7 @@
 import { type DiskId, type HostId, messageOf } from "@diskmesh/domain";
 import { fenceSilent } from "../model/disks/fences.js";
 import { requireRegistration } from "../model/disks/remembered.js";
+import { IS_NOTED, noteWithoutChange } from "../model/events/events.js";
 import {
   afterMassSilence,
   endProbation,
@@ -13,7 +14,8 @@ import {
   markUnavailable,
   silenceWord,
 } from "../model/hosts/heartbeats.js";
-import { giveUpOnHost, removalTimedOut } from "../model/hosts/remove-action.js";
+import { mayHaveLost, noteLostDisks } from "../model/hosts/lost-disks.js";
+import { giveUpOnHost, removalTimedOut } from "../model/hosts/removal-timeout.js";
 import {
   isAnyUnavailable,
   isAnyUncounted,
@@ -23,7 +25,7 @@ import {
   noteMassSilence,
 } from "../model/hosts/vigil.js";
 import type { RegistryTables } from "../model/store/schema.js";
-import { removalLimits } from "../requests/limits.js";
+import { eventLimits, removalLimits } from "../requests/limits.js";
 import type { WorkContext } from "./work-context.js";
 
 /** Maximum delay between a host's timeout and its detection. */
@@ -129,7 +131,7 @@ export class HostMonitor {
       proven: findProven(tables, nowMs),
       timedOut: [...tables.hosts.entries()]
         .filter((host) => removalTimedOut(host, limits, liveness.totalListenedMs))
-        .filter((host) => tables.devices.count("awaitingOrderByHost", host.hostId) > 0)
+        .filter((host) => tables.devices.count("awaitingOrderByHost", host.hostId) > 0 || mayHaveLost(tables, host))
         .map((host) => host.hostId),
     }));
     this.#tellSeenOtherwise(found.seen);
@@ -192,6 +194,12 @@ export class HostMonitor {
     const given = await tablet.transact((tx) => giveUpOnHost(tx, hostId, removalLimits(this.context), time));
     if (given > 0)
       this.context.log.warn({ hostId, devices: given }, "detach confirmation timed out, devices marked DETACHED");
+    const lost = await tablet.transact((tx) => {
+      const event = noteLostDisks(tx, hostId);
+      if (event !== undefined) noteWithoutChange(tx, event, eventLimits(this.context.config), nowMs);
+      return event;
+    }, IS_NOTED);
+    if (lost !== undefined) this.context.log.error({ hostId, diskIds: lost.diskIds }, "disks lost with a dead host");
   }
 
   /** Logs a mass silence once when it begins and once when it ends. */

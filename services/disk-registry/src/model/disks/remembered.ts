@@ -1,14 +1,8 @@
 import { type HostId, InvalidStateError } from "@diskmesh/domain";
 import { lastReportedGapAtMs, lastValue, skipValues } from "../devices/counters.js";
 import type { Leader } from "../devices/orders.js";
-import {
-  fleetKey,
-  type OtherFleet,
-  type RegistryTables,
-  type RegistryTransaction,
-  type Start,
-  schema,
-} from "../store/schema.js";
+import type { OtherFleet } from "../store/other-fleet.js";
+import { fleetKey, type RegistryTables, type RegistryTransaction, type Start, schema } from "../store/schema.js";
 
 /** Highest numbers issued, or remembered by an agent; 0 for none. */
 export interface Numbers {

@@ -1,8 +1,9 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { Counter } from "../store/counter.js";
 import type { Copy, Part } from "../store/disk-parts.js";
+import type { OtherFleet } from "../store/other-fleet.js";
 import type { RegistryEvent } from "../store/registry-event.js";
-import type { Device, Disk, Host, OtherFleet, Start } from "../store/schema.js";
+import type { Device, Disk, Host, Start } from "../store/schema.js";
 
 /** An event without its number and time. */
 export type OwnEvent = Omit<RegistryEvent, "eventId" | "atMs">;

@@ -188,6 +188,11 @@ const refusedAdds: readonly ExplainRow[] = (
       { removalRequested: true },
       ["diskmesh add-host h1"],
     ],
+    [
+      "its host is dead, and the disk is lost, so waiting is no cure",
+      { removalRequested: true, lossNoted: true, state: "UNAVAILABLE" },
+      [],
+    ],
     ["its host is DEAD, so AddHost would be refused", { state: "DEAD" }, []],
   ] as const
 ).map(([cause, host, commands]) => [

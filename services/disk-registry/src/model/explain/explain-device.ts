@@ -16,7 +16,7 @@ export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: 
     erase(device, known),
     unknownDisk(device),
     notReported(device, add),
-    removal(device, add),
+    removal(tables, device, add),
   ];
   return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: subjectOf(device), ...cause }]));
 }
@@ -172,13 +172,21 @@ function notReported(device: Device, add: string): Found {
   };
 }
 
-function removal({ deviceId, removalRequested, removalRequestedAtMs, diskId }: Device, add: string): Found {
+function removal(
+  tables: RegistryTables,
+  { deviceId, hostId, removalRequested, removalRequestedAtMs, diskId }: Device,
+  add: string,
+): Found {
   if (!removalRequested || diskId === "") return undefined;
+  const isLost = tables.hosts.get(hostId)?.lossNoted;
+  const cure: Cure = isLost
+    ? ["start the host again, or accept the loss: delete the disk, or purge the device with force (PurgeDevice)", ""]
+    : ["wait until the disk has moved, or keep the device", add];
   return {
     reason: "REMOVAL_WAITS",
     message: `device ${deviceId} is to be removed, and disk ${diskId} lies on it`,
     sinceMs: removalRequestedAtMs,
-    cures: [["wait until the disk has moved, or keep the device", add]],
+    cures: [cure],
     becauseOf: [{ kind: "DISK", name: diskId }],
   };
 }

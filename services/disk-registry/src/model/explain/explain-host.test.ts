@@ -212,6 +212,25 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "to be removed, and its disks are lost",
+    HOST,
+    { host: { removalRequested: true, state: "DEAD", lossNoted: true }, disk: {} },
+    [
+      {
+        reason: "SAID_DEAD",
+        says: /as dead/,
+        sinceMs: 0,
+        commands: ["diskmesh set-host-state online h1", "diskmesh fence-host h1 --reason WHY"],
+      },
+      {
+        reason: "REMOVAL_WAITS",
+        says: /, it has lost 1 disk: x \(1 of 1 parts, on d1; unpublished\)$/,
+        becauseOf: [DEVICE],
+        commands: ["diskmesh purge-host h1 --force", "diskmesh add-host h1"],
+      },
+    ],
+  ],
+  [
     "to be removed while it is a VM and serves a disk",
     HOST,
     {

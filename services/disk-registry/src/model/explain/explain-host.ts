@@ -1,4 +1,5 @@
 import { countText, type HostId } from "@diskmesh/domain";
+import { disksLostOn, lostText } from "../hosts/lost-disks.js";
 import { disksServedBy } from "../hosts/remove-action.js";
 import { massSilenceRan } from "../hosts/vigil.js";
 import { type Device, type Host, isAway, type RegistryTables } from "../store/schema.js";
@@ -105,6 +106,12 @@ function silence(tables: RegistryTables, host: Host, known: Known): Found {
 
 const fenceOf = ({ hostId }: Host) =>
   ["take its disks from it, to use them elsewhere", `diskmesh fence-host ${hostId} --reason WHY`] as const;
+
+const acceptLossOf = ({ hostId }: Host) =>
+  [
+    "start the host again, or accept the loss: delete the disks, or forget the host with them",
+    `diskmesh purge-host ${hostId} --force`,
+  ] as const;
 
 const sayDeadOf = ({ hostId }: Host) =>
   ["mark it as dead", `diskmesh set-host-state dead ${hostId} --reason WHY`] as const;
@@ -216,12 +223,14 @@ function removal(tables: RegistryTables, host: Host): Found {
     assignment !== undefined && `it is VM ${assignment.vmCid}`,
   ].filter(Boolean);
   if (parts.length === 0) return undefined;
+  const lost = host.lossNoted ? disksLostOn(tables, devices) : [];
+  if (lost.length > 0) parts.push(`it has lost ${countText(lost.length, "disk")}: ${lostText(tables, lost)}`);
   return {
     reason: "REMOVAL_WAITS",
     message: `host ${hostId} is to be removed, and ${parts.join(", ")}`,
     sinceMs: wishedAtMs(devices),
     cures: [
-      ["wait until the removal ends", `diskmesh remove-host ${hostId} --wait`],
+      lost.length > 0 ? acceptLossOf(host) : ["wait until the removal ends", `diskmesh remove-host ${hostId} --wait`],
       ["cancel the removal", `diskmesh add-host ${hostId}`],
     ],
     becauseOf: [

@@ -43,8 +43,8 @@ export interface AddCall {
 export function addHost(tx: RegistryTransaction, hostId: HostId, call: AddCall): ActionResult {
   const host = requireHost(tx, hostId);
   requireAlive(host);
-  const { removalRequested: wished } = host;
-  if (wished) tx.hosts.put({ ...host, removalRequested: false });
+  const { removalRequested: wished, lossNoted: _, ...rest } = host;
+  if (wished) tx.hosts.put({ ...rest, removalRequested: false });
   const devices = devicesOfHost(tx, hostId);
   const added = addAll(tx, devices, call);
   stay(tx, devices);

@@ -98,7 +98,7 @@ export function applyHeartbeat(
  * Returns the host after it was heard again, on probation. Probation keeps new disks away from a host that comes and
  * goes.
  */
-export function backFromUnavailable(host: Host, probationMs: number, nowMs: number): Host {
+export function backFromUnavailable({ lossNoted: _, ...host }: Host, probationMs: number, nowMs: number): Host {
   if (probationMs === 0) return proven(host, nowMs);
   const stateMessage = `host ${host.hostId} is back from UNAVAILABLE: it is ONLINE after ${probationMs} ms of heartbeats`;
   const probationEndsAtMs = nowMs + probationMs;

@@ -7,7 +7,8 @@ import type { Host, Publication } from "../store/schema.js";
 import { applyHeartbeat, findSilent, findSilentDead, markUnavailable, requireRegistered } from "./heartbeats.js";
 import { type HostWord, sayOfHosts } from "./host-words.js";
 import { registerAgent } from "./registration.js";
-import { giveUpOnHost, removalTimedOut, removeHost } from "./remove-action.js";
+import { giveUpOnHost, removalTimedOut } from "./removal-timeout.js";
+import { removeHost } from "./remove-action.js";
 
 const NOW_MS = 1_000_000;
 const h1 = hostId("h1");

@@ -62,7 +62,7 @@ function dead(host: Host, said: OperatorsWord): Host {
 
 /** Returns the host as UNAVAILABLE: its agent must register and pass probation before it is ONLINE. */
 function back(host: Host, said: OperatorsWord): Host {
-  const { saidDead: _, silentAtListenedMs: __, ...rest } = host;
+  const { saidDead: _, silentAtListenedMs: __, lossNoted: ___, ...rest } = host;
   const why = said.reason === "" ? "" : ` (${said.reason})`;
   const stateMessage = `host ${host.hostId} is UNAVAILABLE: ${said.by} revoked DEAD${why}, and the host has not registered since`;
   return { ...rest, state: "UNAVAILABLE", stateMessage, stateChangedAtMs: said.atMs, mustRegister: true };

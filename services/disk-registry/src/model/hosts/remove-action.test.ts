@@ -2,6 +2,7 @@ import { expect } from "chai";
 import {
   type ActionRow,
   attached,
+  dirty,
   h1,
   held,
   limits,
@@ -13,17 +14,21 @@ import {
   testActions,
   unknown,
 } from "../../testing/cms-actions.js";
-import { aDisk, aHost, hostId, TestFleet } from "../../testing/fleet-fixture.js";
-import { giveUpOnHost } from "./remove-action.js";
+import { aDisk, aHost, deviceId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import { sayOfHosts } from "./host-words.js";
+import { noteLostDisks } from "./lost-disks.js";
+import { giveUpOnHost } from "./removal-timeout.js";
+
+const counts = (id: string) => ({ deviceId: deviceId(id), state: "COUNTS" }) as const;
 
 const rows: readonly ActionRow[] = [
   {
-    cause: "RemoveHost of a dead host with a disk: its state and the ways out, first after the usual time",
+    cause: "RemoveHost of an UNAVAILABLE host with a disk: when it counts as lost, first after the usual time",
     action: "removeHost",
     code: "E_TRY_AGAIN",
     says:
-      "holds 1 disk (the bytes of faulty ones cannot be read: delete them with DeleteDisk, or lose them with the host by " +
-      "PurgeHost with force): x (PUBLISHED to h2, ERROR: device d1 on host h1: its host is UNAVAILABLE; its move waits for",
+      "holds 1 disk (host h1 is UNAVAILABLE; what cannot be read counts as lost in 3600 s): " +
+      "x (PUBLISHED to h2, ERROR: device d1 on host h1: its host is UNAVAILABLE; its move waits for",
     dependent: ["x"],
     retryAfterMs: 10_000,
     fleet: {
@@ -31,6 +36,46 @@ const rows: readonly ActionRow[] = [
       devices: [held("d1", "x")],
       disks: [aDisk("x", ["d1"], { publication: publishedTo("h2", "PUBLISHED") })],
     },
+  },
+  {
+    cause: "RemoveHost of a host that was UNAVAILABLE for the removal timeout names what is lost, and the ways out",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says:
+      "holds 1 lost disk (host h1 is UNAVAILABLE, and nobody else has these bytes: start the host again, or accept the loss " +
+      "by DeleteDisk, or by PurgeDevice or PurgeHost with force): x (2 of 3 parts, on d1, d2; PUBLISHED to h2); " +
+      "it holds 1 disk (host h1 is UNAVAILABLE): y (PUBLISHED to h2, ONLINE; it has moved from device d5, which is left once host h2 confirms the new layout); " +
+      "it serves 1 disk (take them from it with FenceHost): z (PUBLISHED to h1",
+    dependent: ["x", "y", "z"],
+    fleet: {
+      hosts: [...silentSince(NOW_MS - 3_600_000), aHost("h2")],
+      devices: [
+        held("d1", "x"),
+        held("d2", "x"),
+        held("d3", "x", { hostId: hostId("h2") }),
+        held("d4", "y", { hostId: hostId("h2") }),
+        held("d5", "y"),
+        held("d6", "z", { hostId: hostId("h2") }),
+      ],
+      disks: [
+        aDisk("x", ["d1", "d2", "d3"], { publication: publishedTo("h2", "PUBLISHED") }),
+        aDisk("y", ["d4"], {
+          publication: publishedTo("h2", "PUBLISHED"),
+          parts: [{ copies: [counts("d4"), { deviceId: deviceId("d5"), state: "LEAVING" }] }],
+        }),
+        aDisk("z", ["d6"], { publication: publishedTo("h1", "PUBLISHED") }),
+      ],
+    },
+    devices: { d1: "ATTACHED 1 wish", d5: "ATTACHED 1 wish" },
+  },
+  {
+    cause: "RemoveHost of a DEAD host whose only disk was deleted",
+    action: "removeHost",
+    code: "S_OK",
+    says: "the close was not confirmed, so the host may still use: d1; not erased, so they still have their data: d1",
+    unerased: ["d1"],
+    fleet: { hosts: [aHost("h1", { state: "DEAD" })], devices: [attached("d1", dirty)] },
+    devices: { d1: "DETACHED 101 dirty wish" },
   },
   ...[
     ["after 100 s -> 100 s", 100_000, 100_000],
@@ -266,5 +311,24 @@ describe("CMS actions that remove", () => {
     expect(late.device("d3").attachState).to.equal("ATTACHING");
     const online = new TestFleet({ hosts: [aHost("h1")], devices });
     expect(online.transact((tx) => giveUpOnHost(tx, h1, limits, removalCall(false)))).to.equal(0);
+  });
+
+  it("name the disks that a dead host's removal has lost once, until the host was heard or is kept", () => {
+    const scene = { devices: [held("d1", "x"), attached("d2")], disks: [aDisk("x", ["d1"])] };
+    const fleet = new TestFleet({ hosts: [aHost("h1", { state: "DEAD", removalRequested: true })], ...scene });
+    const note = () => fleet.transact((tx) => noteLostDisks(tx, h1));
+    const event = note();
+    expect(event).to.deep.include({ action: "DisksLost", hostIds: ["h1"], deviceIds: ["d1"], diskIds: ["x"] });
+    expect(event?.message).to.contain("x (1 of 1 parts, on d1; unpublished)");
+    expect(note(), "again").to.equal(undefined);
+    const back = { by: "ada", atMs: 1, reason: "" };
+    fleet.transact((tx) => sayOfHosts(tx, [h1], "back", back));
+    fleet.transact((tx) => sayOfHosts(tx, [h1], "dead", back));
+    expect(note()?.diskIds, "after the host was alive").to.deep.equal(["x"]);
+    const kept = new TestFleet({ hosts: [aHost("h1", { state: "DEAD" })], ...scene });
+    expect(
+      kept.transact((tx) => noteLostDisks(tx, h1)),
+      "not to be removed",
+    ).to.equal(undefined);
   });
 });

@@ -23,6 +23,8 @@ import {
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
+import { disksLostOn, lostText } from "./lost-disks.js";
+import { giveUpOnHost, type RegistryTime, removalLeftMs, removalTimedOut } from "./removal-timeout.js";
 
 export interface RemovalLimits extends EraseLimits {
   /** Time in ms that a removal waits for an UNAVAILABLE host's confirmation. */
@@ -31,13 +33,6 @@ export interface RemovalLimits extends EraseLimits {
   readonly maxWaitingRetryAfterMs: number;
   /** `retry_after` while agents close devices. */
   readonly closingRetryAfterMs: number;
-}
-
-export interface RegistryTime {
-  /** Wall clock time, in ms. */
-  readonly nowMs: number;
-  /** `Vigil.listenedMs` up to now. */
-  readonly listenedMs: number;
 }
 
 /** Options of a removal, and its inputs that are not in the tables. */
@@ -82,9 +77,9 @@ function removeAll(tx: RegistryTransaction, removal: Removal, call: RemovalCall)
   const { limits, nowMs, listenedMs } = call;
   const devices = removal.devices.map((device) => noteWish(tx, device, call));
   moveAway(tx, devices, nowMs);
-  const inUse = whileInUse(tx, { ...removal, devices }, call);
-  if (inUse !== undefined) return inUse;
   const host = tx.hosts.get(devices[0]?.hostId ?? "");
+  const inUse = whileInUse(tx, { ...removal, devices }, host, call);
+  if (inUse !== undefined) return inUse;
   const isLost = host !== undefined && removalTimedOut(host, limits, listenedMs);
   const toErase = devices.filter(mustBeErased);
   if (toErase.length > 0 && !isLost) {
@@ -112,21 +107,30 @@ export function disksServedBy(tables: RegistryTables, hostId: HostId): readonly 
   return [...tables.disks.by("byPublicationHost", hostId)].map((disk) => disk.diskId).sort();
 }
 
-function whileInUse(tables: RegistryTables, removal: Removal, call: RemovalCall): ActionResult | undefined {
+function whileInUse(
+  tables: RegistryTables,
+  removal: Removal,
+  host: Host | undefined,
+  call: RemovalCall,
+): ActionResult | undefined {
   const { name, devices, servedDiskIds, vmCid } = removal;
   const heldDiskIds = disksOn(devices);
   const isBroken = heldDiskIds.some((diskId) => isBrokenDisk(tables, diskId));
+  const isSilent = host !== undefined && isAway(host);
   const uses: string[] = [];
-  if (heldDiskIds.length > 0) {
+  if (isSilent) uses.push(...lossOf(tables, host, { heldDiskIds, devices }, call));
+  else if (heldDiskIds.length > 0) {
     const waysOut = isBroken
       ? "the bytes of faulty ones cannot be read: delete them with DeleteDisk, or lose them with the host by PurgeHost with force"
       : "they move to other devices by themselves";
     uses.push(`holds ${countText(heldDiskIds.length, "disk")} (${waysOut}): ${described(tables, heldDiskIds, call)}`);
   }
-  if (servedDiskIds.length > 0)
+  if (servedDiskIds.length > 0) {
+    const waysOut = isSilent ? "take them from it with FenceHost" : "unpublish them";
     uses.push(
-      `serves ${countText(servedDiskIds.length, "disk")} (unpublish them): ${described(tables, servedDiskIds, call)}`,
+      `serves ${countText(servedDiskIds.length, "disk")} (${waysOut}): ${described(tables, servedDiskIds, call)}`,
     );
+  }
   if (vmCid !== undefined) uses.push(`is VM ${vmCid} (delete it)`);
   const unknown = devices.filter(isLeftAlone).map((device) => device.deviceId);
   if (unknown.length > 0)
@@ -138,6 +142,31 @@ function whileInUse(tables: RegistryTables, removal: Removal, call: RemovalCall)
   const message = `${name} is to be removed, and still ${uses.join("; it ")}`;
   const retryAfterMs = isBroken ? brokenRetryAfterMs(devices, call) : movingRetryAfterMs(heldDiskIds, call);
   return tryAgain(message, retryAfterMs, dependentDiskIds);
+}
+
+/** Returns texts about the disks of a host that cannot be asked: they wait for it, or are lost after the timeout. */
+function lossOf(
+  tables: RegistryTables,
+  host: Host,
+  { heldDiskIds, devices }: { readonly heldDiskIds: readonly DiskId[]; readonly devices: readonly Device[] },
+  call: RemovalCall,
+): readonly string[] {
+  const { hostId, state } = host;
+  const { limits, listenedMs } = call;
+  const lost = removalTimedOut(host, limits, listenedMs) ? disksLostOn(tables, devices) : [];
+  const others = heldDiskIds.filter((diskId) => !lost.some((each) => each.diskId === diskId));
+  const texts: string[] = [];
+  if (lost.length > 0) {
+    const waysOut = `host ${hostId} is ${state}, and nobody else has these bytes: start the host again, or accept the loss by DeleteDisk, or by PurgeDevice or PurgeHost with force`;
+    texts.push(`holds ${countText(lost.length, "lost disk")} (${waysOut}): ${lostText(tables, lost)}`);
+  }
+  if (others.length > 0) {
+    const leftMs = removalLeftMs(host, limits.unavailableRemovalTimeoutMs, listenedMs);
+    const when = leftMs === 0 ? "" : `; what cannot be read counts as lost in ${Math.ceil(leftMs / 1_000)} s`;
+    const why = `host ${hostId} is ${state}${when}`;
+    texts.push(`holds ${countText(others.length, "disk")} (${why}): ${described(tables, others, call)}`);
+  }
+  return texts;
 }
 
 function isBrokenDisk(tables: RegistryTables, diskId: DiskId): boolean {
@@ -245,54 +274,4 @@ function unconfirmedNote(devices: readonly Device[]): string {
   if (unconfirmed.length === 0) return "";
   const names = named(unconfirmed.map((device) => device.deviceId));
   return `; the close was not confirmed, so the host may still use: ${names}`;
-}
-
-/**
- * Returns the rest of the removal timeout in ms. Counts only time in which a leader listened for heartbeats, on
- * monotonic clocks.
- */
-function removalLeftMs({ state, silentAtListenedMs }: Host, timeoutMs: number, listenedMs: number): number {
-  if (state === "DEAD") return 0;
-  const silentMs = silentAtListenedMs === undefined ? 0 : Math.max(0, listenedMs - silentAtListenedMs);
-  return Math.max(0, timeoutMs - silentMs);
-}
-
-/**
- * Returns when the removal stops waiting for the host's confirmation, if this registry leads and listens until then;
- * undefined for a host that is not away. A DEAD host's wait is over at once.
- */
-export function removalTimesOutAtMs(
-  host: Host,
-  unavailableRemovalTimeoutMs: number,
-  { nowMs, listenedMs }: RegistryTime,
-): number | undefined {
-  if (host.state === "DEAD") return host.stateChangedAtMs;
-  if (host.state !== "UNAVAILABLE") return undefined;
-  return nowMs + removalLeftMs(host, unavailableRemovalTimeoutMs, listenedMs);
-}
-
-/** Returns whether the removal no longer waits for this host's confirmation. */
-export function removalTimedOut(host: Host, limits: RemovalLimits, listenedMs: number): boolean {
-  return isAway(host) && removalLeftMs(host, limits.unavailableRemovalTimeoutMs, listenedMs) === 0;
-}
-
-/**
- * Marks CLOSING devices DETACHED without confirmation when their host is DEAD, or UNAVAILABLE for too long. Returns
- * their number.
- */
-export function giveUpOnHost(
-  tx: RegistryTransaction,
-  hostId: HostId,
-  limits: RemovalLimits,
-  { nowMs, listenedMs }: RegistryTime,
-): number {
-  const host = tx.hosts.get(hostId);
-  if (host === undefined || !removalTimedOut(host, limits, listenedMs)) return 0;
-  let count = 0;
-  for (const device of tx.devices.by("awaitingOrderByHost", hostId)) {
-    if (device.attachState !== "CLOSING") continue;
-    tx.devices.put(advance(tx, device, "removal_timeout", nowMs));
-    count++;
-  }
-  return count;
 }

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { aHost, hostId, TestFleet } from "../../testing/fleet-fixture.js";
 import { markUnavailable } from "./heartbeats.js";
 import { sayOfHosts } from "./host-words.js";
-import { removalTimesOutAtMs } from "./remove-action.js";
+import { removalTimesOutAtMs } from "./removal-timeout.js";
 import {
   isAnyUncounted,
   listenedBefore,

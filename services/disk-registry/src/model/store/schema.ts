@@ -3,6 +3,7 @@ import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 import { type Counter, withGap } from "./counter.js";
 import { moveStateOf, type Part } from "./disk-parts.js";
 import { freeSpaceRows } from "./free-space.js";
+import type { OtherFleet } from "./other-fleet.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
 
 /**
@@ -69,6 +70,8 @@ export interface Host {
    * started.
    */
   readonly silentAtListenedMs?: number | undefined;
+  /** Set once an event has named the disks that the host's removal has lost. */
+  readonly lossNoted?: true | undefined;
   /** Written by 0.1.0; no longer read. */
   readonly removalCountsFromMs?: number | undefined;
   /** Devices that its agent last reported under ids of other hosts' devices; limited in number. */
@@ -272,21 +275,6 @@ export interface Disk {
   readonly limits?: IoLimits | undefined;
   /** Form in which a host offers the disk; absent when the host's agent chooses. */
   readonly exportKind?: "DEVICE" | "NBD" | undefined;
-}
-
-/** An incarnation other than this registry's that an agent obeys or that an operator had this registry adopt. */
-export interface OtherFleet {
-  readonly tabletId: string;
-  /** Empty for agents that never received an incarnation. */
-  readonly incarnation: string;
-  /** Host whose agent first reported it; empty when an operator did. */
-  readonly hostId: HostId | "";
-  readonly heardAtMs: number;
-  /**
-   * Time of the adoption. While absent, an incarnation of this registry's own tablet stops this registry's orders and
-   * changes.
-   */
-  readonly adoptedAtMs?: number | undefined;
 }
 
 /** Numbers that had been issued when a leader began; `tabletGeneration` is that leader's. */

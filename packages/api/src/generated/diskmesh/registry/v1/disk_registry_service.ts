@@ -6895,9 +6895,10 @@ export const DiskRegistryServiceDefinition = {
      *
      * The registry stores each change together with its event, so no change lacks an event. Refused requests of operators
      * are listed, too, as far as they could be recorded. Events of the registry's own actions: HostRegistered,
-     * HostUnavailable, HostBack, DeviceError, DeviceHealed, DeviceErased, DetachUnconfirmed, DiskFenced,
-     * UnknownDiskFound, NumbersRaised, LeaderStarted, OtherFleetHeard. Dry runs and calls that changed nothing have no
-     * events.
+     * HostUnavailable, HostBack, HostWarning, DisksLost, DeviceError, DeviceHealed, DeviceErased, DetachUnconfirmed,
+     * DiskFenced, MoveBegun, MoveCutOver, MoveFailed, MoveCancelled, UnknownDiskFound, NumbersRaised, LeaderStarted,
+     * OtherFleetHeard. DisksLost names the disks that the removal of a dead host has lost. Dry runs and calls that changed
+     * nothing have no events.
      */
     listEvents: {
       name: "ListEvents",
