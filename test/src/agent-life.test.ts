@@ -34,6 +34,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     before(async function () {
       const path = programOnPath("bosh-agent");
       if (isStock && path === undefined) skipBecause(this, "bosh-agent is not on PATH");
+      skipWithout(this, "tar");
       const agent = isStock ? { path: path ?? "" } : { heartbeat_interval_ms: beatIntervalMs };
       vms = await ProcessVms.start({ agent, ...resurrecting(silentAfterMs) });
       operator = vms.mesh.clients;
@@ -51,8 +52,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       await expectIntroduced(instance);
     });
 
-    it("sends its logs, which come as one file", async function () {
-      skipWithout(this, "tar");
+    it("sends its logs, which come as one file", async () => {
       const { agentId } = await only();
       const { code, out, err } = await vms.mesh.typed(
         "logs",

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { prometheusNames } from "@diskmesh/metrics";
-import { skipBecause } from "@diskmesh/testkit";
+import { skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
 import { alertsIn, monitoringFolder, runbookSections } from "./metrics/monitoring.js";
@@ -69,7 +69,7 @@ describe("deploy/monitoring", () => {
   });
 
   it("promtool confirms that each alert fires for its own condition, and for nothing else", function () {
-    if (spawnSync("promtool", ["--version"]).error) skipBecause(this, "promtool is not on PATH");
+    skipWithout(this, "promtool");
     const { status, stdout, stderr } = spawnSync("promtool", ["test", "rules", "alerts.test.yml"], {
       cwd: monitoringFolder,
       encoding: "utf8",

@@ -7,7 +7,7 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import type { SourceRow } from "@diskmesh/page/rows";
 import { createClient } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
-import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { eventually, freePort, leaveToVerify, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { metricsAt, type ProcessPlan } from "./mesh/plan.js";
 import { openStore, type Store } from "./mesh/stores.js";
@@ -38,6 +38,7 @@ describe("why, while no registry leads", () => {
 
   before(async function () {
     leaveToVerify(this);
+    skipWithout(this, "promtool");
     const found = await openStore("mongodb", { host: "127.0.0.1", launcher: [] });
     if (typeof found === "string") skipBecause(this, found);
     store = found;
@@ -123,8 +124,8 @@ describe("why, while no registry leads", () => {
 
   it("names the dead database and the time since when, and nothing once it is back", async () => {
     await leader();
-    const alerts = AlertWatch.problem() === undefined ? new AlertWatch(targets) : undefined;
-    await alerts?.fires([]);
+    const alerts = new AlertWatch(targets);
+    await alerts.fires([]);
     store.database?.signal("SIGSTOP");
     await says(
       "pool",
@@ -134,15 +135,13 @@ describe("why, while no registry leads", () => {
     await shows(
       /"state":"silent","trouble":"shown is .*lacks its database: MongoDB at .*: start the database.*","sinceMs":\d+/,
     );
-    await alerts?.fires(FAULT_ALERTS["the database of the disk-registry is gone"]);
+    await alerts.fires(FAULT_ALERTS["the database of the disk-registry is gone"]);
     store.database?.signal("SIGCONT");
     await says("service", "disk-registry", /^0 disk-registry is served/);
     await isLive();
   });
 
-  it("shows slow commits when the database stops again and again, and the leader leads on", async function () {
-    const problem = AlertWatch.problem();
-    if (problem !== undefined) skipBecause(this, problem);
+  it("shows slow commits when the database stops again and again, and the leader leads on", async () => {
     const deviceId = "host-1-device-1";
     const leads = await leader();
     const { registry } = mesh.clients;

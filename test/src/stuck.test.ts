@@ -1,8 +1,7 @@
 import type { Cure } from "@diskmesh/api/common";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { AlertWatch } from "./metrics/alert-watch.js";
 import { FAULT_ALERTS, type Fault } from "./metrics/fault-alerts.js";
 import { OPERATOR_SITUATIONS } from "./stuck/operator-situations.js";
 import type { Stuck } from "./stuck/situation.js";
@@ -19,6 +18,7 @@ describe("stuck things on a mesh", () => {
 
   before(async function () {
     leaveToVerify(this);
+    skipWithout(this, "promtool");
     mesh = await StuckFleet.start();
   });
   after(() => mesh?.[Symbol.asyncDispose]());
@@ -69,17 +69,12 @@ describe("stuck things on a mesh", () => {
     }, PATIENCE);
   }
 
-  before(() => {
-    const why = AlertWatch.problem();
-    if (why !== undefined) console.log(`      alerts are not looked at: ${why}`);
-  });
-
   for (const { title, problem, make } of [...SITUATIONS, ...OPERATOR_SITUATIONS])
     it(`${title}: the command and the page show the cause, its alerts fire, and the shown cure works`, async function () {
       const why = problem?.();
       if (why !== undefined) skipBecause(this, why);
       const expected = Object.hasOwn(FAULT_ALERTS, title) ? FAULT_ALERTS[title as Fault] : undefined;
-      const alerts = expected !== undefined && AlertWatch.problem() === undefined ? mesh.alerts() : undefined;
+      const alerts = expected === undefined ? undefined : mesh.alerts();
       await alerts?.fires([], () => mesh.forgetOrphans());
       const stuck = await make(mesh);
       const { command } = await isTold(stuck);
@@ -93,9 +88,7 @@ describe("stuck things on a mesh", () => {
 
   /** Tests an alert that no situation covers. `made` causes the fault, and returns a function that ends it. */
   function firesOn(fault: Fault, made: () => Promise<() => Promise<unknown>>): void {
-    it(`${fault}: its alerts fire`, async function () {
-      const why = AlertWatch.problem();
-      if (why !== undefined) skipBecause(this, why);
+    it(`${fault}: its alerts fire`, async () => {
       const alerts = mesh.alerts();
       await alerts.fires([], () => mesh.forgetOrphans());
       const end = await made();
@@ -144,9 +137,7 @@ describe("stuck things on a mesh", () => {
     return () => agent.start();
   });
 
-  it("the director stands still again and again: its alerts fire", async function () {
-    const why = AlertWatch.problem();
-    if (why !== undefined) skipBecause(this, why);
+  it("the director stands still again and again: its alerts fire", async () => {
     await mesh.alerts().fires([], () => mesh.forgetOrphans());
     const alerts = mesh.alerts("diskmesh-director");
     const expected = FAULT_ALERTS["the director stands still again and again"];

@@ -17,9 +17,10 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () =>
 
 /**
  * Runs test files from the queue one after another in one process, and yields each result. Stops after the first file
- * that fails, because its leftovers must not affect the next file.
+ * that fails, because its leftovers must not affect the next file. `titles` has the tests to run of a file that does not
+ * run whole.
  */
-export async function* runInProcess(queue, options, timeoutMs, env, execPath = process.execPath) {
+export async function* runInProcess(queue, { options, timeoutMs, env, execPath = process.execPath, titles }) {
   const child = fork(new URL("./test-worker.mjs", import.meta.url), {
     // Makes unhandled rejections fail the process, because Mocha ignores them.
     execArgv: ["--unhandled-rejections=strict", "--enable-source-maps"],
@@ -54,7 +55,7 @@ export async function* runInProcess(queue, options, timeoutMs, env, execPath = p
     });
     timer.refresh();
     // Sending fails only when the process has ended, which the exit event reports.
-    child.send({ file: child.file, options }, () => {});
+    child.send({ file: child.file, options, titles: titles?.get(child.file) }, () => {});
   };
   begin();
   for await (const [message] of on(child, "message", { close: ["close"] })) {

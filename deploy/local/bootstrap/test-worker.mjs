@@ -13,28 +13,34 @@ const REASON = /\[skipped: .+\]/;
 for (const stream of [process.stdout, process.stderr]) stream.write("");
 
 process.once("disconnect", () => process.exit());
-process.on("message", async ({ file, options }) => {
+process.on("message", async ({ file, options, titles }) => {
   const before = process.getActiveResourcesInfo();
-  const result = { file, passed: 0, skipped: [], failures: [] };
+  const result = { file, passed: 0, skipped: [], skippedTitles: [], failures: [] };
   const fail = (title, error) => {
     const difference = showDiff(error) ? generateDiff(stringify(error.actual), stringify(error.expected)) : "";
     result.failures.push({ title, error: `${error?.stack ?? error}${difference}` });
     // Prints the failure before the remaining tests of the file run.
     console.log(`failed: ${title}\n${result.failures.at(-1).error}`);
   };
-  await run(file, options, result, fail).catch((error) => fail("could not be loaded", error));
+  await run(file, { options, titles }, result, fail).catch((error) => fail("could not be loaded", error));
   // A failed test may not have closed its resources, so they are not reported.
   const left = result.failures.length > 0 ? [] : await leftOpen(before);
   if (left.length > 0) fail("left open after its tests", [...left, ...openSockets()].join(", "));
   process.send(result);
 });
 
-async function run(file, options, result, fail) {
+async function run(file, { options, titles }, result, fail) {
   const mocha = new Mocha({ ...options, reporter: class {} }).addFile(file);
   await mocha.loadFilesAsync();
-  const skip = (title) => {
-    if (!REASON.test(title)) fail(title, "is skipped and does not say why");
-    else result.skipped.push(title);
+  // Titles before the tests run: a skip appends its reason.
+  const titleOf = new Map();
+  mocha.suite.eachTest((test) => titleOf.set(test, test.fullTitle()));
+  if (titles !== undefined) keepOnly(titles, titleOf, fail);
+  const skip = (test) => {
+    const title = test.fullTitle();
+    if (!REASON.test(title)) return fail(title, "is skipped and does not say why");
+    result.skipped.push(title);
+    result.skippedTitles.push(titleOf.get(test));
   };
   await new Promise((resolve) =>
     mocha
@@ -42,10 +48,19 @@ async function run(file, options, result, fail) {
       .on("hook", (hook) => process.send({ begun: hook.fullTitle() }))
       .on("test", (test) => process.send({ begun: test.fullTitle() }))
       .on("pass", () => result.passed++)
-      .on("pending", (test) => skip(test.fullTitle()))
+      .on("pending", skip)
       .on("fail", (test, error) => fail(test.fullTitle(), error)),
   );
   mocha.dispose();
+}
+
+/** Removes the tests without one of the titles. Fails for a title that no test has. */
+function keepOnly(titles, titleOf, fail) {
+  const found = [...titleOf.values()];
+  for (const title of titles)
+    if (!found.includes(title)) fail(title, "is skipped, and has another title when run again");
+  for (const [test, title] of titleOf)
+    if (!titles.includes(title)) test.parent.tests = test.parent.tests.filter((one) => one !== test);
 }
 
 /** Returns resources that are still open after some time, and would keep a process alive that runs only this file. */

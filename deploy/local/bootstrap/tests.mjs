@@ -14,11 +14,11 @@ const MAX_FAILURE_LINES = 60;
 const JOBS = Math.max(2, Math.min(8, availableParallelism() * 3));
 
 /**
- * Tests that also run on a newer LTS of Node, because they most likely break there: pure models, gRPC, stores, TLS
- * between agents, and the whole mesh.
+ * Tests that also run on a newer LTS of Node, because they most likely break there: gRPC, stores, TLS between agents, and
+ * the whole mesh.
  */
 const RUN_ON_LTS =
-  /\/model\/|^services\/director\/dist\/(?:specs|instances|locks)\/|^packages\/(?:rpc|tablet)\/|^services\/disk-agent\/dist\/(?:nbd|remote)\/|^deploy\/local\/dist\/start\.test/;
+  /^packages\/(?:rpc|tablet)\/(?!.*\/simulation)|^services\/disk-agent\/dist\/(?:nbd|remote)\/|^deploy\/local\/dist\/start\.test/;
 
 /** Longest tests, started first, so that none of them runs alone at the end. */
 const BEGUN_FIRST =
@@ -56,18 +56,21 @@ export async function runTests(root, args, options = {}) {
 }
 
 /**
- * Runs all files with only the programs of `barePath`, as on a new machine. Then runs files with skipped tests again
- * with all programs, and some files on `ltsNode`.
+ * Runs all files with only the programs of `barePath`, as on a new machine. Then runs skipped tests again with all
+ * programs, and some files on `ltsNode`.
  */
 async function verify(root, files, run, { failedChecks, barePath, ltsNode }) {
-  const withAll = { name: "with all programs", queue: [], run, results: [] };
+  const titles = new Map();
+  const withAll = { name: "with all programs", queue: [], run: { ...run, titles }, results: [] };
   const bare = {
     name: "with node, npm, git, sh and coreutils",
     queue: [...files],
     run: { ...run, env: { ...run.env, PATH: barePath } },
     results: [],
-    whenRun: ({ file, failures, skipped }) => {
-      if (failures.length === 0 && skipped.length > 0) withAll.queue.push(file);
+    whenRun: ({ file, failures, skippedTitles }) => {
+      if (failures.length > 0 || skippedTitles.length === 0) return;
+      titles.set(file, skippedTitles);
+      withAll.queue.push(file);
     },
   };
   const onLts = {
@@ -80,6 +83,7 @@ async function verify(root, files, run, { failedChecks, barePath, ltsNode }) {
   await runStages(stages);
   const flaky = [];
   if (process.env.CI) for (const stage of stages) flaky.push(...(await runAgain(stage, stages)));
+  for (const again of withAll.results) again.passed += bare.results.find(({ file }) => file === again.file).passed;
   replace(bare.results, withAll.results);
   if (process.env.CI) refuseSkips(root, bare.results);
   const checks = { file: "verify", passed: 0, skipped: [], failures: failedChecks };
@@ -131,8 +135,7 @@ async function runStages(stages) {
   let done = 0;
   const runNext = async () => {
     for (let stage = nextStage(stages); stage !== undefined; stage = nextStage(stages)) {
-      const { options, timeoutMs, env, execPath } = stage.run;
-      for await (const result of runInProcess(stage.queue, options, timeoutMs, env, execPath)) {
+      for await (const result of runInProcess(stage.queue, stage.run)) {
         stage.results.push(result);
         stage.whenRun?.(result);
         done++;

@@ -176,18 +176,30 @@ describe("the set-up behind npm start and npm test", () => {
       };
       const isBare = 'process.env.PATH.endsWith("/bare")';
       const needsQemu = `
-        it(${isBare} ? "a [skipped: no qemu]" : "a", function () {
-          if (${isBare}) this.skip();
+        it("a", function () {
+          if (!${isBare}) return;
+          this.test.title += " [skipped: no qemu]";
+          this.skip();
         });`;
       const file = (body: string) => write(join(folder, "packages/one/dist/a.test.js"), test(body));
 
-      it("runs again with all programs what a bare machine skips", async () => {
+      it("runs again with all programs what a bare machine skips, and only that", async () => {
         file(`${needsQemu} it("b", () => {});`);
         const { code, output } = await verifying(outside);
         expect(output)
           .to.match(/a\.test\.js: 1 passed, 0 failed, 1 skipped \(\d+\.\d s\)$/m)
+          .and.to.match(/^\[2\/2\] with all programs, .*a\.test\.js: 1 passed, 0 failed \(/m)
           .and.to.match(/^2 passed, 0 failed$/m);
         expect(code).to.equal(0);
+      });
+
+      it("fails with a skipped test that has another title with all programs", async () => {
+        file(`it((${isBare} ? "a" : "b") + (${isBare} ? " [skipped: no qemu]" : ""), function () {
+          if (${isBare}) this.skip();
+        });`);
+        expect((await verifying(outside)).output).to.match(
+          /^failed: .*: s a \[skipped: no qemu\]\n {2}is skipped, and has another/m,
+        );
       });
 
       it("fails on a failure of a bare machine, though it passes with all programs", async () => {

@@ -53,11 +53,6 @@ export class AlertWatch {
     this.#slowedJob = slowedJob;
   }
 
-  /** Returns why this machine cannot evaluate rules; undefined when it can. */
-  static problem(): string | undefined {
-    return spawnSync("promtool", ["--version"]).error ? "promtool is not on PATH" : undefined;
-  }
-
   /** Waits until exactly these alerts fire and no other is pending; runs `meanwhile` before each scrape. */
   async fires(expected: readonly string[], meanwhile: () => Promise<unknown> = async () => {}): Promise<void> {
     await eventually(async () => {
