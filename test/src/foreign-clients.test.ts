@@ -43,17 +43,9 @@ describe("clients that others generate from proto/", () => {
   it("in Go make calls, and read which field of a request is wrong", async function () {
     this.timeout(BUILD_TIMEOUT_MS);
     skipWithout(this, "go");
-    const cache = join(repositoryFolder, ".cache/go");
-    // `-modcacherw`: without it files in the module cache are read-only, and .cache could not be deleted.
-    const env = {
-      ...process.env,
-      GOMODCACHE: join(cache, "mod"),
-      GOCACHE: join(cache, "build"),
-      GOFLAGS: "-modcacherw",
-    };
     for (const name of ["go.mod", "go.sum", "main.go"]) copyFileSync(join(SOURCES, name), join(folder, name));
-    const go = (...args: string[]) => run("go", ["-C", folder, ...args], { env, timeout: BUILD_TIMEOUT_MS });
-    await run("go", ["-C", folder, "mod", "download"], { env, timeout: DOWNLOAD_TIMEOUT_MS }).catch((error) =>
+    const go = (...args: string[]) => run("go", ["-C", folder, ...args], { timeout: BUILD_TIMEOUT_MS });
+    await run("go", ["-C", folder, "mod", "download"], { timeout: DOWNLOAD_TIMEOUT_MS }).catch((error) =>
       skipBecause(this, `the Go modules of the client cannot be had: ${messageOf(error)}`),
     );
     const plugins = ["protoc-gen-go", "protoc-gen-go-grpc"].map((name) => ({
@@ -64,7 +56,7 @@ describe("clients that others generate from proto/", () => {
     const buf = join(repositoryFolder, "node_modules/@bufbuild/buf/bin/buf");
     const paths = PUBLIC.flatMap((name) => ["--path", join(PROTOS, "diskmesh", name)]);
     const template = JSON.stringify({ version: "v2", plugins });
-    await run(process.execPath, [buf, "generate", PROTOS, "--template", template, ...paths], { env });
+    await run(process.execPath, [buf, "generate", PROTOS, "--template", template, ...paths]);
     await go("build", "-o", "client", ".");
     const { stdout } = await run(join(folder, "client"), addresses(), { timeout: CALLS_TIMEOUT_MS });
     expect(JSON.parse(stdout)).to.deep.equal({ ...ANSWERED, health: "SERVING", refused: "InvalidArgument" });
