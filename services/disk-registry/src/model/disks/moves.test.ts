@@ -279,6 +279,86 @@ describe("moves", () => {
     expect(planMove(fleet.tables, x)).to.deep.include({ kind: "begin", index: 1 });
   });
 
+  describe("whose source is gone", () => {
+    const endings: readonly [string, string, (fleet: TestFleet) => void][] = [
+      ["the source was purged", "was purged", (fleet) => fleet.transact((tx) => tx.devices.delete("d1"))],
+      ["its host is DEAD", "cannot be read", (fleet) => setHost(fleet, { state: "DEAD" })],
+      ["its disks are lost", "cannot be read", (fleet) => setHost(fleet, { state: "UNAVAILABLE", lossNoted: true })],
+    ];
+    const setHost = (fleet: TestFleet, fields: Partial<Host>) =>
+      fleet.transact((tx) => tx.hosts.put({ ...fleet.host("h1"), stateMessage: "h1 is silent", ...fields }));
+
+    for (const [name, why, end] of endings)
+      it(`frees its target, and waits without one: ${name}`, () => {
+        const fleet = scene();
+        migrate(fleet);
+        toTry(fleet);
+        end(fleet);
+        const step = planMove(fleet.tables, x);
+        if (step.kind !== "give_up") throw new Error(step.kind);
+        fleet.transact((tx) => giveUpTarget(tx, x, step.index, step.why));
+        expect(fleet.device("d2")).to.deep.include({ diskId: "", dirty: true });
+        expect(parts(fleet)).to.deep.equal(["d1 COUNTS"]);
+        const waits = planMove(fleet.tables, x);
+        expect(waits.kind).to.equal("wait");
+        expect("why" in waits && waits.why).to.contain(why);
+      });
+
+    it("keeps its target while its host is only silent, and gets none", () => {
+      const fleet = scene();
+      migrate(fleet);
+      toTry(fleet);
+      setHost(fleet, { state: "UNAVAILABLE" });
+      expect(planMove(fleet.tables, x)).to.deep.equal({ kind: "wait", why: "h1 is silent" });
+      const other = scene({ h1: { state: "UNAVAILABLE", stateMessage: "h1 is silent" } });
+      migrate(other);
+      expect(planMove(other.tables, x)).to.deep.equal({
+        kind: "wait",
+        why: "its device d1 cannot be read: h1 is silent",
+      });
+    });
+
+    for (const state of ["UNAVAILABLE", "DEAD"] as const)
+      it(`asks the holder of a mirror, and cuts over when both copies are equal: ${state}`, () => {
+        const fleet = scene();
+        publish(fleet);
+        migrate(fleet);
+        toTry(fleet);
+        setHost(fleet, { state });
+        const step = planMove(fleet.tables, x);
+        if (step.kind !== "mirror") throw new Error(step.kind);
+        expect(complete(fleet, step)).to.equal(true);
+        settle(fleet);
+        expect(parts(fleet)).to.deep.equal(["d2 COUNTS"]);
+        expect(diskHealth(fleet.tables, fleet.disk("x")).health).to.equal("ONLINE");
+      });
+
+    it("gives up the target of a mirror that has failed before both copies were equal, when the host is DEAD", () => {
+      const fleet = scene();
+      publish(fleet);
+      migrate(fleet);
+      const seen = toTry(fleet);
+      setHost(fleet, { state: "DEAD" });
+      fleet.transact((tx) => failTry(tx, seen, "the source cannot be read"));
+      settle(fleet);
+      expect(planMove(fleet.tables, x)).to.deep.include({ kind: "give_up" });
+    });
+
+    it("lets another part move that can be read", () => {
+      const fleet = new TestFleet({
+        hosts: [aHost("h1", { state: "DEAD" }), aHost("h2"), aHost("h3")],
+        devices: [
+          aDevice("d1", { diskId: x }),
+          aDevice("d2", { hostId: hostId("h2"), diskId: x }),
+          aDevice("d3", { hostId: h3 }),
+        ],
+        disks: [aDisk("x", ["d1", "d2"])],
+      });
+      fleet.transact((tx) => migrateDisk(tx, x, "", 9));
+      expect(planMove(fleet.tables, x)).to.deep.include({ kind: "choose", index: 1, others: [] });
+    });
+  });
+
   it("a device that was purged and has come back is no target for the disk that has lost it", () => {
     const fleet = new TestFleet({
       hosts: [aHost("h1"), aHost("h2")],

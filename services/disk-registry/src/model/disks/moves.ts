@@ -14,7 +14,7 @@ import {
   type RegistryTransaction,
 } from "../store/schema.js";
 import { withNextRevision } from "./export-changes.js";
-import { countingCopy, countingDevices, freeDevice, partSizeBytes } from "./layout.js";
+import { countingCopy, freeDevice, partSizeBytes } from "./layout.js";
 
 /** Failed tries after which another target is chosen. */
 const TRIES_OF_TARGET = 3;
@@ -100,23 +100,29 @@ export type MoveStep =
 export function planMove(tables: RegistryTables, diskId: DiskId): MoveStep {
   const disk = tables.disks.get(diskId);
   const index = disk === undefined ? -1 : begunOrFirst(disk);
-  if (disk === undefined || index < 0) return { kind: "none" };
+  const part = disk?.parts[index];
+  if (disk === undefined || part === undefined) return { kind: "none" };
   const [moving, ...others] = movingParts(tables, disk, index);
-  if (moving === undefined)
-    return { kind: "wait", why: `its device ${countingDevices(disk)[index]} was purged, and its bytes are lost` };
-  const { part, source } = moving;
-  const copying = part.copies.find(({ state }) => state === "COPYING");
+  if (moving === undefined) {
+    const why = whyUnreadable(tables, disk, part) ?? "";
+    return hasTarget(part) ? { kind: "give_up", why, index } : { kind: "wait", why };
+  }
+  const { source } = moving;
+  const copying = moving.part.copies.find(({ state }) => state === "COPYING");
   if (copying === undefined) return { kind: "choose", ...moving, others };
   const target = tables.devices.get(copying.deviceId);
   const unfit = whyUnfit(tables, disk, target);
   if (target === undefined || unfit !== undefined) return { kind: "give_up", why: unfit ?? "", index };
-  const hosts = hostsOf(tables, source, target);
-  if ("why" in hosts) return { kind: "wait", why: hosts.why };
   const { publication } = disk;
   const busy = publication && whyBusy(publication);
+  const { sessionNumber } = copying;
+  // A holder may hold requests back until it hears which copy counts, so it is asked even when the source is away.
+  const isMirrored = publication !== undefined && busy === undefined && sessionNumber !== undefined;
+  const hosts = hostsOf(tables, source, target, isMirrored);
+  if ("why" in hosts) return isLost(tables, source) ? { kind: "give_up", ...hosts, index } : { kind: "wait", ...hosts };
   if (busy !== undefined) return { kind: "wait", why: busy };
-  if (copying.sessionNumber === undefined) return { kind: "begin", index };
-  const order = { ...moving, ...hosts, target, sessionNumber: copying.sessionNumber };
+  if (sessionNumber === undefined) return { kind: "begin", index };
+  const order = { ...moving, ...hosts, target, sessionNumber };
   if (publication === undefined) return { kind: "copy", ...order };
   const holder = tables.hosts.get(publication.hostId);
   const whyNot = holder === undefined ? `host ${publication.hostId} was purged` : whyNotTold(holder);
@@ -132,14 +138,31 @@ function begunOrFirst({ parts }: Disk): number {
   return begun >= 0 ? begun : parts.findIndex(({ move }) => move !== undefined);
 }
 
-/** Returns the part with a target alone, or else all parts that are to move and have their bytes. */
+/** Returns the part with a target alone, or else all parts that are to move and can be read. */
 function movingParts(tables: RegistryTables, disk: Disk, first: number): readonly Moving[] {
   const isAlone = disk.parts.some(hasTarget);
   return disk.parts.flatMap((part, index) => {
     const source = tables.devices.get(countingCopy(part).deviceId);
     if (part.move === undefined || (isAlone && index !== first) || source?.diskId !== disk.diskId) return [];
+    if (!hasTarget(part) && whyUnreadable(tables, disk, part) !== undefined) return [];
     return { disk, index, part, move: part.move, source, sizeBytes: partSizeBytes(tables, part) };
   });
+}
+
+/** Returns why the part's bytes cannot be copied now, so that it gets no target; undefined when they may be. */
+function whyUnreadable(tables: RegistryTables, { diskId }: Disk, part: Part): string | undefined {
+  const { deviceId } = countingCopy(part);
+  const source = tables.devices.get(deviceId);
+  const host = source && tables.hosts.get(source.hostId);
+  if (source?.diskId !== diskId || host === undefined)
+    return `its device ${deviceId} was purged, and its bytes are lost`;
+  return isAway(host) ? `its device ${deviceId} cannot be read: ${host.stateMessage}` : undefined;
+}
+
+/** Returns whether the source is on a host that nobody expects back, so that its move keeps no target. */
+function isLost(tables: RegistryTables, { hostId }: Device): boolean {
+  const host = tables.hosts.get(hostId);
+  return host !== undefined && (host.state === "DEAD" || (isAway(host) && host.lossNoted === true));
 }
 
 /** Returns why the device is no target any longer; undefined while it is. */
@@ -160,14 +183,14 @@ function hostsOf(
   tables: RegistryTables,
   source: Device,
   target: Device,
+  isMirrored: boolean,
 ): { readonly sourceHost: Host; readonly targetHost: Host } | { readonly why: string } {
   const [sourceHost, targetHost] = [tables.hosts.get(source.hostId), tables.hosts.get(target.hostId)];
   if (sourceHost === undefined || targetHost === undefined) return { why: `host ${source.hostId} was purged` };
-  const whyNot =
-    whyNotTold(sourceHost) ??
-    whyNotTold(targetHost) ??
-    whyUnknown(source) ??
-    whyElsewhere(tables, source.diskId as DiskId);
+  const elsewhere = whyElsewhere(tables, source.diskId as DiskId);
+  if (elsewhere !== undefined) return { why: elsewhere };
+  if (isMirrored) return { sourceHost, targetHost };
+  const whyNot = whyNotTold(sourceHost) ?? whyNotTold(targetHost) ?? whyUnknown(source);
   if (whyNot !== undefined) return { why: whyNot };
   const closed = [source, target].find(({ attachState }) => attachState !== "ATTACHED");
   if (closed !== undefined) return { why: `device ${closed.deviceId} is ${closed.attachState}` };
