@@ -30,7 +30,7 @@ describe("transportMessage", () => {
     ["error:05800074:x509 certificate routines::key values mismatch", /^the key does not belong to the certificate: /],
     [
       "CERT_HAS_EXPIRED",
-      "the other side's certificate has ended by the clock of this machine: renew it there, or set this clock (CERT_HAS_EXPIRED)",
+      "the other side's certificate has ended by the clock of this machine: set this clock if it is wrong, or renew the certificate there (CERT_HAS_EXPIRED)",
     ],
     [
       "UNABLE_TO_VERIFY_LEAF_SIGNATURE",

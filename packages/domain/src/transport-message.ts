@@ -18,7 +18,7 @@ const MEANINGS: readonly (readonly [RegExp, string])[] = [
   [/key values mismatch/i, "the key does not belong to the certificate: check which files are configured"],
   [
     /certificate has expired|CERT_HAS_EXPIRED/i,
-    "the other side's certificate has ended by the clock of this machine: renew it there, or set this clock",
+    "the other side's certificate has ended by the clock of this machine: set this clock if it is wrong, or renew the certificate there",
   ],
   [
     /certificate is not yet valid|CERT_NOT_YET_VALID/i,

@@ -96,7 +96,7 @@ describe("a connection that cannot be established reports", () => {
     const address = await listening(createTlsServer({ ...files, ALPNProtocols: ["h2"] }));
     const told = await call(address, await certificate("operator"));
     expect(told).to.contain(
-      ": the other side's certificate has ended by the clock of this machine: renew it there, or set this clock (Error: certificate has expired)",
+      ": the other side's certificate has ended by the clock of this machine: set this clock if it is wrong, or renew the certificate there (Error: certificate has expired)",
     );
   });
 
@@ -112,7 +112,7 @@ describe("a connection that cannot be established reports", () => {
     [
       "has ended",
       { validDays: ENDED_DAYS },
-      "the other side's certificate has ended by the clock of this machine: renew it there, or set this clock (CERT_HAS_EXPIRED)",
+      "the other side's certificate has ended by the clock of this machine: set this clock if it is wrong, or renew the certificate there (CERT_HAS_EXPIRED)",
     ],
     ["is of another authority", { by: () => otherCa }, "this process does not trust the authority (CA)"],
   ] as const)
