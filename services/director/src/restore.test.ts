@@ -3,8 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { AdminServiceDefinition } from "@diskmesh/api/common";
-import { createClient } from "@diskmesh/rpc";
+import { SubjectKind } from "@diskmesh/api/common";
 import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
 import { eventually, leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -38,21 +37,11 @@ for (const store of ["a folder", "MongoDB"])
     });
 
     async function backUp(): Promise<string> {
-      const options = {
-        address: director.address,
-        tls: director.certs.files("operator"),
-        serverRole: "director",
-      } as const;
-      const admin = createClient(AdminServiceDefinition, { ...options, defaultDeadlineMs: 60_000 });
-      try {
-        const pieces: Buffer[] = [];
-        for await (const { piece } of admin.createBackup({})) pieces.push(piece);
-        const file = join(folder, "backup");
-        writeFileSync(file, Buffer.concat(pieces));
-        return file;
-      } finally {
-        admin.close();
-      }
+      const pieces: Buffer[] = [];
+      for await (const { piece } of director.admin.createBackup({})) pieces.push(piece);
+      const file = join(folder, "backup");
+      writeFileSync(file, Buffer.concat(pieces));
+      return file;
     }
 
     async function restore(file: string): Promise<string> {
@@ -96,8 +85,12 @@ for (const store of ["a folder", "MongoDB"])
       expect((await director.task(done.taskId)).state).to.equal("TASK_STATE_DONE");
       expect(director.dispatcher.fences.at(-1)).to.be.above(2 ** 20);
 
+      const [cause] = await director.why(SubjectKind.TASK, taskIds[0] as number);
+      expect(cause).to.include({ reason: "HELD" });
+      expect(cause?.cures.map(({ command }) => command)).to.include(`diskmesh resume ${taskIds[0]}`);
       await director.tasks.resumeTask({ taskId: taskIds[0] as number });
       expect((await director.ended(taskIds[0] as number)).state).to.equal("TASK_STATE_DONE");
+      expect(await director.why(SubjectKind.TASK, taskIds[0] as number)).to.deep.equal([]);
       await director.tasks.cancelTask({ taskId: taskIds[1] as number });
       expect(await states(taskIds)).to.deep.equal(["TASK_STATE_DONE", "TASK_STATE_CANCELLED"]);
       const next = await director.provide("disk-4", instance);

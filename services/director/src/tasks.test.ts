@@ -1,3 +1,4 @@
+import { SubjectKind } from "@diskmesh/api/common";
 import { LockType, type Task, TaskOutputType, TaskState } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -42,11 +43,13 @@ describe("tasks", () => {
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
   });
 
-  it("tasks that wait for a lock -> occupy no worker, and continue one after the other", async () => {
+  it("12 tasks behind one that hangs -> occupy no worker, `why` names the lock, its holder and its step, and continue once that is cancelled", async () => {
     const gate = director.cpi.gate("attachDisk", "before");
     const held = await startProvide(name, first);
     await gate.reached;
-    const waiting = await Promise.all([1, 2, 3].map((index) => startProvide(`${name}-${index}`, first)));
+    const waiting = await Promise.all(
+      Array.from({ length: 12 }, (_, index) => startProvide(`${name}-${index}`, first)),
+    );
     expect((await director.provide(`${name}-other`, second)).state).to.equal(TaskState.DONE);
     for (const taskId of waiting) expect(await stateOf(taskId)).to.equal(TaskState.QUEUED);
     const { locks } = await director.locks.listLocks({});
@@ -57,10 +60,22 @@ describe("tasks", () => {
     expect(locks[0]?.waitingTaskIds).to.have.members(waiting);
     // The longest CPI call with its retries, plus a minute.
     expect(locks[0]?.deadline?.getTime()).to.be.closeTo(Date.now() + 122_000, 20_000);
-    gate.release();
-    for (const taskId of [held, ...waiting]) {
-      expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 1 });
+    for (const taskId of waiting) {
+      const causes = await director.why(SubjectKind.TASK, taskId);
+      const reasons = ["WAITS_FOR_LOCK", "LOCK_HELD", "CPI_AT_WORK", "AT_WORK"];
+      expect(causes.map(({ reason }) => reason).slice(0, reasons.length)).to.deep.equal(reasons);
+      const [waits, lock, call] = causes;
+      expect(waits?.message)
+        .to.contain(first)
+        .and.to.match(new RegExp(`which task ${held} .*holds$`));
+      expect(lock?.message).to.contain("12 tasks wait for it");
+      expect(call?.message).to.match(/has not answered attachDisk/);
+      expect(call?.cures.map(({ command }) => command)).to.deep.equal([`diskmesh cancel ${held}`]);
     }
+    await director.tasks.cancelTask({ taskId: held });
+    expect(await director.ended(held)).to.include({ state: TaskState.CANCELLED });
+    for (const taskId of waiting)
+      expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 1 });
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   });
 

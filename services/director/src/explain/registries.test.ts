@@ -1,7 +1,6 @@
-import { AdminServiceDefinition, SubjectKind } from "@diskmesh/api/common";
+import { SubjectKind } from "@diskmesh/api/common";
 import { CancelledError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { createClient } from "@diskmesh/rpc";
 import { freePort, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "../testing/test-director.js";
@@ -44,18 +43,14 @@ describe("the disk registries of a director", () => {
     const director = await TestDirector.start({
       nodes: { registries: [{ address: `127.0.0.1:${await freePort()}` }] },
     });
-    const { address, certs } = director;
-    const options = { address, tls: certs.files("operator"), serverRole: "director" } as const;
-    const admin = createClient(AdminServiceDefinition, { ...options, defaultDeadlineMs: 60_000 });
     try {
       const [instanceId] = await director.deploy("web", 1);
-      const { causes } = await admin.explain({ subject: { kind: SubjectKind.VM, name: instanceId ?? "" } });
+      const causes = await director.why(SubjectKind.VM, instanceId ?? "");
       expect(causes.map(({ subject, reason }) => [subject?.kind, reason])).to.deep.include([
         SubjectKind.VM,
         "REGISTRY_SILENT",
       ]);
     } finally {
-      admin.close();
       await director.stop();
     }
   });

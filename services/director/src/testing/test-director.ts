@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { AdminServiceDefinition, type Cause, type SubjectKind } from "@diskmesh/api/common";
 import {
   ConfigServiceDefinition,
   DeploymentServiceDefinition,
@@ -64,6 +65,7 @@ export type DirectorChange = { readonly [part: string]: unknown } & { readonly t
 
 /** A director process, with a CPI and agents in this process, over real gRPC and NATS. */
 export class TestDirector {
+  readonly admin: Client<typeof AdminServiceDefinition>;
   readonly disks: Client<typeof DynamicDiskServiceDefinition>;
   readonly tasks: Client<typeof TaskServiceDefinition>;
   readonly deployments: Client<typeof DeploymentServiceDefinition>;
@@ -96,6 +98,7 @@ export class TestDirector {
       serverRole: "director",
       defaultDeadlineMs: 60_000,
     } as const;
+    this.admin = createClient(AdminServiceDefinition, options);
     this.disks = createClient(DynamicDiskServiceDefinition, options);
     this.tasks = createClient(TaskServiceDefinition, options);
     this.deployments = createClient(DeploymentServiceDefinition, options);
@@ -227,6 +230,11 @@ export class TestDirector {
     return (await this.disks.deleteDisk({ diskName, wait: true })).task as Task;
   }
 
+  /** Returns the causes that `diskmesh why` shows. */
+  async why(kind: SubjectKind, name: string | number): Promise<readonly Cause[]> {
+    return (await this.admin.explain({ subject: { kind, name: String(name) } })).causes;
+  }
+
   async task(taskId: number): Promise<Task> {
     return (await this.tasks.getTask({ taskId })).task as Task;
   }
@@ -249,9 +257,10 @@ export class TestDirector {
   }
 
   async stop(): Promise<void> {
-    const { disks, tasks, deployments, configs, events, lifecycle, locks, problems, snapshots, stemcells, vms } = this;
-    const clients = [disks, tasks, deployments, configs, events, lifecycle, locks, problems, snapshots, stemcells, vms];
-    for (const client of clients) client.close();
+    const { admin, disks, tasks, deployments, configs, events, lifecycle, locks, problems } = this;
+    for (const client of [admin, disks, tasks, deployments, configs, events, lifecycle, locks, problems])
+      client.close();
+    for (const client of [this.snapshots, this.stemcells, this.vms, this.vendors]) client.close();
     await this.process.kill();
     await Promise.all(this.agents.map((agent) => agent.stop()));
     await this.dispatcher.stop();
