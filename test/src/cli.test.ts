@@ -1,17 +1,22 @@
+import { execFile } from "node:child_process";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
+import { fileURLToPath } from "node:url";
 import type { ExplainResponse } from "@diskmesh/api/common";
 import { runCommandLine } from "@diskmesh/cli";
 import { httpUsers, openPageFeed, type PageFeed } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, freePort, leaveToVerify } from "@diskmesh/testkit";
+import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { wholeFleet } from "./mesh/fleets.js";
 import { devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 import { typeCommand } from "./mesh/type-command.js";
+import { Clocks } from "./soak/clocks.js";
 
+const COMMAND = fileURLToPath(new URL("../../packages/cli/bin/diskmesh.mjs", import.meta.url));
+const DAY_SECONDS = 24 * 60 * 60;
 const MANIFEST = "name: demo\ninstance_groups: [{name: web, instances: 1, azs: [z1]}]\n";
 const CLOUD_CONFIG = "azs: [{name: z1}]\ndisk_types: [{name: small, disk_size: 1}]\n";
 
@@ -233,6 +238,22 @@ describe("the diskmesh command and a mesh", () => {
     await mesh.process("director").start();
     expect((await listed("instances demo")).length).to.equal(1);
     await done("status --wait 60");
+  });
+
+  it("names both times and the wrong clock when the operator's clock is 400 days ahead or 2 days behind", async function () {
+    const clocks = new Clocks(mesh.folder);
+    if (clocks.problem !== undefined) skipBecause(this, clocks.problem);
+    const env = { ...process.env, ...mesh.commandEnvironment, ...clocks.environment("operator") };
+    const whyAt = (days: number): Promise<string> => {
+      clocks.set("operator", days * DAY_SECONDS);
+      const args = [COMMAND, "why", "service", "disk-registry"];
+      return new Promise((resolve) => execFile(process.execPath, args, { env }, (_, out, err) => resolve(out + err)));
+    };
+    for (const days of [400, -2])
+      expect(await whyAt(days)).to.match(
+        /is valid from 2\S+Z to 2\S+Z, and the clock of this machine shows 2\S+Z\n +NO_ANSWER\n.*\n +set the clock that is wrong; if both are right, renew/,
+      );
+    expect(await whyAt(0)).to.match(/^disk-registry is served\nno problem is known/);
   });
 
   it("watch exits with 0 when it is interrupted", async () => {
