@@ -2,6 +2,7 @@ import type { Cure } from "@diskmesh/api/common";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, leaveToVerify, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { devicesReady } from "./mesh/steps.js";
 import { FAULT_ALERTS, type Fault } from "./metrics/fault-alerts.js";
 import { OPERATOR_SITUATIONS } from "./stuck/operator-situations.js";
 import type { Stuck } from "./stuck/situation.js";
@@ -12,7 +13,29 @@ const PATIENCE = { timeoutMs: 60_000 };
 /** Time within which an operator is told the cause. */
 const TOLD_WITHIN = { timeoutMs: 30_000 };
 
-/** An operator who does not know the system follows only its advice. */
+/**
+ * An operator who does not know the system follows only its advice. The sixteen situations in which operators needed
+ * help before `why` named their causes, each with its test (the title of a situation here, or another file):
+ *
+ * | situation | test |
+ * |---|---|
+ * | disk type misspelt | disk type misspelt |
+ * | device replaced by a bigger one, a disk on it | device replaced by a bigger one |
+ * | device file immutable | device file that the agent may not open |
+ * | registry to agent dropped | registry that cannot reach an agent |
+ * | two agents of one host id | two agents of one host id |
+ * | wrong `az` in an agent's config | wrong az in the config of an agent |
+ * | agent's folder full | agent's folder full |
+ * | agent hangs | agent that hangs, asked of its VM; dead agent |
+ * | certificate revoked | certificate revoked |
+ * | operator's clock 400 days ahead, 2 days behind | cli.test.ts: names both times and the wrong clock |
+ * | NATS refuses the agent's user or its subscription | NATS refuses an agent's user; the subscription |
+ * | dispatcher hangs | dispatcher that hangs |
+ * | MongoDB hangs | stuck-leaders.test.ts: names the dead database |
+ * | 12 provides behind one that hangs | tasks.test.ts of the director: 12 tasks behind one that hangs |
+ * | director restored with a task under way | restore.test.ts of the director: resumes no task by itself |
+ * | host to be removed that serves a disk and is a VM | host to be removed that serves a disk |
+ */
 describe("stuck things on a mesh", () => {
   let mesh: StuckFleet;
 
@@ -122,6 +145,21 @@ describe("stuck things on a mesh", () => {
       await eventually(() => registry.unpublishDisk({ diskId: "fenced" }), PATIENCE);
       await eventually(() => registry.deleteDisk({ diskId: "fenced" }), PATIENCE);
       await mesh.withDrive();
+    };
+  });
+
+  firesOn("disk that no device can take", async () => {
+    // The drive is alone in its pool.
+    const { hostId, deviceId } = await mesh.withDrive();
+    const user = await mesh.openDiskOnDrive("stays");
+    const { registry } = mesh.mesh.clients;
+    await mesh.done(`replace-device stays ${deviceId}`);
+    return async () => {
+      await mesh.done("cancel-move stays");
+      await user.disconnect();
+      await eventually(() => registry.unpublishDisk({ diskId: "stays" }), PATIENCE);
+      await eventually(() => registry.deleteDisk({ diskId: "stays" }), PATIENCE);
+      await devicesReady({ ...mesh.mesh, hostIds: [hostId] });
     };
   });
 
