@@ -1,3 +1,4 @@
+import { existsSync, realpathSync } from "node:fs";
 import { chmod, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
@@ -15,11 +16,13 @@ export interface BaseFolder {
 }
 
 export function baseFolderPaths(baseFolder: string): BaseFolder {
+  const exports = join(baseFolder, "exports");
   return {
     cacheFile: join(baseFolder, "agent-cache.json"),
     markFile: join(baseFolder, "agent-has-run"),
     runningConfig: join(baseFolder, "running-config.json"),
-    exports: join(baseFolder, "exports"),
+    // The kernel names mounts, loop devices and working folders by the real path, and they are found by these names.
+    exports: existsSync(exports) ? realpathSync(exports) : exports,
     dynamicDisks: join(baseFolder, "data", "dynamic_disks"),
     persistentDisks: join(baseFolder, "data", "persistent_disks"),
   };
@@ -39,5 +42,5 @@ export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
     const noRoom = diskFullError(error, text, baseFolder);
     throw noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { cause: error });
   }
-  return folders;
+  return baseFolderPaths(baseFolder);
 }

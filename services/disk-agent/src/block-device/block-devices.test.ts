@@ -176,6 +176,24 @@ describe("a disk as a block device", () => {
     expect(readdirSync(join(scene.fixture.folder, "exports"))).to.deep.equal([]);
   });
 
+  it("leaves no device when its nbdfuse is ended, which removes the mount, and is served again", async () => {
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    const backingFile = `/sys/block/${readlinkSync(path).slice("/dev/".length)}/loop/backing_file`;
+    const image = readFileSync(backingFile, "utf8");
+    process.kill(Number(readFileSync(`${image.trim()}.pid`, "utf8")), "SIGTERM");
+    await eventually(() => expect(readFileSync(backingFile, "utf8")).to.equal("/\n"));
+    await scene.exports.lookAtSockets();
+    // The next device may have the same number.
+    expect([undefined, image]).to.include(existsSync(backingFile) ? readFileSync(backingFile, "utf8") : undefined);
+    expect(lstatSync(realpathSync(path)).isBlockDevice()).to.equal(true);
+    const data = noise(4096);
+    const device = await open(path, "r+");
+    await device.write(data, 0, data.length, 0);
+    await device.sync();
+    await device.close();
+    expect(scene.bytesOf("a").subarray(0, 4096).equals(data)).to.equal(true);
+  });
+
   it("has no path after a restart of the agent that cannot serve it, because its loop device may be another disk's", async () => {
     const path = await scene.publish("disk-1", 1, ["a"]);
     await scene.publish("disk-2", 2, ["b"]);

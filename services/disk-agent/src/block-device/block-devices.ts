@@ -7,7 +7,7 @@ import type { ExportSpec } from "../model/memory.js";
 import type { IoCounters } from "../nbd/io-counters.js";
 import { removeFile } from "../remove-file.js";
 import { readDeviceIo } from "./device-io.js";
-import { attachLoop, loopsOf } from "./loop.js";
+import { attachLoop, detachStranded, loopsOf } from "./loop.js";
 import { emptyLog, imageOf, isMounted, mountImage, PROGRAM, sessionOfImage, unmountImage } from "./nbdfuse.js";
 
 interface BlockDevicesOptions {
@@ -86,8 +86,16 @@ async function removeLinks(folder: string, names: readonly string[], sessionNumb
   const kept = await Promise.all(sessionNumbers.map((number) => loopsOf(imageOf(folder, number))));
   for (const name of names.filter(isDeviceLink)) {
     const target = await readlink(join(folder, name)).catch(() => "");
-    if (!kept.flat().includes(target)) await removeFile(join(folder, name));
+    if (!kept.flat().includes(target)) await removeLink(join(folder, name));
   }
+}
+
+/** Removes a link, and its block device if that cannot be found by its file, whose mount nbdfuse removed at its end. */
+async function removeLink(path: string): Promise<void> {
+  const device = await readlink(path).catch(() => undefined);
+  // The link first, because another disk may get the number of a detached device.
+  await removeFile(path);
+  if (device !== undefined) await detachStranded(device);
 }
 
 /** A disk whose path is a link to its block device. */
@@ -146,8 +154,7 @@ class DeviceDisk implements ServedDisk {
     if (working === undefined) this.#unfollow();
     else this.#follow(working);
     if (isLinked) return isRestored;
-    // The former device first, because another disk may get its number.
-    await removeFile(this.path);
+    await removeLink(this.path);
     const socket = { path: this.served.path, readOnly: spec.readOnly ?? false };
     const device = working ?? (await attachLoop(await mountImage(folder, spec.sessionNumber, socket)));
     await symlink(device, this.path);
@@ -179,7 +186,7 @@ class DeviceDisk implements ServedDisk {
   async #remove(): Promise<void> {
     // Before the device is free for another disk.
     this.#unfollow();
-    await removeFile(this.path);
+    await removeLink(this.path);
     await unmountImage(this.folder, this.spec.sessionNumber);
   }
 }

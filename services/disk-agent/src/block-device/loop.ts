@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
+import { basename } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
@@ -41,12 +42,18 @@ export async function attachLoop(file: string): Promise<string> {
 export async function loopsOf(file: string): Promise<string[]> {
   const names = (await readdir("/sys/block")).filter((name) => name.startsWith("loop"));
   const found = await Promise.all(
-    names.map(async (name) => {
-      const backing = await readFile(`/sys/block/${name}/loop/backing_file`, "utf8").catch(() => "");
-      return backing.trim() === file ? [`/dev/${name}`] : [];
-    }),
+    names.map(async (name) => ((await backingFileOf(`/dev/${name}`)) === file ? [`/dev/${name}`] : [])),
   );
   return found.flat();
+}
+
+async function backingFileOf(device: string): Promise<string> {
+  return (await readFile(`/sys/block/${basename(device)}/loop/backing_file`, "utf8").catch(() => "")).trim();
+}
+
+/** Ends a block device whose file was a mount that has ended, after which the kernel names the file "/". */
+export async function detachStranded(device: string): Promise<void> {
+  if ((await backingFileOf(device)) === "/") await runProgram("losetup", ["--detach", device]);
 }
 
 /** Ends the block devices that are made of the file. A device that is still mounted ends with its last user. */

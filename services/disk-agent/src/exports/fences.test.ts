@@ -31,13 +31,13 @@ interface Round {
 }
 
 for (const engine of ["node", "qemu"] as const)
-  describe(`fences of the ${engine} engine on the device's host`, () => {
+  describe(`fences of the ${engine} engine on the device's host`, function () {
     const rounds = Math.ceil(FENCES / KINDS[engine]);
+    this.timeout(60_000 + 15_000 * rounds);
     let scene: EngineScene;
     let drive: Drive | undefined;
 
     beforeEach(function () {
-      this.timeout(60_000 + 5_000 * rounds);
       if (engine === "qemu") skipWithout(this, "qemu-storage-daemon");
     });
 

@@ -31,11 +31,11 @@ interface Round {
 }
 
 for (const engine of ["node", "qemu"] as const)
-  describe(`fences of the ${engine} engine against a writer on another host`, () => {
+  describe(`fences of the ${engine} engine against a writer on another host`, function () {
+    this.timeout(60_000 + 15_000 * ROUNDS);
     let drive: Drive | undefined;
 
     before(async function () {
-      this.timeout(60_000);
       if (engine === "qemu") skipWithout(this, "qemu-storage-daemon");
       if (Drive.problem() === undefined) drive = await Drive.open(join(temporaryFolder(), "drive"), SIZE_BYTES);
     });
@@ -47,10 +47,6 @@ for (const engine of ["node", "qemu"] as const)
     after(async () => {
       for (const agent of [agents.one, agents.two]) if (agent !== undefined) await endDaemons(agent.baseFolder);
       await drive?.close();
-    });
-
-    beforeEach(function () {
-      this.timeout(60_000 + 5_000 * ROUNDS);
     });
 
     afterEach(() => {
