@@ -71,7 +71,8 @@ class Setup {
   }
 }
 
-for (const version of [1, 2, 3])
+// Version 2 differs from 3 in the arguments of create_stemcell only, and other tests of this file speak it.
+for (const version of [1, 3])
   describe(`the reference CPI, speaking version ${version}`, () => {
     before(function () {
       leaveToVerify(this);
