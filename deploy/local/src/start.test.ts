@@ -49,16 +49,17 @@ describe("npm start", function () {
   let basePort: number;
   let launchers: Launcher[];
 
-  beforeEach(async () => {
+  async function begin(): Promise<void> {
     launchers = [];
     basePort = await freePort(PORT_SPAN + 1);
     layout = new MeshLayout(join(temporaryFolder(), "a folder", ".diskmesh"), basePort);
     mkdirSync(join(layout.stateFolder, ".."));
-  });
-  afterEach(async () => {
+  }
+
+  async function end(): Promise<void> {
     for (const launcher of launchers) launcher.signal("SIGTERM");
     await Promise.all(launchers.map(({ ended }) => ended));
-  });
+  }
 
   function start(args: readonly string[] = [], env?: NodeJS.ProcessEnv): Launcher {
     const launcher = new Launcher(["--state", layout.stateFolder, "--base-port", String(basePort), ...args], env);
@@ -71,195 +72,171 @@ describe("npm start", function () {
       await eventually(async () => !(await isListening(address)) || Promise.reject(new Error(`${name} still listens`)));
   }
 
-  async function toldOnce(): Promise<string> {
-    const once = start(["--once"]);
-    expect(await once.ended, once.output).to.equal(0);
-    await expectAllStopped();
-    return once.output;
-  }
+  describe("once, and again", () => {
+    let output: string;
 
-  it("runs the whole story once, and leaves its state", async () => {
-    const output = await toldOnce();
-    expect(titles(output)).to.deep.equal([
-      "mesh started",
-      "hosts added",
-      "devices ATTACHED",
-      "cloud config",
-      "deployment",
-      "devices erased",
-      "disk provided",
-      "16 MiB written",
-      "disk detached",
-      "disk provided",
-      "checksum equal",
-      // N is the number of any host, because the first VM goes to the first host that was heard.
-      "late write of host-N refused",
-      "checksum still equal",
-      "disk moved in use",
-      // N is the number of the host without a VM.
-      "host-N removed",
-      "checksum equal",
-      "hosts added",
-    ]);
-    expect(output).to.match(/hosts added: host-1 S_OK, host-2 S_OK, host-3 S_OK/);
-    expect(output).to.match(/refused: its program: \S.*; its agent: the server knows no key of /);
-    expectStateOf(layout);
-  });
-
-  it("ends with a volume of the CSI driver that moves where this machine mounts disks, and leaves none", async function () {
-    leaveToVerify(this);
-    const once = start(["--once", "--csi"]);
-    expect(await once.ended, once.output).to.equal(0);
-    const act = titles(once.output).filter((title) => title.startsWith("volume"));
-    const isMounted = once.output.includes("disks are block devices");
-    expect(act).to.deep.equal([
-      "volume created",
-      ...(isMounted ? ["volume mounted", "volume moved"] : ["volume attached"]),
-    ]);
-    expect(once.output).to.match(isMounted ? /the same bytes in / : /and not mounted: \S/);
-    expect(readFileSync("/proc/self/mountinfo", "utf8")).not.to.include("csi-node-");
-    await expectAllStopped();
-  });
-
-  it("finds its state again, keeps serving, and stops on Ctrl-C", async function () {
-    leaveToVerify(this);
-    await toldOnce();
-    const again = start();
-    await again.printed("The mesh serves until Ctrl-C");
-    expect(titles(again.output)).to.deep.equal(["mesh started"]);
-    expect(again.output).to.include("the story was told before, and what you have changed stays");
-    expect(await userOfPrintedLogin(again.output, layout)).to.equal("admin");
-    process.kill(pidOf(layout, "disk-agent-host-2"), "SIGKILL");
-    await again.printed("disk-agent-host-2 ended (SIGKILL); starting it again");
-    await eventually(() => isListening(layout.agentAddress("host-2")));
-    // Ctrl-C arrives twice: from the terminal, and from npm.
-    again.signal("SIGINT");
-    again.signal("SIGINT");
-    expect(await again.ended, again.output).to.equal(0);
-    expect(again.output).not.to.include("was killed");
-    await expectAllStopped();
-  });
-
-  it("changes nothing on its second start that a user made after the first", async function () {
-    leaveToVerify(this);
-    await toldOnce();
-    const clients = operatorClients(layout);
-    const content = "azs: [{ name: z1 }]\ndisk_types: [{ name: mine, disk_size: 32 }]\n";
-    const state = async () => ({
-      cloud: (await clients.configs.listConfigs({ type: "cloud" })).configs.map((config) => config.content),
-      hosts: (await clients.registry.listHosts({})).hosts.map(({ hostId, removalRequested, cordoned }) => ({
-        ...{ hostId, removalRequested, cordoned: cordoned?.reason },
-      })),
-      deployments: (await clients.deployments.listDeployments({})).deployments.map(({ name }) => name),
-      disks: (await clients.disks.listDisks({})).disks.map(({ diskName }) => diskName),
-    });
-    try {
-      const first = start();
-      await first.printed("The mesh serves until Ctrl-C");
-      await clients.configs.updateConfig({ type: "cloud", content });
-      await clients.disks.detachDisk({ diskName: "demo-disk", wait: true });
-      await clients.disks.deleteDisk({ diskName: "demo-disk", wait: true });
-      await clients.deployments.deleteDeployment({ deployment: "demo", wait: true });
-      await eventually(async () => {
-        const { result } = await clients.registry.removeHost({ hostId: "host-3" });
-        expect(result?.code).to.be.oneOf(["ACTION_CODE_S_OK", "ACTION_CODE_S_ALREADY"]);
-      });
-      await clients.registry.setHostState({ hostIds: ["host-2"], state: "HOST_STATE_CORDONED", reason: "test" });
-      const left = await state();
-      expect(left.hosts).to.deep.include({ hostId: "host-2", removalRequested: false, cordoned: "test" });
-      expect(left.hosts).to.deep.include({ hostId: "host-3", removalRequested: true, cordoned: undefined });
-      first.signal("SIGTERM");
-      expect(await first.ended, first.output).to.equal(0);
-      const second = start();
-      await second.printed("The mesh serves until Ctrl-C");
-      await eventually(async () => expect(await state()).to.deep.equal(left));
-    } finally {
-      clients.close();
-    }
-  });
-
-  it("runs the story to its end although each process is killed meanwhile", async function () {
-    leaveToVerify(this);
-    const launcher = start(["--once", "--csi"]);
-    const kills: [string, string][] = [
-      ["hosts added", "disk-registry"],
-      ["devices ATTACHED", "nats-server"],
-      ["cloud config", "director"],
-      ["deployment", "disk-agent-host-1"],
-      ["devices erased", "cpi-dispatcher"],
-      ["disk provided: demo-disk", "disk-agent-host-1"],
-      ["16 MiB written", "director"],
-      ["disk detached", "disk-registry"],
-      ["disk provided: for", "disk-agent-host-2"],
-      ["checksum equal", "disk-agent-host-1"],
-      ["checksum still equal", "disk-registry"],
-      ["disk moved in use", "disk-agent-host-2"],
-      ["volume created", "csi-controller"],
-    ];
-    for (const [after, victim] of kills) {
-      await launcher.printed(`ok  ${after}`);
-      process.kill(pidOf(layout, victim), "SIGKILL");
-    }
-    expect(await launcher.ended, launcher.output).to.equal(0);
-    for (const [, victim] of kills) expect(launcher.output).to.include(`${victim} ended (SIGKILL)`);
-    await expectAllStopped();
-  });
-
-  it("leaves no process behind when it is killed itself", async function () {
-    leaveToVerify(this);
-    const launcher = start();
-    await launcher.printed("mesh started");
-    launcher.signal("SIGKILL");
-    await launcher.ended;
-    await expectAllStopped();
-  });
-
-  describe("reports in one line", () => {
-    async function refusal(args: string[] = [], env?: NodeJS.ProcessEnv): Promise<string> {
-      const launcher = start(["--once", ...args], env);
-      expect(await launcher.ended, launcher.output).to.equal(1);
+    before(async () => {
+      await begin();
+      const once = start(["--once", "--csi"]);
+      expect(await once.ended, once.output).to.equal(0);
+      output = once.output;
       await expectAllStopped();
-      expect(launcher.output.trimEnd().split("\n")).to.have.lengthOf(1);
-      return launcher.output;
-    }
+    });
+    after(end);
 
-    it("a port in use, and touches nothing", async () => {
-      const taken = await listenOn(layout.addressOf("disk-registry"));
+    it("runs the whole story, and leaves its state", () => {
+      expect(titles(output).filter((title) => !title.startsWith("volume"))).to.deep.equal([
+        "mesh started",
+        "hosts added",
+        "devices ATTACHED",
+        "cloud config",
+        "deployment",
+        "devices erased",
+        "disk provided",
+        "16 MiB written",
+        "disk detached",
+        "disk provided",
+        "checksum equal",
+        // N is the number of any host, because the first VM goes to the first host that was heard.
+        "late write of host-N refused",
+        "checksum still equal",
+        "disk moved in use",
+        // N is the number of the host without a VM.
+        "host-N removed",
+        "checksum equal",
+        "hosts added",
+      ]);
+      expect(output).to.match(/hosts added: host-1 S_OK, host-2 S_OK, host-3 S_OK/);
+      expect(output).to.match(/refused: its program: \S.*; its agent: the server knows no key of /);
+      expectStateOf(layout);
+    });
+
+    it("ends with a volume of the CSI driver that moves where this machine mounts disks, and leaves none", () => {
+      const isMounted = output.includes("disks are block devices");
+      expect(titles(output).slice(isMounted ? -3 : -2)).to.deep.equal([
+        "volume created",
+        ...(isMounted ? ["volume mounted", "volume moved"] : ["volume attached"]),
+      ]);
+      expect(output).to.match(isMounted ? /the same bytes in / : /and not mounted: \S/);
+      expect(readFileSync("/proc/self/mountinfo", "utf8")).not.to.include("csi-node-");
+    });
+
+    it("finds its state again, serves until Ctrl-C, and later changes nothing that a user made", async function () {
+      leaveToVerify(this);
+      const again = start();
+      await again.printed("The mesh serves until Ctrl-C");
+      expect(titles(again.output)).to.deep.equal(["mesh started"]);
+      expect(again.output).to.include("the story was told before, and what you have changed stays");
+      expect(await userOfPrintedLogin(again.output, layout)).to.equal("admin");
+      process.kill(pidOf(layout, "disk-agent-host-2"), "SIGKILL");
+      await again.printed("disk-agent-host-2 ended (SIGKILL); starting it again");
+      await eventually(() => isListening(layout.agentAddress("host-2")));
+      const clients = operatorClients(layout);
       try {
-        const launcher = start(["--fresh"]);
-        expect(await launcher.ended).to.equal(1);
-        expect(launcher.output).to.match(
-          /^diskmesh: in use: 127\.0\.0\.1:\d+ \(for disk-registry\)\. .*--base-port N\n$/,
-        );
-        expect(existsSync(layout.stateFolder)).to.equal(false);
+        const left = await changedByUser(clients);
+        // Ctrl-C arrives twice: from the terminal, and from npm.
+        again.signal("SIGINT");
+        again.signal("SIGINT");
+        expect(await again.ended, again.output).to.equal(0);
+        expect(again.output).not.to.include("was killed");
+        await expectAllStopped();
+        await start().printed("The mesh serves until Ctrl-C");
+        await eventually(async () => expect(await stateOf(clients)).to.deep.equal(left));
       } finally {
-        taken.close();
+        clients.close();
       }
     });
+  });
 
-    it("a nats-server that is too old", async () => {
-      const folder = temporaryFolder();
-      writeFileSync(join(folder, "nats-server"), "#!/bin/sh\necho nats-server: v2.11.10\n", { mode: 0o755 });
-      const output = await refusal([], { PATH: `${folder}:${process.env.PATH}` });
-      expect(output).to.match(/^diskmesh: nats-server 2\.11\.10 cannot restrict agents to their permissions: run 2\./);
-    });
+  describe("on a new machine", () => {
+    beforeEach(begin);
+    afterEach(end);
 
-    it("a state folder that is a file", async () => {
-      writeFileSync(layout.stateFolder, "");
-      expect(await refusal()).to.match(/^diskmesh: the state folder is corrupt: .*\.diskmesh is no folder.*--fresh/);
-    });
-
-    it("a corrupt tablet", async function () {
+    it("runs the story to its end although each process is killed meanwhile", async function () {
       leaveToVerify(this);
-      const folder = join(layout.dataFolder("disk-registry"), "registry");
-      mkdirSync(folder, { recursive: true });
-      writeFileSync(join(folder, "journal.0000000000000001"), "garbage\n".repeat(1024));
-      const line = await refusal();
-      expect(line).to.include(folder).and.include("--fresh");
+      const launcher = start(["--once", "--csi"]);
+      const kills: [string, string][] = [
+        ["hosts added", "disk-registry"],
+        ["devices ATTACHED", "nats-server"],
+        ["cloud config", "director"],
+        ["deployment", "disk-agent-host-1"],
+        ["devices erased", "cpi-dispatcher"],
+        ["disk provided: demo-disk", "disk-agent-host-1"],
+        ["16 MiB written", "director"],
+        ["disk detached", "disk-registry"],
+        ["disk provided: for", "disk-agent-host-2"],
+        ["checksum equal", "disk-agent-host-1"],
+        ["checksum still equal", "disk-registry"],
+        ["disk moved in use", "disk-agent-host-2"],
+        ["volume created", "csi-controller"],
+      ];
+      for (const [after, victim] of kills) {
+        await launcher.printed(`ok  ${after}`);
+        process.kill(pidOf(layout, victim), "SIGKILL");
+      }
+      expect(await launcher.ended, launcher.output).to.equal(0);
+      for (const [, victim] of kills) expect(launcher.output).to.include(`${victim} ended (SIGKILL)`);
+      await expectAllStopped();
     });
 
-    it("a missing nats-server", async () => {
-      expect(await refusal([], { PATH: "" })).to.match(/^diskmesh: nats-server is not on PATH: install it/);
+    it("leaves no process behind when it is killed itself", async function () {
+      leaveToVerify(this);
+      const launcher = start();
+      await launcher.printed("mesh started");
+      launcher.signal("SIGKILL");
+      await launcher.ended;
+      await expectAllStopped();
+    });
+
+    describe("reports in one line", () => {
+      async function refusal(args: string[] = [], env?: NodeJS.ProcessEnv): Promise<string> {
+        const launcher = start(["--once", ...args], env);
+        expect(await launcher.ended, launcher.output).to.equal(1);
+        await expectAllStopped();
+        expect(launcher.output.trimEnd().split("\n")).to.have.lengthOf(1);
+        return launcher.output;
+      }
+
+      it("a port in use, and touches nothing", async () => {
+        const taken = await listenOn(layout.addressOf("disk-registry"));
+        try {
+          const launcher = start(["--fresh"]);
+          expect(await launcher.ended).to.equal(1);
+          expect(launcher.output).to.match(
+            /^diskmesh: in use: 127\.0\.0\.1:\d+ \(for disk-registry\)\. .*--base-port N\n$/,
+          );
+          expect(existsSync(layout.stateFolder)).to.equal(false);
+        } finally {
+          taken.close();
+        }
+      });
+
+      it("a nats-server that is too old", async () => {
+        const folder = temporaryFolder();
+        writeFileSync(join(folder, "nats-server"), "#!/bin/sh\necho nats-server: v2.11.10\n", { mode: 0o755 });
+        const output = await refusal([], { PATH: `${folder}:${process.env.PATH}` });
+        expect(output).to.match(
+          /^diskmesh: nats-server 2\.11\.10 cannot restrict agents to their permissions: run 2\./,
+        );
+      });
+
+      it("a state folder that is a file", async () => {
+        writeFileSync(layout.stateFolder, "");
+        expect(await refusal()).to.match(/^diskmesh: the state folder is corrupt: .*\.diskmesh is no folder.*--fresh/);
+      });
+
+      it("a corrupt tablet", async function () {
+        leaveToVerify(this);
+        const folder = join(layout.dataFolder("disk-registry"), "registry");
+        mkdirSync(folder, { recursive: true });
+        writeFileSync(join(folder, "journal.0000000000000001"), "garbage\n".repeat(1024));
+        const line = await refusal();
+        expect(line).to.include(folder).and.include("--fresh");
+      });
+
+      it("a missing nats-server", async () => {
+        expect(await refusal([], { PATH: "" })).to.match(/^diskmesh: nats-server is not on PATH: install it/);
+      });
     });
   });
 });
@@ -311,6 +288,37 @@ function pidOf(layout: MeshLayout, name: string): number {
     }
   }
   throw new Error(`no process runs with ${configFile}`);
+}
+
+type OperatorClients = ReturnType<typeof operatorClients>;
+
+/** Changes what the story made, as a user may, and returns the state then. */
+async function changedByUser(clients: OperatorClients): Promise<Awaited<ReturnType<typeof stateOf>>> {
+  const content = "azs: [{ name: z1 }]\ndisk_types: [{ name: mine, disk_size: 32 }]\n";
+  await clients.configs.updateConfig({ type: "cloud", content });
+  await clients.disks.detachDisk({ diskName: "demo-disk", wait: true });
+  await clients.disks.deleteDisk({ diskName: "demo-disk", wait: true });
+  await clients.deployments.deleteDeployment({ deployment: "demo", wait: true });
+  await eventually(async () => {
+    const { result } = await clients.registry.removeHost({ hostId: "host-3" });
+    expect(result?.code).to.be.oneOf(["ACTION_CODE_S_OK", "ACTION_CODE_S_ALREADY"]);
+  });
+  await clients.registry.setHostState({ hostIds: ["host-2"], state: "HOST_STATE_CORDONED", reason: "test" });
+  const state = await stateOf(clients);
+  expect(state.hosts).to.deep.include({ hostId: "host-2", removalRequested: false, cordoned: "test" });
+  expect(state.hosts).to.deep.include({ hostId: "host-3", removalRequested: true, cordoned: undefined });
+  return state;
+}
+
+async function stateOf({ configs, registry, deployments, disks }: OperatorClients) {
+  return {
+    cloud: (await configs.listConfigs({ type: "cloud" })).configs.map((config) => config.content),
+    hosts: (await registry.listHosts({})).hosts.map(({ hostId, removalRequested, cordoned }) => ({
+      ...{ hostId, removalRequested, cordoned: cordoned?.reason },
+    })),
+    deployments: (await deployments.listDeployments({})).deployments.map(({ name }) => name),
+    disks: (await disks.listDisks({})).disks.map(({ diskName }) => diskName),
+  };
 }
 
 /** Returns the user in the director's /info, asked with the login that was printed for the bosh CLI. */
