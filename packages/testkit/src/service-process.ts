@@ -75,9 +75,7 @@ export class ServiceProcess {
   async start(waitFor: WaitFor = this.options.waitFor ?? "serving"): Promise<void> {
     if (this.#child && !this.#child.exit) throw new Error(`${this.options.name} runs already`);
     this.#logs = this.logs;
-    const configFile = join(this.options.folder, `${this.options.name}.yaml`);
-    // Writes JSON, which every YAML parser accepts.
-    writeFileSync(configFile, `${JSON.stringify(this.config, null, 2)}\n`, { mode: 0o600 });
+    const configFile = this.#writeConfig();
     this.#child = new Child({
       name: this.options.name,
       command: process.execPath,
@@ -107,6 +105,20 @@ export class ServiceProcess {
       if (!child.exit) await this.kill();
       throw new Error(`${this.options.name} did not start: ${why}\n${lastLines(child.output)}`);
     }
+  }
+
+  /** Has the running process read another config, and the next start, too. */
+  reload(config: object): void {
+    this.config = config;
+    this.#writeConfig();
+    this.signal("SIGHUP");
+  }
+
+  #writeConfig(): string {
+    const configFile = join(this.options.folder, `${this.options.name}.yaml`);
+    // Writes JSON, which every YAML parser accepts.
+    writeFileSync(configFile, `${JSON.stringify(this.config, null, 2)}\n`, { mode: 0o600 });
+    return configFile;
   }
 
   /** Sends a signal, e.g. SIGSTOP or SIGCONT, without waiting for its effect. */

@@ -83,7 +83,7 @@ export async function startAgent(
   registerWithRegistry(lifecycle, context, address, { ...edges, io, readiness });
   watchDevices(lifecycle, context, log);
   await serveDirectorFace(lifecycle, context, links, readiness, log);
-  return reloadDevices(context);
+  return reloadConfig(context);
 }
 
 function diskLinks({ dynamicDisks, persistentDisks }: BaseFolder, { exports }: AgentContext) {
@@ -91,19 +91,23 @@ function diskLinks({ dynamicDisks, persistentDisks }: BaseFolder, { exports }: A
   return { dynamicDisks: linksIn(dynamicDisks), persistentDisks: linksIn(persistentDisks) };
 }
 
-/** Returns the function that adds new devices of a reloaded config. The next registration reports them. */
-function reloadDevices({ config, devices, limits, rescan, registrationDue, log }: AgentContext) {
+/**
+ * Returns the function that applies the rate of erases and the new devices of a reloaded config. The next registration
+ * reports the devices.
+ */
+function reloadConfig({ config, devices, eraser, limits, rescan, registrationDue, log }: AgentContext) {
   let present: AgentConfig["devices"] = config.devices;
   let noted = Promise.resolve();
-  return ({ devices: wanted, log: { level } }: AgentConfig): Partial<AgentConfig> => {
+  return ({ devices: wanted, maxEraseBytesPerSecond, log: { level } }: AgentConfig): Partial<AgentConfig> => {
+    eraser.setRate(maxEraseBytesPerSecond);
     present = [...addNewDevices(devices, present, wanted, limits.maxDevices)];
     rescan.run().then(
       () => registrationDue.declare(),
       (error: unknown) => log.error({ error: messageOf(error) }, "devices of the reloaded config not found"),
     );
-    const inEffect = { ...config, devices: present, log: { ...config.log, level } };
+    const inEffect = { ...config, devices: present, maxEraseBytesPerSecond, log: { ...config.log, level } };
     noted = noted.then(() => noteRunningConfig(inEffect, log));
-    return { devices: present };
+    return { devices: present, maxEraseBytesPerSecond };
   };
 }
 

@@ -223,12 +223,15 @@ export const configSchema = z
     remoteIoTimeoutMs: durationMsConfig
       .default(30_000)
       .describe("Time that I/O waits for an unavailable device or its host before it fails with EIO."),
-    maxEraseBytesPerSecond: z
-      .int()
-      .min(MIB_BYTES)
-      .max(Number.MAX_SAFE_INTEGER)
-      .default(256 * MIB_BYTES)
-      .describe("Maximum rate of all erases of the host together."),
+    maxEraseBytesPerSecond: withFacts(
+      z
+        .int()
+        .min(MIB_BYTES)
+        .max(Number.MAX_SAFE_INTEGER)
+        .default(256 * MIB_BYTES)
+        .describe("Maximum rate of all erases of the host together. A reload changes it for running erases."),
+      { reloads: true },
+    ),
     drivers: driversConfig.describe("Vendors' drivers whose methods this host offers."),
   })
   .refine(({ listen, advertisedAddress }) => advertisedAddress !== undefined || !anywhere.includes(listen.host), {

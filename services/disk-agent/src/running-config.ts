@@ -42,12 +42,16 @@ function changesOf(running: AgentConfig, wanted: AgentConfig): string[] {
     all: () => running.devices.map(({ deviceId: id, path }) => ({ id, file: { path } })),
     add: (entry: Devices[number]) => added.push(entry),
   };
+  const { maxEraseBytesPerSecond } = wanted;
   const devices = addNewDevices(table, running.devices, wanted.devices, AGENT_LIMITS.maxDevices);
   const onReload = [
     ...added.map(({ deviceId, path }) => `adds device ${deviceId} at ${path}`),
     ...(running.log.level === wanted.log.level ? [] : [`sets log.level to ${wanted.log.level}`]),
+    ...(running.maxEraseBytesPerSecond === maxEraseBytesPerSecond
+      ? []
+      : [`sets maxEraseBytesPerSecond to ${maxEraseBytesPerSecond}`]),
   ];
-  const inEffect = { ...running, devices, log: { ...running.log, level: wanted.log.level } };
+  const inEffect = { ...running, devices, maxEraseBytesPerSecond, log: { ...running.log, level: wanted.log.level } };
   const onRestart = changedKeys({ ...inEffect, devices: [] }, { ...wanted, devices: [] });
   return [
     ...onReload.map((what) => `  SIGHUP ${what}`),

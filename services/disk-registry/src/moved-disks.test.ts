@@ -117,6 +117,28 @@ describe("disks that move", () => {
     await lies("x", "d2");
   });
 
+  for (const isInUse of [false, true])
+    it(`a reload changes the rate of a running copy of a disk that is ${isInUse ? "" : "not "}in use`, async () => {
+      await fleet.startOwn({ moves: { bytesPerSecondOfHost: 4_000 } });
+      const { target } = await scene(isInUse);
+      target.copying = { outcome: OrderOutcome.PENDING, copiedBytes: 0 };
+      target.mirror = { state: MirrorState.COPYING, copiedBytes: 0 };
+      await fleet.registry.operator.migrateDisk({ diskId: "x" });
+      await eventually(() => expect(target.bytesPerSecond).to.equal(2_000));
+      const { process } = fleet.registry;
+      process.reload({ ...process.config, moves: { bytesPerSecondOfHost: 10_000 } });
+      await eventually(() => expect(target.bytesPerSecond).to.equal(5_000));
+      let copiedBytes = 0;
+      await eventually(async () => {
+        copiedBytes += 100;
+        target.copying = { outcome: OrderOutcome.PENDING, copiedBytes };
+        target.mirror = { state: MirrorState.COPYING, copiedBytes };
+        const [part] = (await fleet.registry.disk("x")).parts;
+        expect(part?.move?.message).to.match(/ bytes\/s of at most 5000, about \d+ s left/);
+      });
+      expect(process.logs).to.match(/config reloaded: log level \w+"/);
+    });
+
   it("a device that turns WARNING by itself is left in pools of the config, and not after an operator's word", async () => {
     await fleet.startOwn({ moves: { failingDevicesOfPools: ["default"] } });
     const { source } = await scene(false);

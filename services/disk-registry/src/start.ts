@@ -13,13 +13,18 @@ import { addServices } from "./services.js";
 import type { RegistryTablet } from "./store/stored-schema.js";
 import { storedSchema } from "./store/stored-schema.js";
 
-/** Starts the registry. It listens at once, and serves calls while it leads its tablet and has loaded the state. */
+/**
+ * Starts the registry. It listens at once, and serves calls while it leads its tablet and has loaded the state. Returns
+ * the function that applies a reloaded config.
+ */
 export async function start(
   lifecycle: Lifecycle,
-  config: Config,
+  started: Config,
   log: Logger,
   limits = REGISTRY_LIMITS,
-): Promise<void> {
+): Promise<(config: Config) => Partial<Config>> {
+  // Workers read the rate of moves for each order, so that a reload changes it for copies that run.
+  const config = { ...started, moves: { ...started.moves } };
   const tlsFiles = await watchStorageTls(config.tablet.storage, log, (reason) => lifecycle.fail(reason));
   lifecycle.use("TLS files of the database", tlsFiles);
   const refusedAgents = new RefusedAgents(systemClock);
@@ -31,6 +36,10 @@ export async function start(
     lead: (scope, waiting, address) => lead(scope, config, limits, address, waiting, log, refusedAgents),
     onRefused: (refused) => refusedAgents.connectionRefused(refused),
   });
+  return ({ moves: { bytesPerSecondOfHost } }) => {
+    config.moves.bytesPerSecondOfHost = bytesPerSecondOfHost;
+    return { moves: { ...config.moves } };
+  };
 }
 
 async function lead(

@@ -45,6 +45,17 @@ describe("the rate of erases", () => {
     ]);
   });
 
+  it("changes for writes that wait, within a second", async () => {
+    rate.set(1);
+    void erase("a", 1);
+    void erase("b", 2);
+    await clock.advance(10_500);
+    expect(begun).to.deep.equal(["a 0", "a done"]);
+    rate.set(1_000);
+    await clock.advance(2_000);
+    expect(begun.slice(2)).to.deep.equal(["b 11000", "b 11000", "b done"]);
+  });
+
   it("passes the place of a hanging write to another device; it waits for a place once it continues", async () => {
     let release: () => void = () => {};
     const hung = new Promise<void>((resolve) => {

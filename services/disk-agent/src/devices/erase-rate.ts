@@ -58,6 +58,11 @@ export class EraseRate {
     }
   }
 
+  /** Changes the bytes per second of all erases together. */
+  set(maxBytesPerSecond: number): void {
+    this.#pace.set(maxBytesPerSecond);
+  }
+
   /** Makes all erases fail before their next write. */
   stop(): void {
     this.#stopping.abort(new Error("the agent is stopping"));

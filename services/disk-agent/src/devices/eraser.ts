@@ -66,6 +66,11 @@ export class Eraser {
     return { outcome: { deviceId, outcome, message, stamp, waiting: device.waiting }, erasedBytes };
   }
 
+  /** Changes the bytes per second of all erases together. */
+  setRate(maxBytesPerSecond: number): void {
+    this.#rate.set(maxBytesPerSecond);
+  }
+
   /** Number of erases that have not ended. */
   get running(): number {
     return [...this.#jobs.values()].filter(({ state }) => state === "running").length;

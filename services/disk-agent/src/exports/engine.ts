@@ -39,10 +39,10 @@ export interface ServedDisk {
    */
   change?(spec: ExportSpec): Promise<void>;
   /**
-   * Returns how far the mirror of a part is; undefined when there is no such mirror. Its answer EQUAL binds. Absent for
-   * an engine that cannot mirror.
+   * Sets the rate of the mirror of a part, and returns how far it is; undefined when there is no such mirror. Its answer
+   * EQUAL binds. Absent for an engine that cannot mirror.
    */
-  askMirror?(deviceId: string, targetId: string): MirrorStatus | undefined;
+  askMirror?(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined;
   /** Resolves once no I/O of the session can begin, and none is left that this engine submitted. */
   end(): Promise<void>;
   /** Ends the agent's part at its stop. What outlives the agent goes on. */

@@ -164,20 +164,21 @@ export class ExportTable {
   }
 
   /**
-   * Returns how far the mirror of a device is. Its answer EQUAL binds. Throws OutdatedError when the disk is not served
+   * Sets the rate of the mirror of a device, and returns how far it is. Its answer EQUAL binds. Throws OutdatedError when the disk is not served
    * in that session and revision or a later one, and NotFoundError when the device is not mirrored.
    */
   askMirror(
     { diskId, sessionNumber, revision }: { diskId: DiskId; sessionNumber: number; revision: number },
     deviceId: DeviceId,
     targetId: DeviceId,
+    bytesPerSecond: number,
   ): MirrorStatus {
     const running = this.#running.get(diskId);
     if (running?.sessionNumber !== sessionNumber || (running.revision ?? -1) < revision)
       throw new OutdatedError(`disk ${diskId} is not served in session ${sessionNumber} and revision ${revision}`, {
         about: { disk_id: diskId },
       });
-    const status = running.served.askMirror?.(deviceId, targetId);
+    const status = running.served.askMirror?.(deviceId, targetId, bytesPerSecond);
     if (status !== undefined) return status;
     throw new NotFoundError(`disk ${diskId} does not mirror device ${deviceId} to device ${targetId}`, {
       about: { disk_id: diskId },

@@ -51,10 +51,9 @@ export class ExportedDisk implements DiskPart {
     this.#disk = new LinearDisk(this.#parts);
   }
 
-  /** Returns how far the mirror of a part is; undefined when there is no such mirror. Its answer EQUAL binds. */
-  askMirror(deviceId: string, targetId: string): MirrorStatus | undefined {
+  askMirror(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined {
     for (const { part } of this.#parts) {
-      const status = part.askMirror(deviceId, targetId);
+      const status = part.askMirror(deviceId, targetId, bytesPerSecond);
       if (status !== undefined) return status;
     }
     return undefined;

@@ -57,9 +57,10 @@ export class MovablePart implements DiskPart {
   }
 
   /** Returns how far the mirror to the target is; undefined when there is no such mirror. Its answer EQUAL binds. */
-  askMirror(deviceId: string, targetId: string): MirrorStatus | undefined {
-    const isMeant = this.#extent.deviceId === deviceId && this.#extent.target?.deviceId === targetId;
-    return isMeant ? this.#mirror?.ask() : undefined;
+  askMirror(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined {
+    if (this.#extent.deviceId !== deviceId || this.#extent.target?.deviceId !== targetId) return undefined;
+    this.#mirror?.setRate(bytesPerSecond);
+    return this.#mirror?.ask();
   }
 
   read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {

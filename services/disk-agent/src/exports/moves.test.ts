@@ -95,7 +95,11 @@ for (const engine of ["node", "qemu"] as const)
     };
     const order = (revision: number, extent: object, change: object = {}) =>
       scene.exports.serve({ ...specOf(DISK, SESSION, ["a"]), extents: [extent as never], revision, ...change });
-    const toB = (sessionNumber = 2, bytesPerSecond = 0) => ({ ...device("b", sessionNumber), bytesPerSecond });
+    let rate = 0;
+    const toB = (sessionNumber = 2, bytesPerSecond = 0) => {
+      rate = bytesPerSecond;
+      return { ...device("b", sessionNumber), bytesPerSecond };
+    };
     const mirror = async (revision = 1, bytesPerSecond = 0, change: object = {}) => {
       await scene.open(DISK, 2, ["b"]);
       await order(revision, { ...device("a"), target: toB(2, bytesPerSecond) }, change);
@@ -105,6 +109,7 @@ for (const engine of ["node", "qemu"] as const)
         { diskId: DISK as DiskId, sessionNumber: SESSION, revision },
         source as DeviceId,
         target as DeviceId,
+        rate,
       );
     const until = (is: MirrorAnswer["is"], revision = 1) =>
       eventually(() => {
@@ -276,7 +281,7 @@ for (const engine of ["node", "qemu"] as const)
       await scene.exports.serve({ ...spec, extents: [{ ...device("a"), target: toB(11) }], revision: 1 });
       const asked = { diskId: DISK as DiskId, sessionNumber: 10, revision: 1 };
       await eventually(() =>
-        expect(scene.exports.askMirror(asked, "a" as DeviceId, "b" as DeviceId).answer.is).to.equal("equal"),
+        expect(scene.exports.askMirror(asked, "a" as DeviceId, "b" as DeviceId, 0).answer.is).to.equal("equal"),
       );
       await scene.exports.serve({ ...spec, extents: [device("b", 11)], revision: 2 });
       await release("a", 12);
@@ -293,6 +298,13 @@ for (const engine of ["node", "qemu"] as const)
       await scene.exports.end(DISK as DiskId, SESSION);
       expect(performance.now() - startedMs).to.be.below(4_000);
       expect(await write).to.equal("failed");
+    });
+
+    it("copies at the rate of the last question", async () => {
+      await mirror(1, 1_024);
+      expect(look().answer.is).to.equal("copying");
+      rate = 0;
+      await until("equal");
     });
 
     it("keeps the mirror when a later revision changes its rate alone", async () => {
@@ -312,7 +324,7 @@ for (const engine of ["node", "qemu"] as const)
         "revision 2",
       );
       const other = { diskId: DISK as DiskId, sessionNumber: 2, revision: 1 };
-      const ask = () => scene.exports.askMirror(other, "a" as DeviceId, "b" as DeviceId);
+      const ask = () => scene.exports.askMirror(other, "a" as DeviceId, "b" as DeviceId, 0);
       await rejection(Promise.resolve().then(ask), OutdatedError);
     });
 

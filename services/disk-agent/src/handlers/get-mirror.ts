@@ -11,5 +11,6 @@ export async function getMirror(context: AgentContext, request: GetMirrorRequest
   const sessionNumber = parseSessionNumber(request.sessionNumber);
   const export_ = { diskId: parseDiskId(request.diskId), sessionNumber, revision: request.revision };
   acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
-  return encodeMirror(context.exports.askMirror(export_, source, target), { source, target });
+  const status = context.exports.askMirror(export_, source, target, request.bytesPerSecond);
+  return encodeMirror(status, { source, target });
 }

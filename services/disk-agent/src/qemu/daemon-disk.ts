@@ -120,8 +120,8 @@ export class DaemonDisk implements ServedDisk {
     this.#detour = await this.#options.openDetour(spec);
   }
 
-  askMirror(deviceId: string, targetId: string): MirrorStatus | undefined {
-    return this.#detour?.askMirror(deviceId, targetId);
+  askMirror(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined {
+    return this.#detour?.askMirror(deviceId, targetId, bytesPerSecond);
   }
 
   async #changeDetour(spec: ExportSpec): Promise<void> {

@@ -47,8 +47,8 @@ export class Detour {
     this.#disk.change(withoutAccess(spec));
   }
 
-  askMirror(deviceId: string, targetId: string): MirrorStatus | undefined {
-    return this.#disk.askMirror(deviceId, targetId);
+  askMirror(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined {
+    return this.#disk.askMirror(deviceId, targetId, bytesPerSecond);
   }
 
   /** Ends without an answer to the daemon's requests, so that it sends them again to the agent's next life. */

@@ -6,6 +6,7 @@ import {
   serviceConfig,
   tabletConfig,
   tlsConfig,
+  withFacts,
 } from "@diskmesh/service";
 import * as z from "zod";
 
@@ -58,14 +59,17 @@ export const configSchema = z.strictObject({
       "Serial numbers that a vendor gave to several drives, so that they identify no drive. Any other serial number on two hosts counts as one shared drive, and one host's device is refused.",
     ),
   moves: groupConfig("Moves of disks from one device to another.", {
-    bytesPerSecondOfHost: z
-      .int()
-      .min(0)
-      .max(Number.MAX_SAFE_INTEGER)
-      .default(0)
-      .describe(
-        "Maximum bytes per second that moves read from, or write to, the devices of one host. A host takes part in at most two copies at once, and each gets half. 0: unlimited.",
-      ),
+    bytesPerSecondOfHost: withFacts(
+      z
+        .int()
+        .min(0)
+        .max(Number.MAX_SAFE_INTEGER)
+        .default(0)
+        .describe(
+          "Maximum bytes per second that moves read from, or write to, the devices of one host. A host takes part in at most two copies at once, and each gets half. 0: unlimited. A reload changes it for running copies.",
+        ),
+      { reloads: true },
+    ),
     failingDevicesOfPools: z
       .array(z.string().min(1).max(255))
       .max(1_000)

@@ -67,6 +67,8 @@ export class TestAgent {
   sessionsArePending = false;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
   /** Answer to copies. */
+  /** Rate of the last request about a copy or mirror. */
+  bytesPerSecond = 0;
   copying: { outcome: OrderOutcome; copiedBytes: number } = { outcome: OrderOutcome.DONE, copiedBytes: 0 };
   /** Answer to questions about a mirror. */
   mirror: Partial<GetMirrorResponse> = { state: MirrorState.EQUAL };
@@ -270,7 +272,8 @@ export class TestAgent {
     return { outcome: { deviceId, stamp, message: "", ...waiting, outcome }, erasedBytes: this.erasedBytes };
   }
 
-  async #copy({ bootId, deviceId, stamp, source, sessionNumber }: CopyDeviceRequest) {
+  async #copy({ bootId, deviceId, stamp, source, sessionNumber, bytesPerSecond }: CopyDeviceRequest) {
+    this.bytesPerSecond = bytesPerSecond;
     this.told.push(`copy ${source?.deviceId} to ${deviceId}`);
     this.#requireBoot(bootId);
     const isOpen = this.sessions.get(deviceId)?.sessionNumber === sessionNumber;
@@ -281,7 +284,8 @@ export class TestAgent {
     };
   }
 
-  async #getMirror({ bootId, diskId, sessionNumber }: GetMirrorRequest) {
+  async #getMirror({ bootId, diskId, sessionNumber, bytesPerSecond }: GetMirrorRequest) {
+    this.bytesPerSecond = bytesPerSecond;
     this.#requireBoot(bootId);
     if (this.exports.get(diskId) !== sessionNumber) throw new OutdatedError(`disk ${diskId} is not served`);
     return this.mirror;

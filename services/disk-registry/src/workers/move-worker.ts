@@ -221,7 +221,7 @@ export class MoveWorker {
 
   /** Asks the holder how far its mirror is. */
   async #mirror(order: Mirroring, leader: Leader, signal: AbortSignal): Promise<Answer> {
-    const { agents, limits } = this.context;
+    const { agents, limits, config } = this.context;
     const { disk, publication, holder, source, target } = order;
     const request = {
       bootId: holder.bootId,
@@ -231,6 +231,7 @@ export class MoveWorker {
       revision: publication.revision ?? 0,
       deviceId: source.deviceId,
       targetDeviceId: target.deviceId,
+      bytesPerSecond: copyBytesPerSecond(config),
     };
     const deadlineMs = limits.agentTimeoutMs;
     try {
@@ -256,9 +257,11 @@ export class MoveWorker {
   #noteCopied({ disk, sessionNumber, sizeBytes }: Copying, copiedBytes: number): void {
     const atMs = this.context.clock.monotonicMs();
     const before = this.#progress.get(disk.diskId)?.copy;
-    const isSame = before?.sessionNumber === sessionNumber;
+    const maxBytesPerSecond = copyBytesPerSecond(this.context.config);
+    // The rate is measured anew after a reload has changed its limit.
+    const isSame = before?.sessionNumber === sessionNumber && before.maxBytesPerSecond === maxBytesPerSecond;
     const first = isSame ? before.first : { copiedBytes, atMs };
-    this.#note(disk.diskId, { copy: { sessionNumber, copiedBytes, sizeBytes, atMs, first } });
+    this.#note(disk.diskId, { copy: { sessionNumber, copiedBytes, sizeBytes, atMs, maxBytesPerSecond, first } });
   }
 
   #note(diskId: DiskId, progress: MoveProgress): void {

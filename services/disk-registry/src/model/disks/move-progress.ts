@@ -17,6 +17,8 @@ interface Point {
 interface CopyProgress extends Point {
   readonly sessionNumber: number;
   readonly sizeBytes: number;
+  /** Maximum rate in bytes per second; 0 for none. */
+  readonly maxBytesPerSecond: number;
   /** First answer of the try: the rate is measured from it. */
   readonly first: Point;
 }

@@ -49,7 +49,10 @@ function copyText(
   const copy = progress?.copy;
   if (copy?.sessionNumber !== sessionNumber) return `${what}, of ${sizeBytes} bytes; ${progress?.waits ?? "it begins"}`;
   const leftMs = leftMsOf(copy);
-  const end = leftMs === undefined ? "" : `, ${rateOf(copy)} bytes/s, about ${Math.ceil(leftMs / 1_000)} s left`;
+  const { maxBytesPerSecond: max } = copy;
+  const limit = max === 0 ? "" : ` of at most ${max}`;
+  const end =
+    leftMs === undefined ? "" : `, ${rateOf(copy)} bytes/s${limit}, about ${Math.ceil(leftMs / 1_000)} s left`;
   return `${what}: ${sizeBytes - copy.copiedBytes} of ${sizeBytes} bytes left${end}`;
 }
 

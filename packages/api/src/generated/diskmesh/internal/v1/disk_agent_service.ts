@@ -485,6 +485,8 @@ export interface GetMirrorRequest {
   deviceId: string;
   /** ID of the target. */
   targetDeviceId: string;
+  /** Maximum rate of the copy in bytes per second from now on. 0: unlimited. */
+  bytesPerSecond: number;
 }
 
 /** Progress of the mirror. */
@@ -2529,7 +2531,16 @@ export const CopyDeviceResponse: MessageFns<CopyDeviceResponse> = {
 };
 
 function createBaseGetMirrorRequest(): GetMirrorRequest {
-  return { bootId: "", stamp: undefined, diskId: "", sessionNumber: 0, revision: 0, deviceId: "", targetDeviceId: "" };
+  return {
+    bootId: "",
+    stamp: undefined,
+    diskId: "",
+    sessionNumber: 0,
+    revision: 0,
+    deviceId: "",
+    targetDeviceId: "",
+    bytesPerSecond: 0,
+  };
 }
 
 export const GetMirrorRequest: MessageFns<GetMirrorRequest> = {
@@ -2554,6 +2565,9 @@ export const GetMirrorRequest: MessageFns<GetMirrorRequest> = {
     }
     if (message.targetDeviceId !== "") {
       writer.uint32(58).string(message.targetDeviceId);
+    }
+    if (message.bytesPerSecond !== 0) {
+      writer.uint32(64).int64(message.bytesPerSecond);
     }
     return writer;
   },
@@ -2627,6 +2641,14 @@ export const GetMirrorRequest: MessageFns<GetMirrorRequest> = {
             message.targetDeviceId = reader.string();
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.bytesPerSecond = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2651,6 +2673,7 @@ export const GetMirrorRequest: MessageFns<GetMirrorRequest> = {
     message.revision = object.revision ?? 0;
     message.deviceId = object.deviceId ?? "";
     message.targetDeviceId = object.targetDeviceId ?? "";
+    message.bytesPerSecond = object.bytesPerSecond ?? 0;
     return message;
   },
 };
