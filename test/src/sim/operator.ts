@@ -64,7 +64,8 @@ export class Operator {
     const unknown = [...store.devices()].filter((device) => device.unknownSession !== undefined);
     if (unknown.length === 0 || random.chance(0.3)) return void requests.sayWhoLeads();
     const device = random.pick(unknown);
-    const isRegistrys = device.diskId === "" || lives.isRight(device);
+    // The agent is right about a device without a disk at most when a part of a disk has moved to it.
+    const isRegistrys = device.diskId === "" ? random.chance(0.7) : lives.isRight(device);
     requests.decideUnknown(device, isRegistrys ? UnknownDiskVerdict.REGISTRY : UnknownDiskVerdict.AGENT);
   }
 

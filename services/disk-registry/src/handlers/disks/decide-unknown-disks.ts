@@ -6,9 +6,9 @@ import {
 import { type DeviceId, InvalidArgumentError, parseDeviceId, parseHostId } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
 import { transactUnlessDry } from "../../calls/run-action.js";
+import { type Decided, decideUnknown, type UnknownDiskVerdict } from "../../model/devices/decide-unknown.js";
 import { noDevice } from "../../model/devices/device-selection.js";
-import { type Decided, decideUnknown, type UnknownDiskVerdict } from "../../model/devices/unknown-disks.js";
-import type { Device, RegistryTables } from "../../model/store/schema.js";
+import type { RegistryTables } from "../../model/store/schema.js";
 import { requireAtMost, requireUnique } from "../../requests/requests.js";
 
 export async function decideUnknownDisks(
@@ -23,7 +23,9 @@ export async function decideUnknownDisks(
   const deviceIds = request.deviceIds.map((deviceId) => parseDeviceId(deviceId, "device_ids"));
   const hostId = request.hostId === "" ? undefined : parseHostId(request.hostId);
   const decide = (tables: RegistryTables) =>
-    hostId === undefined ? namedDevices(tables, deviceIds) : [...tables.devices.by("unknownByHost", hostId)];
+    hostId === undefined
+      ? knownDevices(tables, deviceIds)
+      : [...tables.devices.by("unknownByHost", hostId)].map((device) => device.deviceId);
   const { decided, devices } = await transactUnlessDry(tablet, request.dryRun, (tx) => {
     const decided = decideUnknown(tx, decide(tx), verdict);
     return { decided, devices: decided.deviceIds.flatMap((deviceId) => tx.devices.get(deviceId) ?? []) };
@@ -37,12 +39,10 @@ export async function decideUnknownDisks(
   return answerOf(decided);
 }
 
-function namedDevices(tables: RegistryTables, deviceIds: readonly DeviceId[]): readonly Device[] {
-  return deviceIds.map((deviceId) => {
-    const device = tables.devices.get(deviceId);
-    if (device !== undefined) return device;
-    throw noDevice(tables, deviceId);
-  });
+function knownDevices(tables: RegistryTables, deviceIds: readonly DeviceId[]): readonly DeviceId[] {
+  const unknown = deviceIds.find((deviceId) => tables.devices.get(deviceId) === undefined);
+  if (unknown !== undefined) throw noDevice(tables, unknown);
+  return deviceIds;
 }
 
 function parseVerdict(verdict: Verdict): UnknownDiskVerdict {

@@ -20,10 +20,11 @@ import { type RegistrationAnswer, registerAgent } from "../hosts/registration.js
 import { removeDevice } from "../hosts/remove-action.js";
 import type { Device, Disk } from "../store/schema.js";
 import { skipValues } from "./counters.js";
+import { decideUnknown } from "./decide-unknown.js";
 import { beginErase } from "./erase.js";
 import { planOrders } from "./orders.js";
 import type { ReportedDevice } from "./reported-devices.js";
-import { decideUnknown, findUnknownSession } from "./unknown-disks.js";
+import { findUnknownSession } from "./unknown-disks.js";
 
 const NOW_MS = 50_000;
 const X = diskId("x");
@@ -161,7 +162,7 @@ describe("a device that is held by an unknown disk", () => {
 
   it("is erased or published after a decision for the registry, and not marked by the next registration", () => {
     const fleet = marked({ diskId: X });
-    const decided = fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], "registry"));
+    const decided = fleet.transact((tx) => decideUnknown(tx, [deviceId("d1")], "registry"));
     expect(decided).to.deep.equal({ deviceIds: ["d1"], diskIds: ["x"], endedDiskIds: ["stranger"] });
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
     register(fleet, unknown);
@@ -169,14 +170,14 @@ describe("a device that is held by an unknown disk", () => {
     fleet.transact((tx) => requestPublish(tx, X, hostId("h1")));
     expect(planSession(fleet.tables, X)?.blocked).to.equal(undefined);
     const free = marked({});
-    free.transact((tx) => decideUnknown(tx, [free.device("d1")], "registry"));
+    free.transact((tx) => decideUnknown(tx, [deviceId("d1")], "registry"));
     expect(free.transact((tx) => beginErase(tx, deviceId("d1")))?.sessionNumber).to.be.above(1_000);
   });
 
   it("leaves its disk after a decision for the agent, stays marked, and is erased after one for the registry", () => {
     const fleet = marked({ diskId: X });
     const decide = (verdict: "agent" | "registry") =>
-      fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], verdict));
+      fleet.transact((tx) => decideUnknown(tx, [deviceId("d1")], verdict));
     expect(decide("agent")).to.deep.equal({ deviceIds: ["d1"], diskIds: ["x"], endedDiskIds: [] });
     expect(fleet.device("d1")).to.include({ diskId: "", dirty: true });
     expect(fleet.device("d1").unknownSession).not.to.equal(undefined);
@@ -196,7 +197,7 @@ describe("a device that is held by an unknown disk", () => {
 
   it("is marked again when its host is purged after a decision, and registers anew", () => {
     const fleet = marked({});
-    fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], "registry"));
+    fleet.transact((tx) => decideUnknown(tx, [deviceId("d1")], "registry"));
     fleet.transact((tx) => purgeHost(tx, hostId("h1"), false));
     register(fleet, unknown);
     expect(fleet.device("d1").unknownSession?.sessionNumber).to.equal(500);

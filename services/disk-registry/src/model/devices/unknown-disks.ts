@@ -1,5 +1,6 @@
-import type { DeviceId, DiskId } from "@diskmesh/domain";
-import type { Device, RegistryTables, RegistryTransaction, UnknownSession } from "../store/schema.js";
+import type { DiskId } from "@diskmesh/domain";
+import { countingCopy, countingDevices, partSizeBytes } from "../disks/layout.js";
+import type { Device, Disk, RegistryTables, RegistryTransaction, UnknownSession } from "../store/schema.js";
 import { mayHaveGiven } from "./counters.js";
 
 /** Last session that an agent remembers for a device. */
@@ -61,47 +62,47 @@ export function whyUnknown({ deviceId, hostId, unknownSession }: Device): string
  * in a session that this registry never gave. The disk moved or grew after the backup that was restored.
  */
 export function whyElsewhere(tables: RegistryTables, diskId: DiskId): string | undefined {
-  for (const device of tables.devices.by("unknownByDisk", diskId))
-    if (device.diskId !== diskId)
-      return `disk ${diskId} may have moved or grown after the backup of this registry: ${whyUnknown(device)} (REGISTRY discards what is there)`;
-  return undefined;
+  const [device] = rememberedOn(tables, diskId);
+  if (device === undefined) return undefined;
+  const found = movedPart(tables, device);
+  const agent = typeof found === "string" ? `changes nothing: ${found}` : "makes the device the disk's";
+  return `disk ${diskId} may have moved or grown after the backup of this registry: ${whyUnknown(device)} (REGISTRY discards what is there, AGENT ${agent})`;
 }
 
-export type UnknownDiskVerdict = "registry" | "agent";
+/** Returns the devices, not the disk's own, on which agents remember the disk. */
+function rememberedOn(tables: RegistryTables, diskId: DiskId): readonly Device[] {
+  return [...tables.devices.by("unknownByDisk", diskId)].filter((device) => device.diskId !== diskId);
+}
 
-export interface Decided {
-  readonly deviceIds: readonly DeviceId[];
-  /** Disks whose devices changed: they may be published again, or have lost a device. */
-  readonly diskIds: readonly DiskId[];
-  /** Unknown disks whose devices no longer remember them. A host that exports such a disk must end the export. */
-  readonly endedDiskIds: readonly DiskId[];
+/** A part of a disk that is certain to have moved to a device after the backup that was restored. */
+interface MovedPart {
+  readonly disk: Disk;
+  readonly index: number;
+  /** Device on which this registry knows the part, and which was given to something else since. */
+  readonly former: Device;
 }
 
 /**
- * Applies an operator's decision. `registry`: the registry's record is right, and the session that the agent remembers
- * is discarded. `agent`: the agent is right, so the registry's disk loses the device. The device stays marked until a
- * `registry` decision.
+ * Returns the part that has moved to the device; a reason when that is not certain. A registry gives the device of a
+ * part to another disk, or to an erase, only after the part has moved. Its agent then remembers that.
  */
-export function decideUnknown(
-  tx: RegistryTransaction,
-  devices: readonly Device[],
-  verdict: UnknownDiskVerdict,
-): Decided {
-  const deviceIds: DeviceId[] = [];
-  const [diskIds, ended] = [new Set<DiskId>(), new Set<DiskId>()];
-  for (const device of devices) {
-    const { unknownSession, ...rest } = device;
-    if (unknownSession === undefined || (verdict === "agent" && device.diskId === "")) continue;
-    deviceIds.push(device.deviceId);
-    if (device.diskId !== "") diskIds.add(device.diskId);
-    if (verdict === "agent") tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0 });
-    else {
-      // The session counts as issued from now on; otherwise the next registration would mark the device again.
-      const lastSessionNumber = Math.max(device.lastSessionNumber ?? 0, unknownSession.sessionNumber);
-      tx.devices.put({ ...rest, lastSessionNumber });
-      if (unknownSession.diskId !== "") ended.add(unknownSession.diskId);
-    }
-  }
-  const endedDiskIds = [...ended].filter((diskId) => tx.devices.count("unknownByDisk", diskId) === 0);
-  return { deviceIds, diskIds: [...diskIds].sort(), endedDiskIds };
+export function movedPart(tables: RegistryTables, device: Device): MovedPart | string {
+  const { deviceId, attachState, unknownSession } = device;
+  const disk = tables.disks.get(unknownSession?.diskId ?? "");
+  if (disk === undefined) return "this registry knows no such disk";
+  const [first, second] = rememberedOn(tables, disk.diskId);
+  if (second !== undefined) return `agents remember it on ${first?.deviceId} and ${second.deviceId}`;
+  if (disk.publication?.state === "PUBLISHED") return `it is published to host ${disk.publication.hostId}`;
+  if (attachState !== "ATTACHED") return `device ${deviceId} is ${attachState}`;
+  const given = disk.parts.flatMap((part, index) => {
+    const former = tables.devices.get(countingCopy(part).deviceId);
+    const isGivenAway = former?.unknownSession !== undefined && former.unknownSession.diskId !== disk.diskId;
+    return isGivenAway ? [{ disk, part, index, former }] : [];
+  });
+  const [moved, ...others] = given;
+  if (moved === undefined) return `nothing says that it has left ${countingDevices(disk).join(", ")}`;
+  if (others.length > 0) return `it has left ${given.map(({ former }) => former.deviceId).join(" and ")}`;
+  if (moved.part.copies.length > 1) return "it moved at the time of the backup";
+  if (partSizeBytes(tables, moved.part) > device.sizeBytes) return `device ${deviceId} is too small`;
+  return moved;
 }

@@ -1,7 +1,7 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
-import { decideUnknown } from "../devices/unknown-disks.js";
+import { decideUnknown } from "../devices/decide-unknown.js";
 import type { Device, Disk, Host } from "../store/schema.js";
 import { diskHealth } from "./disks.js";
 import { completeChange, setDiskLimits } from "./export-changes.js";
@@ -418,7 +418,7 @@ describe("moves", () => {
     fleet.transact((tx) => moveAway(tx, [fleet.device("d1")], 1));
     fleet.transact((tx) => beginTarget(tx, planMove(tx, x) as Moving, fleet.device("d2")));
     expect(planMove(fleet.tables, x)).to.deep.include({ kind: "wait" });
-    fleet.transact((tx) => decideUnknown(tx, [forgotten], "registry"));
+    fleet.transact((tx) => decideUnknown(tx, [forgotten.deviceId], "registry"));
     expect(planMove(fleet.tables, x)).to.deep.include({ kind: "begin" });
     publish(fleet);
     expect(fleet.disk("x").publication?.state).to.equal("PUBLISHED");

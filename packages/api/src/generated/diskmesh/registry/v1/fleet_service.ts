@@ -16,7 +16,9 @@ export const UnknownDiskVerdict = {
   REGISTRY: "UNKNOWN_DISK_VERDICT_REGISTRY",
   /**
    * AGENT - The agent is right. The registry's disk loses the device, as with PurgeDevice and `force`. The device keeps its
-   * data and its mark until UNKNOWN_DISK_VERDICT_REGISTRY is given.
+   * data and its mark until UNKNOWN_DISK_VERDICT_REGISTRY is given. A device without a disk becomes that of the disk that
+   * the agent remembers, if the device on which the registry knows that disk was given to something else since: only
+   * then is it certain that the disk has moved. Else nothing changes.
    */
   AGENT: "UNKNOWN_DISK_VERDICT_AGENT",
   UNRECOGNIZED: "UNRECOGNIZED",
