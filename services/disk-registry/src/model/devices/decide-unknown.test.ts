@@ -57,8 +57,16 @@ describe("a disk that moved after the backup", () => {
     ],
   };
   const rows: readonly [string, RegExp, Parameters<typeof restored>[0]][] = [
-    ["its former device may have its bytes: a copy may have begun, no more", /nothing says that it has left a/, { a: undefined }],
-    ["its former device has it in a later session", /nothing says that it has left a/, { a: { sessionNumber: 600, diskId: X } }],
+    [
+      "its former device may have its bytes: a copy may have begun, no more",
+      /nothing says that it has left a/,
+      { a: undefined },
+    ],
+    [
+      "its former device has it in a later session",
+      /nothing says that it has left a/,
+      { a: { sessionNumber: 600, diskId: X } },
+    ],
     ["two agents remember it", /on b and c/, { c: { diskId: "", unknownSession: moved } }],
     ["it is published", /published to host h1/, { disk: { publication: publication("PUBLISHED") } }],
     ["the device is not in operation", /b is CLOSING/, { b: { attachState: "CLOSING" } }],
