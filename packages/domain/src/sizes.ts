@@ -2,6 +2,15 @@ import { InvalidArgumentError } from "./errors.js";
 
 export const MIB_BYTES = 1024 * 1024;
 
+const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** Formats bytes for people, with one decimal unless the number of units is whole. */
+export function bytesText(bytes: number): string {
+  let [value, unit] = [bytes, 0];
+  for (; value >= 1_024 && unit < UNITS.length - 1; unit++) value /= 1_024;
+  return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
 /** Parses a positive size in bytes. Sizes above 2^53 - 1 were refused when the message was decoded. */
 export function parseSizeBytes(field: string, value: number): number {
   if (!Number.isSafeInteger(value) || value <= 0)

@@ -8,6 +8,7 @@ import {
   type HostId,
   NotFoundError,
   NotImplementedError,
+  otherNames,
   parseDeviceId,
   parseDiskId,
   parseHostId,
@@ -92,6 +93,8 @@ function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known
   }
   if (kind === "HOST") throw noHost(tables, name);
   if (kind === "DEVICE") throw noDevice(tables, name);
+  const pools = kind === "POOL" ? [...new Set([...tables.devices.entries()].map(({ pool }) => pool))].sort() : [];
+  const others = kind === "POOL" ? `; ${otherNames(name, pools)}` : "";
   const what = kind.toLowerCase();
-  throw new NotFoundError(`there is no ${what} ${name}`, { about: { [`${what}_id`]: name } });
+  throw new NotFoundError(`there is no ${what} ${name}${others}`, { about: { [`${what}_id`]: name } });
 }

@@ -28,7 +28,7 @@ export async function setDeviceState(
   if (request.deviceIds.length === 0)
     throw new InvalidArgumentError("device_ids is empty: name the devices", { about: { field: "device_ids" } });
   const deviceIds = request.deviceIds.map((deviceId) => parseDeviceId(deviceId, "device_ids"));
-  doing.message = `${health}: ${reason}`;
+  doing.message = reason === "" ? health : `${health}: ${reason}`;
   const word = { by: saidBy(call), atMs: clock.nowMs(), reason };
   const changed = await transactUnlessDry(tablet, request.dryRun, (tx) => sayOfDevices(tx, deviceIds, health, word));
   const changedDeviceIds = changed.map(({ deviceId }) => deviceId);

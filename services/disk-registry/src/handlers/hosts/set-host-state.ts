@@ -24,7 +24,7 @@ export async function setHostState(
   if (request.hostIds.length === 0)
     throw new InvalidArgumentError("host_ids is empty: name the hosts", { about: { field: "host_ids" } });
   const hostIds = request.hostIds.map((hostId) => parseHostId(hostId, "host_ids"));
-  doing.message = `${word}: ${reason}`;
+  doing.message = reason === "" ? word : `${word}: ${reason}`;
   const said = { by: saidBy(call), atMs: clock.nowMs(), reason };
   const touched = await transactUnlessDry(tablet, request.dryRun, (tx) =>
     sayOfHosts(tx, hostIds, word, said, request.fence),

@@ -1,4 +1,4 @@
-import type { DiskId } from "@diskmesh/domain";
+import { bytesText, type DiskId } from "@diskmesh/domain";
 import type { Disk, RegistryTables } from "../store/schema.js";
 import { leftMsOf, type MoveProgress, rateOf } from "./move-progress.js";
 import { type Copying, type MoveStep, planMove } from "./moves.js";
@@ -47,13 +47,14 @@ function copyText(
 ): string {
   const what = `${who} device ${source.deviceId} to device ${target.deviceId} on host ${target.hostId}`;
   const copy = progress?.copy;
-  if (copy?.sessionNumber !== sessionNumber) return `${what}, of ${sizeBytes} bytes; ${progress?.waits ?? "it begins"}`;
+  if (copy?.sessionNumber !== sessionNumber)
+    return `${what}, of ${bytesText(sizeBytes)}; ${progress?.waits ?? "it begins"}`;
   const leftMs = leftMsOf(copy);
   const { maxBytesPerSecond: max } = copy;
-  const limit = max === 0 ? "" : ` of at most ${max}`;
+  const limit = max === 0 ? "" : ` of at most ${bytesText(max)}/s`;
   const end =
-    leftMs === undefined ? "" : `, ${rateOf(copy)} bytes/s${limit}, about ${Math.ceil(leftMs / 1_000)} s left`;
-  return `${what}: ${sizeBytes - copy.copiedBytes} of ${sizeBytes} bytes left${end}`;
+    leftMs === undefined ? "" : `, ${bytesText(rateOf(copy))}/s${limit}, about ${Math.ceil(leftMs / 1_000)} s left`;
+  return `${what}: ${bytesText(sizeBytes - copy.copiedBytes)} of ${bytesText(sizeBytes)} left${end}`;
 }
 
 function leavingText({ parts, publication }: Disk): string | undefined {

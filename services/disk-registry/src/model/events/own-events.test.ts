@@ -16,6 +16,17 @@ describe("events of a registry's own changes", () => {
     );
   });
 
+  it("a fence gives one event, although the store copies it at each later change of the disk", () => {
+    const fence = { hostId: "h1", by: "operator", atMs: 5, reason: "no power" };
+    const disk = (fields: object) => ({ diskId: "a", parts: [], ...fields });
+    const change = (previous: object, current: object) => ({ tableName: "disks", previous, current });
+    const fenced = disk({ fence: { ...fence } });
+    const events = [change(disk({}), fenced), change(fenced, disk({ fence: { ...fence }, health: "ERROR" }))];
+    expect(changesByThemselves(events).map(({ action }) => action)).to.deep.equal(["DiskFenced"]);
+    const again = change(fenced, disk({ fence: { ...fence, atMs: 6 } }));
+    expect(changesByThemselves([again]).map(({ action }) => action)).to.deep.equal(["DiskFenced"]);
+  });
+
   it("thousands of broken devices give one event with their number and the first ones; another kind has its own", () => {
     const host = { tableName: "hosts", previous: undefined, current: aHost("h2") };
     const [error, registered, ...none] = changesByThemselves([...broken(4_000), host]);

@@ -129,7 +129,7 @@ function ofDevice(before: Device | undefined, device: Device): readonly OwnEvent
 function ofDisk(before: Disk | undefined, disk: Disk): readonly OwnEvent[] {
   const { diskId, fence } = disk;
   const moves = before === undefined ? [] : disk.parts.flatMap((part, at) => ofPart(diskId, before.parts[at], part));
-  if (fence === undefined || fence === before?.fence) return moves;
+  if (fence === undefined || fence.atMs === before?.fence?.atMs) return moves;
   return [...moves, own("DiskFenced", { diskIds: [diskId], hostIds: [fence.hostId] }, fence.reason, fence.by)];
 }
 

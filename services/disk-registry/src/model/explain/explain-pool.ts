@@ -1,4 +1,4 @@
-import type { Cure } from "@diskmesh/domain";
+import { bytesText, type Cure } from "@diskmesh/domain";
 import { isPlaceable } from "../disks/placement.js";
 import { type Device, isErasable, isFree, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
@@ -65,13 +65,4 @@ function roomOf(tables: RegistryTables, pool: string, { whySuspected }: Known): 
     else bytes.keptOutBytes += sizeBytes;
   }
   return { ...bytes, hostsNotAdded, hostsKeptOut };
-}
-
-const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
-
-/** Formats bytes for people, with a decimal below ten units unless the number is whole. */
-function bytesText(bytes: number): string {
-  let [value, unit] = [bytes, 0];
-  for (; value >= 1_024 && unit < UNITS.length - 1; unit++) value /= 1_024;
-  return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[unit]}`;
 }

@@ -270,7 +270,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveHost of an UNKNOWN device that its agent may still hold",
     action: "removeHost",
     code: "E_TRY_AGAIN",
-    says: "1 device is being closed by their agent",
+    says: "1 device is being closed by the agent",
     fleet: { devices: [attached("d1", { attachState: "DETACHED", detachConfirmed: true }), unknown("d2")] },
     devices: { d1: "DETACHED 1", d2: "UNKNOWN 1 dirty" },
   },

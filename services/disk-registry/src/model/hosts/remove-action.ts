@@ -253,7 +253,7 @@ function whileClosing(
   const waiting = closing.flatMap(({ pending }) => (pending === undefined ? [] : pendingText(pending, call.nowMs)));
   const waits = waiting.length === 0 ? "" : `; waits for: ${named(waiting)}`;
   return tryAgain(
-    `${name}: ${countText(closing.length, "device is", "devices are")} being closed by their agent${error}${waits}`,
+    `${name}: ${countText(closing.length, "device is", "devices are")} being closed by the agent${error}${waits}`,
     call.limits.closingRetryAfterMs,
   );
 }
