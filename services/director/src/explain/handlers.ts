@@ -5,11 +5,12 @@ import {
   SubjectKind,
   type Subject as SubjectMessage,
 } from "@diskmesh/api/common";
-import { InvalidArgumentError, messageOf, NotFoundError, NotImplementedError } from "@diskmesh/domain";
+import { InvalidArgumentError, messageOf, NotFoundError, NotImplementedError, otherNames } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import { explanation } from "@diskmesh/tablet-admin";
 import { lockName } from "../locks/locks.js";
 import { formatInstance } from "../store/instance.js";
+import type { DirectorTables } from "../store/schema.js";
 import type { Task } from "../store/task.js";
 import { parseTaskId } from "../tasks/parse.js";
 import type { TaskEvent } from "../tasks/task-event.js";
@@ -204,15 +205,22 @@ async function summaryOf(context: ExplainContext, { kind, name }: Subject): Prom
       const disk = recordedDisk(tables, name);
       if (disk === undefined) return undefined;
       const { state, instanceId, diskCid } = disk;
-      return `disk ${name} (${diskCid || "not made yet"}) is ${state}${instanceId === "" ? "" : `, of instance ${instanceId}`}`;
+      const shown = "name" in disk ? disk.name : name;
+      return `disk ${shown} (${diskCid || "not made yet"}) is ${state}${instanceId === "" ? "" : `, of instance ${instanceId}`}`;
     }
     const instance = recordedInstance(tables, name);
     if (instance === undefined)
-      throw new NotFoundError(`there is no VM or instance ${name}`, { about: { field: "subject.name" } });
+      throw new NotFoundError(`there is no VM or instance ${name}; ${otherNames(name, instanceNames(tables))}`, {
+        about: { field: "subject.name" },
+      });
     const { deployment, vmState, vmCid, agentId } = instance;
     const vm = vmCid === "" ? "no VM" : `VM ${vmCid} with agent ${agentId}`;
     return `${deployment}/${formatInstance(instance)}, ${vm}, is ${vmState}`;
   });
+}
+
+function instanceNames(tables: DirectorTables): string[] {
+  return [...tables.instances.entries()].map(({ deployment, group, index }) => `${deployment}/${group}/${index}`);
 }
 
 /** Returns a registry's answer with this director's uses of the disks and VMs in the answer. */

@@ -13,7 +13,14 @@ const failed = (reason: string, requestId: string | undefined): Task => {
 describe("rows of tasks", () => {
   it("a failure of the mesh is trouble, and a caller's mistake is none, unless the director itself made it", () => {
     expect(taskRow(failed("UNAVAILABLE", "r"), known)).to.include({ trouble: "no", sinceMs: NOW_MS - 1 });
-    for (const reason of ["INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "INVALID_STATE", "PERMISSION_DENIED"])
+    for (const reason of [
+      "INVALID_ARGUMENT",
+      "NOT_FOUND",
+      "INVALID_STATE",
+      "DISK_IN_USE",
+      "DISK_DIFFERS",
+      "PERMISSION_DENIED",
+    ])
       expect(taskRow(failed(reason, "r"), known), reason).not.to.have.property("trouble");
     expect(taskRow(failed("INVALID_STATE", undefined), known)).to.include({ trouble: "no" });
   });

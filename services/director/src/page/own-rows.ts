@@ -47,6 +47,8 @@ const CALLERS_MISTAKES: readonly string[] = [
   "NOT_FOUND",
   "ALREADY_EXISTS",
   "INVALID_STATE",
+  "DISK_IN_USE",
+  "DISK_DIFFERS",
   "PERMISSION_DENIED",
 ] satisfies Reason[];
 

@@ -101,7 +101,7 @@ async function removeHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer>
   const result = await http.context.registries.removeHost({ hostId: name, dryRun: isDry }, http.call);
   await noteDeed(http, wanted, "remove", "host");
   return removalAnswer(result, isDry, [
-    `${name} gets no disk and no VM any more; once no disk needs it, what was written to its devices is erased, and its agent closes them`,
+    `${name} gets no disk and no VM any more; disks on its devices move to other hosts, then what was written to its devices is erased, and its agent closes them`,
     `to keep what is on them: diskmesh remove-host ${name} --keep-data`,
   ]);
 }
