@@ -98,6 +98,14 @@ describe("the diskmesh command and a mesh", () => {
     expect(await done("pools")).to.match(/^default +z1 +\d MiB +\d MiB +\d MiB$/m);
     expect((await done("names disk")).split("\n")).to.include.members(["scratch", published.diskId]);
     expect(await done(`devices -l host=host-2 --sort device -o wide`)).to.match(/^DEVICE .* PATH .*\nhost-2-device-1 /);
+    expect(await done("migrate-disk scratch")).to.match(new RegExp(`^disk ${published.diskId}: its move `));
+    await done("cancel-move scratch");
+    const unknown = await typed("why", "vm", "demo/web/7");
+    expect(unknown.err).to.equal("diskmesh: there is no VM or instance demo/web/7; there is demo/web/0\n");
+    expect((await typed("why", "pool", "fast")).err).to.equal("diskmesh: there is no pool fast; there is default\n");
+    expect((await typed("devices", "--host", "host-9")).err).to.match(
+      /there is no host host-9: .*; there are host-1, host-2\n/,
+    );
     expect((await listed("events --disk scratch")).length).to.be.above(0);
     const failed = await typed("provide", "other", instance.instanceId, "--size", "1MiB", "--disk-type", "huge");
     expect([failed.code, failed.err]).to.satisfy(

@@ -8,7 +8,12 @@ export const hostState = (text: string) => named("state", HostState, text);
 export const deviceHealth = (text: string) => named("health", Health, text);
 export const attachState = (text: string) => named("state", AttachState, text);
 
-function named<Value extends string>(what: string, values: Readonly<Record<string, Value>>, text: string): Value {
+/** Returns the value with that name, in any case of letters. */
+export function named<Value extends string>(
+  what: string,
+  values: Readonly<Record<string, Value>>,
+  text: string,
+): Value {
   const names = Object.keys(values).filter((name) => !/^(UNSPECIFIED|UNRECOGNIZED)$/.test(name));
   const name = text.toUpperCase();
   const value = names.includes(name) ? values[name] : undefined;

@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { MethodScope } from "@diskmesh/api/director";
-import { DriverError, InvalidArgumentError, type Logger, messageOf, quoted } from "@diskmesh/domain";
+import { InvalidArgumentError, type Logger, messageOf, quoted } from "@diskmesh/domain";
 import type { DriverHost, DriverListing, DriverOffers } from "@diskmesh/driver/host";
 import { type Action, type ActionCall, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
@@ -51,7 +51,7 @@ export const driver: Action = {
 async function tryDriver(call: ActionCall, host: DriverHost, method: string, args: object): Promise<void> {
   await host.settled();
   const [listing] = host.listings();
-  if (listing === undefined) throw new DriverError(`the driver did not start: ${host.drivers()[0]?.problem}`);
+  if (listing === undefined) throw new UsageError(`the driver did not start: ${host.drivers()[0]?.problem}`);
   if (method === "") {
     const all = [...listing.nodeMethods, ...listing.driverMethods];
     call.output.list(

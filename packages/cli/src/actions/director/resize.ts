@@ -4,7 +4,7 @@ import { sizeBytesOf } from "../../values.js";
 
 export const resize: Action = {
   usage: "resize <disk-name> <size>",
-  summary: "enlarge a dynamic disk, also while it is attached",
+  summary: "enlarge a dynamic disk; one that its host serves as a block device has to be detached meanwhile",
   options: [["--no-wait", "start the task and do not wait for it"]],
   example: "diskmesh resize scratch 20GiB",
   run: async (call) => {

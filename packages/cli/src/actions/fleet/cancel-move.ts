@@ -1,12 +1,13 @@
 import type { Action } from "../../action.js";
+import { cidOfDisk } from "../../disk-names.js";
 import { showMoves } from "../../move-output.js";
 
 export const cancelMove: Action = {
-  usage: "cancel-move <disk-id>",
+  usage: "cancel-move <disk>",
   summary: "leave a disk where it is: end its moves that are not cut over",
-  example: "diskmesh cancel-move walk",
-  run: async ({ mesh, output, args: [diskId = ""] }) => {
-    const { disk } = await mesh.registry.cancelMove({ diskId });
-    showMoves(output, disk);
+  example: "diskmesh cancel-move scratch",
+  run: async ({ mesh, output, args: [disk = ""] }) => {
+    const moved = await mesh.registry.cancelMove({ diskId: await cidOfDisk(mesh, disk) });
+    showMoves(output, moved.disk);
   },
 };

@@ -45,6 +45,8 @@ export const devices: Action = {
       const { devices: items, nextPageToken } = await mesh.registry.listDevices({ ...filter, pageToken });
       return { items, nextPageToken };
     });
+    // A wrong name is refused; a host without devices has an empty list.
+    if (found.length === 0 && filter.hostId !== "") await mesh.registry.getHost({ hostId: filter.hostId });
     output.list(COLUMNS, found, "no such devices", WIDE);
   },
 };

@@ -4,7 +4,8 @@ import { repeatAction } from "../../host-action.js";
 
 export const purgeHost: Action = {
   usage: "purge-host <host-id>",
-  summary: "forget a host that is out of operation, with its devices",
+  summary:
+    "forget a host that has no disks and is no VM, with its devices; while its agent runs, it registers the host again",
   options: [
     ["--force", "even if the host is a VM, or has disks on its devices, which are lost"],
     ["--dry-run", "only show the effect"],

@@ -4,7 +4,7 @@ import { repeatAction } from "../../host-action.js";
 
 export const removeDevice: Action = {
   usage: "remove-device <host-id> <device-id>",
-  summary: "take a device without disks out of operation: it is erased and closed",
+  summary: "take a device out of operation: its disk moves to another device, and the device is erased and closed",
   options: [
     ["--wait", "wait until it is done"],
     ["--dry-run", "only show the effect"],

@@ -4,7 +4,7 @@ import { repeatAction } from "../../host-action.js";
 
 export const removeHost: Action = {
   usage: "remove-host <host-id>",
-  summary: "take a host without disks out of operation: its devices are erased and closed",
+  summary: "take a host out of operation: its disks move to other hosts, and its devices are erased and closed",
   options: [
     ["--wait", "wait until it is done"],
     ["--dry-run", "only show the effect"],

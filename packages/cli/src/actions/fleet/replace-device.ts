@@ -1,12 +1,13 @@
 import type { Action } from "../../action.js";
+import { cidOfDisk } from "../../disk-names.js";
 import { showMoves } from "../../move-output.js";
 
 export const replaceDevice: Action = {
-  usage: "replace-device <disk-id> <device-id>",
+  usage: "replace-device <disk> <device-id>",
   summary: "move a disk away from one of its devices, also while it is in use",
-  example: "diskmesh replace-device walk host-4-nvme-1",
-  run: async ({ mesh, output, args: [diskId = "", deviceId = ""] }) => {
-    const { disk } = await mesh.registry.replaceDevice({ diskId, deviceId });
-    showMoves(output, disk);
+  example: "diskmesh replace-device scratch host-4-nvme-1",
+  run: async ({ mesh, output, args: [disk = "", deviceId = ""] }) => {
+    const moved = await mesh.registry.replaceDevice({ diskId: await cidOfDisk(mesh, disk), deviceId });
+    showMoves(output, moved.disk);
   },
 };

@@ -1,4 +1,6 @@
+import { Health } from "@diskmesh/api/registry";
 import { type Action, textOption } from "../../action.js";
+import { UsageError } from "../../exit-codes.js";
 import { deviceHealth } from "../../values.js";
 
 export const setDeviceState: Action = {
@@ -8,6 +10,8 @@ export const setDeviceState: Action = {
   example: 'diskmesh set-device-state warning host-1-device-4 --reason "it rattles"',
   run: async ({ mesh, output, args: [health = "", ...deviceIds], options }) => {
     const wanted = { deviceIds, health: deviceHealth(health), reason: textOption(options, "reason") };
+    if (wanted.health !== Health.ONLINE && wanted.reason === "")
+      throw new UsageError("--reason is missing: say why, for others to read");
     const answer = await mesh.registry.setDeviceState(wanted);
     output.answer(answer, `changed: ${answer.changedDeviceIds.join(" ") || "none"}`);
   },

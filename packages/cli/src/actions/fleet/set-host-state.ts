@@ -1,7 +1,9 @@
 import { HostState } from "@diskmesh/api/registry";
 import { type Action, textOption } from "../../action.js";
 import { UsageError } from "../../exit-codes.js";
-import { hostState } from "../../values.js";
+import { named } from "../../values.js";
+
+const { DEAD, CORDONED, ONLINE } = HostState;
 
 export const setHostState: Action = {
   usage: "set-host-state <state> <host-ids...>",
@@ -14,15 +16,13 @@ export const setHostState: Action = {
   ],
   example: 'diskmesh set-host-state dead host-1 host-2 --reason "no power" --dry-run',
   run: async ({ mesh, output, args: [state = "", ...hostIds], options }) => {
-    const wanted = hostState(state);
-    if (wanted !== HostState.DEAD && wanted !== HostState.CORDONED && wanted !== HostState.ONLINE)
-      throw new UsageError(
-        "the state must be `dead`, `cordoned` or `online`; the registry sets all other states by itself",
-      );
+    const wanted = named("state", { DEAD, CORDONED, ONLINE }, state);
+    const reason = textOption(options, "reason");
+    if (wanted !== ONLINE && reason === "") throw new UsageError("--reason is missing: say why, for others to read");
     const answer = await mesh.registry.setHostState({
       hostIds,
       state: wanted,
-      reason: textOption(options, "reason"),
+      reason,
       dryRun: options.dryRun === true,
       fence: options.fence === true,
     });
@@ -30,7 +30,7 @@ export const setHostState: Action = {
     const would = options.dryRun ? "would change" : "changed";
     output.answer(
       answer,
-      `${would} ${changedHostIds.length} hosts (${changedHostIds.join(" ")}): ${devices} devices, ${disksOnDevices} disks on them, ${publications} publications, ${vms} VMs, ${fences} fences`,
+      `${would} hosts ${changedHostIds.join(" ") || "none"}: ${devices} devices, ${disksOnDevices} disks on them, ${publications} publications, ${vms} VMs, ${fences} fences`,
     );
   },
 };
