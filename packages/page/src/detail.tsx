@@ -145,7 +145,7 @@ function Why(props: AskedProps) {
       {answer && (
         <>
           <p>{answer.summary}</p>
-          {answer.causes.length === 0 && <p class="none">Nothing keeps it from being what it should be.</p>}
+          {answer.causes.length === 0 && <p class="none">No problem is known.</p>}
           <ol class="causes">
             {answer.causes.map((cause) => (
               <li key={`${cause.kind} ${cause.name} ${cause.reason} ${cause.message}`}>

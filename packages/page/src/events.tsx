@@ -53,7 +53,7 @@ export function MissingEvents({ missing }: { missing: readonly string[] }) {
 }
 
 const TEXTS = [
-  ["thing", "About", "host, device, disk, VM or deployment"],
+  ["thing", "About", "name or id"],
   ["user", "By", "operator alice"],
   ["action", "Action", "PublishDisk"],
   ["answer", "Result", "OK, NOT_FOUND"],

@@ -31,7 +31,7 @@ const POOLS: readonly Column<PoolRow>[] = [
   { title: "az", cell: (_name, { az }) => az },
   { title: "free", cell: (_name, { freeBytes }) => sizeText(freeBytes), isNumber: true },
   { title: "largest disk", cell: (_name, { maxDiskBytes }) => sizeText(maxDiskBytes), isNumber: true },
-  { title: "of", cell: (_name, { totalBytes }) => sizeText(totalBytes), isNumber: true },
+  { title: "total", cell: (_name, { totalBytes }) => sizeText(totalBytes), isNumber: true },
 ];
 
 const VMS: readonly Column<VmRow>[] = [
@@ -215,7 +215,7 @@ function Overview({ known, filter, found }: OverviewProps) {
         />
         <List
           id="sources"
-          title="Told by"
+          title="Services"
           columns={SOURCES}
           rows={inOrder<"source">(source)}
           none="Nobody yet."
