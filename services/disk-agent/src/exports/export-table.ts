@@ -164,8 +164,9 @@ export class ExportTable {
   }
 
   /**
-   * Sets the rate of the mirror of a device, and returns how far it is. Its answer EQUAL binds. Throws OutdatedError when the disk is not served
-   * in that session and revision or a later one, and NotFoundError when the device is not mirrored.
+   * Sets the rate of the mirror of a device, and returns how far it is. Its answer EQUAL binds. Throws OutdatedError
+   * when the disk is not served in that session and revision or a later one, and NotFoundError when the device is not
+   * mirrored.
    */
   askMirror(
     { diskId, sessionNumber, revision }: { diskId: DiskId; sessionNumber: number; revision: number },

@@ -15,7 +15,7 @@ export function moveText(
   const text = stepText(step, progress) ?? leavingText(disk);
   if (text === undefined) return undefined;
   const move = disk.parts.find((part) => part.move !== undefined && part.move.attempts > 0)?.move;
-  const errors = move === undefined ? "" : `; ${move.attempts} tries have failed, the last one: ${move.lastError}`;
+  const errors = move === undefined ? "" : `; failed tries: ${move.attempts}, the last one: ${move.lastError}`;
   const waiting = disk.parts.filter((part) => part.move !== undefined).length - 1;
   const others = waiting > 0 ? `; ${waiting} more of its parts move after this one` : "";
   return `${text}${errors}${others}`;
