@@ -42,7 +42,6 @@ const commands = {
     await runModule("test/dist/pictures/main.js");
     notePictures(root);
   },
-  policy: () => runModule("services/director/dist/print-policy.js"),
 };
 
 // The imported module sets process.exitCode or exits, and its exit code becomes that of this process.

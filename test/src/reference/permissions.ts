@@ -1,4 +1,4 @@
-import { policyTable } from "@diskmesh/director/testing";
+import { ADMIN, POLICY, type Rule } from "@diskmesh/director/testing";
 import { OPERATOR_ROLES } from "@diskmesh/domain";
 import { pageHead, table } from "./markdown.js";
 import { offeredServices, rolesShown } from "./roles.js";
@@ -11,7 +11,7 @@ roles than operators' are in [the gRPC API](grpc.md).`,
 
 const DIRECTOR = `## Director
 
-\`npm run policy\` prints this table. \`bosh.<uuid>.admin\` and \`bosh.<uuid>.read\` are \`bosh.admin\` and \`bosh.read\` for the director of that
+\`bosh.<uuid>.admin\` and \`bosh.<uuid>.read\` are \`bosh.admin\` and \`bosh.read\` for the director of that
 uuid alone. TEAM is the team of the deployment, or of the task on it. Configs of CPIs, which hold secrets, and backups are for \`operator\`
 alone.`;
 
@@ -21,7 +21,7 @@ Which operators' roles may call each method.`;
 
 /** Returns the text of docs/reference/permissions.md. */
 export function permissionsPage(): string {
-  return `${[HEAD, DIRECTOR, aligned(policyTable()), REGISTRY, registryTable()].join("\n\n")}\n`;
+  return `${[HEAD, DIRECTOR, directorTable(), REGISTRY, registryTable()].join("\n\n")}\n`;
 }
 
 function registryTable(): string {
@@ -39,13 +39,14 @@ function registryTable(): string {
   return table(["method", "role"], rows);
 }
 
-/** Aligns the columns of a table like the formatter. */
-function aligned(markdown: string): string {
-  const [head = [], , ...rows] = markdown.split("\n").map((line) =>
-    line
-      .split("|")
-      .slice(1, -1)
-      .map((cell) => cell.trim()),
-  );
-  return table(head, rows);
+function directorTable(): string {
+  const rows = Object.entries(POLICY).map(([operation, rule]: [string, Rule]) => {
+    const scopes = rule.scopes.map((set) => set.map((scope) => `\`${scope}\``).join(" and "));
+    const team = rule.team === undefined ? [] : ["`bosh.teams.TEAM.admin`"];
+    if (rule.team === "read") team.push("`bosh.teams.TEAM.read`");
+    const creator = rule.creator ? ["who started the task"] : [];
+    const allowed = [`\`${ADMIN}\``, ...scopes, ...team, ...creator].join(", or ");
+    return [`\`${operation}\``, rolesShown(rule.roles), allowed];
+  });
+  return table(["to", "gRPC: role", "HTTPS: scopes"], rows);
 }

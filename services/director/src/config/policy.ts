@@ -156,22 +156,3 @@ export function teamsOfLogin(scopes: readonly string[], right: "admin" | "any"):
 export function formatScopes(sets: ScopeSets): string {
   return sets.map((set) => (set.length === 1 ? set[0] : `(${set.join(" AND ")})`)).join(", ");
 }
-
-/** Returns the policy as a Markdown table for the documentation. */
-export function policyTable(): string {
-  const rows = Object.entries(POLICY).map(([operation, each]: [string, Rule]) => {
-    const scopes = each.scopes.map((set) => set.map((scope) => `\`${scope}\``).join(" and "));
-    const team =
-      each.team === undefined
-        ? []
-        : [`\`bosh.teams.TEAM.admin\``, ...(each.team === "read" ? ["`bosh.teams.TEAM.read`"] : [])];
-    const creator = each.creator ? ["who started the task"] : [];
-    const others = each.roles.filter((role) => !OPERATOR_ROLES.includes(role));
-    const roles =
-      each.roles.length - others.length === OPERATOR_ROLES.length
-        ? ["any operator's", ...others].join(", ")
-        : each.roles.join(", ");
-    return `| \`${operation}\` | ${roles} | ${[`\`${ADMIN}\``, ...scopes, ...team, ...creator].join(", or ")} |`;
-  });
-  return ["| to | gRPC: role | HTTPS: scopes |", "| --- | --- | --- |", ...rows].join("\n");
-}

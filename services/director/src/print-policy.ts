@@ -1,3 +1,0 @@
-import { policyTable } from "./config/policy.js";
-
-process.stdout.write(`${policyTable()}\n`);
