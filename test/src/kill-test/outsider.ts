@@ -25,7 +25,8 @@ export function rebootable(folder: string, hostId: string): readonly string[] {
 
 const bootIdFile = (folder: string, hostId: string) => join(folder, `${hostId}.boot-id`);
 
-export type Mischief = "kill" | "reboot" | "offsets" | "drives" | "blank";
+const MISCHIEF = ["kill", "reboot", "offsets", "drives", "blank"] as const;
+export type Mischief = (typeof MISCHIEF)[number];
 
 export interface OutsiderOptions {
   readonly agent: ServiceProcess;
@@ -35,6 +36,8 @@ export interface OutsiderOptions {
   readonly hostId: string;
   readonly disks: DiskUser;
   readonly random: Random;
+  /** Kinds of tampering; all by default. */
+  readonly mischief?: readonly Mischief[] | undefined;
 }
 
 /**
@@ -47,8 +50,9 @@ export class Outsider {
   readonly #possible: readonly Mischief[];
 
   constructor(private readonly options: OutsiderOptions) {
-    const all: readonly Mischief[] = ["kill", "reboot", "offsets", "drives", "blank"];
-    this.#possible = all.filter((one) => one !== "reboot" || rebootable(options.folder, options.hostId).length > 0);
+    this.#possible = (options.mischief ?? MISCHIEF).filter(
+      (one) => one !== "reboot" || rebootable(options.folder, options.hostId).length > 0,
+    );
   }
 
   /** True once every kind of tampering that this machine allows was done. */

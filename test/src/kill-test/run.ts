@@ -11,7 +11,7 @@ import { Calls, HostCaller, PATIENCE_MS } from "./callers.js";
 import { converge, watchDescriptors } from "./convergence.js";
 import { DiskUser } from "./disks.js";
 import { type KillCounts, KilledRegistry, kill } from "./kill.js";
-import { Outsider, rebootable } from "./outsider.js";
+import { type Mischief, Outsider, rebootable } from "./outsider.js";
 import { backUp, type Restoring, restore } from "./restoring.js";
 import { Truce } from "./truce.js";
 
@@ -24,6 +24,8 @@ export interface KillTestOptions {
   /** Time in ms that a process runs on after it has done something, before it may be killed; 0 by default. */
   readonly restMs?: number;
   readonly store: Store;
+  /** Kinds of tampering with the disks' host; all by default. */
+  readonly mischief?: readonly Mischief[] | undefined;
   readonly report: (line: string) => void;
 }
 
@@ -92,6 +94,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
     hostId: DISK_HOST,
     disks,
     random: new Random(seed * 1_000 + 998),
+    mischief: options.mischief,
   });
   const restoring = { mesh, registries, account, calls, disks, killers, callers: automation };
   let restoredDevices: number | undefined;
