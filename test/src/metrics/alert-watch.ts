@@ -22,7 +22,7 @@ const AGES = /_oldest_seconds\b/;
 /** Timeout in ms of a scrape of a stopped process. */
 const SCRAPE_TIMEOUT_MS = 1_000;
 /** Scrapes between evaluations. A rule over 15 minutes sees the same data in several evaluations. */
-const SCRAPES_BETWEEN_LOOKS = 4;
+const SCRAPES_BETWEEN_LOOKS = 8;
 /** Alerts that other load on this machine may cause. */
 const OF_THIS_MACHINE = ["DiskmeshEventLoopLate", "DiskmeshCommitsSlow"];
 const PATIENCE = { timeoutMs: 300_000 };

@@ -1,8 +1,8 @@
-import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Instance, Task } from "@diskmesh/api/director";
 import { type AgentAccess, agentAccess, HttpClient, httpUsers, type Tuning } from "@diskmesh/director/testing";
-import { createAuthority, openAgentAuthority } from "@diskmesh/pki";
+import { createAuthority } from "@diskmesh/pki";
 import { installCpi, pidOf, powerOffAll } from "@diskmesh/process-cpi";
 import { eventually, stemcellFile } from "@diskmesh/testkit";
 import type { PlacedMesh } from "../mesh/plan.js";
@@ -95,22 +95,6 @@ export class ProcessVms implements AsyncDisposable {
     // The HTTPS API starts after the gRPC API, whose health was checked.
     const client = new HttpClient(mesh.certificates, mesh.listen("https").port, "");
     await eventually(() => client.send("GET", "/info"));
-  }
-
-  /**
-   * Makes the director's next start sign certificates of agents with another authority. NATS trusts that authority at
-   * once.
-   */
-  async replaceAuthority(): Promise<void> {
-    const { authority } = this.director.agents.certificates as {
-      readonly authority: Record<"certFile" | "keyFile", string>;
-    };
-    for (const file of Object.values(authority)) rmSync(file);
-    const { certPem } = await openAgentAuthority(authority, { makes: true });
-    appendFileSync(join(this.mesh.folder, "nats-ca.pem"), certPem);
-    const logs = this.mesh.nats.logs.length;
-    this.mesh.nats.signal("SIGHUP");
-    await eventually(() => this.mesh.nats.logs.slice(logs).includes("Reloaded server configuration"));
   }
 
   /** Makes agents trust one more authority for NATS. */
