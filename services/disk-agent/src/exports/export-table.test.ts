@@ -126,7 +126,11 @@ function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd: Listen
       negotiationTimeoutMs: 1_000,
       drainTimeoutMs: 1_000,
       ioTimeoutMs: 1_000,
-      mirror: { copy: { chunkBytes: SIZE_BYTES, maxInFlight: 1, flushEveryBytes: SIZE_BYTES }, targetTimeoutMs: 1_000 },
+      mirror: {
+        copy: { chunkBytes: SIZE_BYTES, maxInFlight: 1, flushEveryBytes: SIZE_BYTES },
+        targetTimeoutMs: 1_000,
+        heldTimeoutMs: 1_000,
+      },
     },
     clock: systemClock,
     log: silentLogger,

@@ -35,7 +35,11 @@ export function makeEngines(
       negotiationTimeoutMs: limits.nbdNegotiationTimeoutMs,
       drainTimeoutMs: limits.drainTimeoutMs,
       ioTimeoutMs: config.remoteIoTimeoutMs,
-      mirror: { copy: limits.copy, targetTimeoutMs: limits.mirrorTargetTimeoutMs },
+      mirror: {
+        copy: limits.copy,
+        targetTimeoutMs: limits.mirrorTargetTimeoutMs,
+        heldTimeoutMs: config.remoteIoTimeoutMs,
+      },
     },
     log,
   };

@@ -5,6 +5,7 @@ import {
   ask,
   type CopyName,
   isAlive,
+  isHolding,
   MIRROR_BEGUN,
   type MirrorAnswer,
   type MirrorRequest,
@@ -16,6 +17,7 @@ import {
   noteDecided,
   noteEnding,
   noteFailure,
+  noteOverdue,
   noteSent,
   noteSettled,
 } from "../model/mirror.js";
@@ -28,6 +30,8 @@ export interface MirrorLimits {
   readonly copy: CopyLimits;
   /** Time in ms after which a target without an answer has failed, so that it holds up the disk no longer. */
   readonly targetTimeoutMs: number;
+  /** Time in ms after which a request fails that waits for the decision which copy counts. */
+  readonly heldTimeoutMs: number;
 }
 
 /** How far a mirror is. */
@@ -154,21 +158,37 @@ export class Mirror implements DiskPart {
         (error: unknown) => note({ error }),
       );
     };
-    for (;;) {
-      const step = nextStep(this.#state, request);
-      if (step.does === "send") for (const to of step.to) send(to);
-      else if (step.does === "wait")
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-          this.#waiting.add(resolve);
-        }).finally(() => this.#waiting.delete(wake));
-      else return this.#result(step.by === undefined ? undefined : came.get(step.by));
+    const { clock, limits } = this.#options;
+    let cancel: (() => void) | undefined;
+    const overdue = (): void => {
+      request = noteOverdue(request);
+      wake();
+    };
+    try {
+      for (;;) {
+        const step = nextStep(this.#state, request);
+        if (step.does === "send") for (const to of step.to) send(to);
+        else if (step.does === "wait") {
+          if (isHolding(this.#state)) cancel ??= clock.after(limits.heldTimeoutMs, overdue);
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+            this.#waiting.add(resolve);
+          }).finally(() => this.#waiting.delete(wake));
+        } else return this.#result(step.by === undefined ? undefined : came.get(step.by));
+      }
+    } finally {
+      cancel?.();
     }
   }
 
   #result<T>(came: { readonly value: T } | { readonly error: unknown } | undefined): T {
     if (came !== undefined && "value" in came) return came.value;
-    throw came?.error ?? new UnavailableError(`the export of disk ${this.#options.about.diskId} has ended`);
+    if (came !== undefined) throw came.error;
+    const { about, limits } = this.#options;
+    const why = isHolding(this.#state)
+      ? `no registry has said for ${limits.heldTimeoutMs} ms which of its devices ${about.deviceId} and ${about.targetId} counts: ${this.#state.failure?.message}`
+      : "its export has ended";
+    throw new UnavailableError(`disk ${about.diskId}: ${why}`);
   }
 
   #onCopy<T>(name: CopyName, onCopy: OnCopy<T>): Promise<T> {

@@ -223,6 +223,18 @@ for (const engine of ["node", "qemu"] as const)
       expect(scene.bytesOf("a").equals(writer.bytes)).to.equal(true);
     });
 
+    it("fails what it holds back after the I/O timeout, and goes on once a copy counts", async () => {
+      await mirror();
+      await until("equal");
+      await scene.open(DISK, 3, ["b"]);
+      const first = await rejection(client.write(0, data.subarray(0, BLOCK_BYTES)));
+      expect(first).to.have.property("code", "EIO");
+      const held = client.read(0, BLOCK_BYTES);
+      await order(2, device("a"));
+      expect((await held).length).to.equal(BLOCK_BYTES);
+      await holds(data);
+    });
+
     it("goes on with the target when the source has failed after EQUAL", async () => {
       await mirror();
       await until("equal");

@@ -3,6 +3,7 @@ import {
   ask,
   type CopyName,
   isAlive,
+  isHolding,
   MIRROR_BEGUN,
   type MirrorAnswer,
   type MirrorRequest,
@@ -13,6 +14,7 @@ import {
   noteCopied,
   noteDecided,
   noteFailure,
+  noteOverdue,
   noteSent,
   noteSettled,
 } from "./mirror.js";
@@ -69,6 +71,7 @@ function begin(): World {
 }
 
 const isRunning = ({ answer }: Request) => answer === "none";
+const isSent = ({ progress }: Request) => COPIES.some((at) => progress[at] === "sent");
 const withRequest = (world: World, index: number, change: Partial<Request>): World => ({
   ...world,
   requests: world.requests.map((request, at) => (at === index ? { ...request, ...change } : request)),
@@ -126,6 +129,9 @@ function* nextWorlds(world: World, script: Script): Generator<World> {
       yield { ...world, target: flushed(world.target, world.copied), mirror: noteSettled(mirror) };
     yield { ...world, mirror: noteFailure(mirror, "target", "the target does not answer") };
   }
+  if (isHolding(mirror))
+    for (const [index, request] of requests.entries())
+      if (isRunning(request)) yield withRequest(world, index, { progress: noteOverdue(request.progress) });
   yield* registrySteps(world);
 }
 
@@ -152,7 +158,8 @@ function knownTo({ allowed, allowedDurable, requests }: World, kind: MirrorReque
   if (kind === "read") return allowed;
   if (kind === "flush") return allowedDurable.filter((each) => !allowed.includes(each));
   // A write that is still under way somewhere may land after this one.
-  const inFlight = requests.filter((each) => isRunning(each) || COPIES.some((at) => each.progress[at] === "sent"));
+  const mayLand = (each: Request) => isSent(each) && (!each.progress.isOverdue || each.progress.source === "refused");
+  const inFlight = requests.filter((each) => isRunning(each) || mayLand(each));
   return allowed.filter((each) => !inFlight.some(({ value }) => value === each));
 }
 
@@ -203,9 +210,10 @@ function check(world: World): void {
   const counting = world[stored ?? "source"];
   must(world.allowed.includes(counting.value), "the copy that counts has the acknowledged writes", world);
   must(world.allowedDurable.includes(counting.durable), "the copy that counts has the flushed writes", world);
-  const isQuiet = requests.every(({ progress }) => COPIES.every((at) => progress[at] !== "sent"));
-  const isHeld = mirror.phase === "bound" && mirror.failure !== undefined && mirror.counts === undefined;
-  must(!isQuiet || isHeld || !requests.some(isRunning), "no request waits for nothing", world);
+  const isQuiet = !requests.some(isSent);
+  must(!isQuiet || isHolding(mirror) || !requests.some(isRunning), "no request waits for nothing", world);
+  const waits = requests.some((each) => isRunning(each) && each.progress.isOverdue === true);
+  must(!isQuiet || !waits, "no request waits for ever for a decision", world);
 }
 
 /** Visits every world that a run of the script can reach. Returns their number. */

@@ -31,6 +31,8 @@ export interface MirrorRequest {
   readonly target: CopyAnswer;
   /** True when it was sent to the copy that counts after the mirror had ended. */
   readonly isRepeated: boolean;
+  /** True when it was held back for the I/O timeout. */
+  readonly isOverdue?: true;
 }
 
 export const newRequest = (kind: MirrorRequest["kind"]): MirrorRequest => ({
@@ -45,7 +47,7 @@ export type MirrorStep =
   | { readonly does: "wait" }
   /** `by`: copy whose answer the client gets. */
   | { readonly does: "acknowledge"; readonly by: CopyName }
-  /** `by`: copy whose error the client gets; undefined when the export has ended. */
+  /** `by`: copy whose error the client gets; undefined when the export has ended, or nobody said in time which counts. */
   | { readonly does: "fail"; readonly by?: CopyName };
 
 /** Decides what to do with a request. Asked again after each answer of a copy and each change of the state. */
@@ -55,12 +57,22 @@ export function nextStep(state: MirrorState, request: MirrorRequest): MirrorStep
   // The source's session is over, and with it the export's.
   if (request.source === "refused") return { does: "fail", by: "source" };
   if (failure !== undefined && phase !== "bound") return stepOn("source", request, true);
-  if (failure !== undefined) return { does: state.isEnding ? "fail" : "wait" };
+  if (failure !== undefined) return { does: state.isEnding || mayFail(request) ? "fail" : "wait" };
   if (request.source === "failed") return { does: "fail", by: "source" };
   const needed = copiesOf(state, request);
   const unsent = needed.filter((copy) => request[copy] === "none");
   if (unsent.length > 0) return { does: "send", to: unsent };
   return needed.every((copy) => request[copy] === "done") ? { does: "acknowledge", by: "source" } : { does: "wait" };
+}
+
+/** Returns whether a request was held back for too long, and cannot land on a copy after its client got an error. */
+function mayFail({ isOverdue, source, target }: MirrorRequest): boolean {
+  return isOverdue === true && source !== "sent" && target !== "sent";
+}
+
+/** Returns whether requests wait for a later revision, which says which copy counts. */
+export function isHolding({ failure, phase, counts }: MirrorState): boolean {
+  return failure !== undefined && phase === "bound" && counts === undefined;
 }
 
 /** Returns the copies on which a request must be done while the mirror works. */
@@ -80,6 +92,11 @@ function stepOn(copy: CopyName, request: MirrorRequest, isFinal = request.isRepe
 
 export function noteSent({ counts }: MirrorState, request: MirrorRequest, to: CopyName): MirrorRequest {
   return { ...request, [to]: "sent", isRepeated: counts !== undefined };
+}
+
+/** Notes that a request was held back for the I/O timeout. */
+export function noteOverdue(request: MirrorRequest): MirrorRequest {
+  return { ...request, isOverdue: true };
 }
 
 /** Notes the answer of a copy to a request. */

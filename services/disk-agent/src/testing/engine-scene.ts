@@ -24,7 +24,11 @@ export const ENGINE_LIMITS = {
   negotiationTimeoutMs: 5_000,
   drainTimeoutMs: 5_000,
   ioTimeoutMs: 5_000,
-  mirror: { copy: { chunkBytes: 65_536, maxInFlight: 4, flushEveryBytes: 256 * 1024 }, targetTimeoutMs: 2_000 },
+  mirror: {
+    copy: { chunkBytes: 65_536, maxInFlight: 4, flushEveryBytes: 256 * 1024 },
+    targetTimeoutMs: 2_000,
+    heldTimeoutMs: 2_000,
+  },
 };
 /** Start of the second device of a file. */
 const SECOND_OFFSET_BYTES = DEVICE_BYTES;
