@@ -148,4 +148,23 @@ describe("disks that move", () => {
     });
     await lies("x", "d2");
   });
+
+  it("a move from a failing device that an operator has cancelled begins again only when the device fails anew", async () => {
+    await fleet.startOwn({ moves: { failingDevicesOfPools: ["default"] } });
+    const { source, target } = await scene(false);
+    target.copying = { outcome: OrderOutcome.PENDING, copiedBytes: 0 };
+    const report = (health: Health) =>
+      source.heartbeat("h1", source.bootId, { changed: [{ deviceId: "d1", health, healthMessage: "worn" }] });
+    const moveOfX = async () => (await fleet.registry.disk("x")).parts[0]?.move;
+    await report(Health.WARNING);
+    await eventually(async () => expect(await moveOfX()).to.include({ reason: MoveReason.HEALTH }));
+    await fleet.registry.operator.cancelMove({ diskId: "x" });
+    await fleet.registry.process.kill();
+    await fleet.registry.process.start();
+    await fleet.clean("d2");
+    expect(await moveOfX()).to.equal(undefined);
+    await report(Health.ONLINE);
+    await report(Health.WARNING);
+    await eventually(async () => expect(await moveOfX()).to.include({ reason: MoveReason.HEALTH }));
+  });
 });

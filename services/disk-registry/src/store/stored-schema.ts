@@ -114,6 +114,7 @@ const device = shapeOf<Device>()({
 
 const part = shapeOf<Part>()({
   sizeBytes: whole.optional(),
+  staysOn: text.optional(),
   copies: z
     .array(
       shapeOf<Copy>()({

@@ -159,7 +159,7 @@ export class Workers {
       if (isErasable(device) && !(before && isErasable(before))) this.#erases.enqueue(device.deviceId);
       if (this.#isLeft(device) && !(before && this.#isLeft(before))) failing.push(device);
     }
-    this.#leave(failing);
+    this.#leave(failing, true);
   }
 
   /** Returns whether the disk on the device is to be moved, because the device is failing. */
@@ -167,10 +167,10 @@ export class Workers {
     return isFailing(device) && this.#context.config.moves.failingDevicesOfPools.has(device.pool);
   }
 
-  #leave(failing: readonly Device[]): void {
+  #leave(failing: readonly Device[], isNew: boolean): void {
     if (failing.length === 0) return;
     const { tablet, clock } = this.#context;
-    const leaving = tablet.transact((tx) => leaveFailing(tx, failing, clock.nowMs()));
+    const leaving = tablet.transact((tx) => leaveFailing(tx, failing, { nowMs: clock.nowMs(), isNew }));
     // Nobody waits for this work. A transaction fails only when the tablet is lost, which ends the process.
     leaving.catch(() => {});
   }
@@ -188,7 +188,10 @@ export class Workers {
       for (const state of ["copying", "waiting"])
         for (const disk of tables.disks.by("byMove", state)) this.#moves.enqueue(disk.diskId);
       const pools = [...this.#context.config.moves.failingDevicesOfPools];
-      this.#leave(pools.flatMap((pool) => [...tables.devices.by("failingByPool", pool)]));
+      this.#leave(
+        pools.flatMap((pool) => [...tables.devices.by("failingByPool", pool)]),
+        false,
+      );
       const hosts = [...tables.hosts.entries()];
       return hosts.filter((host) => host.servesUnwanted && !host.mustRegister).map(({ hostId }) => hostId);
     });

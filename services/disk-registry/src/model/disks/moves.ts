@@ -55,10 +55,15 @@ export function cancelMoves(tx: RegistryTransaction, before: Disk, isMeant: (par
   let disk = before;
   for (const [index, part] of before.parts.entries()) {
     if (part.move === undefined || !isMeant(part)) continue;
-    disk = withPart(withoutTarget(tx, disk, index), index, ({ move: _, ...rest }) => rest);
+    disk = withPart(withoutTarget(tx, disk, index), index, withoutMove);
   }
   if (disk !== before) tx.disks.put(disk);
   return disk;
+}
+
+/** Returns the part without its move. A move for the health of its device does not begin again by itself. */
+function withoutMove({ move, ...part }: Part): Part {
+  return move?.reason === "HEALTH" ? { ...part, staysOn: countingCopy(part).deviceId } : part;
 }
 
 /** A part that moves, with the devices and hosts that are needed now. */
@@ -259,7 +264,7 @@ export function cutOver(tx: RegistryTransaction, seen: Mirroring): boolean {
   return true;
 }
 
-function movedTo(copies: readonly Copy[], { move: _, ...part }: Part, { sizeBytes }: Copying): Part {
+function movedTo(copies: readonly Copy[], { move: _, staysOn: __, ...part }: Part, { sizeBytes }: Copying): Part {
   return { ...part, sizeBytes, copies };
 }
 

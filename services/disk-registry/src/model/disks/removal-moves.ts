@@ -21,14 +21,20 @@ export function stay(tx: RegistryTransaction, devices: readonly Device[]): void 
   );
 }
 
-/** Has the disks of these pools leave devices that are failing by themselves. Returns the disks. */
-export function leaveFailing(tx: RegistryTransaction, devices: readonly Device[], nowMs: number): readonly DiskId[] {
-  const diskIds: DiskId[] = [];
+/**
+ * Has the disks leave devices that are failing by themselves. `isNew`: the devices were well until now. Otherwise a part
+ * stays whose move an operator has cancelled.
+ */
+export function leaveFailing(
+  tx: RegistryTransaction,
+  devices: readonly Device[],
+  { nowMs, isNew }: { readonly nowMs: number; readonly isNew: boolean },
+): void {
   eachDisk(tx, devices, (disk, deviceIds) => {
-    requestMoves(tx, disk, { reason: "HEALTH", nowMs }, (deviceId) => deviceIds.has(deviceId));
-    diskIds.push(disk.diskId);
+    const staying = new Set(isNew ? [] : disk.parts.map(({ staysOn }) => staysOn));
+    const isLeft = (deviceId: DeviceId): boolean => deviceIds.has(deviceId) && !staying.has(deviceId);
+    requestMoves(tx, disk, { reason: "HEALTH", nowMs }, isLeft);
   });
-  return diskIds;
 }
 
 function eachDisk(

@@ -23,6 +23,8 @@ export interface Part {
   readonly copies: readonly Copy[];
   /** Set while the part is to move to another device; absent once that device counts. */
   readonly move?: Move | undefined;
+  /** Failing device that the part is not to leave by itself, because an operator has cancelled that move. */
+  readonly staysOn?: DeviceId | undefined;
 }
 
 /**
