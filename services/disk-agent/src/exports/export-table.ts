@@ -71,14 +71,9 @@ export class ExportTable {
    * other processes. Must run before the devices are opened.
    */
   async adopt(): Promise<void> {
-    for (const [diskId, { spec }] of this.#ledger.memory.exports) {
-      if (spec === undefined) continue;
-      try {
-        for (const engine of this.#engines) if (await this.#adopt(spec, engine)) break;
-      } catch (error) {
-        this.#log.error({ diskId, error: messageOf(error) }, "export not adopted");
-      }
-    }
+    const specs = [...this.#ledger.memory.exports.values()].flatMap(({ spec }) => spec ?? []);
+    // Side by side, because each process may be slow to answer.
+    await Promise.all(specs.map((spec) => this.#adoptByAny(spec)));
     const sessions = new Set([...this.#running.values()].map(({ sessionNumber }) => sessionNumber));
     const isServed = (sessionNumber: number) => sessions.has(sessionNumber);
     await this.#blockDevices.endLeftovers(isServed);
@@ -87,18 +82,26 @@ export class ExportTable {
 
   /** Serves the remembered exports again. The devices refuse I/O of sessions that were superseded meanwhile. */
   async start(): Promise<void> {
-    for (const [diskId, { spec }] of this.#ledger.memory.exports)
-      try {
-        if (spec !== undefined && isMoving(spec)) {
-          this.#interrupted.set(diskId, spec);
-          this.#log.info({ diskId }, "export waits for the order that ends or repeats its move");
-          continue;
-        }
-        await this.#apply(diskId);
-      } catch (error) {
-        this.#log.error({ diskId, error: messageOf(error) }, "export restart failed");
-        void this.#serveAgain(diskId);
+    const exports = [...this.#ledger.memory.exports];
+    const start = ([diskId, { spec }]: (typeof exports)[number]) => this.#start(diskId, spec);
+    const isAdopted = ([diskId]: (typeof exports)[number]) => this.#running.has(diskId);
+    // Side by side, because each process may be slow to answer.
+    await Promise.all(exports.filter(isAdopted).map(start));
+    for (const each of exports) if (!isAdopted(each)) await start(each);
+  }
+
+  async #start(diskId: DiskId, spec: ExportSpec | undefined): Promise<void> {
+    try {
+      if (spec !== undefined && isMoving(spec)) {
+        this.#interrupted.set(diskId, spec);
+        this.#log.info({ diskId }, "export waits for the order that ends or repeats its move");
+        return;
       }
+      await this.#apply(diskId);
+    } catch (error) {
+      this.#log.error({ diskId, error: messageOf(error) }, "export restart failed");
+      void this.#serveAgain(diskId);
+    }
   }
 
   /**
@@ -144,10 +147,11 @@ export class ExportTable {
    * this to the next order for the disk, which may be far off.
    */
   async lookAtSockets(): Promise<void> {
-    for (const [diskId, { served }] of this.#running)
+    for (const [diskId, { served, revision }] of this.#running)
       try {
         await served.look?.();
-        if (!(await served.isReachable())) await this.#apply(diskId);
+        const isDue = revision === undefined && !this.#interrupted.has(diskId);
+        if (isDue || !(await served.isReachable())) await this.#apply(diskId);
       } catch (error) {
         // Does not throw, so that the other sockets are still checked.
         this.#log.error({ diskId, error: messageOf(error) }, "export check failed");
@@ -308,6 +312,14 @@ export class ExportTable {
       `the mirror of disk ${diskId} in session ${sessionNumber} and revision ${revision ?? 0} was interrupted: order a later revision or a new session`,
       { about: { disk_id: diskId } },
     );
+  }
+
+  async #adoptByAny(spec: ExportSpec): Promise<void> {
+    try {
+      for (const engine of this.#engines) if (await this.#adopt(spec, engine)) break;
+    } catch (error) {
+      this.#log.error({ diskId: spec.diskId, error: messageOf(error) }, "export not adopted");
+    }
   }
 
   async #adopt(spec: ExportSpec, engine: Engine): Promise<boolean> {

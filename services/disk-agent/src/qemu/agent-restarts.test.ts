@@ -8,6 +8,7 @@ import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { NbdClient } from "../nbd/client.js";
 import { AgentScene, DEVICE_BYTES, DONE } from "../testing/agent-scene.js";
+import { holdersOf } from "../testing/file-holders.js";
 
 const BLOCK_BYTES = 4096;
 const MAIN_FILE = fileURLToPath(new URL("../main.js", import.meta.url));
@@ -20,7 +21,7 @@ describe("an agent with storage daemons", () => {
   beforeEach(async function () {
     skipWithout(this, "qemu-storage-daemon");
     session = 0;
-    await scene.start({ engine: "qemu" });
+    await scene.start({ engine: "qemu", tuning: { rescanIntervalMs: 500 } });
   });
 
   afterEach(async () => {
@@ -107,6 +108,36 @@ describe("an agent with storage daemons", () => {
     const granted = readFileSync(scene.path("a"));
     await writes.running.catch(() => undefined);
     expect(readFileSync(scene.path("a")).equals(granted)).to.equal(true);
+  });
+
+  /** Restarts the agent while the daemon is stopped, and returns the function that lets the daemon go on. */
+  const restartBesideStopped = async () => {
+    const pid = Number(readFileSync(join(scene.agent.baseFolder, "exports", `session-${session}.pid`), "utf8"));
+    await scene.agent.process.kill();
+    process.kill(pid, "SIGSTOP");
+    await scene.agent.process.start();
+    expect(scene.logged("export adopted").length).to.equal(1);
+    return () => process.kill(pid, "SIGCONT");
+  };
+
+  it("fails no write of a daemon that is too slow to answer its next life", async () => {
+    const writes = await beginWrites(await publish(["dev-a"]), DEVICE_BYTES);
+    const goOn = await restartBesideStopped();
+    goOn();
+    // The change to the order's revision needs the daemon's answer.
+    await eventually(() => expect(scene.logged("export changed").length).to.equal(1));
+    await writes.stop();
+    expect((await writes.client.read(0, DEVICE_BYTES)).equals(writes.acknowledged)).to.equal(true);
+    await writes.client.disconnect();
+  });
+
+  it("kills a daemon that never answered it as soon as its session is superseded", async () => {
+    await publish(["dev-a"]);
+    await restartBesideStopped();
+    const orders = await scene.orders(1);
+    session += 1;
+    expect(await orders.openSession(["dev-a"], session, "disk-1", "host-2")).to.deep.equal([DONE]);
+    expect(holdersOf(scene.path("a"))).to.deep.equal([scene.agent.process.pid]);
   });
 
   it("ends all daemons with --end-sessions, and serves the disk again at its next start", async function () {

@@ -8,10 +8,10 @@ import type { HardwareErrors } from "../devices/hardware-errors.js";
 import type { ServedDisk } from "../exports/engine.js";
 import { socketPathIn } from "../exports/export-path.js";
 import type { MirrorStatus } from "../exports/mirror.js";
-import { LIMITS_OBJECT, throttleLimits } from "../model/daemon-arguments.js";
+import { DISK_NODE, LIMITS_OBJECT, throttleLimits } from "../model/daemon-arguments.js";
 import type { FailedRequests } from "../model/daemon-log.js";
 import { isMoving, withoutTargets } from "../model/exports.js";
-import type { ExportSpec } from "../model/memory.js";
+import type { ExportExtent, ExportSpec } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
 import type { IoCounters } from "../nbd/io-counters.js";
 import { removeFile } from "../remove-file.js";
@@ -51,11 +51,12 @@ interface DaemonDiskOptions {
   readonly devicesOf: (spec: ExportSpec) => readonly SessionDevice[];
   /** Devices of this host that the daemon has. */
   readonly devices: readonly SessionDevice[];
-  /** True for a daemon of a former life that sends all bytes through the agent. */
-  readonly isDetoured: boolean;
+  /**
+   * True for a daemon of a former life that sends all bytes through the agent. Undefined for one that is too slow to say
+   * so yet.
+   */
+  readonly isDetoured: boolean | undefined;
   readonly openDetour: (spec: ExportSpec) => Promise<Detour>;
-  /** Number of devices of which the daemon's disk consists, on all hosts. */
-  readonly partCount: number;
   readonly changes: Changes<void>;
   readonly hardwareErrors: HardwareErrors;
   readonly io: Pick<IoCounters, "countErrors"> | undefined;
@@ -79,11 +80,14 @@ export class DaemonDisk implements ServedDisk {
   readonly #kept: SessionDevice[] = [];
   #spec: ExportSpec;
   /** True when the daemon sends all bytes through the agent, as it does since a part of the disk has moved. */
-  #isDetoured: boolean;
+  #isDetoured: boolean | undefined;
+  /** Number of devices of which the daemon's disk consists, on all hosts. */
+  #partCount: number;
   /** Way of the bytes through the agent; absent while it is not used, and until the registry's order after a restart. */
   #detour: Detour | undefined;
   readonly #left = new AbortController();
   #ending: Promise<void> | undefined;
+  #learning: Promise<void> | undefined;
   #probing = false;
   /** Reason why the daemon can never reach its device again. */
   #failure: string | undefined;
@@ -93,6 +97,7 @@ export class DaemonDisk implements ServedDisk {
     this.#devices = options.devices;
     this.#spec = options.spec;
     this.#isDetoured = options.isDetoured;
+    this.#partCount = options.spec.extents.length;
     this.path = socketPathIn(options.folder, options.diskId);
     this.lost = this.#whenLost();
   }
@@ -104,9 +109,10 @@ export class DaemonDisk implements ServedDisk {
 
   async change(spec: ExportSpec): Promise<void> {
     const { diskId, extents, limits } = spec;
-    const { daemon, partCount } = this.#options;
-    await daemon.qmp.execute("qom-set", { path: LIMITS_OBJECT, property: "limits", value: throttleLimits(limits) });
-    if (extents.length > partCount)
+    const { daemon } = this.#options;
+    await this.#learn();
+    await daemon.execute("qom-set", { path: LIMITS_OBJECT, property: "limits", value: throttleLimits(limits) });
+    if (extents.length > this.#partCount)
       throw new UnavailableError(
         `disk ${diskId} has its new size once it is unpublished and published again: a running storage daemon cannot append devices`,
         { about: { disk_id: diskId } },
@@ -118,6 +124,30 @@ export class DaemonDisk implements ServedDisk {
   /** Serves the disk to a daemon of a former life that waits for it. */
   async resume(spec: ExportSpec): Promise<void> {
     this.#detour = await this.#options.openDetour(spec);
+  }
+
+  /** Learns the state of a daemon of a former life that was too slow to say so at the agent's start. It serves meanwhile. */
+  #learn(): Promise<void> {
+    this.#learning ??= this.#learnNow().finally(() => {
+      this.#learning = undefined;
+    });
+    return this.#learning;
+  }
+
+  async #learnNow(): Promise<void> {
+    if (this.#isDetoured !== undefined) return;
+    const { daemon, changes } = this.#options;
+    const sizeBytes = await daemon.sizeBytes(DISK_NODE);
+    const isDetoured = await daemon.isDetoured();
+    const extents = firstExtents(this.#spec.extents, sizeBytes);
+    if (extents === undefined) {
+      this.#failure = `the storage daemon has ${sizeBytes} bytes, which are not those of the disk`;
+      changes.touch();
+      return;
+    }
+    this.#partCount = extents.length;
+    if (isDetoured && !isMoving(this.#spec)) await this.resume({ ...this.#spec, extents });
+    this.#isDetoured = isDetoured;
   }
 
   askMirror(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined {
@@ -141,13 +171,14 @@ export class DaemonDisk implements ServedDisk {
 
   async leave(): Promise<void> {
     this.#left.abort();
-    this.#options.daemon.qmp.close();
+    this.#options.daemon.leave();
     await this.#detour?.close();
     for (const { file } of this.#devices) file?.close();
   }
 
   async look(): Promise<void> {
     void this.#probe();
+    void this.#learn().catch(() => undefined);
     this.#noteFailed(await this.#options.daemon.takeFailures());
   }
 
@@ -242,6 +273,19 @@ export class DaemonDisk implements ServedDisk {
     // A caller that has left the disk does not wait for its loss.
     return new Promise(() => {});
   }
+}
+
+/** Returns the extents that a daemon of this size has, which may lack some that a later revision has appended. */
+export function firstExtents(
+  extents: readonly ExportExtent[],
+  sizeBytes: number | undefined,
+): readonly ExportExtent[] | undefined {
+  let endBytes = 0;
+  for (const [index, extent] of extents.entries()) {
+    endBytes += extent.sizeBytes;
+    if (endBytes === sizeBytes) return extents.slice(0, index + 1);
+  }
+  return undefined;
 }
 
 /** Returns why a process must no longer have one of the devices in its session; undefined when it may have all. */

@@ -25,6 +25,8 @@ const START_TIMEOUT_MS = 10_000;
 /** Maximum wait in ms for the end of a killed daemon of a former life of the agent. */
 const END_TIMEOUT_MS = 5_000;
 const POLL_MS = 2;
+/** Time in ms between two looks for the end of a daemon without a control connection, which would tell it at once. */
+const SLOW_POLL_MS = 100;
 /** Maximum characters of a daemon's output in an error. */
 const MAX_OUTPUT_LENGTH = 500;
 /** Size in bytes above which a daemon's log is emptied even when it names no failed request. */
@@ -36,16 +38,23 @@ const nodesSchema = z.array(z.object({ "node-name": z.string(), image: z.object(
 export class Daemon {
   readonly pid: number;
   readonly files: DaemonFiles;
-  readonly qmp: Qmp;
   /** Resolves once nothing of the process is left: no thread of it, and no system call. */
   readonly gone: Promise<void>;
   readonly #folder: string;
+  /** Absent while the daemon has not answered this life of the agent. */
+  #qmp: Promise<Qmp> | undefined;
   #isGone = false;
 
-  private constructor(options: { pid: number; files: DaemonFiles; folder: string; qmp: Qmp; gone: Promise<void> }) {
+  private constructor(options: {
+    pid: number;
+    files: DaemonFiles;
+    folder: string;
+    qmp: Qmp | undefined;
+    gone: Promise<void>;
+  }) {
     this.pid = options.pid;
     this.files = options.files;
-    this.qmp = options.qmp;
+    this.#qmp = options.qmp && Promise.resolve(options.qmp);
     this.gone = options.gone;
     this.#folder = options.folder;
     void this.gone.then(() => {
@@ -112,17 +121,33 @@ export class Daemon {
       }
   }
 
-  /** Returns the daemon of a session that a former life of the agent started; undefined when it has none any more. */
+  /**
+   * Returns the daemon of a session that a former life of the agent started; undefined when it has none any more. The
+   * daemon may be too slow to answer yet.
+   */
   static async find(folder: string, sessionNumber: number, diskId: string): Promise<Daemon | undefined> {
     const files = daemonFiles(sessionNumber);
     const pid = await pidOf(folder, files);
     if (pid === undefined || !argumentsOf(pid).some((each) => each.includes(`"name":"${diskId}"`))) return undefined;
-    try {
-      const qmp = await Qmp.connect(join(folder, files.qmpSocket));
-      return new Daemon({ pid, files, folder, qmp: qmp.unref(), gone: qmp.ended.then(() => untilGone(pid)) });
-    } catch {
-      return undefined;
-    }
+    const qmp = await Qmp.connect(join(folder, files.qmpSocket)).catch(() => undefined);
+    const gone = qmp === undefined ? untilGoneSlowly(pid) : qmp.ended.then(() => untilGone(pid));
+    return new Daemon({ pid, files, folder, qmp: qmp?.unref(), gone });
+  }
+
+  /** Executes a command. Throws UnavailableError when the daemon does not answer, has ended or refuses. */
+  async execute(command: string, parameters?: object): Promise<unknown> {
+    this.#qmp ??= Qmp.connect(join(this.#folder, this.files.qmpSocket)).then((qmp) => qmp.unref());
+    const connecting = this.#qmp;
+    const qmp = await connecting.catch((error) => {
+      if (this.#qmp === connecting) this.#qmp = undefined;
+      throw error;
+    });
+    return qmp.execute(command, parameters);
+  }
+
+  /** Ends the agent's control connection. The daemon goes on. */
+  leave(): void {
+    void this.#qmp?.then((qmp) => qmp.close()).catch(() => undefined);
   }
 
   /** Returns whether its arguments have the text. */
@@ -132,13 +157,13 @@ export class Daemon {
 
   /** Returns the size of a node; undefined when the daemon has no such node. */
   async sizeBytes(node: string): Promise<number | undefined> {
-    const nodes = nodesSchema.parse(await this.qmp.execute("query-named-block-nodes", { flat: true }));
+    const nodes = nodesSchema.parse(await this.execute("query-named-block-nodes", { flat: true }));
     return nodes.find((each) => each["node-name"] === node)?.image["virtual-size"];
   }
 
   /** Returns whether all bytes go through the agent: the daemon has no node of a device left. */
   async isDetoured(): Promise<boolean> {
-    const nodes = nodesSchema.parse(await this.qmp.execute("query-named-block-nodes", { flat: true }));
+    const nodes = nodesSchema.parse(await this.execute("query-named-block-nodes", { flat: true }));
     const own = [DISK_NODE, DETOUR_NODE];
     return nodes.length === own.length && nodes.every((each) => own.includes(each["node-name"]));
   }
@@ -146,10 +171,10 @@ export class Daemon {
   /** Sends all bytes through the agent from now on. I/O waits meanwhile, and what is in flight ends first. */
   async detour(): Promise<void> {
     if (await this.isDetoured()) return;
-    const nodes = nodesSchema.parse(await this.qmp.execute("query-named-block-nodes", { flat: true }));
+    const nodes = nodesSchema.parse(await this.execute("query-named-block-nodes", { flat: true }));
     if (!nodes.some((each) => each["node-name"] === DETOUR_NODE))
-      await this.qmp.execute("blockdev-add", detourNode(this.files));
-    await this.qmp.execute("blockdev-reopen", { options: [detouredDisk()] });
+      await this.execute("blockdev-add", detourNode(this.files));
+    await this.execute("blockdev-reopen", { options: [detouredDisk()] });
     if (!(await this.isDetoured())) throw new UnavailableError("the storage daemon kept a device after its reopen");
   }
 
@@ -249,6 +274,11 @@ function killNow(pid: number): void {
 
 async function untilGone(pid: number, untilMs = Number.POSITIVE_INFINITY): Promise<void> {
   while (!isGone(pid) && performance.now() < untilMs) await sleep(POLL_MS);
+}
+
+/** Does not keep the agent's process alive. */
+async function untilGoneSlowly(pid: number): Promise<void> {
+  while (!isGone(pid)) await sleep(SLOW_POLL_MS, undefined, { ref: false });
 }
 
 /**

@@ -19,7 +19,7 @@ import type { IoCounters } from "../nbd/io-counters.js";
 import type { LinkDevice } from "../remote/device-link.js";
 import { exportNameOf, formatSessionIdentity } from "../remote/session-identity.js";
 import { Daemon, killDaemons } from "./daemon.js";
-import { DaemonDisk, refusalOf, type SessionDevice } from "./daemon-disk.js";
+import { DaemonDisk, firstExtents, refusalOf, type SessionDevice } from "./daemon-disk.js";
 import { Detour, type DetourOptions } from "./detour.js";
 
 interface QemuEngineOptions {
@@ -95,7 +95,7 @@ export class QemuEngine implements Engine {
       // A later session does not wait for a daemon that starts slowly.
       const whyUnwanted = () => refusalOf(lent);
       const daemon = await Daemon.start({ folder, sessionNumber, args, fds, descriptor, whyUnwanted });
-      return await this.#served(spec, daemon, { lent });
+      return await this.#served(spec, daemon, { lent, isDetoured: false });
     } catch (error) {
       for (const { device, sessionNumber: number, file } of lent) {
         file.close();
@@ -117,7 +117,9 @@ export class QemuEngine implements Engine {
     const device = { host, port, identity, exportName, ioTimeoutMs };
     const args = daemonArguments({ diskId, parts: device, readOnly, limits }, daemonFiles(sessionNumber));
     const key = { identity, key: extent.sessionKey };
-    return this.#served(spec, await Daemon.start({ folder, sessionNumber, args, fds: [], key }));
+    return this.#served(spec, await Daemon.start({ folder, sessionNumber, args, fds: [], key }), {
+      isDetoured: false,
+    });
   }
 
   /** Asks for the boot id of the device's machine, on a connection that ends again. */
@@ -155,19 +157,21 @@ export class QemuEngine implements Engine {
     const { folder, devices, hostId } = this.#options;
     const daemon = await Daemon.find(folder, spec.sessionNumber, spec.diskId);
     if (daemon === undefined) return undefined;
-    const extents = firstExtents(spec.extents, await daemon.sizeBytes(DISK_NODE));
+    const state = await stateOf(daemon);
+    // A slow daemon is not a dead one: it serves on, and its state is asked for later.
+    const extents = state === undefined ? spec.extents : firstExtents(spec.extents, state.sizeBytes);
     if (extents === undefined) return undefined;
     const had = { ...spec, extents };
     const isOwn = ({ deviceId, hostId: on }: ExportExtent) => on !== hostId || devices.has(deviceId);
     if (!extents.every(isOwn)) return undefined;
     const own = this.#devicesOf(had);
     if (refusalOf(own) !== undefined) return undefined;
-    const isDetoured = await daemon.isDetoured();
+    const isDetoured = state?.isDetoured;
     // The daemon may have any of the devices, which its lock does not tell.
     for (const each of own) each.device.borrower.enter(each.sessionNumber);
     const disk = await this.#served(had, daemon, { isDetoured });
     // The registry says first which device of a part that moves has every acknowledged write.
-    if (isDetoured && !isMoving(spec)) await disk.resume(had);
+    if (isDetoured === true && !isMoving(spec)) await disk.resume(had);
     return disk;
   }
 
@@ -189,7 +193,7 @@ export class QemuEngine implements Engine {
   async #served(
     spec: ExportSpec,
     daemon: Daemon,
-    { lent = this.#devicesOf(spec), isDetoured = false } = {},
+    { lent = this.#devicesOf(spec), isDetoured }: { lent?: readonly SessionDevice[]; isDetoured: boolean | undefined },
   ): Promise<DaemonDisk> {
     const { folder, devices, io, remoteIoTimeoutMs: ioTimeoutMs, log, limits } = this.#options;
     const openPartOf = openPart({ ...this.#options, ioTimeoutMs });
@@ -206,7 +210,6 @@ export class QemuEngine implements Engine {
       isDetoured,
       devicesOf: (later) => this.#devicesOf(later),
       openDetour: (now) => Detour.open(now, { ...this.#options, openPart: openPartOf, limits }),
-      partCount: spec.extents.length,
       remote: this.#remoteOf(spec) && { ioTimeoutMs, whyUnreachable: () => this.#whyUnreachable(spec, daemon) },
     });
     try {
@@ -221,15 +224,11 @@ export class QemuEngine implements Engine {
   }
 }
 
-/** Returns the extents that a daemon of this size has, which may lack some that a later revision has appended. */
-function firstExtents(
-  extents: readonly ExportExtent[],
-  sizeBytes: number | undefined,
-): readonly ExportExtent[] | undefined {
-  let endBytes = 0;
-  for (const [index, extent] of extents.entries()) {
-    endBytes += extent.sizeBytes;
-    if (endBytes === sizeBytes) return extents.slice(0, index + 1);
+async function stateOf(daemon: Daemon) {
+  try {
+    return { sizeBytes: await daemon.sizeBytes(DISK_NODE), isDetoured: await daemon.isDetoured() };
+  } catch (error) {
+    if (error instanceof UnavailableError) return undefined;
+    throw error;
   }
-  return undefined;
 }
