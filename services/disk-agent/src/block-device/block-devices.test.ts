@@ -150,6 +150,39 @@ describe("a disk as a block device", () => {
     }
   });
 
+  it("is taken over by a restarted agent while more requests wait than nbdfuse has threads", async function () {
+    const problem = Drive.problem();
+    if (problem !== undefined) skipBecause(this, problem);
+    this.timeout(60_000);
+    await scene.stop();
+    const folder = temporaryFolder();
+    const drive = await Drive.open(join(folder, "drive"), DEVICE_BYTES);
+    symlinkSync(drive.path, join(folder, "a"));
+    for (const name of ["b", "shared"]) makeDeviceFile(folder, name, 2 * DEVICE_BYTES);
+    scene = new EngineScene("qemu", { folder }, {});
+    try {
+      await scene.start();
+      const path = await scene.publish("disk-1", 1, ["a"]);
+      drive.hang();
+      const write = (block: number) =>
+        run("dd", ["if=/dev/zero", `of=${path}`, "bs=4k", "count=1", `seek=${block}`, "oflag=direct", "conv=notrunc"]);
+      const writes = Promise.all(Array.from({ length: 32 }, (_, block) => write(block)));
+      // Nothing tells that the last write waits.
+      await sleep(2_000);
+      scene = new EngineScene("qemu", await scene.leave(), {});
+      const isStarted = scene.start().then(() => true);
+      const inTime = await Promise.race([isStarted, sleep(20_000, false, { ref: false })]);
+      drive.resume();
+      await isStarted;
+      await writes;
+      expect(inTime).to.equal(true);
+    } finally {
+      drive.resume();
+      await scene.stop();
+      await drive.close();
+    }
+  });
+
   it("goes on when its link and the path of its disk's socket are removed", async () => {
     const path = await scene.publish("disk-1", 1, ["a"]);
     const loop = readlinkSync(path);

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { access, open, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { access, open, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UnavailableError } from "@diskmesh/domain";
@@ -77,19 +77,29 @@ export async function emptyLog(folder: string, sessionNumber: number): Promise<v
 /** Returns whether the disk is mounted and its process runs. */
 export async function isMounted(folder: string, sessionNumber: number): Promise<boolean> {
   const { image, pidFile } = filesOf(folder, sessionNumber);
-  const [facts, hasPid] = await Promise.all([stat(image).catch(() => undefined), stat(pidFile).catch(() => undefined)]);
-  // A mount without its process fails with ENOTCONN.
-  return facts !== undefined && hasPid !== undefined && facts.size > 0;
+  if (!(await isMountPoint(image))) return false;
+  const pid = (await readFile(pidFile, "utf8").catch(() => "")).trim();
+  // Another process may have the number by now.
+  const args = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+  return pid !== "" && args.split("\0").includes(image);
+}
+
+/**
+ * Returns whether a file system is mounted on the file. Does not ask the file system, because nbdfuse answers nothing
+ * while all its threads wait for I/O, perhaps for that of an agent that starts.
+ */
+async function isMountPoint(file: string): Promise<boolean> {
+  const mounts = await readFile("/proc/self/mountinfo", "utf8");
+  // The kernel writes some characters as octal numbers.
+  const unescaped = (path: string) =>
+    path.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
+  return mounts.split("\n").some((line) => unescaped(line.split(" ")[4] ?? "") === file);
 }
 
 /** Ends the block devices, the mount and its process, as far as they exist. */
 export async function unmountImage(folder: string, sessionNumber: number): Promise<void> {
   const { image, pidFile, log } = filesOf(folder, sessionNumber);
-  const isThere = await stat(image).then(
-    ({ size }) => size > 0,
-    (error: NodeJS.ErrnoException) => error.code !== "ENOENT",
-  );
-  if (isThere) {
+  if (await isMountPoint(image)) {
     await detachLoops(image);
     // Lazily, because a block device that is mounted still uses the file.
     await runProgram("umount", ["--lazy", image]).catch(() => undefined);
