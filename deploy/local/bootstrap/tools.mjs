@@ -34,6 +34,7 @@ const TOOLS = [
     why: "carries the bytes of disks",
     usedBy: "the engine qemu",
   },
+  { name: "fio", since: "3.33", apt: "fio", why: "reads back what a disk has acknowledged", usedBy: "moves" },
   { name: "nbdinfo", since: "1.14", apt: "libnbd-bin", why: "lists exported disks", usedBy: "NBD" },
   { name: "promtool", since: "2.42", apt: "prometheus", why: "evaluates the alerts", usedBy: "alerts" },
   { name: "systemd-analyze", since: "252", apt: "systemd", why: "checks the units", usedBy: "deploy/systemd" },

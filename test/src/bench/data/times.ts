@@ -95,7 +95,7 @@ async function cpu({ mesh, socket }: BenchDisk): Promise<Measurement> {
 /** Returns the longest operation in ms of a fio that verifies what it wrote, while both agents restart. */
 async function longestPauseMs({ mesh, socket }: BenchDisk): Promise<number> {
   const load = ["--rw=randwrite", "--bs=4k", "--iodepth=16", "--rate_iops=2000", "--fsync=32"];
-  const verify = ["--verify=crc32c", "--verify_fatal=1", "--verify_backlog=1024"];
+  const verify = ["--verify=crc32c", "--verify_fatal=1", "--verify_backlog=1024", "--verify_state_save=0"];
   const running = fio({ socket }, [...load, ...verify, "--time_based", `--runtime=${RESTART_FIO_SECONDS}`]);
   const restarts = (async () => {
     for (let count = 0; count < RESTARTS; count++)
