@@ -344,6 +344,42 @@ describe("moves", () => {
       expect(planMove(fleet.tables, x)).to.deep.include({ kind: "give_up" });
     });
 
+    it("frees the target of another part while a host can never serve the disk", () => {
+      const fleet = new TestFleet({
+        hosts: [aHost("h1"), aHost("h2"), aHost("h3")],
+        devices: [
+          aDevice("d1", { diskId: x }),
+          aDevice("d2", { hostId: hostId("h2"), diskId: x }),
+          aDevice("d3", { hostId: h3 }),
+        ],
+        disks: [aDisk("x", ["d1", "d2"])],
+      });
+      publish(fleet);
+      fleet.transact((tx) => replaceDevice(tx, x, deviceId("d2"), 9));
+      toTry(fleet);
+      fleet.transact((tx) => tx.devices.delete("d1"));
+      expect(planMove(fleet.tables, x).kind, "the holder may have both copies").to.equal("mirror");
+      fleet.transact((tx) => requestUnpublish(tx, x, undefined));
+      expect(planMove(fleet.tables, x).kind).to.equal("wait");
+      settle(fleet);
+      expect(planMove(fleet.tables, x).kind, "another part is copied all the same").to.equal("begin");
+      const again = fleet.disk("x");
+      const publication = {
+        hostId: h3,
+        state: "PUBLISHING",
+        sessionNumber: 300,
+        exportPath: "",
+        attempts: 0,
+        lastError: "",
+      };
+      fleet.transact((tx) => tx.disks.put({ ...again, publication } as Disk));
+      const step = planMove(fleet.tables, x);
+      if (step.kind !== "give_up") throw new Error(step.kind);
+      fleet.transact((tx) => giveUpTarget(tx, x, step.index, step.why));
+      expect(fleet.device("d3").diskId).to.equal("");
+      expect(planMove(fleet.tables, x)).to.deep.include({ kind: "wait" });
+    });
+
     it("lets another part move that can be read", () => {
       const fleet = new TestFleet({
         hosts: [aHost("h1", { state: "DEAD" }), aHost("h2"), aHost("h3")],

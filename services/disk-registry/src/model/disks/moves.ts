@@ -112,6 +112,9 @@ export function planMove(tables: RegistryTables, diskId: DiskId): MoveStep {
     const why = whyUnreadable(tables, disk, part) ?? "";
     return hasTarget(part) ? { kind: "give_up", why, index } : { kind: "wait", why };
   }
+  const never = whyNeverServed(tables, disk);
+  if (never !== undefined)
+    return hasTarget(part) ? { kind: "give_up", why: never, index } : { kind: "wait", why: never };
   const { source } = moving;
   const copying = moving.part.copies.find(({ state }) => state === "COPYING");
   if (copying === undefined) return { kind: "choose", ...moving, others };
@@ -162,6 +165,15 @@ function whyUnreadable(tables: RegistryTables, { diskId }: Disk, part: Part): st
   if (source?.diskId !== diskId || host === undefined)
     return `its device ${deviceId} was purged, and its bytes are lost`;
   return isAway(host) ? `its device ${deviceId} cannot be read: ${host.stateMessage}` : undefined;
+}
+
+/** Returns why the disk's host can never take up its publication, so that a move in it keeps no target. */
+function whyNeverServed(tables: RegistryTables, disk: Disk): string | undefined {
+  const { diskId, parts, publication } = disk;
+  const isWanted = publication?.state === "PUBLISHING" || isChangePending(publication);
+  if (!isWanted) return undefined;
+  const lost = parts.find((part) => tables.devices.get(countingCopy(part).deviceId)?.diskId !== diskId);
+  return lost && whyUnreadable(tables, disk, lost);
 }
 
 /** Returns whether the source is on a host that nobody expects back, so that its move keeps no target. */
