@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { mkdir, open, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
 import * as z from "zod";
@@ -218,7 +218,24 @@ export async function killDaemons(folder: string, isEnded: (sessionNumber: numbe
       return pid === undefined ? [] : [sessionNumber];
     }),
   );
-  return killed.flat();
+  return [...killed.flat(), ...(await killStrays(folder))];
+}
+
+/**
+ * Kills the daemons whose folder somebody removed. Nothing can take them over without their sockets, and their clients
+ * may wait for them for an hour. Returns their sessions.
+ */
+async function killStrays(folder: string): Promise<number[]> {
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name)).map(Number);
+  const strays = pids.filter((pid) => workingFolderOf(pid) === `${folder} (deleted)`);
+  const ended = strays.map(async (pid) => {
+    const [program = "", ...args] = argumentsOf(pid);
+    if (basename(program) !== PROGRAM) return [];
+    killNow(pid);
+    await untilGone(pid, performance.now() + END_TIMEOUT_MS);
+    return args.map(sessionOfPidFile).filter((number) => number !== undefined);
+  });
+  return (await Promise.all(ended)).flat();
 }
 
 /** Returns the process of each running daemon by its session. `names` are the files of the folder. */
@@ -248,8 +265,12 @@ async function pidOf(folder: string, files: DaemonFiles): Promise<number | undef
   const text = await readFile(join(folder, files.pidFile), "utf8").catch(() => "");
   const pid = Number(/^(\d{1,10})\s*$/.exec(text)?.[1] ?? 0);
   if (pid === 0 || !argumentsOf(pid).includes(files.pidFile)) return undefined;
+  return workingFolderOf(pid) === folder ? pid : undefined;
+}
+
+function workingFolderOf(pid: number): string | undefined {
   try {
-    return readlinkSync(`/proc/${pid}/cwd`) === folder ? pid : undefined;
+    return readlinkSync(`/proc/${pid}/cwd`);
   } catch {
     return undefined;
   }

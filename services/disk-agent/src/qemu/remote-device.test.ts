@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { rejection } from "@diskmesh/domain/testing";
 import { skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { endBlockDevices } from "../block-device/block-devices.js";
+import { ConnectionEndedError } from "../nbd/byte-reader.js";
 import { NbdClient } from "../nbd/client.js";
 import { keyOf } from "../testing/test-registry.js";
 import { SIZE_BYTES, TwoAgents } from "../testing/two-agents.js";
@@ -80,6 +81,18 @@ describe("a storage daemon for a device of another host", () => {
     agents.ordersTwo.client.close();
     agents.ordersOne = await agents.ordersOf(agents.one, agents.registry.registrations.length - 2);
     agents.ordersTwo = await agents.ordersOf(agents.two, agents.registry.registrations.length - 2);
+  });
+
+  it("is killed at its agent's next start when its folder was removed", async () => {
+    await agents.publishOne("disk-5", { on: agents.two, name: "a" }, agents.one);
+    const client = await NbdClient.connect({ socketPath: socketOn(agents.one, "disk-5") });
+    await agents.one.process.kill();
+    await endBlockDevices(join(agents.one.baseFolder, "exports"), () => false);
+    rmSync(agents.one.baseFolder, { recursive: true });
+    await agents.one.process.start();
+    expect(await rejection(client.read(0, BLOCK_BYTES))).to.be.instanceOf(ConnectionEndedError);
+    agents.ordersOne.client.close();
+    agents.ordersOne = await agents.ordersOf(agents.one, agents.registry.registrations.length - 1);
   });
 
   it("is refused the device under the name of another start of its machine", async () => {
