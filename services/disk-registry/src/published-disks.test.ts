@@ -43,6 +43,19 @@ describe("changes of published disks", () => {
     expect((await publish(true)).disk?.publication?.sessionNumber).to.equal(disk?.publication?.sessionNumber);
   });
 
+  it("a disk shows the I/O that its host reports, of that host alone", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    const io = { reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192, errors: 3, uncounted: false };
+    const totals = { reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192, uncountedDisks: 0 };
+    const heartbeat = () => agent.heartbeat("h1", agent.bootId, { io: totals, disks: [{ diskId: "x", io }] });
+    await heartbeat();
+    expect((await fleet.registry.disk("x")).io).to.equal(undefined);
+    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    await heartbeat();
+    expect((await fleet.registry.disk("x")).io).to.deep.equal(io);
+  });
+
   it("new limits reach the agent in the same session, and are retried and shown as pending until it has them", async () => {
     const { operator } = fleet.registry;
     const seen = ordersTo(await fleet.readyAgent("h1", ["d1"]));

@@ -9,6 +9,7 @@ import {
   type ListenNbd,
   registerWithRegistry,
   startHolding,
+  UNCOUNTED,
   watchDevices,
 } from "@diskmesh/disk-agent/simulation";
 import { type Identity, messageOf, silentLogger } from "@diskmesh/domain";
@@ -19,7 +20,7 @@ import { REGISTRY_ADDRESS } from "./registry-node.js";
 import { SimServer } from "./sim-server.js";
 import { SimProcess } from "./timeline.js";
 
-const NO_IO = { totals: () => ({ reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 }) };
+const NO_IO = { totals: () => ({ reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 }), diskIo: () => UNCOUNTED };
 
 /** Readiness without effect, because a simulated agent serves no health checks. */
 const NOBODY_ASKS = { met: () => {}, missing: () => {}, report: () => ({ needs: new Map() }) };

@@ -132,7 +132,7 @@ describe("a disk as a block device", () => {
       const write = (count: number) =>
         run("dd", ["if=/dev/zero", `of=${path}`, "bs=4096", `count=${count}`, "oflag=direct", "conv=notrunc"]);
       await write(5);
-      expect(scene.io.totals()).to.deep.include({ writes: 5, writtenBytes: 5 * 4096 });
+      expect(scene.io.diskIo("disk-1")).to.deep.include({ writes: 5, writtenBytes: 5 * 4096, uncounted: false });
       scene = new EngineScene("qemu", await scene.leave(), {});
       await write(2);
       await scene.start();
@@ -143,7 +143,7 @@ describe("a disk as a block device", () => {
       drive.mend();
       await scene.exports.lookAtSockets();
       expect(scene.io.totals()).to.deep.include({ writes: 4, writtenBytes: 4 * 4096 });
-      expect(scene.io.ofDisk("disk-1").write.errors).to.equal(1);
+      expect(scene.io.diskIo("disk-1").errors).to.equal(1);
     } finally {
       await scene.stop();
       await drive.close();

@@ -190,9 +190,14 @@ export class ExportTable {
     });
   }
 
+  /** Returns the served disks, and whether somebody counts their I/O. */
+  served(): { readonly diskId: DiskId; readonly isCounted: boolean }[] {
+    return [...this.#running].map(([diskId, { served }]) => ({ diskId, isCounted: served.isCounted }));
+  }
+
   /** Number of served disks whose I/O nobody counts. */
   get uncountedDisks(): number {
-    return [...this.#running.values()].filter(({ served }) => !served.isCounted).length;
+    return this.served().filter(({ isCounted }) => !isCounted).length;
   }
 
   /** Returns whether appended devices need another export of the disk. */

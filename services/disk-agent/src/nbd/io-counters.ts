@@ -1,4 +1,4 @@
-import type { IoTotals } from "@diskmesh/api/registry";
+import type { DiskIo, IoTotals } from "@diskmesh/api/registry";
 import { allEnded, DURATION_BUCKETS_SECONDS, histogramOf, metric, observe } from "@diskmesh/metrics";
 
 const OPERATIONS = ["read", "write", "flush", "discard", "zero"] as const;
@@ -93,6 +93,8 @@ const LATENCY_LABELS = Object.fromEntries(OPERATIONS.map((operation) => [operati
   Record<IoOperation, { readonly operation: IoOperation }>
 >;
 
+export const UNCOUNTED: DiskIo = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0, errors: 0, uncounted: true };
+
 /** Counts the I/O of an agent's exports, by disk. */
 export class IoCounters {
   readonly #disks = new Map<string, SumsByOperation>();
@@ -135,6 +137,21 @@ export class IoCounters {
       totals.writtenBytes += write.sizeBytes;
     }
     return totals;
+  }
+
+  /** Returns the I/O of a disk since the agent's start; as not counted when the disk has no counters of its own. */
+  diskIo(diskId: string): DiskIo {
+    for (const followed of this.#followed) addGrowth(followed);
+    const sums = this.#disks.get(diskId);
+    if (sums === undefined) return UNCOUNTED;
+    return {
+      reads: sums.read.operations,
+      readBytes: sums.read.sizeBytes,
+      writes: sums.write.operations,
+      writtenBytes: sums.write.sizeBytes,
+      errors: OPERATIONS.reduce((all, operation) => all + sums[operation].errors, 0),
+      uncounted: false,
+    };
   }
 
   /** Reports the counters when metrics are read; returns a function that stops this. */

@@ -18,7 +18,7 @@ import type { AgentContext } from "../context.js";
 import type { UnreportedError } from "../devices/hardware-errors.js";
 import { agentMetrics } from "../metrics.js";
 import { highestNumbers } from "../model/highest-numbers.js";
-import type { IoCounters } from "../nbd/io-counters.js";
+import { type IoCounters, UNCOUNTED } from "../nbd/io-counters.js";
 import { encodeHealth } from "../wire.js";
 
 export interface RegistrationOptions {
@@ -31,7 +31,7 @@ export interface RegistrationOptions {
   /** Readiness of the service: set while the registry accepts the agent's heartbeats. */
   readonly readiness: Pick<Readiness, "met" | "missing"> & { report(): Pick<ReadinessReport, "needs"> };
   /** I/O of the disks that the host serves. */
-  readonly io: Pick<IoCounters, "totals">;
+  readonly io: Pick<IoCounters, "totals" | "diskIo">;
   /**
    * Aborts when the agent stops. The code that aborts it also declares a registration due, which ends every wait for a
    * due registration.
@@ -200,6 +200,9 @@ export class Heartbeats {
       ...highestNumbers(ledger.memory),
       warning: warningOf(ledger),
       io: { ...io.totals(), uncountedDisks: context.exports.uncountedDisks },
+      disks: context.exports
+        .served()
+        .map(({ diskId, isCounted }) => ({ diskId, io: isCounted ? io.diskIo(diskId) : UNCOUNTED })),
       missingNeeds: missingNeedsOf(readiness.report(), clock.nowMs()),
       sentAt: new Date(clock.nowMs()),
     };

@@ -1,9 +1,10 @@
-import type { IoTotals } from "@diskmesh/api/registry";
-import type { HostId } from "@diskmesh/domain";
+import type { DiskIo, IoTotals } from "@diskmesh/api/registry";
+import type { DiskId, HostId } from "@diskmesh/domain";
 
 interface Reported {
   readonly bootId: string;
   readonly totals: IoTotals;
+  readonly disks: ReadonlyMap<DiskId, DiskIo>;
 }
 
 type Sums = Omit<IoTotals, "uncountedDisks">;
@@ -26,9 +27,9 @@ export class IoMeter {
    * Adds a host's I/O since its last report. The first report of a host adds nothing, because an unknown part of its
    * I/O was before `sinceMs`.
    */
-  hear(hostId: HostId, bootId: string, totals: IoTotals): void {
+  hear(hostId: HostId, bootId: string, totals: IoTotals, disks: ReadonlyMap<DiskId, DiskIo> = new Map()): void {
     const last = this.#reported.get(hostId);
-    this.#reported.set(hostId, { bootId, totals });
+    this.#reported.set(hostId, { bootId, totals, disks });
     if (last === undefined) return;
     const before: Sums = last.bootId === bootId ? last.totals : NONE;
     const sum = this.#sums;
@@ -40,6 +41,11 @@ export class IoMeter {
       writes: grown("writes"),
       writtenBytes: grown("writtenBytes"),
     };
+  }
+
+  /** Returns a disk's I/O on a host, as the host reported it last. */
+  diskIo(diskId: DiskId, hostId: HostId): DiskIo | undefined {
+    return this.#reported.get(hostId)?.disks.get(diskId);
   }
 
   forget(hostId: HostId): void {

@@ -38,9 +38,14 @@ export function describeHost(context: Describing, tables: RegistryTables, host: 
 }
 
 /** Describes a disk, including facts that are kept in memory only. */
-export function describeDisk({ known }: Pick<Describing, "known">, tables: RegistryTables, disk: Disk): DiskMessage {
+export function describeDisk(
+  { known, ioMeter }: Pick<Context, "known" | "ioMeter">,
+  tables: RegistryTables,
+  disk: Disk,
+): DiskMessage {
   const trouble = troubleOf(tables, { kind: "DISK", name: disk.diskId }, known);
-  return diskMessage(tables, disk, trouble, known.moveProgressOf(disk.diskId));
+  const io = disk.publication && ioMeter.diskIo(disk.diskId, disk.publication.hostId);
+  return diskMessage(tables, disk, { trouble, progress: known.moveProgressOf(disk.diskId), io });
 }
 
 function timesOutAtMs(

@@ -10,6 +10,7 @@ import {
   AttachState,
   type DeviceIdentity as DeviceIdentityMessage,
   type Device as DeviceMessage,
+  type DiskIo,
   type Disk as DiskMessage,
   ExportKind,
   type Fence as FenceMessage,
@@ -165,8 +166,11 @@ function identityMessage(identity: DeviceIdentity): DeviceIdentityMessage {
 export function diskMessage(
   tables: RegistryTables,
   disk: Disk,
-  trouble: Cause | undefined,
-  progress?: MoveProgress,
+  now: {
+    readonly trouble: Cause | undefined;
+    readonly progress?: MoveProgress | undefined;
+    readonly io?: DiskIo | undefined;
+  },
 ): DiskMessage {
   const { health, message } = diskHealth(tables, disk);
   return {
@@ -176,7 +180,7 @@ export function diskMessage(
     blockSizeBytes: disk.blockSizeBytes,
     az: disk.az,
     pool: disk.requested.pool,
-    parts: disk.parts.map((part) => partMessage(tables, disk, part, progress)),
+    parts: disk.parts.map((part) => partMessage(tables, disk, part, now.progress)),
     publication: disk.publication === undefined ? undefined : publicationMessage(disk.publication),
     labels: [...disk.labels],
     labelsEtag: labelsEtag(disk.labels),
@@ -184,7 +188,8 @@ export function diskMessage(
     healthMessage: message,
     createdAt: dateOf(disk.createdAtMs),
     fence: disk.fence && fenceMessage(disk.fence),
-    trouble: troubleMessage(trouble),
+    trouble: troubleMessage(now.trouble),
+    io: now.io,
     limits: disk.limits && { ...disk.limits },
     exportKind: ExportKind[disk.exportKind ?? "UNSPECIFIED"],
   };

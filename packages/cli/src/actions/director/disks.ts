@@ -27,8 +27,16 @@ const WIDE: Columns<Disk> = {
   created: ({ createdAt }) => timeText(createdAt),
   "block size": ({ blockSizeBytes }) => blockSizeBytes,
   session: ({ publication }) => publication?.sessionNumber ?? "",
+  "i/o": ioText,
   export: ({ publication }) => publication?.exportPath ?? "",
 };
+
+function ioText({ io }: Disk): string {
+  if (io === undefined) return "";
+  if (io.uncounted) return "not counted";
+  const sums = `${io.reads} reads ${sizeText(io.readBytes)}, ${io.writes} writes ${sizeText(io.writtenBytes)}`;
+  return io.errors === 0 ? sums : `${sums}, ${io.errors} errors`;
+}
 
 const OF_DIRECTOR: Columns<DynamicDisk> = {
   name: ({ diskName }) => diskName,

@@ -1,5 +1,5 @@
 import type { HeartbeatRequest, HeartbeatResponse } from "@diskmesh/api/internal";
-import { parseDeviceId, parseHostId, parseId } from "@diskmesh/domain";
+import { parseDeviceId, parseDiskId, parseHostId, parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import { requireOwnHost } from "../../calls/agent-identity.js";
 import type { Context } from "../../calls/context.js";
@@ -45,12 +45,14 @@ export async function heartbeat(
       metAtMs: metAtMs(ageMs, heardAtMs),
     }),
   );
+  requireAtMost("disks", request.disks, limits.maxDevicesPerHost);
+  const disks = new Map(request.disks.flatMap(({ diskId, io }) => (io ? [[parseDiskId(diskId), io] as const] : [])));
   const remembered = rememberedOf(request);
   await fleet.hear(hostId, bootId, remembered);
   requireObeyed(fleet.leader(), hostId, remembered);
   const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
   if (liveness.hear(hostId, missingNeedsOf(request, heardAtMs, limits))) context.tableChanges.hosts.touch([hostId]);
-  if (request.io !== undefined) ioMeter.hear(hostId, bootId, request.io);
+  if (request.io !== undefined) ioMeter.hear(hostId, bootId, request.io, disks);
   // Fast path: most heartbeats change nothing and cause no transaction.
   const warning = plainText(request.warning, limits.maxTextLength);
   const isWarned = (host.agentWarning ?? "") !== warning;

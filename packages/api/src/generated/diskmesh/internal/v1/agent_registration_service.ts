@@ -7,7 +7,7 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
-import { DeviceIdentity, Health, healthFromJSON, healthToNumber, IoTotals } from "../../registry/v1/types.js";
+import { DeviceIdentity, DiskIo, Health, healthFromJSON, healthToNumber, IoTotals } from "../../registry/v1/types.js";
 import { Stamp } from "./stamp.js";
 
 /** A device as its agent found it. */
@@ -188,7 +188,19 @@ export interface HeartbeatRequest {
     | Date
     | undefined;
   /** I/O on the disks that the host serves, since the agent's start. */
-  io: IoTotals | undefined;
+  io:
+    | IoTotals
+    | undefined;
+  /** I/O of each disk that the host serves. */
+  disks: ServedDiskIo[];
+}
+
+/** I/O of a disk that a host serves. */
+export interface ServedDiskIo {
+  /** ID of the disk. */
+  diskId: string;
+  /** Counters since the agent's start. */
+  io: DiskIo | undefined;
 }
 
 /** Something that an agent needs and lacks. */
@@ -1169,6 +1181,7 @@ function createBaseHeartbeatRequest(): HeartbeatRequest {
     missingNeeds: [],
     sentAt: undefined,
     io: undefined,
+    disks: [],
   };
 }
 
@@ -1212,6 +1225,9 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     }
     if (message.io !== undefined) {
       IoTotals.encode(message.io, writer.uint32(122).fork()).join();
+    }
+    for (const v of message.disks) {
+      ServedDiskIo.encode(v!, writer.uint32(130).fork()).join();
     }
     return writer;
   },
@@ -1333,6 +1349,14 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
             message.io = IoTotals.decode(reader, reader.uint32());
             continue;
           }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.disks.push(ServedDiskIo.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1363,6 +1387,74 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     message.missingNeeds = object.missingNeeds?.map((e) => MissingNeed.fromPartial(e)) || [];
     message.sentAt = object.sentAt ?? undefined;
     message.io = (object.io !== undefined && object.io !== null) ? IoTotals.fromPartial(object.io) : undefined;
+    message.disks = object.disks?.map((e) => ServedDiskIo.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseServedDiskIo(): ServedDiskIo {
+  return { diskId: "", io: undefined };
+}
+
+export const ServedDiskIo: MessageFns<ServedDiskIo> = {
+  encode(message: ServedDiskIo, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskId !== "") {
+      writer.uint32(10).string(message.diskId);
+    }
+    if (message.io !== undefined) {
+      DiskIo.encode(message.io, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ServedDiskIo {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseServedDiskIo();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.io = DiskIo.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ServedDiskIo>): ServedDiskIo {
+    return ServedDiskIo.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ServedDiskIo>): ServedDiskIo {
+    const message = createBaseServedDiskIo();
+    message.diskId = object.diskId ?? "";
+    message.io = (object.io !== undefined && object.io !== null) ? DiskIo.fromPartial(object.io) : undefined;
     return message;
   },
 };

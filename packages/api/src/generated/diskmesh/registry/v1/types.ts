@@ -1059,6 +1059,11 @@ export interface Disk {
   exportKind: ExportKind;
   /** Parts in the order of the disk's bytes. */
   parts: DiskPart[];
+  /**
+   * I/O of the publication's host, as of its last heartbeat. Absent: the disk is not published, or the host has sent no
+   * heartbeat to the registry's present leader.
+   */
+  io: DiskIo | undefined;
 }
 
 /** A device that has, or will have, the bytes of a part. */
@@ -1146,6 +1151,22 @@ export interface EraseProgress {
   bytesToErase: number;
   /** Bytes of these devices that are already overwritten, as of the agents' last responses. */
   bytesErased: number;
+}
+
+/** Counters of a disk's I/O since the start of its host's agent. */
+export interface DiskIo {
+  /** Number of reads. */
+  reads: number;
+  /** Bytes read. */
+  readBytes: number;
+  /** Number of writes. */
+  writes: number;
+  /** Bytes written. */
+  writtenBytes: number;
+  /** Number of failed requests of any kind. */
+  errors: number;
+  /** True: nobody counts the disk's I/O, because a storage daemon serves it on an NBD socket. The counters are 0. */
+  uncounted: boolean;
 }
 
 /** Counters of the I/O on published disks. */
@@ -3083,6 +3104,7 @@ function createBaseDisk(): Disk {
     limits: undefined,
     exportKind: ExportKind.UNSPECIFIED,
     parts: [],
+    io: undefined,
   };
 }
 
@@ -3138,6 +3160,9 @@ export const Disk: MessageFns<Disk> = {
     }
     for (const v of message.parts) {
       DiskPart.encode(v!, writer.uint32(146).fork()).join();
+    }
+    if (message.io !== undefined) {
+      DiskIo.encode(message.io, writer.uint32(154).fork()).join();
     }
     return writer;
   },
@@ -3291,6 +3316,14 @@ export const Disk: MessageFns<Disk> = {
             message.parts.push(DiskPart.decode(reader, reader.uint32()));
             continue;
           }
+          case 19: {
+            if (tag !== 154) {
+              break;
+            }
+
+            message.io = DiskIo.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3331,6 +3364,7 @@ export const Disk: MessageFns<Disk> = {
       : undefined;
     message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
     message.parts = object.parts?.map((e) => DiskPart.fromPartial(e)) || [];
+    message.io = (object.io !== undefined && object.io !== null) ? DiskIo.fromPartial(object.io) : undefined;
     return message;
   },
 };
@@ -3908,6 +3942,121 @@ export const EraseProgress: MessageFns<EraseProgress> = {
     const message = createBaseEraseProgress();
     message.bytesToErase = object.bytesToErase ?? 0;
     message.bytesErased = object.bytesErased ?? 0;
+    return message;
+  },
+};
+
+function createBaseDiskIo(): DiskIo {
+  return { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0, errors: 0, uncounted: false };
+}
+
+export const DiskIo: MessageFns<DiskIo> = {
+  encode(message: DiskIo, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.reads !== 0) {
+      writer.uint32(8).int64(message.reads);
+    }
+    if (message.readBytes !== 0) {
+      writer.uint32(16).int64(message.readBytes);
+    }
+    if (message.writes !== 0) {
+      writer.uint32(24).int64(message.writes);
+    }
+    if (message.writtenBytes !== 0) {
+      writer.uint32(32).int64(message.writtenBytes);
+    }
+    if (message.errors !== 0) {
+      writer.uint32(40).int64(message.errors);
+    }
+    if (message.uncounted !== false) {
+      writer.uint32(48).bool(message.uncounted);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DiskIo {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDiskIo();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.reads = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.readBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.writes = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.writtenBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.errors = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.uncounted = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DiskIo>): DiskIo {
+    return DiskIo.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DiskIo>): DiskIo {
+    const message = createBaseDiskIo();
+    message.reads = object.reads ?? 0;
+    message.readBytes = object.readBytes ?? 0;
+    message.writes = object.writes ?? 0;
+    message.writtenBytes = object.writtenBytes ?? 0;
+    message.errors = object.errors ?? 0;
+    message.uncounted = object.uncounted ?? false;
     return message;
   },
 };
