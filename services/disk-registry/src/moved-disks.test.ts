@@ -108,7 +108,7 @@ describe("disks that move", () => {
   it("a pool without room: each host's rule and the smallest change are named; the move begins once there is room", async () => {
     await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
-    await says("h1", /host h1 is to be removed\); the smallest change: add a device of at least 67108864 bytes/);
+    await says("h1", /host h1 is to be removed\); the smallest change: add a device of at least 64 MiB/);
     await fleet.readyAgent("h2", ["d2"]);
     await isRemoved("h1");
     await lies("x", "d2");

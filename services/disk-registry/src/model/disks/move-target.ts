@@ -1,4 +1,4 @@
-import { countText, type HostId } from "@diskmesh/domain";
+import { bytesText, countText, type HostId } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.js";
 import { allocate } from "./allocation.js";
@@ -133,13 +133,14 @@ function whyNowhere(
     if (dirty !== undefined) erasing ||= `device ${dirty.deviceId} on host ${host.hostId}`;
     if (host.cordoned !== undefined && suitable.length > 0) closed ||= host.hostId;
   }
-  const blocks = `with blocks of at most ${disk.blockSizeBytes} bytes`;
+  const blocks = `with blocks of at most ${bytesText(disk.blockSizeBytes)}`;
   const where = move.toHostId === undefined ? `az ${disk.az}` : `host ${move.toHostId}`;
   const change =
     (erasing && `it goes on once ${erasing} is erased`) ||
-    (closed && `the smallest change: SetHostState ONLINE for host ${closed}, which is cordoned and has room`) ||
-    `the smallest change: add a device of at least ${sizeBytes} bytes ${blocks} to pool ${pool} of ${where}`;
-  return `space: no free device of ${sizeBytes} bytes ${blocks} in pool ${pool} of ${where} (${named(rules)}); ${change}`;
+    (closed &&
+      `the smallest change: diskmesh set-host-state online ${closed}, since that host is cordoned and has room`) ||
+    `the smallest change: add a device of at least ${bytesText(sizeBytes)} ${blocks} to pool ${pool} of ${where}`;
+  return `space: no free device of ${bytesText(sizeBytes)} ${blocks} in pool ${pool} of ${where} (${named(rules)}); ${change}`;
 }
 
 function hostsOf(tables: RegistryTables, { disk, move }: Moving): readonly Host[] {
@@ -170,5 +171,5 @@ function whyNoDevice(tables: RegistryTables, { hostId }: Host, { disk }: Moving)
   const large = free.every(({ blockSizeBytes }) => blockSizeBytes > disk.blockSizeBytes)
     ? ", all with larger blocks"
     : "";
-  return `has ${countText(free.length, "free device")}, the largest of ${largestBytes} bytes${large}`;
+  return `has ${countText(free.length, "free device")}, the largest of ${bytesText(largestBytes)}${large}`;
 }

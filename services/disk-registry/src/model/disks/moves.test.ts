@@ -236,7 +236,7 @@ describe("moves", () => {
     expect(why).to.contain("host h1 has the part now");
     expect(why).to.contain("host h2 is cordoned by ada (test)");
     expect(why).to.contain("host h3 has no free device");
-    expect(why).to.contain("SetHostState ONLINE for host h2");
+    expect(why).to.contain("the smallest change: diskmesh set-host-state online h2");
   });
 
   it("a host takes part in two copies at once", () => {
