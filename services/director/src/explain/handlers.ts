@@ -220,7 +220,10 @@ async function summaryOf(context: ExplainContext, { kind, name }: Subject): Prom
 }
 
 function instanceNames(tables: DirectorTables): string[] {
-  return [...tables.instances.entries()].map(({ deployment, group, index }) => `${deployment}/${group}/${index}`);
+  const names = [...tables.instances.entries()].map(
+    ({ deployment, group, index }) => `${deployment}/${group}/${index}`,
+  );
+  return names.sort();
 }
 
 /** Returns a registry's answer with this director's uses of the disks and VMs in the answer. */
