@@ -1,4 +1,4 @@
-import { relative } from "node:path";
+import { dirname, relative } from "node:path";
 import { BOSH_USER } from "./bosh-login.js";
 import type { MeshLayout } from "./layout.js";
 import { DEVICE_SIZE_BYTES, HOSTS } from "./layout.js";
@@ -16,8 +16,13 @@ export function commandsToCopy(layout: MeshLayout, instanceId: string, boshPassw
   return `
 The mesh serves until Ctrl-C. Endpoints: ${layout.endpointsFile}
 The page: ${layout.pageAddress} (name ${BOSH_USER}, password ${boshPassword}; its certificate is of ${shellQuote(caFile)})
-Commands to copy into another terminal (grpcurl; below without it):
+Commands to copy into another terminal:
 
+  # what runs, what needs attention, and all else that the command does
+  npx diskmesh --state ${shellQuote(dirname(layout.endpointsFile))} status
+  npx diskmesh --help
+
+  # the same over gRPC, with grpcurl; below without it
   g() { grpcurl ${flags("-")} "$@"; }
   REGISTRY=${registry} DIRECTOR=${director} R=diskmesh.registry.v1.DiskRegistryService D=diskmesh.director.v1.DynamicDiskService
 
