@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "@diskmesh/domain";
@@ -14,15 +14,14 @@ const PATIENCE = { timeoutMs: 120_000, everyMs: RETRY_MS };
  * both have check sums of the same size.
  */
 const INTERVALS_BYTES = [4_096, 2_048, 1_024, 512];
-const DEPTH = 16;
 /**
- * Options that read what an earlier run has written. One read at a time, because fio counts answered reads to tell which
- * of the last writes were acknowledged.
+ * Concurrent writers, each with a part of the disk and one request at a time. fio tells of each how many of its writes were
+ * acknowledged; of a writer with several requests it assumes that none is answered much later than others.
  */
-const CHECK = ["--verify_only", "--verify_state_load=1", "--verify_state_save=0", "--iodepth=1"];
-/** Offset in fio's state file of the number of writes that were sent. */
-const SENT_AT_BYTE = 40;
-const WRITES_PER_SECOND = 2_000;
+const WRITERS = 8;
+const WRITES_PER_SECOND_OF_WRITER = 250;
+/** Options that read what an earlier run has written. */
+const CHECK = ["--verify_only", "--verify_state_load=1", "--verify_state_save=0"];
 
 interface FioUserOptions {
   /** Folder of fio's files. */
@@ -98,7 +97,7 @@ export class FioUser {
       if (ended.code === 0) {
         this.passes += 1;
         this.longestMs = Math.max(this.longestMs, ended.longestMs);
-      } else if (this.#isIoError(ended) && this.#hasAcknowledged()) await this.#check();
+      } else if (this.#isIoError(ended) && this.#isNoted()) await this.#check();
     }
   }
 
@@ -126,13 +125,11 @@ export class FioUser {
     return false;
   }
 
-  /**
-   * Returns whether the ended pass has written enough to check it: fio takes its first writes for acknowledged once it
-   * has sent more than its depth.
-   */
-  #hasAcknowledged(): boolean {
-    const file = join(this.#options.folder, `local-pass-${this.#number}-0-verify.state`);
-    return existsSync(file) && readFileSync(file).readBigUInt64LE(SENT_AT_BYTE) > 2 * DEPTH;
+  /** Returns whether fio has noted what each writer of the pass has written. */
+  #isNoted(): boolean {
+    const writers = Array.from({ length: WRITERS }, (_, writer) => writer);
+    const name = (writer: number) => `local-pass-${this.#number}-${writer}-verify.state`;
+    return writers.every((writer) => existsSync(join(this.#options.folder, name(writer))));
   }
 
   /** Runs fio on the disk. Returns undefined when the disk could not be opened. */
@@ -143,7 +140,7 @@ export class FioUser {
     const where = isDevice
       ? ["--ioengine=libaio", "--direct=1", `--filename=${place}`]
       : ["--ioengine=nbd", `--uri=nbd+unix:///?socket=${place}`];
-    const load = ["--rw=randwrite", "--bs=4k", `--iodepth=${DEPTH}`, `--size=${sizeBytes}`, "--fsync=32"];
+    const load = ["--rw=randwrite", "--bs=4k", "--iodepth=1", `--numjobs=${WRITERS}`, "--fsync=8"];
     const interval = INTERVALS_BYTES[this.#number % INTERVALS_BYTES.length];
     const verify = ["--verify=crc32c", "--do_verify=1", "--verify_fatal=1", `--verify_interval=${interval}`];
     const ended = await run(folder, [
@@ -153,7 +150,9 @@ export class FioUser {
       `--name=pass-${this.#number}`,
       "--output-format=json",
       `--randseed=${this.#number}`,
-      `--rate_iops=${WRITES_PER_SECOND}`,
+      `--rate_iops=${WRITES_PER_SECOND_OF_WRITER}`,
+      `--size=${sizeBytes / WRITERS}`,
+      `--offset_increment=${sizeBytes / WRITERS}`,
       ...where,
       ...load,
       ...verify,
