@@ -17,6 +17,8 @@ const WINDOW_MS = 2_500;
 /** Time in ms for which a device fails. */
 const FAILS_FOR_MS = { least: 100, most: 4_000 };
 const MAX_ERROR_LENGTH = 150;
+/** Errors that fio prints. Its NBD engine calls the end of a connection an invalid argument. */
+const ERRORS = /Input\/output error|Transport endpoint is not connected|state DEAD: Invalid argument|Invalid argument/;
 /** Time in ms within which the disk of a killed process is served again. */
 const SERVED_AGAIN_MS = 30_000;
 /** The holder logs this between its answer EQUAL and the registry's answer to it. */
@@ -238,6 +240,7 @@ function report({ options, user }: MovedDisk, { moves, happened, errors }: Accou
     `faults: ${count(happened.map(({ fault }) => fault))}`,
     `acknowledged writes lost: ${user.lost.length}; hangs: ${user.hangs.length}; longest I/O of whole passes: ${Math.round(user.longestMs)} ms`,
     `ended passes by cause: ${count(causes)}`,
+    `their errors: ${count(user.ended.map(({ output }) => ERRORS.exec(output)?.[0] ?? output.slice(0, MAX_ERROR_LENGTH)))}`,
     ...[...errors].map(([error, times]) => `tries that failed (${times}): ${error}`),
   ];
   for (const line of lines) console.log(`      ${line}`);
