@@ -49,6 +49,20 @@ describe("a disk as a block device", () => {
     return folder;
   };
 
+  /** Starts the scene anew with a drive as its device `a`. */
+  async function startWithDrive(context: Mocha.Context): Promise<Drive> {
+    const problem = Drive.problem();
+    if (problem !== undefined) skipBecause(context, problem);
+    await scene.stop();
+    const folder = temporaryFolder();
+    const drive = await Drive.open(join(folder, "drive"), DEVICE_BYTES);
+    symlinkSync(drive.path, join(folder, "a"));
+    for (const name of ["b", "shared"]) makeDeviceFile(folder, name, 2 * DEVICE_BYTES);
+    scene = new EngineScene("qemu", { folder }, {});
+    await scene.start();
+    return drive;
+  }
+
   it("has the disk's bytes, whatever the size and number of its requests", async () => {
     const path = await scene.publish("disk-1", 1, ["a", "b"]);
     expect(lstatSync(realpathSync(path)).isBlockDevice()).to.equal(true);
@@ -117,16 +131,8 @@ describe("a disk as a block device", () => {
   });
 
   it("has its requests counted, also by a later life of the agent, and those that failed", async function () {
-    const problem = Drive.problem();
-    if (problem !== undefined) skipBecause(this, problem);
-    await scene.stop();
-    const folder = temporaryFolder();
-    const drive = await Drive.open(join(folder, "drive"), DEVICE_BYTES);
-    symlinkSync(drive.path, join(folder, "a"));
-    for (const name of ["b", "shared"]) makeDeviceFile(folder, name, 2 * DEVICE_BYTES);
-    scene = new EngineScene("qemu", { folder }, {});
+    const drive = await startWithDrive(this);
     try {
-      await scene.start();
       const path = await scene.publish("disk-1", 1, ["a"]);
       expect(scene.exports.uncountedDisks).to.equal(0);
       const write = (count: number) =>
@@ -151,17 +157,9 @@ describe("a disk as a block device", () => {
   });
 
   it("is taken over by a restarted agent while more requests wait than nbdfuse has threads", async function () {
-    const problem = Drive.problem();
-    if (problem !== undefined) skipBecause(this, problem);
     this.timeout(60_000);
-    await scene.stop();
-    const folder = temporaryFolder();
-    const drive = await Drive.open(join(folder, "drive"), DEVICE_BYTES);
-    symlinkSync(drive.path, join(folder, "a"));
-    for (const name of ["b", "shared"]) makeDeviceFile(folder, name, 2 * DEVICE_BYTES);
-    scene = new EngineScene("qemu", { folder }, {});
+    const drive = await startWithDrive(this);
     try {
-      await scene.start();
       const path = await scene.publish("disk-1", 1, ["a"]);
       drive.hang();
       const write = (block: number) =>
