@@ -297,7 +297,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "two-links-of-a-session",
     mistake: "a link that takes over does not wait for the writes of the one before",
     withinSeeds: 600,
-    foundBy: 290,
+    foundBy: 38,
     scenario: "broken links",
     replaced: [
       inPlaceOf(
@@ -335,7 +335,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "numbers-of-places-trusted",
     mistake: "a drive is known by the serial number that QEMU gives whichever drive is at a place",
     withinSeeds: 900,
-    foundBy: 376,
+    foundBy: 16,
     scenario: "drives move",
     replaced: compared((recorded, _, { serialNumber }) => {
       const isKnown = serialNumber !== "" && recorded.serialNumber === serialNumber;
@@ -346,7 +346,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "cut-off-files-written",
     mistake: "I/O goes on in a file that was found to be cut off",
     withinSeeds: 900,
-    foundBy: 46,
+    foundBy: 196,
     scenario: "drives move",
     replaced: [
       ...compared((recorded) => ({ ...recorded, sizeBytes: 0 })),

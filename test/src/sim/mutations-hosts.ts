@@ -8,7 +8,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
     withinSeeds: 2700,
-    foundBy: 176,
+    foundBy: 248,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/disks/session-plan", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -21,7 +21,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "revive-by-registration",
     mistake: "a DEAD host that is heard is not DEAD any more",
     withinSeeds: 3900,
-    foundBy: 104,
+    foundBy: 464,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -40,7 +40,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "place-on-the-dead",
     mistake: "disks are placed on DEAD hosts",
     withinSeeds: 16200,
-    foundBy: 1220,
+    foundBy: 4_280,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -56,7 +56,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "publish-with-the-dead",
     mistake: "a disk is published with a device on a DEAD host, or to one",
     withinSeeds: 6900,
-    foundBy: 500,
+    foundBy: 2_336,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -72,7 +72,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "leave-fenced-exports",
     mistake: "a host that was not told so serves a disk on that was taken from it",
     withinSeeds: 8100,
-    foundBy: 428,
+    foundBy: 176,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -88,7 +88,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "forget-that-it-was-asked",
     mistake: "a publication is taken back without a fence although its session was asked for",
     withinSeeds: 9300,
-    foundBy: 1904,
+    foundBy: 284,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -104,7 +104,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "refuse-all-for-a-device",
     mistake: "a registration is refused as a whole for one device that cannot be read",
     withinSeeds: 900,
-    foundBy: 71,
+    foundBy: 215,
     scenario: "refused registrations",
     replaced: [
       inPlaceOf(

@@ -41,7 +41,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "take-in-the-same-bytes",
     mistake: "the registry takes a device into operation that lies on the bytes of another",
     withinSeeds: 900,
-    foundBy: 8,
+    foundBy: 33,
     replaced: [inPlaceOf("disk-registry/model/devices/same-bytes", "whyRefused", () => () => undefined)],
   },
   {
