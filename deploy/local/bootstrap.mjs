@@ -30,7 +30,6 @@ const commands = {
     return runTests(root, ["crash-places", ...args], { fileTimeoutMs: CRASH_TEST_TIMEOUT_MS });
   },
   soak: () => runModule("test/dist/soak/main.js"),
-  rotation: () => runModule("test/dist/rotation/main.js"),
   sim: () => runModule("test/dist/sim/main.js"),
   fuzz: () => runModule("test/dist/fuzz/main.js"),
   "password-hash": () => runModule("services/director/dist/hash-password.js"),

@@ -18,8 +18,6 @@ export class Beats {
   /** Time of the last heartbeat by agent. */
   readonly #heardAtMs = new Map<string, number>();
   readonly failures: string[] = [];
-  #longestMs = 0;
-  #count = 0;
 
   private constructor(
     private readonly nats: NatsConnection,
@@ -33,15 +31,6 @@ export class Beats {
     await nats.whenConnected(AbortSignal.timeout(PATIENCE.timeoutMs));
     const limits = { requestTimeoutMs: 10_000, callTimeoutMs: 60_000, taskPollIntervalMs: 1_000 };
     return new Beats(nats, new AgentClient({ nats, directorId: "the-test", ...limits }));
-  }
-
-  get count(): number {
-    return this.#count;
-  }
-
-  /** Longest silence of an agent in ms. */
-  get longestMs(): number {
-    return Math.round(this.#longestMs);
   }
 
   /** Resolves when every agent has sent another heartbeat. */
@@ -59,8 +48,6 @@ export class Beats {
     const nowMs = performance.now();
     const silentMs = nowMs - (this.#heardAtMs.get(agentId) ?? nowMs);
     this.#heardAtMs.set(agentId, nowMs);
-    this.#count += 1;
-    this.#longestMs = Math.max(this.#longestMs, silentMs);
     if (silentMs > MAX_SILENCE_MS) this.failures.push(`${agentId} was silent for ${Math.round(silentMs)} ms`);
   }
 }

@@ -20,10 +20,7 @@ export class ReplacedFiles {
   readonly #former: string[] = [];
   readonly #revoked: string[] = [];
 
-  constructor(
-    hostIds: readonly string[],
-    readonly validDays = 1,
-  ) {
+  constructor(hostIds: readonly string[]) {
     const agents = hostIds.map((name): [string, Identity] => [`disk-agent-${name}`, { role: "disk-agent", name }]);
     const onNats: [string, Identity][] = [["director", { role: "director", name: "" }], ...agents];
     this.#holders = {
@@ -61,7 +58,7 @@ export class ReplacedFiles {
         commonName: isNats ? NATS_COMMON_NAME : name,
         dnsNames: [],
         ipAddresses: isNats ? ["127.0.0.1"] : [],
-        validDays: this.validDays,
+        validDays: 1,
         usages: ["server", "client"],
         ...(holder.keepsKey && existsSync(keyFile) && { keyPem: readFileSync(keyFile, "utf8") }),
       });

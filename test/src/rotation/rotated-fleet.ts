@@ -130,13 +130,6 @@ export class RotatedFleet implements AsyncDisposable {
     return [...ended, ...loads, ...lost, ...this.beats.failures];
   }
 
-  /** Formats the numbers of successes so far. */
-  get figures(): string {
-    const rounds = [...this.loads].map(([what, load]) => `${load.rounds} ${what}`);
-    const beats = `${this.beats.count} heartbeats on NATS, ${this.beats.longestMs} ms at most between two of an agent`;
-    return `${[...rounds, beats].join(", ")}; ${this.failures.length} failures`;
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([...this.loads.values()].map((load) => load.stop()));
     await this.services.mesh[Symbol.asyncDispose]();

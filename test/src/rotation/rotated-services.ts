@@ -73,7 +73,7 @@ function directorOf(mesh: PlacedMesh, access: AgentAccess, certificates: Replace
       certificates: {
         authority: access.config.agents.certificates.authority,
         // Agents' certificates are replaced after a third of their validity, which is as often as other certificates.
-        validDays: 3 * certificates.validDays,
+        validDays: 3,
       },
     },
     // Short timeout: an agent with new settings restarts without an answer, and the director waits half of the timeout
