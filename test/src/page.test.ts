@@ -250,7 +250,6 @@ describe("the page in a browser", function () {
       expect(await progress.getAttribute("aria-valuetext")).to.match(/ of 1 MiB copied/);
       expect(Number(await progress.getAttribute("value"))).to.be.within(1, MIB_BYTES - 1);
       expect(await progress.getAttribute("max")).to.equal(String(MIB_BYTES));
-      await seen.evaluate(axe.source);
       await picture(seen, `move-${colorScheme}`);
       expect(await seriousFindings(seen), `move ${colorScheme}`).to.deep.equal([]);
       await seen.context().close();
@@ -285,29 +284,28 @@ describe("the page in a browser", function () {
         const vm = (await seen.locator("#vms tbody tr").first().getAttribute("data-name")) ?? "";
         const device = devicesWithBytes((await mesh.clients.registry.getDisk({ diskId: diskCid })).disk)[0] ?? "";
         const views = { overview: "", disk: diskCid, device, host: "host-1", vm, task: "1", cpi: "fleet" };
-        await seen.evaluate(axe.source);
+        // Contrast depends on the theme and layout on the width, so two of the four have all that axe can find.
+        const isJudged = (colorScheme === "light") === (width === 1_440);
+        const judge = async (view: string): Promise<void> => {
+          await picture(seen, `${view}-${colorScheme}-${width}`);
+          if (isJudged) expect(await seriousFindings(seen), `${view} ${colorScheme} ${width}`).to.deep.equal([]);
+        };
         for (const [view, name] of Object.entries(views)) {
           await seen.goto(`${address}#${view}/${encodeURIComponent(name)}`);
           if (name !== "") await seen.locator("#detail dl").waitFor();
           if (view !== "overview" && view !== "cpi") await seen.locator("#detail #why p").first().waitFor();
-          await picture(seen, `${view}-${colorScheme}-${width}`);
-          expect(await seriousFindings(seen), `${view} ${colorScheme} ${width}`).to.deep.equal([]);
+          await judge(view);
         }
         await seen.goto(`${address}#events`);
         await seen.locator("#events .timeline li").first().waitFor();
-        await picture(seen, `events-${colorScheme}-${width}`);
-        expect(await seriousFindings(seen), `events ${colorScheme} ${width}`).to.deep.equal([]);
+        await judge("events");
         await seen.getByRole("link", { name: "Docs", exact: true }).click();
         await seen.getByRole("link", { name: "The diskmesh command" }).waitFor();
-        await seen.evaluate(axe.source);
-        await picture(seen, `docs-${colorScheme}-${width}`);
-        expect(await seriousFindings(seen), `docs ${colorScheme} ${width}`).to.deep.equal([]);
+        await judge("docs");
         await seen.goto(`${address}#host/host-1`);
-        await seen.evaluate(axe.source);
         await seen.getByRole("button", { name: "Remove it…" }).click();
         await seen.locator("dialog h3").waitFor();
-        await picture(seen, `dialog-${colorScheme}-${width}`);
-        expect(await seriousFindings(seen), `dialog ${colorScheme} ${width}`).to.deep.equal([]);
+        await judge("dialog");
         await seen.context().close();
       }
     await page.locator(".map canvas").focus();
@@ -329,7 +327,8 @@ describe("the page in a browser", function () {
   });
 
   async function seriousFindings(seen: Page): Promise<string[]> {
-    const { violations } = (await seen.evaluate("axe.run()")) as AxeResults;
+    if ((await seen.evaluate("typeof axe")) === "undefined") await seen.evaluate(axe.source);
+    const { violations } = (await seen.evaluate("axe.run({ resultTypes: ['violations'] })")) as AxeResults;
     const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
     return serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
   }
