@@ -8,7 +8,9 @@ import {
   readlinkSync,
   realpathSync,
   rmSync,
+  statSync,
   symlinkSync,
+  writeFileSync,
 } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
@@ -77,6 +79,35 @@ describe("a disk as a block device", () => {
     await device.close();
     data.set(many);
     expect(Buffer.concat([scene.bytesOf("a"), scene.bytesOf("b")]).equals(data)).to.equal(true);
+  });
+
+  it("frees the space of discarded and zeroed bytes, and of deleted files", async function () {
+    skipWithout(this, "blkdiscard", "fstrim", "mkfs.ext4");
+    this.timeout(60_000);
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    const usedBytes = () => statSync(join(scene.fixture.folder, "a")).blocks * 512;
+    const data = noise(DEVICE_BYTES);
+    const device = await open(path, "r+");
+    await device.write(data, 0, data.length, 0);
+    await device.sync();
+    await device.close();
+    const before = usedBytes();
+    await run("blkdiscard", ["--offset", "0", "--length", "65536", path]);
+    await run("blkdiscard", ["--zeroout", "--offset", "131072", "--length", "65536", path]);
+    data.fill(0, 0, 65_536).fill(0, 131_072, 196_608);
+    expect(scene.bytesOf("a").equals(data)).to.equal(true);
+    expect(before - usedBytes()).to.be.within(65_536, 131_072);
+    await run("mkfs.ext4", ["-q", path]);
+    const folder = await mount(path);
+    writeFileSync(join(folder, "file"), noise(262_144));
+    await run("sync", ["-f", folder]);
+    const full = usedBytes();
+    rmSync(join(folder, "file"));
+    await run("sync", ["-f", folder]);
+    await run("fstrim", [folder]);
+    expect(full - usedBytes()).to.be.at.least(262_144 - 16_384);
+    await run("umount", [folder]);
+    mounts.length = 0;
   });
 
   it("carries a file system, which fails at once when its session is fenced, and no process hangs", async function () {
