@@ -7,6 +7,7 @@ import { whyNoBlockDevices } from "@diskmesh/disk-agent/block-devices";
 import { freePort, temporaryFolder } from "@diskmesh/testkit";
 import { type Measurement, measurement } from "../measure.js";
 import { DISK_BYTES, fio, onDisk, type Place } from "./disk.js";
+import { benchMoves } from "./moves.js";
 import { benchTimes } from "./times.js";
 
 const run = promisify(execFile);
@@ -28,7 +29,7 @@ type Rates = Readonly<Record<Load, number>>;
 
 /**
  * Measures disks on both engines, on the device's host and on another one: their throughput beside the same chain of
- * stock processes ("bare") and beside a raw loop device, and the times of what happens to them.
+ * stock processes ("bare") and beside a raw loop device, the times of what happens to them, and their moves.
  */
 export async function benchData(report: (line: string) => void): Promise<Measurement[]> {
   const folder = temporaryFolder();
@@ -46,7 +47,7 @@ export async function benchData(report: (line: string) => void): Promise<Measure
         ...compare(name, rates, floors, "the same chain of stock processes", engine === "qemu" ? 0.95 : undefined),
       );
     }
-  measured.push(...(await benchTimes(report)));
+  measured.push(...(await benchTimes(report)), ...(await benchMoves(report)));
   const whyNot = await whyNoBlockDevices();
   if (whyNot !== undefined) {
     report(`block devices not measured: ${whyNot}`);

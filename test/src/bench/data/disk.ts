@@ -52,11 +52,20 @@ export async function onDisk<T>(
   }
 }
 
-/** Starts a mesh of two hosts with a device each. */
-export async function startMesh(engine: Engine): Promise<TestMesh> {
-  const mesh = await TestMesh.start(
-    wholeFleet({ hosts: 2, devicesPerHost: 1, deviceSizeBytes: DISK_BYTES, overrides: { "disk-agent": { engine } } }),
-  );
+interface MeshOptions {
+  readonly devicesPerHost?: number;
+  readonly deviceSizeBytes?: number;
+  /** Merged over the registry's config. */
+  readonly registry?: object;
+}
+
+/** Starts a mesh of two hosts, with a device each unless more are asked for. */
+export async function startMesh(
+  engine: Engine,
+  { devicesPerHost = 1, deviceSizeBytes = DISK_BYTES, registry = {} }: MeshOptions = {},
+): Promise<TestMesh> {
+  const overrides = { "disk-agent": { engine }, "disk-registry": registry };
+  const mesh = await TestMesh.start(wholeFleet({ hosts: 2, devicesPerHost, deviceSizeBytes, overrides }));
   await addHosts(mesh);
   await devicesReady(mesh);
   return mesh;
@@ -67,12 +76,14 @@ interface FioResult {
   readonly operations: number;
   /** Longest operation in ms. */
   readonly longestMs: number;
+  /** 99th percentile of the operations' durations in ms. */
+  readonly p99Ms: number;
 }
 
 interface FioSide {
   readonly bw_bytes: number;
   readonly total_ios: number;
-  readonly clat_ns: { readonly max: number };
+  readonly clat_ns: { readonly max: number; readonly percentile?: Readonly<Record<string, number>> };
 }
 
 /** Runs fio on the whole disk. Throws when an operation failed. */
@@ -93,5 +104,6 @@ export async function fio(place: Place, options: readonly string[]): Promise<Fio
     mibPerSecond: (read.bw_bytes + write.bw_bytes) / MIB_BYTES,
     operations: read.total_ios + write.total_ios,
     longestMs: Math.max(read.clat_ns.max, write.clat_ns.max) / 1e6,
+    p99Ms: Math.max(...[read, write].map(({ clat_ns: { percentile } }) => percentile?.["99.000000"] ?? 0)) / 1e6,
   };
 }
