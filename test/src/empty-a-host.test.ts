@@ -56,7 +56,7 @@ for (const engine of ["node", "qemu"] as const)
       await idle.disconnect();
       await operator.unpublishDisk({ diskId: "idle" });
       expect((await operator.getDisk({ diskId: "used" })).disk?.parts).to.have.length(2);
-    const used = await open("used");
+      const used = await open("used");
       const written = new Map<number, number>();
       let isOver = false;
       const writing = (async () => {
