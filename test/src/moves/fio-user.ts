@@ -103,7 +103,9 @@ export class FioUser {
 
   /** Reads what the pass had acknowledged, as often as the reads end with an error. */
   async #check(): Promise<void> {
+    const untilMs = performance.now() + PASS_TIMEOUT_MS;
     while (this.isRight) {
+      if (performance.now() > untilMs) this.hangs.push("the disk is not served again");
       const ended = await this.#fio(CHECK);
       if (ended?.code === 0) {
         this.checks += 1;
@@ -158,8 +160,8 @@ export class FioUser {
       ...verify,
       ...options,
     ]);
-    // The disk is not served at this moment.
-    if (!/nbd_connect|No such (file|device)|engine nbd init failed/.test(ended.output)) return ended;
+    const isUnserved = /nbd_connect|No such (file|device)|engine nbd init failed/.test(ended.output);
+    if (!isUnserved || (options !== CHECK && this.#isNoted())) return ended;
     await sleep(RETRY_MS);
     return undefined;
   }

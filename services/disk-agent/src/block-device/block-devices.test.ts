@@ -228,6 +228,24 @@ describe("a disk as a block device", () => {
     expect(scene.bytesOf("a").subarray(0, 4096).equals(data)).to.equal(true);
   });
 
+  it("keeps its path when another engine serves its session on", async () => {
+    await scene.stop();
+    scene = new EngineScene("qemu", undefined, { lastEngine: "node" });
+    await scene.start();
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    await scene.open("disk-1", 2, ["b"]);
+    const [source, target] = [specOf("disk-1", 1, ["a"]).extents[0], specOf("disk-1", 2, ["b"]).extents[0]];
+    if (source === undefined || target === undefined) throw new Error("the disk has no extent");
+    const extents = [{ ...source, target: { ...target, sessionNumber: 2, bytesPerSecond: 0 } }];
+    const move = (revision: number) => scene.exports.serve({ ...specOf("disk-1", 1, ["a"]), extents, revision });
+    expect(await move(1)).to.equal(path);
+    process.kill(Number(readFileSync(join(scene.fixture.folder, "exports", "session-1.pid"), "utf8")), "SIGKILL");
+    await eventually(() => expect(scene.exports.list()).to.deep.equal([]));
+    // A new daemon cannot serve a disk that moves.
+    expect(await move(2)).to.equal(path);
+    await run("dd", ["if=/dev/zero", `of=${path}`, "bs=4k", "count=1", "oflag=direct", "conv=notrunc"]);
+  });
+
   it("leaves neither device nor mount at its end", async () => {
     const path = await scene.publish("disk-1", 1, ["a"]);
     const loop = readlinkSync(path);

@@ -45,6 +45,8 @@ export class ExportTable {
   readonly #turns = new Map<DiskId, Promise<void>>();
   /** Orders whose mirror has ended without a decision, as with a former life of the agent. */
   readonly #interrupted = new Map<DiskId, ExportSpec>();
+  /** Form of each disk in its session. Its users know one path, whichever engine serves the session on. */
+  readonly #forms = new Map<DiskId, { readonly sessionNumber: number; readonly isDevice: boolean }>();
   readonly #closing = new AbortController();
 
   constructor(options: {
@@ -269,6 +271,7 @@ export class ExportTable {
       return;
     }
     const spec = this.#ledger.memory.exports.get(diskId)?.spec;
+    if (spec === undefined) this.#forms.delete(diskId);
     if (running && running.sessionNumber !== spec?.sessionNumber) {
       this.#running.delete(diskId);
       await running.served.end();
@@ -297,9 +300,12 @@ export class ExportTable {
     const { diskId, sessionNumber } = spec;
     this.#refuseInterrupted(spec);
     const engine = this.#engineFor(spec);
-    const isDevice = this.#blockDevices.isDevice(spec, engine.outlivesAgent);
+    const form = this.#forms.get(diskId);
+    const isKnown = form?.sessionNumber === sessionNumber;
+    const isDevice = isKnown ? form.isDevice : this.#blockDevices.isDevice(spec, engine.outlivesAgent);
     const served = await engine.serve(spec);
     this.#note(spec, engine, isDevice ? await this.#blockDevices.of(spec, served) : served);
+    this.#forms.set(diskId, { sessionNumber, isDevice });
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export started");
   }
 
@@ -333,6 +339,7 @@ export class ExportTable {
     const served = await engine.adopt?.(spec);
     if (served === undefined) return false;
     this.#note(spec, engine, isDevice ? await this.#blockDevices.of(spec, served) : served, true);
+    this.#forms.set(diskId, { sessionNumber, isDevice });
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export adopted");
     return true;
   }

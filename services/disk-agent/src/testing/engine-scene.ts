@@ -47,7 +47,7 @@ export class EngineScene {
     readonly engine: EngineName,
     former?: { readonly folder: string; readonly memory?: AgentMemory },
     /** Without it, disks of the engine qemu are block devices. */
-    options: { readonly whyNoBlockDevices?: string } = { whyNoBlockDevices: "the test uses sockets" },
+    options: { readonly whyNoBlockDevices?: string; readonly lastEngine?: EngineName } = { whyNoBlockDevices: "the test uses sockets" },
   ) {
     const at = (id: string, file: string, offsetBytes = 0) => ({ id, file, offsetBytes, sizeBytes: DEVICE_BYTES });
     const devices = [at("a", "a"), at("b", "b"), at("c", "shared"), at("d", "shared", SECOND_OFFSET_BYTES)];
@@ -62,14 +62,15 @@ export class EngineScene {
     const common = { ledger, devices: table, clock: systemClock, log: silentLogger };
     const host = { hostId: "host-1" as HostId, folder: this.#exportsFolder, log: silentLogger };
     const blockDevices = new BlockDevices({ ...host, whyNot: options.whyNoBlockDevices, io: this.io });
-    this.exports = new ExportTable({ ...common, engines: [this.#makeEngine()], blockDevices, maxEndedExports: 10 });
+    const engines = [engine, ...(options.lastEngine ? [options.lastEngine] : [])].map((name) => this.#makeEngine(name));
+    this.exports = new ExportTable({ ...common, engines, blockDevices, maxEndedExports: 10 });
   }
 
   get #exportsFolder(): string {
     return join(this.fixture.folder, "exports");
   }
 
-  #makeEngine(): Engine {
+  #makeEngine(name: EngineName): Engine {
     const { devices } = this.fixture;
     const common = {
       hostId: "host-1" as HostId,
@@ -83,7 +84,7 @@ export class EngineScene {
       log: silentLogger,
     };
     const linkDevice = () => Promise.reject(new Error("all devices are local"));
-    if (this.engine === "qemu") return new QemuEngine({ ...common, linkDevice, remoteIoTimeoutMs: 5_000, io: this.io });
+    if (name === "qemu") return new QemuEngine({ ...common, linkDevice, remoteIoTimeoutMs: 5_000, io: this.io });
     return new NodeEngine({ ...common, listenNbd: (options) => NbdServer.listen(options, this.io) });
   }
 
