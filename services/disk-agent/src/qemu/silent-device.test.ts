@@ -2,11 +2,10 @@ import { join } from "node:path";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { endBlockDevices } from "../block-device/block-devices.js";
+import { endDaemons } from "../end-sessions.js";
 import { NbdClient } from "../nbd/client.js";
 import { keyOf } from "../testing/test-registry.js";
 import { TwoAgents } from "../testing/two-agents.js";
-import { killDaemons } from "./daemon.js";
 
 const BLOCK_BYTES = 4096;
 
@@ -22,10 +21,9 @@ describe("a storage daemon whose device's host no longer answers", () => {
 
   const socketOf = (diskId: string) => join(agents.one.baseFolder, "exports", `${diskId}.sock`);
 
-  afterEach(async () => {
-    const folder = join(agents.one.baseFolder, "exports");
-    await endBlockDevices(folder, () => false);
-    await killDaemons(folder, () => true);
+  // After the end of the agents, which would make the devices again.
+  after(async () => {
+    if (agents.one !== undefined) await endDaemons(agents.one.baseFolder);
   });
 
   it("fails its I/O after the timeout, although no connection breaks, and serves again once the host answers", async function () {
