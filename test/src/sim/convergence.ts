@@ -130,10 +130,13 @@ function moveTrouble(world: World, disk: Disk): readonly string[] {
     const isThere = device?.diskId === diskId && device.attachState === "ATTACHED" && device.health !== "ERROR";
     return isThere && device.unknownSession === undefined;
   };
-  const target = parts.flatMap(({ copies }) => copies).find(({ state }) => state === "COPYING");
   const isPurged = (deviceId: string): boolean => store.device(deviceId)?.diskId !== diskId;
-  if (target !== undefined && countingDevices(disk).some(isPurged))
-    return [`disk ${diskId} has lost bytes, and keeps ${target.deviceId} as the target of a move`];
+  // A part whose source is faulty keeps its target until the source is well, or purged.
+  const isOver = ({ copies }: Disk["parts"][number]): boolean =>
+    copies.some(({ state }) => state === "COPYING") &&
+    copies.some(({ state, deviceId }) => state === "COUNTS" && (isPurged(deviceId) || isUsable(deviceId)));
+  if (countingDevices(disk).some(isPurged) && parts.some(isOver))
+    return [`disk ${diskId} has lost bytes, and keeps the target of a move`];
   // A disk without one of its devices cannot be served, and its moves wait for an operator.
   if (!countingDevices(disk).every(isUsable)) return [];
   // A device that was purged and came back is not chosen: its former bytes are lost.
