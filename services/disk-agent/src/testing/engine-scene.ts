@@ -47,7 +47,9 @@ export class EngineScene {
     readonly engine: EngineName,
     former?: { readonly folder: string; readonly memory?: AgentMemory },
     /** Without it, disks of the engine qemu are block devices. */
-    options: { readonly whyNoBlockDevices?: string; readonly lastEngine?: EngineName } = { whyNoBlockDevices: "the test uses sockets" },
+    options: { readonly whyNoBlockDevices?: string; readonly lastEngine?: EngineName } = {
+      whyNoBlockDevices: "the test uses sockets",
+    },
   ) {
     const at = (id: string, file: string, offsetBytes = 0) => ({ id, file, offsetBytes, sizeBytes: DEVICE_BYTES });
     const devices = [at("a", "a"), at("b", "b"), at("c", "shared"), at("d", "shared", SECOND_OFFSET_BYTES)];
