@@ -119,7 +119,6 @@ describe("the diskmesh command", () => {
     ["add-host h1 h2", {}, /too many arguments/],
     ["hosts --state-is odd", closed, /"odd" is none of online, warning, unavailable, dead/],
     ["devices --state-is __proto__", closed, /"__proto__" is none of/],
-    ["set-host-state warning h1", closed, /`dead`, `cordoned` or `online`/],
     ["provide d i --size 10gib", closed, /size "10gib" is malformed/],
     ["events --after yesterday", closed, /time "yesterday" is malformed/],
     ["events --limit abc", closed, /limit "abc" is malformed: give a number from 1 to 1000/],

@@ -1,6 +1,6 @@
 import { restoredLmdbBackup } from "@diskmesh/tablet/testing";
 import { expect } from "chai";
-import { countingDevices } from "./model/disks/layout.js";
+import { countingDevices } from "./model/store/layout.js";
 import type { Disk } from "./model/store/schema.js";
 import { storedSchema } from "./store/stored-schema.js";
 

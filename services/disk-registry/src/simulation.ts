@@ -4,7 +4,7 @@ export { buildContext } from "./build-context.js";
 export type { Context } from "./calls/context.js";
 export { configSchema } from "./config/config.js";
 export { REGISTRY_LIMITS, type RegistryLimits } from "./config/limits.js";
-export { countingDevices } from "./model/disks/layout.js";
+export { countingDevices } from "./model/store/layout.js";
 export type { Device, Disk, Host } from "./model/store/schema.js";
 export { addServices } from "./services.js";
 export { storedSchema as schema } from "./store/stored-schema.js";

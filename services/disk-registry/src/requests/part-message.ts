@@ -4,10 +4,10 @@ import {
   MoveReason,
   type PartMove as PartMoveMessage,
 } from "@diskmesh/api/registry";
-import { partSizeBytes } from "../model/disks/layout.js";
 import { leftMsOf, type MoveProgress, rateOf } from "../model/disks/move-progress.js";
 import { moveText } from "../model/disks/move-text.js";
 import type { Move, Part } from "../model/store/disk-parts.js";
+import { partSizeBytes } from "../model/store/layout.js";
 import type { Disk, RegistryTables } from "../model/store/schema.js";
 
 /** Returns a part of a disk as a message, with the progress of its move. */

@@ -1,7 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { MemoryTables } from "@diskmesh/tablet";
 import type { Leader } from "../model/devices/orders.js";
-import { partsOn } from "../model/disks/layout.js";
+import { partsOn } from "../model/store/layout.js";
 import {
   type Device,
   type Disk,

@@ -6,8 +6,8 @@ import {
 import { type DeviceId, InvalidArgumentError, parseDeviceId, parseHostId } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
 import { transactUnlessDry } from "../../calls/run-action.js";
-import { type Decided, decideUnknown, type UnknownDiskVerdict } from "../../model/devices/decide-unknown.js";
 import { noDevice } from "../../model/devices/device-selection.js";
+import { type Decided, decideUnknown, type UnknownDiskVerdict } from "../../model/hosts/decide-unknown.js";
 import type { RegistryTables } from "../../model/store/schema.js";
 import { requireAtMost, requireUnique } from "../../requests/requests.js";
 

@@ -1,5 +1,5 @@
 import type { DiskId } from "@diskmesh/domain";
-import { countingCopy, countingDevices, partSizeBytes } from "../disks/layout.js";
+import { countingCopy, countingDevices, partSizeBytes } from "../store/layout.js";
 import type { Device, Disk, RegistryTables, RegistryTransaction, UnknownSession } from "../store/schema.js";
 import { mayHaveGiven } from "./counters.js";
 

@@ -10,9 +10,9 @@ import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
 import { abandonEraseSession, beginErase, completeErase, recordEraseFailure } from "../devices/erase.js";
+import { countingDevices, partsOn } from "../store/layout.js";
 import type { Device, DiskRequest, Host, Publication } from "../store/schema.js";
 import { createDisk, deleteDisk, diskHealth, resizeDisk, setDiskLabels } from "./disks.js";
-import { countingDevices, partsOn } from "./layout.js";
 
 const limits = { maxDisks: 3, maxDevicesPerDisk: 8, erasingRetryAfterMs: 500 };
 const wanted: DiskRequest = { sizeBytes: 100 * MIB, az: "z1", hostId: "", pool: "default", spreadRacks: false };

@@ -12,6 +12,7 @@ import {
 } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
+import { allDevices, countingDevices, freeDevice, partsOn } from "../store/layout.js";
 import {
   type Disk,
   type DiskRequest,
@@ -24,7 +25,6 @@ import {
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
 import { withAddedDevices } from "./export-changes.js";
-import { allDevices, countingDevices, freeDevice, partsOn } from "./layout.js";
 import { howToEnd, requireDisk } from "./publications.js";
 import type { Shortage } from "./shortage.js";
 

@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import { withCopies } from "../store/layout.js";
 import type { Publication } from "../store/schema.js";
 import { completeChange, groupsOfOwnSessions, setDiskLimits, withAddedDevices } from "./export-changes.js";
-import { withCopies } from "./layout.js";
 import { renewSession } from "./publications.js";
 import { planSession } from "./session-plan.js";
 

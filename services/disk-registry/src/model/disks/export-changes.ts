@@ -1,5 +1,6 @@
 import { type DeviceId, type DiskId, type HostId, type IoLimits, sameIoLimits } from "@diskmesh/domain";
 import { nextSessionNumber } from "../devices/counters.js";
+import { copyOn, withCopies, withoutLeaving } from "../store/layout.js";
 import {
   type Disk,
   type Host,
@@ -8,7 +9,6 @@ import {
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
-import { copyOn, withCopies, withoutLeaving } from "./layout.js";
 import { isCurrent, type PublicationStep, putPublication, requireDisk } from "./publications.js";
 import type { SessionGroup, SessionPlan } from "./session-plan.js";
 

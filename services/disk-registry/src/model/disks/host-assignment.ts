@@ -7,8 +7,8 @@ import {
   ResourceExhaustedError,
   UnavailableError,
 } from "@diskmesh/domain";
+import { countingDevices } from "../store/layout.js";
 import type { Host, RegistryTables, RegistryTransaction } from "../store/schema.js";
-import { countingDevices } from "./layout.js";
 import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected, whyNotPlaceable } from "./placement.js";
 import { type PublicationStep, requestUnpublish, requireDisk } from "./publications.js";
 

@@ -1,7 +1,7 @@
 import { type DeviceId, type DiskId, type HostId, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { requireHost } from "../devices/device-selection.js";
+import { copyOn } from "../store/layout.js";
 import type { Disk, RegistryTransaction } from "../store/schema.js";
-import { copyOn } from "./layout.js";
 import { cancelMoves, requestMoves } from "./moves.js";
 import { requireDisk } from "./publications.js";
 

@@ -1,9 +1,9 @@
 import { bytesText, countText, type HostId } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
+import { allDevices, countingDevices } from "../store/layout.js";
 import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.js";
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
-import { allDevices, countingDevices } from "./layout.js";
 import type { Moving } from "./moves.js";
 import { whyNotPlaceable } from "./placement.js";
 

@@ -1,11 +1,11 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
-import { decideUnknown } from "../devices/decide-unknown.js";
+import { decideUnknown } from "../hosts/decide-unknown.js";
+import { allDevices, countingDevices, partsOn } from "../store/layout.js";
 import type { Device, Disk, Host } from "../store/schema.js";
 import { diskHealth } from "./disks.js";
 import { completeChange, setDiskLimits } from "./export-changes.js";
-import { allDevices, countingDevices, partsOn } from "./layout.js";
 import { cancelDiskMoves, migrateDisk, replaceDevice } from "./move-disk.js";
 import { chooseAnyTarget, chooseTarget } from "./move-target.js";
 import {

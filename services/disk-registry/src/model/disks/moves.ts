@@ -3,6 +3,7 @@ import { nextSessionNumber } from "../devices/counters.js";
 import { whyNotTold } from "../devices/orders.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import type { Copy, Move, MoveReason, Part } from "../store/disk-parts.js";
+import { countingCopy, freeDevice, partSizeBytes } from "../store/layout.js";
 import {
   type Device,
   type Disk,
@@ -14,7 +15,6 @@ import {
   type RegistryTransaction,
 } from "../store/schema.js";
 import { withNextRevision } from "./export-changes.js";
-import { countingCopy, freeDevice, partSizeBytes } from "./layout.js";
 
 /** Failed tries after which another target is chosen. */
 const TRIES_OF_TARGET = 3;

@@ -5,9 +5,9 @@ import { NOW_MS, register, registration, reported } from "../../testing/registra
 import { purgeDevice, purgeHost } from "../hosts/purge-action.js";
 import type { Registration } from "../hosts/registration.js";
 import type { Copy } from "../store/disk-parts.js";
+import { withCopies } from "../store/layout.js";
 import type { Publication, RegistryTransaction } from "../store/schema.js";
 import { deleteDisk } from "./disks.js";
-import { withCopies } from "./layout.js";
 
 const published: Publication = {
   hostId: hostId("h1"),

@@ -10,6 +10,7 @@ import {
 import { nextSessionNumber } from "../devices/counters.js";
 import { requireHost } from "../devices/device-selection.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
+import { countingDevices, forNewSession } from "../store/layout.js";
 import type {
   Disk,
   Fence,
@@ -19,7 +20,6 @@ import type {
   RegistryTables,
   RegistryTransaction,
 } from "../store/schema.js";
-import { countingDevices, forNewSession } from "./layout.js";
 import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
 import { requireRegistration } from "./remembered.js";
 import { planSession } from "./session-plan.js";

@@ -1,6 +1,6 @@
 import type { DeviceId, DiskId } from "@diskmesh/domain";
+import { countingCopy } from "../store/layout.js";
 import type { Device, Disk, RegistryTransaction } from "../store/schema.js";
-import { countingCopy } from "./layout.js";
 import { cancelMoves, requestMoves } from "./moves.js";
 
 /** Has the disks leave devices that are to be removed. */

@@ -3,6 +3,7 @@ import { named } from "../devices/action-result.js";
 import { whyNotTold, whyNotToldToLetGo } from "../devices/orders.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import type { Copy } from "../store/disk-parts.js";
+import { countingCopy, countingDevices, partSizeBytes } from "../store/layout.js";
 import {
   type Device,
   type Disk,
@@ -11,7 +12,6 @@ import {
   type Publication,
   type RegistryTables,
 } from "../store/schema.js";
-import { countingCopy, countingDevices, partSizeBytes } from "./layout.js";
 
 /** Devices of one host that are asked for a session. */
 export interface SessionGroup {

@@ -1,10 +1,10 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import { whyElsewhere } from "../devices/unknown-disks.js";
 import { deviceHealth } from "../disks/disks.js";
-import { countingDevices } from "../disks/layout.js";
 import { moveText } from "../disks/move-text.js";
 import { type WhySuspected, whyNotAsked } from "../disks/placement.js";
 import { isFence } from "../disks/publications.js";
+import { countingDevices } from "../store/layout.js";
 import { type Device, type Disk, type Fence, isChangePending, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 import { unhealthySinceMs } from "./explain-device.js";

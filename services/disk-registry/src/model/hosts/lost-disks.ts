@@ -1,8 +1,8 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { devicesOfHost } from "../devices/device-selection.js";
-import { countingDevices } from "../disks/layout.js";
 import { namedIn, type OwnEvent } from "../events/own-events.js";
+import { countingDevices } from "../store/layout.js";
 import type { Device, Host, RegistryTables, RegistryTransaction } from "../store/schema.js";
 
 /** A disk of which only these devices, which nobody can read any more, have the bytes. */

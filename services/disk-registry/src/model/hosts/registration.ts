@@ -30,9 +30,9 @@ import {
 import { SortedSharers } from "../devices/sorted-sharers.js";
 import { markUnknown } from "../devices/unknown-disks.js";
 import { sessionOn } from "../disks/export-changes.js";
-import { copyOn } from "../disks/layout.js";
 import { fenceAnew, restartPublication, takeAway } from "../disks/publications.js";
 import type { Remembered } from "../disks/remembered.js";
+import { copyOn } from "../store/layout.js";
 import {
   type Device,
   type DeviceIdentity,

@@ -1,9 +1,9 @@
 import type { DeviceId, DiskId } from "@diskmesh/domain";
-import { partSizeBytes } from "../disks/layout.js";
+import { movedPart } from "../devices/unknown-disks.js";
 import { putPublication } from "../disks/publications.js";
 import type { Part } from "../store/disk-parts.js";
+import { partSizeBytes } from "../store/layout.js";
 import type { Device, RegistryTransaction } from "../store/schema.js";
-import { movedPart } from "./unknown-disks.js";
 
 export type UnknownDiskVerdict = "registry" | "agent";
 

@@ -1,14 +1,14 @@
 import { expect } from "chai";
 import { aDevice, aDisk, deviceId, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
-import { allDevices } from "../disks/layout.js";
+import { skipValues } from "../devices/counters.js";
+import { beginErase } from "../devices/erase.js";
+import { whyElsewhere } from "../devices/unknown-disks.js";
 import { requestPublish } from "../disks/publications.js";
 import { planSession } from "../disks/session-plan.js";
 import type { Part } from "../store/disk-parts.js";
+import { allDevices } from "../store/layout.js";
 import type { Device, Disk, Publication } from "../store/schema.js";
-import { skipValues } from "./counters.js";
 import { decideUnknown } from "./decide-unknown.js";
-import { beginErase } from "./erase.js";
-import { whyElsewhere } from "./unknown-disks.js";
 
 const X = diskId("x");
 

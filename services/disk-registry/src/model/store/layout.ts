@@ -1,6 +1,6 @@
 import type { DeviceId } from "@diskmesh/domain";
-import type { Copy, Part } from "../store/disk-parts.js";
-import type { Device, Disk, RegistryTables, RegistryTransaction } from "../store/schema.js";
+import type { Copy, Part } from "./disk-parts.js";
+import type { Device, Disk, RegistryTables, RegistryTransaction } from "./schema.js";
 
 /** Returns a part for each device, in the order of the disk's bytes. */
 export function partsOn(devices: readonly Pick<Device, "deviceId" | "sizeBytes">[]): readonly Part[] {
