@@ -25,6 +25,12 @@ export function decideExport(
     if (wanted < now) return { memory, verdict: "same" };
     const extents = withReach(memory, spec, known.spec);
     if (wanted > now) return { memory: withSpec(memory, { ...spec, extents }), verdict: "change" };
+    // A storage daemon keeps the keys that it began with. Nobody uses the disk yet, so that a new session costs nothing.
+    if (wanted === 0 && !haveSameKeys(devicesOf({ extents }), devicesOf(known.spec)))
+      throw new OutdatedError(
+        `disk ${spec.diskId} is exported in session ${spec.sessionNumber} with keys of another leader: use a new session number`,
+        { about: { disk_id: spec.diskId } },
+      );
     const isKnown = areReachedAlike(devicesOf({ extents }), devicesOf(known.spec));
     return { memory: isKnown ? memory : withSpec(memory, { ...known.spec, extents }), verdict: "same" };
   }
@@ -94,6 +100,10 @@ function withReach(memory: AgentMemory, spec: ExportSpec, known: ExportSpec | un
     ...reached(extent),
     ...(target && { target: reached(target) }),
   }));
+}
+
+function haveSameKeys(some: readonly ExportDevice[], others: readonly ExportDevice[]): boolean {
+  return some.every(({ sessionKey }, index) => sessionKey === others[index]?.sessionKey);
 }
 
 function areReachedAlike(some: readonly ExportDevice[], others: readonly ExportDevice[]): boolean {
