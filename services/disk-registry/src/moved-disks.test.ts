@@ -163,7 +163,8 @@ describe("disks that move", () => {
     await fleet.registry.process.start();
     await fleet.clean("d2");
     expect(await moveOfX()).to.equal(undefined);
-    await report(Health.ONLINE);
+    // The agent's connection may still wait before it tries the restarted registry.
+    await eventually(() => report(Health.ONLINE));
     await report(Health.WARNING);
     await eventually(async () => expect(await moveOfX()).to.include({ reason: MoveReason.HEALTH }));
   });
