@@ -45,7 +45,7 @@ export async function heartbeat(
       metAtMs: metAtMs(ageMs, heardAtMs),
     }),
   );
-  requireAtMost("disks", request.disks, limits.maxDevicesPerHost);
+  requireAtMost("disks", request.disks, limits.maxExportsPerHost);
   const disks = new Map(request.disks.flatMap(({ diskId, io }) => (io ? [[parseDiskId(diskId), io] as const] : [])));
   const remembered = rememberedOf(request);
   await fleet.hear(hostId, bootId, remembered);
