@@ -3,8 +3,8 @@ import type { AgentMemory, ExportDevice, ExportMemory, ExportSpec } from "./memo
 
 /**
  * Decides an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
- * before, when this session was ended, or when this session was exported with other devices. The last case occurs when
- * a registry whose store was set back issues a session number again.
+ * before, when this session was ended, or when this session was exported with other devices or keys. Other devices come
+ * from a registry whose store was set back and which issues a session number again, other keys from the next leader.
  *
  * A higher revision of the session changes limits, appends extents, and moves a part: the extent gets a target, loses it,
  * or is replaced by it. A lower one is a late duplicate.
