@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { connect as connectTcp, type Socket } from "node:net";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { HostState, ListHostsRequest } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { eventually, freePort, leaveToVerify, skipWithout } from "@diskmesh/testkit";
@@ -65,10 +66,12 @@ describe("crowds before real services", () => {
     const used = () => readdirSync(`/proc/${registry.pid}/fd`).length;
     const before = used();
     execFileSync("prlimit", ["--pid", String(registry.pid), `--nofile=${before + 160}:${before + 160}`]);
+    // The registry reads its limit once a second. A crowd that comes earlier takes the reserved descriptors, too, and
+    // the registry, which then cannot open its own files, ends.
+    await setTimeout(3_000);
     const [host, port] = mesh.address("disk-registry-1").split(":") as [string, string];
     const crowd = new Set<Socket>();
-    // A client that was cut off reconnects. The registry checks its limit periodically, so it may have cut off earlier
-    // clients by then.
+    // A client that was cut off reconnects.
     const come = () => {
       while (crowd.size < IDLE_CONNECTIONS) {
         const socket = connectTcp(Number(port), host).on("error", () => {});
