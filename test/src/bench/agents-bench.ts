@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { TaskState } from "@diskmesh/api/director";
+import { type Task, TaskState } from "@diskmesh/api/director";
 import { TestDirector } from "@diskmesh/director/testing";
-import { endedTask } from "./ended-task.js";
 import { cpuTimeMs, type Measurement, measurement } from "./measure.js";
 
 const AGENTS = 1_000;
@@ -16,6 +15,8 @@ const MEASURED_MS = 2 * BEAT_INTERVAL_MS;
 const IDLE_MS = 30_000;
 /** Time in ms for the rest of the deploy: compiling code, collecting garbage, archiving tasks. */
 const SETTLE_MS = 10_000;
+/** Longer than any unary call may take; streams have no maximum deadline. */
+const DEPLOY_TIMEOUT_MS = 1_800_000;
 const MAX_CORES = 0.01;
 const HOST_IDS = Array.from({ length: AGENTS }, (_, index) => `host-${index}`);
 const MANIFEST = `name: web
@@ -70,6 +71,14 @@ async function coresOver({ process }: TestDirector, durationMs: number): Promise
   const [cpuBeforeMs, beganAtMs] = [cpuTimeMs(process.pid), performance.now()];
   await sleep(durationMs);
   return (cpuTimeMs(process.pid) - cpuBeforeMs) / (performance.now() - beganAtMs);
+}
+
+/** Follows a started task, and returns it once it has ended. */
+async function endedTask(director: TestDirector, started: { readonly task?: Task | undefined }): Promise<Task> {
+  const taskId = started.task?.taskId ?? 0;
+  const stream = director.tasks.watchTask({ taskId }, { deadlineMs: DEPLOY_TIMEOUT_MS });
+  for await (const { update } of stream) if (update?.$case === "ended") break;
+  return director.task(taskId);
 }
 
 /** Throws unless each agent sent a heartbeat within the last interval, because silent agents would cost nothing. */

@@ -1,55 +1,34 @@
 import { parseArgs } from "node:util";
 import { benchAgents } from "./agents-bench.js";
-import { benchCpi } from "./cpi-bench.js";
-import { benchCsi } from "./csi-bench.js";
 import { benchData } from "./data/data-bench.js";
-import { benchDeploy } from "./deploy-bench.js";
-import { benchHttp } from "./http-bench.js";
 import { benchIdle } from "./idle-bench.js";
 import { type Measurement, withinBudget } from "./measure.js";
 import { benchMemory } from "./memory-bench.js";
 import { benchMesh } from "./mesh-bench.js";
-import { benchMetrics } from "./metrics-bench.js";
-import { benchPage } from "./page-bench.js";
-import { benchPassthru } from "./passthru-bench.js";
 import { benchRegistry } from "./registry-bench.js";
-import { benchStatus } from "./status-bench.js";
-import { benchStore } from "./store-bench.js";
 import { benchStorm } from "./storm-bench.js";
+import { benchTakeover } from "./takeover-bench.js";
 
-type Bench = (
-  report: (line: string) => void,
-  options: { readonly agents: number; readonly callMs: number },
-) => Promise<Measurement[]>;
+type Bench = (report: (line: string) => void, options: { readonly agents: number }) => Promise<Measurement[]>;
 
 const BENCHES: Readonly<Record<string, Bench>> = {
   registry: benchRegistry,
-  metrics: benchMetrics,
   mesh: benchMesh,
-  passthru: benchPassthru,
-  store: benchStore,
   memory: benchMemory,
+  takeover: benchTakeover,
   idle: benchIdle,
-  page: benchPage,
-  status: benchStatus,
   storm: benchStorm,
   agents: benchAgents,
-  cpi: benchCpi,
-  csi: benchCsi,
   data: benchData,
-  deploy: benchDeploy,
-  http: benchHttp,
 };
 
-// Benchmarks that run only when named, because each takes minutes: thousands of agents, a slow CPI, a stemcell of
-// gigabytes, and programs that a machine may lack.
-const ONLY_BY_NAME = ["storm", "agents", "deploy", "http", "data", "csi"];
+// Benchmarks that run only when named, because each takes minutes: thousands of agents, and programs that a machine may
+// lack.
+const ONLY_BY_NAME = ["storm", "agents", "data"];
 
 const STORM_AGENTS = 10_000;
 
-const CPI_CALL_MS = 2_000;
-
-const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}] [--agents N, of the storm, ${STORM_AGENTS} by default] [--call-ms N, of a CPI in the deploy, ${CPI_CALL_MS} by default]`;
+const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}] [--agents N, of the storm, ${STORM_AGENTS} by default]`;
 
 /** Prints progress to stderr, because stdout contains only the results. */
 const report = (line: string) => void process.stderr.write(`bench: ${line}\n`);
@@ -93,7 +72,6 @@ async function main(): Promise<void> {
       json: { type: "boolean" },
       only: { type: "string" },
       agents: { type: "string" },
-      "call-ms": { type: "string" },
       help: { type: "boolean" },
     },
   });
@@ -104,15 +82,14 @@ async function main(): Promise<void> {
           .map((name) => BENCHES[name])
       : [BENCHES[values.only]];
   const agents = Number(values.agents ?? STORM_AGENTS);
-  const callMs = Number(values["call-ms"] ?? CPI_CALL_MS);
-  const areCounts = [agents, callMs].every((count) => Number.isInteger(count) && count >= 1);
-  if (values.help || chosen.includes(undefined) || !areCounts) {
+  const isCount = Number.isInteger(agents) && agents >= 1;
+  if (values.help || chosen.includes(undefined) || !isCount) {
     process.stderr.write(`${USAGE}\n`);
     process.exitCode = values.help ? 0 : 2;
     return;
   }
   const measurements: Measurement[] = [];
-  for (const bench of chosen) measurements.push(...((await bench?.(report, { agents, callMs })) ?? []));
+  for (const bench of chosen) measurements.push(...((await bench?.(report, { agents })) ?? []));
   process.stdout.write(`${values.json ? asJson(measurements) : table(measurements)}\n`);
 }
 

@@ -63,18 +63,13 @@ export async function benchMesh(report: (line: string) => void): Promise<Measure
     while (rounds.length < count) rounds.push(await measured(concurrency, pairs));
     return rounds;
   };
-  const cold = await inRounds(1, HOSTS, PAIRS_TOGETHER);
   report("warming up");
   for (let round = 0; round < WARM_UP_ROUNDS; round++)
     report(`  ${roundText(await pairsRound(mesh, provideAndDetach, HOSTS, PAIRS_TOGETHER))}`);
   // Runs concurrent pairs first, so that the code for single callers is compiled, too.
   const warm = await inRounds(ROUNDS, HOSTS, PAIRS_TOGETHER);
   const alone = await inRounds(1 + ROUNDS, 1, PAIRS_ALONE);
-  return [
-    ...togetherMeasurements("cold", cold),
-    ...togetherMeasurements("warm", warm),
-    ...aloneMeasurements(alone.slice(1)),
-  ];
+  return [...togetherMeasurements(warm), ...aloneMeasurements(alone.slice(1))];
 }
 
 function pairsOf(mesh: TestMesh, instanceIds: readonly string[]): ProvideAndDetach {
@@ -124,8 +119,8 @@ function roundText({ pairsPerSecond, pairMs, cpuMs }: Pairs): string {
 
 const medianOf = (rounds: readonly Round[], of: (round: Round) => number): number => median(rounds.map(of));
 
-function togetherMeasurements(how: "cold" | "warm", rounds: readonly Round[]): Measurement[] {
-  const [name, warm] = [`provide_detach_${HOSTS}_callers_${how}`, how === "warm"];
+function togetherMeasurements(rounds: readonly Round[]): Measurement[] {
+  const name = `provide_detach_${HOSTS}_callers`;
   return [
     measurement({
       name,
@@ -134,7 +129,7 @@ function togetherMeasurements(how: "cold" | "warm", rounds: readonly Round[]): M
       floor: medianOf(rounds, (round) => round.noopsPerSecond),
       floorOf: "bare grpc-js no-op over mutual TLS, calls/s",
       digits: 4,
-      budget: warm ? { atLeast: 0.0125 } : undefined,
+      budget: { atLeast: 0.0125 },
     }),
     measurement({
       name: `${name}_cpu`,
@@ -142,7 +137,7 @@ function togetherMeasurements(how: "cold" | "warm", rounds: readonly Round[]): M
       unit: "ms/pair",
       floor: MAX_CPU_MS,
       floorOf: `the most that ${SERVICES.join(", ")} may take together`,
-      budget: warm ? { atMost: 1 } : undefined,
+      budget: { atMost: 1 },
     }),
   ];
 }

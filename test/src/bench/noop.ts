@@ -19,7 +19,7 @@ export const NOOP = {
   },
 } as const satisfies ServiceDefinition;
 
-export const SMALL_MESSAGE_BYTES = 16;
+const SMALL_MESSAGE_BYTES = 16;
 
 export interface NoopServer extends AsyncDisposable {
   readonly address: string;

@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { connect } from "node:tls";
 import { fileURLToPath } from "node:url";
 import {
   AgentRegistrationServiceDefinition,
@@ -8,7 +7,7 @@ import {
   RegisterAgentResponse,
 } from "@diskmesh/api/internal";
 import { Health } from "@diskmesh/api/registry";
-import { backoffMs, DomainError, parseHostId, retryDelayMs, TimeoutError } from "@diskmesh/domain";
+import { DomainError, parseHostId, retryDelayMs, TimeoutError } from "@diskmesh/domain";
 import { issueCertificate } from "@diskmesh/pki";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
 import { NOOP } from "./noop.js";
@@ -22,20 +21,11 @@ export interface StormOptions {
   readonly registryAddress: string;
   /** Address of a server whose methods do nothing. */
   readonly noopAddress: string;
-  /** Address of a server that only does TLS handshakes. */
-  readonly bareAddress: string;
   readonly tabletId: string;
   readonly incarnation: string;
 }
 
-export type StormCommand =
-  | "certify"
-  | "connect"
-  | "register"
-  | "connect-noop"
-  | "call-noop"
-  | "disconnect"
-  | "handshakes";
+export type StormCommand = "certify" | "connect" | "register" | "call-noop" | "disconnect";
 
 /** Results of all agents' registrations. */
 export interface StormResult {
@@ -78,14 +68,10 @@ class StormAgents {
       case "register":
         this.#boot++;
         return this.#register();
-      case "connect-noop":
-        return this.#each(CONNECTED_AT_ONCE, (index) => this.#noopOf(index).call(Buffer.alloc(0)));
       case "call-noop":
         return this.#callNoop();
       case "disconnect":
         return this.#disconnect();
-      case "handshakes":
-        return this.#storm((index) => this.#handshake(index));
     }
   }
 
@@ -237,30 +223,6 @@ class StormAgents {
   #remembered() {
     const { tabletId, incarnation } = this.options;
     return { tabletId, incarnation, highestTabletGeneration: 1 };
-  }
-
-  async #handshake(index: number): Promise<Tries> {
-    const { caFile, certFile, keyFile } = this.#files(index);
-    const [host = "", port] = this.options.bareAddress.split(":");
-    const [ca, cert, key] = [caFile, certFile, keyFile].map((file) => readFileSync(file));
-    for (let attempts = 0; ; attempts++) {
-      try {
-        await new Promise<void>((resolve, reject) => {
-          const checkServerIdentity = () => undefined;
-          const socket = connect({ host, port: Number(port), ca, cert, key, checkServerIdentity });
-          socket.once("error", reject);
-          // The server writes once it has verified the certificate.
-          socket.once("data", () => {
-            socket.destroy();
-            resolve();
-          });
-        });
-        return { timeouts: 0, refused: attempts };
-      } catch (error) {
-        if (attempts === 100) throw error;
-        await pause(backoffMs(attempts, BACKOFF, Math.random()));
-      }
-    }
   }
 }
 

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { freePort, spawnService, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
-import { startBareServer } from "./bare-handshakes.js";
 import { cpuTimeMs, type Measurement, measurement } from "./measure.js";
 import { startNoopServer } from "./noop.js";
 import type { StormCommand, StormOptions, StormResult } from "./storm-agents.js";
@@ -53,9 +52,8 @@ export async function benchStorm(
     health: { address, tls: operator, serverRole: "disk-registry" },
     startTimeoutMs: 120_000,
   });
-  await using bare = await startBareServer(files, await freePort());
   await using noop = await startNoopServer(files, operator, RESPONSE_BYTES);
-  const addresses = { registryAddress: address, noopAddress: noop.address, bareAddress: bare.address };
+  const addresses = { registryAddress: address, noopAddress: noop.address };
   const options = {
     devicesPerAgent: DEVICES_PER_AGENT,
     certificatesFolder: certificates.folder,
@@ -64,15 +62,11 @@ export async function benchStorm(
   };
   await using storm = new Storm(agents, { ...options, ...addresses }, report);
   await storm.prepare("certify", "their certificates");
-  await storm.prepare("connect-noop", "their connections to a server that does nothing");
-  const floor = await storm.measure("call-noop", "all call it at once, with messages as long as theirs", noop.pid);
-  await storm.prepare("disconnect", "these connections end");
   await storm.prepare("connect", "their connections to the registry");
   const standing = await storm.measure("register", "all register at once, over connections that stand", registry.pid);
   const onlineAfterStanding = await countOnline(address, operator, "boot-1");
   report(`  ${onlineAfterStanding} of ${agents} are ONLINE`);
   await storm.prepare("disconnect", "these connections end");
-  const handshakes = await storm.measure("handshakes", "bare handshakes, all at once", bare.pid);
   const connected = await storm.measure(
     "call-noop",
     "all connect to the server that does nothing, and call it",
@@ -83,32 +77,26 @@ export async function benchStorm(
   const onlineAfterFresh = await countOnline(address, operator, "boot-2");
   report(`  ${onlineAfterFresh} of ${agents} are ONLINE`);
   return [
-    ...standingMeasurements(agents, standing, floor, onlineAfterStanding),
-    ...freshMeasurements(agents, fresh, { handshakes, connected }, onlineAfterFresh),
+    ...standingMeasurements(agents, standing, onlineAfterStanding),
+    ...freshMeasurements(agents, fresh, connected, onlineAfterFresh),
   ];
 }
 
-function standingMeasurements(agents: number, standing: Measured, floor: Measured, online: number): Measurement[] {
-  const noop = "bare grpc-js no-op, all at once, messages as long";
-  const limit = { floor: LIMIT_MS, floorOf: "the most that is allowed", unit: "ms" };
-  const cpu = { value: standing.cpuMs, unit: "ms/agent" };
-  const noBudget = { budget: undefined };
+function standingMeasurements(agents: number, standing: Measured, online: number): Measurement[] {
   return [
-    measurement({ name: "storm_standing_p50", value: percentile(standing, 0.5), ...limit, ...noBudget }),
-    measurement({ name: "storm_standing_p99", value: percentile(standing, 0.99), ...limit, budget: { atMost: 1 } }),
     measurement({
-      name: "storm_standing_p99_beside_noop",
+      name: "storm_standing_p99",
       value: percentile(standing, 0.99),
-      floor: percentile(floor, 0.99),
-      floorOf: noop,
+      floor: LIMIT_MS,
+      floorOf: "the most that is allowed",
       unit: "ms",
-      ...noBudget,
+      budget: { atMost: 1 },
     }),
-    measurement({ name: "storm_standing_cpu_beside_noop", ...cpu, floor: floor.cpuMs, floorOf: noop, ...noBudget }),
     // CPU time without waiting: a loaded machine makes storms slower, but does not change this value.
     measurement({
       name: "storm_standing_cpu",
-      ...cpu,
+      value: standing.cpuMs,
+      unit: "ms/agent",
       floor: LIMIT_MS / LIMIT_AGENTS,
       floorOf: `one processor's share when ${LIMIT_AGENTS} keep to the limit`,
       budget: { atMost: 1 },
@@ -117,31 +105,8 @@ function standingMeasurements(agents: number, standing: Measured, floor: Measure
   ];
 }
 
-function freshMeasurements(
-  agents: number,
-  fresh: Measured,
-  { handshakes, connected }: { readonly handshakes: Measured; readonly connected: Measured },
-  online: number,
-): Measurement[] {
-  const floorOf = "bare handshakes, all at once";
-  const common = { floorOf, budget: undefined };
+function freshMeasurements(agents: number, fresh: Measured, connected: Measured, online: number): Measurement[] {
   return [
-    ...[0.5, 0.99].map((part) =>
-      measurement({
-        name: `storm_handshakes_p${part * 100}`,
-        value: percentile(fresh, part),
-        floor: percentile(handshakes, part),
-        unit: "ms",
-        ...common,
-      }),
-    ),
-    measurement({
-      name: "storm_handshakes_cpu",
-      value: fresh.cpuMs,
-      floor: handshakes.cpuMs,
-      unit: "ms/agent",
-      ...common,
-    }),
     // The floor has the same clients, because these take most of the time.
     measurement({
       name: "storm_handshakes_p99_beside_noop",

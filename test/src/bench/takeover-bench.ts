@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
 import { createClient } from "@diskmesh/rpc";
-import { newTabletName, removeTablet, withDatabase } from "@diskmesh/tablet/testing";
+import { databaseUrl, documentDatabase, newTabletName, removeTablet, withDatabase } from "@diskmesh/tablet/testing";
 import {
   eventually,
   freePort,
@@ -31,7 +31,17 @@ interface Registry {
  * Measures the time from SIGKILL of the leader of 10,200 devices until the standby answers a client that was connected
  * to the former leader.
  */
-export async function benchTakeover(url: string, report: (line: string) => void): Promise<Measurement> {
+export async function benchTakeover(report: (line: string) => void): Promise<Measurement[]> {
+  const database = await documentDatabase();
+  if (typeof database === "string") {
+    report(`NOT MEASURED: takeover_time, since ${database}`);
+    return [];
+  }
+  report(`the takeover of a registry that was killed, in ${database.title}`);
+  return [await takeover(databaseUrl(database.url), report)];
+}
+
+async function takeover(url: string, report: (line: string) => void): Promise<Measurement> {
   const certificates = await testCertificates({ hostIds: HOST_IDS });
   const tabletName = newTabletName();
   const start = (waitFor: "serving" | "listening") => startRegistry({ url, tabletName, certificates, waitFor });

@@ -13,4 +13,3 @@ export {
 export { databaseUrl, newTabletName, removeTablet, withDatabase } from "../mongo/testing/test-location.js";
 export { TlsProxy } from "../mongo/testing/tls-proxy.js";
 export { restoredLmdbBackup } from "./restored-backup.js";
-export { TrackedStorage } from "./tracked-storage.js";
