@@ -120,6 +120,21 @@ describe("a client of several servers", () => {
     expect(performance.now() - startMs).to.be.below(30_000);
   });
 
+  it("calls no further server in the last moment, in which the call would end as unknown", async () => {
+    await bench.serve({ get: () => new Promise<Note>(() => {}) }, { limits: { drainTimeoutMs: 10 } });
+    const leader = `127.0.0.1:${bench.port}`;
+    await bench.serve({
+      get: async () => {
+        await delay(2_700);
+        return elsewhere(leader)() as never;
+      },
+    });
+    const client = bench.client({ address: [`127.0.0.1:${bench.port}`, leader] });
+    // On a busy machine the first server may answer too late.
+    const error = await eventually(() => rejection(client.get(note, { deadlineMs: 3_000 }), UnavailableError));
+    expect(error.outcome).to.equal("not_done");
+  });
+
   it("calls the next server when one is fenced or stopping", async () => {
     const fenced = await serve("fenced", () => {
       throw new FencedError("another process leads");

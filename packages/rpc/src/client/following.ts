@@ -24,8 +24,11 @@ export function createClient<Definition extends ServiceDefinition>(
   return methods as Client<Definition>;
 }
 
-/** Minimum remaining time for another attempt. */
-const SHORTEST_TRY_MS = 50;
+/**
+ * Minimum remaining time for another attempt. A busy server answers within it; an attempt that the deadline ends would
+ * only make the outcome unknown.
+ */
+const SHORTEST_TRY_MS = 500;
 /** Timeout of a connection attempt, after which the next server is tried. */
 const CONNECT_TIMEOUT_MS = 2_000;
 
@@ -142,11 +145,10 @@ class FollowingClient {
     search.tried.add(address);
     const leader = leaderIn(error);
     const next = [leader, ...this.#addresses].find((other) => other !== undefined && !search.tried.has(other));
-    if (next !== undefined && search.leftMs() > 0) return next;
+    if (next !== undefined && search.leftMs() > SHORTEST_TRY_MS) return next;
     // With a single unreachable server there is nothing to search, so the caller gets the error.
     if (this.#addresses.length === 1 && leader === undefined) throw error;
     const pauseMs = backoffMs(search.rounds++, ROUND_BACKOFF, Math.random());
-    // With too little time for an answer, an attempt would only make the outcome unknown.
     if (pauseMs + SHORTEST_TRY_MS >= search.leftMs()) throw error;
     search.tried.clear();
     await delay(pauseMs, undefined, signal ? { signal } : {}).catch(() => {});
