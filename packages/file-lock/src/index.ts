@@ -3,4 +3,4 @@ export { type FileLocking, lockFile } from "./file-lock.js";
 export * from "./folder-lock.js";
 export * from "./lock-holder.js";
 export { punchHole } from "./punch-hole.js";
-export { isSessionLocked, lockSession, sessionLockHolders, unlockSession } from "./session-lock.js";
+export { isSessionLocked, lockSession, sessionLockHolders } from "./session-lock.js";

@@ -128,7 +128,6 @@ async function use(options: MovedDiskOptions, faults: readonly Fault[]): Promise
       happened.push(await disturbed);
       if (error !== "") errors.set(error, (errors.get(error) ?? 0) + 1);
       if (options.canFail) await disk.mendAll();
-      if (await disk.isKept(left)) happened.push(await end(disk, "the storage daemon"));
       await disk.fill(left);
     }
     console.log(`      round ${round + 1}: ${fault}, ${Math.round(performance.now() - startedMs)} ms`);
@@ -165,13 +164,6 @@ async function disturb(disk: MovedDisk, fault: Fault, scene: Scene): Promise<Hap
     isStopped: random.chance(0.3),
   });
   return { fault, onHost, fromMs, untilMs: performance.now() };
-}
-
-/** Ends the daemon of the disk. */
-async function end(disk: MovedDisk, fault: "the storage daemon"): Promise<Happened> {
-  const fromMs = performance.now();
-  await happen(disk, fault, { onHost: HOLDER, drive: undefined, forMs: 0, isStopped: false });
-  return { fault, onHost: HOLDER, fromMs, untilMs: performance.now() };
 }
 
 async function happen(disk: MovedDisk, fault: Fault, { onHost, drive, forMs, isStopped }: Affected): Promise<void> {

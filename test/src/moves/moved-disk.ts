@@ -18,8 +18,6 @@ const COPY_BYTES_PER_SECOND = 16 * MIB_BYTES;
 const PATIENCE = { timeoutMs: 180_000, everyMs: 50 };
 /** Time in ms after which a move gives up a silent target. */
 const TARGET_TIMEOUT_MS = 2_000;
-/** Longer than an erase takes, in ms. */
-const KEPT_AFTER_MS = 15_000;
 const DISK = "moved";
 export const HOLDER = "host-1";
 
@@ -163,18 +161,6 @@ export class MovedDisk implements AsyncDisposable {
     const file = openSync(this.#paths.get(deviceId) ?? "", "r+");
     writeSync(file, Buffer.alloc(DEVICE_BYTES, 0xee), 0, DEVICE_BYTES, 0);
     closeSync(file);
-  }
-
-  /**
-   * Returns whether a device of the holder waits for the end of the storage daemon. It does when the agent has restarted
-   * since it started the daemon.
-   */
-  async isKept(deviceId: string): Promise<boolean> {
-    if (this.hostOf(deviceId) !== HOLDER || this.daemonsOf(HOLDER).length === 0) return false;
-    return eventually(() => this.#isErased(deviceId), { ...PATIENCE, timeoutMs: KEPT_AFTER_MS }).then(
-      () => false,
-      () => true,
-    );
   }
 
   async #isErased(deviceId: string): Promise<void> {

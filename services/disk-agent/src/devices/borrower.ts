@@ -1,23 +1,31 @@
 import { type DeviceId, type Logger, UnavailableError } from "@diskmesh/domain";
 import type { Changes, Clock } from "@diskmesh/service";
 import type { DeviceProblem } from "./device-problem.js";
-import type { FileLending, LentFile } from "./file-lending.js";
+import type { FileLending, LentFile, Retired } from "./file-lending.js";
 import type { Waiting } from "./in-flight.js";
 
 /** Session number of a process of which the agent knows only that it has the device. Lower than every session. */
 const UNKNOWN_SESSION = 0;
+
+interface BorrowerOptions {
+  readonly deviceId: DeviceId;
+  readonly retired: Retired;
+  readonly changes: Changes<void>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
 
 /**
  * The process outside the agent that has a device, if there is one. It may live longer than the agent. A session is
  * granted only once no process of a lower one is left.
  */
 export class Borrower {
-  readonly #options: { readonly deviceId: DeviceId; changes: Changes<void>; clock: Clock; log: Logger };
+  readonly #options: BorrowerOptions;
   #sessionNumber: number | undefined;
   #sinceMs = 0;
   #problem: DeviceProblem | undefined;
 
-  constructor(options: { readonly deviceId: DeviceId; changes: Changes<void>; clock: Clock; log: Logger }) {
+  constructor(options: BorrowerOptions) {
     this.#options = options;
   }
 
@@ -45,8 +53,8 @@ export class Borrower {
    * Throws UnavailableError while another process has the device.
    */
   lend(sessionNumber: number, lending: FileLending | undefined, deviceOffsetBytes: number): LentFile {
-    const { deviceId } = this.#options;
-    const lent = lending?.lend(deviceOffsetBytes);
+    const { deviceId, retired } = this.#options;
+    const lent = lending?.lend(deviceOffsetBytes, retired);
     if (lent === undefined)
       throw new UnavailableError(`device ${deviceId} cannot be lent to a process: another process still has it`, {
         about: { device_id: deviceId },
@@ -75,7 +83,7 @@ export class Borrower {
     this.#problem = message === undefined ? undefined : { level: "ERROR", message };
   }
 
-  /** Notes that nothing of the session's process is left. */
+  /** Notes that nothing of the session's process is left, or that it is retired. */
   leave(sessionNumber: number): void {
     if (this.#sessionNumber !== sessionNumber) return;
     this.#sessionNumber = undefined;
@@ -85,11 +93,11 @@ export class Borrower {
 
   /** Ends a process that has the device although the agent knows of none: a former life of the agent left it. */
   endStray(lending: FileLending | undefined, deviceOffsetBytes: number): void {
-    if (this.isThere || !lending?.isLent(deviceOffsetBytes)) return;
-    const { deviceId, log } = this.#options;
+    const { deviceId, retired, log } = this.#options;
+    if (this.isThere || !lending?.isLent(deviceOffsetBytes, retired)) return;
     this.enter(UNKNOWN_SESSION);
     void lending
-      .endBorrowers(deviceOffsetBytes, {
+      .endBorrowers(deviceOffsetBytes, retired, {
         kill: (pid) => log.warn({ deviceId, pid }, "process of an ended session killed"),
         stuck: (why) => log.error({ deviceId, reason: why }, "process of an ended session still has the device"),
       })

@@ -30,6 +30,8 @@ export class DeviceTable {
   /** Signalled on every change of a device, file or I/O; waiters re-check their condition. */
   readonly changes = new Changes<void>();
   readonly hardwareErrors: HardwareErrors;
+  /** Processes that keep descriptors of devices and do no more I/O on any. */
+  readonly retired = new Set<number>();
   readonly #devices = new Map<DeviceId, Device>();
   readonly #files = new Map<string, DeviceFile>();
   readonly #options: DeviceTableOptions;
@@ -49,14 +51,15 @@ export class DeviceTable {
   #make(config: DeviceConfig): Device {
     const { log, ledger, maxInFlightIoPerDevice: maxInFlightIo, clock, hangs } = this.#options;
     const opener = this.#opener;
-    const { changes, hardwareErrors } = this;
+    const { changes, hardwareErrors, retired } = this;
     const { path } = config;
     const onChange = () => this.#options.onChange?.();
     const file =
       this.#files.get(path) ??
       new DeviceFile({ path, opener, changes, clock, heldBytes: this.#heldBytes, onChange, log });
     this.#files.set(path, file);
-    const device = new Device(config, file, { ledger, hardwareErrors, changes, maxInFlightIo, clock, hangs, log });
+    const known = { ledger, hardwareErrors, retired, changes };
+    const device = new Device(config, file, { ...known, maxInFlightIo, clock, hangs, log });
     this.#devices.set(config.deviceId, device);
     return device;
   }

@@ -15,7 +15,7 @@ import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./
 import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
 import { DriverWarnings } from "./driver-warnings.js";
 import { type ClearChunk, type ClearOptions, clearBytes, readBytes, writeBytes } from "./file-bytes.js";
-import type { LentFile } from "./file-lending.js";
+import type { LentFile, Retired } from "./file-lending.js";
 import type { HardwareErrors } from "./hardware-errors.js";
 import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
@@ -26,6 +26,7 @@ import { type DeviceOperation, OperationSums } from "./operation-sums.js";
 interface DeviceOptions {
   readonly ledger: Ledger;
   readonly hardwareErrors: HardwareErrors;
+  readonly retired: Retired;
   readonly changes: Changes<void>;
   readonly maxInFlightIo: number;
   readonly clock: Clock;
@@ -229,10 +230,8 @@ export class Device implements FileUser {
   verify(facts: FileFacts): void {
     const recorded = this.#options.ledger.memory.devices.get(this.id)?.identity;
     const unfit = whyUnfit(facts, this.config, recorded);
-    if (unfit !== undefined) {
-      this.#want(this.#wanted, unfit);
-      return;
-    }
+    if (unfit !== undefined) this.#want(this.#wanted, unfit);
+    if (unfit !== undefined) return;
     if (!this.#wanted) this.#failure = undefined;
     // Uses the recorded size; grown bytes belong to the device only once the registry accepts them.
     this.#sizeBytes = recorded?.sizeBytes || sizeIn(facts.sizeBytes, this.config);
@@ -369,10 +368,7 @@ export class Device implements FileUser {
     await this.#io("flush", sessionNumber, undefined, (handle) => this.#sync(sessionNumber, handle));
   }
 
-  /**
-   * Records that the file has shrunk, and returns the error. All I/O stops, because a write would extend the file
-   * again, with zeros in between.
-   */
+  /** Notes that the file has shrunk. All I/O stops: a write would extend the file again, with zeros in between. */
   #endsAt(position: number): Error {
     void this.file.look();
     return new Error(`the file ends at byte ${position}`);

@@ -1,7 +1,7 @@
 import { type BigIntStats, closeSync, constants, openSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "@diskmesh/domain";
-import { isSessionLocked, lockSession, sessionLockHolders, unlockSession } from "@diskmesh/file-lock";
+import { isSessionLocked, lockSession, sessionLockHolders } from "@diskmesh/file-lock";
 
 /** A descriptor for a process of a session. The process inherits it, and with it the lock of the session. */
 export interface LentFile {
@@ -9,22 +9,24 @@ export interface LentFile {
   readonly isBlockDevice: boolean;
   /** Closes the agent's copy. The lock stays with the process that inherited the descriptor. */
   close(): void;
-  /** Ends the lock although the process lives, because it can do no more I/O on the device. */
-  release(): void;
 }
+
+/** Ids of processes that keep descriptors and locks of devices, and can do no more I/O on any device. */
+export type Retired = ReadonlySet<number>;
 
 /** Lends one open file to processes, which read and write it without the agent. */
 export interface FileLending {
-  /** Returns undefined while a process of another session has the device at this offset. */
-  lend(deviceOffsetBytes: number): LentFile | undefined;
+  /** Returns undefined while another process has the device at this offset. */
+  lend(deviceOffsetBytes: number, retired: Retired): LentFile | undefined;
   /** Returns whether a process has the device at this offset, also one that a former life of the agent started. */
-  isLent(deviceOffsetBytes: number): boolean;
+  isLent(deviceOffsetBytes: number, retired: Retired): boolean;
   /**
-   * Kills the processes that have the device at this offset. Resolves once nothing of them is left. Calls `onKill` for
-   * each process, and `onStuck` once when a process does not end.
+   * Kills the processes that have the device at this offset. Resolves once nothing of them is left. Calls `kill` for
+   * each process, and `stuck` once when a process does not end.
    */
   endBorrowers(
     deviceOffsetBytes: number,
+    retired: Retired,
     on: { readonly kill: (pid: number) => void; readonly stuck: (why: string) => void },
   ): Promise<void>;
 }
@@ -37,24 +39,25 @@ export function lendingOf(fd: number, stats: BigIntStats): FileLending {
   // A new open file description, because the lock must not be the agent's. Opened through the descriptor, so that it is
   // the same file even if the path names another one by now.
   const reopen = () => openSync(`/proc/self/fd/${fd}`, constants.O_RDWR | constants.O_NONBLOCK);
+  const isLent = (deviceOffsetBytes: number, retired: Retired) =>
+    isSessionLocked(fd, stats, deviceOffsetBytes, retired);
   return {
-    lend: (deviceOffsetBytes) => {
+    lend: (deviceOffsetBytes, retired) => {
+      if (isLent(deviceOffsetBytes, retired)) return undefined;
       const lent = reopen();
       if (lockSession(lent, deviceOffsetBytes))
-        return {
-          fd: lent,
-          isBlockDevice: stats.isBlockDevice(),
-          close: () => closeSync(lent),
-          release: () => unlockSession(lent, deviceOffsetBytes),
-        };
+        return { fd: lent, isBlockDevice: stats.isBlockDevice(), close: () => closeSync(lent) };
       closeSync(lent);
       return undefined;
     },
-    isLent: (deviceOffsetBytes) => isSessionLocked(fd, deviceOffsetBytes),
-    endBorrowers: async (deviceOffsetBytes, on) => {
+    isLent,
+    endBorrowers: async (deviceOffsetBytes, retired, on) => {
       const watched = reopen();
+      const isHeld = () => isSessionLocked(watched, stats, deviceOffsetBytes, retired);
+      const holders = async () =>
+        (await sessionLockHolders(stats, deviceOffsetBytes)).filter((pid) => !retired.has(pid));
       try {
-        await endHolders(watched, stats, deviceOffsetBytes, on);
+        await endHolders(isHeld, holders, on);
       } finally {
         closeSync(watched);
       }
@@ -63,16 +66,15 @@ export function lendingOf(fd: number, stats: BigIntStats): FileLending {
 }
 
 async function endHolders(
-  fd: number,
-  stats: BigIntStats,
-  deviceOffsetBytes: number,
-  on: Parameters<FileLending["endBorrowers"]>[1],
+  isHeld: () => boolean,
+  holders: () => Promise<number[]>,
+  on: Parameters<FileLending["endBorrowers"]>[2],
 ): Promise<void> {
   const killed = new Set<number>();
   const stuckAtMs = performance.now() + STUCK_AFTER_MS;
   let isReported = false;
-  while (isSessionLocked(fd, deviceOffsetBytes)) {
-    const pids = await sessionLockHolders(stats, deviceOffsetBytes);
+  while (isHeld()) {
+    const pids = await holders();
     let failure = pids.length === 0 ? "no process that holds it can be seen from here" : "";
     for (const pid of pids)
       try {

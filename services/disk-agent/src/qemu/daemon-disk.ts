@@ -1,10 +1,8 @@
 import { link, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { type DiskId, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
-import type { Changes } from "@diskmesh/service";
 import type { Device } from "../devices/device.js";
-import type { LentFile } from "../devices/file-lending.js";
-import type { HardwareErrors } from "../devices/hardware-errors.js";
+import type { DeviceTable } from "../devices/device-table.js";
 import type { ServedDisk } from "../exports/engine.js";
 import { socketPathIn } from "../exports/export-path.js";
 import type { MirrorStatus } from "../exports/mirror.js";
@@ -23,8 +21,6 @@ export interface SessionDevice {
   readonly device: Device;
   readonly sessionNumber: number;
   readonly sizeBytes: number;
-  /** The agent's copy of the descriptor that the daemon inherited. Absent for a daemon of a former life. */
-  readonly file?: LentFile | undefined;
 }
 
 /** Checks of a disk on another host. */
@@ -57,8 +53,7 @@ interface DaemonDiskOptions {
    */
   readonly isDetoured: boolean | undefined;
   readonly openDetour: (spec: ExportSpec) => Promise<Detour>;
-  readonly changes: Changes<void>;
-  readonly hardwareErrors: HardwareErrors;
+  readonly table: Pick<DeviceTable, "changes" | "hardwareErrors" | "retired">;
   readonly io: Pick<IoCounters, "countErrors"> | undefined;
   readonly log: Logger;
   /** Absent for a disk of this host. */
@@ -76,8 +71,6 @@ export class DaemonDisk implements ServedDisk {
   readonly #options: DaemonDiskOptions;
   /** Devices that are the disk's bytes. */
   #devices: readonly SessionDevice[];
-  /** Devices that are no longer the disk's bytes, and whose lock the daemon keeps until it ends. */
-  readonly #kept: SessionDevice[] = [];
   #spec: ExportSpec;
   /** True when the daemon sends all bytes through the agent, as it does since a part of the disk has moved. */
   #isDetoured: boolean | undefined;
@@ -96,7 +89,9 @@ export class DaemonDisk implements ServedDisk {
     this.#options = options;
     this.#devices = options.devices;
     this.#spec = options.spec;
-    this.#isDetoured = options.isDetoured;
+    const { daemon, table } = options;
+    void daemon.gone.then(() => table.retired.delete(daemon.pid));
+    this.#noteDetoured(options.isDetoured);
     this.#partCount = options.spec.extents.length;
     this.path = socketPathIn(options.folder, options.diskId);
     this.lost = this.#whenLost();
@@ -136,18 +131,27 @@ export class DaemonDisk implements ServedDisk {
 
   async #learnNow(): Promise<void> {
     if (this.#isDetoured !== undefined) return;
-    const { daemon, changes } = this.#options;
+    const { daemon, table } = this.#options;
     const sizeBytes = await daemon.sizeBytes(DISK_NODE);
     const isDetoured = await daemon.isDetoured();
     const extents = firstExtents(this.#spec.extents, sizeBytes);
     if (extents === undefined) {
       this.#failure = `the storage daemon has ${sizeBytes} bytes, which are not those of the disk`;
-      changes.touch();
+      table.changes.touch();
       return;
     }
     this.#partCount = extents.length;
     if (isDetoured && !isMoving(this.#spec)) await this.resume({ ...this.#spec, extents });
+    this.#noteDetoured(isDetoured);
+  }
+
+  /** A detoured daemon does no more I/O on devices, although it keeps the descriptors and locks that it inherited. */
+  #noteDetoured(isDetoured: boolean | undefined): void {
+    const { daemon, table } = this.#options;
     this.#isDetoured = isDetoured;
+    if (isDetoured !== true) return;
+    table.retired.add(daemon.pid);
+    for (const { device, sessionNumber } of this.#devices) device.borrower.leave(sessionNumber);
   }
 
   askMirror(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined {
@@ -160,20 +164,15 @@ export class DaemonDisk implements ServedDisk {
     // daemon that waits for the detour of a former life has nothing in flight.
     this.#detour ??= await openDetour(this.#isDetoured ? spec : withoutTargets(this.#spec));
     await daemon.detour();
-    this.#isDetoured = true;
+    this.#noteDetoured(true);
     this.#detour.change(spec);
-    const now = devicesOf(spec);
-    const isKept = ({ device }: SessionDevice) => now.some((each) => each.device === device);
-    for (const dropped of this.#devices.filter((each) => !isKept(each)))
-      if (!releaseDevice(dropped)) this.#kept.push(dropped);
-    this.#devices = now.map((each) => this.#devices.find(({ device }) => device === each.device) ?? each);
+    this.#devices = devicesOf(spec);
   }
 
   async leave(): Promise<void> {
     this.#left.abort();
     this.#options.daemon.leave();
     await this.#detour?.close();
-    for (const { file } of this.#devices) file?.close();
   }
 
   async look(): Promise<void> {
@@ -196,7 +195,7 @@ export class DaemonDisk implements ServedDisk {
 
   /** Notes failed requests at the devices. A daemon does not tell on which one of several devices a request failed. */
   #noteFailed(failed: FailedRequests | undefined): void {
-    const { diskId, hardwareErrors, io, log } = this.#options;
+    const { diskId, table, io, log } = this.#options;
     const devices = this.#devices;
     if (failed !== undefined) io?.countErrors(diskId, failed.counts);
     const names = devices.map(({ device }) => device.id).join(", ");
@@ -205,7 +204,7 @@ export class DaemonDisk implements ServedDisk {
     if (failed !== undefined) log.error({ diskId, devices: names, error: failed.message }, "disk I/O failed");
     for (const { device } of devices) {
       device.borrower.noteProblem(failed?.isHardware ? undefined : message);
-      if (failed?.isHardware && message !== undefined) hardwareErrors.note(device.id, message);
+      if (failed?.isHardware && message !== undefined) table.hardwareErrors.note(device.id, message);
     }
   }
 
@@ -214,7 +213,7 @@ export class DaemonDisk implements ServedDisk {
    * the device's host is silent, because QEMU waits for an answer until the connection breaks.
    */
   async #probe(): Promise<void> {
-    const { remote, changes } = this.#options;
+    const { remote, table } = this.#options;
     // The agent's own connections to devices of other hosts know what to do.
     if (remote === undefined || this.#probing || this.#isDetoured) return;
     this.#probing = true;
@@ -226,7 +225,7 @@ export class DaemonDisk implements ServedDisk {
         if (read === "failed") return undefined;
         return `the device's host did not answer for ${remote.ioTimeoutMs} ms: ${messageOf(error)}`;
       });
-      changes.touch();
+      table.changes.touch();
     } finally {
       this.#probing = false;
     }
@@ -246,17 +245,14 @@ export class DaemonDisk implements ServedDisk {
     for (const { device } of this.#devices) device.borrower.noteKill();
     this.#noteFailed(await daemon.kill());
     await this.#detour?.close();
-    for (const { device, sessionNumber, file } of [...this.#devices, ...this.#kept]) {
-      file?.close();
-      device.borrower.leave(sessionNumber);
-    }
+    for (const { device, sessionNumber } of this.#devices) device.borrower.leave(sessionNumber);
     await removeFile(this.path);
   }
 
   /** Resolves once the daemon is gone because it ended by itself, or because a device refused its session. */
   async #whenLost(): Promise<string> {
-    const { daemon, changes } = this.#options;
-    using watch = changes.watch(undefined);
+    const { daemon, table } = this.#options;
+    using watch = table.changes.watch(undefined);
     let reason: string | undefined;
     void daemon.gone.then(() => {
       reason ??= "the storage daemon has ended";
@@ -295,18 +291,6 @@ export function refusalOf(devices: readonly SessionDevice[]): string | undefined
     if (refusal !== undefined) return refusal;
   }
   return undefined;
-}
-
-/**
- * Ends the daemon's session of a device that it does no more I/O on. Returns false when that is not possible: this life
- * of the agent has no descriptor that shares the lock of a daemon of a former life.
- */
-function releaseDevice({ device, sessionNumber, file }: SessionDevice): boolean {
-  if (file === undefined && device.borrower.sessionNumber === sessionNumber) return false;
-  file?.release();
-  file?.close();
-  device.borrower.leave(sessionNumber);
-  return true;
 }
 
 async function readOnce(socketPath: string, timeoutMs: number): Promise<"answered" | "failed" | "silent"> {

@@ -39,6 +39,10 @@ interface QemuEngineOptions {
   readonly log: Logger;
 }
 
+interface LentDevice extends SessionDevice {
+  readonly file: LentFile;
+}
+
 /** Maximum time in ms to ask another host for its boot id. */
 const LINK_TIMEOUT_MS = 5_000;
 
@@ -74,35 +78,40 @@ export class QemuEngine implements Engine {
   async serve(spec: ExportSpec): Promise<ServedDisk> {
     const remote = this.#remoteOf(spec);
     if (remote !== undefined) return this.#serveRemote(spec, remote);
-    const { folder } = this.#options;
-    const { diskId, sessionNumber } = spec;
-    const lent: (SessionDevice & { readonly file: LentFile })[] = [];
+    const lent: LentDevice[] = [];
     try {
-      for (const each of this.#devicesOf(spec)) lent.push({ ...each, file: each.device.lend(each.sessionNumber) });
-      const parts = lent.map(
-        ({ device, sizeBytes, file: { isBlockDevice } }, index): LocalFilePart => ({
-          fd: FIRST_FD + index,
-          isBlockDevice,
-          offsetBytes: device.config.offsetBytes,
-          sizeBytes,
-        }),
-      );
-      const files = daemonFiles(sessionNumber);
-      const { readOnly = false, limits } = spec;
-      const args = daemonArguments({ diskId, parts, readOnly, limits }, files);
-      const fds = lent.map(({ file }) => file.fd);
-      const descriptor = parts.length > 1 ? vmdkDescriptor(parts) : undefined;
-      // A later session does not wait for a daemon that starts slowly.
-      const whyUnwanted = () => refusalOf(lent);
-      const daemon = await Daemon.start({ folder, sessionNumber, args, fds, descriptor, whyUnwanted });
-      return await this.#served(spec, daemon, { lent, isDetoured: false });
+      const daemon = await this.#startOn(spec, lent).finally(() => {
+        for (const { file } of lent) file.close();
+      });
+      return await this.#served(spec, daemon, false);
     } catch (error) {
-      for (const { device, sessionNumber: number, file } of lent) {
-        file.close();
-        device.borrower.leave(number);
-      }
+      for (const { device, sessionNumber } of lent) device.borrower.leave(sessionNumber);
       throw error;
     }
+  }
+
+  /** Starts the daemon of a disk of this host. Adds each device that was lent to `lent`, also before it throws. */
+  async #startOn(spec: ExportSpec, lent: LentDevice[]): Promise<Daemon> {
+    const { folder } = this.#options;
+    const { diskId, sessionNumber, readOnly = false, limits } = spec;
+    for (const each of this.#devicesOf(spec)) lent.push({ ...each, file: each.device.lend(each.sessionNumber) });
+    const parts = lent.map(
+      ({ device, sizeBytes, file: { isBlockDevice } }, index): LocalFilePart => ({
+        fd: FIRST_FD + index,
+        isBlockDevice,
+        offsetBytes: device.config.offsetBytes,
+        sizeBytes,
+      }),
+    );
+    return Daemon.start({
+      folder,
+      sessionNumber,
+      args: daemonArguments({ diskId, parts, readOnly, limits }, daemonFiles(sessionNumber)),
+      fds: lent.map(({ file }) => file.fd),
+      descriptor: parts.length > 1 ? vmdkDescriptor(parts) : undefined,
+      // A later session does not wait for a daemon that starts slowly.
+      whyUnwanted: () => refusalOf(lent),
+    });
   }
 
   async #serveRemote(spec: ExportSpec, extent: ExportExtent): Promise<ServedDisk> {
@@ -117,9 +126,7 @@ export class QemuEngine implements Engine {
     const device = { host, port, identity, exportName, ioTimeoutMs };
     const args = daemonArguments({ diskId, parts: device, readOnly, limits }, daemonFiles(sessionNumber));
     const key = { identity, key: extent.sessionKey };
-    return this.#served(spec, await Daemon.start({ folder, sessionNumber, args, fds: [], key }), {
-      isDetoured: false,
-    });
+    return this.#served(spec, await Daemon.start({ folder, sessionNumber, args, fds: [], key }), false);
   }
 
   /** Asks for the boot id of the device's machine, on a connection that ends again. */
@@ -169,7 +176,7 @@ export class QemuEngine implements Engine {
     const isDetoured = state?.isDetoured;
     // The daemon may have any of the devices, which its lock does not tell.
     for (const each of own) each.device.borrower.enter(each.sessionNumber);
-    const disk = await this.#served(had, daemon, { isDetoured });
+    const disk = await this.#served(had, daemon, isDetoured);
     // The registry says first which device of a part that moves has every acknowledged write.
     if (isDetoured === true && !isMoving(spec)) await disk.resume(had);
     return disk;
@@ -190,23 +197,18 @@ export class QemuEngine implements Engine {
     }));
   }
 
-  async #served(
-    spec: ExportSpec,
-    daemon: Daemon,
-    { lent = this.#devicesOf(spec), isDetoured }: { lent?: readonly SessionDevice[]; isDetoured: boolean | undefined },
-  ): Promise<DaemonDisk> {
+  async #served(spec: ExportSpec, daemon: Daemon, isDetoured: boolean | undefined): Promise<DaemonDisk> {
     const { folder, devices, io, remoteIoTimeoutMs: ioTimeoutMs, log, limits } = this.#options;
     const openPartOf = openPart({ ...this.#options, ioTimeoutMs });
     const disk = new DaemonDisk({
       diskId: spec.diskId,
       daemon,
       folder,
-      changes: devices.changes,
-      hardwareErrors: devices.hardwareErrors,
+      table: devices,
       io,
       log,
       spec,
-      devices: lent,
+      devices: this.#devicesOf(spec),
       isDetoured,
       devicesOf: (later) => this.#devicesOf(later),
       openDetour: (now) => Detour.open(now, { ...this.#options, openPart: openPartOf, limits }),
