@@ -216,7 +216,6 @@ function causeOf(
   const kills = before.filter(({ fault, onHost }) => fault.endsWith("agent") && onHost === HOLDER);
   // The agent carries the bytes of such disks itself.
   if (kills.length > 0 && (engine === "node" || parts > 1)) return "the holder's agent was killed";
-  if (kills.length > 1) return "the holder's agent was killed twice around a cut-over";
   if (before.some(({ fault }) => fault === "the storage daemon")) return "the storage daemon was killed";
   if (before.some(({ fault }) => fault === "the target fails")) return "the device failed";
   return undefined;
