@@ -187,16 +187,14 @@ describe("limits of calls", () => {
           yield request;
           reasons.list = await abortReason(call);
         },
-        async *talk(requests, call) {
+        async add(requests, call) {
           try {
-            for await (const request of requests) {
-              begun.add("talk");
-              yield request;
-            }
+            for await (const _request of requests) begun.add("add");
           } catch (error) {
-            reasons.talkRequests = error;
+            reasons.addRequests = error;
           }
-          reasons.talk = await abortReason(call);
+          reasons.add = await abortReason(call);
+          return { text: "", count: 0 };
         },
       });
       const client = bench.client();
@@ -204,15 +202,15 @@ describe("limits of calls", () => {
       const { signal } = cancelling;
       const get = rejection(client.get({ text: "", count: 0 }, { signal }));
       const list = rejection(collect(client.list({ text: "", count: 0 }, { signal })));
-      const talk = rejection(collect(client.talk(endless(), { signal })));
+      const add = rejection(client.add(endless(), { signal }));
       await eventually(async () => expect(begun.size).to.equal(3));
       cancelling.abort(new Error("enough"));
-      for (const error of await Promise.all([get, list, talk])) {
+      for (const error of await Promise.all([get, list, add])) {
         expect(error).to.be.instanceOf(CancelledError);
         expect(error.message).to.contain("enough");
       }
       await eventually(async () => {
-        for (const name of ["get", "list", "talk", "talkRequests"])
+        for (const name of ["get", "list", "add", "addRequests"])
           expect(reasons[name], name).to.be.instanceOf(CancelledError);
       });
     });

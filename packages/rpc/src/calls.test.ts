@@ -19,7 +19,7 @@ describe("calls", () => {
   after(() => bench.remove());
 
   describe("calls", () => {
-    it("serve all four kinds of method", async () => {
+    it("serve all three kinds of method", async () => {
       await bench.serve();
       const client = bench.client();
       expect(await client.get({ text: "a", count: 7 })).to.deep.equal({ text: "a", count: 7 });
@@ -27,10 +27,9 @@ describe("calls", () => {
         [1, 2, 3].map((count) => ({ text: "b", count })),
       );
       expect(await client.add(notes("x", "y"))).to.deep.equal({ text: "xy", count: 3 });
-      expect((await collect(client.talk(notes("x", "y")))).map((note) => note.text)).to.deep.equal(["X", "Y"]);
     });
 
-    it("complete a request with the defaults of missing fields, in all four kinds", async () => {
+    it("complete a request with the defaults of missing fields, in all three kinds", async () => {
       await bench.serve();
       const client = bench.client();
       const partial = async function* () {
@@ -39,7 +38,6 @@ describe("calls", () => {
       expect(await client.get({ text: "a" })).to.deep.equal({ text: "a", count: 0 });
       expect(await collect(client.list({ count: 1 }))).to.deep.equal([{ text: "", count: 1 }]);
       expect(await client.add(partial())).to.deep.equal({ text: "x", count: 0 });
-      expect(await collect(client.talk(partial()))).to.deep.equal([{ text: "X", count: 0 }]);
     });
 
     it("give the handler the caller's identity from the client certificate", async () => {
@@ -51,7 +49,7 @@ describe("calls", () => {
             return request;
           },
         },
-        { roles: { get: ["disk-agent", "director"], list: [], add: [], talk: [] } },
+        { roles: { get: ["disk-agent", "director"], list: [], add: [] } },
       );
       const agent = bench.client({ tls: bench.files("disk-agent-host-1") });
       await agent.get({ text: "", count: 0 }, { requestId: "request-1" });
@@ -98,12 +96,11 @@ describe("calls", () => {
     });
 
     it("are refused by method", async () => {
-      await bench.serve({}, { roles: { get: ["operator"], list: [], add: ["director"], talk: ["director"] } });
+      await bench.serve({}, { roles: { get: ["operator"], list: [], add: ["director"] } });
       const client = bench.client();
       await client.get({ text: "", count: 0 });
       await rejection(collect(client.list({ text: "", count: 1 })), PermissionDeniedError);
       await rejection(client.add(notes()), PermissionDeniedError);
-      await rejection(collect(client.talk(notes("x"))), PermissionDeniedError);
     });
 
     it("with a certificate of another authority are refused", async () => {
@@ -152,10 +149,6 @@ describe("calls", () => {
       await bench.serve({
         get: broken,
         add: broken,
-        // biome-ignore lint/correctness/useYield: it fails first
-        async *talk() {
-          throw bug;
-        },
         list: () => {
           throw bug;
         },
@@ -165,7 +158,6 @@ describe("calls", () => {
         () => client.get({ text: "", count: 0 }),
         () => collect(client.list({ text: "", count: 0 })),
         () => client.add(notes("x")),
-        () => collect(client.talk(notes("x"))),
       ]) {
         const error = await rejection(run());
         expect(error).to.be.instanceOf(UnavailableError).and.include({ outcome: "unknown" });
@@ -217,7 +209,6 @@ describe("calls", () => {
         throw new NotFoundError("no more notes");
       }
       expect((await rejection(bench.client().add(broken()))).message).to.equal("no more notes");
-      expect((await rejection(collect(bench.client().talk(broken())))).message).to.equal("no more notes");
     });
   });
 });

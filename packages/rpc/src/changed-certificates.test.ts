@@ -47,12 +47,11 @@ describe("certificates that change while connections are open", () => {
   }
 
   it("take effect for the next calls on both ends, and disturb no call under way", async () => {
-    await bench.serve({}, { tls: files("disk-registry") });
-    const client = bench.client({ tls: files("operator") });
     const another = deferred();
-    const talk = client.talk(untilEnded(another.promise))[Symbol.asyncIterator]();
-    const first = await talk.next();
-    expect(first.value).to.deep.equal({ text: "HELLO", count: 1 });
+    await bench.serve({ list: (note) => twice(note, another.promise) }, { tls: files("disk-registry") });
+    const client = bench.client({ tls: files("operator") });
+    const list = client.list(NOTE)[Symbol.asyncIterator]();
+    expect((await list.next()).value).to.deep.equal(NOTE);
     const before = serialOf("disk-registry");
     for (const name of ["disk-registry", "operator"] as const) {
       await issue(name, { role: name, name: "" });
@@ -65,8 +64,8 @@ describe("certificates that change while connections are open", () => {
     socket.destroy();
     expect(before).not.to.equal(serialOf("disk-registry"));
     another.resolve();
-    expect((await talk.next()).value).to.deep.equal({ text: "HELLO", count: 2 });
-    expect((await talk.next()).done).to.equal(true);
+    expect((await list.next()).value).to.deep.equal(NOTE);
+    expect((await list.next()).done).to.equal(true);
     expect(bench.failures).to.deep.equal([]);
   });
 
@@ -102,13 +101,13 @@ describe("certificates that change while connections are open", () => {
   });
 
   it("of a revoked caller: its connection is closed and new ones are refused", async () => {
-    await bench.serve({}, { tls: files("disk-registry") });
+    await bench.serve({ list: twice }, { tls: files("disk-registry") });
     const client = bench.client({ tls: bench.files("operator") });
-    const talk = client.talk(untilEnded())[Symbol.asyncIterator]();
-    await talk.next();
+    const list = client.list(NOTE)[Symbol.asyncIterator]();
+    await list.next();
     appendFileSync(revokedFile, `${serialOf("operator")}\n`);
     await takenUp("disk-registry");
-    await rejection(() => talk.next(), UnavailableError);
+    await rejection(() => list.next(), UnavailableError);
     await rejection(() => client.get(NOTE, { deadlineMs: 2_000 }));
     expect(bench.refused[0]?.reason).to.equal(
       `the certificate of operator with the serial number ${serialOf("operator")} is revoked`,
@@ -116,13 +115,13 @@ describe("certificates that change while connections are open", () => {
   });
 
   it("of a revoked server: calls under way fail and further ones are refused", async () => {
-    await bench.serve({}, { tls: bench.files("disk-registry") });
+    await bench.serve({ list: twice }, { tls: bench.files("disk-registry") });
     const client = bench.client({ tls: files("operator") });
-    const talk = client.talk(untilEnded())[Symbol.asyncIterator]();
-    await talk.next();
+    const list = client.list(NOTE)[Symbol.asyncIterator]();
+    await list.next();
     appendFileSync(revokedFile, `${serialOf("disk-registry").toLowerCase()}\n`);
     await takenUp("operator");
-    const ended = await rejection(() => talk.next(), UnavailableError);
+    const ended = await rejection(() => list.next(), UnavailableError);
     expect(ended.message).to.contain(`serial number ${serialOf("disk-registry")} is revoked`);
     const refused = await rejection(() => client.get(NOTE), UnavailableError);
     expect(refused.message).to.contain("is revoked");
@@ -160,9 +159,9 @@ describe("certificates that change while connections are open", () => {
   });
 });
 
-/** Yields one note, and another one when `another` resolves. */
-async function* untilEnded(another?: Promise<void>): AsyncGenerator<Note> {
-  yield { text: "hello", count: 1 };
-  await (another ?? new Promise(() => {}));
-  yield { text: "hello", count: 2 };
+/** Yields the note, and yields it again once `again` resolves. */
+async function* twice(note: Note, again: unknown): AsyncGenerator<Note> {
+  yield note;
+  await (again instanceof Promise ? again : new Promise(() => {}));
+  yield note;
 }

@@ -17,6 +17,7 @@ interface MethodType {
   readonly requestType: MessageType;
   readonly requestStream: boolean;
   readonly responseType: MessageType;
+  /** False where requests are streamed: no RPC streams both ways. */
   readonly responseStream: boolean;
 }
 

@@ -143,27 +143,6 @@ export class ClientChannel {
     yield* this.#responses(method, options, outgoing.traced, call);
   }
 
-  async *bidi(
-    method: MethodDefinition,
-    requests: AsyncIterable<unknown>,
-    options: CallOptions = {},
-  ): AsyncGenerator<unknown> {
-    refuseAborted(method, options);
-    const outgoing = this.#outgoing(method, options, undefined);
-    const { metadata, options: callOptions } = outgoing;
-    const link = this.#current();
-    const call = link.begun(link.client.makeBidiStreamRequest(method.path, pass, pass, metadata, callOptions));
-    let failure: unknown;
-    this.#pump(method, requests, call).catch((error: unknown) => {
-      failure = error;
-    });
-    try {
-      yield* this.#responses(method, options, outgoing.traced, call);
-    } catch (error) {
-      throw failure ?? error;
-    }
-  }
-
   /** Returns a link with the current TLS files; calls on the former link are completed there. */
   #current(): Link {
     if (!this.#link.isCurrent && !this.#isClosed) {

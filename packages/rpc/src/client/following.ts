@@ -65,9 +65,7 @@ class FollowingClient {
 
   methodOf(method: MethodDefinition): unknown {
     if (method.requestStream)
-      return method.responseStream
-        ? (requests: AsyncIterable<unknown>, call?: CallOptions) => this.#bidi(method, requests, call)
-        : (requests: AsyncIterable<unknown>, call?: CallOptions) => this.#clientStream(method, requests, call);
+      return (requests: AsyncIterable<unknown>, call?: CallOptions) => this.#clientStream(method, requests, call);
     return method.responseStream
       ? (request: unknown, call?: CallOptions) => this.#serverStream(method, request, call)
       : (request: unknown, call?: CallOptions) => this.#unary(method, request, call);
@@ -113,20 +111,6 @@ class FollowingClient {
     const address = this.#current;
     try {
       return await this.#channelOf(address).clientStream(method, requests, call);
-    } catch (error) {
-      this.#leave(address, error);
-      throw error;
-    }
-  }
-
-  async *#bidi(
-    method: MethodDefinition,
-    requests: AsyncIterable<unknown>,
-    call?: CallOptions,
-  ): AsyncGenerator<unknown> {
-    const address = this.#current;
-    try {
-      yield* this.#channelOf(address).bidi(method, requests, call);
     } catch (error) {
       this.#leave(address, error);
       throw error;

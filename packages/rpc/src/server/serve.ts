@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CancelledError, InvalidArgumentError, messageOf, TimeoutError } from "@diskmesh/domain";
 import type {
-  handleBidiStreamingCall,
   handleClientStreamingCall,
   handleServerStreamingCall,
   handleUnaryCall,
@@ -16,7 +15,6 @@ import type { AdmittedCall, CallGate, GatedMethod } from "./call-gate.js";
 type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
 type ServerStreamHandler = (request: unknown, call: CallContext) => AsyncIterable<unknown>;
 type ClientStreamHandler = (requests: AsyncIterable<unknown>, call: CallContext) => Promise<unknown>;
-type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
 
 /**
  * Stands for an undecodable request until the caller's permission is checked, because only a permitted caller gets the
@@ -71,10 +69,7 @@ export function serveMethod(
   onHeard: OnHeard,
   handler: unknown,
 ): UntypedHandleCall {
-  if (method.requestStream)
-    return method.responseStream
-      ? serveBidi(gate, method, onHeard, handler as BidiHandler)
-      : serveClientStream(gate, method, onHeard, handler as ClientStreamHandler);
+  if (method.requestStream) return serveClientStream(gate, method, onHeard, handler as ClientStreamHandler);
   return method.responseStream
     ? serveServerStream(gate, method, onHeard, handler as ServerStreamHandler)
     : serveUnary(gate, method, onHeard, handler as UnaryHandler);
@@ -153,21 +148,6 @@ function serveServerStream(
   };
 }
 
-function serveBidi(
-  gate: CallGate,
-  method: ServedMethod,
-  onHeard: OnHeard,
-  handler: BidiHandler,
-): handleBidiStreamingCall<unknown, unknown> {
-  return (call) => {
-    const admitted = gate.admit(method, call, (failure) => call.emit("error", failure));
-    if (!admitted) return;
-    watchCancel(call, admitted.active);
-    const requests = requestsOf(call, method, admitted.active, onHeard);
-    void answerStream(admitted, method, call, () => handler(requests, admitted.active));
-  };
-}
-
 interface ResponseStream {
   write(message: Buffer): boolean;
   end(metadata?: Metadata): void;
@@ -230,7 +210,7 @@ async function* requestsOf(
   onHeard: OnHeard,
 ): AsyncGenerator<unknown> {
   try {
-    // With destroyOnReturn, an early return would destroy the stream and end its responses, too.
+    // With destroyOnReturn, an early return would destroy the stream before its answer.
     for await (const request of stream.iterator({ destroyOnReturn: false })) {
       onHeard(stream);
       active.touch();

@@ -59,13 +59,12 @@ export const NoteService = {
     get: { name: "Get", requestStream: false, responseStream: false, ...types },
     list: { name: "List", requestStream: false, responseStream: true, ...types },
     add: { name: "Add", requestStream: true, responseStream: false, ...types },
-    talk: { name: "Talk", requestStream: true, responseStream: true, ...types },
   },
 } as const;
 
 export type NoteHandlers = Handlers<typeof NoteService>;
 
-/** Handlers that echo requests: unary, `count` times, all joined, and one by one. */
+/** Handlers that echo requests: unary, `count` times, and all joined. */
 const echoHandlers: NoteHandlers = {
   get: async (request) => request,
   async *list(request) {
@@ -78,9 +77,6 @@ const echoHandlers: NoteHandlers = {
       sum.count += request.count;
     }
     return sum;
-  },
-  async *talk(requests) {
-    for await (const request of requests) yield { text: request.text.toUpperCase(), count: request.count };
   },
 };
 
