@@ -68,11 +68,9 @@ export async function startLeadingService<Context>(
   addServices(server, () => leadership.current(), readiness);
   const port = await server.listen(config.listen);
   address = config.advertisedAddress ?? formatHostPort({ host: config.listen.host, port });
-  // Runs also when loading fails, so that the port is free again.
-  lifecycle.use("gRPC server", () => server.drain());
   lifecycle.use("leadership", leadership);
-  // Added last and therefore stopped first, so that running calls end while their dependencies still run.
-  lifecycle.use("running calls", () => server.drain());
+  // Stopped before the leadership, so that running calls end while their dependencies still run.
+  lifecycle.use("gRPC server", () => server.drain());
   await openApis?.();
   await leadership.start();
 }
