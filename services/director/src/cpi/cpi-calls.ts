@@ -91,8 +91,8 @@ const END_AGAIN_MS = 250;
  */
 export class CpiCalls {
   readonly #options: CpiCallsOptions;
-  /** Monotonic end of the pause for a missing method, by method, CPI and version of the cpi-config. */
-  readonly #lackedUntilMs = new Map<string, number>();
+  /** The methods that CPIs of the present cpi-config lack: the monotonic end of the pause, by method and CPI. */
+  #lacked = { version: "", untilMs: new Map<string, number>() };
 
   constructor(options: CpiCallsOptions) {
     this.#options = options;
@@ -149,15 +149,18 @@ export class CpiCalls {
   ): Promise<void> {
     const { clock, cpiConfig } = this.#options;
     const cpi = target.cpi || target.azCpi || "";
-    const key = JSON.stringify([method, cpi, await cpiConfig.version()]);
-    const lackedUntilMs = this.#lackedUntilMs.get(key);
+    const version = await cpiConfig.version();
+    if (this.#lacked.version !== version) this.#lacked = { version, untilMs: new Map() };
+    const { untilMs } = this.#lacked;
+    const key = `${method} ${cpi}`;
+    const lackedUntilMs = untilMs.get(key);
     if (lackedUntilMs !== undefined && clock.monotonicMs() < lackedUntilMs) return;
     try {
       await this.call(method, target, request, signals);
     } catch (error) {
       if (!(error instanceof CpiCallError && error.isNotImplemented)) throw error;
       if (lackedUntilMs === undefined) signals.note("CPI method missing", messageOf(error));
-      this.#lackedUntilMs.set(key, clock.monotonicMs() + LACKED_FOR_MS);
+      untilMs.set(key, clock.monotonicMs() + LACKED_FOR_MS);
     }
   }
 
