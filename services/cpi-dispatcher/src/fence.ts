@@ -1,4 +1,5 @@
 import { AbortedError, CancelledError, OutdatedError, ResourceExhaustedError } from "@diskmesh/domain";
+import { unlessAborted } from "./unless-aborted.js";
 
 /** A director with the generation of its leading tablet. */
 export interface DirectorGeneration {
@@ -174,13 +175,4 @@ async function track<Result>(
     calls.delete(call);
     signal.removeEventListener("abort", abort);
   }
-}
-
-function unlessAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) return abort();
-    signal.addEventListener("abort", abort);
-    promise.then(() => resolve()).finally(() => signal.removeEventListener("abort", abort));
-  });
 }

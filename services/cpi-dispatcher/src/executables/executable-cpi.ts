@@ -24,6 +24,7 @@ import type { Slots } from "@diskmesh/service";
 import { resultOf } from "../model/answers.js";
 import { type InfoOutcome, type Negotiated, negotiate } from "../model/negotiation.js";
 import { secretEnv } from "../model/redacted-request.js";
+import { unlessAborted } from "../unless-aborted.js";
 import { CpiProcess, type CpiProcessOptions, type CpiRequest, withCpiOn } from "./cpi-process.js";
 
 interface CallLimits {
@@ -271,12 +272,3 @@ export class ExecutableCpi implements Cpi {
 const ignored = (): void => {};
 
 const isGivenUp = (error: unknown): boolean => error instanceof CancelledError || error instanceof TimeoutError;
-
-function unlessAborted<Result>(promise: Promise<Result>, signal: AbortSignal): Promise<Result> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) return abort();
-    signal.addEventListener("abort", abort);
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
-}
