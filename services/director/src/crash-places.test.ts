@@ -231,6 +231,11 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       );
       node = await TestNode.start(director.certs, NODE, registryPort);
       places = new CrashPlaces(director.folder);
+      for (const agent of director.agents) {
+        await agent.stop();
+        agent.hasJobs = true;
+        await agent.start();
+      }
       director.cpi.findsByToken = findsByToken;
       director.cpi.capacityMib = 1_000_000;
       [instanceId] = (await director.deploy("base", 1)) as [string];

@@ -39,19 +39,6 @@ describe("a director killed between two steps", () => {
     });
 
   for (const when of ["before", "after"] as const) {
-    it(`provide, killed ${when} the effect of attachDisk -> one attached disk`, async function () {
-      leaveToVerify(this);
-      const disksBefore = director.cpi.disks.size;
-      const taskId = await crashAt(director.cpi.gate("attachDisk", when), provide);
-      const task = await director.ended(taskId);
-      expect(task).to.include({ state: TaskState.DONE, attempts: 2 });
-      const { disk } = await director.disks.getDisk({ diskName: name });
-      expect(director.cpi.disks.size).to.equal(disksBefore + 1);
-      expect(director.cpi.disks.get(disk?.diskCid ?? "")).to.deep.include({ vmCid: disk?.vmCid });
-      expect(director.cpi.disks.get(disk?.diskCid ?? "")?.metadata).to.include({ owner: "ann" });
-      expect(director.agent("host-1").links.has(disk?.diskCid ?? "")).to.equal(true);
-    });
-
     it(`deploy, killed ${when} the effect of createVm -> one VM`, async function () {
       if (when === "before") leaveToVerify(this);
       const deployment = `deployment-${when}`;

@@ -54,7 +54,7 @@ export class TestAgent {
     private readonly certs: Pick<TestCertificates, "files">,
   ) {}
 
-  /** Returns a gate that stops the next call of a method, or a call such as "script pre-start", before its effect. */
+  /** Returns a gate that stops the next call of a method before its effect. */
   gateOf(name: string): Gate {
     const gate = new Gate();
     this.#gateOf.set(name, gate);
@@ -203,11 +203,9 @@ export class TestAgent {
       mode,
       minArguments,
       run: async (args) => {
-        const call = [name, ...args.slice(0, 1)].join(" ");
-        this.calls.push(call);
-        const key = this.#gateOf.has(call) ? call : name;
-        const gate = this.#gateOf.get(key) ?? this.#gate;
-        if (!this.#gateOf.delete(key)) this.#gate = undefined;
+        this.calls.push([name, ...args.slice(0, 1)].join(" "));
+        const gate = this.#gateOf.get(name) ?? this.#gate;
+        if (!this.#gateOf.delete(name)) this.#gate = undefined;
         await gate?.pass();
         const failure = this.failureOf.get(name) ?? this.failures.shift();
         this.failureOf.delete(name);
