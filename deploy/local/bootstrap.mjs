@@ -29,7 +29,6 @@ const commands = {
     process.env.DISKMESH_CRASH_PLACES = "all";
     return runTests(root, ["crash-places", ...args], { fileTimeoutMs: CRASH_TEST_TIMEOUT_MS });
   },
-  soak: () => runModule("test/dist/soak/main.js"),
   sim: () => runModule("test/dist/sim/main.js"),
   fuzz: () => runModule("test/dist/fuzz/main.js"),
   "password-hash": () => runModule("services/director/dist/hash-password.js"),

@@ -9,11 +9,11 @@ import { httpUsers, openPageFeed, type PageFeed } from "@diskmesh/director/testi
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { Clocks } from "./mesh/clocks.js";
 import { wholeFleet } from "./mesh/fleets.js";
 import { devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 import { typeCommand } from "./mesh/type-command.js";
-import { Clocks } from "./soak/clocks.js";
 
 const COMMAND = fileURLToPath(new URL("../../packages/cli/bin/diskmesh.mjs", import.meta.url));
 const DAY_SECONDS = 24 * 60 * 60;

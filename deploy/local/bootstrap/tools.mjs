@@ -79,14 +79,14 @@ const TOOLS = [
     since: "1.14",
     apt: "libnbd-bin",
     why: "shows such a drive as a file",
-    usedBy: "hung and failing drives, soak",
+    usedBy: "hung and failing drives",
   },
   {
     name: "nbdkit",
     since: "1.32",
     apt: "nbdkit",
     why: "serves a drive that fails or hangs",
-    usedBy: "hung and failing drives, soak",
+    usedBy: "hung and failing drives",
   },
   {
     name: "baremetal",

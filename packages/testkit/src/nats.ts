@@ -32,8 +32,6 @@ export interface NatsOptions {
   readonly host?: string | undefined;
   /** Path of the program; by default nats-server on PATH. */
   readonly command?: string;
-  /** Command prefix that executes the program, e.g. `nsenter` with its options. */
-  readonly launcher?: readonly string[] | undefined;
 }
 
 /** Starts a real nats-server with TLS that accepts only certificates of the given users. */
@@ -76,7 +74,6 @@ export class NatsServer {
       name: "nats-server",
       command: this.options.command ?? "nats-server",
       args: ["-c", configFile],
-      launcher: this.options.launcher,
       logFile: join(this.options.folder, `nats-${this.port}.log`),
     });
     this.#child = child;

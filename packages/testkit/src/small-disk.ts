@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { closeSync, openSync, rmSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import { closeSync, openSync, rmSync, statSync, truncateSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "./folders.js";
 import { onExit } from "./on-exit.js";
@@ -15,10 +15,9 @@ export class SmallDisk {
   private constructor(
     /** Mount point. */
     readonly folder: string,
-    fillerFolder: string,
   ) {
     this.#forget = onExit(() => unmount(folder));
-    this.#filler = join(folder, fillerFolder, "filler");
+    this.#filler = join(folder, "filler");
   }
 
   /** Returns whether this process may mount file systems. */
@@ -30,21 +29,8 @@ export class SmallDisk {
   /** Mounts a tmpfs; returns undefined when this process may not mount. */
   static mount(sizeBytes: number): SmallDisk | undefined {
     const folder = temporaryFolder();
-    if (!isMounted(folder, "-t", "tmpfs", "-o", `size=${sizeBytes},mode=0700`, "tmpfs")) return undefined;
-    return new SmallDisk(folder, ".");
-  }
-
-  /**
-   * Mounts an ext4 image over an empty folder, without blocks reserved for root. Returns undefined without mke2fs or
-   * loop devices. `fill` writes below `lost+found`, which the service under test does not read.
-   */
-  static mountExt4(sizeBytes: number, folder = temporaryFolder()): SmallDisk | undefined {
-    const image = join(temporaryFolder(), "ext4");
-    writeFileSync(image, "");
-    truncateSync(image, sizeBytes);
-    if (spawnSync("mke2fs", ["-q", "-t", "ext4", "-m", "0", image]).status !== 0) return undefined;
-    if (!isMounted(folder, "-o", "loop", image)) return undefined;
-    return new SmallDisk(folder, "lost+found");
+    const args = ["-t", "tmpfs", "-o", `size=${sizeBytes},mode=0700`, "tmpfs", folder];
+    return spawnSync("mount", args).status === 0 ? new SmallDisk(folder) : undefined;
   }
 
   /** Fills the file system except for `freeBytes`. */
@@ -68,10 +54,6 @@ export class SmallDisk {
     this.#forget();
     unmount(this.folder);
   }
-}
-
-function isMounted(folder: string, ...args: readonly string[]): boolean {
-  return spawnSync("mount", [...args, folder]).status === 0;
 }
 
 /** Unmounts lazily, because open files would otherwise keep the folder from being removed. */

@@ -50,7 +50,7 @@ export class HostCaller {
   #isForgotten = false;
 
   constructor(
-    private readonly mesh: Pick<TestMesh, "clients" | "device">,
+    private readonly mesh: TestMesh,
     private readonly account: Account,
     private readonly hostId: string,
     private readonly random: Random,
@@ -59,13 +59,13 @@ export class HostCaller {
 
   async run(isOver: () => boolean, truce: Truce): Promise<void> {
     while (!isOver()) {
-      await truce.act(() => this.step(isOver));
+      await truce.act(() => this.#step(isOver));
       await pause(this.random.next() * 150);
     }
   }
 
   /** Runs an action until it is answered. */
-  async step(isOver: () => boolean): Promise<void> {
+  async #step(isOver: () => boolean): Promise<void> {
     const choice = this.random.next();
     if (choice < 0.2) await this.addHost();
     else if (choice < 0.35) await this.removeHost(isOver);

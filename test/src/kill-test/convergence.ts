@@ -5,14 +5,11 @@ import type { TestMesh } from "../mesh/test-mesh.js";
 import type { Account } from "./account.js";
 import { type HostCaller, PATIENCE_MS } from "./callers.js";
 
-/** Parts of a mesh that the checks use. */
-export type LookedAt = Pick<TestMesh, "clients" | "device" | "process" | "agentClient">;
-
 const LOOK_EVERY_MS = 10;
 
 /** Checks continuously which files the agents hold open. */
 export function watchDescriptors(
-  mesh: LookedAt,
+  mesh: TestMesh,
   account: Account,
   hostIds: readonly string[],
 ): Disposable & { readonly checks: number } {
@@ -29,7 +26,7 @@ export function watchDescriptors(
   };
 }
 
-function openFilesOf(mesh: LookedAt, hostId: string): string[] {
+function openFilesOf(mesh: TestMesh, hostId: string): string[] {
   return openFiles(mesh.process(hostId).pid);
 }
 
@@ -38,7 +35,7 @@ function openFilesOf(mesh: LookedAt, hostId: string): string[] {
  * killed meanwhile.
  */
 export async function converge(
-  mesh: LookedAt,
+  mesh: TestMesh,
   account: Account,
   hostIds: readonly string[],
   callers: readonly HostCaller[],
@@ -66,7 +63,7 @@ export async function converge(
   );
 }
 
-async function converged(mesh: LookedAt, account: Account, hostId: string, isAdded: boolean): Promise<void> {
+async function converged(mesh: TestMesh, account: Account, hostId: string, isAdded: boolean): Promise<void> {
   const { devices: held } = await mesh.agentClient(hostId).listDevices({});
   const open = openFilesOf(mesh, hostId);
   for (const { deviceId, path } of account.of(hostId)) {

@@ -18,8 +18,8 @@ export interface MeshPlan {
   readonly vmAgents?: boolean;
   /** Certificates of all processes and of the operator; those of the test process by default. */
   readonly certificates?: TestCertificates;
-  /** Addresses of the processes; all on 127.0.0.1 by default. */
-  readonly places?: Places | undefined;
+  /** Returns the host address of a process; 127.0.0.1 for all by default. */
+  readonly hostOf?: (name: string) => string;
   /** Returns the `tablet` config of a service; separate folders by default. */
   readonly tablet?: ((service: string) => object) | undefined;
   /** Deadline in ms of the operator's calls; 30 s by default. */
@@ -52,12 +52,6 @@ export interface PlacedMesh {
   closeLater(one: { close(): void | Promise<void> }): void;
 }
 
-/** Addresses of processes by name, and launchers that run programs at these addresses. */
-export interface Places {
-  host(name: string): string;
-  launcher(name: string): readonly string[];
-}
-
 type Environment = Readonly<Record<string, string>>;
 
 export interface ProcessPlan {
@@ -77,8 +71,8 @@ export interface ProcessPlan {
   readonly env?: Environment | ((mesh: PlacedMesh) => Environment);
   /** Main file of another version's program; the repository's by default. */
   readonly mainFile?: string;
-  /** Launcher of the program; that of its place by default. */
-  readonly launcher?: readonly string[] | ((mesh: PlacedMesh) => readonly string[]);
+  /** Returns the launcher of the program; none by default. */
+  readonly launcher?: (mesh: PlacedMesh) => readonly string[];
   /** Names of the registries that an agent uses; all by default. */
   readonly registries?: readonly string[];
   /** Device files of an agent. */

@@ -76,7 +76,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
   static async start(plan: MeshPlan): Promise<TestMesh> {
     const names = ["nats", ...plan.processes.map(nameOf), ...(plan.listeners ?? [])];
     const places = new Map<string, string>();
-    for (const name of names) places.set(name, `${plan.places?.host(name) ?? "127.0.0.1"}:${await freePort()}`);
+    for (const name of names) places.set(name, `${plan.hostOf?.(name) ?? "127.0.0.1"}:${await freePort()}`);
     const agents = plan.processes.filter(({ service }) => service === "disk-agent").map(nameOf);
     const hostIds = plan.vmAgents ? [...agents, VM_AGENTS] : agents;
     const mesh = new TestMesh(plan, plan.certificates ?? (await testCertificates({ hostIds })), places);
@@ -274,7 +274,6 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
       ],
       ...users,
       ...this.listen("nats"),
-      launcher: this.plan.places?.launcher("nats"),
     });
     this.closeLater({ close: () => nats.kill() });
     return nats;
@@ -292,7 +291,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
       config,
       // Large thread pool, as in deploy/local, because a hung device file blocks one of its threads.
       env: { ...(isAgent ? { UV_THREADPOOL_SIZE: "64" } : {}), ...(typeof env === "function" ? env(this) : env) },
-      launcher: (typeof launcher === "function" ? launcher(this) : launcher) ?? this.plan.places?.launcher(name),
+      launcher: launcher?.(this),
       health: {
         address: this.address(name),
         tls: this.operatorFiles,

@@ -21,9 +21,9 @@ export class AskedProgram implements AsyncDisposable {
   #questions = 0;
 
   constructor(mainFile: string, temporaryFolder: string) {
-    const { command, args, env } = isolatedCommand(mainFile, []);
+    const { command, args } = isolatedCommand(mainFile);
     const stdio = ["ignore", "inherit", "inherit", "ipc"] as const;
-    this.#child = spawn(command, args, { stdio: [...stdio], env: { ...env, TMPDIR: temporaryFolder } });
+    this.#child = spawn(command, args, { stdio: [...stdio], env: { ...process.env, TMPDIR: temporaryFolder } });
     this.#child.on("message", (answer: Answer) => this.#waiting.get(answer.number)?.(answer));
     this.#child.once("exit", (code, signal) => {
       for (const [number, tell] of this.#waiting) tell({ number, error: `the program ended with ${code ?? signal}` });

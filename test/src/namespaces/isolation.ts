@@ -1,11 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { endsWithParent } from "@diskmesh/testkit";
 
-const MARK = "DISKMESH_ISOLATED";
 const UNSHARE = ["--net", "--mount", "--propagation", "private", "--"];
-
-/** True when this process has its own network and mount namespaces, which end with it. */
-export const isIsolated = process.env[MARK] === "yes";
 
 /** Returns why this machine cannot create namespaces; undefined when it can. */
 export function isolationProblem(): string | undefined {
@@ -20,14 +16,7 @@ export function isolationProblem(): string | undefined {
  * Returns the command that runs a program of this repository in its own network and mount namespaces. The namespaces
  * end with it, and it ends with its parent.
  */
-export function isolatedCommand(mainFile: string, args: readonly string[]) {
-  const [command = "", ...commandArgs] = [
-    ...endsWithParent(),
-    "unshare",
-    ...UNSHARE,
-    process.execPath,
-    mainFile,
-    ...args,
-  ];
-  return { command, args: commandArgs, env: { ...process.env, [MARK]: "yes" } };
+export function isolatedCommand(mainFile: string) {
+  const [command = "", ...args] = [...endsWithParent(), "unshare", ...UNSHARE, process.execPath, mainFile];
+  return { command, args };
 }

@@ -1,21 +1,18 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
-import type { Places } from "../mesh/plan.js";
 
 const BRIDGE = "mesh0";
 const INTERFACE = "eth0";
 const OWN_NUMBER = 1;
-/** MAC address without a host: packets to it are lost silently. */
-const NOWHERE = "02:00:00:00:00:fe";
 
-export const run = (command: string, ...args: readonly string[]) => void execFileSync(command, args, { stdio: "pipe" });
+const run = (command: string, ...args: readonly string[]) => void execFileSync(command, args, { stdio: "pipe" });
 const ip = (...args: readonly string[]) => run("ip", ...args);
 
 /**
  * A network namespace for each machine, all on one bridge with this process. All end with the namespace of this
  * process, which must be a new one.
  */
-export class Network implements Places {
+export class Network {
   readonly #numbers: ReadonlyMap<string, number>;
   /** Address of this process for the machines. */
   readonly ownHost: string;
@@ -59,23 +56,6 @@ export class Network implements Places {
   /** Sets a machine's link up or down. While it is down, every packet to and from the machine is lost. */
   setLink(name: string, state: "up" | "down"): void {
     ip("link", "set", this.#cable(name), state);
-  }
-
-  /** Loses every packet between the two machines silently from now on. */
-  cut(one: string, other: string): void {
-    for (const [from, to] of [
-      [one, other],
-      [other, one],
-    ] as const)
-      ip("-n", from, "neigh", "replace", this.host(to), "lladdr", NOWHERE, "dev", INTERFACE, "nud", "permanent");
-  }
-
-  heal(one: string, other: string): void {
-    for (const [from, to] of [
-      [one, other],
-      [other, one],
-    ] as const)
-      ip("-n", from, "neigh", "del", this.host(to), "dev", INTERFACE);
   }
 
   /** Returns the name of the bridge's end of a machine's link. */

@@ -4,9 +4,9 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import type { DatabaseProcess } from "@diskmesh/tablet/testing";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { Clocks } from "../mesh/clocks.js";
 import { Load } from "../mesh/load.js";
 import { typeCommand } from "../mesh/type-command.js";
-import { Clocks } from "../soak/clocks.js";
 import type { DocumentedMesh, MachineName } from "./documented-mesh.js";
 import type { Unit } from "./unit.js";
 

@@ -58,14 +58,14 @@ export class ProcessVms implements AsyncDisposable {
       const process = { name: "process", type: "process", execPath: execPathOf(mesh), properties };
       return { cpis: [...moreCpis, process] };
     };
-    const host = (name: string) => (name === "director" && sharedTablet !== undefined ? LEADER_HOST : "127.0.0.1");
+    const hostOf = (name: string) => (name === "director" && sharedTablet !== undefined ? LEADER_HOST : "127.0.0.1");
     const mesh = await TestMesh.start({
       processes: [
         { service: "cpi-dispatcher", config: dispatcher },
         { service: "director", config: () => director },
       ],
       listeners: ["standby", "https"],
-      places: { host, launcher: () => [] },
+      hostOf,
       tablet: sharedTablet && (() => sharedTablet),
       deadlineMs: DEADLINE_MS,
       prepare: async (prepared) => {
