@@ -1,6 +1,5 @@
 export { restoreBackup, restoredClaim, restoredDocument } from "./backup/restore.js";
 export * from "./clock.js";
-export { openEmbeddedStorage } from "./embedded/embedded-storage.js";
 export * from "./memory-tables.js";
 export * from "./open-storage.js";
 export * from "./schema.js";

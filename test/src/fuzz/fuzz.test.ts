@@ -8,12 +8,9 @@ import { ProtoMessages } from "./proto-messages.js";
 import { resultLines } from "./result-lines.js";
 import { fuzz } from "./run.js";
 import { keptSeedsOf } from "./seeds.js";
-import { Counts, type Surface } from "./surface.js";
 import { GrpcSurface } from "./surfaces/grpc.js";
-import { StoreFilesSurface } from "./surfaces/store-files.js";
 import { SURFACE_NAMES } from "./surfaces.js";
-import { sendTimed } from "./thread-lane.js";
-import { ranForMs, usageOf, usages } from "./watched-processes.js";
+import { usageOf, usages } from "./watched-processes.js";
 
 /** Fixed seed. Inputs that other seeds find are stored as kept seeds. */
 const SEED = 1;
@@ -26,7 +23,6 @@ const COUNTED_INPUTS = 4_000;
  * request allocates 7 KB.
  */
 const MAX_BYTES_PER_INPUT = 2_000;
-const STORES = 40;
 /** Limit of a wait in ms. Larger than for a manual run, because tests share the machine. */
 const WAIT_LIMIT_MS = 4_000;
 const PAUSE_MS = 5_500;
@@ -45,8 +41,7 @@ describe("fuzz", function () {
 
   it("of every surface for a moment, with all kept seeds, finds nothing, and a disk can be provided", async () => {
     const at = { last: INPUTS_EACH - 1 };
-    const surfaces = SURFACE_NAMES.filter((name) => name !== "store-files");
-    const result = await fuzz({ seed: SEED, surfaces, at, report: silent }, fuzzed);
+    const result = await fuzz({ seed: SEED, surfaces: SURFACE_NAMES, at, report: silent }, fuzzed);
     expect(result.finds, resultLines(result).join("\n")).to.deep.equal([]);
     expect(result.provided).to.be.above(0);
     for (const { name, sent } of result.lanes) expect(sent, name).to.equal(INPUTS_EACH + keptSeedsOf(name).length);
@@ -58,13 +53,6 @@ describe("fuzz", function () {
     expect([...(counts.get("https")?.keys() ?? [])].join()).to.match(/20\d|404|400/);
     expect(counts.get("https")?.get("forged tokens refused"), "forged tokens").to.be.above(0);
     expect(counts.get("stemcells")?.get("taken"), "stemcells taken").to.be.above(0);
-  });
-
-  it("of stores for a moment finds nothing", async () => {
-    const at = { last: STORES - 1 };
-    const result = await fuzz({ seed: SEED, surfaces: ["store-files"], at, report: silent }, undefined);
-    expect(result.finds, resultLines(result).join("\n")).to.deep.equal([]);
-    expect(result.lanes[0]?.counts.get("refused")).to.be.above(0);
   });
 
   it("of HTTPS with thousands of requests does not grow the director's memory", async () => {
@@ -127,28 +115,8 @@ describe("an input of fuzz", () => {
     expect(inputAt(surface, 1, 7)).to.deep.equal(inputAt(surface, 1, 7));
     expect(inputAt(surface, 1, 7)).not.to.deep.equal(inputAt(surface, 1, 8));
     expect(inputAt(surface, 2, 7)).not.to.deep.equal(inputAt(surface, 1, 7));
-    expect(inputAt(new StoreFilesSurface("/nowhere"), 1, 7)).not.to.deep.equal(inputAt(surface, 1, 7));
-  });
-
-  const taking = (send: () => unknown): Surface => ({
-    name: "slow",
-    atOnce: 1,
-    next: () => Buffer.alloc(0),
-    send: async () => void (await send()),
-  });
-  const busyFor = (ms: number) => (): void => {
-    for (const untilMs = ranForMs() + ms; ranForMs() < untilMs; );
-  };
-
-  it("is a find when a parser runs for a second on it twice, but not when the parser waits or does so once", async () => {
-    const counts = new Counts();
-    const send = (work: () => unknown) => sendTimed(taking(work), Buffer.alloc(0), counts);
-    expect(await send(busyFor(1_100))).to.match(/^took 1\d\d\d ms$/);
-    expect(await send(() => sleep(1_100))).to.equal(undefined);
-    expect(await send(busyFor(100))).to.equal(undefined);
-    expect(counts).to.have.property("size", 0);
-    const works = [busyFor(1_100), busyFor(0)];
-    expect(await send(() => works.shift()?.())).to.equal(undefined);
-    expect([...counts]).to.deep.equal([["slow once, not twice", 1]]);
+    expect(inputAt({ ...surface, name: "other", next: (random) => surface.next(random) }, 1, 7)).not.to.deep.equal(
+      inputAt(surface, 1, 7),
+    );
   });
 });

@@ -18,28 +18,13 @@ export interface SurfaceFind {
   readonly what: string;
 }
 
-/** Sends the inputs of a surface, sequentially or some concurrently, until it is stopped or has sent the last input. */
-export interface Lane {
-  readonly name: string;
-  readonly sent: number;
-  readonly counts: ReadonlyMap<string, number>;
-  /** Returns the indexes of inputs in progress and of the last sent ones, one of which caused a present fault. */
-  suspects(): readonly number[];
-  /** Returns the input with that index. */
-  inputAt(index: number): Buffer;
-  /** Resolves when the lane has ended. */
-  run(onFind: (find: SurfaceFind) => void): Promise<void>;
-  /** While true, no new input is sent. */
-  paused: boolean;
-  stop(): void;
-}
-
 const PAUSED_LOOK_MS = 20;
 const SUSPECTS_MAX = 40;
 
-/** A lane in this thread, for surfaces that mostly wait for other processes. */
-export class LocalLane implements Lane {
+/** Sends the inputs of a surface, sequentially or some concurrently, until it is stopped or has sent the last input. */
+export class Lane {
   sent = 0;
+  /** While true, no new input is sent. */
   paused = false;
   #next: number;
   #stopped = false;
@@ -60,14 +45,17 @@ export class LocalLane implements Lane {
     return this.surface.counts ?? new Map();
   }
 
+  /** Returns the indexes of inputs in progress and of the last sent ones, one of which caused a present fault. */
   suspects(): readonly number[] {
     return [...this.#recent];
   }
 
+  /** Returns the input with that index. */
   inputAt(index: number): Buffer {
     return inputAt(this.surface, this.range.seed, index);
   }
 
+  /** Resolves when the lane has ended. */
   async run(onFind: (find: SurfaceFind) => void): Promise<void> {
     await Promise.all(Array.from({ length: this.surface.atOnce }, () => this.#work(onFind)));
     await this.surface.close?.();

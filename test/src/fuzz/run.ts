@@ -6,12 +6,9 @@ import { repositoryFolder } from "../repository-folder.js";
 import type { Waited } from "./bystanders.js";
 import { type FuzzedMesh, fuzzedMesh } from "./fuzzed-mesh.js";
 import { growthOf } from "./growth.js";
-import type { Lane } from "./lane.js";
-import { type InputRange, LocalLane } from "./lane.js";
-import { PARSER_NAMES } from "./parsers.js";
+import { type InputRange, Lane } from "./lane.js";
 import { keptSeedsOf } from "./seeds.js";
 import { makeSurface } from "./surfaces.js";
-import { ThreadLane } from "./thread-lane.js";
 import { lastWords, type Usage } from "./watched-processes.js";
 
 export interface FuzzOptions {
@@ -74,16 +71,15 @@ const MEMORY_GROWTH_MAX = 1.2;
 /** Maximum difference in file descriptors: connections that are open at only one of the samples. */
 const DESCRIPTORS_SLACK = 12;
 
-/** Starts what the surfaces need, and fuzzes until the time is over or a fault is found. */
+/** Starts a mesh, and fuzzes until the time is over or a fault is found. */
 export async function runFuzz(options: FuzzOptions): Promise<FuzzResult> {
-  const needsMesh = options.surfaces.some((name) => !PARSER_NAMES.includes(name));
-  await using fuzzed = needsMesh ? await fuzzedMesh(options.report) : undefined;
+  await using fuzzed = await fuzzedMesh(options.report);
   // Awaits the run here, so that the mesh is disposed of only afterwards.
   return await fuzz(options, fuzzed);
 }
 
 /** Fuzzes a running mesh. */
-export function fuzz(options: FuzzOptions, fuzzed: FuzzedMesh | undefined): Promise<FuzzResult> {
+export function fuzz(options: FuzzOptions, fuzzed: FuzzedMesh): Promise<FuzzResult> {
   return new FuzzRun(options, fuzzed).run();
 }
 
@@ -98,12 +94,12 @@ class FuzzRun {
 
   constructor(
     private readonly options: FuzzOptions,
-    private readonly fuzzed: FuzzedMesh | undefined,
+    private readonly fuzzed: FuzzedMesh,
   ) {}
 
   async run(): Promise<FuzzResult> {
     this.#lanes = await Promise.all(this.options.surfaces.map((name) => this.#lane(name)));
-    this.fuzzed?.onLate(({ name, waitedMs, netMs, error }) =>
+    this.fuzzed.onLate(({ name, waitedMs, netMs, error }) =>
       this.#found(
         `${name} kept a client waiting for ${Math.round(waitedMs)} ms, ${Math.round(netMs)} ms longer than an idle server did (${error || "and then answered"})`,
       ),
@@ -124,9 +120,7 @@ class FuzzRun {
   async #lane(name: string): Promise<Lane> {
     const { seed, at } = this.options;
     const range: InputRange = { seed, first: -keptSeedsOf(name).length, ...at };
-    if (PARSER_NAMES.includes(name)) return new ThreadLane(name, range);
-    if (this.fuzzed === undefined) throw new Error(`${name} needs the mesh`);
-    return new LocalLane(await makeSurface(name, this.fuzzed), range);
+    return new Lane(await makeSurface(name, this.fuzzed), range);
   }
 
   get #sent(): number {
@@ -156,7 +150,7 @@ class FuzzRun {
   }
 
   #lookAtProcesses(): void {
-    for (const [name, process] of this.fuzzed?.target.mesh.processes ?? []) {
+    for (const [name, process] of this.fuzzed.target.mesh.processes) {
       if (process.exit !== undefined) {
         const { code, signal } = process.exit;
         this.#found(`${name} ended with ${signal ?? `exit code ${code}`}:\n${lastWords(process)}`);
@@ -165,18 +159,17 @@ class FuzzRun {
   }
 
   #checkMesh(): void {
-    const { fuzzed } = this;
-    if (fuzzed === undefined || this.#checking !== undefined) return;
+    if (this.#checking !== undefined) return;
     if (this.#sent - this.#checkedInputs < CHECK_EVERY_INPUTS) return;
     this.#checkedInputs = this.#sent;
-    this.#checking = this.#provide(fuzzed).finally(() => {
+    this.#checking = this.#provide().finally(() => {
       this.#checking = undefined;
     });
   }
 
-  async #provide({ check }: FuzzedMesh): Promise<void> {
+  async #provide(): Promise<void> {
     try {
-      await check.provide();
+      await this.fuzzed.check.provide();
       this.#provided++;
     } catch (error) {
       this.#found(`the mesh did not provide a disk: ${messageOf(error)}`);
@@ -185,13 +178,11 @@ class FuzzRun {
 
   get #isLookedAt(): boolean {
     const { minutes, inputs = 0 } = this.options;
-    if (this.fuzzed === undefined) return false;
     return (minutes ?? 0) * 60_000 >= LOOKED_AT_FROM_MS || inputs >= LOOKED_AT_FROM_INPUTS;
   }
 
   /** Pauses all lanes, waits for work in progress, and samples the usage of all processes. */
   async #look(): Promise<void> {
-    if (this.fuzzed === undefined) return;
     for (const lane of this.#lanes) lane.paused = true;
     await sleep(SETTLE_MS);
     this.#looks.push({ inputs: this.#sent, usages: await this.fuzzed.usages() });
@@ -199,9 +190,8 @@ class FuzzRun {
   }
 
   async #finish(): Promise<FuzzResult> {
-    const { fuzzed } = this;
     const tookMs = performance.now() - this.#startedMs;
-    if (fuzzed !== undefined && this.#finds.length === 0) await this.#provide(fuzzed);
+    if (this.#finds.length === 0) await this.#provide();
     // Takes no sample after a find, because the run stopped in the middle of an input.
     if (this.#finds.length === 0 && this.#looks.length > 0) await this.#look();
     const compared = this.#finds.length === 0 ? this.#compareUsages() : [];
@@ -209,7 +199,7 @@ class FuzzRun {
       seed: this.options.seed,
       tookMs,
       lanes: this.#lanes,
-      waits: fuzzed?.waits ?? [],
+      waits: this.fuzzed.waits,
       usages: compared,
       usagesJudged: this.#inputsAtFirst >= JUDGED_FROM_INPUTS,
       provided: this.#provided,
@@ -258,8 +248,7 @@ class FuzzRun {
 
   /** Returns the last inputs that each surface sent. */
   #suspects(): { surface: string; index: number }[] {
-    const sending = this.#lanes.filter(({ name }) => !PARSER_NAMES.includes(name));
-    return sending.flatMap((lane) => lane.suspects().map((index) => ({ surface: lane.name, index })));
+    return this.#lanes.flatMap((lane) => lane.suspects().map((index) => ({ surface: lane.name, index })));
   }
 
   #write(suspects: FuzzFind["suspects"]): void {
@@ -274,7 +263,7 @@ class FuzzRun {
   #progress(): string {
     const seconds = Math.round((performance.now() - this.#startedMs) / 1_000);
     const lanes = this.#lanes.map(({ name, sent }) => `${name} ${sent}`).join(", ");
-    const worst = this.fuzzed?.waits.reduce((most, { worstNetMs }) => Math.max(most, worstNetMs), 0) ?? 0;
+    const worst = this.fuzzed.waits.reduce((most, { worstNetMs }) => Math.max(most, worstNetMs), 0);
     return `${seconds} s: ${this.#sent} inputs (${lanes}); ${this.#provided} disks provided; longest wait ${Math.round(worst)} ms`;
   }
 }

@@ -91,11 +91,6 @@ const KEPT_SEEDS: readonly KeptSeed[] = [
     did: "kept the director busy for a minute: sixty thousand keys that nobody knows",
     input: () => config(Array.from({ length: 60_000 }, (_, index) => `k${index}: v\n`).join("")),
   },
-  {
-    surface: "config-files",
-    did: "printed a stack, and a password that begins with a star: an alias of nothing",
-    input: () => Buffer.from("aregistry: *password\n"),
-  },
 ];
 
 function config(text: string): Buffer {

@@ -3,7 +3,6 @@ import { createServer } from "node:net";
 import { connect } from "node:tls";
 import type { FuzzTarget } from "./fuzz-target.js";
 import { HTTPS_LOGIN, VM_REGISTRY } from "./fuzz-target.js";
-import { PARSER_NAMES } from "./parsers.js";
 import { ProtoMessages } from "./proto-messages.js";
 import type { Surface } from "./surface.js";
 import { ConfigsSurface } from "./surfaces/configs.js";
@@ -23,7 +22,7 @@ export interface SurfaceParts {
   readonly nbdSocketPath: string;
 }
 
-/** Factories of the mesh's surfaces, by name. */
+/** Factories of the surfaces, by name. */
 const MAKERS: Readonly<Record<string, (parts: SurfaceParts) => Surface | Promise<Surface>>> = {
   grpc: ({ target }) => new GrpcSurface(target.targets, new ProtoMessages()),
   http2: ({ target }) => new Http2Surface(target.targets),
@@ -44,10 +43,9 @@ const MAKERS: Readonly<Record<string, (parts: SurfaceParts) => Surface | Promise
   "cpi-answers": ({ target }) => new CpiAnswersSurface(target),
 };
 
-const MESH_SURFACE_NAMES = Object.keys(MAKERS);
-export const SURFACE_NAMES = [...MESH_SURFACE_NAMES, ...PARSER_NAMES];
+export const SURFACE_NAMES = Object.keys(MAKERS);
 
-/** Returns the surface of the mesh with that name. */
+/** Returns the surface with that name. */
 export function makeSurface(name: string, parts: SurfaceParts): Surface | Promise<Surface> {
   const make = MAKERS[name];
   if (make === undefined) throw new Error(`there is no surface ${name}: give one of ${SURFACE_NAMES.join(", ")}`);

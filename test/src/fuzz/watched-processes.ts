@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually, type MemoryUse, memoryUseFile, type ServiceProcess } from "@diskmesh/testkit";
 
@@ -15,32 +15,13 @@ export interface Usage {
   readonly resources?: number;
 }
 
-/** Returns the CPU time of this thread in ms; the wall-clock time where the system does not report it. */
-export function ranForMs(): number {
-  try {
-    return Number(readFileSync("/proc/thread-self/schedstat", "utf8").split(" ")[0]) / 1e6;
-  } catch {
-    return performance.now();
-  }
-}
-
-/** Returns Linux's id of this thread; 0 on other systems. */
-export function threadId(): number {
-  try {
-    return Number(readlinkSync("/proc/thread-self").split("/").at(-1));
-  } catch {
-    return 0;
-  }
-}
-
 /**
- * Returns the time in ms for which a thread was runnable while others ran, from Linux's counters; 0 on other systems.
- * Without a thread it is the process's main thread.
+ * Returns the time in ms for which a process's main thread was runnable while others ran, from Linux's counters; 0 on
+ * other systems.
  */
-export function waitedForTurnsMs(pid: number, thread = pid): number {
-  const path = `/proc/${pid}/task/${thread}/schedstat`;
+export function waitedForTurnsMs(pid: number): number {
   try {
-    return Number(readFileSync(path, "utf8").split(" ")[1]) / 1e6;
+    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[1]) / 1e6;
   } catch {
     return 0;
   }
