@@ -16,9 +16,7 @@ export interface FileFleetOptions {
   /** Names of the directors. */
   readonly directors: readonly string[];
   /** Their `tablet` config; a folder when absent. */
-  readonly tablet?: object | undefined;
-  /** Merged over the rest of their config. */
-  readonly director?: object;
+  readonly tablet?: object;
 }
 
 /**
@@ -39,7 +37,7 @@ export class FileFleet implements AsyncDisposable {
     this.#lookingAfterAgents = this.#lookAfterAgents();
   }
 
-  static async start({ directors, tablet, director }: FileFleetOptions): Promise<FileFleet> {
+  static async start({ directors, tablet }: FileFleetOptions): Promise<FileFleet> {
     let cloud: FileCloud | undefined;
     const dispatcher = ({ folder }: PlacedMesh) => {
       cloud ??= new FileCloud(join(folder, "cloud"));
@@ -56,7 +54,7 @@ export class FileFleet implements AsyncDisposable {
             ({
               service: "director",
               name,
-              config: { tuning: { cpi: { retryTimeoutMs: 120_000 } }, ...director },
+              config: { tuning: { cpi: { retryTimeoutMs: 120_000 } } },
               waitFor,
             }) as const,
         ),

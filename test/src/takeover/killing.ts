@@ -83,14 +83,9 @@ export async function killDirectors(
     const beginMs = performance.now();
     if (isPause) leader.signal("SIGSTOP");
     else await leader.kill();
-    const answered = asked.next();
-    // A single director must be started again before anything answers.
-    const [single] = fleet.mesh.all("director").length === 1 ? [leader] : [];
-    if (!isPause) await single?.start();
-    else if (single !== undefined) await sleep(REST_MS.most).then(() => single.signal("SIGCONT"));
-    unansweredMs.push(Math.round((await answered) - beginMs));
-    if (isPause && single === undefined) leader.signal("SIGCONT");
-    if (!isPause && single === undefined) await leader.start();
+    unansweredMs.push(Math.round((await asked.next()) - beginMs));
+    if (isPause) leader.signal("SIGCONT");
+    else await leader.start();
     report(`a leader was ${isPause ? "paused" : "killed"}: no answer for ${unansweredMs.at(-1)} ms`);
   }
   return { directors: kills, pauses, unansweredMs };

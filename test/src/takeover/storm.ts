@@ -15,10 +15,7 @@ export interface StormOptions {
   readonly instances: number;
   /** Number of VMs to which disks are attached. */
   readonly targets: number;
-  /**
-   * Number of faults of the leader: SIGKILL, and SIGSTOP until another director leads. A single director is killed and
-   * restarted.
-   */
+  /** Number of faults of the leader: SIGKILL, and SIGSTOP until another director leads. */
   readonly kills: number;
   readonly pauses: number;
   readonly dispatcherKills: number;
