@@ -46,9 +46,10 @@ const rows: readonly ActionRow[] = [
     devices: { d1: null },
   },
   {
-    cause: "PurgeHost without disks",
+    cause: "PurgeHost without disks, of a host that is heard: what its agent will do is said",
     action: "purgeHost",
     code: "S_OK",
+    says: "host h1 is forgotten with its 1 device; while its agent runs, it registers the host again",
     fleet: { devices: [attached("d1")] },
     devices: { d1: null },
   },

@@ -16,7 +16,8 @@ import { disksOn, disksServedBy } from "./remove-action.js";
  * UNKNOWN then, with new generations.
  */
 export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolean): ActionResult {
-  const { assignment } = requireHost(tx, hostId);
+  const host = requireHost(tx, hostId);
+  const { assignment } = host;
   if (assignment !== undefined && !force) {
     const message = `host ${hostId} is VM ${assignment.vmCid}: delete the VM with its director first, or purge the host with force and run cloud-check on the VM's deployment`;
     throw new InvalidStateError(message, { about: { host_id: hostId } });
@@ -25,12 +26,14 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
   const held = disksOn(devices);
   const published = [...tx.disks.by("byPublicationHost", hostId)];
   const inTheWay = new Set<DiskId>([...held, ...disksServedBy(tx, hostId)]);
-  if (inTheWay.size > 0 && !force) throw stillInUse(`host ${hostId}`, [...inTheWay].sort());
+  if (inTheWay.size > 0 && !force) throw stillInUse(`host ${hostId}`, [...inTheWay].sort(), { host_id: hostId });
   for (const disk of published) beginUnpublish(tx, disk);
   for (const device of devices) forgetDevice(tx, device);
   tx.hosts.delete(hostId);
   const vm = assignment === undefined ? "" : ` and VM ${assignment.vmCid}; run cloud-check at its director`;
-  return forgotten(`host ${hostId} is forgotten with its ${countText(devices.length, "device")}${vm}`, devices, held);
+  const back = isAway(host) ? "" : "; while its agent runs, it registers the host again, with no device added";
+  const text = `host ${hostId} is forgotten with its ${countText(devices.length, "device")}${vm}${back}`;
+  return forgotten(text, devices, held);
 }
 
 /**
@@ -46,7 +49,7 @@ export function purgeDevice(
   const devices = requireDevices(tx, selector);
   const names = named(devices.map((device) => device.deviceId));
   const held = disksOn(devices);
-  if (held.length > 0 && !force) throw stillInUse(`device ${names}`, held);
+  if (held.length > 0 && !force) throw stillInUse(`device ${names}`, held, { device_id: devices[0]?.deviceId ?? "" });
   for (const device of devices) forget(tx, device, nowMs);
   return forgotten(`forgotten: ${names}`, devices, held);
 }
@@ -82,9 +85,9 @@ function forgotten(text: string, devices: readonly Device[], held: readonly Disk
   return { ...result, unerasedDeviceIds };
 }
 
-function stillInUse(name: string, held: readonly DiskId[]): InvalidStateError {
+function stillInUse(name: string, held: readonly DiskId[], about: Record<string, string>): InvalidStateError {
   const message = `${name} holds or serves ${countText(held.length, "disk")}: delete or unpublish them first, or purge with force: ${named(held)}`;
-  return new InvalidStateError(message);
+  return new InvalidStateError(message, { about });
 }
 
 function brokenNote(held: readonly DiskId[]): string {

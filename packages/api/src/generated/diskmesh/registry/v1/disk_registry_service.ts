@@ -6517,8 +6517,9 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Removes all records of a host. FAILED_PRECONDITION: the host holds or serves disks, or is a VM, and `force` is not
-     * set.
+     * Removes all records of a host. While its agent runs, it registers the host again, with no device added.
+     * FAILED_PRECONDITION: the host holds or serves disks, or is a VM, and `force` is not set; a dry run with `force`
+     * answers the disks in dependent_disk_ids.
      */
     purgeHost: {
       name: "PurgeHost",
@@ -6611,7 +6612,7 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Removes all records of one device, or of all devices on a path. FAILED_PRECONDITION: a device belongs to a disk,
-     * and `force` is not set.
+     * and `force` is not set; a dry run with `force` answers the disks in dependent_disk_ids.
      */
     purgeDevice: {
       name: "PurgeDevice",
