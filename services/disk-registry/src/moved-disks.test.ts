@@ -96,24 +96,6 @@ describe("disks that move", () => {
     await eventually(() => expect(holder.served.at(-1)).to.equal("x on d2"));
   });
 
-  it("AddHost leaves the disk where it is", async () => {
-    const { target } = await scene(false);
-    target.copying = { outcome: OrderOutcome.PENDING, copiedBytes: 0 };
-    await says("h1", /copies device d1/);
-    await fleet.add("h1");
-    expect((await lies("x", "d1")).parts[0]?.move).to.equal(undefined);
-    await fleet.clean("d2");
-  });
-
-  it("a pool without room: each host's rule and the smallest change are named; the move begins once there is room", async () => {
-    await fleet.readyAgent("h1", ["d1"]);
-    await fleet.createDisk("x");
-    await says("h1", /host h1 is to be removed\); the smallest change: add a device of at least 64 MiB/);
-    await fleet.readyAgent("h2", ["d2"]);
-    await isRemoved("h1");
-    await lies("x", "d2");
-  });
-
   for (const isInUse of [false, true])
     it(`a reload changes the rate of a running copy of a disk that is ${isInUse ? "" : "not "}in use`, async () => {
       await fleet.startOwn({ moves: { bytesPerSecondOfHost: 4_000 } });

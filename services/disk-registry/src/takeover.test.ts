@@ -1,11 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { DiskAgentServiceDefinition, OrderOutcome } from "@diskmesh/api/internal";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import { AttachState, type Device } from "@diskmesh/api/registry";
 import { TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createClient, waitForHealth } from "@diskmesh/rpc";
 import { documentDatabase } from "@diskmesh/tablet/testing";
-import { eventually, leaveToVerify, type ServiceProcess, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type RegistryClient, TestRegistries } from "./testing/test-registries.js";
 
@@ -49,8 +49,8 @@ describe("two disk-registries on one database", () => {
     await operator.listHosts({ pageSize: 1 }, { deadlineMs: 60_000 });
     return Math.round(performance.now() - sinceMs);
   }
-  function print(what: string, ms: number, leaseTimeMs = LEASE_TIME_MS): void {
-    console.log(`      ${what}: ${ms} ms (the lease time is ${leaseTimeMs} ms)`);
+  function print(what: string, ms: number): void {
+    console.log(`      ${what}: ${ms} ms (the lease time is ${LEASE_TIME_MS} ms)`);
   }
 
   it("a standby is NOT_SERVING, and redirects its caller to the leader", async () => {
@@ -156,96 +156,6 @@ describe("two disk-registries on one database", () => {
     // Each caller may fail at most once.
     expect(failures.length).to.be.below(9);
   });
-
-  it("a leader that resumes after a pause sends nothing, stands by, and leads again in its turn", async function () {
-    leaveToVerify(this);
-    await start();
-    const agent = await registries.agent("h1", ["d1"]);
-    agent.before = async (kind) => (kind === "attach" ? OrderOutcome.IO_ERROR : undefined);
-    await add("h1");
-    // The order fails and is retried forever, so a leader that continued would send more orders.
-    await eventually(() => agent.received.length > 5);
-    const old = agent.received.at(-1)?.tabletGeneration ?? 0;
-    registries.first.signal("SIGSTOP");
-    await eventually(() => (agent.received.at(-1)?.tabletGeneration ?? 0) > old);
-    const ordersBefore = agent.received.length;
-    registries.first.signal("SIGCONT");
-    await eventually(() => registries.first.logs.includes("leadership lost"));
-    await eventually(() => agent.received.length > ordersBefore + 20);
-    const late = agent.received.slice(ordersBefore).filter((order) => order.tabletGeneration <= old);
-    expect(late).to.deep.equal([]);
-    expect(registries.first.exit).to.equal(undefined);
-    await doesNotServe(registries.addresses[0]);
-
-    agent.before = async () => undefined;
-    await inState("d1", AttachState.ATTACHED);
-    await registries.second.kill();
-    const takenMs = await servedAfterMs(performance.now());
-    print("the paused one leads again, after", takenMs);
-    expect((await device("d1")).tabletGeneration).to.be.above(old + 1);
-  });
-
-  it("the standby leads at once after a SIGTERM of the leader, however long the lease is", async function () {
-    leaveToVerify(this);
-    const leaseTimeMs = 120_000;
-    await start(leaseTimeMs);
-    await operator.listHosts({ pageSize: 1 });
-    const stopMs = performance.now();
-    // The leader may answer calls until it stops.
-    expect((await registries.first.stop()).code).to.equal(0);
-    const stoppedMs = Math.round(performance.now() - stopMs);
-    const takenMs = await servedAfterMs(stopMs);
-    print(`after SIGTERM the leader had ended after ${stoppedMs} ms, the standby answered after`, takenMs, leaseTimeMs);
-    expect(takenMs).to.be.below(leaseTimeMs / 2);
-  });
-
-  it("the standby leads 3,000 devices, and reads almost nothing after its claim", async function () {
-    leaveToVerify(this);
-    const leaseTimeMs = 5_000;
-    await start(leaseTimeMs);
-    const perHost = 1_000;
-    for (const hostId of ["h1", "h2", "h3"] as const) {
-      const deviceIds = Array.from({ length: perHost }, (_, index) => `${hostId}-d${index}`);
-      // The devices are not added, so no background work affects the takeover.
-      await registries.agent(hostId, deviceIds);
-      const last = deviceIds.at(-1) as string;
-      await eventually(async () => expect((await device(last)).detachConfirmed).to.equal(true), { timeoutMs: 60_000 });
-    }
-    // On a very busy machine the processes may have swapped roles.
-    const [leader, standby] = await eventuallyLeaderAndStandby();
-    await leader.kill();
-    const killedMs = Date.now();
-    const takenMs = await servedAfterMs(performance.now());
-    // The log line may arrive after the process's answer.
-    await eventually(
-      () => standby.logs.lastIndexOf("leadership gained") > standby.logs.lastIndexOf("standby mode entered"),
-    );
-    const serves = servesLine(standby.logs);
-    print(`with ${3 * perHost} devices the standby served`, Date.parse(serves.time) - killedMs, leaseTimeMs);
-    print(`with ${3 * perHost} devices a call right after SIGKILL was answered after`, takenMs, leaseTimeMs);
-    expect(serves.stateLoaded).to.include({ hosts: 3, devices: 3 * perHost });
-    // The takeover must not read more documents than it needs. The test counts reads instead of time, because the time
-    // (required: lease time plus 2 s) depends on the machine.
-    expect(serves.documentsRead).to.be.below(perHost / 10);
-  });
-
-  async function eventuallyLeaderAndStandby(): Promise<readonly [leader: ServiceProcess, standby: ServiceProcess]> {
-    const says = (process: ServiceProcess, text: string): number => process.logs.lastIndexOf(text);
-    let found: readonly [ServiceProcess, ServiceProcess] | undefined;
-    await eventually(
-      () => {
-        const { first, second } = registries;
-        found = [[first, second] as const, [second, first] as const].find(
-          ([leader, standby]) =>
-            says(leader, "leadership gained") > says(leader, "leadership lost") &&
-            says(standby, "standby caught up") > says(standby, "standby mode entered"),
-        );
-        return found !== undefined;
-      },
-      { timeoutMs: 60_000 },
-    );
-    return found as readonly [ServiceProcess, ServiceProcess];
-  }
 });
 
 async function isDone(action: ReturnType<RegistryClient["addHost"]>): Promise<boolean> {
@@ -253,12 +163,9 @@ async function isDone(action: ReturnType<RegistryClient["addHost"]>): Promise<bo
 }
 
 interface ServesLine {
-  readonly time: string;
   readonly tabletId: string;
   readonly incarnation: string;
   readonly tabletGeneration: number;
-  readonly stateLoaded: object;
-  readonly documentsRead: number;
 }
 
 /** Returns the log line of a registry that begins to serve. */

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { silentLogger } from "@diskmesh/domain";
 import { RpcServer } from "@diskmesh/rpc";
 import { Lifecycle, systemClock } from "@diskmesh/service";
-import { type Change, type OnDocument, Tablet, type TabletStorage } from "@diskmesh/tablet";
+import { type Change, Tablet, type TabletStorage } from "@diskmesh/tablet";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { grpcAgents } from "../agents/agent-clients.js";
 import { RefusedAgents } from "../agents/refused-agents.js";
@@ -11,15 +11,8 @@ import { buildContext } from "../build-context.js";
 import type { Context } from "../calls/context.js";
 import { configSchema } from "../config/config.js";
 import { REGISTRY_LIMITS, RPC_LIMITS } from "../config/limits.js";
-import type { Device, Host } from "../model/store/schema.js";
 import { addServices } from "../services.js";
 import { storedSchema as schema } from "../store/stored-schema.js";
-
-/** Documents stored before the registry starts. */
-export interface StoredFleet {
-  readonly hosts: readonly Host[];
-  readonly devices: readonly Device[];
-}
 
 /**
  * Duration of a commit, in turns of the event loop, so that other calls run meanwhile. A number of turns is independent
@@ -33,17 +26,11 @@ const TURNS_PER_COMMIT = 8;
 class CountingStorage implements TabletStorage {
   readonly commits: (readonly Change[])[] = [];
 
-  constructor(private readonly fleet: StoredFleet) {}
-
   claim = async () => ({ tabletId: "tablet-1", incarnation: "life-1", parentIncarnations: [], generation: 1 });
   renew = async () => {};
   claimAbove = async (generation: number) => generation + 1;
+  load = async () => {};
   close = async () => {};
-
-  async load(onDocument: OnDocument): Promise<void> {
-    for (const host of this.fleet.hosts) onDocument("hosts", host.hostId, { document: host, version: 1 });
-    for (const device of this.fleet.devices) onDocument("devices", device.deviceId, { document: device, version: 1 });
-  }
 
   async commit(changes: readonly Change[]): Promise<void> {
     this.commits.push(changes);
@@ -62,10 +49,7 @@ export class CountingRegistry implements AsyncDisposable {
     private readonly lifecycle: Lifecycle,
   ) {}
 
-  static async start(
-    hostIds: readonly string[],
-    fleet: StoredFleet = { hosts: [], devices: [] },
-  ): Promise<CountingRegistry> {
+  static async start(hostIds: readonly string[]): Promise<CountingRegistry> {
     const certificates = await testCertificates({ hostIds });
     const tls = certificates.files("disk-registry");
     const config = configSchema.parse({
@@ -75,7 +59,7 @@ export class CountingRegistry implements AsyncDisposable {
       // Longer than any test, because a silent host would cause additional commits.
       heartbeat: { timeoutMs: 600_000 },
     });
-    const storage = new CountingStorage(fleet);
+    const storage = new CountingStorage();
     const tablet = await Tablet.open({ name: "registry", schema, storage, address: "here" });
     const lifecycle = new Lifecycle(silentLogger);
     const connectAgent = grpcAgents({ tls, defaultDeadlineMs: 5_000 });

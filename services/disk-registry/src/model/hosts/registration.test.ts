@@ -21,7 +21,13 @@ import type { Device } from "../store/schema.js";
 import { addDevice } from "./add-action.js";
 import { applyHeartbeat, requireRegistered } from "./heartbeats.js";
 import { purgeDevice } from "./purge-action.js";
-import { type LastRegistrations, noteRegistration, registerAgent, requireInOrder } from "./registration.js";
+import {
+  type LastRegistrations,
+  noteRegistration,
+  registerAgent,
+  requireInOrder,
+  requireNotReplaced,
+} from "./registration.js";
 
 interface Row {
   readonly cause: string;
@@ -286,6 +292,21 @@ describe("the order of registrations", () => {
     come(3);
     come(1, "boot-2");
     come(0, "boot-2");
+  });
+});
+
+describe("a start of an agent that another one has replaced", () => {
+  const comesBack = (isInPlace: boolean) => {
+    const fleet = new TestFleet({ hosts: [aHost("h1", { bootId: "later", formerBootIds: ["earlier"] })] });
+    requireNotReplaced(fleet.tables, registration([], { bootId: "earlier" }), () => isInPlace);
+  };
+
+  it("is refused while the later one is heard, and accepted once that is silent", () => {
+    expect(() => comesBack(true)).to.throw(
+      InvalidStateError,
+      /two agents run as host h1: start earlier .* was replaced by start later/,
+    );
+    comesBack(false);
   });
 });
 
