@@ -43,7 +43,7 @@ const TOOLS = [
     since: "156",
     apt: "chromium",
     why: "shows the page",
-    usedBy: "the page, pictures",
+    usedBy: "the page, pictures, page benches",
   },
   {
     name: "faketime",

@@ -1,10 +1,12 @@
 import { parseArgs } from "node:util";
 import { benchAgents } from "./agents-bench.js";
+import { benchCsi } from "./csi-bench.js";
 import { benchData } from "./data/data-bench.js";
 import { benchIdle } from "./idle-bench.js";
 import { type Measurement, withinBudget } from "./measure.js";
 import { benchMemory } from "./memory-bench.js";
 import { benchMesh } from "./mesh-bench.js";
+import { benchPage } from "./page-bench.js";
 import { benchRegistry } from "./registry-bench.js";
 import { benchStorm } from "./storm-bench.js";
 import { benchTakeover } from "./takeover-bench.js";
@@ -17,14 +19,16 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   memory: benchMemory,
   takeover: benchTakeover,
   idle: benchIdle,
+  page: benchPage,
   storm: benchStorm,
   agents: benchAgents,
+  csi: benchCsi,
   data: benchData,
 };
 
 // Benchmarks that run only when named, because each takes minutes: thousands of agents, and programs that a machine may
 // lack.
-const ONLY_BY_NAME = ["storm", "agents", "data"];
+const ONLY_BY_NAME = ["page", "storm", "agents", "csi", "data"];
 
 const STORM_AGENTS = 10_000;
 
