@@ -3,12 +3,12 @@ import { instancesOf } from "../instances/recorded-deployments.js";
 import { formatInstance } from "../store/instance.js";
 import type { DirectorTables } from "../store/schema.js";
 import { finish, runAll } from "../tasks/run-all.js";
+import { runLane } from "../tasks/run-lane.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import { deleteDiskByForce, deleteInstanceByForce } from "../vms/force-delete.js";
 import { deleteInstance } from "../vms/vm-steps.js";
 import type { DeploymentJobContext } from "./context.js";
 import { locksOfStep } from "./deployment.js";
-import { runLane } from "./run-unit.js";
 
 /**
  * Deletes the instances of a deployment and then its dynamic disks, which are detached by then. Runs concurrently

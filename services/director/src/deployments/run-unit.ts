@@ -10,6 +10,7 @@ import type { WatchTime } from "../specs/update-block.js";
 import { formatInstance, type Instance } from "../store/instance.js";
 import type { DirectorTables } from "../store/schema.js";
 import type { SkipDrain } from "../store/task.js";
+import { runLane } from "../tasks/run-lane.js";
 import { skipsDrain } from "../tasks/task.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import { type StopIntent, startJobs, stopJobs } from "../vms/job-steps.js";
@@ -27,12 +28,8 @@ export interface UnitWork {
   readonly until?: (instances: readonly Instance[]) => boolean;
 }
 
-/** A planned action with its locks. */
-interface Planned {
+interface PlannedStep {
   readonly locks: readonly LockName[];
-}
-
-interface PlannedStep extends Planned {
   readonly step: InstanceStep;
   readonly diskWork: PersistentDiskWork | undefined;
 }
@@ -53,28 +50,6 @@ export function runUnit(
     (tables) => planStep(context, tables, instanceIds, work),
     (lane, planned) => runStep(context, lane, planned, work),
   );
-}
-
-/**
- * Runs planned actions in a lane, a concurrent part of the task, until no action is left. Plans again before each
- * action, so the progress of a former director does not matter. Keeps locks that the next action also needs.
- */
-export function runLane<Next extends Planned>(
-  context: DeploymentJobContext,
-  run: TaskRun,
-  plan: (tables: DirectorTables) => Next | undefined,
-  work: (lane: TaskRun, next: Next) => Promise<void>,
-): Promise<void> {
-  return run.inLane(async (lane, locks) => {
-    for (;;) {
-      lane.checkpoint();
-      const next = await context.tablet.read(plan);
-      if (next === undefined) return;
-      // The state may have changed before the locks were acquired, so the plan is repeated.
-      if ((await locks.settle(next.locks, lane.stopped)) === "acquired") continue;
-      await work(lane, next);
-    }
-  });
 }
 
 /** Runs the steps for one instance in a task that holds the locks of the instance and its dynamic disks. */

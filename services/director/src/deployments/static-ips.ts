@@ -1,11 +1,10 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { OwnerOf } from "../instances/recorded-deployments.js";
-import { type CloudConfig, NO_AZ } from "../specs/cloud-config.js";
+import { type CloudConfig, NO_AZ, networkNamed } from "../specs/cloud-config.js";
 import type { GroupNetwork, GroupSpec, InstanceGroup } from "../specs/instance-group.js";
 import { parseIp } from "../specs/ip.js";
 import { isStatic, type Network, type Subnet, subnetOf, whyKept } from "../specs/subnets.js";
 import { addressKey } from "../store/instance.js";
-import { networkNamed } from "../vms/networks.js";
 
 /**
  * Throws InvalidStateError when a group's networks have invalid defaults or static addresses, or when another

@@ -72,15 +72,7 @@ function firstTwice(names: readonly string[]): string | undefined {
 
 /** Returns the AZ, or `NO_AZ` for an empty name. */
 export function azNamed(config: CloudConfig, name: string): Az {
-  if (name === NO_AZ.name) return NO_AZ;
-  const az = findNamed(config.azs, name);
-  if (az === undefined) {
-    throw new InvalidStateError(
-      `AZ \`${name}\` is in no cloud config: ${listed("AZs", config.azs)}; update the cloud config`,
-      { reason: "NOT_IN_CLOUD_CONFIG", about: { az: name } },
-    );
-  }
-  return az;
+  return name === NO_AZ.name ? NO_AZ : named("AZ", config.azs, name);
 }
 
 export function diskTypeNamed(config: CloudConfig, name: string): DiskType {
@@ -95,19 +87,23 @@ export function diskTypeNamed(config: CloudConfig, name: string): DiskType {
 }
 
 export function vmTypeNamed(config: CloudConfig, name: string): NamedProperties {
-  return propertiesNamed("vm_type", config.vmTypes, name);
+  return named("vm_type", config.vmTypes, name);
 }
 
 export function vmExtensionNamed(config: CloudConfig, name: string): NamedProperties {
-  return propertiesNamed("vm_extension", config.vmExtensions, name);
+  return named("vm_extension", config.vmExtensions, name);
 }
 
-function propertiesNamed(what: string, all: readonly NamedProperties[], name: string): NamedProperties {
+export function networkNamed(networks: readonly Network[], name: string): Network {
+  return named("network", networks, name);
+}
+
+function named<Part extends { readonly name: string }>(what: string, all: readonly Part[], name: string): Part {
   const found = findNamed(all, name);
   if (found !== undefined) return found;
   throw new InvalidStateError(
     `${what} \`${name}\` is in no cloud config: ${listed(`${what}s`, all)}; update the cloud config`,
-    { reason: "NOT_IN_CLOUD_CONFIG", about: { [what]: name } },
+    { reason: "NOT_IN_CLOUD_CONFIG", about: { [what.toLowerCase()]: name } },
   );
 }
 

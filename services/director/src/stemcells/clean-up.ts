@@ -5,6 +5,7 @@ import { formatStemcell } from "../store/stemcell.js";
 import type { CleanUpScope } from "../store/task.js";
 import type { Planner, Step } from "../tasks/job.js";
 import { finish, runAll } from "../tasks/run-all.js";
+import { runLane } from "../tasks/run-lane.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import type { StemcellJobContext } from "./context.js";
 import { deleteStemcell } from "./delete-stemcell.js";
@@ -34,7 +35,11 @@ interface Surplus {
 
 async function deleteSurplus(context: StemcellJobContext, run: TaskRun, scope: CleanUpScope): Promise<string> {
   const all = await context.tablet.read((tables) => allSurplus(context, run, scope, tables));
-  const failures = await runAll(run, all, { atOnce: 1, goesOn: true }, (each) => deleteOne(context, run, each));
+  const failures = await runAll(run, all, { atOnce: 1, goesOn: true }, ({ plan }) =>
+    runLane(context, run, plan, async (lane, step) => {
+      await step.run(lane);
+    }),
+  );
   finish(run, failures, "deletions");
   return "nothing is left to clean up";
 }
@@ -65,18 +70,4 @@ function allSurplus(
       };
     }),
   ];
-}
-
-function deleteOne(context: StemcellJobContext, run: TaskRun, { plan }: Surplus): Promise<void> {
-  return run.inLane(async (lane, locks) => {
-    for (;;) {
-      lane.checkpoint();
-      const step = await context.tablet.read(plan);
-      if (step === undefined) return;
-      // After acquiring locks the step is planned again, because the tables may have changed while the lane waited.
-      if ((await locks.settle(step.locks, lane.stopped)) === "acquired") continue;
-      await step.run(lane);
-      return;
-    }
-  });
 }

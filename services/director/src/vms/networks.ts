@@ -1,7 +1,7 @@
 import { InvalidStateError } from "@diskmesh/domain";
+import { networkNamed } from "../specs/cloud-config.js";
 import type { GroupNetwork } from "../specs/instance-group.js";
 import { bitsOf, contains, formatIp, type Ip, parseIp } from "../specs/ip.js";
-import { findNamed } from "../specs/named.js";
 import { freeAddresses, isFree, type Network, rangeOf, type Subnet } from "../specs/subnets.js";
 import type { Json, JsonObject } from "../store/json.js";
 
@@ -26,8 +26,6 @@ export interface NetworkNeeds {
    */
   readonly isForeign: (network: string, ip: string) => boolean;
 }
-
-const MOST_NAMES_LISTED = 10;
 
 /** Prefix in dynamic networks, which are IPv4 only in BOSH. */
 const ONE_IPV4_ADDRESS = "32";
@@ -66,19 +64,6 @@ export function settleNetworks(
     };
   }
   return { networks, ips };
-}
-
-export function networkNamed(known: readonly Network[], name: string): Network {
-  const network = findNamed(known, name);
-  if (network !== undefined) return network;
-  const names = known
-    .slice(0, MOST_NAMES_LISTED)
-    .map((each) => `\`${each.name}\``)
-    .join(", ");
-  throw new InvalidStateError(
-    `network \`${name}\` is in no cloud config: ${names === "" ? "there are no networks" : `the networks are ${names}`}; update the cloud config`,
-    { reason: "NOT_IN_CLOUD_CONFIG", about: { network: name } },
-  );
 }
 
 function settleOne(
