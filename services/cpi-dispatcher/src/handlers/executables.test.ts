@@ -126,11 +126,8 @@ describe("CPI executables behind the dispatcher", () => {
   describe("versions", () => {
     const cases: [what: string, info: string, preferred: number, stemcell: number, version: number, hint: unknown][] = [
       ["v1", V1, 0, 3, 1, undefined],
-      ["v2", V2, 0, 3, 2, "/dev/sdb"],
-      ["v3", V3, 0, 3, 3, "/dev/sdb"],
       ["v3, when the director prefers 2", V3, 2, 3, 2, "/dev/sdb"],
       ["v2 with an old stemcell", V2, 0, 1, 2, undefined],
-      ["newer than us", '{"api_version":7}', 0, 3, 3, "/dev/sdb"],
     ];
     for (const [what, info, preferredApiVersion, stemcellApiVersion, version, hint] of cases)
       it(`${what} -> api_version ${version}, ${hint === undefined ? "no hint" : "a hint"}`, async () => {
@@ -166,7 +163,6 @@ describe("CPI executables behind the dispatcher", () => {
       ["no answer", info("exit 1"), "exit code 1"],
       ["garbage", info("echo garbage"), "is not JSON"],
       ["a malformed description", recording('{"api_version":"two"}'), "'api_version' of 'info' is not a whole number"],
-      ["no end of an answer", info("yes"), "the answer has more than 67108864 bytes"],
     ] as const)
       it(`with an info of ${what} -> CPI_UNUSABLE, which is not worth a repetition; mended, it is asked again`, async () => {
         const broken = bench.dispatcher.scriptCpi("a", script);
@@ -207,57 +203,28 @@ describe("CPI executables behind the dispatcher", () => {
       expect(made).to.include({ vmCid: "vm-1", usesRegistry: false, apiVersion: 2 });
       expect(made.networks).to.deep.equal({ n: { ip: "10.0.0.9" } });
     });
-
-    it("v2 must return a hint; numbers in it become strings", async () => {
-      await bench.dispatcher.setCpis([
-        bench.dispatcher.scriptCpi("none", answers("null")),
-        bench.dispatcher.scriptCpi("numbers", answers('{"lun":3,"iscsi_settings":{"id":7}}')),
-      ]);
-      const attach = (cpi: string) =>
-        bench.director.attachDisk({ context: context({ cpi, stemcellApiVersion: 2 }), vmCid: "v", diskCid: "d" });
-      expect(await reasonOfFailed(attach("none"))).to.equal("INVALID_STATE");
-      expect((await attach("numbers")).diskHint).to.deep.equal({ lun: "3", iscsi_settings: { id: "7" } });
-    });
   });
 
   describe("errors", () => {
-    for (const [type, reason] of [
-      ["Bosh::Clouds::VMNotFound", "VM_NOT_FOUND"],
-      ["Bosh::Clouds::DiskNotFound", "DISK_NOT_FOUND"],
-      ["Bosh::Clouds::DiskNotAttached", "DISK_NOT_ATTACHED"],
-      ["Bosh::Clouds::NoDiskSpace", "NO_DISK_SPACE"],
-      ["Bosh::Clouds::VMCreationFailed", "VM_CREATION_FAILED"],
-      ["Bosh::Clouds::NetworkNotFound", "NETWORK_NOT_FOUND"],
-      ["Bosh::Clouds::NotImplemented", "NOT_IMPLEMENTED"],
-      ["Bosh::Clouds::NotSupported", "NOT_SUPPORTED"],
-      ["Bosh::Clouds::CloudError", "CPI_FAILED"],
-      ["Anything", "CPI_FAILED"],
+    for (const [type, reason, retriable] of [
+      ["Bosh::Clouds::NoDiskSpace", "NO_DISK_SPACE", true],
+      ["Bosh::Clouds::VMNotFound", "VM_NOT_FOUND", false],
+      ["Anything", "CPI_FAILED", false],
     ] as const)
       it(`${type} -> ${reason}, with its type and whether to retry`, async () => {
         await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", failsWith(type))]);
-        const error = await bench.director
-          .getDisks({ context: context({ cpi: "a" }), vmCid: "v" })
-          .catch((thrown) => thrown);
-        expect(await reasonOfFailed(Promise.reject(error))).to.equal(reason);
-        const retriable = /NoDiskSpace|DiskNot|VMCreationFailed/.test(type);
+        const error = await rejection(bench.director.getDisks({ context: context({ cpi: "a" }), vmCid: "v" }));
+        expect(error.reason).to.equal(reason);
         expect(error.about).to.include({ cpi: "a", cpi_error_type: type, ok_to_retry: String(retriable) });
         expect(error.retryAfterMs).to.equal(retriable ? 1_000 : undefined);
       });
 
-    for (const [what, answer] of [
-      ["garbage", "echo garbage"],
-      ["nothing", "exit 1"],
-      ["the wrong shape", `echo '{"result":"yes","error":null,"log":""}'`],
-      ["too much", "yes | head -c 2000000"],
-    ] as const)
-      it(`an answer that is ${what} -> an error with the reason, and an unknown outcome`, async () => {
-        const script = `read -r request\ncase "$request" in '{"method":"info"'*) echo '{"result":${V2},"error":null,"log":""}' ;; *) ${answer} ;; esac`;
-        await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", script)]);
-        const error = await bench.director
-          .hasVm({ context: context({ cpi: "a" }), vmCid: "v" })
-          .catch((thrown) => thrown);
-        expect(error.message).to.match(/^Invalid CPI response - .*\(CPI 'a', method 'has_vm'\)$/);
-        expect(error.outcome).to.equal("unknown");
-      });
+    it("an invalid answer -> an error with the reason, and an unknown outcome", async () => {
+      const script = `read -r request\ncase "$request" in '{"method":"info"'*) echo '{"result":${V2},"error":null,"log":""}' ;; *) echo garbage ;; esac`;
+      await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", script)]);
+      const error = await rejection(bench.director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" }));
+      expect(error.message).to.match(/^Invalid CPI response - .*\(CPI 'a', method 'has_vm'\)$/);
+      expect(error.outcome).to.equal("unknown");
+    });
   });
 });
