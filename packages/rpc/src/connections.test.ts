@@ -1,3 +1,4 @@
+import { connect as connectTcp, createServer, type Socket } from "node:net";
 import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
@@ -16,27 +17,26 @@ describe("servers and their connections", () => {
       expect(error).to.be.instanceOf(UnavailableError).and.include({ outcome: "not_done" });
     });
 
-    it("that break during a call leave its outcome unknown, and are re-established automatically", async () => {
-      const begun = deferred();
-      const stick = (): Promise<never> => {
-        begun.resolve();
-        return new Promise(() => {});
-      };
-      const server = await bench.serve(
-        { get: async (request) => (request.text === "stuck" ? stick() : request) },
-        { limits: { drainTimeoutMs: 50 } },
-      );
-      const client = bench.client();
-      await client.get({ text: "", count: 0 });
-      const stuck = rejection(client.get({ text: "stuck", count: 0 }));
-      await begun.promise;
-      const { port } = bench;
-      await server.drain();
-      expect(await stuck)
-        .to.be.instanceOf(UnavailableError)
-        .and.include({ outcome: "unknown" });
-      await bench.serve({}, { port });
-      await eventually(async () => expect(await client.get({ text: "", count: 5 })).to.include({ count: 5 }));
+    it("that are cut during a call leave its outcome unknown, nothing is done twice, and they are re-established", async () => {
+      const begun: string[] = [];
+      await bench.serve({
+        get: (request) => {
+          begun.push(request.text);
+          return request.text === "stuck" ? new Promise(() => {}) : Promise.resolve(request);
+        },
+      });
+      const wire = await Wire.to(bench.port);
+      const client = bench.client({ address: `127.0.0.1:${wire.port}` });
+      await client.get({ text: "quick" });
+      const stuck = rejection(client.get({ text: "stuck" }), UnavailableError);
+      await eventually(async () => expect(begun).to.deep.equal(["quick", "stuck"]));
+      await wire.cut();
+      expect(await stuck).to.include({ outcome: "unknown" });
+      expect(await rejection(client.get({ text: "away" }), UnavailableError)).to.include({ outcome: "not_done" });
+      const mended = await Wire.to(bench.port, wire.port);
+      await eventually(async () => expect(await client.get({ text: "again" })).to.include({ text: "again" }));
+      expect(begun).to.deep.equal(["quick", "stuck", "again"]);
+      await mended.cut();
     });
   });
 
@@ -62,7 +62,10 @@ describe("servers and their connections", () => {
       await eventually(async () => expect(begun.size).to.equal(2));
       const drained = server.drain();
       expect(await list).to.be.instanceOf(UnavailableError);
-      await rejection(bench.client().get({ text: "", count: 0 }), UnavailableError);
+      for (const caller of [client, bench.client()]) {
+        const refused = await rejection(caller.get({ text: "", count: 0 }, { deadlineMs: 10_000 }), UnavailableError);
+        expect(refused.outcome).to.equal("not_done");
+      }
       gate.resolve();
       expect(await get).to.include({ count: 9 });
       await drained;
@@ -120,3 +123,34 @@ describe("servers and their connections", () => {
       .that.contains("/nowhere.pem");
   });
 });
+
+/** A proxied connection that a test can cut without notice, as when a machine crashes. */
+class Wire {
+  readonly #sockets = new Set<Socket>();
+  readonly #listener;
+  port = 0;
+
+  static async to(port: number, ownPort = 0): Promise<Wire> {
+    const wire = new Wire(port);
+    await new Promise<void>((resolve) => wire.#listener.listen(ownPort, "127.0.0.1", resolve));
+    wire.port = (wire.#listener.address() as { readonly port: number }).port;
+    return wire;
+  }
+
+  private constructor(port: number) {
+    this.#listener = createServer((near) => {
+      const far = connectTcp(port, "127.0.0.1");
+      for (const socket of [near, far]) {
+        this.#sockets.add(socket);
+        socket.on("error", () => {});
+      }
+      near.pipe(far).pipe(near);
+    });
+  }
+
+  async cut(): Promise<void> {
+    const closed = new Promise((resolve) => this.#listener.close(resolve));
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+    await closed;
+  }
+}
