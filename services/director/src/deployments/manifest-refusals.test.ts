@@ -41,11 +41,6 @@ describe("refused manifests, row by row", () => {
       /instance group `db`, network `net`: its subnets are in azs, such as `z1`: give the instance group azs, too/,
     ],
     [
-      "empty azs",
-      web("instances: 1", "", "azs: []"),
-      /line 5: instance_groups\.0\.azs: give at least one az, or leave/,
-    ],
-    [
       "a nic_group that is no number",
       web("instances: 1\nnetworks: [{name: net, nic_group: a}]"),
       /line 7: instance_groups\.0\.networks\.0\.nic_group: give a whole number/,
@@ -161,7 +156,6 @@ describe("refused manifests, row by row", () => {
       /line 7: instance_groups\.0\.instance: is unknown: known are name, instances,/,
     ],
     ["resource_pool", web("instances: 1\nresource_pool: a"), /line 7: instance_groups\.0\.resource_pool: is unknown/],
-    ["vm_resources", web("instances: 1\nvm_resources: {cpu: 1}"), /vm_resources: is not supported: give vm_type/],
     ["persistent_disks", web("instances: 1\npersistent_disks: []"), /persistent_disks: is not supported/],
     [
       "an unknown key of a network",
@@ -283,10 +277,8 @@ describe("refused manifests, row by row", () => {
     const neverTaken = [
       "an unknown default",
       "a number with _",
-      "empty azs",
       "a variable as a name",
       "a variable as a stemcell's version",
-      "vm_resources",
       "persistent_disks",
     ];
     for (const [cause, text] of [...NETWORKS, ...REFUSED_WISHES]) {

@@ -160,7 +160,7 @@ instance_groups:
     [
       "vm_resources",
       group("{name: web, instances: 1, azs: [z1], vm_resources: {cpu: 1}}"),
-      /vm_resources: is not supported/,
+      /vm_resources: is not supported: give vm_type/,
     ],
     [
       "two kinds of disk",
