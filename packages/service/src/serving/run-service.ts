@@ -8,6 +8,7 @@ import { secretsOf } from "../config/places.js";
 import type { ServiceConfig } from "../config/service-config.js";
 import { createLogger, type LoggerOptions, type ServiceLogger } from "../telemetry/log.js";
 import { startTelemetry } from "../telemetry/telemetry.js";
+import { withinMs } from "../time/within-ms.js";
 import { Lifecycle } from "./lifecycle.js";
 import { type ApplyReload, Reload } from "./reload.js";
 import { ServiceManager } from "./service-manager.js";
@@ -198,18 +199,6 @@ function watchProcess(name: string, lifecycle: Lifecycle, log: ServiceLogger, re
   // After an uncaught bug the memory cannot be trusted, but the durable state can.
   process.on("uncaughtException", (error) => exitWith(name, log, "has failed", error));
   process.on("unhandledRejection", (error) => exitWith(name, log, "has failed", error));
-}
-
-async function withinMs(limitMs: number, work: Promise<void>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), limitMs);
-  });
-  try {
-    return await Promise.race([work.then(() => true), late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** Logs an error that an operator can resolve by its message, and a bug with its stack. */

@@ -6,9 +6,6 @@ import type { Environment } from "../config/telemetry-options.js";
 
 type Signal = "traces" | "metrics";
 
-/** Timeout of the last export, because an unreachable receiver must not delay the stop. */
-const LAST_EXPORT_MS = 1_000;
-
 type SpanExporter = tracing.SpanExporter;
 type Options = { readonly url?: string };
 
@@ -110,14 +107,4 @@ function telling<Exporter extends SpanExporter | PushMetricExporter>(
       done(result);
     });
   return exporter;
-}
-
-/** Waits for the last export, at most LAST_EXPORT_MS. */
-export async function briefly(work: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, LAST_EXPORT_MS);
-  });
-  await Promise.race([work.catch(() => {}), late]);
-  clearTimeout(timer);
 }

@@ -1,8 +1,9 @@
 import type { Redactor } from "@diskmesh/domain";
 import type { tracing } from "@opentelemetry/sdk-node";
 import type { TelemetryOptions } from "../config/telemetry-options.js";
+import { withinMs } from "../time/within-ms.js";
 import { startMetrics } from "./metrics-export.js";
-import { briefly, endpointOf, exporterOf } from "./otlp.js";
+import { endpointOf, exporterOf } from "./otlp.js";
 import { samplerOf } from "./sampling.js";
 
 export interface Telemetry {
@@ -13,6 +14,8 @@ export interface Telemetry {
 /** Maximum number of ended spans that wait for export: 8 MiB at 4 KiB each. Further spans are dropped. */
 const MAX_WAITING_SPANS = 2_048;
 const MAX_SPANS_PER_EXPORT = 512;
+/** Timeout of the last export, because an unreachable receiver must not delay the stop. */
+const LAST_EXPORT_MS = 1_000;
 
 /**
  * Starts to export traces and metrics if configured. Loads the SDK only then, because it is large. Must run before any
@@ -22,7 +25,7 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
   const parts = [await startMetrics(options), await startTraces(options)];
   return {
     stop: async () => {
-      await briefly(Promise.all(parts.map((stop) => stop())));
+      await withinMs(LAST_EXPORT_MS, Promise.allSettled(parts.map((stop) => stop())));
     },
   };
 }
