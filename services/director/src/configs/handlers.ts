@@ -6,7 +6,6 @@ import type {
   ListConfigsRequest,
   ListConfigsResponse,
 } from "@diskmesh/api/director";
-import { AbortedError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Config } from "../store/config.js";
 import { configIdentity, configKey, type DirectorTables, nextNumber } from "../store/schema.js";
@@ -14,7 +13,7 @@ import type { ConfigContext } from "./context.js";
 import { CPI } from "./cpi-configs.js";
 import { latestConfigs } from "./latest-configs.js";
 import { knownConfig, parseConfigName, parseConfigType } from "./parse-config.js";
-import { configsOf, noteConfig, readConfig } from "./update-config.js";
+import { changedMeanwhile, configsOf, noteConfig, readConfig } from "./update-config.js";
 import { encodeConfig } from "./wire.js";
 
 export async function deleteConfig(
@@ -31,11 +30,7 @@ export async function deleteConfig(
   const read = seen && (await readConfig(context, type, name, seen.content, call.signal));
   await context.tablet.transact((tx) => {
     const config = knownConfig(tx, type, name, configId);
-    if (left(tx)?.configId !== seen?.configId)
-      throw new AbortedError(
-        "another request changed the config at the same time: read the config again, then repeat the change",
-        { reason: "CONFIG_CHANGED" },
-      );
+    if (left(tx)?.configId !== seen?.configId) throw changedMeanwhile();
     if (read !== undefined) read.check(tx);
     else configsOf(context, type)?.check(tx, name, undefined);
     const versions = configId === undefined ? [...tx.configs.by("byIdentity", configIdentity(config))] : [config];

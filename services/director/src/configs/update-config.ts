@@ -44,11 +44,7 @@ export async function updateConfig(
     const latest = latestConfig(tx, type, name);
     refuseUnexpected(latest, expectedLatestId);
     if (latest?.content === content) return { config: latest, warnings: [] };
-    if (read === undefined)
-      throw new AbortedError(
-        "another request changed the config at the same time: read the config again, then repeat the change",
-        { reason: "CONFIG_CHANGED" },
-      );
+    if (read === undefined) throw changedMeanwhile();
     const warnings = read.check(tx);
     if (latest === undefined) refuseManyNames(tx, MAX_CONFIG_NAMES);
     const config: Config = {
@@ -65,6 +61,13 @@ export async function updateConfig(
     return { config, warnings };
   });
   return { config: encodeConfig(config), warnings: [...warnings] };
+}
+
+export function changedMeanwhile(): AbortedError {
+  return new AbortedError(
+    "another request changed the config at the same time: read the config again, then repeat the change",
+    { reason: "CONFIG_CHANGED" },
+  );
 }
 
 /** Records the change of a config as an event. */
