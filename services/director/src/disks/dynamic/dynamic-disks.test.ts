@@ -7,6 +7,7 @@ import { TestDirector } from "../../testing/test-director.js";
 
 const MIB = 1024 * 1024;
 
+/** decisions.test.ts checks what each request does in each state of a disk. */
 describe("dynamic disks over gRPC and NATS", () => {
   let director: TestDirector;
   let first: string;
@@ -64,21 +65,6 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
     expect(methods()).to.deep.equal([]);
     expect(director.agent("host-1").links.size).to.equal(1);
-  });
-
-  it("provide of a disk that is attached elsewhere -> an error that names the VM", async () => {
-    await director.provide(name, first);
-    const task = await director.provide(name, second);
-    expect(task.state).to.equal(TaskState.ERROR);
-    expect(task.result).to.match(new RegExp(`disk \`${name}\` is attached to a different vm \`vm-`));
-  });
-
-  it("provide with another size or pool -> an error that names both values", async () => {
-    await director.provide(name, first);
-    const larger = await director.provide(name, first, { sizeBytes: 65 * MIB });
-    expect(larger.result).to.contain("exists with 64 MiB, but the request has 65 MiB");
-    const slower = await director.provide(name, first, { diskPoolName: "slow" });
-    expect(slower.result).to.contain("exists in disk pool `fast`, but the request has `slow`");
   });
 
   it("provide read-only -> attached so; the other access is refused until the disk is detached", async () => {
@@ -300,19 +286,6 @@ describe("dynamic disks over gRPC and NATS", () => {
       director.cpi.needsVmSpec = false;
     }
     expect((await nearOf("z2")).near).to.equal("", "the fleet goes by the az");
-  });
-
-  it("a disk in another az than the instance -> an error that names both azs", async () => {
-    await director.disks.createDisk({
-      diskName: name,
-      deployment: "web",
-      az: "z2",
-      diskPoolName: "fast",
-      sizeBytes: MIB,
-      wait: true,
-    });
-    const task = await director.provide(name, first, { sizeBytes: MIB });
-    expect(task.result).to.equal(`disk \`${name}\` is in AZ \`z2\`, not in AZ \`z1\``);
   });
 
   it("no space -> an error without a record, so that a smaller disk can be requested", async () => {
