@@ -20,7 +20,7 @@ import { noDevice, noHost } from "../model/devices/device-selection.js";
 import type { Known, Subject } from "../model/explain/cause.js";
 import { causesOf, troubleOf } from "../model/explain/explain.js";
 import { disksServedBy } from "../model/hosts/remove-action.js";
-import type { RegistryTables } from "../model/store/schema.js";
+import type { Host, RegistryTables } from "../model/store/schema.js";
 
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
   const subject = parseSubject(request.subject);
@@ -69,10 +69,16 @@ function parseSubject(subject: SubjectMessage | undefined): Subject {
   }
 }
 
+function removalText(tables: RegistryTables, { hostId, removalRequested }: Host, known: Known): string {
+  if (!removalRequested) return "";
+  const causes = causesOf(tables, { kind: "HOST", name: hostId }, known);
+  return causes.some(({ reason }) => reason === "REMOVAL_WAITS") ? ", to be removed" : ", out of operation";
+}
+
 function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known): string {
   if (kind === "HOST") {
     const host = tables.hosts.get(name);
-    if (host !== undefined) return `host ${name} is ${host.state}${host.removalRequested ? ", to be removed" : ""}`;
+    if (host !== undefined) return `host ${name} is ${host.state}${removalText(tables, host, known)}`;
     if (known.refusalOf(name) !== undefined || known.refusedRegistrationOf(name) !== undefined)
       return `host ${name} has never registered with this registry`;
   } else if (kind === "DEVICE") {

@@ -3,6 +3,8 @@ import type { Disk, RegistryTables } from "../store/schema.js";
 import { leftMsOf, type MoveProgress, rateOf } from "./move-progress.js";
 import { type Copying, type MoveStep, planMove } from "./moves.js";
 
+const MINUTE_MS = 60_000;
+
 /** Returns how far the moves of a disk are, or why they wait; undefined when no part of the disk moves. */
 export function moveText(
   tables: RegistryTables,
@@ -52,9 +54,13 @@ function copyText(
   const leftMs = leftMsOf(copy);
   const { maxBytesPerSecond: max } = copy;
   const limit = max === 0 ? "" : ` of at most ${bytesText(max)}/s`;
-  const end =
-    leftMs === undefined ? "" : `, ${bytesText(rateOf(copy))}/s${limit}, about ${Math.ceil(leftMs / 1_000)} s left`;
+  const end = leftMs === undefined ? "" : `, ${bytesText(rateOf(copy))}/s${limit}, about ${timeText(leftMs)} left`;
   return `${what}: ${bytesText(sizeBytes - copy.copiedBytes)} of ${bytesText(sizeBytes)} left${end}`;
+}
+
+function timeText(ms: number): string {
+  if (ms < 2 * MINUTE_MS) return `${Math.ceil(ms / 1_000)} s`;
+  return ms < 120 * MINUTE_MS ? `${Math.ceil(ms / MINUTE_MS)} min` : `${Math.ceil(ms / (60 * MINUTE_MS))} h`;
 }
 
 function leavingText({ parts, publication }: Disk): string | undefined {

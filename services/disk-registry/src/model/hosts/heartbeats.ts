@@ -267,7 +267,7 @@ export function markUnavailable(
     const host = tx.hosts.get(hostId);
     if (host === undefined || isAway(host)) continue;
     marked.push(hostId);
-    const stateMessage = `host ${hostId} is UNAVAILABLE: no heartbeat for ${timeoutMs} ms`;
+    const stateMessage = `host ${hostId} is UNAVAILABLE: no heartbeat for ${timeoutMs / 1_000} s`;
     const { probationEndsAtMs: _, silentAtListenedMs: __, ...heardBefore } = host;
     tx.hosts.put({ ...heardBefore, state: "UNAVAILABLE", stateMessage, stateChangedAtMs: nowMs });
   }

@@ -97,7 +97,7 @@ describe("heartbeats", () => {
     const fleet = new TestFleet({});
     fleet.transact((tx) => markUnavailable(tx, [hostId("h1")], TIMEOUT_MS, NOW_MS));
     expect(fleet.host("h1")).to.include({ state: "UNAVAILABLE", stateChangedAtMs: NOW_MS });
-    expect(fleet.host("h1").stateMessage).to.contain("5000 ms");
+    expect(fleet.host("h1").stateMessage).to.contain("for 5 s");
     expect(fleet.changes((tx) => markUnavailable(tx, [hostId("h1")], TIMEOUT_MS, NOW_MS + 1))).to.equal(0);
     fleet.transact((tx) => applyHeartbeat(tx, hostId("h1"), "h1-boot-1", { changed: [] }, NOW_MS + 5));
     expect(fleet.host("h1")).to.include({ state: "ONLINE", stateMessage: "", stateChangedAtMs: NOW_MS + 5 });
