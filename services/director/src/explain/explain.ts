@@ -1,4 +1,4 @@
-import type { Cure } from "@diskmesh/domain";
+import { type Cure, countText } from "@diskmesh/domain";
 import { callText } from "../cpi/cpi-call.js";
 import { type LockName, lockName, ownerText } from "../locks/locks.js";
 import type { CpiCall } from "../store/cpi-call.js";
@@ -152,7 +152,8 @@ function lockCauses(name: string, { locks, taskOf }: Known): Found[] {
   if (lock === undefined) return [];
   const { type, resource, taskId, what, sinceMs, deadlineAtMs, waitingTaskIds } = lock;
   const held = `${type} ${resource} is held by ${ownerText(lock, taskOf(taskId)?.description)}`;
-  const waiting = waitingTaskIds.length === 0 ? "" : `; ${waitingTaskIds.length} tasks wait for it`;
+  const waiting =
+    waitingTaskIds.length === 0 ? "" : `; ${countText(waitingTaskIds.length, "task waits", "tasks wait")} for it`;
   if (what !== "") return [{ reason: "LOCK_HELD", message: `${held} until that call is answered${waiting}`, sinceMs }];
   return [
     {

@@ -1,4 +1,4 @@
-import { type BackoffLimits, backoffMs, type Logger, messageOf } from "@diskmesh/domain";
+import { type BackoffLimits, backoffMs, countText, type Logger, messageOf } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import { BY_DIRECTOR } from "../../audit/asker.js";
 import { attachedTo } from "../../instances/recorded-deployments.js";
@@ -122,7 +122,7 @@ export class AgentsBack {
     const { taskId } = await tasks.start(BY_DIRECTOR, {
       job: { type: "tell_agents", agentIds },
       queue: "dynamic_disks",
-      description: `tell ${agentIds.length} agents that may have been restarted of their disks`,
+      description: `tell ${countText(agentIds.length, "restarted agent")} of ${agentIds.length === 1 ? "its" : "their"} disks`,
       deployment: "",
     });
     const { signal } = this.#closed;
