@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { post } from "./ask.js";
+import { Told } from "./lists.js";
 import type { ActionAnswer, RowKind, Rows } from "./rows.js";
 
 interface Action {
@@ -167,7 +168,9 @@ function Lines({ title, lines }: { title: string; lines: readonly string[] }) {
       <h3>{title}</h3>
       <ul>
         {lines.map((line) => (
-          <li key={line}>{line}</li>
+          <li key={line}>
+            <Told text={line} />
+          </li>
         ))}
       </ul>
     </>

@@ -8,6 +8,9 @@ import { countText, sizeText } from "./text.js";
 const SPAN_MS = 3_600_000;
 const ASK_AGAIN_MS = 10_000;
 const MS_PER_MINUTE = 60_000;
+/** Distances of the labels of bytes and of tasks, which make round numbers. */
+const BYTE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+const TASK_STEPS = Array.from({ length: 7 }, (_, power) => 10 ** power).flatMap((ten) => [ten, 2 * ten, 5 * ten]);
 
 type ChartType = ComponentType<Parameters<typeof import("./charts.js").default>[0]>;
 
@@ -45,6 +48,7 @@ export function Activity() {
           timesMs={timesMs}
           spanMs={SPAN_MS}
           leastTop={1_024}
+          steps={BYTE_STEPS}
           valueText={perSecond}
           lines={[
             line("read", "--accent", (sample) => sample.io?.readBytes),
@@ -60,6 +64,7 @@ export function Activity() {
           timesMs={timesMs}
           spanMs={SPAN_MS}
           leastTop={5}
+          steps={TASK_STEPS}
           valueText={(value) => String(Number(value.toFixed(1)))}
           lines={[
             line("running", "--accent", ({ tasks }) => tasks.running),

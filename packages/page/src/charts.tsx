@@ -4,8 +4,9 @@ import { useDark } from "./hooks.js";
 
 const HEIGHT = 150;
 const AXIS_FONT = "12px system-ui, sans-serif";
-/** Minimum width of the labels of the y axis, in pixels. */
+/** Width of the labels of the y axis, and height of those of the x axis, in pixels. */
 const LABELS_WIDTH = 72;
+const LABELS_HEIGHT = 28;
 const MS_PER_SECOND = 1_000;
 
 export interface Line {
@@ -24,10 +25,12 @@ interface ChartProps {
   readonly spanMs: number;
   /** Minimum of the highest value of the y axis. */
   readonly leastTop: number;
+  /** Possible distances of the labels of the y axis. */
+  readonly steps: readonly number[];
 }
 
 /** Shows lines over time. Names and number of the lines must not change. */
-export default function Chart({ timesMs, lines, valueText, spanMs, leastTop }: ChartProps) {
+export default function Chart({ timesMs, lines, valueText, spanMs, leastTop, steps }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const isDark = useDark();
@@ -38,7 +41,7 @@ export default function Chart({ timesMs, lines, valueText, spanMs, leastTop }: C
   useEffect(() => {
     const parent = box.current;
     if (parent === null) return;
-    const made = new uPlot(optionsOf(parent, { lines, valueText, spanMs, leastTop }), data, parent);
+    const made = new uPlot(optionsOf(parent, { lines, valueText, spanMs, leastTop, steps }), data, parent);
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: parent.clientWidth, height: HEIGHT }));
     observer.observe(parent);
@@ -53,7 +56,7 @@ export default function Chart({ timesMs, lines, valueText, spanMs, leastTop }: C
 
 function optionsOf(
   parent: HTMLElement,
-  { lines, valueText, spanMs, leastTop }: Omit<ChartProps, "timesMs">,
+  { lines, valueText, spanMs, leastTop, steps }: Omit<ChartProps, "timesMs">,
 ): uPlot.Options {
   const shown = (value: number | null): string => (value === null ? "" : valueText(value));
   const axis = { stroke: () => colourOf(parent, "--soft"), font: AXIS_FONT, ticks: { show: false } };
@@ -62,13 +65,19 @@ function optionsOf(
     width: parent.clientWidth,
     height: HEIGHT,
     cursor: { drag: { x: false, y: false } },
+    legend: { markers: { dash: (_plot, index) => (lines[index - 1]?.isDashed ? "dashed" : "solid") } },
     scales: {
       x: { range: () => [(Date.now() - spanMs) / MS_PER_SECOND, Date.now() / MS_PER_SECOND] },
       y: { range: (_plot, _min, max) => [0, Math.max(leastTop, max * 1.1)] },
     },
     axes: [
-      { ...axis, grid, values: (_plot, times) => times.map((time) => hourText(time * MS_PER_SECOND)) },
-      { ...axis, grid, size: LABELS_WIDTH, values: (_plot, values) => values.map(shown) },
+      {
+        ...axis,
+        grid,
+        size: LABELS_HEIGHT,
+        values: (_plot, times) => times.map((time) => hourText(time * MS_PER_SECOND)),
+      },
+      { ...axis, grid, size: LABELS_WIDTH, incrs: [...steps], values: (_plot, values) => values.map(shown) },
     ],
     series: [
       { label: "at", value: (_plot, time: number | null) => (time === null ? "" : hourText(time * MS_PER_SECOND)) },

@@ -4,25 +4,26 @@ import { ActionButtons } from "./actions.js";
 import { DeviceFacts, DevicesOfHost, FactList } from "./devices.js";
 import { EventList, MissingEvents } from "./events.js";
 import { type Selection, useAnswer, useTicks } from "./hooks.js";
-import { Age, labelOf, State, Thing, Told } from "./lists.js";
+import { Age, instanceOf, labelOf, State, Thing, Told } from "./lists.js";
 import { PartsOfDisk } from "./parts.js";
-import type { Cure, EventsAnswer, RowKind, Rows, WhyAnswer } from "./rows.js";
+import { type Cure, type EventsAnswer, hostStateOf, type RowKind, type Rows, type WhyAnswer } from "./rows.js";
 import type { Store } from "./store.js";
 import { heardText, kindText, sizeText, whenText } from "./text.js";
 
 /** Kinds of objects that the services can explain, and kinds that have events. */
-const EXPLAINED = ["host", "device", "disk", "task", "lock", "vm"];
+const EXPLAINED = ["host", "device", "disk", "task", "lock", "vm", "pool"];
 const WITH_EVENTS = ["host", "device", "disk"];
 /** Interval of repeated queries, even when no displayed row has changed. */
 const ASK_AGAIN_MS = 5_000;
 
 /** Shows one object: its state, the reasons, its history and its actions. */
 export function Detail({ selection, store }: { selection: Selection; store: Store }) {
-  const { kind, name } = selection;
+  const { kind } = selection;
+  const name = kind === "vm" ? instanceOf(selection.name) : selection.name;
   const heading = useRef<HTMLHeadingElement>(null);
   useTicks(ASK_AGAIN_MS);
   useEffect(() => heading.current?.focus({ preventScroll: false }), [kind, name]);
-  const row = rowOf(store, selection);
+  const row = rowOf(store, { kind, name });
   // A new mark repeats the queries. It changes with the row, which may have new reasons, and every ASK_AGAIN_MS,
   // because answers contain ages.
   const mark = `${JSON.stringify(row)} ${Math.floor(Date.now() / ASK_AGAIN_MS)}`;
@@ -36,11 +37,9 @@ export function Detail({ selection, store }: { selection: Selection; store: Stor
           ×
         </a>
       </header>
-      {kind === "device" ? (
-        <DeviceFacts name={name} mark={mark} />
-      ) : (
-        <Facts kind={kind} name={name} row={row} store={store} />
-      )}
+      {kind === "device" && <DeviceFacts name={name} mark={mark} />}
+      {kind === "pool" && <SpaceOfPool name={name} store={store} />}
+      {kind !== "device" && kind !== "pool" && <Facts kind={kind} name={name} row={row} store={store} />}
       <ActionButtons kind={kind} name={name} row={row} />
       {row !== undefined && "cures" in row && <Cures cures={row.cures} />}
       {EXPLAINED.includes(kind) && <Why kind={kind} name={name} mark={mark} />}
@@ -62,7 +61,7 @@ interface FactsProps {
   readonly store: Store;
 }
 
-/** Shows an object's facts, including those that lists omit. The trouble of a host, device or disk is under "Why". */
+/** Shows an object's facts, including those that lists omit. The trouble of an explained object is under "Why". */
 function Facts({ kind, name, row, store }: FactsProps) {
   if (row === undefined) return <p class="none">{store.isComplete ? "It is not there (any more)." : "Loading…"}</p>;
   const facts: [string, ComponentChildren][] = [];
@@ -70,7 +69,9 @@ function Facts({ kind, name, row, store }: FactsProps) {
     if (value !== "" && value !== undefined) facts.push([title, value]);
   };
   if (labelOf(kind, name) !== name) add("id", name);
-  if ("state" in row) add("state", <State state={row.state} />);
+  if ("state" in row) add("state", <State state={"removal" in row ? hostStateOf(row) : row.state} />);
+  if ("health" in row) add("health", <State state={row.health} />);
+  if (row.sinceMs !== undefined) add(timeTitle(kind, row), <Age sinceMs={row.sinceMs} />);
   if ("az" in row) add("az", row.az);
   if ("rack" in row) add("rack", row.rack);
   if ("vm" in row && row.vm !== "") add("serves as", <ServedVm store={store} cid={row.vm} />);
@@ -92,14 +93,20 @@ function Facts({ kind, name, row, store }: FactsProps) {
   if ("sizeBytes" in row) add("size", sizeText(row.sizeBytes));
   if ("user" in row) add("asked for by", row.user);
   if ("deployment" in row) add("deployment", row.deployment);
-  if ("result" in row) add("result", row.result);
-  if ("owner" in row) add("held by", row.taskId === 0 ? row.owner : <Thing kind="task" name={String(row.taskId)} />);
-  if ("type" in row) add("type", row.type);
-  if ("lastError" in row) add("last error", row.lastError || "none");
-  if (row.sinceMs !== undefined) add("for", <Age sinceMs={row.sinceMs} />);
+  if ("owner" in row) {
+    add("held by", row.taskId === 0 ? row.owner : <Things kind="task" names={[String(row.taskId)]} />);
+    if (row.waitingTaskIds.length > 0)
+      add("waited for by", <Things kind="task" names={row.waitingTaskIds.map(String)} />);
+  }
+  if ("type" in row) {
+    add("type", row.type);
+    add("API version", row.apiVersion || "not reported");
+    add("azs", row.azs.join(", "));
+    add("last error", row.lastError || "none");
+  }
   return (
     <>
-      {row.trouble !== undefined && !WITH_EVENTS.includes(kind) && (
+      {row.trouble !== undefined && !EXPLAINED.includes(kind) && (
         <p class="trouble">
           <Told text={row.trouble} />
         </p>
@@ -109,9 +116,30 @@ function Facts({ kind, name, row, store }: FactsProps) {
   );
 }
 
+/** Returns the title of a row's time: a disk without trouble has the time when it was created. */
+function timeTitle(kind: string, { trouble }: Rows[RowKind]): string {
+  if (trouble !== undefined) return "in trouble for";
+  return kind === "disk" ? "age" : "for";
+}
+
+/** Shows a pool's space in each az. */
+function SpaceOfPool({ name, store }: { name: string; store: Store }) {
+  const rows = [...store.tables.pool.values()].filter(({ pool }) => pool === name);
+  if (rows.length === 0)
+    return <p class="none">{store.isReading("disk-registry") ? "Loading…" : "No device of it is attached."}</p>;
+  return (
+    <FactList
+      facts={rows.map(({ az, freeBytes, totalBytes, maxDiskBytes }) => [
+        az || "no az",
+        `${sizeText(freeBytes)} of ${sizeText(totalBytes)} free, largest disk ${sizeText(maxDiskBytes)}`,
+      ])}
+    />
+  );
+}
+
 function ServedVm({ store, cid }: { store: Store; cid: string }) {
-  const [name] = [...store.tables.vm].find(([, row]) => row.cid === cid) ?? [];
-  return name === undefined ? <>VM {cid}</> : <Thing kind="vm" name={name} />;
+  const name = instanceOf(cid);
+  return store.tables.vm.has(name) ? <Thing kind="vm" name={name} /> : <>VM {cid}</>;
 }
 
 function Things({ kind, names }: { kind: string; names: readonly string[] }) {
@@ -141,7 +169,7 @@ function Why(props: AskedProps) {
   return (
     <section aria-labelledby="why-title" id="why">
       <h3 id="why-title">Why</h3>
-      {failure !== undefined && <p class="none">{failure}</p>}
+      {answer === undefined && <p class="none">{failure ?? "Loading…"}</p>}
       {answer && (
         <>
           <p>{answer.summary}</p>
@@ -156,7 +184,7 @@ function Why(props: AskedProps) {
                 <p>
                   <Told text={cause.message} />
                 </p>
-                {cause.nextTryAtMs !== undefined && <p class="none">tried again at {whenText(cause.nextTryAtMs)}</p>}
+                {cause.nextTryAtMs !== undefined && <p class="none">next at {whenText(cause.nextTryAtMs)}</p>}
                 {cause.cures.map((cure) => (
                   <CureLine key={cure.what + cure.command} {...cure} />
                 ))}
@@ -208,7 +236,7 @@ function Timeline(props: AskedProps) {
   return (
     <section aria-labelledby="timeline-title" id="timeline">
       <h3 id="timeline-title">What happened</h3>
-      {failure !== undefined && <p class="none">{failure}</p>}
+      {answer === undefined && <p class="none">{failure ?? "Loading…"}</p>}
       {answer && <MissingEvents missing={answer.missing} />}
       {entries?.length === 0 && <p class="none">Nothing is recorded.</p>}
       {entries && <EventList entries={entries} />}

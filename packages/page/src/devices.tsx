@@ -85,9 +85,12 @@ export function DeviceList({ id, title, failure, isLoading, children }: DeviceLi
   return (
     <section aria-labelledby={`${id}-title`} id={id}>
       <h3 id={`${id}-title`}>{title}</h3>
-      {failure !== undefined && <p class="none">{failure}</p>}
-      {isLoading && failure === undefined && <p class="none">Loading…</p>}
-      <ul class="devices">{children}</ul>
+      {isLoading && <p class="none">{failure ?? "Loading…"}</p>}
+      {Array.isArray(children) && children.length === 0 ? (
+        <p class="none">None.</p>
+      ) : (
+        <ul class="devices">{children}</ul>
+      )}
     </section>
   );
 }

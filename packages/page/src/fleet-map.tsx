@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { addressOf, useDark } from "./hooks.js";
 import { arrange, type Cell, hostAt, moved } from "./map-layout.js";
 import { paint } from "./map-paint.js";
@@ -22,7 +22,7 @@ export function FleetMap({ hosts, selected }: FleetMapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [cursor, setCursor] = useState<string | undefined>();
-  const layout = arrange(hosts, width);
+  const layout = useMemo(() => arrange(hosts, width), [hosts, width]);
   const isDark = useDark();
   useEffect(() => {
     const parent = canvas.current?.parentElement;

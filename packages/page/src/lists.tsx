@@ -21,7 +21,16 @@ export function Thing({ kind, name, children }: { kind: string; name: string; ch
 
 /** Returns the name that users gave the object. */
 export function labelOf(kind: string, name: string): string {
+  if (kind === "vm") return instanceOf(name);
   return (kind === "disk" ? store.tables.label.get(name)?.text : undefined) ?? name;
+}
+
+/** Returns the name of the instance with this name, id or VM CID; services name VMs by each of them. */
+export function instanceOf(name: string): string {
+  const { vm } = store.tables;
+  if (vm.has(name)) return name;
+  const [found] = [...vm].find(([, { id, cid }]) => id === name || cid === name) ?? [];
+  return found ?? name;
 }
 
 /** Replaces disk CIDs in a service's text by the users' names. */
@@ -94,7 +103,8 @@ export function List<Row>({ id, title, rows, columns, none, isLoading }: ListPro
         <p class="none">{isLoading ? "Loading…" : none}</p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users need focus to scroll a table wider than the screen.
-        <section class="scroll" tabIndex={0} aria-labelledby={`${id}-title`}>
+        // biome-ignore lint/a11y/useSemanticElements: a fieldset is for forms.
+        <div class="scroll" tabIndex={0} role="group" aria-labelledby={`${id}-title`}>
           <table>
             <thead>
               <tr>
@@ -117,7 +127,7 @@ export function List<Row>({ id, title, rows, columns, none, isLoading }: ListPro
               ))}
             </tbody>
           </table>
-        </section>
+        </div>
       )}
       {rows.length > shown && (
         <button type="button" class="more" onClick={() => setShown(shown + 10 * SHOWN)}>

@@ -27,7 +27,7 @@ const DISKS: readonly Column<DiskRow>[] = [
 ];
 
 const POOLS: readonly Column<PoolRow>[] = [
-  { title: "pool", cell: (_name, { pool }) => pool },
+  { title: "pool", cell: (_name, { pool }) => <Thing kind="pool" name={pool} /> },
   { title: "az", cell: (_name, { az }) => az },
   { title: "free", cell: (_name, { freeBytes }) => sizeText(freeBytes), isNumber: true },
   { title: "largest disk", cell: (_name, { maxDiskBytes }) => sizeText(maxDiskBytes), isNumber: true },
@@ -183,7 +183,7 @@ function Overview({ known, filter, found }: OverviewProps) {
           id="vms"
           title="VMs"
           columns={VMS}
-          rows={inOrder<"vm">(vm, (name, row) => matches(name, row.state, row.cid, row.cpi, row.az))}
+          rows={inOrder<"vm">(vm, (name, row) => matches(name, row.id, row.state, row.cid, row.cpi, row.az))}
           none="No instances are deployed."
           isLoading={isLoading}
         />

@@ -2,7 +2,7 @@ import { DeviceList } from "./devices.js";
 import { useAnswer } from "./hooks.js";
 import { State, Thing, Told } from "./lists.js";
 import type { PartItem } from "./rows.js";
-import { ageText, sizeText } from "./text.js";
+import { leftText, sizeText } from "./text.js";
 
 /** Shows on which devices and hosts the bytes of a disk lie, in the order of the bytes, and the progress of its moves. */
 export function PartsOfDisk({ name, mark }: { readonly name: string; readonly mark: string }) {
@@ -54,7 +54,7 @@ function Copy({ copy, isOnly }: { readonly copy: PartItem["copies"][number]; rea
 function Move({ part, range }: { readonly part: PartItem; readonly range: string }) {
   const { copiedBytes = 0, bytesPerSecond = 0, remainingMs = 0, message = "" } = part.move ?? {};
   const rate = bytesPerSecond === 0 ? "" : `, ${sizeText(bytesPerSecond)}/s`;
-  const left = remainingMs === 0 ? "" : `, about ${ageText(0, remainingMs)} left`;
+  const left = remainingMs === 0 ? "" : `, about ${leftText(remainingMs)} left`;
   const text =
     copiedBytes === 0 ? message : `${sizeText(copiedBytes)} of ${sizeText(part.sizeBytes)} copied${rate}${left}`;
   return (

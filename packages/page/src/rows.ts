@@ -60,6 +60,8 @@ interface LabelRow extends Shown {
 
 /** An instance of a deployment, keyed by DEPLOYMENT/GROUP/INDEX, and its VM. */
 export interface VmRow extends Shown {
+  /** Id of the instance. */
+  readonly id: string;
   readonly state: "none" | "creating" | "created" | "running" | "lost" | "deleting";
   /** CID of the instance's VM; empty for none. */
   readonly cid: string;
@@ -79,7 +81,6 @@ export interface TaskRow extends Shown {
   readonly description: string;
   readonly user: string;
   readonly deployment: string;
-  readonly result: string;
   readonly hasEnded: boolean;
 }
 

@@ -3,14 +3,16 @@ import type { RowChange, RowKind, Rows, SourceRow } from "./rows.js";
 
 type Tables = { readonly [Kind in RowKind]: Map<string, Rows[Kind]> };
 
-/** Time without events after which the page says that it may be out of date; a heartbeat event comes every 5 s. */
+/**
+ * Time without events after which the page says that it may be out of date, and opens the stream again. A heartbeat
+ * event comes every 5 s. A browser does not notice that a director hangs or that its machine is gone.
+ */
 const STALE_MS = 12_000;
 /**
- * Delay before the stream is opened again after a response that is no event stream. After other failures the browser
- * reconnects by itself.
+ * Interval of checks of the stream. It is opened again when it is stale, and after a response that is no event stream;
+ * after other failures the browser reconnects by itself.
  */
-const REOPEN_MS = 2_000;
-const LOOK_MS = 1_000;
+const LOOK_MS = 2_000;
 
 const emptyTables = (): Tables => ({
   source: new Map(),
@@ -44,8 +46,16 @@ export class Store {
   #isTelling = false;
 
   open(): void {
-    this.#connect();
-    setInterval(() => this.#setLive(Date.now() - this.heardAtMs < STALE_MS && this.isLive), LOOK_MS);
+    let source = this.#connect();
+    let openedAtMs = Date.now();
+    setInterval(() => {
+      const isStale = Date.now() - Math.max(this.heardAtMs, openedAtMs) >= STALE_MS;
+      if (isStale) this.#setLive(false);
+      if (!isStale && source.readyState !== EventSource.CLOSED) return;
+      source.close();
+      source = this.#connect();
+      openedAtMs = Date.now();
+    }, LOOK_MS);
   }
 
   /** Calls back at most once a frame; returns a function that stops this. */
@@ -60,7 +70,7 @@ export class Store {
     return !this.isComplete || states.includes("reading") || (states.length === 0 && service !== "disk-registry");
   }
 
-  #connect(): void {
+  #connect(): EventSource {
     const source = new EventSource("/page/feed");
     source.addEventListener("begin", () => {
       this.#next = this.isComplete ? emptyTables() : undefined;
@@ -74,19 +84,21 @@ export class Store {
         else table?.set(name, row);
       }
       this.#heard();
+      this.#changed();
     });
     source.addEventListener("complete", () => {
       this.isComplete = true;
       if (this.#next !== undefined) this.tables = this.#next;
       this.#next = undefined;
       this.#heard();
+      this.#changed();
     });
     source.addEventListener("beat", () => this.#heard());
     source.addEventListener("error", () => {
       this.#setLive(false);
       void this.#askWhy();
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => this.#connect(), REOPEN_MS);
     });
+    return source;
   }
 
   /** Shows the director's description of its own state until events return. */
@@ -107,8 +119,7 @@ export class Store {
 
   #heard(): void {
     this.heardAtMs = Date.now();
-    this.isLive = true;
-    this.#changed();
+    this.#setLive(true);
   }
 
   #setLive(isLive: boolean): void {

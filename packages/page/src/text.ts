@@ -13,6 +13,12 @@ export function ageText(sinceMs: number, nowMs = Date.now()): string {
   return `${Math.floor(ms / unitMs)} ${name}`;
 }
 
+/** Formats the time until something ends, rounded up, in the largest unit of which it has two. */
+export function leftText(ms: number): string {
+  const [unitMs, name] = UNITS.find(([each]) => ms >= 2 * each) ?? [SECOND_MS, "s"];
+  return `${Math.ceil(ms / unitMs)} ${name}`;
+}
+
 /** Formats the time of an agent's last message with the precision that the director reports. */
 export function heardText(heardMs: number, nowMs = Date.now()): string {
   if (heardMs === 0) return "never";

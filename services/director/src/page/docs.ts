@@ -25,7 +25,9 @@ function docsFolder(): string | undefined {
 function asHtml(path: string, text: string): string {
   const [, title = path] = /^# (.*)$/m.exec(text) ?? [];
   const lines = escaped(text)
-    .replace(/^(#+) (.*)$/gm, (line, _marks, heading: string) => `<strong id="${slugOf(heading)}">${line}</strong>`)
+    .replace(/^(#+) (.*)$/gm, (line, marks: string, heading: string) => {
+      return `<strong role="heading" aria-level="${marks.length}" id="${slugOf(heading)}">${line}</strong>`;
+    })
     .replace(/\[([^\]\n]+)\]\(([^)\s]+)\)/g, (link, label: string, to: string) => {
       const address = addressOf(path, to);
       return address === undefined ? link : `<a href="${address}">${label}</a>`;

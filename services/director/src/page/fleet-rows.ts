@@ -14,17 +14,20 @@ export function hostRow(host: Host, devices: string): HostRow {
   const { state, az, rack, assignment, stateChangedAt, removalRequested, cordoned, trouble } = host;
   const told = lower("HOST_STATE_", state) as HostRow["state"];
   const isSuspected = host.suspected && told !== "unavailable" && told !== "dead";
+  // A removal that still waits is trouble, and a host that is out of operation has none. No trouble therefore means
+  // that the removal is done.
+  const removal = !removalRequested ? "" : trouble === undefined ? "done" : "wanted";
+  const stateSince = told === "online" && cordoned !== undefined ? cordoned.saidAt : stateChangedAt;
   return {
     state: isSuspected ? "suspected" : told,
-    // A removal that still waits is trouble, and a host that is out of operation has none. No trouble therefore means
-    // that the removal is done.
-    removal: !removalRequested ? "" : trouble === undefined ? "done" : "wanted",
+    removal,
     isCordoned: cordoned !== undefined,
     az,
     rack,
     vm: assignment?.vmCid ?? "",
     devices,
-    ...shown(trouble, stateChangedAt),
+    // It is not known when a removal was done.
+    ...shown(trouble, removal === "done" ? undefined : stateSince),
   };
 }
 

@@ -25,6 +25,11 @@ describe("rows of tasks", () => {
     expect(taskRow(failed("INVALID_STATE", undefined), known)).to.include({ trouble: "no" });
   });
 
+  it("a long error -> its beginning, with a mark that it goes on", () => {
+    const { trouble } = taskRow({ ...failed("UNAVAILABLE", "r"), result: "no ".repeat(200) }, known);
+    expect(trouble).to.match(/^(no ){100}…$/);
+  });
+
   it("a task that waits for a lock -> since its wait for this owner, not since its start", () => {
     const lock = { type: "disk", resource: "d", taskId: 3, what: "", sinceMs: 500 } as ShownLock;
     const row = taskRow(task, { ...known, lockFor: () => lock });

@@ -7,7 +7,7 @@ import type { CpiCall } from "../store/cpi-call.js";
 import { hasEnded, type Task } from "../store/task.js";
 import { about } from "./fleet-rows.js";
 
-/** Longer results are in the task's output. */
+/** The explanation of a task has the whole result. */
 const MAX_RESULT_LENGTH = 300;
 /** Time for which a failed task is shown with its error. */
 const LATELY_MS = 600_000;
@@ -24,7 +24,7 @@ export interface KnownOfTasks {
 }
 
 export function taskRow(task: Task, known: KnownOfTasks): TaskRow {
-  const { state, description, user, deployment, result, createdAtMs, startedAtMs, endedAtMs } = task;
+  const { state, description, user, deployment, createdAtMs, startedAtMs, endedAtMs } = task;
   const trouble = troubleOfTask(task, known);
   const sinceMs = trouble?.sinceMs ?? endedAtMs ?? startedAtMs ?? createdAtMs;
   return {
@@ -32,7 +32,6 @@ export function taskRow(task: Task, known: KnownOfTasks): TaskRow {
     description,
     user,
     deployment,
-    result: result.slice(0, MAX_RESULT_LENGTH),
     hasEnded: hasEnded(task),
     ...about(trouble?.text ?? "", new Date(sinceMs)),
   };
@@ -61,7 +60,7 @@ function troubleOfTask(
   if (state === "held") return { text: "was restored from a backup: resume or cancel it" };
   if (state === "error")
     return nowMs - (endedAtMs ?? 0) < LATELY_MS && !isCallersMistake(task)
-      ? { text: result.slice(0, MAX_RESULT_LENGTH) }
+      ? { text: result.length > MAX_RESULT_LENGTH ? `${result.slice(0, MAX_RESULT_LENGTH)}…` : result }
       : undefined;
   const waitsFor = lockFor(taskId);
   if (waitsFor !== undefined)

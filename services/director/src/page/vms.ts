@@ -206,7 +206,7 @@ export function vmRow(
   shown: ShownHealth | undefined,
   { owed = [], isForgotten = false, isBusy = false }: KnownOfVm = {},
 ): VmRow {
-  const { vmState, vmCid, cpi, az, jobs = "started" } = instance;
+  const { instanceId, vmState, vmCid, cpi, az, jobs = "started" } = instance;
   const heardAtMs = shown?.health?.heardAtMs ?? 0;
   const isSilent = vmState === "running" && shown?.isResponsive === false;
   const silence = vmState === "lost" ? "its VM is gone" : isSilent && "its agent is silent";
@@ -218,6 +218,7 @@ export function vmRow(
   const trouble = [absence, isForgotten && forgottenText(instance), silence, debt].filter(Boolean).join("; ");
   const sinceMs = isSilent ? heardAtMs : Math.min(...owed.map((removal) => removal.sinceMs));
   return {
+    id: instanceId,
     state: vmState,
     cid: vmCid,
     cpi,

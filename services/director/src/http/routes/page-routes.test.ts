@@ -79,7 +79,7 @@ describe("the page over HTTPS", () => {
       .to.contain('<a href="/page/docs/operate/troubleshooting.md">')
       .and.not.to.match(/<script|style="/);
     const why = await http.send("GET", "/page/docs/operate/troubleshooting.md");
-    expect(why.body).to.match(/<strong id="[a-z-]+">#+ /);
+    expect(why.body).to.match(/<strong role="heading" aria-level="1" id="[a-z-]+"># /);
     for (const path of ["..%2fpackage.json", "%2e%2e/README.md", "pictures/terminal.svg", "nothing.md", "README.md%00"])
       expect((await http.send("GET", `/page/docs/${path}`)).status, path).to.equal(404);
   });

@@ -158,7 +158,7 @@ async function whyOf(http: HttpCall): Promise<WhyAnswer> {
   return {
     summary: answer.summary,
     causes: answer.causes.map(({ subject: about, reason, message, since, nextTryAt, cures }) => ({
-      kind: lower("SUBJECT_KIND_", about?.kind ?? ""),
+      kind: about?.kind === SubjectKind.SERVICE ? "source" : lower("SUBJECT_KIND_", about?.kind ?? ""),
       name: about?.name ?? "",
       reason,
       message,

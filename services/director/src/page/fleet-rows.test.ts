@@ -1,0 +1,26 @@
+import { Host } from "@diskmesh/api/registry";
+import { expect } from "chai";
+import { hostRow } from "./fleet-rows.js";
+
+const [ONLINE_SINCE, CORDONED_AT, REMOVED_AT] = [new Date(1_000), new Date(2_000), new Date(3_000)];
+const host: Parameters<typeof Host.fromPartial>[0] = {
+  hostId: "h",
+  state: "HOST_STATE_ONLINE",
+  stateChangedAt: ONLINE_SINCE,
+};
+const cordoned = { by: "operator", saidAt: CORDONED_AT, reason: "new firmware" };
+const trouble = { sentence: "is to be removed", since: REMOVED_AT };
+
+describe("the row of a host", () => {
+  for (const [what, change, expected] of [
+    ["has the time since when it is online", {}, ONLINE_SINCE],
+    ["has the time of its cordon", { cordoned }, CORDONED_AT],
+    ["has the time when a cordoned host fell silent", { cordoned, state: "HOST_STATE_UNAVAILABLE" }, ONLINE_SINCE],
+    ["has the start of its trouble", { cordoned, removalRequested: true, trouble }, REMOVED_AT],
+    ["has no time once its removal is done", { cordoned, removalRequested: true }, undefined],
+  ] as const)
+    it(what, () => {
+      const { sinceMs } = hostRow(Host.fromPartial({ ...host, ...change }), "");
+      expect(sinceMs).to.equal(expected?.getTime());
+    });
+});
