@@ -1,9 +1,9 @@
-import type { Fault } from "../metrics/fault-alerts.js";
 import type { StuckFleet } from "./stuck-fleet.js";
 
 /** A stuck state of a healthy mesh, which its cure ends. */
 export interface Situation {
-  readonly title: Fault;
+  /** Name of the fault. Its alerts are tested when `FAULT_ALERTS` lists them. */
+  readonly title: string;
   /** Returns why this machine cannot cause it; undefined when it can. */
   readonly problem?: () => string | undefined;
   make(mesh: StuckFleet): Promise<Stuck>;
@@ -21,6 +21,8 @@ export interface Stuck {
   readonly row: readonly [row: string, trouble: RegExp];
   /** Matches the cure to follow, with its command if it has one. */
   readonly cure: RegExp;
+  /** Matches no cure, because the system would refuse it or it would do harm. */
+  readonly refused?: RegExp;
   /** Called before each evaluation of the alerts, until the cure. */
   readonly meanwhile?: () => Promise<unknown>;
   /** Establishes a condition of the cure, before its command. */

@@ -1,9 +1,9 @@
-import { cpSync, readFileSync, rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { NbdRequestError } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
-import { Drive, eventually, SmallDisk } from "@diskmesh/testkit";
+import { Drive, eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { deleteDisk, detachDisk, provideDisk } from "../mesh/steps.js";
 import type { Situation } from "./situation.js";
@@ -248,35 +248,6 @@ export const SITUATIONS: readonly Situation[] = [
           await registry.unpublishDisk({ diskId: "failing" });
           await registry.deleteDisk({ diskId: "failing" });
           await stuck.withDrive();
-        },
-      };
-    },
-  },
-  {
-    title: "agent's folder full",
-    problem: () => (SmallDisk.canMount() ? undefined : "no file system can be mounted here"),
-    async make(stuck) {
-      const agent = stuck.mesh.process("host-2");
-      const folder = stuck.mesh.baseFolder("host-2");
-      const disk = SmallDisk.mount(MIB_BYTES);
-      if (disk === undefined) throw new Error("no file system was mounted");
-      await agent.kill();
-      cpSync(folder, disk.folder, { recursive: true });
-      const { config } = agent;
-      await agent.restart({ ...config, baseFolder: disk.folder }, "nothing");
-      disk.fill();
-      return {
-        asked: ["host", "host-2"],
-        root: /its agent cannot accept orders: .*ENOSPC/,
-        reasons: ["AGENT_TAKES_NOTHING_NEW"],
-        row: ["host host-2", /ENOSPC/],
-        cure: /^free space on the disk under its agent's baseFolder/,
-        follow: async () => disk.makeRoom(),
-        after: async () => {
-          await agent.kill();
-          cpSync(disk.folder, folder, { recursive: true });
-          disk[Symbol.dispose]();
-          await agent.restart(config);
         },
       };
     },
