@@ -118,7 +118,7 @@ describe("disks", () => {
     const error = await rejection(() => create(fleet), ResourceExhaustedError, "1 device is being erased");
     expect(error.retryAfterMs).to.equal(500);
     const tooLarge = { ...wanted, sizeBytes: 1000 * MIB };
-    const hopeless = await rejection(() => create(fleet, tooLarge), ResourceExhaustedError);
+    const hopeless = await rejection(() => create(fleet, tooLarge), ResourceExhaustedError, "a disk of");
     expect(hopeless.retryAfterMs).to.equal(undefined);
     expect(fleet.device("d1").diskId).to.equal("");
     expect(fleet.tables.disks.size).to.equal(0);

@@ -113,7 +113,9 @@ function requirePlace(tables: RegistryTables, request: DiskRequest): void {
 
 function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limits: DiskLimits, grown?: Disk): Error {
   const where = request.hostId === "" ? `az ${request.az}` : `host ${request.hostId}`;
-  const wanted = `disk ${diskId} of ${request.sizeBytes} bytes does not fit into pool ${request.pool} of ${where}`;
+  // A repeated creation has another ID. Orchestrators merge its failures when their messages are equal.
+  const disk = grown === undefined ? "a disk" : `disk ${diskId}`;
+  const wanted = `${disk} of ${request.sizeBytes} bytes does not fit into pool ${request.pool} of ${where}`;
   const { erasingDevices, comingDevices, sufficesSoon, awaitedHostIds, blocked } = shortage;
   const erasing = erasingDevices > 0 && `${countText(erasingDevices, "device is", "devices are")} being erased`;
   const coming =
