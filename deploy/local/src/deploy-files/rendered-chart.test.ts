@@ -109,6 +109,14 @@ describe("the rendered Helm chart", () => {
     expect(strategy(VARIANTS["agents with block devices"] ?? [])).to.equal("RollingUpdate");
   });
 
+  it("creates the volume of a scheduled pod in no other zone than that of its node", () => {
+    const controller = rendered(...WHOLE).objects.find(
+      ({ metadata, kind }) => kind === "Deployment" && metadata.name === "csi-controller",
+    );
+    const provisioner = controller && podOf(controller)?.containers.find(({ name }) => name === "provisioner");
+    expect(provisioner?.args).to.include("--strict-topology");
+  });
+
   it("has the agent's sockets and devices at the same paths in its container as on the node", () => {
     const agent = rendered(...WHOLE).objects.find(
       ({ metadata, kind }) => kind === "DaemonSet" && metadata.name === "disk-agent",
