@@ -334,8 +334,12 @@ describe("the page in a browser", function () {
     await shows("#detail #why", /The director does not answer/);
     await mesh.clients.registry.setHostState({ hostIds: ["host-3"], state: "HOST_STATE_DEAD", reason: "burnt" });
     expect(await textOf("#hosts tbody")).not.to.match(/dead/);
+    await page.goto(`${address}#events`);
+    await shows("#events", /The director does not answer/);
     await mesh.process("director").start();
     await shows(".liveness", /^ ?live$/);
+    await shows("#events .timeline", /SetHostState/);
+    await page.goto(`${address}#overview`);
     await shows("#hosts tbody", /host-3 dead/);
   });
 

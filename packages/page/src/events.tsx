@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { ask } from "./ask.js";
+import { useStore } from "./hooks.js";
 import { Thing, Told } from "./lists.js";
 import type { EventEntry, EventsAnswer } from "./rows.js";
 import { whenText } from "./text.js";
@@ -66,6 +67,10 @@ const TIMES = [
 /** Shows the events that match the filters of the page's URL. */
 export function Events({ query }: { query: string }) {
   const { pages, failure, isAsking, load } = useEvents(query);
+  const { isLive } = useStore();
+  useEffect(() => {
+    if (isLive && failure !== "" && pages.length === 0) load();
+  }, [isLive]);
   const filters = new URLSearchParams(query);
   const show = (form: HTMLFormElement): void => {
     const fields = new FormData(form);
