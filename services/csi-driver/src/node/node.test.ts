@@ -94,6 +94,22 @@ describe("the node's part of the CSI driver", () => {
     }
   });
 
+  it("gives the next pod the disk's new device when the staged one has ended", async () => {
+    devices.attach("disk-1", SIZE_BYTES);
+    await stage();
+    await publish();
+    writeFileSync(join(target, "data"), "kept");
+    spawnSync("sync", ["--file-system", target]);
+    devices.detach("disk-1");
+    const device = devices.attach("disk-1", SIZE_BYTES);
+    await publish();
+    await unpublish();
+    await publish();
+    const { stdout } = spawnSync("findmnt", ["--noheadings", "--output", "SOURCE", target], { encoding: "utf8" });
+    expect(stdout.trim()).to.equal(device);
+    expect(readFileSync(join(target, "data"), "utf8")).to.equal("kept");
+  });
+
   it("changes nothing on a disk that holds anything else", async () => {
     const fillings: Record<string, () => void> = {
       swap: () => run("mkswap", devices.deviceOf("disk-1")),

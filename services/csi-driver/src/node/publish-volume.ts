@@ -10,6 +10,7 @@ import type { NodeContext } from "./context.js";
 import { deviceAt, deviceOf, isReadOnlyDevice, type NodeDevice } from "./device.js";
 import { giveToGroup } from "./group-access.js";
 import { allMounts, bindMount, makeReadOnly, mountAt, unmount } from "./mounts.js";
+import { needStaged, stagedOn } from "./stage-volume.js";
 
 /** Mounts the staged file system, or the device of a block volume, at the target path. */
 export async function publishVolume(
@@ -23,22 +24,25 @@ export async function publishVolume(
   const access = accessOf(volumeCapability, readonly);
   if (stagingTargetPath === "") throw new InvalidStateError("staging_target_path is missing: stage the volume first");
   await context.work.run(volumeId, "NodePublishVolume", request, call, async () => {
-    if (access.mount === undefined)
-      await publishDevice(await deviceOf(context.dynamicDisksFolder, publishContext[DISK_CID]), targetPath, access);
-    else await publishMount(stagingTargetPath, targetPath, access);
+    const deviceOfDisk = () => deviceOf(context.dynamicDisksFolder, publishContext[DISK_CID]);
+    if (access.mount === undefined) await publishDevice(await deviceOfDisk(), targetPath, access);
+    else await publishMount(request, access, deviceOfDisk);
   });
   return {};
 }
 
-async function publishMount(stagingPath: string, targetPath: string, access: Access): Promise<void> {
-  const staged = await mountAt(stagingPath);
-  if (staged === undefined)
-    throw new InvalidStateError(`nothing is mounted at the staging path ${stagingPath}: stage the volume first`);
+async function publishMount(
+  { stagingTargetPath: stagingPath, targetPath, volumeCapability }: NodePublishVolumeRequest,
+  access: Access,
+  deviceOfDisk: () => Promise<NodeDevice>,
+): Promise<void> {
+  const found = await needStaged(stagingPath);
   const published = await mountAt(targetPath);
   if (published !== undefined) {
-    await acceptPublished(published, published.device === staged.device, access);
+    await acceptPublished(published, published.device === found.device, access);
     return;
   }
+  const staged = await stagedOn(await deviceOfDisk(), found, volumeCapability);
   const others = (await allMounts()).filter(({ device, path }) => device === staged.device && path !== staged.path);
   refuseSecondPath(others, access);
   await mkdir(targetPath).catch(unlessCode("EEXIST"));

@@ -1,7 +1,7 @@
 import type { NodeStageVolumeRequest, NodeUnstageVolumeRequest } from "@diskmesh/api/csi";
 import { AlreadyExistsError, InvalidStateError } from "@diskmesh/domain";
 import type { SocketCall } from "@diskmesh/rpc";
-import { accessOf, type MountAccess } from "../model/capability.js";
+import { accessOf, type Capability, type MountAccess } from "../model/capability.js";
 import type { MountEntry } from "../model/mount-info.js";
 import { DISK_CID } from "../model/publish-context.js";
 import { needFields, needPath } from "../model/required-fields.js";
@@ -38,6 +38,31 @@ async function stage(device: NodeDevice, path: string, access: MountAccess, isRe
     await mountDevice(device.path, path, fileSystem, isReadOnly ? [...flags, "ro"] : flags);
   }
   if (groupId !== undefined && !isReadOnly) await giveToGroup(path, groupId);
+}
+
+/**
+ * Returns the staged mount of the device. Stages the volume again when the mount is of a device that has ended, e.g. with
+ * its agent, because the kubelet does not for a pod that replaces another one on the same node. A mount stays when the
+ * new device cannot be used.
+ */
+export async function stagedOn(
+  device: NodeDevice,
+  staged: MountEntry,
+  capability: Capability | undefined,
+): Promise<MountEntry> {
+  const { mount, isReadOnly } = accessOf(capability);
+  if (staged.device === device.number || mount === undefined) return staged;
+  await prepareFileSystem(device, mount.fileSystem, isReadOnly);
+  await unmount(staged.path);
+  await stage(device, staged.path, mount, isReadOnly);
+  return needStaged(staged.path);
+}
+
+/** Throws InvalidStateError when nothing is mounted at the staging path. */
+export async function needStaged(path: string): Promise<MountEntry> {
+  const staged = await mountAt(path);
+  if (staged !== undefined) return staged;
+  throw new InvalidStateError(`nothing is mounted at the staging path ${path}: stage the volume first`);
 }
 
 function refuseOther(mounted: MountEntry, device: NodeDevice, fileSystem: string, isReadOnly: boolean): void {
