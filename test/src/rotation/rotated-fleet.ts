@@ -13,6 +13,8 @@ import { ROTATED_HOSTS, type RotatedServices, startRotatedServices } from "./rot
 
 const BLOCK_BYTES = 4_096;
 const PATIENCE = { timeoutMs: 120_000 };
+/** Longer than two attempts of the director to renew a certificate, with a minute and two between them. */
+const RENEWAL_PATIENCE = { timeoutMs: 300_000 };
 const LAST_LINES = 5;
 /** Number of TLS file sets of a process. A process that uses NATS has a second set for it. */
 const SETS: Readonly<Record<string, number>> = { "cpi-dispatcher": 1, "disk-registry": 1 };
@@ -164,7 +166,7 @@ export class RotatedFleet implements AsyncDisposable {
     await eventually(async () => {
       const { certificates } = await this.#operator.vms.listAgentCertificates({});
       return certificates.every(({ state }) => state === AgentCertificateState.VALID);
-    }, PATIENCE);
+    }, RENEWAL_PATIENCE);
   }
 
   async #writeAndRead(number: number): Promise<void> {
