@@ -39,7 +39,7 @@ export const SITUATIONS: readonly Situation[] = [
       await agent.kill();
       return {
         asked: ["host", "host-3"],
-        root: /^host host-3 is UNAVAILABLE: the agent of host host-3 is silent.*no heartbeat for 3000 ms, since 20/,
+        root: /^host host-3 is UNAVAILABLE: the agent of host host-3 is silent.*no heartbeat for 3 s, since 20/,
         reasons: ["AGENT_SILENT"],
         row: ["host host-3", /UNAVAILABLE: no heartbeat/],
         cure: /^start its agent/,
