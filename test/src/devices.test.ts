@@ -66,7 +66,8 @@ describe("the devices of a host, from its files to the registry", () => {
   const ready = { attachState: AttachState.ATTACHED, health: "HEALTH_ONLINE", dirty: false };
   const LISTED = [{ deviceId: "listed", path: "FILES/list-1" }];
 
-  it("all devices of a file, listed or discovered, share a descriptor; a new file is found on request", async () => {
+  it("all devices of a file, listed or discovered, share a descriptor; a new file is found on request", async function () {
+    skipWithout(this, "mkfifo");
     const rules = [
       {
         glob: "FILES/disk-*",

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { AgentScene, ALREADY, DEVICE_BYTES, DONE } from "./testing/agent-scene.js";
 import { makeDeviceFile } from "./testing/device-fixture.js";
@@ -10,7 +10,8 @@ const IO_ERROR = "ORDER_OUTCOME_IO_ERROR";
 describe("an agent with unusable devices", () => {
   const scene = AgentScene.forEachTest();
 
-  it("reports bad device files as ERROR with the reason, without harm to other devices", async () => {
+  it("reports bad device files as ERROR with the reason, without harm to other devices", async function () {
+    skipWithout(this, "mkfifo");
     const { folder, registry } = scene;
     const named = (name: string) => scene.path(name);
     mkdirSync(named("directory"));
