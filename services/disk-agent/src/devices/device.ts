@@ -14,7 +14,14 @@ import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./device-place.js";
 import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
 import { DriverWarnings } from "./driver-warnings.js";
-import { type ClearChunk, type ClearOptions, clearBytes, readBytes, writeBytes } from "./file-bytes.js";
+import {
+  type ClearChunk,
+  type ClearOptions,
+  clearBytes,
+  readBytes,
+  type WriteOptions,
+  writeBytes,
+} from "./file-bytes.js";
 import type { LentFile, Retired } from "./file-lending.js";
 import type { HardwareErrors } from "./hardware-errors.js";
 import type { ByteRange } from "./held-bytes.js";
@@ -34,6 +41,7 @@ interface DeviceOptions {
   readonly log: Logger;
 }
 
+type Withdrawable<Options> = Options & { readonly signal?: AbortSignal };
 type Submit = (handle: OpenHandle) => Promise<void>;
 
 /**
@@ -230,8 +238,10 @@ export class Device implements FileUser {
   verify(facts: FileFacts): void {
     const recorded = this.#options.ledger.memory.devices.get(this.id)?.identity;
     const unfit = whyUnfit(facts, this.config, recorded);
-    if (unfit !== undefined) this.#want(this.#wanted, unfit);
-    if (unfit !== undefined) return;
+    if (unfit !== undefined) {
+      this.#want(this.#wanted, unfit);
+      return;
+    }
     if (!this.#wanted) this.#failure = undefined;
     // Uses the recorded size; grown bytes belong to the device only once the registry accepts them.
     this.#sizeBytes = recorded?.sizeBytes || sizeIn(facts.sizeBytes, this.config);
@@ -331,12 +341,7 @@ export class Device implements FileUser {
   /**
    * With `fua`, resolves only once the bytes are on the device. `signal` withdraws a write that was not submitted yet.
    */
-  async write(
-    sessionNumber: number,
-    offsetBytes: number,
-    data: Uint8Array,
-    options: { fua: boolean; signal?: AbortSignal },
-  ): Promise<void> {
+  async write(sessionNumber: number, offsetBytes: number, data: Uint8Array, options: Withdrawable<WriteOptions>) {
     requireInside("write", offsetBytes, data.length, this);
     const start = this.config.offsetBytes + offsetBytes;
     await this.#io("write", sessionNumber, options.signal, async (handle) => {
@@ -349,11 +354,7 @@ export class Device implements FileUser {
   /**
    * Clears bytes, at most MAX_CLEAR_BYTES. `signal` withdraws an operation that was not submitted yet.
    */
-  async clear(
-    sessionNumber: number,
-    { startBytes, sizeBytes }: ClearChunk,
-    options: ClearOptions & { signal?: AbortSignal },
-  ): Promise<void> {
+  async clear(sessionNumber: number, { startBytes, sizeBytes }: ClearChunk, options: Withdrawable<ClearOptions>) {
     requireInside("clear", startBytes, sizeBytes, this);
     const start = this.config.offsetBytes + startBytes;
     await this.#io("clear", sessionNumber, options.signal, async (handle) => {

@@ -8,10 +8,13 @@ import type { OpenHandle } from "./open-file.js";
  */
 export type ClearKind = "discard" | "zero" | "write zeros";
 
-export interface ClearOptions {
-  readonly kind: ClearKind;
+export interface WriteOptions {
   /** True: done only once the change is on the device. */
   readonly fua: boolean;
+}
+
+export interface ClearOptions extends WriteOptions {
+  readonly kind: ClearKind;
 }
 
 /** Maximum bytes of one clearing system call, so that a fence does not wait long for it. */
