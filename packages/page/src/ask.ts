@@ -9,8 +9,7 @@ export async function ask<Answer>(path: string, init: RequestInit = {}): Promise
   });
   const text = await response.text();
   if (response.ok) return (text === "" ? undefined : JSON.parse(text)) as Answer;
-  const told = describe(text) || `${response.status} ${response.statusText}`;
-  const message = told.replace(/^Require one of/, "This login may not do this, because it has none of");
+  const message = describe(text) || `${response.status} ${response.statusText}`;
   throw response.status === 401 ? new UnauthorizedError(message) : new Error(message);
 }
 
