@@ -57,6 +57,7 @@ const disk = (name: string): Disk =>
     sizeMib: 1,
     cloudProperties: {},
     token: "t",
+    incarnation: "i",
   });
 
 describe("deployment decisions", () => {

@@ -19,7 +19,7 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
     /** Returns the disk's name in messages and its fields in errors. */
     private readonly named: (disk: Disk) => { readonly shown: string; readonly about: Record<string, string> },
     /** Returns the fields that record the holder of the disk. Without a holder, the fields clear the former holder. */
-    private readonly heldBy: (holder: Holder | undefined) => Partial<Disk>,
+    private readonly heldBy: (holder: Holder | undefined, disk: Disk) => Partial<Disk>,
   ) {}
 
   /** Returns the disk after the event. Throws InvalidStateError when the state does not allow the event. */
@@ -36,7 +36,7 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
 
   intendAttach(disk: Disk, target: AttachTarget, attachmentId: string): Disk {
     const { instanceId, vmCid, readOnly = false } = target;
-    const held = this.heldBy({ instanceId, attachmentId, readOnly });
+    const held = this.heldBy({ instanceId, attachmentId, readOnly }, disk);
     return { ...this.moved(disk, "intend_attach"), ...held, vmCid, hint: null };
   }
 
@@ -54,6 +54,6 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
   }
 
   #nowhere(disk: Disk): Disk {
-    return { ...disk, ...this.heldBy(undefined), vmCid: "", hint: null };
+    return { ...disk, ...this.heldBy(undefined, disk), vmCid: "", hint: null };
   }
 }

@@ -49,6 +49,12 @@ export interface Disk extends DiskRecord {
    * Renewed with each intent to attach. A detached disk keeps the id of its last attachment; empty when never attached.
    */
   readonly attachmentId: string;
+  /**
+   * The disk's first attachment, and the incarnation of the tablet that created the record: a restore, which may have
+   * forgotten attachments, begins another one. The id is empty before the first attachment. Undefined in records of older
+   * versions.
+   */
+  readonly first?: { readonly incarnation: string; readonly attachmentId: string } | undefined;
   /** The metadata last sent to the infrastructure. */
   readonly metadata: JsonObject;
   /** True when the disk is attached read-only. Undefined in records of older versions. */

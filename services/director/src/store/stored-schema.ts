@@ -64,6 +64,7 @@ const disk = shapeOf<Disk>()({
   hint: json,
   metadata: object,
   readOnly: flag.optional(),
+  first: shapeOf<NonNullable<Disk["first"]>>()({ incarnation: text, attachmentId: text }).optional(),
   limits: shapeOf<IoLimits>()({
     readIops: whole,
     writeIops: whole,

@@ -11,7 +11,7 @@ import {
   decideResize,
   type WantedDisk,
 } from "./decisions.js";
-import { dynamicDisks, intendCreateDisk } from "./disk.js";
+import { dynamicDisks, intendCreateDisk, isFirstAttachment } from "./disk.js";
 
 const TARGET: Target = {
   instanceId: "i1",
@@ -42,6 +42,7 @@ function inState(state: DiskState, target = TARGET): Disk {
     sizeMib: 64,
     cloudProperties: {},
     token: "t",
+    incarnation: "i",
   });
   const detached = dynamicDisks.created(creating, { diskCid: "disk-t", cpi: creating.cpi });
   switch (state) {
@@ -204,6 +205,18 @@ const PROVIDE: Row[] = [
   },
 ];
 
+it("only the disk's first attachment since its creation in the present incarnation counts as the first", () => {
+  const attached = inState("attached");
+  expect(isFirstAttachment(attached, "i")).to.equal(true);
+  expect(isFirstAttachment(attached, "restored"), "a backup may lack later attachments").to.equal(false);
+  expect(isFirstAttachment({ ...attached, first: undefined }, "i"), "of 0.1.0").to.equal(false);
+  const detached = dynamicDisks.detached(inState("detaching"));
+  expect(isFirstAttachment(detached, "i")).to.equal(false);
+  expect(isFirstAttachment(dynamicDisks.intendAttach(detached, TARGET, "a2"), "i")).to.equal(false);
+  const again = dynamicDisks.intendAttach(inState("attaching"), TARGET, "a2");
+  expect(isFirstAttachment(again, "i"), "the former try may have attached the disk").to.equal(false);
+});
+
 describe("disk decisions", () => {
   for (const row of PROVIDE) {
     it(`provide: ${row.cause} -> ${row.effect}`, () => {
@@ -333,7 +346,7 @@ describe("disk decisions", () => {
 
 describe("disk states", () => {
   const EVENTS = {
-    intend_create: (disk: Disk) => intendCreateDisk(disk, { ...disk, token: "other" }),
+    intend_create: (disk: Disk) => intendCreateDisk(disk, { ...disk, token: "other", incarnation: "i" }),
     create: (disk: Disk) => dynamicDisks.created(disk, { diskCid: "disk-t", cpi: disk.cpi }),
     intend_attach: (disk: Disk) => dynamicDisks.intendAttach(disk, TARGET, "a2"),
     attach: (disk: Disk) => dynamicDisks.attached(disk, "x"),
@@ -361,7 +374,9 @@ describe("disk states", () => {
   }
 
   it("a repeated intent to create -> keeps the first token", () => {
-    expect(intendCreateDisk(inState("creating"), { ...inState("creating"), token: "other" }).token).to.equal("t");
+    expect(
+      intendCreateDisk(inState("creating"), { ...inState("creating"), token: "other", incarnation: "i" }).token,
+    ).to.equal("t");
   });
 
   it("detached -> only the id of the last attachment remains", () => {

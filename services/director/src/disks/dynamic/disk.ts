@@ -13,17 +13,27 @@ export const dynamicDisks = new DiskKind<Disk, "intend_delete">(
     intend_delete: { detached: "deleting", deleting: "deleting" },
   },
   ({ name }) => ({ shown: `disk \`${name}\``, about: { disk_name: name } }),
-  (holder) => holder ?? { instanceId: "", readOnly: false },
+  (holder, { first }) => {
+    if (holder === undefined) return { instanceId: "", readOnly: false };
+    const isFirst = first !== undefined && first.attachmentId === "";
+    return isFirst ? { ...holder, first: { ...first, attachmentId: holder.attachmentId } } : holder;
+  },
 );
+
+/** Returns true when the present attachment is certainly the disk's first, so that nobody wrote to the disk before it. */
+export function isFirstAttachment({ instanceId, attachmentId, first }: Disk, incarnation: string): boolean {
+  return instanceId !== "" && first?.attachmentId === attachmentId && first.incarnation === incarnation;
+}
 
 export type DiskIntent = Pick<
   Disk,
   "name" | "deployment" | "az" | "cpi" | "pool" | "sizeMib" | "cloudProperties" | "token"
->;
+> & { readonly incarnation: string };
 
 /** Returns the disk with a create intent. An earlier intent is kept because a call may have used it. */
-export function intendCreateDisk(disk: Disk | undefined, intent: DiskIntent): Disk {
+export function intendCreateDisk(disk: Disk | undefined, { incarnation, ...intent }: DiskIntent): Disk {
   if (disk !== undefined) return dynamicDisks.moved(disk, "intend_create");
   const nowhere = { instanceId: "", attachmentId: "", vmCid: "", hint: null };
-  return { ...intent, state: "creating", diskCid: "", ...nowhere, metadata: {} };
+  const first = { incarnation, attachmentId: "" };
+  return { ...intent, state: "creating", diskCid: "", ...nowhere, first, metadata: {} };
 }

@@ -120,7 +120,7 @@ function answeringDisk<Request extends DiskRequest>(
     const { task } = await start(context, request, call);
     const reading = context.tablet.read(({ disks }) => disks.get(request.diskName));
     const disk = await ofStarted(task.taskId, reading);
-    return { task, disk: disk && encodeDisk(disk) };
+    return { task, disk: disk && encodeDisk(disk, context.tablet.incarnation) };
   };
 }
 
@@ -137,7 +137,7 @@ export async function getDisk(
   refuseUnlessEnabled(context);
   const disk = await context.tablet.read((tables) => tables.disks.get(diskName));
   if (disk === undefined) throw new NotFoundError(`disk \`${diskName}\` not found`, { about: { disk_name: diskName } });
-  const encoded = encodeDisk(disk);
+  const encoded = encodeDisk(disk, context.tablet.incarnation);
   const isAsked = request.withTrouble && encoded.diskCid !== "";
   const trouble = isAsked ? await context.registries.troubleOfDisk(encoded.diskCid, call) : undefined;
   return { disk: encoded, trouble };
@@ -158,7 +158,7 @@ export async function listDisks(
       return deployment === undefined ? disks.snapshot() : disks.snapshot("byDeployment", deployment);
     },
     keyOf: (disk) => disk.name,
-    describe: (_, disk) => encodeDisk(disk),
+    describe: (_, disk) => encodeDisk(disk, context.tablet.incarnation),
   });
   return { disks: [...items], nextPageToken };
 }

@@ -1,8 +1,10 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { Disk } from "../../store/disk.js";
+import { isFirstAttachment } from "./disk.js";
 
-export function encodeDisk(disk: Disk): DynamicDisk {
+/** Encodes a disk as a tablet of the incarnation serves it. */
+export function encodeDisk(disk: Disk, incarnation: string): DynamicDisk {
   return {
     diskName: disk.name,
     diskCid: disk.diskCid,
@@ -18,5 +20,6 @@ export function encodeDisk(disk: Disk): DynamicDisk {
     diskHint: disk.hint ?? undefined,
     readOnly: disk.readOnly ?? false,
     limits: disk.limits && { ...disk.limits },
+    firstAttachment: isFirstAttachment(disk, incarnation),
   };
 }

@@ -47,7 +47,15 @@ export interface DynamicDisk {
    * I/O limits that SetDiskLimits set last, 0 for none. Absent: SetDiskLimits was never called; the `limits` of the disk
    * type's cloud properties hold.
    */
-  limits: DiskLimits | undefined;
+  limits:
+    | DiskLimits
+    | undefined;
+  /**
+   * True: the present attachment is the disk's first, and no earlier attachment is forgotten, so nobody wrote to the disk
+   * before it. False: detached, or somebody may have written. False for disks that 0.1.0 created, and after the director
+   * was restored from a backup.
+   */
+  firstAttachment: boolean;
 }
 
 /** The disk, and the instance that needs it. */
@@ -357,6 +365,7 @@ function createBaseDynamicDisk(): DynamicDisk {
     attachmentId: "",
     readOnly: false,
     limits: undefined,
+    firstAttachment: false,
   };
 }
 
@@ -403,6 +412,9 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     }
     if (message.limits !== undefined) {
       DiskLimits.encode(message.limits, writer.uint32(114).fork()).join();
+    }
+    if (message.firstAttachment !== false) {
+      writer.uint32(120).bool(message.firstAttachment);
     }
     return writer;
   },
@@ -532,6 +544,14 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
             message.limits = DiskLimits.decode(reader, reader.uint32());
             continue;
           }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.firstAttachment = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -565,6 +585,7 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     message.limits = (object.limits !== undefined && object.limits !== null)
       ? DiskLimits.fromPartial(object.limits)
       : undefined;
+    message.firstAttachment = object.firstAttachment ?? false;
     return message;
   },
 };
