@@ -22,7 +22,11 @@ job "csi-diskmesh-node" {
         command    = "diskmesh-csi-driver"
         args       = ["--node", "--config", "/local/csi-driver.yaml"]
         privileged = true
-        volumes    = ["/var/lib/diskmesh:/var/lib/diskmesh:ro", "/dev:/dev"]
+        volumes = [
+          "/var/lib/diskmesh:/var/lib/diskmesh:ro",
+          "/var/lib/diskmesh/csi-node:/var/lib/diskmesh/csi-node",
+          "/dev:/dev",
+        ]
       }
 
       user = "root"
@@ -35,6 +39,7 @@ job "csi-diskmesh-node" {
             instanceId: {{ env "meta.diskmesh_instance" }}
             az: {{ env "meta.diskmesh_az" }}
             dynamicDisksFolder: /var/lib/diskmesh/agent/data/dynamic_disks
+            mountFolders: [/csi]
         END
       }
 

@@ -1,4 +1,4 @@
-import { mkdir } from "node:fs/promises";
+import { chmod, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Instance } from "@diskmesh/api/director";
 import { replaceFile } from "@diskmesh/atomic-file";
@@ -40,7 +40,9 @@ export async function startCsiDrivers(
     },
   });
   for (const { instanceId, agentId, az } of instances) {
-    const node = { instanceId, az, dynamicDisksFolder: layout.dynamicDisksFolder(agentId) };
+    const folder = layout.dataFolder(nodeName(agentId));
+    const folders = { dynamicDisksFolder: layout.dynamicDisksFolder(agentId), mountFolders: [folder] };
+    const node = { instanceId, az, ...folders, stateFolder: join(folder, "uses") };
     await writeConfig(layout, nodeName(agentId), { node });
   }
   const nodePlugins = instances.map(({ agentId }) => csiDriver(layout, nodeName(agentId), "node"));
@@ -69,6 +71,8 @@ export async function startCsiDrivers(
 const nodeName = (hostId: string): string => `csi-node-${hostId}`;
 
 async function writeConfig(layout: MeshLayout, name: string, config: object): Promise<void> {
-  await mkdir(join(layout.dataFolder(name)), { recursive: true });
+  // Volumes are mounted below it.
+  await mkdir(layout.dataFolder(name), { recursive: true, mode: 0o700 });
+  await chmod(layout.dataFolder(name), 0o700);
   await replaceFile(layout.configFile(name), stringify(config));
 }

@@ -44,6 +44,15 @@ const nodeConfig = z.strictObject({
   dynamicDisksFolder: pathConfig
     .prefault("/var/vcap/data/dynamic_disks")
     .describe("Folder in which the agent of this node links disks by their CID."),
+  mountFolders: z
+    .array(pathConfig)
+    .min(1)
+    .max(10)
+    .prefault(["/var/lib/kubelet"])
+    .describe("Folders of the orchestrator below which volumes are mounted and unmounted; other paths are refused."),
+  stateFolder: pathConfig
+    .prefault("/var/lib/diskmesh/csi-node")
+    .describe("Folder for the record of the devices on which a file system was made. It must outlive a restart."),
 });
 
 const dockerConfig = z.strictObject({

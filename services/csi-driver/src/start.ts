@@ -1,4 +1,4 @@
-import { mkdir, realpath } from "node:fs/promises";
+import { chmod, mkdir, realpath } from "node:fs/promises";
 import { ControllerDefinition, IdentityDefinition, NodeDefinition } from "@diskmesh/api/csi";
 import { DynamicDiskServiceDefinition } from "@diskmesh/api/director";
 import type { Logger } from "@diskmesh/domain";
@@ -12,6 +12,8 @@ import { servePlugin } from "./docker/plugin-server.js";
 import { DockerVolumes } from "./docker/volumes.js";
 import { codeOf } from "./errors.js";
 import { identityHandlers } from "./identity.js";
+import type { NodeContext } from "./node/context.js";
+import { DeviceUses } from "./node/device-uses.js";
 import { nodeHandlers } from "./node/handlers.js";
 import { SharedWork } from "./shared-work.js";
 
@@ -43,7 +45,7 @@ export async function startDriver(
   const readiness = new Readiness({ needs: controller ? ["certificate"] : [], log });
   await reportReadiness(lifecycle, { tls: controller?.tls, health: config.health }, log, readiness);
   const disks = controller && controllerContext(lifecycle, controller, config);
-  const own = node && { ...node, maxVolumesPerNode: config.maxVolumesPerNode, work: new SharedWork() };
+  const own = node && (await nodeContext(node, config));
   if (socketPath !== undefined) {
     const server = new SocketServer({ codeOf, onError: failureLogger(log) });
     server.addService(IdentityDefinition, identityHandlers(readiness));
@@ -53,9 +55,12 @@ export async function startDriver(
     await server.listen(socketPath);
   }
   if (docker && disks && own) {
-    await mkdir(docker.folder, { recursive: true });
+    // Volumes of all containers are mounted below.
+    await mkdir(docker.folder, { recursive: true, mode: 0o700 });
+    await chmod(docker.folder, 0o700);
     const folder = await realpath(docker.folder);
-    const volumes = new DockerVolumes({ controller: disks, node: own, folder, diskType: docker.diskType });
+    const mounts = { ...own, mountFolders: [folder] };
+    const volumes = new DockerVolumes({ controller: disks, node: mounts, folder, diskType: docker.diskType });
     lifecycle.use("Docker socket", await servePlugin(docker.socket, volumes, log));
   }
   readiness.setServing(true);
@@ -78,6 +83,13 @@ function controllerContext(
   });
   lifecycle.use("client of the director", client);
   return { disks: new DirectorDisks(client, deployment), work: new SharedWork(), azs, maxVolumesPerNode };
+}
+
+async function nodeContext(
+  { stateFolder, ...node }: NonNullable<CsiConfig["node"]>,
+  { maxVolumesPerNode }: CsiConfig,
+): Promise<NodeContext> {
+  return { ...node, maxVolumesPerNode, uses: await DeviceUses.open(stateFolder), work: new SharedWork() };
 }
 
 function sectionOf<Name extends Mode>(

@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DriverProcess, needLoopDevices } from "@diskmesh/csi-driver/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
@@ -75,7 +76,13 @@ export class CsiMesh implements AsyncDisposable {
           folder: join(this.#dockerFolder, `${index}`),
           diskType: "default",
         },
-        node: { instanceId, az: "z1", dynamicDisksFolder: mesh.dynamicDisk(mesh.hostIds[index] ?? "", ".") },
+        node: {
+          instanceId,
+          az: "z1",
+          dynamicDisksFolder: mesh.dynamicDisk(mesh.hostIds[index] ?? "", "."),
+          mountFolders: [tmpdir()],
+          stateFolder: join(this.#dockerFolder, `uses-${index}`),
+        },
       };
       const driver = await DriverProcess.start(config, "controller", "node", "docker");
       this.dockerSockets.push(config.docker.socket);

@@ -60,7 +60,7 @@ describe("volumes of Docker", () => {
     await twice(0, "Unmount", { Name, ID: "a" });
     expect(await twice(0, "Path", { Name })).to.equal(path);
     expect(readFileSync(join(path, "file"), "utf8")).to.equal("kept");
-    expect(await refusal(1, "Mount", { Name, ID: "c" })).to.include(`is published to node ${csi.nodeIds[0]}`);
+    expect(await refusal(1, "Mount", { Name, ID: "c" })).to.include(`is attached to node ${csi.nodeIds[0]}`);
     expect(await refusal(0, "Remove", { Name })).to.include("detach it first");
     await twice(0, "Unmount", { Name, ID: "b" });
     expect(await twice(0, "Path", { Name })).to.equal("");

@@ -62,7 +62,7 @@ describe("a volume's life goes on after kill -9 in the middle of any call", () =
 
   /** Tries to attach the volume to the other node, too. */
   async function expectOneHolder({ volumeId, publishContext: { diskCid = "" } }: NodeOrder, other: number) {
-    expect(await failureOf(csi.orderOn(other, volumeId).attach())).to.match(/^FAILED_PRECONDITION: .*is published to/);
+    expect(await failureOf(csi.orderOn(other, volumeId).attach())).to.match(/^FAILED_PRECONDITION: .*is attached to/);
     const holders = csi.mesh.hostIds.filter((hostId) => existsSync(csi.mesh.dynamicDisk(hostId, diskCid)));
     expect(holders).to.deep.equal([csi.mesh.hostIds[1 - other]]);
   }

@@ -125,7 +125,7 @@ describe("a volume's life in Kubernetes's order", () => {
     const expanded = { capacityBytes: 2 * DEVICE_BYTES, nodeExpansionRequired: true };
     await order.attach();
     expect(await failureOf(controller.controllerExpandVolume({ volumeId, capacityRange }))).to.match(
-      /^FAILED_PRECONDITION: .*unpublish it/,
+      /^FAILED_PRECONDITION: .*it grows when no pod uses it/,
     );
     await order.detach();
     for (const _ of [1, 2])

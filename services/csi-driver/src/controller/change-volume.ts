@@ -9,6 +9,7 @@ import { accessOf } from "../model/capability.js";
 import { OutOfRangeError, sizeFor } from "../model/capacity.js";
 import { limitsFrom } from "../model/limits.js";
 import { needFields } from "../model/required-fields.js";
+import { shownVolume } from "../model/shown.js";
 import type { ControllerContext } from "./context.js";
 import { volumeDisk } from "./volume-disk.js";
 
@@ -23,7 +24,7 @@ export async function expandVolume(
   const wantedBytes = sizeFor(capacityRange);
   const isBlock = volumeCapability !== undefined && accessOf(volumeCapability).mount === undefined;
   const capacityBytes = await context.work.run(volumeId, "ControllerExpandVolume", request, call, async () => {
-    const { sizeBytes, instanceId } = await volumeDisk(context, volumeId);
+    const { sizeBytes, instanceId, metadata } = await volumeDisk(context, volumeId);
     const { limitBytes = 0 } = capacityRange ?? {};
     if (limitBytes > 0 && sizeBytes > limitBytes)
       throw new OutOfRangeError(`volume ${volumeId} has ${sizeBytes} bytes, above the limit ${limitBytes}`);
@@ -31,7 +32,8 @@ export async function expandVolume(
     // A node's block device keeps the size that its disk had when it was attached.
     if (instanceId !== "")
       throw new InvalidStateError(
-        `volume ${volumeId} is published to node ${instanceId}: unpublish it, then enlarge it`,
+        `${shownVolume(volumeId, metadata)} is attached to node ${instanceId}: it grows when no pod uses it, so scale the ` +
+          "workload to 0",
         {
           reason: "DISK_IN_USE",
         },

@@ -3,6 +3,7 @@ import type {
   ControllerPublishVolumeResponse,
   ControllerUnpublishVolumeRequest,
 } from "@diskmesh/api/csi";
+import type { DynamicDisk } from "@diskmesh/api/director";
 import {
   AlreadyExistsError,
   InvalidStateError,
@@ -13,8 +14,9 @@ import {
 import type { SocketCall } from "@diskmesh/rpc";
 import { slotsOfEach } from "@diskmesh/service";
 import { accessOf } from "../model/capability.js";
-import { DISK_CID } from "../model/publish-context.js";
+import { ATTACHMENT_ID, DISK_CID, IS_FIRST_ATTACHMENT } from "../model/publish-context.js";
 import { needFields } from "../model/required-fields.js";
+import { shownVolume } from "../model/shown.js";
 import type { ControllerContext } from "./context.js";
 import { volumesOn } from "./list-volumes.js";
 import { findDisk, volumeDisk } from "./volume-disk.js";
@@ -47,7 +49,8 @@ async function publish(
   refuseUnknownNode(nodeId);
   if (disk.instanceId !== "" && disk.instanceId !== nodeId)
     throw new InvalidStateError(
-      `volume ${volumeId} is published to node ${disk.instanceId}: unpublish it there first`,
+      `${shownVolume(volumeId, disk.metadata)} is attached to node ${disk.instanceId}: delete the pod that uses it there, ` +
+        "and taint the node as out of service if it is lost",
       {
         reason: "DISK_IN_USE",
         about: { volume_id: volumeId, node_id: disk.instanceId },
@@ -55,17 +58,22 @@ async function publish(
     );
   if (disk.instanceId === nodeId && disk.readOnly !== isReadOnly)
     throw new AlreadyExistsError(
-      `volume ${volumeId} is published to node ${nodeId} ${disk.readOnly ? "read-only" : "writable"}: unpublish it first`,
+      `${shownVolume(volumeId, disk.metadata)} is attached to node ${nodeId} ${disk.readOnly ? "for reading" : "for writing"}: ` +
+        "delete the pods that use it there",
     );
   const attach = () => disks.attach(volumeId, nodeId, isReadOnly);
   const isNew = disk.instanceId === "" && maxVolumesPerNode > 0;
-  const { diskCid } = isNew
+  const attached = isNew
     ? await oneForEachNode(nodeId).run(async () => {
         await refuseAboveLimit(context, nodeId);
         return attach();
       })
     : await attach();
-  return { [DISK_CID]: diskCid };
+  return publishContextOf(attached);
+}
+
+function publishContextOf({ diskCid, attachmentId, firstAttachment }: DynamicDisk): Record<string, string> {
+  return { [DISK_CID]: diskCid, [ATTACHMENT_ID]: attachmentId, [IS_FIRST_ATTACHMENT]: `${firstAttachment}` };
 }
 
 async function refuseAboveLimit(context: ControllerContext, nodeId: string): Promise<void> {

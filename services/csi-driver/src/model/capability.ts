@@ -4,6 +4,34 @@ import { InvalidArgumentError } from "@diskmesh/domain";
 const FILE_SYSTEMS = ["ext4", "xfs"] as const;
 export type FileSystem = (typeof FILE_SYSTEMS)[number];
 
+/**
+ * Mount options that a volume may have. Others are refused, because mount(8) and the file systems know options that reach
+ * other devices and programs of the node, such as `loop=`, `helper=`, `journal_path=` and `logdev=`, or that lift `nosuid`
+ * and `nodev`.
+ */
+const MOUNT_OPTIONS = new Set([
+  ...["ro", "rw", "sync", "async", "dirsync", "exec", "noexec", "nosuid", "nodev", "nosymfollow", "iversion"],
+  ...["atime", "noatime", "diratime", "nodiratime", "relatime", "strictatime", "lazytime", "nolazytime"],
+  ...["discard", "nodiscard", "barrier", "nobarrier", "acl", "noacl", "user_xattr", "nouser_xattr"],
+  ...[
+    "commit=",
+    "data=",
+    "errors=remount-ro",
+    "delalloc",
+    "nodelalloc",
+    "auto_da_alloc",
+    "noauto_da_alloc",
+    "dioread_lock",
+  ],
+  ...["dioread_nolock", "init_itable=", "noinit_itable", "max_batch_time=", "min_batch_time=", "stripe="],
+  ...["journal_checksum", "inode_readahead_blks=", "quota", "noquota", "usrquota", "grpquota", "prjquota"],
+  ...["uquota", "gquota", "pquota", "inode32", "inode64", "largeio", "nolargeio", "logbufs=", "logbsize="],
+  ...["allocsize=", "swalloc", "wsync", "nouuid", "sunit=", "swidth="],
+]);
+
+/** The greatest ID of a group. chown(2) takes the next number for "unchanged". */
+const MAX_GROUP_ID = 2 ** 32 - 2;
+
 interface Mount {
   readonly fsType: string;
   readonly mountFlags: readonly string[];
@@ -50,11 +78,20 @@ export function problemOf(capability: Capability): string | undefined {
   if (mode === "UNKNOWN") return "the capability has no access mode";
   if (!Object.hasOwn(MODES, mode)) return `access mode ${mode} is not supported: a disk is attached to one node`;
   if (accessType.$case === "block") return undefined;
-  const { fsType, volumeMountGroup } = accessType.value;
+  const { fsType, mountFlags, volumeMountGroup } = accessType.value;
   if (fsType !== "" && !FILE_SYSTEMS.some((each) => each === fsType))
     return `file system ${JSON.stringify(fsType)} is not supported: use ${FILE_SYSTEMS.join(" or ")}`;
-  if (!/^\d{0,10}$/.test(volumeMountGroup)) return "volume_mount_group is not a group ID";
+  if (!/^\d{0,10}$/.test(volumeMountGroup) || Number(volumeMountGroup) > MAX_GROUP_ID)
+    return `volume_mount_group ${JSON.stringify(volumeMountGroup)} is not a group ID: give 0 to ${MAX_GROUP_ID}`;
+  const option = mountFlags.flatMap((flags) => flags.split(",")).find((each) => !isMountOption(each));
+  if (option !== undefined) return `mount option ${JSON.stringify(option)} is not one that a volume may have`;
   return undefined;
+}
+
+/** Accepts a name with a value, whose characters reach no other option and no path. */
+function isMountOption(option: string): boolean {
+  const [, name = "", value] = /^([a-z0-9_]+)(?:=([a-z0-9-]+))?$/.exec(option) ?? [];
+  return MOUNT_OPTIONS.has(value === undefined ? name : `${name}=`) || MOUNT_OPTIONS.has(option);
 }
 
 /** Parses a capability; throws InvalidArgumentError for one that the driver cannot provide. */

@@ -1,9 +1,10 @@
 import { InvalidArgumentError, MIB_BYTES } from "@diskmesh/domain";
 import { expect } from "chai";
-import { accessOf } from "./capability.js";
+import { accessOf, problemOf } from "./capability.js";
 import { isInRange, OutOfRangeError, sizeFor } from "./capacity.js";
 import { limitsFrom } from "./limits.js";
 import { mountedAt, parseMountInfo } from "./mount-info.js";
+import { shownPath, shownVolume } from "./shown.js";
 import { azsFor, isAccessible } from "./topology.js";
 
 const range = (requiredBytes: number, limitBytes = 0) => ({ requiredBytes, limitBytes });
@@ -85,6 +86,28 @@ describe("a capability", () => {
     ];
     for (const each of wrong) expect(() => accessOf(each), JSON.stringify(each)).to.throw(InvalidArgumentError);
   });
+
+  it("is refused with a group or a mount option that reaches beyond the volume", () => {
+    const accessMode = { mode: "SINGLE_NODE_WRITER" };
+    const problem = (value: object) => problemOf({ accessType: mount(value), accessMode });
+    expect(problem({ volumeMountGroup: "4294967294", mountFlags: ["noatime", "commit=5,errors=remount-ro"] })).to.equal(
+      undefined,
+    );
+    for (const group of ["4294967295", "9999999999", "-1", "staff"])
+      expect(problem({ volumeMountGroup: group }), group).to.include("is not a group ID");
+    const options = ["loop=/dev/loop7", "loop", "helper=x", "journal_path=/dev/sda", "logdev=/dev/sda", "suid", "dev"];
+    for (const option of [
+      ...options,
+      "bind",
+      "remount",
+      "errors=panic",
+      "X-mount.mkdir",
+      "noatime,loop",
+      "data=a/b",
+      "",
+    ])
+      expect(problem({ mountFlags: [option] }), option).to.match(/^mount option .* is not one/);
+  });
 });
 
 describe("mutable parameters", () => {
@@ -106,19 +129,34 @@ it("mountinfo is parsed with escaped blanks, and the last mount of a path is on 
   const mounts = parseMountInfo(
     [
       "42 27 7:0 / /mnt/a\\040b rw,relatime shared:7 - ext4 /dev/loop0 rw",
+      "44 27 7:1 / /mnt/stopped rw shared:7 - ext4 /dev/loop1 ro,errors=remount-ro",
       "43 27 0:6 /loop1 /mnt/a\\040b ro - devtmpfs devtmpfs rw,size=1k",
       "",
     ].join("\n"),
   );
-  expect(mounts).to.have.length(2);
+  expect(mounts).to.have.length(3);
+  expect(mountedAt(mounts, "/mnt/stopped")).to.include({ isReadOnly: false, isFileSystemReadOnly: true });
   expect(mounts[0]).to.deep.equal({
     device: "7:0",
     root: "/",
     path: "/mnt/a b",
     isReadOnly: false,
+    isFileSystemReadOnly: false,
     fsType: "ext4",
     source: "/dev/loop0",
   });
   expect(mountedAt(mounts, "/mnt/a b")).to.include({ root: "/loop1", isReadOnly: true });
   expect(mountedAt(mounts, "/mnt")).to.equal(undefined);
+});
+
+it("a message names the claim of a volume and the pod of a path, and nothing that is no name in Kubernetes", () => {
+  const facts = (name: string) => ({ "csi.storage.k8s.io/pvc/namespace": "shop", "csi.storage.k8s.io/pvc/name": name });
+  expect(shownVolume("v", facts("data"))).to.equal("volume v (claim shop/data)");
+  for (const wrong of [facts("\u001b[2J"), facts(""), {}, undefined])
+    expect(shownVolume("v", wrong)).to.equal("volume v");
+  const uid = "0f3c1a52-0000-4000-8000-000000000001";
+  expect(shownPath(`/var/lib/kubelet/pods/${uid}/volumes/x/mount`)).to.match(
+    new RegExp(`of the pod with the UID ${uid}$`),
+  );
+  expect(shownPath("/mnt")).to.equal("/mnt");
 });

@@ -1,7 +1,9 @@
+import { constants } from "node:fs";
 import { type FileHandle, open, readFile, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { runProgram } from "./run-program.js";
 
 /** A block device of this node. */
 export interface NodeDevice {
@@ -70,19 +72,75 @@ export async function isReadOnlyDevice({ number }: NodeDevice): Promise<boolean>
   return (await readFile(`/sys/dev/block/${number}/ro`, "utf8")).trim() === "1";
 }
 
+/** The kernel reads ahead in pieces of this size, and memory stays small. */
+const CHUNK_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Returns the offset of the first byte that is not zero, or undefined for a device without data. Reads the whole device.
+ * Throws UnavailableError when the device cannot be read, e.g. because the disk was fenced.
+ */
+export async function firstDataIn(device: NodeDevice): Promise<number | undefined> {
+  const sizeBytes = await deviceSizeBytes(device);
+  const [chunk, zeros] = [Buffer.allocUnsafe(CHUNK_BYTES), Buffer.alloc(CHUNK_BYTES)];
+  return reading(device, async (file) => {
+    for (let offset = 0; offset < sizeBytes; ) {
+      const { bytesRead } = await file.read(chunk, 0, CHUNK_BYTES, offset);
+      if (bytesRead === 0) throw new Error(`it ends at ${offset} of ${sizeBytes} bytes`);
+      const found = chunk.subarray(0, bytesRead);
+      if (!found.equals(zeros.subarray(0, bytesRead))) return offset + found.findIndex((byte) => byte !== 0);
+      offset += bytesRead;
+    }
+    return undefined;
+  });
+}
+
 /** Area of a device in which every supported file system has its identification. */
 const HEAD_BYTES = 1024 * 1024;
 
 /** Throws UnavailableError when the beginning of the device cannot be read, e.g. because the disk was fenced. */
-export async function checkReadable({ path }: NodeDevice): Promise<void> {
-  let file: FileHandle | undefined;
-  try {
-    file = await open(path, "r");
+export async function checkReadable(device: NodeDevice): Promise<void> {
+  await reading(device, async (file) => {
     const { bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
     if (bytesRead === 0) throw new Error("it has no bytes");
+  });
+}
+
+async function reading<Result>({ path }: NodeDevice, read: (file: FileHandle) => Promise<Result>): Promise<Result> {
+  try {
+    await using file = await open(path, "r");
+    return await read(file);
   } catch (error) {
     throw new UnavailableError(`device ${path} cannot be read: ${messageOf(error)}`, { cause: error });
-  } finally {
-    await file?.close();
+  }
+}
+
+const ANSWER_TIMEOUT_MS = 10_000;
+
+/** Throws UnavailableError when the device does not answer a read, which the page cache does not serve. */
+export async function checkAnswers({ path }: NodeDevice): Promise<void> {
+  const args = [`if=${path}`, "of=/dev/null", "iflag=direct", "bs=4096", "count=1", "status=none"];
+  const { code, text } = await runProgram("dd", args, ANSWER_TIMEOUT_MS);
+  if (code !== 0) throw new UnavailableError(`device ${path} does not answer: ${text}`);
+}
+
+/** Returns the device with a number if the kernel has it. */
+export async function deviceNumbered(number: string): Promise<NodeDevice | undefined> {
+  const facts = await readFile(`/sys/dev/block/${number}/uevent`, "utf8").catch(() => "");
+  const name = /^DEVNAME=([\w/!.-]+)$/m.exec(facts)?.[1];
+  const device = name === undefined ? undefined : await deviceAt(`/dev/${name}`);
+  return device?.number === number ? device : undefined;
+}
+
+/**
+ * Returns true while the kernel lets nobody else have the device: a mount in any mount namespace holds it, or another
+ * device on it, or swap.
+ */
+export async function isHeld({ path }: NodeDevice): Promise<boolean> {
+  try {
+    await using _ = await open(path, constants.O_RDONLY | constants.O_EXCL);
+    return false;
+  } catch (error) {
+    // A device that has ended is held by nobody.
+    return (error as NodeJS.ErrnoException).code === "EBUSY";
   }
 }

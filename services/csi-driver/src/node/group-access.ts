@@ -35,7 +35,9 @@ interface Walk {
 
 async function giveFolder(folder: FileHandle, walk: Walk, depth: number): Promise<void> {
   if (depth > MAX_DEPTH)
-    throw new InvalidStateError(`the volume has more than ${MAX_DEPTH} folders in one another: its group was not changed`);
+    throw new InvalidStateError(
+      `the volume has more than ${MAX_DEPTH} folders in one another: its group was not changed`,
+    );
   for await (const { name } of await opendir(pathOf(folder)))
     await giveEntry(`${pathOf(folder)}/${name}`, walk, depth).catch(unlessVanished);
   const { mode } = await folder.stat();

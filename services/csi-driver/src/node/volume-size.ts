@@ -9,10 +9,12 @@ import { NotFoundError, UnavailableError } from "@diskmesh/domain";
 import type { SocketCall } from "@diskmesh/rpc";
 import { needFields } from "../model/required-fields.js";
 import type { NodeContext } from "./context.js";
-import { deviceAt, deviceSizeBytes } from "./device.js";
-import { growFileSystem } from "./file-system.js";
+import { checkAnswers, deviceAt, deviceSizeBytes } from "./device.js";
+import { growMounted } from "./file-system.js";
 import { mountAt } from "./mounts.js";
+import { checkUsable } from "./usable.js";
 
+/** Returns the sizes of a volume that can be used. Throws what is wrong with it otherwise. */
 export async function volumeStats({
   volumeId,
   volumePath,
@@ -20,10 +22,13 @@ export async function volumeStats({
   needFields({ volume_id: volumeId, volume_path: volumePath });
   const device = await deviceAt(volumePath);
   if (device !== undefined) {
+    await checkAnswers(device);
     const total = await deviceSizeBytes(device);
     return { usage: [{ available: 0, total, used: 0, unit: Unit.BYTES }] };
   }
-  if ((await mountAt(volumePath)) === undefined) throw noVolumeAt(volumeId, volumePath);
+  const mounted = await mountAt(volumePath);
+  if (mounted === undefined) throw noVolumeAt(volumeId, volumePath);
+  await checkUsable(mounted);
   const { bsize, blocks, bfree, bavail, files, ffree } = await statfs(volumePath);
   return {
     usage: [
@@ -33,7 +38,10 @@ export async function volumeStats({
   };
 }
 
-/** Grows the file system of a volume to the size of its device. */
+/**
+ * Answers the size of a volume's device. A file system that was mounted before its device grew is enlarged here if the
+ * kernel allows it, else when it is staged again, so that no pod waits for it.
+ */
 export async function expandVolume(
   { work }: NodeContext,
   request: NodeExpandVolumeRequest,
@@ -50,7 +58,8 @@ export async function expandVolume(
     const { requiredBytes = 0 } = capacityRange ?? {};
     if (capacityBytes < requiredBytes)
       throw new UnavailableError(`${device.path} has ${capacityBytes} bytes, not yet ${requiredBytes}`);
-    if (published === undefined && mounted !== undefined) await growFileSystem(mounted.fsType, device.path, volumePath);
+    if (published === undefined && mounted !== undefined)
+      await growMounted(mounted.fsType, device, volumePath).catch(() => {});
     return { capacityBytes };
   });
 }

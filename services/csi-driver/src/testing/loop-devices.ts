@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { closeSync, openSync, readFileSync, rmSync, symlinkSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
+import { run } from "./run.js";
 
 /** Skips the tests of a suite where this process may not make loop devices or mounts. */
 export function needLoopDevices(context: Mocha.Context): void {
@@ -57,10 +58,4 @@ export class LoopDevices implements Disposable {
     }
     for (const diskCid of [...this.#devices.keys()]) this.detach(diskCid);
   }
-}
-
-function run(program: string, ...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
-  if (status !== 0) throw new Error(`${program} ${args.join(" ")}: ${stderr}`);
-  return stdout;
 }
