@@ -30,6 +30,12 @@ export interface CpiInfo {
   readonly needsVmSpec: boolean;
 }
 
+export interface MadeDisk {
+  readonly diskCid: string;
+  /** Size of the disk in bytes, at least the requested one; 0 when the CPI does not tell. */
+  readonly sizeBytes: number;
+}
+
 export interface NewVm {
   readonly agentId: string;
   readonly stemcellCid: string;
@@ -105,7 +111,7 @@ export interface Cpi {
   rebootVm(vmCid: string, call: CpiCall): Promise<void>;
   /** Replaces the whole metadata. */
   setVmMetadata(vmCid: string, metadata: JsonObject, call: CpiCall): Promise<void>;
-  createDisk(disk: NewDisk, call: CpiCall): Promise<string>;
+  createDisk(disk: NewDisk, call: CpiCall): Promise<MadeDisk>;
   deleteDisk(diskCid: string, call: CpiCall): Promise<void>;
   hasDisk(diskCid: string, call: CpiCall): Promise<boolean>;
   /**
@@ -116,7 +122,8 @@ export interface Cpi {
   getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]>;
   /** Replaces the whole metadata. */
   setDiskMetadata(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<void>;
-  resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void>;
+  /** Returns the size of the disk in bytes; 0 when the CPI does not tell. */
+  resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<number>;
   /**
    * Replaces the disk's I/O limits; undefined for none. Executable CPIs do not have this method, because BOSH's contract
    * lacks it.

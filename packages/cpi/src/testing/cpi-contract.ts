@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
-import { DomainError } from "@diskmesh/domain";
+import { DomainError, MIB_BYTES } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import type { Cpi, CpiCall, NewDisk } from "../cpi.js";
@@ -79,8 +79,10 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
     }
 
     async function createDisk(disk: Partial<NewDisk> = {}): Promise<string> {
-      const diskCid = await cpi.createDisk(newDisk(disk), newCall());
+      const wanted = newDisk(disk);
+      const { diskCid, sizeBytes } = await cpi.createDisk(wanted, newCall());
       diskCids.add(diskCid);
+      if (sizeBytes !== 0) expect(sizeBytes).to.be.at.least(wanted.sizeMib * MIB_BYTES);
       return diskCid;
     }
 

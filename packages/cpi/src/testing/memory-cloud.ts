@@ -57,6 +57,8 @@ export class MemoryCloud {
   readonly cidsToGive = new Map<keyof Cpi, string>();
   /** True when createVm requires a stemcell, cloud properties and networks. */
   needsVmSpec = false;
+  /** Sizes of disks are multiples of it. */
+  diskUnitMib = 1;
   /** True when resizeDisk accepts attached disks. */
   resizesAttached = false;
   /** Lines that each call logs. */

@@ -19,6 +19,7 @@ import type {
   CpiCall,
   CpiInfo,
   ListedVm,
+  MadeDisk,
   NewDisk,
   NewStemcell,
   NewVm,
@@ -103,18 +104,25 @@ export class MemoryCpi implements Cpi {
     });
   }
 
-  createDisk({ sizeMib, cloudProperties, vmCid: near, token }: NewDisk, call: CpiCall): Promise<string> {
+  createDisk({ sizeMib, cloudProperties, vmCid: near, token }: NewDisk, call: CpiCall): Promise<MadeDisk> {
     const diskCid = this.cloud.cidsToGive.get("createDisk") ?? `disk-${token || randomUUID()}${this.#another()}`;
     return this.#act("createDisk", diskCid, call, () => {
       this.cloud.nearVms.push(near);
       if (near !== "") this.#vm(near);
       if (!(sizeMib > 0 && sizeMib <= MAX_SIZE_MIB)) throw new InvalidArgumentError("size_mib is out of range");
-      if (this.cloud.disks.has(diskCid)) return diskCid;
+      const existing = this.cloud.disks.get(diskCid);
+      if (existing !== undefined) return { diskCid, sizeBytes: this.#sizeBytesOf(existing) };
       this.#requireRoom(sizeMib);
       const unattached = { vmCid: "", readOnly: false, limits: undefined, metadata: {} };
-      this.cloud.disks.set(diskCid, { diskCid, cpi: this.name, sizeMib, cloudProperties, ...unattached });
-      return diskCid;
+      const disk = { diskCid, cpi: this.name, sizeMib, cloudProperties, ...unattached };
+      this.cloud.disks.set(diskCid, disk);
+      return { diskCid, sizeBytes: this.#sizeBytesOf(disk) };
     });
+  }
+
+  #sizeBytesOf({ sizeMib }: { readonly sizeMib: number }): number {
+    const { diskUnitMib } = this.cloud;
+    return Math.ceil(sizeMib / diskUnitMib) * diskUnitMib * MIB_BYTES;
   }
 
   deleteDisk(diskCid: string, call: CpiCall): Promise<void> {
@@ -162,11 +170,12 @@ export class MemoryCpi implements Cpi {
     });
   }
 
-  resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
+  resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<number> {
     return this.#act("resizeDisk", diskCid, call, () => {
       const disk = this.cloud.resizesAttached ? this.#disk(diskCid) : this.#detachedDisk(diskCid);
       this.#requireRoom(sizeMib - disk.sizeMib);
       disk.sizeMib = sizeMib;
+      return this.#sizeBytesOf(disk);
     });
   }
 

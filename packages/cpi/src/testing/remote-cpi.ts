@@ -8,6 +8,7 @@ import type {
   CpiCall,
   CpiInfo,
   ListedVm,
+  MadeDisk,
   NewDisk,
   NewStemcell,
   NewVm,
@@ -66,8 +67,8 @@ export class RemoteCpi implements Cpi {
     await this.client.setVmMetadata({ context: this.#context(call), vmCid, metadata }, optionsOf(call));
   }
 
-  async createDisk(disk: NewDisk, call: CpiCall): Promise<string> {
-    return (await this.client.createDisk({ ...disk, context: this.#context(call) }, optionsOf(call))).diskCid;
+  async createDisk(disk: NewDisk, call: CpiCall): Promise<MadeDisk> {
+    return this.client.createDisk({ ...disk, context: this.#context(call) }, optionsOf(call));
   }
 
   async deleteDisk(diskCid: string, call: CpiCall): Promise<void> {
@@ -95,8 +96,9 @@ export class RemoteCpi implements Cpi {
     await this.client.setDiskMetadata({ context: this.#context(call), diskCid, metadata }, optionsOf(call));
   }
 
-  async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
-    await this.client.resizeDisk({ context: this.#context(call), diskCid, sizeMib }, optionsOf(call));
+  async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<number> {
+    const request = { context: this.#context(call), diskCid, sizeMib };
+    return (await this.client.resizeDisk(request, optionsOf(call))).sizeBytes;
   }
 
   async setDiskLimits(diskCid: string, limits: IoLimits | undefined, call: CpiCall): Promise<void> {

@@ -7,6 +7,7 @@ import {
   CpiUnusableError,
   InvalidCpiResponseError,
   type ListedVm,
+  type MadeDisk,
   type NewDisk,
   type NewStemcell,
   type NewVm,
@@ -103,9 +104,10 @@ export class ExecutableCpi implements Cpi {
   }
 
   /** Creates a disk. The CPI contract has no tokens, so a disk whose cid was lost cannot be found again. */
-  async createDisk({ sizeMib, cloudProperties, vmCid }: NewDisk, call: CpiCall): Promise<string> {
+  async createDisk({ sizeMib, cloudProperties, vmCid }: NewDisk, call: CpiCall): Promise<MadeDisk> {
     const args = [sizeMib, cloudProperties, vmCid === "" ? null : vmCid];
-    return this.#call({ method: "create_disk", args, vmCid }, call, (result) => resultOf.cid("create_disk", result));
+    const made = (result: unknown) => ({ diskCid: resultOf.cid("create_disk", result), sizeBytes: 0 });
+    return this.#call({ method: "create_disk", args, vmCid }, call, made);
   }
 
   async deleteDisk(diskCid: string, call: CpiCall): Promise<void> {
@@ -141,8 +143,9 @@ export class ExecutableCpi implements Cpi {
     await this.#call({ method: "set_disk_metadata", args: [diskCid, metadata], diskCid }, call, ignored);
   }
 
-  async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
+  async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<number> {
     await this.#call({ method: "resize_disk", args: [diskCid, sizeMib], diskCid }, call, ignored);
+    return 0;
   }
 
   async updateDisk(diskCid: string, sizeMib: number, properties: JsonObject, call: CpiCall): Promise<string> {

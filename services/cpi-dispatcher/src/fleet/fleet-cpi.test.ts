@@ -29,8 +29,9 @@ describe("the fleet CPI, with a registry and two agents", () => {
   const createVm = (agentId: string, az = "z1") =>
     cpi.createVm({ agentId, stemcellCid: "", cloudProperties: {}, networks: {}, diskCids: [], env: {}, az }, newCall());
 
-  const createDisk = (disk: Partial<NewDisk>) =>
+  const make = (disk: Partial<NewDisk>) =>
     cpi.createDisk({ sizeMib: 1, cloudProperties: {}, vmCid: "", az: "z1", token: "", ...disk }, newCall());
+  const createDisk = async (disk: Partial<NewDisk>) => (await make(disk)).diskCid;
 
   it("makes VMs of hosts, whose agents have the hosts' ids", async () => {
     const vm = await createVm("agent-1");

@@ -9,6 +9,7 @@ import {
   DiskNotAttachedError,
   DiskNotFoundError,
   type ListedVm,
+  type MadeDisk,
   type NewDisk,
   type NewVm,
   NoDiskSpaceError,
@@ -106,15 +107,15 @@ export class FleetCpi implements Cpi {
     throw notImplemented("set_vm_metadata", "the registry stores no metadata of hosts");
   }
 
-  async createDisk(disk: NewDisk, call: CpiCall): Promise<string> {
+  async createDisk(disk: NewDisk, call: CpiCall): Promise<MadeDisk> {
     const { pool, spreadRacks, limits, exportKind } = parseFleetDiskProperties(disk.cloudProperties);
     const sizeBytes = sizeBytesOf(disk.sizeMib);
     const diskId = diskIdOf(disk.token === "" ? randomUUID() : disk.token);
     const { az, nearHostId } = await this.#placeOf(disk, call);
     const served = { limits, exportKind: EXPORT_KINDS[exportKind] };
     const request = { diskId, sizeBytes, az, pool, spreadRacks, nearHostId, ...served };
-    await asNoDiskSpace(diskId, () => this.#registry.createDisk(request, optionsOf(call)));
-    return diskId;
+    const made = await asNoDiskSpace(diskId, () => this.#registry.createDisk(request, optionsOf(call)));
+    return { diskCid: diskId, sizeBytes: made.disk?.sizeBytes ?? 0 };
   }
 
   async deleteDisk(diskCid: string, call: CpiCall): Promise<void> {
@@ -170,11 +171,12 @@ export class FleetCpi implements Cpi {
     await asDiskNotFound(diskCid, () => this.#registry.setDiskLabels(request, optionsOf(call)));
   }
 
-  async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
+  async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<number> {
     const diskId = this.#ownId(diskCid);
     const request = { diskId, sizeBytes: sizeBytesOf(sizeMib) };
     const resize = () => this.#registry.resizeDisk(request, optionsOf(call));
-    await asDiskNotFound(diskCid, () => asNoDiskSpace(diskId, resize));
+    const { disk } = await asDiskNotFound(diskCid, () => asNoDiskSpace(diskId, resize));
+    return disk?.sizeBytes ?? 0;
   }
 
   async setDiskLimits(diskCid: string, limits: IoLimits | undefined, call: CpiCall): Promise<void> {

@@ -62,7 +62,7 @@ export const cpiMethods: {
       az: parseOptionalName("az", request.az) ?? "",
       token: request.token === "" ? "" : parseId("token", request.token),
     };
-    return { diskCid: await cpi.createDisk(disk, call), cpi: chosen.recordedName };
+    return { ...(await cpi.createDisk(disk, call)), cpi: chosen.recordedName };
   }),
   deleteDisk: cpiMethod("delete_disk", async (cpi, request, call) => {
     await cpi.deleteDisk(parseCid("disk", request.diskCid), call);
@@ -87,8 +87,8 @@ export const cpiMethods: {
     diskCids: [...(await cpi.getDisks(parseCid("vm", request.vmCid), call))],
   })),
   resizeDisk: cpiMethod("resize_disk", async (cpi, request, call) => {
-    await cpi.resizeDisk(parseCid("disk", request.diskCid), parseSizeMib(request.sizeMib), call);
-    return {};
+    const diskCid = parseCid("disk", request.diskCid);
+    return { sizeBytes: await cpi.resizeDisk(diskCid, parseSizeMib(request.sizeMib), call) };
   }),
   updateDisk: cpiMethod("update_disk", async (cpi, request, call) => {
     const diskCid = parseCid("disk", request.diskCid);

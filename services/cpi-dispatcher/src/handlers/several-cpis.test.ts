@@ -28,12 +28,12 @@ describe("several CPIs behind the dispatcher", () => {
       const broken = bench.dispatcher.scriptCpi("broken", "exit 1");
       await bench.dispatcher.setCpis([{ ...left, migratedFrom: ["older"] }, right, broken]);
       const create = (more: object) => bench.director.createDisk({ ...NEW_DISK, context: context(more) });
-      expect(await create({ az: "z1", azCpi: "left" })).to.deep.equal({ diskCid: "d-left", cpi: "left" });
-      expect(await create({ az: "z1", azCpi: "left", cpi: "right" })).to.deep.equal({
+      expect(await create({ az: "z1", azCpi: "left" })).to.include({ diskCid: "d-left", cpi: "left" });
+      expect(await create({ az: "z1", azCpi: "left", cpi: "right" })).to.include({
         diskCid: "d-right",
         cpi: "right",
       });
-      expect(await create({ cpi: "older" })).to.deep.equal({ diskCid: "d-left", cpi: "left" });
+      expect(await create({ cpi: "older" })).to.include({ diskCid: "d-left", cpi: "left" });
       expect(await reasonOfFailed(create({ az: "z1", azCpi: "broken" }))).to.equal("CPI_UNUSABLE");
       expect(await reasonOfFailed(create({ az: "z1" }))).to.equal("INVALID_STATE");
       expect(await reasonOfFailed(create({ cpi: "nobody" }))).to.equal("CPI_UNUSABLE");

@@ -225,6 +225,8 @@ export interface CreateDiskResponse {
   diskCid: string;
   /** Name of the CPI that created the disk. The director records the name with the disk. */
   cpi: string;
+  /** Size of the disk in bytes, at least the requested one. 0: the CPI does not tell, as BOSH's contract lacks it. */
+  sizeBytes: number;
 }
 
 /** The disk to delete. */
@@ -429,6 +431,8 @@ export interface ResizeDiskRequest {
 
 /** The disk has the new size. */
 export interface ResizeDiskResponse {
+  /** Size of the disk in bytes, at least the requested one. 0: the CPI does not tell, as BOSH's contract lacks it. */
+  sizeBytes: number;
 }
 
 /** The wanted size and properties of a disk. */
@@ -1849,7 +1853,7 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
 };
 
 function createBaseCreateDiskResponse(): CreateDiskResponse {
-  return { diskCid: "", cpi: "" };
+  return { diskCid: "", cpi: "", sizeBytes: 0 };
 }
 
 export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
@@ -1859,6 +1863,9 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     }
     if (message.cpi !== "") {
       writer.uint32(18).string(message.cpi);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(24).int64(message.sizeBytes);
     }
     return writer;
   },
@@ -1892,6 +1899,14 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
             message.cpi = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1911,6 +1926,7 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     const message = createBaseCreateDiskResponse();
     message.diskCid = object.diskCid ?? "";
     message.cpi = object.cpi ?? "";
+    message.sizeBytes = object.sizeBytes ?? 0;
     return message;
   },
 };
@@ -3427,11 +3443,14 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
 };
 
 function createBaseResizeDiskResponse(): ResizeDiskResponse {
-  return {};
+  return { sizeBytes: 0 };
 }
 
 export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
-  encode(_: ResizeDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: ResizeDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sizeBytes !== 0) {
+      writer.uint32(8).int64(message.sizeBytes);
+    }
     return writer;
   },
 
@@ -3448,6 +3467,14 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3463,8 +3490,9 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
   create(base?: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
     return ResizeDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
+  fromPartial(object: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
     const message = createBaseResizeDiskResponse();
+    message.sizeBytes = object.sizeBytes ?? 0;
     return message;
   },
 };

@@ -25,7 +25,10 @@ export interface DynamicDisk {
   vmCid: string;
   /** Availability zone. */
   az: string;
-  /** Requested size in bytes. */
+  /**
+   * Size in bytes: what the disk has, if its CPI tells, and else the requested size. Disks that 0.1.0 created have the
+   * requested one until they are resized.
+   */
   sizeBytes: number;
   /** Disk type of the cloud config with which the disk was created. */
   diskPoolName: string;
