@@ -30,7 +30,7 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
     throw new InvalidStateError(`${shown} is ${disk.state}: it cannot ${event.replace("_", " ")}`, { about });
   }
 
-  created(disk: Disk, made: { readonly diskCid: string; readonly cpi: string }): Disk {
+  created(disk: Disk, made: Pick<DiskRecord, "diskCid" | "cpi" | "realSizeBytes">): Disk {
     return { ...this.moved(disk, "create"), ...made };
   }
 

@@ -7,7 +7,7 @@ import { recorded } from "../cpi/cpi-target.js";
 import { cpiFacts, type Making, makeOnce, recordMade } from "../cpi/make-once.js";
 import type { Target } from "../instances/instance.js";
 import { cpiToRecord } from "../specs/cpi-choice.js";
-import type { DiskRecord } from "../store/disk.js";
+import { type DiskRecord, realSize } from "../store/disk.js";
 import type { Json, JsonObject } from "../store/json.js";
 import type { OwedRemoval } from "../store/owed-removal.js";
 import type { DirectorTransaction } from "../store/schema.js";
@@ -74,7 +74,7 @@ export class DiskSteps<Kept extends DiskRecord> {
     if (made === undefined) return;
     const given = { diskCid: made.diskCid, cpi: cpiToRecord(cpi, made.cpi) };
     await recordMade(context, run, making, { ...given, cid: given.diskCid }, (tx) =>
-      this.changeIn(tx, (current) => this.kind.created(current, given)),
+      this.changeIn(tx, (current) => this.kind.created(current, { ...given, ...realSize(made.sizeBytes) })),
     );
   }
 

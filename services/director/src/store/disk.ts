@@ -1,4 +1,4 @@
-import type { IoLimits } from "@diskmesh/domain";
+import { type IoLimits, MIB_BYTES } from "@diskmesh/domain";
 import type { Json, JsonObject } from "./json.js";
 
 /** The fields of every disk's record, dynamic or persistent. */
@@ -6,7 +6,10 @@ export interface DiskRecord {
   readonly deployment: string;
   readonly az: string;
   readonly cpi: string;
+  /** The requested size. */
   readonly sizeMib: number;
+  /** The size that the disk has. Undefined when the CPI did not tell, or in records of older versions. */
+  readonly realSizeBytes?: number | undefined;
   /** The disk type's properties at the first request, kept so that a repeated CPI call gets the same arguments. */
   readonly cloudProperties: JsonObject;
   readonly state: string;
@@ -19,6 +22,16 @@ export interface DiskRecord {
    * bosh-registry.
    */
   readonly hint: Json;
+}
+
+/** Returns the size that the disk has, as far as it is known. */
+export function sizeBytesOf({ realSizeBytes, sizeMib }: Pick<DiskRecord, "realSizeBytes" | "sizeMib">): number {
+  return realSizeBytes ?? sizeMib * MIB_BYTES;
+}
+
+/** Returns the field of a record for the size that a CPI told; 0 means that it did not. */
+export function realSize(sizeBytes: number): Pick<DiskRecord, "realSizeBytes"> {
+  return { realSizeBytes: sizeBytes === 0 ? undefined : sizeBytes };
 }
 
 /** The instance to which a disk is attached. */

@@ -1,4 +1,5 @@
 import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
+import { realSize } from "../../store/disk.js";
 import type { DirectorTables } from "../../store/schema.js";
 import type { Planner, Step } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
@@ -19,8 +20,9 @@ export const resizeDynamicDisk: Planner<"resize_dynamic_disk", DiskJobContext> =
     const made = requireMade(disk, diskName);
     if (!decideResize(disk, diskName, sizeMib)) return `disk \`${diskName}\` already has ${sizeMib} MiB`;
     await run.stage("Resizing disk", `${diskName} to ${sizeMib} MiB`, async () => {
-      await context.cpi.call("resizeDisk", recorded(made), { diskCid: made.diskCid, sizeMib }, run);
-      await dynamicDisk(context, run, diskName).change((current) => ({ ...current, sizeMib }));
+      const resized = await context.cpi.call("resizeDisk", recorded(made), { diskCid: made.diskCid, sizeMib }, run);
+      const sizes = { sizeMib, ...realSize(resized.sizeBytes) };
+      await dynamicDisk(context, run, diskName).change((current) => ({ ...current, ...sizes }));
     });
     return `resized disk \`${diskName}\` to ${sizeMib} MiB`;
   });

@@ -80,6 +80,19 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.readOnly).to.equal(false);
   });
 
+  it("a disk of a CPI that rounds sizes up -> has its real size everywhere, and the requested one is no contradiction", async () => {
+    director.cpi.diskUnitMib = 48;
+    try {
+      for (const _ of [1, 2]) expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
+      expect((await diskOf())?.sizeBytes).to.equal(96 * MIB);
+      await director.detach(name);
+      const { disk } = await director.disks.resizeDisk({ diskName: name, sizeBytes: 97 * MIB, wait: true });
+      expect(disk?.sizeBytes).to.equal(144 * MIB);
+    } finally {
+      director.cpi.diskUnitMib = 1;
+    }
+  });
+
   it("resize of an attached disk -> the CPI's disk and the record have the size; smaller is refused", async () => {
     await director.provide(name, first);
     const resize = (sizeBytes: number) => director.disks.resizeDisk({ diskName: name, sizeBytes, wait: true });

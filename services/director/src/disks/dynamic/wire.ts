@@ -1,6 +1,5 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
-import { MIB_BYTES } from "@diskmesh/domain";
-import type { Disk } from "../../store/disk.js";
+import { type Disk, sizeBytesOf } from "../../store/disk.js";
 import { isFirstAttachment } from "./disk.js";
 
 /** Encodes a disk as a tablet of the incarnation serves it. */
@@ -13,7 +12,7 @@ export function encodeDisk(disk: Disk, incarnation: string): DynamicDisk {
     attachmentId: disk.instanceId === "" ? "" : disk.attachmentId,
     vmCid: disk.vmCid,
     az: disk.az,
-    sizeBytes: disk.sizeMib * MIB_BYTES,
+    sizeBytes: sizeBytesOf(disk),
     diskPoolName: disk.pool,
     cpi: disk.cpi,
     metadata: { ...disk.metadata },

@@ -6,6 +6,7 @@ import { recorded } from "../../cpi/cpi-target.js";
 import { refuseGivenTwice } from "../../cpi/given-cids.js";
 import { agentToTell } from "../../instances/instance.js";
 import { otherDiskOf, persistentDiskOf } from "../../instances/recorded-deployments.js";
+import { realSize } from "../../store/disk.js";
 import { formatInstance, type Instance } from "../../store/instance.js";
 import { type JsonObject, sameJson } from "../../store/json.js";
 import type { PersistentDisk } from "../../store/persistent-disk.js";
@@ -369,7 +370,7 @@ async function changeDisk(
   const { diskCid, diskId } = disk;
   try {
     await run.stage("Changing persistent disk", `${diskCid} to ${sizeMib} MiB`, async () => {
-      const changed = { ...wanted, diskCid: await callChange(context, run, disk, wanted) };
+      const changed = { ...wanted, ...(await callChange(context, run, disk, wanted)) };
       await persistentDisk(context, run, diskId).change((current, tx) => {
         const given = { kind: "disk", cpi: current.cpi, cid: changed.diskCid } as const;
         if (given.cid !== diskCid) refuseGivenTwice(context, tx, given);
@@ -387,22 +388,22 @@ async function changeDisk(
   }
 }
 
-/** Returns the disk's CID after the change. */
+/** Returns the disk's CID and size after the change. */
 async function callChange(
   context: DiskJobContext,
   run: TaskRun,
   disk: PersistentDisk,
   wanted: WantedPersistentDisk,
-): Promise<string> {
+): Promise<Pick<PersistentDisk, "diskCid" | "realSizeBytes">> {
   const { diskCid } = disk;
   const { sizeMib } = wanted;
   if (sameJson(disk.cloudProperties, wanted.cloudProperties)) {
-    await context.cpi.call("resizeDisk", recorded(disk), { diskCid, sizeMib }, run);
-    return diskCid;
+    const resized = await context.cpi.call("resizeDisk", recorded(disk), { diskCid, sizeMib }, run);
+    return { diskCid, ...realSize(resized.sizeBytes) };
   }
   const request = { diskCid, sizeMib, cloudProperties: { ...wanted.cloudProperties } };
   const updated = await context.cpi.call("updateDisk", recorded(disk), request, run);
-  return updated.diskCid === "" ? diskCid : parseCid("disk", updated.diskCid);
+  return { diskCid: updated.diskCid === "" ? diskCid : parseCid("disk", updated.diskCid), ...realSize(0) };
 }
 
 export function persistentDisk(context: DiskJobContext, run: TaskRun, diskId: string): DiskSteps<PersistentDisk> {

@@ -115,6 +115,7 @@ describe("persistent disk states", () => {
       ...disk("detached"),
       ...OTHER,
       diskCid: "disk-2",
+      realSizeBytes: undefined,
     });
     expect(persistentDiskOrphaned(disk("detached"), 5).orphanedAtMs).to.equal(5);
   });

@@ -43,9 +43,14 @@ export function intendPersistentDisk(
 /** Returns the disk after a change by the CPI, which may have changed the CID. */
 export function persistentDiskChanged(
   disk: PersistentDisk,
-  { sizeMib, cloudProperties, diskCid }: WantedPersistentDisk & Pick<PersistentDisk, "diskCid">,
+  {
+    sizeMib,
+    cloudProperties,
+    diskCid,
+    realSizeBytes,
+  }: WantedPersistentDisk & Pick<PersistentDisk, "diskCid" | "realSizeBytes">,
 ): PersistentDisk {
-  return { ...persistentDisks.moved(disk, "change"), sizeMib, cloudProperties, diskCid };
+  return { ...persistentDisks.moved(disk, "change"), sizeMib, realSizeBytes, cloudProperties, diskCid };
 }
 
 /** Returns the disk as an orphan, which is kept until an operator deletes it. */

@@ -3,12 +3,12 @@ import {
   type PersistentDisk as WirePersistentDisk,
   type Snapshot as WireSnapshot,
 } from "@diskmesh/api/director";
-import { MIB_BYTES } from "@diskmesh/domain";
+import { sizeBytesOf } from "../../store/disk.js";
 import type { PersistentDisk } from "../../store/persistent-disk.js";
 import type { Snapshot } from "../../store/snapshot.js";
 
 export function encodePersistentDisk(disk: PersistentDisk): WirePersistentDisk {
-  const { diskId, diskCid, deployment, group, instanceId, vmCid, az, sizeMib, cpi, hint, orphanedAtMs, state } = disk;
+  const { diskId, diskCid, deployment, group, instanceId, vmCid, az, cpi, hint, orphanedAtMs, state } = disk;
   return {
     persistentDiskId: diskId,
     diskCid,
@@ -17,7 +17,7 @@ export function encodePersistentDisk(disk: PersistentDisk): WirePersistentDisk {
     instanceId,
     vmCid,
     az,
-    sizeBytes: sizeMib * MIB_BYTES,
+    sizeBytes: sizeBytesOf(disk),
     cpi,
     diskHint: hint ?? undefined,
     orphanedAt: orphanedAtMs === null ? undefined : new Date(orphanedAtMs),
