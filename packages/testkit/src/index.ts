@@ -15,6 +15,7 @@ export {
   reportsMemoryUseIn,
 } from "./memory-use.js";
 export { methodsOfRole, readingMethods } from "./methods-of-role.js";
+export { mountNamespace } from "./mount-namespace.js";
 export { type NatsOptions, NatsServer, startNats } from "./nats.js";
 export { onExit } from "./on-exit.js";
 export { freePort } from "./ports.js";

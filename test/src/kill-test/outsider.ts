@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { renameSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { ServiceProcess } from "@diskmesh/testkit";
+import { mountNamespace, type ServiceProcess } from "@diskmesh/testkit";
 import { isolationProblem } from "../namespaces/isolation.js";
 import type { Random } from "../random.js";
 import type { DevicePlace } from "./account.js";
@@ -20,7 +20,7 @@ const REBOOTED = '[ ! -e "$0" ] || mount --bind "$0" /proc/sys/kernel/random/boo
  */
 export function rebootable(folder: string, hostId: string): readonly string[] {
   if (isolationProblem() !== undefined) return [];
-  return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", REBOOTED, bootIdFile(folder, hostId)];
+  return [...mountNamespace(), "sh", "-c", REBOOTED, bootIdFile(folder, hostId)];
 }
 
 const bootIdFile = (folder: string, hostId: string) => join(folder, `${hostId}.boot-id`);

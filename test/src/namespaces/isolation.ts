@@ -1,12 +1,13 @@
 import { spawnSync } from "node:child_process";
-import { endsWithParent } from "@diskmesh/testkit";
+import { endsWithParent, mountNamespace } from "@diskmesh/testkit";
 
-const UNSHARE = ["--net", "--mount", "--propagation", "private", "--"];
+const NAMESPACES = mountNamespace({ flags: ["--net"] });
 
 /** Returns why this machine cannot create namespaces; undefined when it can. */
 export function isolationProblem(): string | undefined {
   if (process.getuid?.() !== 0) return "only root can make network namespaces and mounts";
-  const tried = spawnSync("unshare", [...UNSHARE, "ip", "link", "set", "lo", "up"], { encoding: "utf8" });
+  const [unshare = "", ...flags] = NAMESPACES;
+  const tried = spawnSync(unshare, [...flags, "ip", "link", "set", "lo", "up"], { encoding: "utf8" });
   if (tried.error !== undefined) return `unshare cannot be run: ${tried.error.message}`;
   if (tried.status === 0) return undefined;
   return `unshare and ip gave no network namespace: ${tried.stderr.trim()}`;
@@ -17,6 +18,6 @@ export function isolationProblem(): string | undefined {
  * end with it, and it ends with its parent.
  */
 export function isolatedCommand(mainFile: string) {
-  const [command = "", ...args] = [...endsWithParent(), "unshare", ...UNSHARE, process.execPath, mainFile];
+  const [command = "", ...args] = [...endsWithParent(), ...NAMESPACES, process.execPath, mainFile];
   return { command, args };
 }
