@@ -148,7 +148,7 @@ describe("the reference CPI", () => {
     const made = await at("before").createVm(vm, newCall());
     expect(made).to.include({ usesRegistry: true, apiVersion: 1 });
     const disk = { sizeMib: 1, cloudProperties: {}, vmCid: made.vmCid, az: "", token: "" };
-    const diskCid = await at("before").createDisk(disk, newCall());
+    const { diskCid } = await at("before").createDisk(disk, newCall());
     await setup.dispatcher.setCpis([speaking(2)], "after");
     expect(await at("after").attachDisk(made.vmCid, diskCid, newCall())).to.match(/\.img$/);
     expect(await at("after").getDisks(made.vmCid, newCall())).to.deep.equal([diskCid]);
@@ -188,7 +188,7 @@ describe("the reference CPI", () => {
         expect(setup.registry.settings.has(vmCid)).to.equal(version === 1);
         await eventually(async () => (await agents.call(agentId, "ping", [])) === "pong");
         const disk = { sizeMib: 1, cloudProperties: {}, vmCid, az: "", token: "" };
-        const diskCid = await cpi.createDisk(disk, newCall());
+        const { diskCid } = await cpi.createDisk(disk, newCall());
         const hint = await cpi.attachDisk(vmCid, diskCid, newCall());
         if (hint !== undefined) await agents.call(agentId, "add_persistent_disk", [diskCid, hint]);
         await agents.call(agentId, "mount_disk", [diskCid]);

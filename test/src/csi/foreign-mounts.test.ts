@@ -2,12 +2,12 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { failureOf } from "@diskmesh/csi-driver/testing";
-import { eventually, skipBecause, skipWithout } from "@diskmesh/testkit";
+import { eventually, mountNamespace, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CsiMesh, needBlockDevices } from "./csi-mesh.js";
 import { inOrder } from "./node-order.js";
 
-const MOVES = 10;
+const MOVES = 5;
 const FILES = 20;
 
 describe("pods that move beside a program with a mount namespace of its own", () => {
@@ -35,7 +35,7 @@ describe("pods that move beside a program with a mount namespace of its own", ()
           .sort(),
       ).to.deep.equal([...written].sort());
       for (const name of written) expect(readFileSync(join(order.target, name), "utf8")).to.equal(name.repeat(500));
-      const other = await programWithNamespace();
+      const other = await programWithNamespace(order.folder);
       try {
         for (let file = 0; file < FILES; file++) {
           const name = `${move}-${file}`;
@@ -54,9 +54,10 @@ describe("pods that move beside a program with a mount namespace of its own", ()
   });
 });
 
-/** Starts a program that has all mounts of this moment for as long as it runs. */
-async function programWithNamespace(): Promise<ChildProcess> {
-  const program = spawn("unshare", ["--mount", "--propagation", "private", "sleep", "infinity"], { stdio: "ignore" });
+/** Starts a program that has the mounts below a folder for as long as it runs. */
+async function programWithNamespace(keep: string): Promise<ChildProcess> {
+  const [command = "", ...args] = [...mountNamespace({ keep }), "sleep", "infinity"];
+  const program = spawn(command, args, { stdio: "ignore" });
   await eventually(() => expect(readFileSync(`/proc/${program.pid}/comm`, "utf8")).to.equal("sleep\n"));
   return program;
 }

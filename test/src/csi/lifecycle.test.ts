@@ -103,6 +103,16 @@ describe("a volume's life in Kubernetes's order", () => {
     await Promise.all([volumeId, ...more].map(remove));
   });
 
+  it("has the size that its disk has, and is refused where that is above the limit", async () => {
+    const half = DEVICE_BYTES / 2;
+    const volumeId = await create("pvc-half", { capacityRange: { requiredBytes: half, limitBytes: 0 } });
+    const { entries } = await driver.clients.controller.listVolumes({});
+    expect(entries.map(({ volume }) => volume?.capacityBytes)).to.deep.equal([DEVICE_BYTES]);
+    await remove(volumeId);
+    const atMost = { capacityRange: { requiredBytes: half, limitBytes: half } };
+    expect(await failureOf(create("pvc-half", atMost))).to.match(/^OUT_OF_RANGE: .*smallest one has/);
+  });
+
   it("is listed in pages, and an unknown token is ABORTED", async () => {
     const { controller } = driver.clients;
     const made = await Promise.all([create(), create(), create()]);

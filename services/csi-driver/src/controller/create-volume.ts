@@ -9,7 +9,7 @@ import {
 } from "@diskmesh/domain";
 import type { SocketCall } from "@diskmesh/rpc";
 import { accessOf } from "../model/capability.js";
-import { isInRange, sizeFor } from "../model/capacity.js";
+import { isInRange, OutOfRangeError, sizeFor } from "../model/capacity.js";
 import { limitsFrom } from "../model/limits.js";
 import { needFields } from "../model/required-fields.js";
 import { azsFor, isAccessible } from "../model/topology.js";
@@ -62,7 +62,15 @@ async function create(
   azs: readonly string[],
 ): Promise<DynamicDisk> {
   const existing = await disks.get(wanted.volumeId);
-  if (existing === undefined) return createInOneOf(azs, (az) => disks.create({ ...wanted, az }));
+  if (existing === undefined) {
+    const made = await createInOneOf(azs, (az) => disks.create({ ...wanted, az }));
+    if (isInRange(made.sizeBytes, request.capacityRange)) return made;
+    // A pool may make disks of certain sizes only.
+    await disks.delete(wanted.volumeId);
+    throw new OutOfRangeError(
+      `${wanted.diskType} has no disk in the range: the smallest one has ${made.sizeBytes} bytes`,
+    );
+  }
   refuseContradiction(existing, request, wanted);
   const { az, sizeBytes, diskCid, metadata } = existing;
   // The metadata is the last thing that a creation sets.

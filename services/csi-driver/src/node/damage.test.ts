@@ -2,7 +2,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { closeSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, skipBecause, skipWithout } from "@diskmesh/testkit";
+import { eventually, mountNamespace, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { failureOf, needLoopDevices } from "../testing/index.js";
 import { run } from "../testing/run.js";
@@ -139,7 +139,8 @@ describe("a volume that another mount namespace has, too", () => {
     node.devices.attach("disk-1", SIZE_BYTES);
     await node.stage();
     await node.publish();
-    const other = spawn("unshare", ["--mount", "--propagation", "private", "sleep", "infinity"], { stdio: "ignore" });
+    const [command = "", ...args] = [...mountNamespace({ keep: node.folder }), "sleep", "infinity"];
+    const other = spawn(command, args, { stdio: "ignore" });
     const ended = new Promise((resolve) => other.once("exit", resolve));
     try {
       await eventually(() => {

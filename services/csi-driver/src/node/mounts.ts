@@ -110,7 +110,7 @@ async function writeBack({ path, isFileSystemReadOnly }: MountEntry, device: Nod
 }
 
 /** Others open a device for a moment, e.g. to probe it. */
-const HELD_CHECKS = 10;
+const HELD_CHECKS = 50;
 const HELD_INTERVAL_MS = 100;
 
 async function isHeldLong(device: NodeDevice): Promise<boolean> {
