@@ -58,6 +58,7 @@ const disk = (name: string): Disk =>
     cloudProperties: {},
     token: "t",
     incarnation: "i",
+    createdAtMs: 1,
   });
 
 describe("deployment decisions", () => {

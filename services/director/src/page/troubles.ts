@@ -4,6 +4,7 @@ import { messageOf } from "@diskmesh/domain";
 import type { Troubled, TroubledKind } from "@diskmesh/page/attention";
 import { allPages } from "@diskmesh/rpc";
 import type { Registries, RegistryClients } from "../explain/registries.js";
+import { leftoverVolumes } from "./leftover-volumes.js";
 import { cpiName, type OwnParts, taskRows } from "./own.js";
 import { cpiRow } from "./own-rows.js";
 import { RowCache } from "./row-cache.js";
@@ -37,9 +38,13 @@ export async function readTroublesOnce(own: OwnParts, registries: Registries, si
   const hosts = found.map((each) => each?.hosts);
   if (hosts.length > 0 && !hosts.includes(undefined))
     vms.lookAgain(new Set(hosts.flatMap((each) => each?.map(({ assignment }) => assignment?.vmCid ?? "") ?? [])));
+  const { tablet, clock } = own;
+  const leftovers = await tablet.read(({ disks }) => [
+    ...leftoverVolumes(disks.entries(), tablet.incarnation, clock.nowMs()),
+  ]);
   signal.throwIfAborted();
   return {
-    troubled: [...found.flatMap((each) => each?.troubled ?? []), ...troubledRows(rowCache)],
+    troubled: [...found.flatMap((each) => each?.troubled ?? []), ...troubledRows(rowCache), ...leftovers],
     more: found.reduce((sum, each) => sum + (each?.more ?? 0), 0),
   };
 }

@@ -68,6 +68,8 @@ export interface Disk extends DiskRecord {
    * versions.
    */
   readonly first?: { readonly incarnation: string; readonly attachmentId: string } | undefined;
+  /** Time of the first request. Undefined in records of older versions. */
+  readonly createdAtMs?: number | undefined;
   /** The metadata last sent to the infrastructure. */
   readonly metadata: JsonObject;
   /** True when the disk is attached read-only. Undefined in records of older versions. */

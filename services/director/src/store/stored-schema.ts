@@ -65,6 +65,7 @@ const disk = shapeOf<Disk>()({
   hint: json,
   metadata: object,
   readOnly: flag.optional(),
+  createdAtMs: z.number().optional(),
   first: shapeOf<NonNullable<Disk["first"]>>()({ incarnation: text, attachmentId: text }).optional(),
   limits: shapeOf<IoLimits>()({
     readIops: whole,

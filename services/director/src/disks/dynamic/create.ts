@@ -62,7 +62,7 @@ async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Pr
 async function placeOf(
   context: DiskJobContext,
   run: TaskRun,
-  { name, deployment, az, cpi }: Omit<DiskIntent, "token" | "incarnation">,
+  { name, deployment, az, cpi }: Omit<DiskIntent, "token" | "incarnation" | "createdAtMs">,
   vm: Instance | undefined,
 ): Promise<string> {
   const { needsVmSpec } = await cpiFacts(context, run, { cpi, az, azCpi: cpi });
@@ -86,16 +86,17 @@ export function madeKnown(result: string, { diskCid }: Disk): Through {
 export async function createDisk(
   context: DiskJobContext,
   run: TaskRun,
-  intent: Omit<DiskIntent, "token" | "incarnation">,
+  intent: Omit<DiskIntent, "token" | "incarnation" | "createdAtMs">,
   vmCid: string,
 ): Promise<void> {
   const { name } = intent;
   const { incarnation } = context.tablet;
+  const createdAtMs = context.clock.nowMs();
   await run.stage("Creating disk", name, async () => {
     const { disk, begunBefore } = await context.tablet.transact((tx) => {
       const existing = tx.disks.get(name);
       if (existing === undefined) refuseUnlessOpen(tx, intent.deployment);
-      const intended = intendCreateDisk(existing, { ...intent, token: context.newId(), incarnation });
+      const intended = intendCreateDisk(existing, { ...intent, token: context.newId(), incarnation, createdAtMs });
       tx.disks.put(intended);
       return { disk: intended, begunBefore: existing !== undefined };
     });

@@ -43,6 +43,7 @@ function inState(state: DiskState, target = TARGET): Disk {
     cloudProperties: {},
     token: "t",
     incarnation: "i",
+    createdAtMs: 1,
   });
   const detached = dynamicDisks.created(creating, { diskCid: "disk-t", cpi: creating.cpi });
   switch (state) {
@@ -346,7 +347,8 @@ describe("disk decisions", () => {
 
 describe("disk states", () => {
   const EVENTS = {
-    intend_create: (disk: Disk) => intendCreateDisk(disk, { ...disk, token: "other", incarnation: "i" }),
+    intend_create: (disk: Disk) =>
+      intendCreateDisk(disk, { ...disk, token: "other", incarnation: "i", createdAtMs: 2 }),
     create: (disk: Disk) => dynamicDisks.created(disk, { diskCid: "disk-t", cpi: disk.cpi }),
     intend_attach: (disk: Disk) => dynamicDisks.intendAttach(disk, TARGET, "a2"),
     attach: (disk: Disk) => dynamicDisks.attached(disk, "x"),
@@ -375,7 +377,12 @@ describe("disk states", () => {
 
   it("a repeated intent to create -> keeps the first token", () => {
     expect(
-      intendCreateDisk(inState("creating"), { ...inState("creating"), token: "other", incarnation: "i" }).token,
+      intendCreateDisk(inState("creating"), {
+        ...inState("creating"),
+        token: "other",
+        incarnation: "i",
+        createdAtMs: 2,
+      }).token,
     ).to.equal("t");
   });
 

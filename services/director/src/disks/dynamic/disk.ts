@@ -20,6 +20,11 @@ export const dynamicDisks = new DiskKind<Disk, "intend_delete">(
   },
 );
 
+/** Returns true when the disk certainly was never attached. */
+export function wasNeverAttached({ first }: Disk, incarnation: string): boolean {
+  return first?.attachmentId === "" && first.incarnation === incarnation;
+}
+
 /** Returns true when the present attachment is certainly the disk's first, so that nobody wrote to the disk before it. */
 export function isFirstAttachment({ instanceId, attachmentId, first }: Disk, incarnation: string): boolean {
   return instanceId !== "" && first?.attachmentId === attachmentId && first.incarnation === incarnation;
@@ -28,7 +33,7 @@ export function isFirstAttachment({ instanceId, attachmentId, first }: Disk, inc
 export type DiskIntent = Pick<
   Disk,
   "name" | "deployment" | "az" | "cpi" | "pool" | "sizeMib" | "cloudProperties" | "token"
-> & { readonly incarnation: string };
+> & { readonly incarnation: string; readonly createdAtMs: number };
 
 /** Returns the disk with a create intent. An earlier intent is kept because a call may have used it. */
 export function intendCreateDisk(disk: Disk | undefined, { incarnation, ...intent }: DiskIntent): Disk {

@@ -1,6 +1,6 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
 import { type Disk, sizeBytesOf } from "../../store/disk.js";
-import { isFirstAttachment } from "./disk.js";
+import { isFirstAttachment, wasNeverAttached } from "./disk.js";
 
 /** Encodes a disk as a tablet of the incarnation serves it. */
 export function encodeDisk(disk: Disk, incarnation: string): DynamicDisk {
@@ -20,5 +20,7 @@ export function encodeDisk(disk: Disk, incarnation: string): DynamicDisk {
     readOnly: disk.readOnly ?? false,
     limits: disk.limits && { ...disk.limits },
     firstAttachment: isFirstAttachment(disk, incarnation),
+    createdAt: disk.createdAtMs === undefined ? undefined : new Date(disk.createdAtMs),
+    neverAttached: wasNeverAttached(disk, incarnation),
   };
 }

@@ -59,6 +59,12 @@ export interface DynamicDisk {
    * was restored from a backup.
    */
   firstAttachment: boolean;
+  /** Time of the first request for the disk. Absent: 0.1.0 created it. */
+  createdAt:
+    | Date
+    | undefined;
+  /** True: the disk certainly was never attached. False: it was, or that is not known, as for disks that 0.1.0 created. */
+  neverAttached: boolean;
 }
 
 /** The disk, and the instance that needs it. */
@@ -369,6 +375,8 @@ function createBaseDynamicDisk(): DynamicDisk {
     readOnly: false,
     limits: undefined,
     firstAttachment: false,
+    createdAt: undefined,
+    neverAttached: false,
   };
 }
 
@@ -418,6 +426,12 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     }
     if (message.firstAttachment !== false) {
       writer.uint32(120).bool(message.firstAttachment);
+    }
+    if (message.createdAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(130).fork()).join();
+    }
+    if (message.neverAttached !== false) {
+      writer.uint32(136).bool(message.neverAttached);
     }
     return writer;
   },
@@ -555,6 +569,22 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
             message.firstAttachment = reader.bool();
             continue;
           }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 17: {
+            if (tag !== 136) {
+              break;
+            }
+
+            message.neverAttached = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -589,6 +619,8 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
       ? DiskLimits.fromPartial(object.limits)
       : undefined;
     message.firstAttachment = object.firstAttachment ?? false;
+    message.createdAt = object.createdAt ?? undefined;
+    message.neverAttached = object.neverAttached ?? false;
     return message;
   },
 };
