@@ -184,6 +184,17 @@ describe("the diskmesh command and a mesh", () => {
     );
     await done("detach scratch");
     expect(await done("delete-disk scratch")).to.match(/^DONE/);
+    const leftover = `csi-${"a".repeat(32)}`;
+    const objects = join(mesh.folder, "none.json");
+    writeFileSync(objects, '{"items":[]}');
+    await done(`provide ${leftover} demo/web/0 --size 1MiB --disk-type small`);
+    for (const command of ["detach", "delete-disk"]) {
+      const leaks = await typed("csi-leaks", "demo", objects);
+      expect(leaks.code, leaks.out).to.equal(1);
+      expect(leaks.out).to.include(`diskmesh ${command} ${leftover}`);
+      await done(`${command} ${leftover}`);
+    }
+    expect(await listed(`csi-leaks demo ${objects}`)).to.deep.equal([]);
     expect(await listed("disks --dynamic")).to.deep.equal([]);
     expect(await listed("locks")).to.deep.equal([]);
     expect(await listed("agents --deployment demo"), "those of hosts have certificates of their own").to.deep.equal([]);

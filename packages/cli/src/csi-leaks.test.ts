@@ -4,6 +4,7 @@ import { expect } from "chai";
 import { leaksIn, parseObjects, stagedLeaksIn } from "./csi-leaks.js";
 import { UsageError } from "./exit-codes.js";
 
+const CREATED = new Date(1_000);
 const nameOf = (digit: string) => `csi-${digit.repeat(32)}`;
 const disk = (digit: string, instanceId = "") =>
   DynamicDisk.fromPartial({ diskName: nameOf(digit), instanceId, metadata: { csi_name: `pvc-${digit}` } });
@@ -20,7 +21,7 @@ const attachment = (digit: string) => ({
 describe("leaks of CSI volumes", () => {
   it("are disks without a volume, attachments without a VolumeAttachment, and volumes without a disk", () => {
     const disks = [
-      disk("a"),
+      { ...disk("a"), createdAt: CREATED, neverAttached: true },
       disk("b", "i-1"),
       disk("c", "i-1"),
       disk("d"),
@@ -28,9 +29,18 @@ describe("leaks of CSI volumes", () => {
     ];
     const objects = [volume("b"), attachment("b"), volume("c"), volume("d"), volume("e"), volume("f", "other.csi")];
     expect(leaksIn(disks, objects)).to.deep.equal([
-      { name: nameOf("a"), volume: "pvc-a", instance: "", leak: "no PersistentVolume" },
-      { name: nameOf("c"), volume: "pvc-c", instance: "i-1", leak: "no VolumeAttachment" },
-      { name: nameOf("e"), volume: "pvc-e", instance: "", leak: "no disk" },
+      {
+        ...{ name: nameOf("a"), volume: "pvc-a", instance: "", since: CREATED },
+        ...{ leak: "no PersistentVolume, never attached", cure: `diskmesh delete-disk ${nameOf("a")}` },
+      },
+      {
+        ...{ name: nameOf("c"), volume: "pvc-c", instance: "i-1", since: undefined },
+        ...{ leak: "no VolumeAttachment", cure: `diskmesh detach ${nameOf("c")}` },
+      },
+      {
+        ...{ name: nameOf("e"), volume: "pvc-e", instance: "", since: undefined },
+        ...{ leak: "no disk", cure: "kubectl delete persistentvolume pvc-e" },
+      },
     ]);
   });
 
@@ -42,7 +52,14 @@ describe("leaks of CSI volumes", () => {
     const paths = [lost, known, staged("other.csi", nameOf("a")), "/var/lib/kubelet/pods/uid/volumes/mount"];
     const mounts = [...paths, lost].map((path) => `36 35 7:1 / ${path} rw shared:1 - ext4 /dev/loop1 rw\n`).join("");
     expect(stagedLeaksIn(mounts, [volume("b"), volume("c")])).to.deep.equal([
-      { name: "", volume: "", instance: "", leak: `no volume, staged at ${lost}` },
+      {
+        name: "",
+        volume: "",
+        instance: "",
+        leak: `no volume, staged at ${lost}`,
+        since: undefined,
+        cure: `umount ${lost}`,
+      },
     ]);
   });
 

@@ -15,6 +15,10 @@ export interface Leak {
   /** Instance that has the disk; empty for none. */
   readonly instance: string;
   readonly leak: string;
+  /** Time of the disk's creation, if it is known. */
+  readonly since: Date | undefined;
+  /** Command that ends the leak. */
+  readonly cure: string;
 }
 
 interface KubernetesObject {
@@ -60,7 +64,10 @@ export function stagedLeaksIn(mounts: string, objects: readonly KubernetesObject
   const known = new Set([...handlesIn(objects).values()].map((handle) => sha256(handle)));
   const lost = [...mounts.matchAll(STAGED)].filter(([, hash = ""]) => !known.has(hash));
   const paths = new Set(lost.map(([path]) => path));
-  return [...paths].map((path) => ({ name: "", volume: "", instance: "", leak: `no volume, staged at ${path}` }));
+  return [...paths].map((path) => {
+    const leak = `no volume, staged at ${path}`;
+    return { name: "", volume: "", instance: "", leak, since: undefined, cure: `umount ${path}` };
+  });
 }
 
 const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
@@ -77,11 +84,17 @@ export function leaksIn(disks: readonly DynamicDisk[], objects: readonly Kuberne
   const ofDriver = disks.filter(({ diskName }) => OF_DRIVER.test(diskName));
   const lost = [...handles].filter(([, handle]) => !ofDriver.some(({ diskName }) => diskName === handle));
   return [
-    ...ofDriver.flatMap(({ diskName: name, instanceId: instance, metadata }) => {
-      const volume = String(metadata?.csi_name ?? "");
-      if (!known.has(name)) return [{ name, volume, instance, leak: "no PersistentVolume" }];
-      return instance !== "" && !attached.has(name) ? [{ name, volume, instance, leak: "no VolumeAttachment" }] : [];
+    ...ofDriver.flatMap(({ diskName: name, instanceId: instance, metadata, createdAt: since, neverAttached }) => {
+      const disk = { name, volume: String(metadata?.csi_name ?? ""), instance, since };
+      const detach = `diskmesh detach ${name}`;
+      if (known.has(name))
+        return instance !== "" && !attached.has(name) ? [{ ...disk, leak: "no VolumeAttachment", cure: detach }] : [];
+      const leak = `no PersistentVolume${neverAttached ? ", never attached" : ""}`;
+      return [{ ...disk, leak, cure: instance === "" ? `diskmesh delete-disk ${name}` : detach }];
     }),
-    ...lost.map(([volume, name]) => ({ name, volume, instance: "", leak: "no disk" })),
+    ...lost.map(([volume, name]) => {
+      const cure = `kubectl delete persistentvolume ${volume}`;
+      return { name, volume, instance: "", leak: "no disk", since: undefined, cure };
+    }),
   ];
 }

@@ -3,14 +3,16 @@ import { messageOf } from "@diskmesh/domain";
 import { type Action, textOption } from "../../action.js";
 import { type Leak, leaksIn, parseObjects, stagedLeaksIn } from "../../csi-leaks.js";
 import { dynamicDisks } from "../../disk-names.js";
-import { UsageError } from "../../exit-codes.js";
-import type { Columns } from "../../output.js";
+import { EndedWith, EXIT_CODES, UsageError } from "../../exit-codes.js";
+import { type Columns, timeText } from "../../output.js";
 
 const COLUMNS: Columns<Leak> = {
   name: ({ name }) => name,
   volume: ({ volume }) => volume,
   instance: ({ instance }) => instance,
+  since: ({ since }) => (since === undefined ? "" : timeText(since)),
   leak: ({ leak }) => leak,
+  command: ({ cure }) => cure,
 };
 
 export const csiLeaks: Action = {
@@ -28,8 +30,9 @@ export const csiLeaks: Action = {
     const objects = parseObjects(await textOf(file));
     const mounts = textOption(options, "mounts");
     const staged = mounts === "" ? [] : stagedLeaksIn(await textOf(mounts), objects);
-    const leaks = leaksIn(await dynamicDisks(mesh, deployment), objects);
-    output.list(COLUMNS, [...leaks, ...staged], "no leaks");
+    const leaks = [...leaksIn(await dynamicDisks(mesh, deployment), objects), ...staged];
+    output.list(COLUMNS, leaks, "no leaks");
+    if (leaks.length > 0) throw new EndedWith(EXIT_CODES.failed);
   },
 };
 
