@@ -187,10 +187,10 @@ function jobContext(
   parts: Configs & Files & Records & CpiParts & Drivers & Pick<JobContext, "lockOwner"> & Silences,
 ): JobContext {
   const { cpi, events, configs, stemcellFiles, logFiles, lockOwner, silentMsOf } = parts;
-  const { agents: client, agentCertificates, agentSettings, nodes } = connections;
+  const { agents: client, agentCertificates, agentSettings, nodes, registries } = connections;
   const { requestTimeoutMs } = limits.agents;
   return {
-    ...{ config, limits, tablet, cpi, events, configs, stemcellFiles, logFiles, lockOwner },
+    ...{ config, limits, tablet, cpi, events, configs, stemcellFiles, logFiles, lockOwner, registries },
     agents: new AgentCalls({ client, tablet, requestTimeoutMs, silentMsOf, clock, random }),
     making: { agentSettings, agentCertificates },
     vmSlots: slotsOfEach(config.deployments.maxConcurrentVmsPerCpi),

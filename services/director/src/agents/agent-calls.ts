@@ -29,6 +29,9 @@ const ANSWER_WITHIN_MS = 50;
  */
 export const NO_SETTINGS = { trusted_certs: "", disk_associations: [] } as const;
 
+/** The task on whose behalf an agent is called, or a part of it with an end of its own. */
+export type Asker = Pick<TaskRun, "stopped" | "checkpoint">;
+
 /** Calls to agents from task jobs. */
 export class AgentCalls {
   readonly #options: AgentCallsOptions;
@@ -60,7 +63,7 @@ export class AgentCalls {
    * lost or the agent is unreachable. By default ignores agents that do not know the method.
    */
   async notify(
-    run: TaskRun,
+    run: Asker,
     agentId: string,
     method: string,
     args: readonly unknown[],
@@ -75,7 +78,7 @@ export class AgentCalls {
    * method.
    */
   ask(
-    run: TaskRun,
+    run: Asker,
     agentId: string,
     method: string,
     args: readonly unknown[],
@@ -97,7 +100,7 @@ export class AgentCalls {
    * Waits until the agent answers a ping. Retries after agent errors because a restarting agent may answer with errors.
    * Throws TimeoutError when the time is over and UnavailableError while NATS is disconnected.
    */
-  async awaitAnswer(run: TaskRun, agentId: string, timeoutMs: number): Promise<void> {
+  async awaitAnswer(run: Asker, agentId: string, timeoutMs: number): Promise<void> {
     try {
       await this.#repeat(
         run,
@@ -120,7 +123,7 @@ export class AgentCalls {
   }
 
   async #repeat<Answer>(
-    run: TaskRun,
+    run: Asker,
     timeoutMs: number,
     attempt: (leftMs: number) => Promise<Answer>,
     passes: (error: unknown) => boolean = () => false,

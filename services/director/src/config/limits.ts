@@ -136,8 +136,14 @@ const agents = {
   maxConcurrentChecks: 16,
   /** Timeout of a call that notifies an agent of an attached disk. */
   attachTimeoutMs: MINUTE_MS,
-  /** Maximum time by which an agent that does not answer delays a detach. */
+  /** Maximum time for an agent to release a disk: to unmount a persistent one, or to remove the link of a dynamic one. */
   detachTimeoutMs: 10_000,
+  /**
+   * Time for the registries to report that a host is lost, and then for an agent to remove the link of a dynamic disk,
+   * before the CPI detaches the disk. Both take milliseconds. After this time the CPI detaches the disk while the agent
+   * is still being asked.
+   */
+  detachGraceMs: 1_000,
 };
 
 /** Logs fetched from agents. */

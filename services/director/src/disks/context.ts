@@ -7,8 +7,19 @@ import type { TaskContext } from "../tasks/context.js";
 /** Dependencies of calls that ask a CPI without a task. */
 export type CapacityContext = TaskContext & Pick<CpiJobContext, "configs" | "cpi">;
 
+/** The disk registries of the director's hosts. */
+interface HostRegistries {
+  /** Returns why the VM's host is lost to the disk, as a clause; undefined when no registry says so in time. */
+  whyLost(
+    vmCid: string,
+    diskCid: string,
+    options: { readonly signal: AbortSignal; readonly deadlineMs: number },
+  ): Promise<string | undefined>;
+}
+
 export interface DiskJobContext extends CpiJobContext, AgentJobContext {
   readonly config: DirectorConfig;
   readonly events: Pick<Events, "record" | "begin" | "flush">;
+  readonly registries: HostRegistries;
   readonly newId: () => string;
 }

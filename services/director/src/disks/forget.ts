@@ -1,5 +1,6 @@
 import { DomainError, UnavailableError } from "@diskmesh/domain";
 import { AgentError } from "@diskmesh/mbus";
+import type { Asker } from "../agents/agent-calls.js";
 import { owedRemovalKey } from "../store/owed-removal.js";
 import type { DirectorTables, DirectorTransaction } from "../store/schema.js";
 import type { TaskRun } from "../tasks/task-run.js";
@@ -11,7 +12,7 @@ import type { DiskJobContext } from "./context.js";
  */
 export async function forgetForGood(
   context: DiskJobContext,
-  run: TaskRun,
+  run: Asker,
   agentId: string,
   diskCids: Iterable<string>,
   timeoutMs: number,

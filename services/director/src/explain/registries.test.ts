@@ -1,4 +1,5 @@
 import { SubjectKind } from "@diskmesh/api/common";
+import { HostState } from "@diskmesh/api/registry";
 import { CancelledError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { freePort, leaveToVerify } from "@diskmesh/testkit";
@@ -20,6 +21,38 @@ describe("the disk registries of a director", () => {
     const other = clients(() => Promise.reject(new UnavailableError("nobody listens")));
     const found = await new Registries([one, other]).hostsOf("vm-1", { signal: new AbortController().signal });
     expect(found).to.deep.equal({ hostIds: ["h1"], isNowhere: false, unanswered: ["nobody listens"] });
+  });
+
+  const lost = (hosts: object[], disk: object) => {
+    const registry = {
+      listHosts: async () => ({ hosts }),
+      getDisk: async () => ({ disk }),
+    };
+    return new Registries([{ registry } as unknown as RegistryClients]).whyLost("vm-1", "disk-1", {});
+  };
+  const host = (state: HostState) => ({ hostId: "h1", assignment: { vmCid: "vm-1" }, state });
+  const LOST: [string, object[], object, string | undefined][] = [
+    ["ONLINE", [host(HostState.ONLINE)], {}, undefined],
+    ["WARNING", [host(HostState.WARNING)], {}, undefined],
+    ["UNAVAILABLE", [host(HostState.UNAVAILABLE)], {}, "host h1 is UNAVAILABLE"],
+    ["DEAD", [host(HostState.DEAD)], {}, "host h1 is DEAD"],
+    ["fenced", [host(HostState.ONLINE)], { fence: { hostId: "h1" } }, "disk disk-1 is fenced from host h1"],
+    ["not the host that was fenced", [host(HostState.ONLINE)], { fence: { hostId: "h2" } }, undefined],
+    ["unknown, because the VM is no host", [], {}, undefined],
+  ];
+  for (const [what, hosts, disk, why] of LOST)
+    it(`a VM's host is ${what} -> ${why ?? "not lost"}`, async () => expect(await lost(hosts, disk)).to.equal(why));
+
+  it("a registry does not answer, or does not know the disk -> no host is known to be lost", async () => {
+    const fail = () => Promise.reject(new UnavailableError("nobody listens"));
+    const answer = async () => ({ hosts: [host(HostState.DEAD)] });
+    for (const registry of [
+      { listHosts: fail, getDisk: fail },
+      { listHosts: answer, getDisk: fail },
+    ]) {
+      const silent = { registry } as unknown as RegistryClients;
+      expect(await new Registries([silent]).whyLost("vm-1", "disk-1", {})).to.equal(undefined);
+    }
   });
 
   it("the caller disconnects during the first request -> the second registry is not asked", async () => {

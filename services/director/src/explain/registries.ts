@@ -7,8 +7,9 @@ import type {
   Event,
   Trouble,
 } from "@diskmesh/api/registry";
+import { HostState } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
-import { allPages, type CallContext, type Client } from "@diskmesh/rpc";
+import { allPages, type CallContext, type CallOptions, type Client } from "@diskmesh/rpc";
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
@@ -82,6 +83,28 @@ export class Registries {
       isNowhere: settled.length > 0 && settled.every((each) => each.status === "fulfilled" && each.value.length === 0),
       unanswered: settled.flatMap((each) => (each.status === "rejected" ? [messageOf(each.reason)] : [])),
     };
+  }
+
+  /**
+   * Returns why the host of a VM is lost to a disk: the disk is fenced from it, or it is UNAVAILABLE or DEAD. Undefined
+   * when no registry says so in time.
+   */
+  async whyLost(
+    vmCid: string,
+    diskId: string,
+    options: Pick<CallOptions, "signal" | "deadlineMs">,
+  ): Promise<string | undefined> {
+    const found = this.clients.map(async ({ registry }) => {
+      const asked = [registry.listHosts({ vmCid }, options), registry.getDisk({ diskId }, options)] as const;
+      const [{ hosts }, { disk }] = await Promise.all(asked);
+      const host = hosts.find(({ assignment }) => assignment?.vmCid === vmCid);
+      if (host === undefined) return undefined;
+      if (disk?.fence?.hostId === host.hostId) return `disk ${diskId} is fenced from host ${host.hostId}`;
+      const isLost = host.state === HostState.UNAVAILABLE || host.state === HostState.DEAD;
+      return isLost ? `host ${host.hostId} is ${host.state.replace("HOST_STATE_", "")}` : undefined;
+    });
+    const settled = await Promise.allSettled(found);
+    return settled.flatMap((each) => (each.status === "fulfilled" ? (each.value ?? []) : []))[0];
   }
 
   /** Returns the ids of all hosts, sorted. Throws when a registry does not answer. */

@@ -8,6 +8,7 @@ import { NOT_ATTACHED, requestRelease } from "../disks/disk-steps.js";
 import { detachDisk } from "../disks/dynamic/detach.js";
 import { attachDisk, notifyAgentOfDisk } from "../disks/dynamic/provide.js";
 import { forgetForGood } from "../disks/forget.js";
+import { isHostLost } from "../disks/lost-host.js";
 import { persistentDiskOrphaned } from "../disks/persistent/persistent-disk.js";
 import { detachFromVm, noteOrphaned, persistentDisk, unmount } from "../disks/persistent/persistent-disk-steps.js";
 import { agentAnswered, instanceNamed, targetOf } from "../instances/instance.js";
@@ -148,13 +149,14 @@ async function takeFromElsewhere(context: HealthJobContext, run: TaskRun, proble
   for (const holder of holders) {
     const { agentId, vmCid } = holder;
     await run.stage("Detaching disk", `${diskCid} from ${vmCid}`, async () => {
-      const request =
-        problem.disk?.kind === "dynamic"
-          ? forgetForGood(context, run, agentId, [diskCid], context.limits.agents.detachTimeoutMs)
-          : unmount(context, run, agentId, diskCid);
-      await requestRelease(run, { stage: "Telling agent", task: `${agentId} to forget ${diskCid}` }, request, {
-        mustLetGo: true,
-      });
+      if (!(await isHostLost(context, run, agentId, { vmCid, diskCid }))) {
+        const request =
+          problem.disk?.kind === "dynamic"
+            ? forgetForGood(context, run, agentId, [diskCid], context.limits.agents.detachTimeoutMs)
+            : unmount(context, run, agentId, diskCid);
+        const event = { stage: "Telling agent", task: `${agentId} to forget ${diskCid}` };
+        await requestRelease(run, event, request, { mustLetGo: true });
+      }
       const call = context.cpi.call("detachDisk", recorded(holder), { vmCid, diskCid }, run);
       await tolerate(call, (error) => error.isOf(...NOT_ATTACHED));
     });

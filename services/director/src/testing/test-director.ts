@@ -270,7 +270,14 @@ export class TestDirector {
 
 function tuningOfTests({ agents, cpi, queues, ...others }: Tuning): Tuning {
   return {
-    agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 2_000, ...agents },
+    // The grace is above every timeout of tests, so that a busy machine never asks an agent beside the CPI.
+    agents: {
+      requestTimeoutMs: 5_000,
+      attachTimeoutMs: 30_000,
+      detachTimeoutMs: 2_000,
+      detachGraceMs: 600_000,
+      ...agents,
+    },
     cpi: { retryTimeoutMs: 2_000, ...cpi },
     queues: { workers: { dynamic_disks: 4 }, ...queues },
     ...others,

@@ -1,3 +1,5 @@
+import { UnavailableError } from "@diskmesh/domain";
+import { EitherSignal } from "@diskmesh/service";
 import { cpisOfStep } from "../../cpi/cpi-target.js";
 import { endedByErrors } from "../../cpi/ended-by-errors.js";
 import { agentToTell } from "../../instances/instance.js";
@@ -10,7 +12,8 @@ import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
 import { type Intended, requestRelease } from "../disk-steps.js";
 import { forgetForGood } from "../forget.js";
-import { owedRemoval } from "../owed-removal.js";
+import { isHostLost } from "../lost-host.js";
+import { isStillSilent, owedRemoval } from "../owed-removal.js";
 import { ANY_ATTACHMENT, decideDetach } from "./decisions.js";
 import { dynamicDisk } from "./dynamic-disk.js";
 
@@ -39,7 +42,7 @@ async function detach(
   return { result: `detached disk \`${intended.disk.diskCid}\``, record };
 }
 
-/** Detaches the disk from its VM. An unresponsive agent delays the detach for a bounded time only. */
+/** Detaches the disk from its VM. An agent that does not answer delays the detach by `detachGraceMs` at most. */
 export async function detachDisk(context: DiskJobContext, run: TaskRun, name: string): Promise<void> {
   const intended = await context.tablet.transact((tx) => intendDetachIn(context, run, tx, name));
   await context.tablet.transact(await detachIntended(context, run, intended));
@@ -61,32 +64,76 @@ async function detachIntended(
     const instance = await context.tablet.read((tables) => tables.instances.get(disk.instanceId));
     const { stemcellApiVersion = 0 } = instance ?? {};
     const agentId = agentToTell(instance ?? {});
-    const isNotified = agentId === "" || (await requestLinkRemoval(context, run, disk, agentId));
+    const callCpi = (): Promise<void> =>
+      run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () => steps.detach(disk, stemcellApiVersion, begun));
+    const isNotified = await detachAndNotify(context, run, disk, agentId, callCpi);
     const owed = isNotified ? undefined : owedRemoval(disk, { agentId }, context.clock.nowMs());
-    await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () =>
-      steps.detach(disk, stemcellApiVersion, begun),
-    );
     context.agents.endedAdds.delete(disk.attachmentId);
     return (tx) => steps.detachedIn(tx, owed);
   });
+}
+
+/**
+ * Has the CPI detach the disk and the agent remove its link. Returns true when the agent certainly has no link for the
+ * disk and will not create one.
+ *
+ * An agent that answers removes the link before the CPI detaches the disk, so that no program of the VM opens a path
+ * that the infrastructure takes away or gives to another disk. The order is a courtesy, not a condition: the agent
+ * unmounts nothing, and until the link is gone the pending notification keeps other disks from the VM. So an agent that
+ * is late is asked while the CPI works, and the agent of a lost host is told when it is heard again.
+ */
+async function detachAndNotify(
+  context: DiskJobContext,
+  run: TaskRun,
+  disk: Disk,
+  agentId: string,
+  callCpi: () => Promise<void>,
+): Promise<boolean> {
+  if (agentId === "" || (await isHostLost(context, run, agentId, disk))) {
+    await callCpi();
+    return agentId === "";
+  }
+  const { agents, clock, tablet, limits } = context;
+  const owed = await tablet.read((tables) => [...tables.owedRemovals.by("byAgent", agentId)]);
+  // The disks of a silent VM are detached one by one, and only the first of them waits.
+  const isSilent = isStillSilent(owed, agents.silentMsOf(agentId), clock.nowMs());
+  const detached = new AbortController();
+  using either = new EitherSignal(run.stopped, detached.signal);
+  const asked = requestLinkRemoval(context, run, either.signal, disk, agentId);
+  const graceMs = isSilent ? 0 : limits.agents.detachGraceMs;
+  try {
+    await Promise.race([asked, clock.sleep(graceMs, either.signal).catch(() => {})]);
+    await callCpi();
+  } finally {
+    // Ends the request, because a repetition could remove the link of a later attachment.
+    detached.abort(new UnavailableError(`agent ${agentId} has not answered yet`));
+    await Promise.allSettled([asked]);
+  }
+  return asked;
 }
 
 /** Returns true when the agent certainly has no link for the disk and will not create one. */
 async function requestLinkRemoval(
   context: DiskJobContext,
   run: TaskRun,
+  stopped: AbortSignal,
   disk: Disk,
   agentId: string,
 ): Promise<boolean> {
   const event = { stage: "Telling agent", task: `${agentId} to forget ${disk.name}` };
   const { detachTimeoutMs } = context.limits.agents;
-  run.checkpoint();
+  const checkpoint = (): void => {
+    run.checkpoint();
+    stopped.throwIfAborted();
+  };
+  checkpoint();
   run.event({ ...event, state: "started", message: "" });
   const request = async (): Promise<void> => {
     const { diskCid, attachmentId } = disk;
-    await context.agents.notify(run, agentId, "remove_dynamic_disk", [diskCid], detachTimeoutMs);
+    const asker = { stopped, checkpoint };
+    await context.agents.notify(asker, agentId, "remove_dynamic_disk", [diskCid], detachTimeoutMs);
     if (!context.agents.endedAdds.has(attachmentId))
-      await forgetForGood(context, run, agentId, [diskCid], detachTimeoutMs);
+      await forgetForGood(context, asker, agentId, [diskCid], detachTimeoutMs);
     run.event({ ...event, state: "finished", message: "" });
   };
   return requestRelease(run, event, request(), { mustLetGo: false });

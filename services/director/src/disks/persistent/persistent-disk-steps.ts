@@ -14,6 +14,7 @@ import type { DirectorTables } from "../../store/schema.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
 import { DiskSteps, deleteWithCpi, requestRelease } from "../disk-steps.js";
+import { isHostLost } from "../lost-host.js";
 import {
   type CopyStep,
   copied,
@@ -290,8 +291,8 @@ async function metadataOf(context: DiskJobContext, instance: Instance): Promise<
 }
 
 /**
- * Unmounts and detaches a disk. With `mustUnmount`, an error from the agent, for example for a disk in use, stops the
- * detach.
+ * Unmounts and detaches a disk, in this order, because an unmount writes data. With `mustUnmount`, an error from the
+ * agent, for example for a disk in use, stops the detach.
  */
 async function unmountAndDetach(
   context: DiskJobContext,
@@ -305,7 +306,7 @@ async function unmountAndDetach(
     const { disk } = await steps.change((current) => persistentDisks.moved(current, "intend_detach"));
     const event = { stage: "Unmounting persistent disk", task: diskCid };
     const agentId = agentToTell(instance);
-    if (agentId !== "")
+    if (agentId !== "" && !(await isHostLost(context, run, agentId, disk)))
       await requestRelease(run, event, unmount(context, run, agentId, diskCid), { mustLetGo: mustUnmount });
     await steps.detach(disk, instance.stemcellApiVersion);
     await context.tablet.transact((tx) => steps.detachedIn(tx));
