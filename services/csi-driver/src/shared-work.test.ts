@@ -55,6 +55,24 @@ describe("work on a volume", () => {
     expect(begun).to.have.length(1);
   });
 
+  it("names what the volume waits for, if it is known in time", async () => {
+    const answers: Record<string, () => Promise<string | undefined>> = {
+      v: async () => "host h1 is silent",
+      w: async () => undefined,
+      x: () => Promise.reject(new AbortedError("the director is away")),
+      y: () => new Promise(() => {}),
+    };
+    work = new SharedWork((volumeId) => answers[volumeId]?.() ?? expect.fail(volumeId));
+    const late = { ...CALL, deadlineAtMs: Date.now() + 200 };
+    const said = (volumeId: string) =>
+      run({}, late, volumeId).catch((error: Error) => error.message.replace(/\d+ s/, "N s"));
+    const rest = "; repeat the request to wait for its end";
+    expect(await Promise.all(Object.keys(answers).map(said))).to.deep.equal([
+      `Stage of volume v has been running for N s: host h1 is silent${rest}`,
+      ...["w", "x", "y"].map((volumeId) => `Stage of volume ${volumeId} has been running for N s${rest}`),
+    ]);
+  });
+
   it("that failed is begun again by the next request", async () => {
     const fail = () => work.run("v", "Stage", {}, CALL, () => Promise.reject(new AbortedError("once")));
     await rejection(fail(), AbortedError, "once");

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { AbortedError } from "@diskmesh/domain";
 import type { SocketCall } from "@diskmesh/rpc";
 
@@ -14,6 +15,9 @@ const DEFAULT_WAIT_MS = 120_000;
 /** Part of the remaining time, and its maximum, that is left for the answer to arrive before the client's deadline. */
 const ANSWER_PART = 0.1;
 const ANSWER_MS = 500;
+/** Part of the remaining time, and its maximum, that is left for the question what the volume waits for. */
+const WHY_PART = 0.2;
+const WHY_MS = 2_000;
 
 /**
  * Runs the changes of each volume one at a time. A repeated request joins the work that its predecessor began; another
@@ -22,7 +26,10 @@ const ANSWER_MS = 500;
 export class SharedWork {
   readonly #running = new Map<string, Running>();
 
-  /** Throws AbortedError with the running work shortly before the call's deadline. */
+  /** `why` returns what a volume waits for, as a sentence; undefined when nothing is known. */
+  constructor(private readonly why: (volumeId: string) => Promise<string | undefined> = async () => undefined) {}
+
+  /** Throws AbortedError shortly before the call's deadline, with the running work and what the volume waits for. */
   async run<Result>(
     volumeId: string,
     method: string,
@@ -30,35 +37,52 @@ export class SharedWork {
     call: SocketCall,
     work: () => Promise<Result>,
   ): Promise<Result> {
-    const untilMs = performance.now() + waitMsOf(call);
+    const waitMs = waitMsOf(call);
+    const untilMs = performance.now() + waitMs;
+    const askAtMs = untilMs - Math.min(WHY_MS, waitMs * WHY_PART);
+    const within = { askAtMs, untilMs };
     const text = JSON.stringify([method, { ...request, secrets: undefined }], sortedKeys);
     for (;;) {
       const running = this.#running.get(volumeId);
       if (running === undefined) break;
-      if (running.request === text) return this.#within(untilMs, volumeId, running) as Promise<Result>;
-      await this.#within(untilMs, volumeId, { ...running, done: running.done.catch(() => {}) });
+      if (running.request === text) return this.#within(within, volumeId, running) as Promise<Result>;
+      await this.#within(within, volumeId, { ...running, done: running.done.catch(() => {}) });
     }
     const done = work().finally(() => this.#running.delete(volumeId));
     const running = { request: text, what: method, startedMs: performance.now(), done };
     this.#running.set(volumeId, running);
-    return this.#within(untilMs, volumeId, running) as Promise<Result>;
+    return this.#within(within, volumeId, running) as Promise<Result>;
   }
 
-  async #within(untilMs: number, volumeId: string, { what, startedMs, done }: Running): Promise<unknown> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        const seconds = Math.round((performance.now() - startedMs) / 1_000);
-        const text = `${what} of volume ${volumeId} has been running for ${seconds} s; repeat the request to wait for its end`;
-        reject(new AbortedError(text, { about: { volume_id: volumeId } }));
-      }, untilMs - performance.now());
-    });
+  async #within({ askAtMs, untilMs }: Limits, volumeId: string, { what, startedMs, done }: Running): Promise<unknown> {
+    const over = new AbortController();
+    const sleepUntil = (ms: number) => sleep(Math.max(0, ms - performance.now()), undefined, { signal: over.signal });
+    const late = async (): Promise<never> => {
+      await sleepUntil(askAtMs);
+      let why = "";
+      this.why(volumeId).then(
+        (answer = "") => {
+          why = answer && `: ${answer}`;
+        },
+        () => {},
+      );
+      await sleepUntil(untilMs);
+      const seconds = Math.round((performance.now() - startedMs) / 1_000);
+      const text = `${what} of volume ${volumeId} has been running for ${seconds} s${why}; repeat the request to wait for its end`;
+      throw new AbortedError(text, { about: { volume_id: volumeId } });
+    };
     try {
-      return await Promise.race([done, late]);
+      return await Promise.race([done, late()]);
     } finally {
-      clearTimeout(timer);
+      over.abort();
     }
   }
+}
+
+/** Monotonic times: of the question what a volume waits for, and of the answer to the caller. */
+interface Limits {
+  readonly askAtMs: number;
+  readonly untilMs: number;
 }
 
 function waitMsOf({ deadlineAtMs }: SocketCall): number {

@@ -82,7 +82,9 @@ function controllerContext(
     defaultDeadlineMs: DIRECTOR_DEADLINE_MS,
   });
   lifecycle.use("client of the director", client);
-  return { disks: new DirectorDisks(client, deployment), work: new SharedWork(), azs, maxVolumesPerNode };
+  const disks = new DirectorDisks(client, deployment);
+  const work = new SharedWork(async (volumeId) => (await disks.trouble(volumeId))?.sentence);
+  return { disks, work, azs, maxVolumesPerNode };
 }
 
 async function nodeContext(

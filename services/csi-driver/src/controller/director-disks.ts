@@ -8,8 +8,9 @@ import type { Limits } from "../model/limits.js";
 
 type Disks = Client<typeof DynamicDiskServiceDefinition>;
 
-/** Below the director's limit of concurrent calls of one client, beyond which it refuses calls. */
+/** Together below the director's limit of concurrent calls of one client, beyond which it refuses calls. */
 const MAX_CALLS = 200;
+const MAX_TROUBLE_CALLS = 20;
 
 interface Wanted {
   readonly volumeId: string;
@@ -22,6 +23,8 @@ interface Wanted {
 /** The disks of one deployment in the director. Methods that change a disk resolve when the director's task has succeeded. */
 export class DirectorDisks {
   readonly #slots = new Slots(MAX_CALLS);
+  /** Own slots, because the question why calls are stuck must not wait for them. */
+  readonly #troubleSlots = new Slots(MAX_TROUBLE_CALLS);
 
   constructor(
     private readonly client: Omit<Disks, "close">,
@@ -39,7 +42,8 @@ export class DirectorDisks {
 
   /** Returns the disk's trouble if there is any. Throws NotFoundError for an unknown disk. */
   async trouble(diskName: string): Promise<Trouble | undefined> {
-    return (await this.#call(() => this.client.getDisk({ diskName, withTrouble: true }))).trouble;
+    const request = { diskName, withTrouble: true };
+    return (await this.#call(() => this.client.getDisk(request), this.#troubleSlots)).trouble;
   }
 
   async create({ volumeId, diskType, ...wanted }: Wanted): Promise<DynamicDisk> {
@@ -101,9 +105,9 @@ export class DirectorDisks {
     });
   }
 
-  async #call<Answer>(call: () => Promise<Answer>): Promise<Answer> {
+  async #call<Answer>(call: () => Promise<Answer>, slots = this.#slots): Promise<Answer> {
     try {
-      return await this.#slots.run(call);
+      return await slots.run(call);
     } catch (error) {
       throw csiError(error);
     }
