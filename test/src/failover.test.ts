@@ -1,0 +1,119 @@
+import { HostState } from "@diskmesh/api/registry";
+import { DriverProcess, failureOf } from "@diskmesh/csi-driver/testing";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { CAPABILITY } from "./csi/node-order.js";
+import { wholeFleet } from "./mesh/fleets.js";
+import { addHosts, deployInstances, devicesReady, openDisk } from "./mesh/steps.js";
+import { TestMesh } from "./mesh/test-mesh.js";
+
+const ROUNDS = Number(process.env.ROUNDS ?? 3);
+const VOLUMES = 3;
+const BLOCK = 4_096;
+const PATIENCE = { timeoutMs: 60_000, everyMs: 20 };
+/** Longer than the test may take: a detach that waits for the stopped agent fails the test. */
+const NEVER_MS = 3_600_000;
+const SIDE_CAR_DEADLINE_MS = 15_000;
+
+/** The volumes' devices are on host-3, which goes on: `ROUNDS=10 npm test -- failover`. */
+describe("the volumes of a node that stands still", () => {
+  let mesh: TestMesh;
+  let driver: DriverProcess;
+  let nodeOf: ReadonlyMap<string, string>;
+  const volumeIds: string[] = [];
+  /** Host of the node to which the volumes are attached. */
+  let holder = "host-1";
+
+  before(async () => {
+    mesh = await TestMesh.start(
+      wholeFleet({
+        hosts: 3,
+        devicesPerHost: VOLUMES,
+        deviceSizeBytes: MIB_BYTES,
+        overrides: { director: { tuning: { agents: { detachTimeoutMs: NEVER_MS, detachGraceMs: NEVER_MS } } } },
+      }),
+    );
+    await addHosts(mesh);
+    await devicesReady(mesh);
+    const nodeIds = await deployInstances(mesh);
+    nodeOf = new Map(mesh.hostIds.map((hostId, index) => [hostId, nodeIds[index] ?? ""]));
+    const director = { address: mesh.addresses("director") };
+    const controller = { director, tls: mesh.certificates.files("csi"), deployment: "work", azs: ["z1"] };
+    driver = await DriverProcess.start({ controller }, "controller");
+    const cordoned = { hostIds: ["host-1", "host-2"], reason: "devices belong on host-3" };
+    await mesh.clients.registry.setHostState({ ...cordoned, state: HostState.CORDONED });
+    for (let index = 0; index < VOLUMES; index++) volumeIds.push(await create(`pvc-${index}`));
+    await mesh.clients.registry.setHostState({ ...cordoned, state: HostState.ONLINE });
+    await Promise.all(volumeIds.map((volumeId) => attachAndWrite("host-1", volumeId)));
+  });
+  after(async () => {
+    await driver?.[Symbol.asyncDispose]();
+    await mesh?.[Symbol.asyncDispose]();
+  });
+
+  async function create(name: string): Promise<string> {
+    const size = { requiredBytes: MIB_BYTES, limitBytes: 0 };
+    const request = {
+      name,
+      volumeCapabilities: [CAPABILITY],
+      capacityRange: size,
+      parameters: { diskType: "default" },
+    };
+    return (await driver.clients.controller.createVolume(request)).volume?.volumeId ?? "";
+  }
+
+  async function attachAndWrite(hostId: string, volumeId: string): Promise<void> {
+    const request = { volumeId, nodeId: nodeOf.get(hostId) ?? "", volumeCapability: CAPABILITY };
+    const { publishContext } = await driver.clients.controller.controllerPublishVolume(request);
+    const client = await openDisk(mesh, hostId, publishContext.diskCid ?? "");
+    await client.write(0, Buffer.alloc(BLOCK, hostId), { fua: true });
+    await client.disconnect();
+  }
+
+  const detachFrom = (hostId: string, volumeId: string, deadlineMs = 60_000) =>
+    driver.clients.controller.controllerUnpublishVolume({ volumeId, nodeId: nodeOf.get(hostId) ?? "" }, { deadlineMs });
+
+  const isOnline = async (hostId: string) => {
+    const { host } = await mesh.clients.registry.getHost({ hostId });
+    expect(host).to.include({ state: HostState.ONLINE, trouble: undefined });
+  };
+
+  for (let round = 1; round <= ROUNDS; round++)
+    it(`are written on another node while the first one still stands, round ${round}`, async function () {
+      this.timeout(180_000);
+      const from = holder;
+      const to = from === "host-1" ? "host-2" : "host-1";
+      await eventually(() => isOnline(to), PATIENCE);
+      const startedMs = performance.now();
+      mesh.process(from).signal("SIGSTOP");
+      try {
+        await mesh.clients.registry.fenceHost({ hostId: from, reason: "it stands still" });
+        await Promise.all(
+          volumeIds.map(async (volumeId) => {
+            await detachFrom(from, volumeId);
+            await attachAndWrite(to, volumeId);
+          }),
+        );
+        holder = to;
+        const tookMs = Math.round(performance.now() - startedMs);
+        console.log(`      ${VOLUMES} volumes were written elsewhere ${tookMs} ms after SIGSTOP`);
+      } finally {
+        mesh.process(from).signal("SIGCONT");
+      }
+    });
+
+  it("a detach for which a device's host is missing -> ABORTED with the registry's words, before the side-car's deadline", async function () {
+    leaveToVerify(this);
+    this.timeout(180_000);
+    // An agent that is marked DEAD and runs closes the device, which ends the wait.
+    mesh.process("host-3").signal("SIGSTOP");
+    await mesh.clients.registry.setHostState({ hostIds: ["host-3"], state: HostState.DEAD, reason: "no power" });
+    const failure = await failureOf(detachFrom(holder, volumeIds[0] ?? "", SIDE_CAR_DEADLINE_MS));
+    expect(failure)
+      .to.match(/^ABORTED: ControllerUnpublishVolume of volume \S+ has been running for \d+ s: disk /)
+      .and.to.contain(`is being taken from host ${holder}`)
+      .and.to.contain("host host-3 was marked DEAD by operator: no power");
+    mesh.process("host-3").signal("SIGCONT");
+  });
+});
