@@ -192,6 +192,7 @@ export function diskMessage(
     io: now.io,
     limits: disk.limits && { ...disk.limits },
     exportKind: ExportKind[disk.exportKind ?? "UNSPECIFIED"],
+    onHostSilence: OnHostSilence[disk.onHostSilence ?? "KEEP"],
   };
 }
 

@@ -171,6 +171,7 @@ const disk = shapeOf<Disk>()({
     burstSeconds: whole,
   }).optional(),
   exportKind: z.enum(["DEVICE", "NBD"]).optional(),
+  onHostSilence: z.literal("FENCE").optional(),
 });
 
 /** Devices of a disk stored before version 2. */

@@ -13,7 +13,7 @@ import { describeDisk } from "../../calls/device-description.js";
 import { createDisk as create } from "../../model/disks/disks.js";
 import type { DiskRequest } from "../../model/store/schema.js";
 import { parseLabels } from "../../requests/requests.js";
-import { exportKindOf } from "../../requests/wire.js";
+import { exportKindOf, silenceRuleOf } from "../../requests/wire.js";
 
 export async function createDisk(context: ChangeContext, request: CreateDiskRequest): Promise<CreateDiskResponse> {
   const { tablet, limits, clock, liveness } = context;
@@ -26,6 +26,7 @@ export async function createDisk(context: ChangeContext, request: CreateDiskRequ
     labels: parseLabels(request.labels, limits),
     limits: parseIoLimits(request.limits),
     exportKind: exportKindOf(request.exportKind),
+    onHostSilence: silenceRuleOf(request.onHostSilence),
   };
   const disk = await tablet.transact((tx) =>
     describeDisk(context, tx, create(tx, diskId, wanted, properties, limits, now)),

@@ -43,6 +43,7 @@ export interface DiskProperties {
   readonly labels: readonly Label[];
   readonly limits?: IoLimits | undefined;
   readonly exportKind?: Disk["exportKind"];
+  readonly onHostSilence?: Disk["onHostSilence"] | "KEEP";
 }
 
 /** Creates a disk on free devices, or returns the disk that the same request created before. */
@@ -50,7 +51,7 @@ export function createDisk(
   tx: RegistryTransaction,
   diskId: DiskId,
   request: DiskRequest,
-  { labels, limits: ioLimits, exportKind }: DiskProperties,
+  { labels, limits: ioLimits, exportKind, onHostSilence }: DiskProperties,
   limits: DiskLimits,
   { nowMs, ...choice }: Choice & { readonly nowMs: number },
 ): Disk {
@@ -77,6 +78,7 @@ export function createDisk(
     createdAtMs: nowMs,
     ...(ioLimits && { limits: ioLimits }),
     ...(exportKind && { exportKind }),
+    ...(onHostSilence === "FENCE" && { onHostSilence }),
   };
   tx.disks.put(disk);
   return disk;

@@ -122,6 +122,19 @@ describe("fences", () => {
     });
   }
 
+  const ofDisk: readonly ["KEEP" | "FENCE" | undefined, "FENCE" | undefined][] = [
+    [undefined, "FENCE"],
+    ["KEEP", undefined],
+  ];
+  for (const [said, rule] of ofDisk) {
+    it(`on_host_silence: FENCE of the disk, ${said ?? "nothing"} of its publication -> ${rule ?? "KEEP"}`, () => {
+      const fleet = scene({ onHostSilence: "FENCE" });
+      fleet.transact((tx) => requestPublish(tx, x, h1, { onHostSilence: said }));
+      fleet.transact((tx) => requestPublish(tx, x, h1));
+      expect(fleet.disk("x").publication?.onHostSilence).to.equal(rule);
+    });
+  }
+
   const words: readonly [string, boolean, Partial<Publication>, number][] = [
     ["fence: true, FENCE", true, { onHostSilence: "FENCE" }, 1],
     ["fence: true, KEEP", true, {}, 0],

@@ -43,7 +43,7 @@ export function requireDisk(tables: RegistryTables, diskId: DiskId): Disk {
 
 export interface PublishOptions {
   readonly whySuspected?: WhySuspected;
-  /** Undefined keeps the current rule; a new publication gets KEEP. */
+  /** Undefined keeps the current rule; a new publication gets the disk's. */
   readonly onHostSilence?: "KEEP" | "FENCE" | undefined;
   readonly readOnly?: boolean | undefined;
 }
@@ -70,7 +70,7 @@ export function requestPublish(
     };
   requirePublishable(tx, disk, host, whySuspected);
   const { fence: _, ...rest } = disk;
-  const rule = onHostSilence === "FENCE" && ({ onHostSilence } as const);
+  const rule = (onHostSilence ?? disk.onHostSilence) === "FENCE" && ({ onHostSilence: "FENCE" } as const);
   const access = readOnly && ({ readOnly } as const);
   const noted = putPublication(tx, rest, { hostId, state: "PUBLISHING", ...rule, ...access });
   return { progress: "under_way", disk: markUnasked(tx, noted) };

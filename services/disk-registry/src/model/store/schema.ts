@@ -275,6 +275,8 @@ export interface Disk {
   readonly limits?: IoLimits | undefined;
   /** Form in which a host offers the disk; absent when the host's agent chooses. */
   readonly exportKind?: "DEVICE" | "NBD" | undefined;
+  /** Rule of publications that name none; absent for KEEP. */
+  readonly onHostSilence?: "FENCE" | undefined;
 }
 
 /** Numbers that had been issued when a leader began; `tabletGeneration` is that leader's. */

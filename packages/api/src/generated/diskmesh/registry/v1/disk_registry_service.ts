@@ -449,6 +449,11 @@ export interface CreateDiskRequest {
     | undefined;
   /** Form in which a host offers the disk. A repeated request may have another value, which has no effect. */
   exportKind: ExportKind;
+  /**
+   * Policy of the disk's publications that do not name one. A repeated request may have another value, which has no
+   * effect. Default: KEEP.
+   */
+  onHostSilence: OnHostSilence;
 }
 
 /** The created disk, or the existing disk of an earlier identical request. */
@@ -667,7 +672,7 @@ export interface PublishDiskRequest {
   diskId: string;
   /** ID of the host whose users read and write the disk. Exactly one of host_id and vm_cid is set. */
   hostId: string;
-  /** Policy for the case that the host becomes UNAVAILABLE. The last request decides. */
+  /** Policy for the case that the host becomes UNAVAILABLE. The last request that names one decides. */
   onHostSilence: OnHostSilence;
   /**
    * VM whose host to publish to, instead of host_id. NOT_FOUND with vm_cid in the error's metadata: no host serves as
@@ -3628,6 +3633,7 @@ function createBaseCreateDiskRequest(): CreateDiskRequest {
     nearHostId: "",
     limits: undefined,
     exportKind: ExportKind.UNSPECIFIED,
+    onHostSilence: OnHostSilence.UNSPECIFIED,
   };
 }
 
@@ -3662,6 +3668,9 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
     if (message.exportKind !== ExportKind.UNSPECIFIED) {
       writer.uint32(80).int32(exportKindToNumber(message.exportKind));
+    }
+    if (message.onHostSilence !== OnHostSilence.UNSPECIFIED) {
+      writer.uint32(88).int32(onHostSilenceToNumber(message.onHostSilence));
     }
     return writer;
   },
@@ -3759,6 +3768,14 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
             message.exportKind = exportKindFromJSON(reader.int32());
             continue;
           }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.onHostSilence = onHostSilenceFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3788,6 +3805,7 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
       ? DiskLimits.fromPartial(object.limits)
       : undefined;
     message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
+    message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
     return message;
   },
 };

@@ -360,7 +360,7 @@ export function publicationStateToNumber(object: PublicationState): number {
 
 /** Policy for a publication whose host becomes UNAVAILABLE. */
 export const OnHostSilence = {
-  /** UNSPECIFIED - Default: KEEP for a new publication; unchanged for an existing publication. */
+  /** UNSPECIFIED - Default: the disk's own policy (CreateDisk) for a new publication; unchanged for an existing publication. */
   UNSPECIFIED: "ON_HOST_SILENCE_UNSPECIFIED",
   /** KEEP - The host keeps the disk until somebody unpublishes or fences it, because the host may work and only be cut off. */
   KEEP: "ON_HOST_SILENCE_KEEP",
@@ -1063,7 +1063,11 @@ export interface Disk {
    * I/O of the publication's host, as of its last heartbeat. Absent: the disk is not published, or the host has sent no
    * heartbeat to the registry's present leader.
    */
-  io: DiskIo | undefined;
+  io:
+    | DiskIo
+    | undefined;
+  /** Policy of the disk's publications that do not name one. */
+  onHostSilence: OnHostSilence;
 }
 
 /** A device that has, or will have, the bytes of a part. */
@@ -3105,6 +3109,7 @@ function createBaseDisk(): Disk {
     exportKind: ExportKind.UNSPECIFIED,
     parts: [],
     io: undefined,
+    onHostSilence: OnHostSilence.UNSPECIFIED,
   };
 }
 
@@ -3163,6 +3168,9 @@ export const Disk: MessageFns<Disk> = {
     }
     if (message.io !== undefined) {
       DiskIo.encode(message.io, writer.uint32(154).fork()).join();
+    }
+    if (message.onHostSilence !== OnHostSilence.UNSPECIFIED) {
+      writer.uint32(160).int32(onHostSilenceToNumber(message.onHostSilence));
     }
     return writer;
   },
@@ -3324,6 +3332,14 @@ export const Disk: MessageFns<Disk> = {
             message.io = DiskIo.decode(reader, reader.uint32());
             continue;
           }
+          case 20: {
+            if (tag !== 160) {
+              break;
+            }
+
+            message.onHostSilence = onHostSilenceFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3365,6 +3381,7 @@ export const Disk: MessageFns<Disk> = {
     message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
     message.parts = object.parts?.map((e) => DiskPart.fromPartial(e)) || [];
     message.io = (object.io !== undefined && object.io !== null) ? DiskIo.fromPartial(object.io) : undefined;
+    message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
     return message;
   },
 };
