@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type Disk, ExportKind, type Host } from "@diskmesh/api/registry";
+import { type Disk, ExportKind, type Host, OnHostSilence } from "@diskmesh/api/registry";
 import {
   type AttachOptions,
   type Capacity,
@@ -41,6 +41,12 @@ const PAGE_SIZE = 100;
 const DEFAULT_POOL = "default";
 
 const EXPORT_KINDS = { "": ExportKind.UNSPECIFIED, device: ExportKind.DEVICE, nbd: ExportKind.NBD } as const;
+
+const SILENCE_RULES = {
+  "": OnHostSilence.UNSPECIFIED,
+  keep: OnHostSilence.KEEP,
+  fence: OnHostSilence.FENCE,
+} as const;
 
 const VM_PREFIX = /^vm-/;
 
@@ -108,11 +114,12 @@ export class FleetCpi implements Cpi {
   }
 
   async createDisk(disk: NewDisk, call: CpiCall): Promise<MadeDisk> {
-    const { pool, spreadRacks, limits, exportKind } = parseFleetDiskProperties(disk.cloudProperties);
+    const { pool, spreadRacks, ...properties } = parseFleetDiskProperties(disk.cloudProperties);
     const sizeBytes = sizeBytesOf(disk.sizeMib);
     const diskId = diskIdOf(disk.token === "" ? randomUUID() : disk.token);
     const { az, nearHostId } = await this.#placeOf(disk, call);
-    const served = { limits, exportKind: EXPORT_KINDS[exportKind] };
+    const { limits, exportKind, onHostSilence } = properties;
+    const served = { limits, exportKind: EXPORT_KINDS[exportKind], onHostSilence: SILENCE_RULES[onHostSilence] };
     const request = { diskId, sizeBytes, az, pool, spreadRacks, nearHostId, ...served };
     const made = await asNoDiskSpace(diskId, () => this.#registry.createDisk(request, optionsOf(call)));
     return { diskCid: diskId, sizeBytes: made.disk?.sizeBytes ?? 0 };

@@ -17,17 +17,23 @@ export interface FleetDiskProperties {
   readonly limits: IoLimits | undefined;
   /** Empty when the host's agent chooses. */
   readonly exportKind: "" | "device" | "nbd";
+  /** Empty for the registry's default, which is to keep the disk where it is. */
+  readonly onHostSilence: "" | "keep" | "fence";
 }
 
 /** Parses the fleet CPI's properties. Other properties are ignored, as in all CPIs. */
 export function parseFleetDiskProperties(properties: JsonObject): FleetDiskProperties {
   const { pool = "", spread_racks: spreadRacks = false, export: exportKind = "" } = properties;
+  const { on_host_silence: onHostSilence = "" } = properties;
   if (typeof pool !== "string") throw wrongProperty("pool", "the name of a device pool");
   if (typeof spreadRacks !== "boolean") throw wrongProperty("spread_racks", "true or false");
   if (exportKind !== "" && exportKind !== "device" && exportKind !== "nbd")
     throw wrongProperty("export", '"device" or "nbd"');
+  if (onHostSilence !== "" && onHostSilence !== "keep" && onHostSilence !== "fence")
+    throw wrongProperty("on_host_silence", '"keep" or "fence"');
   const limits = parseIoLimitsJson(properties.limits, "cloud_properties.limits");
-  return { pool: pool === "" ? "" : parseName("cloud_properties.pool", pool), spreadRacks, limits, exportKind };
+  const parsedPool = pool === "" ? "" : parseName("cloud_properties.pool", pool);
+  return { pool: parsedPool, spreadRacks, limits, exportKind, onHostSilence };
 }
 
 export function sizeBytesOf(sizeMib: number): number {

@@ -27,12 +27,14 @@ describe("a disk hint", () => {
 
 describe("cloud properties of a fleet disk", () => {
   it("have defaults, and ignore properties of other CPIs", () => {
-    const defaults = { pool: "", spreadRacks: false, limits: undefined, exportKind: "" };
+    const defaults = { pool: "", spreadRacks: false, limits: undefined, exportKind: "", onHostSilence: "" };
     expect(parseFleetDiskProperties({})).to.deep.equal(defaults);
     expect(parseFleetDiskProperties({ type: "gp3" })).to.deep.equal(defaults);
-    const given = { pool: "ssd", spread_racks: true, export: "device", limits: { write_iops: 5 } };
+    const words = { export: "device", on_host_silence: "fence" };
+    const given = { pool: "ssd", spread_racks: true, ...words, limits: { write_iops: 5 } };
     const { limits, ...others } = parseFleetDiskProperties(given);
-    expect(others).to.deep.equal({ pool: "ssd", spreadRacks: true, exportKind: "device" });
+    const parsed = { pool: "ssd", spreadRacks: true, exportKind: "device", onHostSilence: "fence" };
+    expect(others).to.deep.equal(parsed);
     expect(limits).to.include({ readIops: 0, writeIops: 5 });
   });
 
@@ -43,6 +45,8 @@ describe("cloud properties of a fleet disk", () => {
     { pool: "../x" },
     { spread_racks: "yes" },
     { spread_racks: 1 },
+    { on_host_silence: "FENCE" },
+    { on_host_silence: true },
   ])
     it(`are refused: ${JSON.stringify(wrong)}`, () => {
       expect(() => parseFleetDiskProperties(wrong)).to.throw(InvalidArgumentError, "cloud_properties");

@@ -207,7 +207,10 @@ export interface CreateDiskRequest {
     | undefined;
   /** Size in MiB, BOSH's unit. */
   sizeMib: number;
-  /** Cloud properties of the disk type. The fleet CPI reads `pool`, `spread_racks`, `limits` and `export`. */
+  /**
+   * Cloud properties of the disk type. The fleet CPI reads `pool`, `spread_racks`, `limits`, `export` and
+   * `on_host_silence`.
+   */
   cloudProperties:
     | { [key: string]: any }
     | undefined;
