@@ -79,6 +79,8 @@ export type Job =
       readonly pool: string;
       readonly sizeMib: number;
       readonly metadata: JsonObject | null;
+      /** Undefined: the disk type's. */
+      readonly onHostSilence?: "keep" | "fence";
     }
   | {
       readonly type: "attach_dynamic_disk";

@@ -1,4 +1,4 @@
-import { InvalidStateError } from "@diskmesh/domain";
+import { InvalidStateError, NotImplementedError } from "@diskmesh/domain";
 import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
 import { cpiFacts } from "../../cpi/make-once.js";
 import { isTarget } from "../../instances/instance.js";
@@ -35,13 +35,14 @@ async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Pr
     run.checkpoint();
     const { disk, metadata, step, intent, vm } = await context.tablet.read((tables) => {
       const config = context.configs.cloud.current(tables);
-      const { diskName, deployment, pool, sizeMib, metadata } = job;
+      const { diskName, deployment, pool, sizeMib, metadata, onHostSilence } = job;
       const az = azNamed(config, job.az);
       const cpis = context.configs.cpi.current(tables);
       const place = { deployment, az: az.name, cpi: cpiOfAz(az, cpis) };
       const disk = tables.disks.get(diskName);
-      const row = wantedDisk(context, tables, place, { diskName, made: { pool, sizeMib }, metadata });
-      const cloudProperties = disk?.cloudProperties ?? diskTypeNamed(config, pool).cloudProperties;
+      const row = wantedDisk(context, tables, place, { diskName, made: { pool, sizeMib, onHostSilence }, metadata });
+      const asked = onHostSilence && { on_host_silence: onHostSilence };
+      const cloudProperties = disk?.cloudProperties ?? { ...diskTypeNamed(config, pool).cloudProperties, ...asked };
       const intent = { name: diskName, ...place, pool, sizeMib, cloudProperties };
       const vm = instancesOf(tables, deployment).find(
         (each) => isTarget(each) && each.az === az.name && sameCpi(each.cpi, place.cpi, cpis),
@@ -49,7 +50,7 @@ async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Pr
       return { disk, metadata: row.metadata, step: decideCreate(disk, row), intent, vm };
     });
     if (step.do === "nothing") return disk ? madeKnown(step.result, disk) : step.result;
-    if (step.do === "create") await createDisk(context, run, intent, await placeOf(context, run, intent, vm));
+    if (step.do === "create") await createDisk(context, run, intent, await placeOf(context, run, intent, vm, job));
     else if (step.do === "set_metadata" && disk && metadata) await setDiskMetadata(context, run, disk, metadata);
     else throw new TypeError(`the plan of a disk creation has the unexpected step ${step.do}`);
   }
@@ -64,9 +65,15 @@ async function placeOf(
   run: TaskRun,
   { name, deployment, az, cpi }: Omit<DiskIntent, "token" | "incarnation" | "createdAtMs">,
   vm: Instance | undefined,
+  { onHostSilence }: CreateJob,
 ): Promise<string> {
   const { needsVmSpec } = await cpiFacts(context, run, { cpi, az, azCpi: cpi });
   if (!needsVmSpec) return "";
+  if (onHostSilence === "fence")
+    throw new NotImplementedError(
+      `disk \`${name}\` was not created: its CPI cannot fence a disk of a silent host, only the fleet CPI can; leave out on_host_silence`,
+      { about: { disk_name: name } },
+    );
   if (vm !== undefined) return vm.vmCid;
   throw new InvalidStateError(
     `no active VM found in deployment \`${deployment}\` in AZ \`${az}\` that disk \`${name}\` could be placed with: start an instance there first`,

@@ -17,6 +17,13 @@ export interface Progress {
   readonly agentNotified: boolean;
 }
 
+interface MadeOf {
+  readonly pool: string;
+  readonly sizeMib: number;
+  /** Undefined when the caller accepts the disk's. */
+  readonly onHostSilence?: "keep" | "fence" | undefined;
+}
+
 export interface WantedDisk {
   readonly name: string;
   readonly deployment: string;
@@ -25,7 +32,7 @@ export interface WantedDisk {
   /** Returns true when the recorded CPI is the wanted CPI, possibly under a former name. */
   readonly sameCpi?: (recorded: string) => boolean;
   /** Undefined when the caller accepts the existing disk. */
-  readonly made: { readonly pool: string; readonly sizeMib: number } | undefined;
+  readonly made: MadeOf | undefined;
   /** Undefined to keep the recorded metadata. */
   readonly metadata: JsonObject | undefined;
 }
@@ -199,6 +206,14 @@ function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
   if (disk.sizeMib !== wanted.made.sizeMib) {
     throw new InvalidStateError(
       `disk \`${name}\` exists with ${disk.sizeMib} MiB, but the request has ${wanted.made.sizeMib} MiB: request the same size`,
+      about,
+    );
+  }
+  const { onHostSilence } = wanted.made;
+  const { on_host_silence: rule = "keep" } = disk.cloudProperties;
+  if (onHostSilence !== undefined && onHostSilence !== rule) {
+    throw new InvalidStateError(
+      `disk \`${name}\` exists with on_host_silence ${rule}, but the request has ${onHostSilence}: request the same policy`,
       about,
     );
   }

@@ -1,5 +1,6 @@
 import { TaskState } from "@diskmesh/api/director";
 import { ErrorInfo } from "@diskmesh/api/google-rpc";
+import { OnHostSilence } from "@diskmesh/api/registry";
 import { InvalidStateError, NotImplementedError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
@@ -277,6 +278,27 @@ describe("dynamic disks over gRPC and NATS", () => {
     const unknown = await director.disks.attachDisk({ ...attach, diskName: "nobody" });
     expect(unknown.task).to.include({ state: TaskState.ERROR, result: "disk `nobody` not found" });
     expect(methods().filter((method) => method === "createDisk")).to.have.lengthOf(1);
+  });
+
+  it("create with on_host_silence -> instead of the disk type's; a CPI that is no fleet cannot fence", async () => {
+    const request = { diskName: name, deployment: "web", az: "z1", diskPoolName: "fast", sizeBytes: MIB, wait: true };
+    const create = async (onHostSilence: OnHostSilence) =>
+      (await director.disks.createDisk({ ...request, onHostSilence })).task;
+    director.cpi.needsVmSpec = true;
+    try {
+      const refused = await create(OnHostSilence.FENCE);
+      expect(refused?.state).to.equal(TaskState.ERROR);
+      expect(refused?.result).to.contain("only the fleet CPI can");
+      expect(methods()).to.deep.equal([]);
+    } finally {
+      director.cpi.needsVmSpec = false;
+    }
+    for (const _ of ["first", "again"]) expect((await create(OnHostSilence.FENCE))?.state).to.equal(TaskState.DONE);
+    const cid = (await diskOf())?.diskCid ?? "";
+    expect(director.cpi.disks.get(cid)?.cloudProperties).to.include({ pool: "ssd", on_host_silence: "fence" });
+    const other = await create(OnHostSilence.KEEP);
+    expect(other?.result).to.contain("exists with on_host_silence fence, but the request has keep");
+    expect((await create(OnHostSilence.UNSPECIFIED))?.state).to.equal(TaskState.DONE);
   });
 
   it("create, by a CPI that is no fleet -> near an active VM of the deployment in the az, otherwise an error", async () => {

@@ -14,7 +14,7 @@ import type { TaskContext } from "../../tasks/context.js";
 import { parseDiskName, parseInstanceId, parseSizeMib } from "../../tasks/parse.js";
 import { type TaskMethod, taskMethod } from "../../tasks/task-method.js";
 import { ofStarted, type WantedTask } from "../../tasks/tasks.js";
-import { parseMeantAttachment, parseMetadata, refuseUnlessEnabled } from "./parse.js";
+import { parseMeantAttachment, parseMetadata, parseOnHostSilence, refuseUnlessEnabled } from "./parse.js";
 import { encodeDisk } from "./wire.js";
 
 type Service = Handlers<typeof DynamicDiskServiceDefinition>;
@@ -41,8 +41,9 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     const pool = parseName("disk_pool_name", request.diskPoolName);
     const sizeMib = parseSizeMib(request.sizeBytes);
     const metadata = parseMetadata(request.metadata);
+    const onHostSilence = parseOnHostSilence(request.onHostSilence);
     return {
-      job: { type: "create_dynamic_disk", diskName, deployment, az, pool, sizeMib, metadata },
+      job: { type: "create_dynamic_disk", diskName, deployment, az, pool, sizeMib, metadata, ...onHostSilence },
       description: `create dynamic disk \`${diskName}\``,
       deployment,
     };

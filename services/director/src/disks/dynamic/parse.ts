@@ -1,3 +1,4 @@
+import { OnHostSilence } from "@diskmesh/api/registry";
 import { InvalidArgumentError, InvalidStateError, parseId } from "@diskmesh/domain";
 import type { Json, JsonObject } from "../../store/json.js";
 import type { MeantAttachment } from "../../store/task.js";
@@ -18,6 +19,16 @@ export function parseMeantAttachment({ instanceId, attachmentId }: MeantAttachme
   if (instanceId !== "") parseInstanceId(instanceId);
   if (attachmentId !== "") parseId("attachment_id", attachmentId);
   return { instanceId, attachmentId };
+}
+
+/** Parses the policy of a request, in the form of a disk type's cloud property. */
+export function parseOnHostSilence(rule: OnHostSilence): { readonly onHostSilence?: "keep" | "fence" } {
+  if (rule === OnHostSilence.UNSPECIFIED) return {};
+  if (rule === OnHostSilence.KEEP) return { onHostSilence: "keep" };
+  if (rule === OnHostSilence.FENCE) return { onHostSilence: "fence" };
+  throw new InvalidArgumentError("on_host_silence has a value that this director does not know", {
+    about: { field: "on_host_silence" },
+  });
 }
 
 const MAX_METADATA_DEPTH = 16;

@@ -1,4 +1,5 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
+import { OnHostSilence } from "@diskmesh/api/registry";
 import { InvalidArgumentError, MIB_BYTES, parseIoLimitsJson } from "@diskmesh/domain";
 import { getCapacity } from "../../disks/dynamic/capacity.js";
 import { dynamicDiskTasks, listDisks } from "../../disks/dynamic/handlers.js";
@@ -36,7 +37,8 @@ export const diskRoutes: readonly Route[] = [
     serve: async (http) => {
       const fields = bodyObject(http.request);
       const [deployment, az] = [fields.text("deployment_name"), fields.text("az")];
-      return startTask(http, dynamicDiskTasks.createDisk, { ...wantedDisk(fields), deployment, az });
+      const request = { ...wantedDisk(fields), deployment, az, onHostSilence: OnHostSilence.UNSPECIFIED };
+      return startTask(http, dynamicDiskTasks.createDisk, request);
     },
   },
   {

@@ -8,7 +8,13 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
-import { DiskLimits, Trouble } from "../../registry/v1/types.js";
+import {
+  DiskLimits,
+  OnHostSilence,
+  onHostSilenceFromJSON,
+  onHostSilenceToNumber,
+  Trouble,
+} from "../../registry/v1/types.js";
 import { Task } from "./task_service.js";
 
 /** A disk that an orchestrator requests by name. */
@@ -124,6 +130,12 @@ export interface CreateDiskRequest {
    * returns at once.
    */
   wait: boolean;
+  /**
+   * Policy for the case that the host to which the disk is attached becomes UNAVAILABLE. The task fails if the CPI cannot
+   * fence (only the fleet CPI can), and if the disk exists with another policy. Default: `on_host_silence` of the disk
+   * type's cloud properties.
+   */
+  onHostSilence: OnHostSilence;
 }
 
 /** The started task, and the disk as of the response. */
@@ -830,7 +842,16 @@ export const ProvideDiskResponse: MessageFns<ProvideDiskResponse> = {
 };
 
 function createBaseCreateDiskRequest(): CreateDiskRequest {
-  return { diskName: "", deployment: "", az: "", diskPoolName: "", sizeBytes: 0, metadata: undefined, wait: false };
+  return {
+    diskName: "",
+    deployment: "",
+    az: "",
+    diskPoolName: "",
+    sizeBytes: 0,
+    metadata: undefined,
+    wait: false,
+    onHostSilence: OnHostSilence.UNSPECIFIED,
+  };
 }
 
 export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
@@ -855,6 +876,9 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
     if (message.wait !== false) {
       writer.uint32(56).bool(message.wait);
+    }
+    if (message.onHostSilence !== OnHostSilence.UNSPECIFIED) {
+      writer.uint32(64).int32(onHostSilenceToNumber(message.onHostSilence));
     }
     return writer;
   },
@@ -928,6 +952,14 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
             message.wait = reader.bool();
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.onHostSilence = onHostSilenceFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -952,6 +984,7 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     message.sizeBytes = object.sizeBytes ?? 0;
     message.metadata = object.metadata ?? undefined;
     message.wait = object.wait ?? false;
+    message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
     return message;
   },
 };
