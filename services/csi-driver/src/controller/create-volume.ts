@@ -1,5 +1,6 @@
 import type { CreateVolumeRequest, CreateVolumeResponse } from "@diskmesh/api/csi";
 import type { DynamicDisk } from "@diskmesh/api/director";
+import { OnHostSilence } from "@diskmesh/api/registry";
 import {
   AlreadyExistsError,
   DomainError,
@@ -19,6 +20,13 @@ import { volumeIdOf } from "./volume-id.js";
 
 /** Parameter of a storage class that names a disk type of the cloud config. */
 export const DISK_TYPE = "diskType";
+/** Parameter of a storage class that says whether a silent node loses the volume; by default the disk type says so. */
+const ON_HOST_SILENCE = "onHostSilence";
+const SILENCE_RULES: ReadonlyMap<string, OnHostSilence> = new Map([
+  ["", OnHostSilence.UNSPECIFIED],
+  ["keep", OnHostSilence.KEEP],
+  ["fence", OnHostSilence.FENCE],
+]);
 /** Prefix of parameters that Kubernetes adds: the names of the claim and of the volume. */
 const KUBERNETES = "csi.storage.k8s.io/";
 
@@ -27,6 +35,7 @@ interface Wanted {
   readonly name: string;
   readonly diskType: string;
   readonly sizeBytes: number;
+  readonly onHostSilence: OnHostSilence;
   /** Facts about the volume for operators, stored with the disk. */
   readonly metadata: Readonly<Record<string, string>>;
 }
@@ -108,20 +117,30 @@ async function createInOneOf(
 
 function parsedParameters(name: string, parameters: Readonly<Record<string, string>>) {
   const { [DISK_TYPE]: diskType = "", ...others } = parameters;
-  const unknown = Object.keys(others).find((key) => !key.startsWith(KUBERNETES));
+  const { [ON_HOST_SILENCE]: rule = "", ...rest } = others;
+  const unknown = Object.keys(rest).find((key) => !key.startsWith(KUBERNETES));
   if (unknown !== undefined)
-    throw new InvalidArgumentError(`parameter ${JSON.stringify(unknown)} is unknown: there is ${DISK_TYPE}`);
+    throw new InvalidArgumentError(
+      `parameter ${JSON.stringify(unknown)} is unknown: there are ${DISK_TYPE} and ${ON_HOST_SILENCE}`,
+    );
+  const onHostSilence = SILENCE_RULES.get(rule);
+  if (onHostSilence === undefined)
+    throw new InvalidArgumentError(`parameter ${ON_HOST_SILENCE} is ${JSON.stringify(rule)}: give keep or fence`);
   if (diskType === "")
     throw new InvalidArgumentError(`parameter ${DISK_TYPE} is missing: name a disk type of the cloud config`);
-  return { diskType: parseName(`parameters[${DISK_TYPE}]`, diskType), metadata: { ...others, csi_name: name } };
+  const metadata = { ...others, csi_name: name };
+  return { diskType: parseName(`parameters[${DISK_TYPE}]`, diskType), onHostSilence, metadata };
 }
 
-function refuseContradiction(disk: DynamicDisk, request: CreateVolumeRequest, { name, diskType }: Wanted): void {
+function refuseContradiction(disk: DynamicDisk, request: CreateVolumeRequest, wanted: Wanted): void {
+  const { name, diskType, metadata } = wanted;
   const differs = (what: string): never => {
     throw new AlreadyExistsError(`volume ${JSON.stringify(name)} exists with ${what}`);
   };
   if (!isInRange(disk.sizeBytes, request.capacityRange)) differs(`${disk.sizeBytes} bytes`);
   if (disk.diskPoolName !== diskType) differs(`${DISK_TYPE} ${disk.diskPoolName}`);
+  const [was = "", wants = ""] = [disk.metadata?.[ON_HOST_SILENCE], metadata[ON_HOST_SILENCE]];
+  if (disk.metadata?.csi_name === name && was !== wants) differs(`${ON_HOST_SILENCE} ${JSON.stringify(was)}`);
   if (!isAccessible(disk.az, request.accessibilityRequirements)) differs(`AZ ${disk.az}`);
 }
 

@@ -1,5 +1,5 @@
 import type { DynamicDisk, DynamicDiskServiceDefinition, GetCapacityResponse, Task } from "@diskmesh/api/director";
-import type { Trouble } from "@diskmesh/api/registry";
+import type { OnHostSilence, Trouble } from "@diskmesh/api/registry";
 import { NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { type Client, errorOfMessage } from "@diskmesh/rpc";
 import { Slots } from "@diskmesh/service";
@@ -17,6 +17,7 @@ interface Wanted {
   readonly az: string;
   readonly diskType: string;
   readonly sizeBytes: number;
+  readonly onHostSilence: OnHostSilence;
   readonly metadata: Readonly<Record<string, string>>;
 }
 
