@@ -10,6 +10,20 @@ import { TestMesh } from "./mesh/test-mesh.js";
 
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const VOLUMES = 3;
+/** Parameters of volumes that a silent node loses. */
+const FENCED = {
+  "by-disk-type": { diskType: "fenced" },
+  "by-parameter": { diskType: "default", onHostSilence: "fence" },
+} as const;
+const CLOUD_CONFIG = `azs:
+- name: z1
+disk_types:
+- name: default
+  disk_size: 1
+- name: fenced
+  disk_size: 1
+  cloud_properties: { on_host_silence: fence }
+`;
 const BLOCK = 4_096;
 const PATIENCE = { timeoutMs: 60_000, everyMs: 20 };
 /** Longer than the test may take: a detach that waits for the stopped agent fails the test. */
@@ -22,6 +36,7 @@ describe("the volumes of a node that stands still", () => {
   let driver: DriverProcess;
   let nodeOf: ReadonlyMap<string, string>;
   const volumeIds: string[] = [];
+  const fencedIds: string[] = [];
   /** Host of the node to which the volumes are attached. */
   let holder = "host-1";
 
@@ -29,7 +44,7 @@ describe("the volumes of a node that stands still", () => {
     mesh = await TestMesh.start(
       wholeFleet({
         hosts: 3,
-        devicesPerHost: VOLUMES,
+        devicesPerHost: VOLUMES + Object.keys(FENCED).length,
         deviceSizeBytes: MIB_BYTES,
         overrides: { director: { tuning: { agents: { detachTimeoutMs: NEVER_MS, detachGraceMs: NEVER_MS } } } },
       }),
@@ -41,9 +56,11 @@ describe("the volumes of a node that stands still", () => {
     const director = { address: mesh.addresses("director") };
     const controller = { director, tls: mesh.certificates.files("csi"), deployment: "work", azs: ["z1"] };
     driver = await DriverProcess.start({ controller }, "controller");
+    await mesh.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
     const cordoned = { hostIds: ["host-1", "host-2"], reason: "devices belong on host-3" };
     await mesh.clients.registry.setHostState({ ...cordoned, state: HostState.CORDONED });
     for (let index = 0; index < VOLUMES; index++) volumeIds.push(await create(`pvc-${index}`));
+    for (const [name, parameters] of Object.entries(FENCED)) fencedIds.push(await create(`pvc-${name}`, parameters));
     await mesh.clients.registry.setHostState({ ...cordoned, state: HostState.ONLINE });
     await Promise.all(volumeIds.map((volumeId) => attachAndWrite("host-1", volumeId)));
   });
@@ -52,14 +69,9 @@ describe("the volumes of a node that stands still", () => {
     await mesh?.[Symbol.asyncDispose]();
   });
 
-  async function create(name: string): Promise<string> {
+  async function create(name: string, parameters: Record<string, string> = { diskType: "default" }): Promise<string> {
     const size = { requiredBytes: MIB_BYTES, limitBytes: 0 };
-    const request = {
-      name,
-      volumeCapabilities: [CAPABILITY],
-      capacityRange: size,
-      parameters: { diskType: "default" },
-    };
+    const request = { name, volumeCapabilities: [CAPABILITY], capacityRange: size, parameters };
     return (await driver.clients.controller.createVolume(request)).volume?.volumeId ?? "";
   }
 
@@ -74,6 +86,8 @@ describe("the volumes of a node that stands still", () => {
   const detachFrom = (hostId: string, volumeId: string, deadlineMs = 60_000) =>
     driver.clients.controller.controllerUnpublishVolume({ volumeId, nodeId: nodeOf.get(hostId) ?? "" }, { deadlineMs });
 
+  const otherHost = () => (holder === "host-1" ? "host-2" : "host-1");
+
   const isOnline = async (hostId: string) => {
     const { host } = await mesh.clients.registry.getHost({ hostId });
     expect(host).to.include({ state: HostState.ONLINE, trouble: undefined });
@@ -83,7 +97,7 @@ describe("the volumes of a node that stands still", () => {
     it(`are written on another node while the first one still stands, round ${round}`, async function () {
       this.timeout(180_000);
       const from = holder;
-      const to = from === "host-1" ? "host-2" : "host-1";
+      const to = otherHost();
       await eventually(() => isOnline(to), PATIENCE);
       const startedMs = performance.now();
       mesh.process(from).signal("SIGSTOP");
@@ -102,6 +116,38 @@ describe("the volumes of a node that stands still", () => {
         mesh.process(from).signal("SIGCONT");
       }
     });
+
+  it("with on_host_silence fence, by disk type or parameter -> are written elsewhere, and nobody has fenced the node", async function () {
+    this.timeout(180_000);
+    const from = otherHost();
+    const fencedBy = async (diskName: string) => {
+      const { diskCid = "" } = (await mesh.clients.disks.getDisk({ diskName })).disk ?? {};
+      return (await mesh.clients.registry.getDisk({ diskId: diskCid })).disk?.fence?.by;
+    };
+    await eventually(() => isOnline(from), PATIENCE);
+    await Promise.all(fencedIds.map((volumeId) => attachAndWrite(from, volumeId)));
+    mesh.process(from).signal("SIGSTOP");
+    try {
+      await eventually(async () => {
+        expect(await Promise.all(fencedIds.map(fencedBy))).to.deep.equal(fencedIds.map(() => "disk-registry"));
+      }, PATIENCE);
+      await Promise.all(
+        fencedIds.map(async (volumeId) => {
+          await detachFrom(from, volumeId);
+          await attachAndWrite(holder, volumeId);
+        }),
+      );
+    } finally {
+      mesh.process(from).signal("SIGCONT");
+    }
+  });
+
+  it("with another policy than requested before, or with an unknown one -> refused", async () => {
+    const existing = create("pvc-by-parameter", { diskType: "default" });
+    expect(await failureOf(existing)).to.match(/^ALREADY_EXISTS: .*onHostSilence "fence"/);
+    const unknown = create("pvc-new", { diskType: "default", onHostSilence: "stonith" });
+    expect(await failureOf(unknown)).to.match(/^INVALID_ARGUMENT: .*give keep or fence/);
+  });
 
   it("a detach for which a device's host is missing -> ABORTED with the registry's words, before the side-car's deadline", async function () {
     leaveToVerify(this);
