@@ -1,12 +1,14 @@
 import { X509Certificate } from "node:crypto";
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Identity, UnavailableError } from "@diskmesh/domain";
+import { type Identity, UnauthenticatedError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { CurrentTls, type TlsFiles, WatchedFiles } from "@diskmesh/tls";
 import { expect } from "chai";
 import { Bench, deferred, eventually, type Note } from "./testing/note-bench.js";
+
+const DAY_MS = 86_400_000;
 
 const NOTE: Note = { text: "hello", count: 1 };
 
@@ -25,9 +27,9 @@ describe("certificates that change while connections are open", () => {
   afterEach(() => bench.closeAll());
   after(() => bench.remove());
 
-  async function issue(name: string, identity: Identity, by = authority): Promise<void> {
+  async function issue(name: string, identity: Identity, by = authority, validDays = 1): Promise<void> {
     const names = { commonName: name, dnsNames: [], ipAddresses: [] };
-    const made = await issueCertificate(by, { identity, ...names, validDays: 1, usages: ["server", "client"] });
+    const made = await issueCertificate(by, { identity, ...names, validDays, usages: ["server", "client"] });
     writeFileSync(join(bench.folder, `${name}.pem`), made.certPem);
     writeFileSync(join(bench.folder, `${name}-key.pem`), made.keyPem);
   }
@@ -129,6 +131,26 @@ describe("certificates that change while connections are open", () => {
     await issue("disk-registry", { role: "disk-registry", name: "" });
     await takenUp("disk-registry");
     await eventually(async () => expect(await client.get(NOTE)).to.deep.equal(NOTE));
+  });
+
+  it("of a caller that ended: calls under way are completed and further ones are refused", async () => {
+    const another = deferred();
+    let validMs = 2_000;
+    await bench.serve({ list: (note) => twice(note, another.promise) }, { tls: files("disk-registry") });
+    // A busy machine may use up a short life before the first call.
+    const { client, list } = await eventually(async () => {
+      validMs *= 2;
+      await issue("operator", { role: "operator", name: "" }, authority, validMs / DAY_MS);
+      const client = bench.client({ tls: bench.files("operator") });
+      const list = client.list(NOTE)[Symbol.asyncIterator]();
+      expect((await list.next()).value).to.deep.equal(NOTE);
+      return { client, list };
+    });
+    const refused = await eventually(() => rejection(client.get(NOTE), UnauthenticatedError));
+    expect(refused.message).to.match(/^the certificate of operator ended at 20\S+Z by this server's clock: renew it$/);
+    another.resolve();
+    expect((await list.next()).value).to.deep.equal(NOTE);
+    expect((await list.next()).done).to.equal(true);
   });
 
   it("of a replaced authority: both are trusted at first, then only the new one", async () => {

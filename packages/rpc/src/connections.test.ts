@@ -1,8 +1,13 @@
 import { connect as connectTcp, createServer, type Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { abortReason, Bench, collect, deferred, eventually } from "./testing/note-bench.js";
+import { KEEPALIVE_OPTIONS } from "./call/limits.js";
+import { abortReason, Bench, collect, deferred, eventually, type Note } from "./testing/note-bench.js";
+
+/** Time after which both ends have had a ping to send since the connection was made. */
+const KEEPALIVE_DUE_MS = KEEPALIVE_OPTIONS["grpc.keepalive_time_ms"] + 1_000;
 
 describe("servers and their connections", () => {
   const bench = new Bench();
@@ -71,6 +76,29 @@ describe("servers and their connections", () => {
       await drained;
     });
 
+    it("lets a call under way outlast keepalive pings", async function () {
+      this.timeout(120_000);
+      const gate = deferred();
+      const started = deferred();
+      const server = await bench.serve(
+        {
+          get: async (request) => {
+            started.resolve();
+            await gate.promise;
+            return request;
+          },
+        },
+        { limits: { drainTimeoutMs: 120_000 } },
+      );
+      const get = bench.client().get({ text: "", count: 9 });
+      await started.promise;
+      const drained = server.drain();
+      await delay(KEEPALIVE_DUE_MS);
+      gate.resolve();
+      expect(await get).to.include({ count: 9 });
+      await drained;
+    });
+
     it("has reported each call that may have changed something exactly once by its end", async () => {
       const server = await bench.serve();
       const client = bench.client();
@@ -101,6 +129,40 @@ describe("servers and their connections", () => {
         .to.be.instanceOf(UnavailableError)
         .and.include({ outcome: "unknown" });
     });
+  });
+
+  it("completes calls and streams under way when their client closes, and outlasts keepalive pings", async function () {
+    this.timeout(120_000);
+    const gate = deferred();
+    const begun = new Set<string>();
+    await bench.serve({
+      get: async (request) => {
+        begun.add("get");
+        await gate.promise;
+        return request;
+      },
+      async *list(request) {
+        yield request;
+        begun.add("list");
+        await gate.promise;
+        yield request;
+      },
+    });
+    const client = bench.client();
+    const note = { text: "a", count: 1 };
+    async function* slowly(): AsyncGenerator<Note> {
+      yield note;
+      begun.add("add");
+      await gate.promise;
+      yield note;
+    }
+    const ended = Promise.all([client.get(note), collect(client.list(note)), client.add(slowly())]);
+    await eventually(async () => expect(begun.size).to.equal(3));
+    client.close();
+    await delay(KEEPALIVE_DUE_MS);
+    gate.resolve();
+    expect(await ended).to.deep.equal([note, [note, note], { text: "aa", count: 2 }]);
+    expect((await rejection(client.get(note), UnavailableError)).outcome).to.equal("not_done");
   });
 
   it("names the address that cannot be bound", async () => {

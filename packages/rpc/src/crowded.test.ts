@@ -132,14 +132,6 @@ describe("a crowded server", () => {
     });
   });
 
-  it("replaces a connection beyond its maximum age without a failed call", async () => {
-    await bench.serve({}, { limits: { maxConnectionAgeMs: 200, connectionAgeGraceMs: 10_000 } });
-    const client = bench.client();
-    const endsAtMs = performance.now() + 1_500;
-    for (let count = 0; performance.now() < endsAtMs; count++)
-      expect(await client.get({ text: "", count })).to.include({ count });
-  });
-
   it("accepts no connection while resources are short, and accepts again afterwards", async () => {
     let shortage: string | undefined = "descriptors run out";
     await bench.serve({}, { shortage: () => shortage });

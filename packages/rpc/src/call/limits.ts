@@ -34,10 +34,6 @@ export interface RpcServerLimits {
   readonly maxHandshakesPerAddress: number;
   /** TLS handshake timeout, in milliseconds, not counting event-loop stalls. */
   readonly handshakeTimeoutMs: number;
-  /** Age, in milliseconds ±10 %, from which a connection takes no new calls and closes once its calls have ended. */
-  readonly maxConnectionAgeMs: number;
-  /** Time after `maxConnectionAgeMs` for which streams may continue on the old connection, in milliseconds. */
-  readonly connectionAgeGraceMs: number;
   /** Deadline of calls whose client set none, in milliseconds. Streams last until their client ends them. */
   readonly defaultDeadlineMs: number;
   /** Longest deadline that a client may set for a call other than a stream, in milliseconds. */
@@ -60,8 +56,6 @@ export const DEFAULT_RPC_SERVER_LIMITS: RpcServerLimits = {
   maxHandshakes: 500,
   maxHandshakesPerAddress: 125,
   handshakeTimeoutMs: 10_000,
-  maxConnectionAgeMs: 12 * 60 * 60_000,
-  connectionAgeGraceMs: 60 * 60_000,
   defaultDeadlineMs: 30_000,
   maxDeadlineMs: 10 * 60_000,
   drainTimeoutMs: 2_000,
@@ -71,6 +65,11 @@ export const DEFAULT_RPC_SERVER_LIMITS: RpcServerLimits = {
  * Keepalive detects a dead peer within time plus timeout, 30 s, on both ends and without calls, because a registry must
  * know that an agent is gone before it sends an order. The timeout exceeds the stall of a server under a storm of
  * calls: closing live connections would add a storm of handshakes.
+ *
+ * Keepalive of grpc-js 1.14 cuts off calls: on a connection that closes gracefully, Node sends no ping, which grpc-js
+ * takes for a dead peer and destroys the connection with its calls (https://github.com/grpc/grpc-node/issues/3068; the
+ * server does the same). Hence neither end closes a connection before its last call has ended: connections have no
+ * maximum age, a server drains its calls before it closes, and a closed client keeps its link until then.
  */
 export const KEEPALIVE_OPTIONS = {
   "grpc.keepalive_time_ms": 10_000,

@@ -9,6 +9,8 @@ export interface Caller {
   readonly name: string;
   /** Serial number of the certificate, in hex. */
   readonly serialNumber: string;
+  /** End of the certificate's validity, in milliseconds since the epoch. */
+  readonly endsAtMs: number;
 }
 
 const CALLER = Symbol("diskmesh caller");
@@ -27,7 +29,8 @@ export function identify(socket: TLSSocket & Identified): Caller | undefined {
   const certificate = socket.getPeerX509Certificate();
   const identity = identityOfAlternativeNames(certificate?.subjectAltName);
   if (certificate === undefined || identity === undefined) return undefined;
-  const caller = { identity, name: formatIdentity(identity), serialNumber: certificate.serialNumber };
+  const { serialNumber, validTo } = certificate;
+  const caller = { identity, name: formatIdentity(identity), serialNumber, endsAtMs: Date.parse(validTo) };
   socket[CALLER] = caller;
   return caller;
 }

@@ -60,9 +60,10 @@ export class ClientChannel {
     this.#tls.onChange(() => this.#link.endIfRevoked());
   }
 
+  /** Refuses further calls. The connection closes when the last call has ended. */
   close(): void {
     this.#isClosed = true;
-    this.#link.close();
+    this.#link.retire();
     this.#tls.close();
   }
 

@@ -1,5 +1,15 @@
+import { readFileSync } from "node:fs";
+import { constants, createSecureServer } from "node:http2";
+import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
-import { FencedError, InvalidStateError, servedElsewhere, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import {
+  FencedError,
+  InvalidStateError,
+  NotFoundError,
+  servedElsewhere,
+  TimeoutError,
+  UnavailableError,
+} from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { decodeStatusDetails } from "../errors/google-rpc.js";
@@ -180,6 +190,24 @@ describe("a client of several servers", () => {
     expect((await client.get({ text: "connect" })).text).to.equal("connect");
     await rejection(client.get(note, { deadlineMs: 200 }), TimeoutError);
     expect((await client.get(note)).text).to.equal("b");
+  });
+
+  it("repeats a call whose stream the server refused", async () => {
+    const { certFile, keyFile } = bench.files("disk-registry");
+    const refusing = createSecureServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) });
+    let streams = 0;
+    refusing.on("stream", (stream) => {
+      streams += 1;
+      stream.on("error", () => {});
+      if (streams === 1) stream.close(constants.NGHTTP2_REFUSED_STREAM);
+      else stream.respond({ "content-type": "application/grpc", "grpc-status": "5" }, { endStream: true });
+    });
+    await new Promise<void>((resolve) => refusing.listen(0, "127.0.0.1", resolve));
+    const client = bench.client({ address: `127.0.0.1:${(refusing.address() as AddressInfo).port}` });
+    await rejection(client.get(note), NotFoundError);
+    expect(streams).to.equal(2);
+    client.close();
+    refusing.close();
   });
 
   it("does not follow a malformed leader address", async () => {

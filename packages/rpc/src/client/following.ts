@@ -57,7 +57,7 @@ class FollowingClient {
     this.#channelOf(this.#current);
   }
 
-  /** Ends calls that are searching for the leader. Calls that were sent end with their connections. */
+  /** Ends calls that are searching for the leader. Calls that were sent are completed. */
   close(): void {
     this.#isClosed = true;
     for (const channel of this.#channels.values()) channel.close();
@@ -187,8 +187,8 @@ class FollowingClient {
 }
 
 /**
- * Number of refused streams after which a server counts as failing. One refusal is normal when a connection reaches its
- * maximum age.
+ * Number of refused streams after which a server counts as failing. One refusal is normal when a call crosses the close
+ * of its connection.
  */
 const MAX_REFUSALS = 3;
 

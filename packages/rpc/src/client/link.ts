@@ -91,10 +91,6 @@ export class Link {
     this.#closeIfIdle();
   }
 
-  close(): void {
-    this.client.close();
-  }
-
   #closeIfIdle(): void {
     if (this.#calls.size === 0) this.client.close();
   }

@@ -90,8 +90,8 @@ export class ServedElsewhereError extends UnavailableError {
 }
 
 /**
- * Texts with which grpc-js reports a stream that the server refused, e.g. because of the connection's age. Since Node
- * 26 the pending write may fail before the stream closes, which changes the text.
+ * Texts with which grpc-js reports a stream that the server refused, e.g. because it was closing the connection. Since
+ * Node 26 the pending write may fail before the stream closes, which changes the text.
  */
 const STREAM_REFUSED = [
   "Stream refused by server",

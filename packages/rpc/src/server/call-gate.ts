@@ -11,6 +11,7 @@ import {
   type Role,
   servedElsewhere,
   TimeoutError,
+  UnauthenticatedError,
   UnavailableError,
 } from "@diskmesh/domain";
 import { type Metadata, status } from "@grpc/grpc-js";
@@ -165,8 +166,8 @@ export class CallGate {
     };
     try {
       caller = callerOfStream(streamOfCall(call));
-      this.#authorise(method, caller);
       const nowMs = Date.now();
+      this.#authorise(method, caller, nowMs);
       const deadlineAtMs = this.#deadlineOf(method, call, nowMs);
       if (deadlineAtMs <= nowMs)
         throw new TimeoutError(`the deadline of ${method.path} had passed when the call arrived; nothing was done`);
@@ -262,7 +263,13 @@ export class CallGate {
     );
   }
 
-  #authorise(method: GatedMethod, { identity, name }: Caller): void {
+  #authorise(method: GatedMethod, { identity, name, endsAtMs }: Caller, nowMs: number): void {
+    // A connection may outlive its certificate, which the handshake checked only once.
+    if (endsAtMs <= nowMs)
+      throw new UnauthenticatedError(
+        `the certificate of ${name} ended at ${new Date(endsAtMs).toISOString()} by this server's clock: renew it`,
+        { about: { identity: name } },
+      );
     if (method.roles.has(identity.role)) return;
     const allowed = [...method.roles].join(", ") || "nobody";
     throw new PermissionDeniedError(`${name} may not call ${method.path}: allowed are ${allowed}`, {

@@ -61,8 +61,6 @@ export class RpcServer {
       // Not unlimited, because a stream uses memory before its request is complete.
       "grpc.max_concurrent_streams": limits.maxConcurrentCalls * 2 + 100,
       "grpc.enable_channelz": 0,
-      "grpc.max_connection_age_ms": limits.maxConnectionAgeMs,
-      "grpc.max_connection_age_grace_ms": limits.connectionAgeGraceMs,
       ...KEEPALIVE_OPTIONS,
     });
     guardStreams(this.#server, {
@@ -169,9 +167,10 @@ export class RpcServer {
   async #drain(): Promise<void> {
     this.#infrastructure.setServing(false, false, "the process stops");
     for (const listener of this.#listeners) listener.close();
-    const closed = new Promise<void>((resolve) => this.#server.tryShutdown(() => resolve()));
     this.#infrastructure.endStreams();
     await this.#gate.drain();
+    // Only now, because a connection that closes loses its calls at the next keepalive (see KEEPALIVE_OPTIONS).
+    const closed = new Promise<void>((resolve) => this.#server.tryShutdown(() => resolve()));
     this.#connections.drain(LAST_ANSWERS_MS);
     await closed;
     this.#tls?.close();
