@@ -81,6 +81,20 @@ describe("a disk as a block device", () => {
     expect(Buffer.concat([scene.bytesOf("a"), scene.bytesOf("b")]).equals(data)).to.equal(true);
   });
 
+  it("lets a process go on that waits for a former limit", async () => {
+    const spec = specOf("disk-1", 1, ["a"]);
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    // A hole would be read without a request to the limited node.
+    writeFileSync(path, noise(DEVICE_BYTES));
+    const none = { readIops: 0, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: 0, burstSeconds: 0 };
+    await scene.exports.serve({ ...spec, limits: { ...none, readBytesPerSecond: 50 }, revision: 1 });
+    const reading = run("dd", [`if=${path}`, "of=/dev/null", "bs=64k", "iflag=direct"]);
+    await eventually(() => sleepingUninterruptibly().some((stat) => stat.includes(" (dd) ")));
+    await scene.exports.serve({ ...spec, revision: 2 });
+    // With the first limit the read takes hours.
+    await reading;
+  });
+
   it("frees the space of discarded and zeroed bytes, and of deleted files", async function () {
     skipWithout(this, "blkdiscard", "fstrim", "mkfs.ext4");
     this.timeout(60_000);

@@ -49,6 +49,23 @@ for (const engine of ["node", "qemu"] as const)
       expect(await durationMs(() => scene.exports.end("disk-1" as never, 1))).to.be.below(4_000);
       await late;
     });
+
+    it("release requests that wait for a former limit, before the change is confirmed", async () => {
+      const spec = specOf("disk-1", 1, ["a"]);
+      await scene.open("disk-1", 1, ["a"]);
+      const client = await serve({ ...spec, limits: { ...NONE, readBytesPerSecond: 50 } });
+      const reads = Array.from({ length: 4 }, () => client.read(0, 16 * BLOCK_BYTES));
+      // The answer shows that the server has the reads, all but one of which wait.
+      await client.flush();
+      await scene.exports.serve({ ...spec, limits: { ...NONE, readBytesPerSecond: 10 * DEVICE_BYTES }, revision: 1 });
+      // Each takes 22 min with the first limit.
+      expect(await durationMs(() => Promise.all(reads))).to.be.below(30_000);
+      await scene.exports.serve({ ...spec, limits: { ...NONE, readBytesPerSecond: 50 }, revision: 2 });
+      const late = Array.from({ length: 4 }, () => client.read(0, 16 * BLOCK_BYTES));
+      await client.flush();
+      await scene.exports.serve({ ...spec, revision: 3 });
+      expect(await durationMs(() => Promise.all(late))).to.be.below(30_000);
+    });
   });
 
 describe("changes of an export that is served", () => {

@@ -1,6 +1,6 @@
 import { link, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { type DiskId, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import { type DiskId, type Logger, messageOf, sameIoLimits, UnavailableError } from "@diskmesh/domain";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { ServedDisk } from "../exports/engine.js";
@@ -113,6 +113,10 @@ export class DaemonDisk implements ServedDisk {
         { about: { disk_id: diskId } },
       );
     if (this.#isDetoured || isMoving(spec)) await this.#changeDetour(spec);
+    // QEMU does not wake requests that wait for the former limits. A transaction without actions does, because it drains
+    // all I/O first. It runs only for other limits, because it also waits for a client that has sent half a request, and
+    // after the detour is open, for which I/O may wait.
+    if (!sameIoLimits(this.#spec.limits, limits)) await daemon.execute("transaction", { actions: [] });
     this.#spec = spec;
   }
 
