@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { InvalidArgumentError } from "./errors.js";
-import { parseIoLimits, parseIoLimitsJson, sameIoLimits } from "./io-limits.js";
+import { parseAcceptedIoLimits, parseIoLimits, parseIoLimitsJson, sameIoLimits } from "./io-limits.js";
+import { MIB_BYTES } from "./sizes.js";
 
 const none = { readIops: 0, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: 0, burstSeconds: 0 };
 
@@ -12,8 +13,12 @@ describe("I/O limits", () => {
   });
 
   it("JSON names limits in snake_case; an absent limit is 0", () => {
-    const json = { read_iops: 1, write_iops: 2, read_bytes_per_second: 3, write_bytes_per_second: 4, burst_seconds: 5 };
-    const all = { readIops: 1, writeIops: 2, readBytesPerSecond: 3, writeBytesPerSecond: 4, burstSeconds: 5 };
+    const [read, write] = [MIB_BYTES, 10 ** 12];
+    const json = {
+      ...{ read_iops: 1, write_iops: 2, burst_seconds: 5 },
+      ...{ read_bytes_per_second: read, write_bytes_per_second: write },
+    };
+    const all = { readIops: 1, writeIops: 2, readBytesPerSecond: read, writeBytesPerSecond: write, burstSeconds: 5 };
     expect(parseIoLimitsJson(json)).to.deep.equal(all);
     expect(parseIoLimitsJson({ write_iops: 2 })).to.deep.equal({ ...none, writeIops: 2 });
   });
@@ -24,6 +29,8 @@ describe("I/O limits", () => {
     [{ read_iops: 10 ** 12 + 1 }, "to 1000000000000"],
     [{ read_iops: 1, burst_seconds: 3_601 }, "limits.burst_seconds is 3601"],
     [{ write_iops: "5" }, 'limits.write_iops is "5"'],
+    [{ read_bytes_per_second: 50 }, "limits.read_bytes_per_second is 50, with which the disk would seem to hang"],
+    [{ write_bytes_per_second: MIB_BYTES - 1, burst_seconds: 3_600 }, "give at least 1048576 (1 MiB/s), or 0"],
     [{ iops: 5 }, 'unknown key "iops"'],
     [5, "limits must be an object"],
   ];
@@ -31,6 +38,11 @@ describe("I/O limits", () => {
     it(`${JSON.stringify(value)} -> ${says}`, () => {
       expect(() => parseIoLimitsJson(value)).to.throw(InvalidArgumentError, says);
     });
+
+  it("takes lower rates from a registry, which 0.1.0 has stored", () => {
+    expect(parseAcceptedIoLimits({ ...none, readBytesPerSecond: 50 })).to.include({ readBytesPerSecond: 50 });
+    expect(() => parseAcceptedIoLimits({ ...none, readBytesPerSecond: -1 })).to.throw(InvalidArgumentError);
+  });
 
   it("compares all limits", () => {
     expect(sameIoLimits(undefined, undefined)).to.equal(true);

@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "./errors.js";
 import { isJsonObject } from "./json.js";
+import { MIB_BYTES } from "./sizes.js";
 
 /** Upper limits of a disk's I/O; 0 for none. */
 export interface IoLimits {
@@ -11,6 +12,11 @@ export interface IoLimits {
   readonly burstSeconds: number;
 }
 
+/**
+ * Least limit of bytes per second. A request may take 32 MiB, and holds up the next one until the limit has made up for
+ * it. With a lower limit that takes longer than half a minute, after which a kernel gives up a drive.
+ */
+const MIN_BYTES_PER_SECOND = MIB_BYTES;
 const MAX_RATE = 10 ** 12;
 const MAX_BURST_SECONDS = 3_600;
 
@@ -25,8 +31,26 @@ const FIELDS = {
 
 const LIMITS = Object.keys(FIELDS) as (keyof IoLimits)[];
 
-/** Parses limits; returns undefined when nothing is limited. Throws InvalidArgumentError. */
+/** Parses limits that somebody wants; returns undefined when nothing is limited. Throws InvalidArgumentError. */
 export function parseIoLimits(limits: IoLimits | undefined, field = "limits"): IoLimits | undefined {
+  const parsed = parseAcceptedIoLimits(limits, field);
+  for (const limit of ["readBytesPerSecond", "writeBytesPerSecond"] as const) {
+    const rate = parsed?.[limit] ?? 0;
+    if (rate === 0 || rate >= MIN_BYTES_PER_SECOND) continue;
+    const name = `${field}.${FIELDS[limit].name}`;
+    throw new InvalidArgumentError(
+      `${name} is ${rate}, with which the disk would seem to hang: give at least ${MIN_BYTES_PER_SECOND} (1 MiB/s), or 0 for no limit`,
+      { about: { field: name } },
+    );
+  }
+  return parsed;
+}
+
+/**
+ * Parses limits that a registry has accepted before; those of 0.1.0 may be lower than what `parseIoLimits` takes. Returns
+ * undefined when nothing is limited. Throws InvalidArgumentError.
+ */
+export function parseAcceptedIoLimits(limits: IoLimits | undefined, field = "limits"): IoLimits | undefined {
   if (limits === undefined) return undefined;
   const parsed = Object.fromEntries(
     LIMITS.map((limit) => [limit, parseLimit(`${field}.${FIELDS[limit].name}`, limits[limit], FIELDS[limit].max)]),

@@ -22,12 +22,12 @@ import {
   InvalidArgumentError,
   identifiedBy,
   MAX_PATH_LENGTH,
+  parseAcceptedIoLimits,
   parseDeviceId,
   parseDiskId,
   parseHostId,
   parseHostPort,
   parseId,
-  parseIoLimits,
   parseSizeBytes,
   type Stamp,
 } from "@diskmesh/domain";
@@ -168,7 +168,7 @@ export function parseExportSpec(request: ExportDiskRequest, ownHostId: HostId, m
 }
 
 function parseAccess({ readOnly, limits, exportKind, revision }: ExportDiskRequest): Partial<ExportSpec> {
-  const parsedLimits = parseIoLimits(limits);
+  const parsedLimits = parseAcceptedIoLimits(limits);
   const kind = exportKindOf(exportKind);
   return {
     ...(readOnly && { readOnly }),

@@ -1,13 +1,13 @@
 import type { ExportDiskRequest } from "@diskmesh/api/internal";
 import { devicesWithBytes, ExportKind, PublicationState } from "@diskmesh/api/registry";
-import { InvalidStateError, MIB_BYTES, UnavailableError } from "@diskmesh/domain";
+import { InvalidArgumentError, InvalidStateError, MIB_BYTES, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
 import type { TestAgent } from "./testing/test-agent.js";
 
-const LIMITS = { readIops: 100, writeIops: 50, readBytesPerSecond: 0, writeBytesPerSecond: 1_000, burstSeconds: 3 };
+const LIMITS = { readIops: 100, writeIops: 50, readBytesPerSecond: 0, writeBytesPerSecond: 2_000_000, burstSeconds: 3 };
 
 describe("changes of published disks", () => {
   const fleet = SharedRegistry.forAllTests();
@@ -77,6 +77,8 @@ describe("changes of published disks", () => {
     expect(await confirmed()).to.include({ sessionNumber });
     expect(seen.orders.at(-1)).to.deep.include({ limits: { ...LIMITS, readIops: 7 }, sessionNumber, revision: 2 });
     expect((await fleet.registry.disk("x")).trouble).to.equal(undefined);
+    const hanging = operator.setDiskLimits({ diskId: "x", limits: { readBytesPerSecond: 50 } });
+    await rejection(hanging, InvalidArgumentError, "limits.read_bytes_per_second is 50");
     await operator.setDiskLimits({ diskId: "x" });
     await confirmed();
     expect(seen.orders.at(-1)).to.deep.include({ limits: undefined, sessionNumber, revision: 3 });

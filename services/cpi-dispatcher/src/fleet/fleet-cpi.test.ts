@@ -153,12 +153,12 @@ describe("the fleet CPI, with a registry and two agents", () => {
   });
 
   it("passes limits, the kind of export and the rule for a silent host to the registry, and changes limits of an attached disk", async () => {
-    const limits = { read_iops: 100, write_bytes_per_second: 5, burst_seconds: 2 };
+    const limits = { read_iops: 100, write_bytes_per_second: 2_000_000, burst_seconds: 2 };
     const { vmCid } = await createVm("agent-1");
     const diskCid = await createDisk({ cloudProperties: { limits, export: "nbd", on_host_silence: "fence" } });
     const disk = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk;
     expect((await disk())?.exportKind).to.equal(ExportKind.NBD);
-    expect((await disk())?.limits).to.include({ readIops: 100, writeIops: 0, writeBytesPerSecond: 5, burstSeconds: 2 });
+    expect((await disk())?.limits).to.include({ readIops: 100, writeIops: 0, writeBytesPerSecond: 2_000_000 });
     await cpi.attachDisk(vmCid, diskCid, newCall(), { readOnly: true });
     expect((await disk())?.publication).to.include({ readOnly: true, onHostSilence: OnHostSilence.FENCE });
     expect(await reasonOfFailed(cpi.attachDisk(vmCid, diskCid, newCall()))).to.equal("DISK_IN_USE");

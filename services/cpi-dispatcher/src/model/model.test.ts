@@ -47,6 +47,7 @@ describe("cloud properties of a fleet disk", () => {
     { spread_racks: 1 },
     { on_host_silence: "FENCE" },
     { on_host_silence: true },
+    { limits: { read_bytes_per_second: 50 } },
   ])
     it(`are refused: ${JSON.stringify(wrong)}`, () => {
       expect(() => parseFleetDiskProperties(wrong)).to.throw(InvalidArgumentError, "cloud_properties");

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from "@diskmesh/domain";
+import { InvalidArgumentError, parseIoLimits } from "@diskmesh/domain";
 
 /** I/O limits of a disk that the orchestrator may change: the mutable parameters of a volume. */
 const LIMITS = ["readIops", "writeIops", "readBytesPerSecond", "writeBytesPerSecond", "burstSeconds"] as const;
@@ -27,6 +27,7 @@ export function limitsFrom(
     return [name, Number(value)];
   });
   const limits: Limits = { ...NONE, ...present, ...Object.fromEntries(changes) };
+  parseIoLimits(limits, "mutable_parameters");
   const isChanged = LIMITS.some((name) => limits[name] !== present?.[name]);
   return changes.length > 0 && isChanged ? limits : undefined;
 }

@@ -121,6 +121,7 @@ describe("mutable parameters", () => {
     expect(limitsFrom({}, undefined)).to.equal(undefined);
     expect(limitsFrom({ readIops: "5" }, limitsFrom({ readIops: "5" }, undefined))).to.equal(undefined);
     const wrong: Record<string, string>[] = [{ size: "1" }, { readIops: "-1" }, { readIops: "1e9" }, { readIops: "" }];
+    wrong.push({ readBytesPerSecond: "50" });
     for (const each of wrong) expect(() => limitsFrom(each, undefined)).to.throw(InvalidArgumentError);
   });
 });

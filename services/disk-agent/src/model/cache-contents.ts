@@ -3,10 +3,10 @@ import {
   type DiskId,
   type HostId,
   type IoLimits,
+  parseAcceptedIoLimits,
   parseDeviceId,
   parseDiskId,
   parseHostId,
-  parseIoLimits,
 } from "@diskmesh/domain";
 import type {
   AgentMemory,
@@ -172,7 +172,7 @@ function decodeAccess(
     throw new Error(`${where}.exportKind is ${JSON.stringify(exportKind)}, which is not a known kind`);
   return {
     ...(readOnly && { readOnly }),
-    ...(limits !== undefined && { limits: parseIoLimits(limits as IoLimits, `${where}.limits`) }),
+    ...(limits !== undefined && { limits: parseAcceptedIoLimits(limits as IoLimits, `${where}.limits`) }),
     ...(exportKind && { exportKind }),
     ...(revision !== undefined && { revision: asCount(`${where}.revision`, revision) }),
   };

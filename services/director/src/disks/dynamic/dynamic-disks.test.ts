@@ -1,7 +1,7 @@
 import { TaskState } from "@diskmesh/api/director";
 import { ErrorInfo } from "@diskmesh/api/google-rpc";
 import { OnHostSilence } from "@diskmesh/api/registry";
-import { InvalidStateError, NotImplementedError, UnavailableError } from "@diskmesh/domain";
+import { InvalidArgumentError, InvalidStateError, NotImplementedError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { TestDirector } from "../../testing/test-director.js";
@@ -119,6 +119,8 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(task).to.include({ state: TaskState.DONE, type: "set_dynamic_disk_limits", deployment: "web" });
     expect(disk?.limits).to.deep.equal(limits);
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.limits).to.deep.equal(limits);
+    const hanging = director.disks.setDiskLimits({ diskName: name, limits: { readBytesPerSecond: 50 }, wait: true });
+    await rejection(hanging, InvalidArgumentError, "limits.read_bytes_per_second is 50");
     const lifted = await director.disks.setDiskLimits({ diskName: name, wait: true });
     expect(lifted.disk?.limits).to.include({ readIops: 0, writeBytesPerSecond: 0 });
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.limits).to.equal(undefined);

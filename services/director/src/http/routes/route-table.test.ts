@@ -365,6 +365,7 @@ route("POST /dynamic_disks/:name/limits", {
   ok: "done",
   wrong: [
     ["", { limits: { read_iops: -1 } }, BAD_VALUE],
+    ["", { limits: { read_bytes_per_second: 50 } }, BAD_VALUE],
     ["", { limits: { iops: 1 } }, BAD_VALUE],
     ["/dynamic_disks/none/limits", {}, "error"],
   ],

@@ -952,7 +952,10 @@ export interface UnknownSession {
   diskId: string;
 }
 
-/** Upper limits of a disk's I/O. 0: no limit. The largest value is 10^12. */
+/**
+ * Upper limits of a disk's I/O. 0: no limit. The largest value is 10^12. INVALID_ARGUMENT: another value, or bytes per
+ * second below 2^20, with which the disk would seem to hang.
+ */
 export interface DiskLimits {
   /** Reads per second. */
   readIops: number;
