@@ -87,7 +87,7 @@ export class Registries {
 
   /**
    * Returns why the host of a VM is lost to a disk: the disk is fenced from it, or it is UNAVAILABLE or DEAD. Undefined
-   * when no registry says so in time.
+   * when no registry says so in time. An empty disk ID asks for the host alone.
    */
   async whyLost(
     vmCid: string,
@@ -95,8 +95,10 @@ export class Registries {
     options: Pick<CallOptions, "signal" | "deadlineMs">,
   ): Promise<string | undefined> {
     const found = this.clients.map(async ({ registry }) => {
-      const asked = [registry.listHosts({ vmCid }, options), registry.getDisk({ diskId }, options)] as const;
-      const [{ hosts }, { disk }] = await Promise.all(asked);
+      const [{ hosts }, { disk }] = await Promise.all([
+        registry.listHosts({ vmCid }, options),
+        diskId === "" ? { disk: undefined } : registry.getDisk({ diskId }, options),
+      ]);
       const host = hosts.find(({ assignment }) => assignment?.vmCid === vmCid);
       if (host === undefined) return undefined;
       if (disk?.fence?.hostId === host.hostId) return `disk ${diskId} is fenced from host ${host.hostId}`;

@@ -1,4 +1,5 @@
 import { DomainError, InvalidStateError, TimeoutError } from "@diskmesh/domain";
+import { isHostLost } from "../disks/lost-host.js";
 import { changeInstance } from "../instances/instance-record.js";
 import { type WatchTime, watchPausesMs } from "../specs/update-block.js";
 import { formatInstance, type Instance, type JobsState } from "../store/instance.js";
@@ -78,19 +79,23 @@ function textOf(value: unknown, key: string): string {
   return typeof found === "string" ? found.slice(0, 200) : "";
 }
 
-/** Stops the jobs. An agent that does not answer is an error unless the VM is about to be deleted. */
+/**
+ * Stops the jobs. An agent that does not answer is an error unless the VM is about to be deleted. The agent of a lost
+ * host is then not asked.
+ */
 export async function stopJobs(
   context: VmJobContext,
   run: TaskRun,
   instance: Instance,
   { intent, skipDrain }: StopOptions,
 ): Promise<void> {
-  const { agentId, instanceId, jobs = "started" } = instance;
+  const { agentId, instanceId, vmCid, jobs = "started" } = instance;
   if (jobs === "stopped") return;
   const vmGoes = intent === "delete_vm" || intent === "delete_instance";
   const event = { stage: "Stopping jobs", task: formatInstance(instance) };
   // Recorded first: "stopping" tells readers that the jobs may not run.
   await recordJobs(context, instanceId, "stopping");
+  if (vmGoes && (await isHostLost(context, run, agentId, { vmCid, diskCid: "" }))) return;
   try {
     await context.agents.awaitAnswer(run, agentId, context.limits.agents.detachTimeoutMs);
   } catch (error) {
