@@ -1,5 +1,6 @@
 import { readlinkSync } from "node:fs";
 import { join } from "node:path";
+import { HostState } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
@@ -8,6 +9,8 @@ import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, devicesReady, runTask } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
+/** Longer than the tests may take. */
+const NEVER_MS = 3_600_000;
 const CONTENT = Buffer.alloc(4_096, "kept over VMs");
 
 /** Tests persistent disks of a manifest where VMs are hosts, with real agents. */
@@ -78,5 +81,39 @@ describe("a persistent disk on hosts", () => {
     await runTask("delete", () => mesh.clients.deployments.deleteOrphanedDisk({ diskCid, wait: true }));
     expect(await disks()).to.deep.equal([]);
     expect((await mesh.clients.registry.listDisks({})).disks).to.deep.equal([]);
+  });
+});
+
+describe("a persistent disk of a dead host", () => {
+  it("is detached and orphaned with its deployment, and nobody waits for the host's agent", async function () {
+    this.timeout(300_000);
+    const director = { tuning: { agents: { detachTimeoutMs: NEVER_MS, detachGraceMs: NEVER_MS } } };
+    const fleet = { hosts: 2, devicesPerHost: 1, deviceSizeBytes: MIB_BYTES, overrides: { director } };
+    await using mesh = await TestMesh.start(wholeFleet(fleet));
+    const { registry, deployments, configs } = mesh.clients;
+    await addHosts(mesh);
+    await devicesReady(mesh);
+    await configs.updateConfig({ type: "cloud", content: "azs: [{name: z1}]\n" });
+    const deploy = (more: string) => {
+      const manifest = `name: db\ninstance_groups: [{name: db, azs: [z1], instances: 1${more}}]\n`;
+      return runTask(`deploy${more}`, () => deployments.deploy({ manifest, wait: true }));
+    };
+    await deploy("");
+    const hostId = (await deployments.listInstances({ deployment: "db" })).instances[0]?.agentId ?? "";
+    const setState = (state: HostState) => registry.setHostState({ hostIds: [hostId], state, reason: "a test" });
+    // The disk's device must be on the other host, because only that one can confirm the fence.
+    await setState(HostState.CORDONED);
+    await deploy(", persistent_disk: 1");
+    await setState(HostState.ONLINE);
+    mesh.process(hostId).signal("SIGSTOP");
+    try {
+      await setState(HostState.DEAD);
+      const { task } = await deployments.deleteDeployment({ deployment: "db", wait: true });
+      expect(task?.state, task?.result).to.equal("TASK_STATE_DONE");
+      const { disks } = await deployments.listPersistentDisks({ deployment: "db", orphaned: true });
+      expect(disks.map(({ vmCid }) => vmCid)).to.deep.equal([""]);
+    } finally {
+      mesh.process(hostId).signal("SIGCONT");
+    }
   });
 });
