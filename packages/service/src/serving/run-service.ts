@@ -50,15 +50,17 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
     readonly actions?: Readonly<Record<string, ServiceAction<z.output<Schema>>>>;
     /** Returns lines for `--check-config` that say what the config would change on the running service. */
     readonly compareWithRunning?: (config: z.output<Schema>) => Promise<readonly string[]>;
+    /** Returns warnings for `--check-config` about programs of the host that disturb the service. */
+    readonly warnOfHost?: (config: z.output<Schema>) => Promise<readonly string[]>;
   } = {},
 ): Promise<never> {
-  const { actions = {}, compareWithRunning = async () => [], ...logLimits } = options;
+  const { actions = {}, compareWithRunning = nothing, warnOfHost = nothing, ...logLimits } = options;
   const helps = Object.fromEntries(Object.entries(actions).map(([option, { help }]) => [option, help]));
   let command: Command;
   let loaded: LoadedConfig<z.output<Schema>>;
   try {
     command = commandOf(process.argv.slice(2), process.env, helps);
-    if (command.does === "check") return await check(name, schema, command.file, compareWithRunning);
+    if (command.does === "check") return await check(name, schema, command.file, compareWithRunning, warnOfHost);
     if (command.does !== "run" && command.does !== "act") return answer(name, schema, command, helps);
     loaded = load(name, schema, command.file);
   } catch (error) {
@@ -102,13 +104,19 @@ async function check<Schema extends z.ZodType>(
   schema: Schema,
   file: string,
   compareWithRunning: (config: z.output<Schema>) => Promise<readonly string[]>,
+  warnOfHost: (config: z.output<Schema>) => Promise<readonly string[]>,
 ): Promise<never> {
   ignoreClosedPipes();
   const code = tellWhatIsWrong(name, schema, file);
-  const lines = code === EXIT_CODES.stopped ? await compareWithRunning(load(name, schema, file).config) : [];
-  process.stdout.write(lines.map((line) => `${line}\n`).join(""));
+  if (code === EXIT_CODES.stopped) {
+    const { config } = load(name, schema, file);
+    process.stderr.write((await warnOfHost(config)).map((warning) => `warning: ${warning}\n`).join(""));
+    process.stdout.write((await compareWithRunning(config)).map((line) => `${line}\n`).join(""));
+  }
   process.exit(code);
 }
+
+const nothing = async (): Promise<readonly string[]> => [];
 
 /** The reader of the output may close the pipe early. */
 function ignoreClosedPipes(): void {
