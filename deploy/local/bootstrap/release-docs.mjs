@@ -8,6 +8,7 @@ export const COPIES = {
   examples: "deploy/examples",
   "example-driver": "deploy/example-driver",
   helm: "deploy/helm",
+  host: "deploy/host",
   monitoring: "deploy/monitoring",
   nats: "deploy/nats",
   nomad: "deploy/nomad",

@@ -38,6 +38,9 @@ const TOOLS = [
   { name: "nbdinfo", since: "1.14", apt: "libnbd-bin", why: "lists exported disks", usedBy: "NBD" },
   { name: "promtool", since: "2.42", apt: "prometheus", why: "evaluates the alerts", usedBy: "alerts" },
   { name: "systemd-analyze", since: "252", apt: "systemd", why: "checks the units", usedBy: "deploy/systemd" },
+  { name: "udevadm", since: "252", apt: "udev", why: "applies udev rules", usedBy: "deploy/host" },
+  { name: "lvm", since: "2.03", apt: "lvm2", why: "looks for volumes inside disks", usedBy: "deploy/host" },
+  { name: "mdadm", since: "4.2", apt: "mdadm", why: "looks for arrays inside disks", usedBy: "deploy/host" },
   {
     name: "chromium",
     since: "156",

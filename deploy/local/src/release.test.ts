@@ -83,6 +83,7 @@ describe("a release", function () {
       "docs",
       "examples",
       "helm",
+      "host",
       "monitoring",
       "proto",
       "systemd",

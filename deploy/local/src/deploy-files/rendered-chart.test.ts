@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -115,6 +115,19 @@ describe("the rendered Helm chart", () => {
     );
     const provisioner = controller && podOf(controller)?.containers.find(({ name }) => name === "provisioner");
     expect(provisioner?.args).to.include("--strict-topology");
+  });
+
+  it("keeps udev of a node off disks where its agent makes block devices, with a file of the release", () => {
+    const commands = (args: readonly string[]) =>
+      rendered(...args)
+        .objects.flatMap((object) => podOf(object)?.initContainers ?? [])
+        .filter(({ name }) => name === "udev-rules")
+        .map(({ command = [] }) => command.join(" "));
+    const [command = "", ...others] = commands(WHOLE);
+    expect(others).to.deep.equal([]);
+    const [, file = ""] = /cp \/opt\/diskmesh\/(\S+) \/run\/udev\/rules\.d\/$/.exec(command) ?? [];
+    expect(existsSync(join(deploy, file)), command).to.equal(true);
+    expect(commands(VARIANTS["agents without privileges"] ?? [])).to.deep.equal([]);
   });
 
   it("has the agent's sockets and devices at the same paths in its container as on the node", () => {
