@@ -2,15 +2,22 @@ import { runService } from "@diskmesh/service";
 import { startAgent } from "./agent.js";
 import { configSchema } from "./config.js";
 import { endSessions } from "./end-sessions.js";
+import { hostWarnings } from "./host/check-host.js";
+import { printDriveRules } from "./host/drive-rules.js";
 import { compareWithRunning } from "./running-config.js";
 import { printStatus } from "./status.js";
 
 await runService("disk-agent", configSchema, startAgent, {
   compareWithRunning,
+  warnOfHost: hostWarnings,
   actions: {
     "end-sessions": {
       help: "ends the storage daemons that a stopped agent has left, so that no process uses its devices, and exits",
       run: endSessions,
+    },
+    "drive-rules": {
+      help: "prints udev rules that keep other programs of the host off the drives of the config, and exits",
+      run: printDriveRules,
     },
     status: {
       help: "prints devices, sessions, exports and sockets from the host's files, without a registry, and exits",
