@@ -11,9 +11,9 @@ import { Unit } from "./unit.js";
 
 /** Timeout in ms of a step on a busy machine. */
 const STEP_TIMEOUT_MS = 300_000;
-const PROGRAMS = ["systemctl", "scp", "systemd-sysusers", "chown"];
+const PROGRAMS = ["systemctl", "scp", "systemd-sysusers", "udevadm", "chown"];
 /** Paths that each machine has separately. */
-const OWN_PATHS = /^\/(etc\/(diskmesh|systemd)|var\/lib\/diskmesh|opt\/diskmesh|run\/credentials)/;
+const OWN_PATHS = /^\/(etc\/(diskmesh|systemd|udev)|var\/lib\/diskmesh|opt\/diskmesh|run\/credentials)/;
 
 const MAX_TEXT_BYTES = 100_000;
 
@@ -157,6 +157,8 @@ export class Machine implements AsyncDisposable {
     if (secret !== this.#secret) throw new Error("nobody of this test asks");
     if (program === "scp") return this.#copy(args, folder);
     if (program === "systemctl") return this.#systemctl(args);
+    // A simulated machine has no devices of its own.
+    if (program === "udevadm") return { code: 0, output: "" };
     return program === "chown" ? this.#changeOwner(args) : this.#makeUsers(args);
   }
 
