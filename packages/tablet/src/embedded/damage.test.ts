@@ -11,6 +11,7 @@ const FOLDER = "/state/registry";
 const LEADER = { writer: "writer", address: "" };
 const FLIPS = 400;
 const CUTS = 100;
+const SECTOR_BYTES = 512;
 
 /** Documents by key of the only table. */
 type Contents = Record<string, { readonly n: number }>;
@@ -25,7 +26,7 @@ describe("damage to an embedded store", () => {
       await storage.load();
       for (let n = 0; n < 40; n++)
         await storage.commit([
-          put(`h${n % 7}`, { n, text: "x".repeat(n * 9) }),
+          put(`h${n % 7}`, { n, text: "x".repeat(n * 40) }),
           put("counter", { n: 40 * life + n }),
           { table: "hosts", key: `h${(n + 3) % 7}`, document: null },
         ]);
@@ -118,8 +119,9 @@ describe("damage to an embedded store", () => {
   it("loads the last whole commit when a sector of the last line was never written", async () => {
     const sound = await makeStore({ close: false });
     const { name, bytes, lineAt } = lastJournal(sound);
-    for (let at = lineAt; at < bytes.length; at += 64) {
-      const torn = Buffer.from(bytes).fill(0, at, Math.min(at + 64, bytes.length));
+    const nextSector = (at: number) => Math.min(at - (at % SECTOR_BYTES) + SECTOR_BYTES, bytes.length);
+    for (let at = lineAt; at < bytes.length; at = nextSector(at)) {
+      const torn = Buffer.from(bytes).fill(0, at, nextSector(at));
       const found = (await outcome(sound.changed(join(FOLDER, name), torn))) as Contents;
       expect(found.counter?.n, `zeros at ${at}`).to.equal(118);
     }

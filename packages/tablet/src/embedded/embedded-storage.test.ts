@@ -10,7 +10,7 @@ import { expect } from "chai";
 import { storageContract } from "../contract/storage-contract.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
-import { lineOf } from "./line-file.js";
+import { lineOf } from "./lines.js";
 import { openLocation, openWithSnapshots } from "./test-location.js";
 import { PowerCutFiles } from "./testing/power-cut-files.js";
 

@@ -10,7 +10,8 @@ import type { Claim, ClaimOptions, Leader, OnDocument, Snapshot, StoredChange, T
 import { keepFilesChecked } from "./file-check.js";
 import { type Files, systemFiles } from "./files.js";
 import { type Journal, JournalFolder, type StoredClaim } from "./journal-folder.js";
-import { LineFiles, lineOf } from "./line-file.js";
+import { LineFiles } from "./line-file.js";
+import { lineOf } from "./lines.js";
 import { refuseLmdbFolder } from "./lmdb-folder.js";
 import { loadJournals, type Row } from "./load-journals.js";
 import { setAside } from "./set-aside.js";

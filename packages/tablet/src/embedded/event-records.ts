@@ -3,7 +3,8 @@ import { InvalidStateError } from "@diskmesh/domain";
 import { type OrderedMap, orderedMap } from "../key-set.js";
 import type { LogRecord, RecordRange } from "../storage.js";
 import type { OpenFile } from "./files.js";
-import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
+import type { LineFile, LineFiles } from "./line-file.js";
+import { lineOf } from "./lines.js";
 
 export const RECORDS = "records";
 const FORMAT = "diskmesh event log 3";
@@ -84,7 +85,7 @@ export class EventRecords {
 
   async #change(rows: readonly Row[]): Promise<void> {
     if (rows.length === 0) return;
-    const lines = rows.map(lineOf);
+    const lines = rows.map((row) => lineOf(row));
     let at = await this.opened.file.append(Buffer.concat(lines));
     for (const [i, row] of rows.entries()) {
       const sizeBytes = (lines[i]?.length ?? 0) - 1;
@@ -94,7 +95,7 @@ export class EventRecords {
   }
 
   async #textAt({ at, sizeBytes }: Place): Promise<string> {
-    const json = this.lines.jsonOf(this.opened.file.path, at, await this.#bytesAt(at, sizeBytes));
+    const json = this.lines.jsonOf(this.opened.file.path, await this.#bytesAt(at, sizeBytes), { at, seed: 0 });
     return (JSON.parse(json.toString()) as Row)[1] as string;
   }
 
@@ -110,7 +111,7 @@ export class EventRecords {
         from = at;
       }
       const line = piece.subarray(at - from, at - from + sizeBytes + 1);
-      this.lines.jsonOf(file.path, at, line.subarray(0, -1));
+      this.lines.jsonOf(file.path, line.subarray(0, -1), { at, seed: 0 });
       yield line;
     }
   }
@@ -139,7 +140,7 @@ async function* pieces(lines: AsyncIterable<Buffer> | readonly Buffer[] = []): A
 async function openFile(lines: LineFiles, path: string): Promise<Opened> {
   const noted: Pick<Opened, "places" | "removedBytes"> = { places: orderedMap<Place>(), removedBytes: 0 };
   let format: unknown;
-  const sizeBytes = await lines.read(path, (json, at, sizeBytes) => {
+  const place = await lines.read(path, (json, { at, sizeBytes }) => {
     const value = JSON.parse(json.toString()) as Row | { readonly format: unknown };
     if ("format" in value) format = value.format;
     else note(noted, value, { at, sizeBytes });
@@ -148,7 +149,7 @@ async function openFile(lines: LineFiles, path: string): Promise<Opened> {
     throw new InvalidStateError(
       `${path} has the format ${JSON.stringify(format)} instead of "${FORMAT}"; ${lines.cure}`,
     );
-  return { ...noted, file: await lines.reopen(path, sizeBytes), reader: await lines.files.open(path, "r") };
+  return { ...noted, file: await lines.reopen(path, place), reader: await lines.files.open(path, "r") };
 }
 
 function note(opened: Pick<Opened, "places" | "removedBytes">, [key, text]: Row, place: Place): void {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
-import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
+import type { LineFile, LineFiles, Place } from "./line-file.js";
+import { lineOf } from "./lines.js";
 
 /** Size of a stream's last file from which the next append starts a new file. */
 const FILE_BYTES = 2 ** 20;
@@ -131,7 +132,7 @@ export class EventStream {
     const last = this.#firsts.length === 0 ? undefined : await this.#open();
     if (last !== undefined && last.file.sizeBytes < FILE_BYTES) return last;
     const first = last?.next ?? 0;
-    const file = await this.#lines.reopen(this.#path(first), 0);
+    const file = await this.#lines.reopen(this.#path(first), { end: 0, sum: 0 });
     try {
       await this.#lines.files.syncFolder(this.#folder);
     } catch (error) {
@@ -149,16 +150,16 @@ export class EventStream {
     if (this.#last !== undefined) return this.#last;
     const first = this.#firsts.at(-1) as number;
     let next = first;
-    const sizeBytes = await this.#readFile(first, () => {
+    const place = await this.#readFile(first, () => {
       next++;
       return true;
     });
-    this.#last = { file: await this.#lines.reopen(this.#path(first), sizeBytes), next };
+    this.#last = { file: await this.#lines.reopen(this.#path(first), place), next };
     return this.#last;
   }
 
-  /** Calls back with each entry until the callback returns false; resolves with the size of the complete lines. */
-  #readFile(first: number, onEntry: (entry: string, index: number) => boolean): Promise<number> {
+  /** Calls back with each entry until the callback returns false; resolves with the end of the complete lines. */
+  #readFile(first: number, onEntry: (entry: string, index: number) => boolean): Promise<Place> {
     let index = first;
     return this.#lines.read(this.#path(first), (json) =>
       (JSON.parse(json.toString()) as string[]).every((entry) => onEntry(entry, index++)),

@@ -7,7 +7,7 @@ import { Examination, type Examined } from "../examine/examination.js";
 import type { Schema } from "../schema.js";
 import { systemFiles } from "./files.js";
 import { JournalFolder, type StoredClaim } from "./journal-folder.js";
-import { LineFiles } from "./line-file.js";
+import { LineFiles, type LinePlace } from "./line-file.js";
 import { refuseLmdbFolder } from "./lmdb-folder.js";
 import type { Row } from "./load-journals.js";
 
@@ -85,11 +85,13 @@ async function readJournal(
   end: number | undefined,
   documents: Documents,
 ): Promise<void> {
-  const onLine = (json: Buffer, at: number): void => {
+  const onLine = (json: Buffer, { at }: LinePlace): void => {
     // The first line is the journal's head.
     if (at > 0) for (const row of JSON.parse(json.toString()) as readonly Row[]) put(documents, row);
   };
-  await folder.lines.read(folder.path("journal", number), onLine, end);
+  await folder.lines.read(folder.path("journal", number), onLine, {
+    upTo: end === undefined ? undefined : { end: end },
+  });
 }
 
 async function readSnapshot(folder: JournalFolder, number: number, documents: Documents): Promise<void> {

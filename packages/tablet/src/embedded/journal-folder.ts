@@ -2,7 +2,8 @@ import { join } from "node:path";
 import { FencedError, InvalidStateError } from "@diskmesh/domain";
 import { newerFormat } from "../format.js";
 import type { Claim, Leader } from "../storage.js";
-import { type LineFile, type LineFiles, lineOf } from "./line-file.js";
+import type { LineFile, LineFiles } from "./line-file.js";
+import { lineOf } from "./lines.js";
 import { MARK, markFolder } from "./mark.js";
 
 /** Formats 1 and 2 are LMDB folders of the first release. */
@@ -117,7 +118,7 @@ export class JournalFolder {
       text = json.toString();
       return false;
     };
-    await this.lines.read(path, onLine, end);
+    await this.lines.read(path, onLine, { upTo: end === undefined ? undefined : { end: end } });
     if (text === undefined) return undefined;
     const head = JSON.parse(text) as Head;
     const format = FORMAT_TEXT.exec(String(head.format))?.[1];
@@ -209,7 +210,9 @@ export class JournalFolder {
    */
   async #endOf(number: number): Promise<number> {
     const noted = await this.notedEnd(number);
-    const end = await this.lines.read(this.path("journal", number), () => {}, noted);
+    const { end } = await this.lines.read(this.path("journal", number), () => {}, {
+      upTo: noted === undefined ? undefined : { end: noted },
+    });
     const file = await this.lines.files.open(this.path("journal", number), "a");
     await file.datasync().finally(() => file.close());
     return end;

@@ -2,33 +2,40 @@ import { dirname, join } from "node:path";
 import { crc32 } from "node:zlib";
 import { type DomainError, diskFullError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { Files, OpenFile } from "./files.js";
+import { type FileId, isTorn, jsonOf, lineOf, sumOf } from "./lines.js";
 
-/** Length of the checksum before each JSON text: 8 hexadecimal digits and a space. */
-const CHECKSUM_BYTES = 9;
 const NEWLINE = 10;
 /** Number of bytes after which reading yields to the event loop. */
 const PIECE_BYTES = 2 ** 20;
 
-/**
- * Called with each line's JSON text (valid only during the call), the position of the line, and its size. Returning
- * false stops the reading.
- */
-export type OnLine = (json: Buffer, at: number, sizeBytes: number) => unknown;
-
-/**
- * Encodes a line: CRC-32 of the JSON text, a space, the text, a newline. `cut -c10- FILE | jq .` prints such a file.
- */
-export function lineOf(value: unknown): Buffer {
-  const text = JSON.stringify(value);
-  const line = Buffer.allocUnsafe(CHECKSUM_BYTES + Buffer.byteLength(text) + 1);
-  line.write(text, CHECKSUM_BYTES);
-  line.write(checksumOf(line.subarray(CHECKSUM_BYTES, -1)), "latin1");
-  line[line.length - 1] = NEWLINE;
-  return line;
+/** Position behind a line, and the checksum of all lines before it. */
+export interface Place {
+  readonly end: number;
+  readonly sum: number;
 }
 
-function checksumOf(json: Buffer): string {
-  return `${crc32(json).toString(16).padStart(8, "0")} `;
+/** Position of a line, its size without newline, and the checksum of all lines before it. */
+export interface LinePlace {
+  readonly at: number;
+  readonly sizeBytes: number;
+  readonly seed: number;
+}
+
+/** Called with each line's JSON text (valid only during the call). Returning false stops the reading. */
+export type OnLine = (json: Buffer, place: LinePlace) => unknown;
+
+export interface ReadOptions {
+  /** The file's kind and number. A chained file with others is damaged. Omitted for files that are never chained. */
+  readonly id?: FileId | undefined;
+  /** Position to which the file is read; the sum, if known, is that of its lines. */
+  readonly upTo?: { readonly end: number; readonly sum?: number | undefined } | undefined;
+  /** True for a file that was complete before it got its name, so that a crash cannot have torn its last line. */
+  readonly isComplete?: boolean | undefined;
+}
+
+/** What was read: the position behind the last complete line, and whether the checksums of the lines are chained. */
+export interface Read extends Place {
+  readonly isChained: boolean;
 }
 
 /** Reads and writes files in one folder that consist of lines with checksums. */
@@ -41,17 +48,20 @@ export class LineFiles {
   ) {}
 
   create(path: string, flags: "ax" | "w"): Promise<LineFile> {
-    return this.files.open(path, flags).then((file) => new LineFile(this.what, path, file, 0));
+    return this.files.open(path, flags).then((file) => new LineFile(this.what, path, file, 0, 0));
   }
 
-  /** Opens a file for appending. Syncs its complete lines and truncates everything behind them. */
-  async reopen(path: string, sizeBytes: number): Promise<LineFile> {
+  /**
+   * Opens a file for appending. Syncs its complete lines, which end at `end` with the checksum `sum`, and truncates
+   * everything behind them.
+   */
+  async reopen(path: string, { end, sum }: Place): Promise<LineFile> {
     const file = await this.files.open(path, "a");
     try {
       const { size } = await file.stat();
-      if (size > sizeBytes) await file.truncate(sizeBytes);
+      if (size > end) await file.truncate(end);
       if (size > 0) await file.datasync();
-      return new LineFile(this.what, path, file, sizeBytes);
+      return new LineFile(this.what, path, file, end, sum);
     } catch (error) {
       await file.close();
       throw error;
@@ -88,39 +98,45 @@ export class LineFiles {
   }
 
   /**
-   * Calls back with each line up to position `end`; resolves with the position after the last complete line. Without
-   * `end`, ignores a last line that a crash tore: its newline is missing, or it contains NUL bytes, which are unwritten
-   * sectors and never part of JSON. Throws InvalidStateError for all other damage.
+   * Calls back with each line. Files of the first release, whose lines are not chained, are recognized by their first
+   * line, which states no kind. Ignores a last line that a crash tore, unless the options exclude that. Throws
+   * InvalidStateError for all other damage.
    */
-  async read(path: string, onLine: OnLine, end?: number): Promise<number> {
+  async read(path: string, onLine: OnLine, options: ReadOptions = {}): Promise<Read> {
     const file = await this.#openToRead(path);
     try {
       const { size } = await file.stat();
-      if (end !== undefined && size < end) throw this.#damaged(path, size, `the file had ${end} bytes before`);
-      return await this.#readLines(path, file, onLine, { size, end });
+      const { upTo } = options;
+      if (upTo !== undefined && size < upTo.end)
+        throw this.damaged(path, size, `the file had ${upTo.end} bytes before`);
+      return await this.#readLines(path, file, onLine, { ...options, size });
     } finally {
       await file.close();
     }
   }
 
   /** Returns the JSON text of a line without its newline. Throws InvalidStateError when the checksum does not match. */
-  jsonOf(path: string, at: number, line: Buffer): Buffer {
-    const json = line.subarray(CHECKSUM_BYTES);
-    if (line.toString("latin1", 0, CHECKSUM_BYTES) === checksumOf(json)) return json;
-    throw this.#damaged(path, at, "the line there has another checksum");
+  jsonOf(path: string, line: Buffer, { at, seed }: Pick<LinePlace, "at" | "seed">): Buffer {
+    const json = jsonOf(line, seed);
+    if (json !== undefined) return json;
+    throw this.damaged(path, at, "the line there has another checksum");
+  }
+
+  damaged(path: string, at: number, how: string): InvalidStateError {
+    return new InvalidStateError(`${path} is damaged at byte ${at}: ${how}; ${this.cure}`);
   }
 
   async #readLines(
     path: string,
     file: OpenFile,
     onLine: OnLine,
-    { size, end }: { readonly size: number; readonly end: number | undefined },
-  ): Promise<number> {
-    const limit = end ?? size;
+    { size, id, upTo, isComplete = false }: ReadOptions & { readonly size: number },
+  ): Promise<Read> {
+    const limit = upTo?.end ?? size;
+    const mayBeTorn = upTo === undefined && !isComplete;
     // Reused for each piece; doubled for a longer line.
     let buffer = Buffer.allocUnsafe(PIECE_BYTES);
-    let at = 0;
-    let filled = 0;
+    let [at, filled, sum, isChained] = [0, 0, 0, false];
     for (let bytesRead = 1; bytesRead > 0; ) {
       if (filled === buffer.length) buffer = Buffer.concat([buffer], 2 * filled);
       const wanted = Math.min(buffer.length - filled, limit - at - filled);
@@ -130,16 +146,34 @@ export class LineFiles {
       let from = 0;
       for (let to = bytes.indexOf(NEWLINE); to >= 0; to = bytes.indexOf(NEWLINE, from)) {
         const line = bytes.subarray(from, to);
-        if (end === undefined && at + to + 1 === size && line.includes(0)) return at + from;
-        if (onLine(this.jsonOf(path, at + from, line), at + from, line.length) === false) return at + to + 1;
+        const place = { at: at + from, sizeBytes: to - from, seed: isChained ? sum : 0 };
+        const isLast = at + to + 1 === size;
+        if (mayBeTorn && isLast && line.includes(0) && isTorn(bytes.subarray(from), place.at, place.seed))
+          return { end: place.at, sum, isChained };
+        const json = this.jsonOf(path, line, place);
+        if (place.at === 0) isChained = this.#isChained(path, json, id);
+        sum = crc32(json, sum);
         from = to + 1;
+        if (onLine(json, place) === false) return { end: at + from, sum, isChained };
       }
       buffer.copyWithin(0, from, filled);
       at += from;
       filled -= from;
     }
-    if (filled > 0 && end !== undefined) throw this.#damaged(path, at, "the line there is cut off");
-    return at;
+    const isCut = filled > 0 && !(mayBeTorn && isTorn(buffer.subarray(0, filled), at, isChained ? sum : 0));
+    if (isCut) throw this.damaged(path, at, "the line there is cut off");
+    if (upTo?.sum !== undefined && upTo.sum !== sum)
+      throw this.damaged(path, at, "the lines before it are not those that were written");
+    return { end: at, sum, isChained };
+  }
+
+  /** Returns true when the first line states the kind and number of a chained file; throws when they are others. */
+  #isChained(path: string, json: Buffer, id: FileId | undefined): boolean {
+    if (id === undefined) return false;
+    const { kind, number } = JSON.parse(json.toString()) as Partial<FileId>;
+    if (kind === undefined) return false;
+    if (kind === id.kind && number === id.number) return true;
+    throw this.damaged(path, 0, `its first line is that of ${kind} ${number}`);
   }
 
   async #openToRead(path: string): Promise<OpenFile> {
@@ -149,10 +183,6 @@ export class LineFiles {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
       throw new InvalidStateError(`${path} is missing: ${this.cure}`);
     }
-  }
-
-  #damaged(path: string, at: number, how: string): InvalidStateError {
-    return new InvalidStateError(`${path} is damaged at byte ${at}: ${how}; ${this.cure}`);
   }
 }
 
@@ -165,7 +195,28 @@ export class LineFile {
     readonly path: string,
     readonly handle: OpenFile,
     public sizeBytes: number,
+    /** Checksum of the last line of a chained file; 0 for an empty file. */
+    public sum: number,
   ) {}
+
+  /**
+   * Appends lines to a chained file; resolves with their places once they are durable. The first line of the file must
+   * be an object with the fields of FileId.
+   */
+  async appendChained(values: readonly unknown[]): Promise<LinePlace[]> {
+    const [lines, places]: [Buffer[], LinePlace[]] = [[], []];
+    let [at, seed] = [this.sizeBytes, this.sum];
+    for (const value of values) {
+      const line = lineOf(value, seed);
+      lines.push(line);
+      places.push({ at, sizeBytes: line.length - 1, seed });
+      at += line.length;
+      seed = sumOf(line);
+    }
+    await this.append(lines.length === 1 ? (lines[0] as Buffer) : Buffer.concat(lines));
+    this.sum = seed;
+    return places;
+  }
 
   /**
    * Appends lines; resolves with their position once they are durable, or, with `sync: false`, once they are written.

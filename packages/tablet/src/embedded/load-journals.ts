@@ -33,10 +33,10 @@ export async function loadJournals(folder: JournalFolder, last: Journal, onDocum
     journalsBytes += end;
     await folder.lines.read(
       folder.path("journal", number),
-      (json, at) => {
+      (json, { at }) => {
         if (at > 0) for (const row of JSON.parse(json.toString()) as readonly Row[]) addRow(changed, row);
       },
-      end,
+      { upTo: { end } },
     );
   }
   const snapshotBytes = await readSnapshot(folder, snapshot, (json) => {
@@ -52,7 +52,8 @@ export async function loadJournals(folder: JournalFolder, last: Journal, onDocum
 export async function verifyJournals(folder: JournalFolder, last: Journal): Promise<void> {
   const snapshot = folder.numbers("snapshot").at(-1);
   const parts = await journalsSince(folder, snapshot, { number: last.number, end: last.file.sizeBytes });
-  for (const { number, end } of parts) await folder.lines.read(folder.path("journal", number), () => {}, end);
+  for (const { number, end } of parts)
+    await folder.lines.read(folder.path("journal", number), () => {}, { upTo: { end } });
   await readSnapshot(folder, snapshot, () => {});
 }
 
@@ -85,7 +86,7 @@ async function readSnapshot(
   const path = folder.path("snapshot", number);
   let documents = 0;
   let counted: number | undefined;
-  const sizeBytes = await folder.lines.read(path, (json) => {
+  const { end: sizeBytes } = await folder.lines.read(path, (json) => {
     if (json[0] === OPENING_BRACE) {
       counted = (JSON.parse(json.toString()) as { documents: number }).documents;
       return;

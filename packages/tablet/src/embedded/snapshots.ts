@@ -3,7 +3,7 @@ import type { BackupDocument } from "../backup/backup-file.js";
 import type { TabletClock } from "../clock.js";
 import type { Snapshot } from "../storage.js";
 import type { JournalFolder } from "./journal-folder.js";
-import { lineOf } from "./line-file.js";
+import { lineOf } from "./lines.js";
 import type { StoredSizes } from "./load-journals.js";
 
 /** Minimum size of the journals for a snapshot. A start reads at most about twice the snapshot's size plus this. */
