@@ -147,8 +147,7 @@ export class LineFiles {
       for (let to = bytes.indexOf(NEWLINE); to >= 0; to = bytes.indexOf(NEWLINE, from)) {
         const line = bytes.subarray(from, to);
         const place = { at: at + from, sizeBytes: to - from, seed: isChained ? sum : 0 };
-        const isLast = at + to + 1 === size;
-        if (mayBeTorn && isLast && line.includes(0) && isTorn(bytes.subarray(from), place.at, place.seed))
+        if (mayBeTorn && line.includes(0) && isTorn(await tailOf(file, place.at, size), place.at, place.seed))
           return { end: place.at, sum, isChained };
         const json = this.jsonOf(path, line, place);
         if (place.at === 0) isChained = this.#isChained(path, json, id);
@@ -186,6 +185,12 @@ export class LineFiles {
   }
 }
 
+async function tailOf(file: OpenFile, at: number, size: number): Promise<Buffer> {
+  const tail = Buffer.alloc(size - at);
+  await file.read(tail, 0, tail.length, at);
+  return tail;
+}
+
 /** A file to which lines are appended. A failed append is removed again. */
 export class LineFile {
   #broken: Error | undefined;
@@ -200,20 +205,20 @@ export class LineFile {
   ) {}
 
   /**
-   * Appends lines to a chained file; resolves with their places once they are durable. The first line of the file must
-   * be an object with the fields of FileId.
+   * Appends lines to a chained file; resolves with their places once they are durable, or, with `sync: false`, once they
+   * are written. The first line of the file must be an object with the fields of FileId.
    */
-  async appendChained(values: readonly unknown[]): Promise<LinePlace[]> {
+  async appendChained(values: readonly unknown[], options: { readonly sync?: boolean } = {}): Promise<LinePlace[]> {
     const [lines, places]: [Buffer[], LinePlace[]] = [[], []];
     let [at, seed] = [this.sizeBytes, this.sum];
     for (const value of values) {
-      const line = lineOf(value, seed);
+      const line = lineOf(value, seed, lines.length > 0);
       lines.push(line);
       places.push({ at, sizeBytes: line.length - 1, seed });
       at += line.length;
       seed = sumOf(line);
     }
-    await this.append(lines.length === 1 ? (lines[0] as Buffer) : Buffer.concat(lines));
+    await this.append(lines.length === 1 ? (lines[0] as Buffer) : Buffer.concat(lines), options);
     this.sum = seed;
     return places;
   }

@@ -9,6 +9,7 @@ const PATH = "/state/journal.5";
 const ID = { kind: "journal", number: 5 };
 const VALUES = Array.from({ length: 6 }, (_, n) => ({ n, text: `some words ${"@ ".repeat(n * 60)}` }));
 const SECTOR_BYTES = 512;
+const nextSector = (at: number): number => (Math.floor(at / SECTOR_BYTES) + 1) * SECTOR_BYTES;
 
 describe("A file of chained lines", () => {
   let files: PowerCutFiles;
@@ -18,7 +19,8 @@ describe("A file of chained lines", () => {
   beforeEach(async () => {
     files = new PowerCutFiles();
     const file = await new LineFiles(files, "tablet", "the cure").create(PATH, "ax");
-    places = [...(await file.appendChained([ID])), ...(await file.appendChained(VALUES))];
+    places = [];
+    for (const value of [ID, ...VALUES]) places.push(...(await file.appendChained([value])));
     bytes = files.contents().get("journal.5") as Buffer;
   });
 
@@ -116,6 +118,29 @@ describe("A file of chained lines", () => {
     for (let from = at + 1; from < bytes.length - 1; from++)
       if (from % SECTOR_BYTES !== 0) await refused(Buffer.from(bytes).fill(0, from, from + 1));
     await refused(Buffer.from(bytes).fill(0, SECTOR_BYTES, 2 * SECTOR_BYTES));
+  });
+
+  it("may end in lines of one append that a crash tore, but not in lines of two", async () => {
+    const [first = 0, second = 0] = [places[2]?.at, places[3]?.at];
+    const append = async (...appends: (readonly unknown[])[]): Promise<Buffer> => {
+      const copy = files.changed(PATH, bytes.subarray(0, first));
+      const again = new LineFiles(copy, "tablet", "the cure");
+      const file = await again.reopen(PATH, await again.read(PATH, () => {}, { id: ID }));
+      for (const values of appends) await file.appendChained(values);
+      return copy.contents().get("journal.5") as Buffer;
+    };
+    const together = await append(VALUES.slice(1));
+    const apart = await append(VALUES.slice(1, 3), VALUES.slice(3));
+    expect(together.length).to.equal(apart.length);
+    expect(await read(together)).to.equal(VALUES.length);
+    for (let from = first; from < together.length; from = nextSector(from)) {
+      const unwritten = (whole: Buffer) => Buffer.from(whole).fill(0, from, Math.min(nextSector(from), whole.length));
+      const found = await read(unwritten(together));
+      expect(found, `sector at ${from}`).to.be.at.least(1).and.below(VALUES.length);
+      for (let end = from; end < together.length; end += 97)
+        expect(await read(unwritten(together).subarray(0, end))).to.be.at.most(found);
+      if (from < second) await refused(unwritten(apart));
+    }
   });
 
   it("of the first release has lines whose checksums are not chained", async () => {
