@@ -15,6 +15,6 @@ export const FORMAT_KEY = "store";
 export const CURE =
   "`diskmesh verify` names what is damaged; restore a backup into an empty store, or what `diskmesh salvage` saves; was the store only copied or dumped, do it again with the `backup` command, which is of one moment";
 
-export function newerFormat(what: string, found: unknown): string {
-  return `${what} was written by a newer diskmesh: its format is ${found}, but this program supports at most ${STORE_FORMAT}; run the newer program`;
+export function newerFormat(what: string, found: unknown, supported = STORE_FORMAT): string {
+  return `${what} was written by a newer diskmesh: its format is ${found}, but this program supports at most ${supported}; run the newer program`;
 }

@@ -160,7 +160,7 @@ describe("damage to an embedded store", () => {
     files: PowerCutFiles,
     work: (log: ReturnType<typeof openEmbeddedEventLog>) => Promise<void>,
   ) {
-    const log = openEmbeddedEventLog({ folder: FOLDER, files, exclusive: false });
+    const log = openEmbeddedEventLog({ folder: FOLDER, files, exclusive: false, fileBytes: 2_000 });
     await work(log).finally(() => log.close());
   }
 });

@@ -17,12 +17,12 @@ import {
   LINES_MAX,
   RECORDS_MAX,
 } from "../event-log-limits.js";
-import { OneAtATime } from "../one-at-a-time.js";
 import type { EventLog, LogRecord, RecordRange } from "../storage.js";
-import { EventRecords, RECORDS } from "./event-records.js";
-import type { EventStream } from "./event-stream.js";
-import { EventStreams } from "./event-streams.js";
+import { EventFiles } from "./event-files.js";
+import { type Entry, entriesOf } from "./event-index.js";
+import { EventJournal } from "./event-journal.js";
 import { type Files, systemFiles } from "./files.js";
+import { convertFirstRelease, isOfFirstRelease, removeConverted } from "./first-release-events.js";
 import { LineFiles } from "./line-file.js";
 import { refuseLmdbFolder } from "./lmdb-folder.js";
 import { MARK, markFolder } from "./mark.js";
@@ -35,15 +35,15 @@ export interface EventLogOptions {
   readonly log?: Logger | undefined;
   readonly exclusive?: boolean;
   readonly files?: Files;
+  /** Bytes that are appended to a file until the next one begins. */
+  readonly fileBytes?: number;
 }
 
-interface Opened {
-  readonly lock: FolderLock | undefined;
-  readonly streams: EventStreams;
-  readonly records: EventRecords;
-}
+/** Subject of writes to the records. Names of streams are never empty. */
+const RECORDS = "";
+const FILE_BYTES = 4 * 2 ** 20;
 
-/** Opens an event log that is stored as files in a folder of its own, one record per line. */
+/** Opens an event log that is stored as files in a folder of its own: one journal of all streams and records. */
 export function openEmbeddedEventLog(options: EventLogOptions): EventLog {
   return new EmbeddedEventLog(options);
 }
@@ -51,8 +51,8 @@ export function openEmbeddedEventLog(options: EventLogOptions): EventLog {
 class EmbeddedEventLog implements EventLog {
   readonly #options: EventLogOptions;
   readonly #lines: LineFiles;
-  readonly #recordTurns = new OneAtATime();
-  #opened: Promise<Opened> | undefined;
+  #lock: FolderLock | undefined;
+  #opened: Promise<EventJournal> | undefined;
   #isClosed = false;
 
   constructor(options: EventLogOptions) {
@@ -63,91 +63,135 @@ class EmbeddedEventLog implements EventLog {
   async append(stream: string, lines: readonly string[]): Promise<number> {
     checkStream(stream);
     checkLines(lines);
-    return this.#use(stream, (it) => it.append(lines));
+    let next = 0;
+    await this.#write(stream, ({ index }) => {
+      const first = index.bounds(stream).next;
+      next = first + lines.length;
+      return entriesOf(stream, first, lines);
+    });
+    return next;
   }
 
-  async read(stream: string, { from, limit }: { from: number; limit: number }) {
+  async read(
+    stream: string,
+    { from, limit }: { readonly from: number; readonly limit: number },
+  ): Promise<{ lines: string[]; next: number }> {
     checkStream(stream);
     checkPage({ from, limit });
-    return this.#use(stream, (it) => it.read(from, Math.min(limit, LINES_MAX)));
+    const wanted = Math.min(limit, LINES_MAX);
+    return this.#use(({ files, index }) =>
+      files.read(async (read) => {
+        const first = Math.max(from, index.bounds(stream).first);
+        const lines: string[] = [];
+        let next = from;
+        for (const range of index.linesFrom(stream, first, wanted)) {
+          if (lines.length >= wanted) break;
+          for (const entry of await read(range)) {
+            if (!("lines" in entry)) continue;
+            const skipped = Math.max(0, first - entry.first);
+            const taken = entry.lines.slice(skipped, skipped + wanted - lines.length);
+            if (taken.length > 0) next = entry.first + skipped + taken.length;
+            lines.push(...taken);
+          }
+        }
+        return { lines, next };
+      }),
+    );
   }
 
   async bounds(stream: string): Promise<{ first: number; next: number }> {
     checkStream(stream);
-    return this.#use(stream, (it) => it.bounds());
+    return this.#use(async ({ index }) => index.bounds(stream));
   }
 
   async trim(stream: string, below: number): Promise<void> {
     checkStream(stream);
-    await this.#use(stream, (it) => it.trim(below));
+    await this.#write(stream, ({ index }) => {
+      const { first, next } = index.bounds(stream);
+      const to = Math.min(below, next - 1);
+      return to > first ? [{ stream, below: to }] : [];
+    });
   }
 
   async drop(stream: string): Promise<void> {
     checkStream(stream);
-    await this.#use(stream, (it) => it.drop());
+    await this.#write(stream, ({ index }) => {
+      const { next } = index.bounds(stream);
+      return next > 0 ? [{ stream, below: next }] : [];
+    });
   }
 
   async addRecords(added: readonly LogRecord[]): Promise<void> {
     checkRecords(added);
-    await this.#useRecords((records) => records.add(added));
+    await this.#write(RECORDS, ({ index }) => added.filter(({ key }) => !index.hasRecord(key)));
   }
 
   async readRecords(range: RecordRange): Promise<LogRecord[]> {
     checkRange(range);
-    return this.#useRecords((records) => records.read({ ...range, limit: Math.min(range.limit, RECORDS_MAX) }));
+    return this.#use(({ files, index }) =>
+      files.read(async (read) => {
+        const records: LogRecord[] = [];
+        for (const place of index.records({ ...range, limit: Math.min(range.limit, RECORDS_MAX) }))
+          records.push(...((await read(place)) as LogRecord[]));
+        return records;
+      }),
+    );
   }
 
   async removeRecords(keys: readonly string[]): Promise<void> {
     checkKeys(keys);
-    await this.#useRecords(async (records) => {
-      await records.remove(keys);
-      await records.shrink().catch((error: unknown) => {
-        this.#options.log?.warn({ error: messageOf(error) }, "task record compaction failed");
-      });
-    });
+    await this.#write(RECORDS, ({ index }) =>
+      keys.filter((key) => index.hasRecord(key)).map((key) => ({ key, text: null })),
+    );
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    const opened = await this.#opened?.catch(() => undefined);
-    if (opened === undefined) return;
+    const journal = await this.#opened?.catch(() => undefined);
     this.#opened = undefined;
-    await opened.streams.close();
-    await this.#recordTurns.run(() => opened.records.close());
-    opened.lock?.release();
+    await journal?.close();
+    this.#unlock();
   }
 
-  async #use<T>(name: string, work: (stream: EventStream) => Promise<T>): Promise<T> {
-    const { streams } = await this.#open();
-    return this.#describing(() => streams.use(name, work));
+  #write(subject: string, entries: (journal: EventJournal) => readonly Entry[]): Promise<void> {
+    return this.#use((journal) => journal.write(subject, () => entries(journal)));
   }
 
-  async #useRecords<T>(work: (records: EventRecords) => Promise<T>): Promise<T> {
-    const { records } = await this.#open();
-    return this.#describing(() => this.#recordTurns.run(() => work(records)));
+  async #use<T>(work: (journal: EventJournal) => Promise<T>): Promise<T> {
+    const journal = await this.#open();
+    try {
+      return await work(journal);
+    } catch (error) {
+      throw this.#described(error);
+    }
   }
 
-  #open(): Promise<Opened> {
+  #open(): Promise<EventJournal> {
     if (this.#isClosed) throw new UnavailableError(`the event log in ${this.#options.folder} is closed`);
     this.#opened ??= this.#openFolder().catch((error: unknown) => {
       this.#opened = undefined;
+      this.#unlock();
       throw error;
     });
     return this.#opened;
   }
 
-  async #openFolder(): Promise<Opened> {
-    const { folder, exclusive } = this.#options;
-    let lock: FolderLock | undefined;
+  async #openFolder(): Promise<EventJournal> {
+    const { folder, exclusive, log, fileBytes = FILE_BYTES } = this.#options;
     try {
       await this.#lines.files.makeFolder(folder);
-      lock = exclusive === false ? undefined : await FolderLock.take(folder);
+      if (exclusive !== false) this.#lock ??= await FolderLock.take(folder);
       const names = this.#lines.files.list(folder);
       refuseLmdbFolder(folder, names, "event log");
-      const records = await this.#openRecords(names);
-      return { lock, streams: new EventStreams(this.#lines, folder), records };
+      const files = new EventFiles(this.#lines, folder);
+      const journal = new EventJournal(files, fileBytes, log);
+      if (isOfFirstRelease(names)) await convertFirstRelease(this.#lines, journal);
+      else if (names.includes(MARK) || files.numbers().length > 0) await journal.load();
+      else await journal.begin(1);
+      await removeConverted(this.#lines, folder);
+      if (!names.includes(MARK)) await markFolder(this.#lines, folder);
+      return journal;
     } catch (error) {
-      lock?.release();
       if (error instanceof DomainError) throw error;
       const noRoom = diskFullError(error, "cannot open the event log", folder);
       throw (
@@ -156,25 +200,16 @@ class EmbeddedEventLog implements EventLog {
     }
   }
 
-  async #openRecords(names: readonly string[]): Promise<EventRecords> {
-    const { folder } = this.#options;
-    // Keeps an existing records file, which an interrupted first start leaves without the mark file.
-    if (!names.includes(MARK)) {
-      if (!names.includes(RECORDS)) await EventRecords.create(this.#lines, folder);
-      await markFolder(this.#lines, folder);
-    }
-    return EventRecords.open(this.#lines, folder);
+  #unlock(): void {
+    this.#lock?.release();
+    this.#lock = undefined;
   }
 
-  async #describing<T>(work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (error) {
-      if (error instanceof DomainError) throw error;
-      const { folder } = this.#options;
-      const noRoom = diskFullError(error, "cannot write to the event log", folder);
-      const message = `the event log in ${folder} cannot be used: ${messageOf(error)}`;
-      throw noRoom ?? new UnavailableError(message, { cause: error, outcome: "unknown" });
-    }
+  #described(error: unknown): unknown {
+    if (error instanceof DomainError) return error;
+    const { folder } = this.#options;
+    const noRoom = diskFullError(error, "cannot write to the event log", folder);
+    const message = `the event log in ${folder} cannot be used: ${messageOf(error)}`;
+    return noRoom ?? new UnavailableError(message, { cause: error, outcome: "unknown" });
   }
 }

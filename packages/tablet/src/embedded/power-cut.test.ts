@@ -78,7 +78,7 @@ describe("a power cut or process crash", () => {
       let first = 0;
       for (let life = 0; life < LIVES; life++) {
         files.callsLeft = life === LIVES - 1 ? Number.POSITIVE_INFINITY : Math.floor(random() * 120);
-        const log = openEmbeddedEventLog({ folder: "/state/events", files, exclusive: false });
+        const log = openEmbeddedEventLog({ folder: "/state/events", files, exclusive: false, fileBytes: 8_000 });
         try {
           first = await expectKept(log, acknowledged, keys, first, `seed ${seed}, life ${life}`);
           for (let n = 0; n < 12; n++) {
