@@ -193,6 +193,20 @@ export interface HeartbeatRequest {
     | undefined;
   /** I/O of each disk that the host serves. */
   disks: ServedDiskIo[];
+  /** Disks that the host is to serve and whose users cannot use them. */
+  diskProblems: DiskProblem[];
+}
+
+/** Why users of the host cannot use a disk that it is to serve. */
+export interface DiskProblem {
+  /** ID of the disk. */
+  diskId: string;
+  /** Number of the session under which the host is to serve the disk. */
+  sessionNumber: number;
+  /** Reason, as a sentence. */
+  message: string;
+  /** Time in milliseconds for which the problem has lasted. */
+  ageMs: number;
 }
 
 /** I/O of a disk that a host serves. */
@@ -1182,6 +1196,7 @@ function createBaseHeartbeatRequest(): HeartbeatRequest {
     sentAt: undefined,
     io: undefined,
     disks: [],
+    diskProblems: [],
   };
 }
 
@@ -1228,6 +1243,9 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     }
     for (const v of message.disks) {
       ServedDiskIo.encode(v!, writer.uint32(130).fork()).join();
+    }
+    for (const v of message.diskProblems) {
+      DiskProblem.encode(v!, writer.uint32(138).fork()).join();
     }
     return writer;
   },
@@ -1357,6 +1375,14 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
             message.disks.push(ServedDiskIo.decode(reader, reader.uint32()));
             continue;
           }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.diskProblems.push(DiskProblem.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1388,6 +1414,98 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     message.sentAt = object.sentAt ?? undefined;
     message.io = (object.io !== undefined && object.io !== null) ? IoTotals.fromPartial(object.io) : undefined;
     message.disks = object.disks?.map((e) => ServedDiskIo.fromPartial(e)) || [];
+    message.diskProblems = object.diskProblems?.map((e) => DiskProblem.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseDiskProblem(): DiskProblem {
+  return { diskId: "", sessionNumber: 0, message: "", ageMs: 0 };
+}
+
+export const DiskProblem: MessageFns<DiskProblem> = {
+  encode(message: DiskProblem, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskId !== "") {
+      writer.uint32(10).string(message.diskId);
+    }
+    if (message.sessionNumber !== 0) {
+      writer.uint32(16).int64(message.sessionNumber);
+    }
+    if (message.message !== "") {
+      writer.uint32(26).string(message.message);
+    }
+    if (message.ageMs !== 0) {
+      writer.uint32(32).int64(message.ageMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DiskProblem {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDiskProblem();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.sessionNumber = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.ageMs = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DiskProblem>): DiskProblem {
+    return DiskProblem.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DiskProblem>): DiskProblem {
+    const message = createBaseDiskProblem();
+    message.diskId = object.diskId ?? "";
+    message.sessionNumber = object.sessionNumber ?? 0;
+    message.message = object.message ?? "";
+    message.ageMs = object.ageMs ?? 0;
     return message;
   },
 };

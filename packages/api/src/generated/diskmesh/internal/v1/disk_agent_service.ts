@@ -601,6 +601,12 @@ export interface UnexportDiskRequest {
    * ended. Agents that do not know this field ignore it.
    */
   openDeviceIds: string[];
+  /**
+   * True: the agent first writes back what the export's block device caches, and ends the export only if nobody has the
+   * block device open. FAILED_PRECONDITION (DISK_IN_USE): a mount in any mount namespace, or a process, still has it open;
+   * the export goes on, and the order is to be repeated. False: the export ends at once, as after a fence.
+   */
+  drain: boolean;
 }
 
 /** No export of this session or a lower one is served. */
@@ -3188,7 +3194,7 @@ export const ExportDiskResponse: MessageFns<ExportDiskResponse> = {
 };
 
 function createBaseUnexportDiskRequest(): UnexportDiskRequest {
-  return { bootId: "", stamp: undefined, diskId: "", sessionNumber: 0, openDeviceIds: [] };
+  return { bootId: "", stamp: undefined, diskId: "", sessionNumber: 0, openDeviceIds: [], drain: false };
 }
 
 export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
@@ -3207,6 +3213,9 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
     }
     for (const v of message.openDeviceIds) {
       writer.uint32(42).string(v!);
+    }
+    if (message.drain !== false) {
+      writer.uint32(48).bool(message.drain);
     }
     return writer;
   },
@@ -3264,6 +3273,14 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
             message.openDeviceIds.push(reader.string());
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.drain = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3286,6 +3303,7 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
     message.diskId = object.diskId ?? "";
     message.sessionNumber = object.sessionNumber ?? 0;
     message.openDeviceIds = object.openDeviceIds?.map((e) => e) || [];
+    message.drain = object.drain ?? false;
     return message;
   },
 };
