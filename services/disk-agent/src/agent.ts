@@ -274,6 +274,7 @@ function makeContext(
         whyNot: edges.whyNoBlockDevices,
         endDevices: edges.endBlockDevices,
         io: edges.io,
+        clock,
         log,
       }),
       maxEndedExports: limits.maxEndedExports,

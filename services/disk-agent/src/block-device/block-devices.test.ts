@@ -260,6 +260,50 @@ describe("a disk as a block device", () => {
     await run("dd", ["if=/dev/zero", `of=${path}`, "bs=4k", "count=1", "oflag=direct", "conv=notrunc"]);
   });
 
+  it("is told to be dead while a mount has the device of an agent that carried it itself and has restarted", async function () {
+    skipWithout(this, "mkfs.ext4");
+    await scene.stop();
+    scene = new EngineScene("node", undefined, {});
+    await scene.start();
+    const publish = async (): Promise<string> => {
+      await scene.open("disk-1", 1, ["a"]);
+      return scene.exports.serve({ ...specOf("disk-1", 1, ["a"]), exportKind: "DEVICE" });
+    };
+    const path = await publish();
+    await run("mkfs.ext4", ["-q", path]);
+    const loop = readlinkSync(path);
+    const folder = await mount(path);
+    scene = new EngineScene("node", await scene.leave(), {});
+    await scene.start();
+    expect(await publish()).to.equal(path);
+    expect(readlinkSync(path)).not.to.equal(loop);
+    await eventually(() => expect(scene.exports.problems()[0]?.message).to.include(loop).and.to.include(folder));
+    await run("umount", [folder]);
+    mounts.length = 0;
+    await eventually(() => expect(scene.exports.problems()).to.deep.equal([]));
+  });
+
+  it("is told to be silent while its process does not answer", async () => {
+    const path = await scene.publish("disk-1", 1, ["a"]);
+    const image = readFileSync(`/sys/block/${readlinkSync(path).slice("/dev/".length)}/loop/backing_file`, "utf8");
+    const pid = Number(readFileSync(`${image.trim()}.pid`, "utf8"));
+    await scene.exports.lookAtSockets();
+    expect(scene.exports.problems()).to.deep.equal([]);
+    process.kill(pid, "SIGSTOP");
+    const reading = run("dd", [`if=${path}`, "of=/dev/null", "bs=4096", "count=1", "iflag=direct"]);
+    try {
+      await eventually(async () => {
+        await scene.exports.lookAtSockets();
+        expect(scene.exports.problems()[0]?.message).to.include("does not answer 1 request");
+      });
+    } finally {
+      process.kill(pid, "SIGCONT");
+      await reading;
+    }
+    await scene.exports.lookAtSockets();
+    expect(scene.exports.problems()).to.deep.equal([]);
+  });
+
   it("leaves neither device nor mount at its end", async () => {
     const path = await scene.publish("disk-1", 1, ["a"]);
     const loop = readlinkSync(path);

@@ -1,14 +1,15 @@
-import { access, constants, readdir, readlink, stat, symlink } from "node:fs/promises";
+import { access, constants, readdir, readlink, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { type HostId, InvalidStateError, type Logger } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
 import type { ServedDisk } from "../exports/engine.js";
-import { devicePathIn, isDeviceLink } from "../exports/export-path.js";
+import { isDeviceLink } from "../exports/export-path.js";
 import type { ExportSpec } from "../model/memory.js";
 import type { IoCounters } from "../nbd/io-counters.js";
-import { removeFile } from "../remove-file.js";
-import { readDeviceIo } from "./device-io.js";
-import { attachLoop, detachStranded, loopsOf } from "./loop.js";
-import { emptyLog, imageOf, isMounted, mountImage, PROGRAM, sessionOfImage, unmountImage } from "./nbdfuse.js";
+import { DeviceDisk, removeLink } from "./device-disk.js";
+import { loopsOf } from "./loop.js";
+import { forgetLoops } from "./loop-list.js";
+import { imageOf, loopListOf, PROGRAM, sessionOfImage, unmountImage } from "./nbdfuse.js";
 
 interface BlockDevicesOptions {
   readonly hostId: HostId;
@@ -20,6 +21,7 @@ interface BlockDevicesOptions {
   readonly endDevices?: EndBlockDevices;
   /** Counters of the disks' I/O. */
   readonly io?: Pick<IoCounters, "follow"> | undefined;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
@@ -49,11 +51,11 @@ export class BlockDevices {
 
   /**
    * Returns the served disk as a block device, which is made now, or was made by a former life of the agent. Counts its
-   * I/O unless the engine does.
+   * I/O unless the engine does. Calls `repair` when the block device has died, until it is made anew.
    */
-  async of(spec: ExportSpec, served: ServedDisk): Promise<ServedDisk> {
-    const { folder, io } = this.#options;
-    const disk = new DeviceDisk(folder, spec, served, served.isCounted ? undefined : io);
+  async of(spec: ExportSpec, served: ServedDisk, repair: () => Promise<void>): Promise<ServedDisk> {
+    const { io, ...options } = this.#options;
+    const disk = new DeviceDisk({ ...options, spec, served, repair, io: served.isCounted ? undefined : io });
     try {
       await disk.restore();
       return disk;
@@ -73,11 +75,15 @@ export class BlockDevices {
 
 export const endBlockDevices: EndBlockDevices = async (folder, isKept) => {
   const names = await readdir(folder);
-  const numbers = names.map(sessionOfImage).filter((number) => number !== undefined);
+  const numbers = [...new Set(names.map(sessionOfImage).filter((number) => number !== undefined))];
   const ended = numbers.filter((number) => !isKept(number));
   // Links first, because another disk may get the number of a detached loop device.
   await removeLinks(folder, names, numbers.filter(isKept));
-  for (const sessionNumber of ended) await unmountImage(folder, sessionNumber);
+  for (const sessionNumber of ended) {
+    await unmountImage(folder, sessionNumber);
+    // The session may be served again, and its users may still have a device that ended with the agent.
+    await forgetLoops(loopListOf(folder, sessionNumber));
+  }
   return ended;
 };
 
@@ -87,107 +93,6 @@ async function removeLinks(folder: string, names: readonly string[], sessionNumb
   for (const name of names.filter(isDeviceLink)) {
     const target = await readlink(join(folder, name)).catch(() => "");
     if (!kept.flat().includes(target)) await removeLink(join(folder, name));
-  }
-}
-
-/** Removes a link, and its block device if that cannot be found by its file, whose mount nbdfuse removed at its end. */
-async function removeLink(path: string): Promise<void> {
-  const device = await readlink(path).catch(() => undefined);
-  // The link first, because another disk may get the number of a detached device.
-  await removeFile(path);
-  if (device !== undefined) await detachStranded(device);
-}
-
-/** A disk whose path is a link to its block device. */
-class DeviceDisk implements ServedDisk {
-  readonly path: string;
-  /** nbdfuse asks for the size once. */
-  readonly isFixedSize = true;
-  readonly isCounted = true;
-  readonly lost?: Promise<string>;
-  readonly askMirror?: NonNullable<ServedDisk["askMirror"]>;
-  #followed: { readonly device: string; readonly stop: () => void } | undefined;
-
-  constructor(
-    readonly folder: string,
-    readonly spec: ExportSpec,
-    readonly served: ServedDisk,
-    readonly io: Pick<IoCounters, "follow"> | undefined,
-  ) {
-    this.path = devicePathIn(folder, spec.diskId);
-    if (served.askMirror !== undefined) this.askMirror = served.askMirror.bind(served);
-    if (served.lost !== undefined) this.lost = served.lost.finally(() => this.#remove());
-  }
-
-  async end(): Promise<void> {
-    // The device first, because its end writes what it still has. The disk ends even if the device does not.
-    try {
-      await this.#remove();
-    } finally {
-      await this.served.end();
-    }
-  }
-
-  async change(spec: ExportSpec): Promise<void> {
-    await this.served.change?.(spec);
-  }
-
-  leave(): Promise<void> {
-    this.#unfollow();
-    return this.served.leave();
-  }
-
-  async look(): Promise<void> {
-    await this.served.look?.();
-    await emptyLog(this.folder, this.spec.sessionNumber).catch(() => undefined);
-  }
-
-  async isReachable(): Promise<boolean> {
-    return (await this.served.isReachable()) && (await this.#find()).isLinked;
-  }
-
-  async restore(): Promise<boolean> {
-    const isRestored = await this.served.restore();
-    const { folder, spec } = this;
-    // A device that works keeps its connection, even if a path was removed meanwhile: it may be mounted.
-    const { working, isLinked } = await this.#find();
-    if (working === undefined) this.#unfollow();
-    else this.#follow(working);
-    if (isLinked) return isRestored;
-    await removeLink(this.path);
-    const socket = { path: this.served.path, readOnly: spec.readOnly ?? false };
-    const device = working ?? (await attachLoop(await mountImage(folder, spec.sessionNumber, socket)));
-    await symlink(device, this.path);
-    this.#follow(device);
-    return true;
-  }
-
-  #follow(device: string): void {
-    if (this.io === undefined || this.#followed?.device === device) return;
-    this.#unfollow();
-    this.#followed = { device, stop: this.io.follow(this.spec.diskId, () => readDeviceIo(device)) };
-  }
-
-  #unfollow(): void {
-    this.#followed?.stop();
-    this.#followed = undefined;
-  }
-
-  /** Returns the block device of a mount that works, and whether the path leads to it. */
-  async #find(): Promise<{ readonly working?: string | undefined; readonly isLinked: boolean }> {
-    const { sessionNumber } = this.spec;
-    if (!(await isMounted(this.folder, sessionNumber))) return { isLinked: false };
-    const devices = await loopsOf(imageOf(this.folder, sessionNumber));
-    const target = await readlink(this.path).catch(() => undefined);
-    const linked = devices.find((device) => device === target);
-    return { working: linked ?? devices[0], isLinked: linked !== undefined };
-  }
-
-  async #remove(): Promise<void> {
-    // Before the device is free for another disk.
-    this.#unfollow();
-    await removeLink(this.path);
-    await unmountImage(this.folder, this.spec.sessionNumber);
   }
 }
 

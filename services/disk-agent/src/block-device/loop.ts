@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readdir, readFile } from "node:fs/promises";
+import { open, readdir, readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -47,22 +47,51 @@ export async function loopsOf(file: string): Promise<string[]> {
   return found.flat();
 }
 
-async function backingFileOf(device: string): Promise<string> {
-  return (await readFile(`/sys/block/${basename(device)}/loop/backing_file`, "utf8").catch(() => "")).trim();
+function backingFileOf(device: string): Promise<string> {
+  return readAttribute(device, "loop/backing_file");
 }
 
-/** Ends a block device whose file was a mount that has ended, after which the kernel names the file "/". */
+/** Returns an attribute of a block device; empty when the device or the attribute does not exist. */
+async function readAttribute(device: string, name: string): Promise<string> {
+  return (await readFile(`/sys/block/${basename(device)}/${name}`, "utf8").catch(() => "")).trim();
+}
+
+/** File that the kernel names for a block device whose file was on a mount that has ended. */
+const ENDED_MOUNT = "/";
+
+/** Returns whether the block device exists, although its file's mount has ended. Its users get nothing but errors. */
+export async function isStranded(device: string): Promise<boolean> {
+  return (await backingFileOf(device)) === ENDED_MOUNT;
+}
+
+/** Returns whether the kernel ends the block device with its last user. */
+export async function endsWithLastUser(device: string): Promise<boolean> {
+  return (await readAttribute(device, "loop/autoclear")) === "1";
+}
+
+/** Returns the kernel's number of this making of the device; empty before Linux 5.15. */
+export function makingOf(device: string): Promise<string> {
+  return readAttribute(device, "diskseq");
+}
+
+/** Ends a block device whose file was a mount that has ended: now, or with its last user. */
 export async function detachStranded(device: string): Promise<void> {
-  if ((await backingFileOf(device)) === "/") await runProgram("losetup", ["--detach", device]);
+  await detachLoop(device, ENDED_MOUNT);
 }
 
-/** Ends the block devices that are made of the file. A device that is still mounted ends with its last user. */
+/** Ends the block devices that are made of the file: now, or each with its last user. */
 export async function detachLoops(file: string): Promise<void> {
-  for (const device of await loopsOf(file))
-    try {
-      await runProgram("losetup", ["--detach", device]);
-    } catch (error) {
-      // Its last user may have left meanwhile.
-      if ((await loopsOf(file)).includes(device)) throw error;
-    }
+  for (const device of await loopsOf(file)) await detachLoop(device, file);
+}
+
+/**
+ * Ends the block device of the file: now, or with its last user. The kernel knows its users in all mount namespaces, and
+ * writes back at the last close.
+ */
+async function detachLoop(device: string, file: string): Promise<void> {
+  if ((await backingFileOf(device)) !== file) return;
+  // The open descriptor keeps the number from becoming another disk's before the detach. It also keeps kernels before
+  // 6.11 from ending the device at once, which would lose the last writes of a user that is just leaving.
+  await using _pin = await open(device, "r");
+  if ((await backingFileOf(device)) === file) await runProgram("losetup", ["--detach", device]);
 }

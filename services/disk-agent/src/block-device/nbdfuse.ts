@@ -18,14 +18,19 @@ function filesOf(folder: string, sessionNumber: number) {
   return { image: `${name}.img`, pidFile: `${name}.img.pid`, log: `${name}.img.log` };
 }
 
+/** Returns the file that lists the block devices made of a session's image. */
+export function loopListOf(folder: string, sessionNumber: number): string {
+  return `${imageOf(folder, sessionNumber)}.loops`;
+}
+
 /** Returns the file that has the bytes of a session's disk, and of which the block device is made. */
 export function imageOf(folder: string, sessionNumber: number): string {
   return filesOf(folder, sessionNumber).image;
 }
 
-/** Returns the session of an image file; undefined for other names. */
+/** Returns the session of an image file, or of the list of its block devices; undefined for other names. */
 export function sessionOfImage(name: string): number | undefined {
-  const number = /^session-(\d{1,16})\.img$/.exec(name)?.[1];
+  const number = /^session-(\d{1,16})\.img(\.loops)?$/.exec(name)?.[1];
   return number === undefined ? undefined : Number(number);
 }
 
@@ -76,8 +81,12 @@ export async function emptyLog(folder: string, sessionNumber: number): Promise<v
 
 /** Returns whether the disk is mounted and its process runs. */
 export async function isMounted(folder: string, sessionNumber: number): Promise<boolean> {
+  return (await isMountPoint(imageOf(folder, sessionNumber))) && (await isServed(folder, sessionNumber));
+}
+
+/** Returns whether the process runs that serves the mount of the disk. */
+export async function isServed(folder: string, sessionNumber: number): Promise<boolean> {
   const { image, pidFile } = filesOf(folder, sessionNumber);
-  if (!(await isMountPoint(image))) return false;
   const pid = (await readFile(pidFile, "utf8").catch(() => "")).trim();
   // Another process may have the number by now.
   const args = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");

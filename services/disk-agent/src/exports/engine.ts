@@ -43,6 +43,15 @@ export interface ServedDisk {
    * EQUAL binds. Absent for an engine that cannot mirror.
    */
   askMirror?(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined;
+  /** Reason why users of this host cannot use the disk; undefined while they can. */
+  readonly problem?: string | undefined;
+  /** Writes back what the host caches of the disk. Throws UnavailableError while that takes long. */
+  writeBack?(): Promise<void>;
+  /**
+   * Takes the disk from its users if none is left. Throws InvalidStateError (DISK_IN_USE) otherwise, and lets no new ones
+   * in; those that are left go on.
+   */
+  release?(): Promise<void>;
   /** Resolves once no I/O of the session can begin, and none is left that this engine submitted. */
   end(): Promise<void>;
   /** Ends the agent's part at its stop. What outlives the agent goes on. */

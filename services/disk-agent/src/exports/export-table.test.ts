@@ -136,6 +136,6 @@ function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd: Listen
     log: silentLogger,
   });
   const common = { ledger, devices, clock: systemClock, log: silentLogger };
-  const host = { hostId: "host-1" as HostId, folder, whyNot: "no test needs one", log: silentLogger };
+  const host = { ...common, hostId: "host-1" as HostId, folder, whyNot: "no test needs one" };
   return new ExportTable({ ...common, engines: [node], blockDevices: new BlockDevices(host), maxEndedExports: 10 });
 }

@@ -1,7 +1,6 @@
 import {
   type DeviceId,
   type DiskId,
-  InvalidArgumentError,
   type Logger,
   messageOf,
   NotFoundError,
@@ -13,7 +12,9 @@ import type { BlockDevices } from "../block-device/block-devices.js";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import { decideExport, decideUnexport, isMoving } from "../model/exports.js";
-import type { ExportDevice, ExportSpec } from "../model/memory.js";
+import type { ExportSpec } from "../model/memory.js";
+import { checkOrder, interruptedMirror } from "./check-order.js";
+import { type DiskProblem, DiskProblems } from "./disk-problems.js";
 import type { Engine, EngineName, ServedDisk } from "./engine.js";
 import type { MirrorStatus } from "./mirror.js";
 
@@ -47,6 +48,7 @@ export class ExportTable {
   readonly #interrupted = new Map<DiskId, ExportSpec>();
   /** Form of each disk in its session. Its users know one path, whichever engine serves the session on. */
   readonly #forms = new Map<DiskId, { readonly sessionNumber: number; readonly isDevice: boolean }>();
+  readonly #problems = new DiskProblems();
   readonly #closing = new AbortController();
 
   constructor(options: {
@@ -102,6 +104,7 @@ export class ExportTable {
       await this.#apply(diskId);
     } catch (error) {
       this.#log.error({ diskId, error: messageOf(error) }, "export restart failed");
+      this.#problems.noteFault(diskId, error);
       void this.#serveAgain(diskId);
     }
   }
@@ -117,7 +120,7 @@ export class ExportTable {
 
   /** Serves a disk, and returns the path at which programs of this host open it. Idempotent. */
   async serve(spec: ExportSpec): Promise<string> {
-    this.#check(spec);
+    checkOrder(spec, this.#ledger.memory.hostId, this.#devices, this.#running.get(spec.diskId));
     this.intend(spec);
     try {
       await this.#ledger.durable();
@@ -139,9 +142,32 @@ export class ExportTable {
    * the ledger is durable: an agent that dies earlier may serve the disk again.
    */
   async end(diskId: DiskId, sessionNumber: number): Promise<void> {
+    this.#rememberEnd(diskId, sessionNumber);
+    await this.#apply(diskId);
+  }
+
+  /**
+   * Writes back what the host caches of the disk, takes the disk from its users, and refuses its exports up to this session
+   * from now on, which `end` then ends. Throws InvalidStateError (DISK_IN_USE) while the disk has users; the export goes on
+   * then. `accept` throws when the order is no longer obeyed.
+   */
+  async drain(diskId: DiskId, sessionNumber: number, accept: () => void): Promise<void> {
+    const find = (): ServedDisk | undefined => {
+      const running = this.#running.get(diskId);
+      return running && running.sessionNumber <= sessionNumber ? running.served : undefined;
+    };
+    // Outside of the turn, so that an order that cuts does not wait for it.
+    await find()?.writeBack?.();
+    await this.#inTurn(diskId, async () => {
+      await find()?.release?.();
+      accept();
+      this.#rememberEnd(diskId, sessionNumber);
+    });
+  }
+
+  #rememberEnd(diskId: DiskId, sessionNumber: number): void {
     this.#ledger.remember(decideUnexport(this.#ledger.memory, diskId, sessionNumber, this.#maxEndedExports));
     if ((this.#beginning.get(diskId) ?? Number.POSITIVE_INFINITY) <= sessionNumber) this.#beginning.delete(diskId);
-    await this.#apply(diskId);
   }
 
   /**
@@ -192,6 +218,12 @@ export class ExportTable {
     });
   }
 
+  /** Returns the disks that this host is to serve and whose users cannot use them. */
+  problems(): readonly DiskProblem[] {
+    const { exports } = this.#ledger.memory;
+    return this.#problems.list(exports, (diskId) => this.#running.get(diskId)?.served, this.#clock.monotonicMs());
+  }
+
   /** Returns the served disks, and whether somebody counts their I/O. */
   served(): { readonly diskId: DiskId; readonly isCounted: boolean }[] {
     return [...this.#running].map(([diskId, { served }]) => ({ diskId, isCounted: served.isCounted }));
@@ -224,38 +256,17 @@ export class ExportTable {
     await Promise.all([...this.#running.keys()].map((diskId) => this.#apply(diskId)));
   }
 
-  #check(spec: ExportSpec): void {
-    for (const extent of spec.extents) {
-      this.#checkSize(spec, extent, extent.sizeBytes);
-      // A target is not asked for access, because its loss ends the mirror and not the disk.
-      if (extent.target !== undefined) this.#checkSize(spec, extent.target, extent.sizeBytes);
-      if (extent.hostId === this.#ledger.memory.hostId)
-        this.#devices.get(extent.deviceId).checkAccess(extent.sessionNumber ?? spec.sessionNumber);
-    }
-    const running = this.#running.get(spec.diskId);
-    // Refused before the order is remembered, because the former revision is served on.
-    if (running?.sessionNumber === spec.sessionNumber && isMoving(spec) && running.served.askMirror === undefined)
-      throw new UnavailableError(
-        `engine ${running.engine} cannot move disk ${spec.diskId} while it serves the disk: unpublish the disk`,
-        { about: { disk_id: spec.diskId } },
-      );
-  }
-
-  #checkSize({ diskId }: ExportSpec, { deviceId, hostId }: ExportDevice, sizeBytes: number): void {
-    if (hostId !== this.#ledger.memory.hostId) return;
-    const device = this.#devices.get(deviceId);
-    if (device.attached && sizeBytes > device.sizeBytes)
-      throw new InvalidArgumentError(
-        `device ${device.id} holds ${device.sizeBytes} bytes, but its extent in disk ${diskId} has ${sizeBytes}`,
-      );
-  }
-
-  /** Starts or ends the serving of a disk, to match the memory. Runs one at a time for each disk. */
+  /** Starts or ends the serving of a disk, to match the memory. */
   #apply(diskId: DiskId): Promise<void> {
+    return this.#inTurn(diskId, () => this.#applyNow(diskId));
+  }
+
+  /** Works on one thing at a time for each disk. */
+  #inTurn(diskId: DiskId, work: () => Promise<void>): Promise<void> {
     const before = this.#turns.get(diskId) ?? Promise.resolve();
     const turn = before
       .catch(() => undefined)
-      .then(() => this.#applyNow(diskId))
+      .then(work)
       .finally(() => {
         if (this.#turns.get(diskId) === turn) this.#turns.delete(diskId);
       });
@@ -304,25 +315,23 @@ export class ExportTable {
     const isKnown = form?.sessionNumber === sessionNumber;
     const isDevice = isKnown ? form.isDevice : this.#blockDevices.isDevice(spec, engine.outlivesAgent);
     const served = await engine.serve(spec);
-    this.#note(spec, engine, isDevice ? await this.#blockDevices.of(spec, served) : served);
+    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, served) : served);
     this.#forms.set(diskId, { sessionNumber, isDevice });
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export started");
+  }
+
+  #asDevice(spec: ExportSpec, served: ServedDisk): Promise<ServedDisk> {
+    return this.#blockDevices.of(spec, served, () => this.#apply(spec.diskId));
   }
 
   /**
    * Throws OutdatedError for a mirror that was interrupted: what one copy has acknowledged alone since, the other one
    * would lack after a swap that the registry may have decided before.
    */
-  #refuseInterrupted({ diskId, sessionNumber, revision }: ExportSpec): void {
-    const interrupted = this.#interrupted.get(diskId);
-    if (interrupted?.sessionNumber !== sessionNumber || interrupted.revision !== revision) {
-      this.#interrupted.delete(diskId);
-      return;
-    }
-    throw new OutdatedError(
-      `the mirror of disk ${diskId} in session ${sessionNumber} and revision ${revision ?? 0} was interrupted: order a later revision or a new session`,
-      { about: { disk_id: diskId } },
-    );
+  #refuseInterrupted(spec: ExportSpec): void {
+    const { sessionNumber, revision } = this.#interrupted.get(spec.diskId) ?? {};
+    if (sessionNumber === spec.sessionNumber && revision === spec.revision) throw interruptedMirror(spec);
+    this.#interrupted.delete(spec.diskId);
   }
 
   async #adoptByAny(spec: ExportSpec): Promise<void> {
@@ -338,7 +347,7 @@ export class ExportTable {
     const isDevice = this.#blockDevices.isDevice(spec, engine.outlivesAgent);
     const served = await engine.adopt?.(spec);
     if (served === undefined) return false;
-    this.#note(spec, engine, isDevice ? await this.#blockDevices.of(spec, served) : served, true);
+    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, served) : served, true);
     this.#forms.set(diskId, { sessionNumber, isDevice });
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export adopted");
     return true;
@@ -357,6 +366,7 @@ export class ExportTable {
     const reached = wentOn ? undefined : revision;
     const running = { sessionNumber, revision: reached, engine: engine.name, served, wentOn };
     this.#running.set(diskId, running);
+    this.#problems.noteServed(diskId);
     // A cleanup that failed is a loss, too: the next start of the export cleans up first.
     void served.lost?.catch(messageOf).then(async (reason) => {
       if (this.#running.get(diskId) !== running) return;
@@ -364,6 +374,7 @@ export class ExportTable {
       const { spec } = this.#ledger.memory.exports.get(diskId) ?? {};
       if (spec !== undefined && isMoving(spec)) this.#interrupted.set(diskId, spec);
       this.#log.warn({ diskId, sessionNumber, engine: engine.name, reason }, "export lost");
+      this.#problems.noteFault(diskId, reason);
       await this.#serveAgain(diskId);
     });
   }
@@ -378,6 +389,7 @@ export class ExportTable {
         await this.#apply(diskId);
       } catch (error) {
         this.#log.debug({ diskId, error: messageOf(error) }, "export restart failed");
+        this.#problems.noteFault(diskId, error);
         // A later session has the devices, so that this one is never served again.
         if (error instanceof OutdatedError) return;
         await this.#clock.sleep(SERVE_AGAIN_MS, signal).catch(() => undefined);

@@ -12,6 +12,7 @@ export async function unexportDisk(context: AgentContext, request: UnexportDiskR
   const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, limits.maxDevicesPerOrder);
   const accept = () => acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   accept();
+  if (request.drain) await exports.drain(diskId, number, accept);
   const ended = exports.end(diskId, number);
   if (opened.length === 0) {
     await Promise.all([ended, ledger.durable()]);

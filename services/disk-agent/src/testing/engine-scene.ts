@@ -62,7 +62,7 @@ export class EngineScene {
     mkdirSync(this.#exportsFolder, { recursive: true, mode: 0o700 });
     const { ledger, devices: table } = this.fixture;
     const common = { ledger, devices: table, clock: systemClock, log: silentLogger };
-    const host = { hostId: "host-1" as HostId, folder: this.#exportsFolder, log: silentLogger };
+    const host = { hostId: "host-1" as HostId, folder: this.#exportsFolder, clock: systemClock, log: silentLogger };
     const blockDevices = new BlockDevices({ ...host, whyNot: options.whyNoBlockDevices, io: this.io });
     const engines = [engine, ...(options.lastEngine ? [options.lastEngine] : [])].map((name) => this.#makeEngine(name));
     this.exports = new ExportTable({ ...common, engines, blockDevices, maxEndedExports: 10 });

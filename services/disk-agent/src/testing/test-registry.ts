@@ -208,6 +208,12 @@ export class AgentOrders {
     return this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber, openDeviceIds });
   }
 
+  /** Like `unexportAtOnce`, unless the export's block device is in use. */
+  drain(diskId: string, sessionNumber: number, openDeviceIds: string[]) {
+    const stamp = this.#registry.stamp();
+    return this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber, openDeviceIds, drain: true });
+  }
+
   async unexport(diskId: string, sessionNumber: number): Promise<void> {
     const stamp = this.#registry.stamp();
     await this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber });

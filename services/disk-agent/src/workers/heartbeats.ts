@@ -203,6 +203,7 @@ export class Heartbeats {
       disks: context.exports
         .served()
         .map(({ diskId, isCounted }) => ({ diskId, io: isCounted ? io.diskIo(diskId) : UNCOUNTED })),
+      diskProblems: [...context.exports.problems()],
       missingNeeds: missingNeedsOf(readiness.report(), clock.nowMs()),
       sentAt: new Date(clock.nowMs()),
     };

@@ -1,0 +1,43 @@
+import { type HostId, InvalidArgumentError, OutdatedError, UnavailableError } from "@diskmesh/domain";
+import type { DeviceTable } from "../devices/device-table.js";
+import { isMoving } from "../model/exports.js";
+import type { ExportDevice, ExportSpec } from "../model/memory.js";
+import type { EngineName, ServedDisk } from "./engine.js";
+
+interface Running {
+  readonly sessionNumber: number;
+  readonly engine: EngineName;
+  readonly served: Pick<ServedDisk, "askMirror">;
+}
+
+/** Throws when the devices of this host, or the running export of the disk, do not allow the order to serve it. */
+export function checkOrder(spec: ExportSpec, hostId: HostId, devices: DeviceTable, running: Running | undefined): void {
+  const checkSize = (device: ExportDevice, sizeBytes: number): void => {
+    if (device.hostId !== hostId) return;
+    const { id, attached, sizeBytes: heldBytes } = devices.get(device.deviceId);
+    if (attached && sizeBytes > heldBytes)
+      throw new InvalidArgumentError(
+        `device ${id} holds ${heldBytes} bytes, but its extent in disk ${spec.diskId} has ${sizeBytes}`,
+      );
+  };
+  for (const extent of spec.extents) {
+    checkSize(extent, extent.sizeBytes);
+    // A target is not asked for access, because its loss ends the mirror and not the disk.
+    if (extent.target !== undefined) checkSize(extent.target, extent.sizeBytes);
+    if (extent.hostId === hostId) devices.get(extent.deviceId).checkAccess(extent.sessionNumber ?? spec.sessionNumber);
+  }
+  // Refused before the order is remembered, because the former revision is served on.
+  if (running?.sessionNumber === spec.sessionNumber && isMoving(spec) && running.served.askMirror === undefined)
+    throw new UnavailableError(
+      `engine ${running.engine} cannot move disk ${spec.diskId} while it serves the disk: unpublish the disk`,
+      { about: { disk_id: spec.diskId } },
+    );
+}
+
+/** Returns the error of a mirror that has ended without a decision about its devices. */
+export function interruptedMirror({ diskId, sessionNumber, revision = 0 }: ExportSpec): OutdatedError {
+  return new OutdatedError(
+    `the mirror of disk ${diskId} in session ${sessionNumber} and revision ${revision} was interrupted: order a later revision or a new session`,
+    { about: { disk_id: diskId } },
+  );
+}

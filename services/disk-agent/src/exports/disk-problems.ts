@@ -1,0 +1,44 @@
+import { type DiskId, messageOf } from "@diskmesh/domain";
+import type { AgentMemory } from "../model/memory.js";
+import type { ServedDisk } from "./engine.js";
+
+/** Why users of this host cannot use a disk that it is to serve. */
+export interface DiskProblem {
+  readonly diskId: DiskId;
+  readonly sessionNumber: number;
+  readonly message: string;
+  readonly ageMs: number;
+}
+
+/** Knows which disks cannot be used, and since when. */
+export class DiskProblems {
+  /** Reasons why disks that are to be served are not. */
+  readonly #faults = new Map<DiskId, string>();
+  #sinceMs: ReadonlyMap<DiskId, number> = new Map();
+
+  noteFault(diskId: DiskId, error: unknown): void {
+    this.#faults.set(diskId, `the host does not serve it: ${messageOf(error)}`);
+  }
+
+  noteServed(diskId: DiskId): void {
+    this.#faults.delete(diskId);
+  }
+
+  /** Returns the problems of the disks that are to be served. `find` returns a disk that is served. */
+  list(
+    exports: AgentMemory["exports"],
+    find: (diskId: DiskId) => Pick<ServedDisk, "problem"> | undefined,
+    nowMs: number,
+  ): readonly DiskProblem[] {
+    for (const diskId of this.#faults.keys()) if (exports.get(diskId)?.spec === undefined) this.#faults.delete(diskId);
+    const found = [...exports].flatMap(([diskId, { spec }]): DiskProblem[] => {
+      const served = find(diskId);
+      const message = served === undefined ? this.#faults.get(diskId) : served.problem;
+      if (spec === undefined || message === undefined) return [];
+      const ageMs = nowMs - (this.#sinceMs.get(diskId) ?? nowMs);
+      return [{ diskId, sessionNumber: spec.sessionNumber, message, ageMs }];
+    });
+    this.#sinceMs = new Map(found.map(({ diskId, ageMs }) => [diskId, nowMs - ageMs]));
+    return found;
+  }
+}
