@@ -1,5 +1,5 @@
 import type { ExportDiskRequest } from "@diskmesh/api/internal";
-import { devicesWithBytes, ExportKind, PublicationState } from "@diskmesh/api/registry";
+import { devicesWithBytes, ExportKind, HostState, PublicationState } from "@diskmesh/api/registry";
 import { InvalidArgumentError, InvalidStateError, MIB_BYTES, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
@@ -82,6 +82,86 @@ describe("changes of published disks", () => {
     await operator.setDiskLimits({ diskId: "x" });
     await confirmed();
     expect(seen.orders.at(-1)).to.deep.include({ limits: undefined, sessionNumber, revision: 3 });
+  });
+
+  it("a disk in use is not taken from its host, whose devices are not asked, until it is released", async () => {
+    const { operator } = fleet.registry;
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    const session = agent.sessions.get("d1");
+    let isInUse = true;
+    const drains: boolean[] = [];
+    agent.beforeUnexport = async ({ drain }) => {
+      drains.push(drain);
+      if (isInUse && drain) throw new InvalidStateError("it is open in process 7", { reason: "DISK_IN_USE" });
+    };
+    const unpublish = () => operator.unpublishDisk({ diskId: "x" }, { deadlineMs: 1_000 });
+    await rejection(unpublish(), UnavailableError, "process 7");
+    expect((await publication())?.state).to.equal(PublicationState.UNPUBLISHING);
+    expect((await fleet.registry.disk("x")).trouble?.sentence).to.contain("process 7");
+    expect(agent.sessions.get("d1")).to.deep.equal(session);
+    expect(agent.exports.has("x")).to.equal(true);
+    isInUse = false;
+    await operator.unpublishDisk({ diskId: "x" });
+    expect(new Set(drains)).to.deep.equal(new Set([true]));
+  });
+
+  it("a disk in use is taken from its host at once by a fence", async () => {
+    const { operator } = fleet.registry;
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    agent.beforeUnexport = async ({ drain }) => {
+      if (drain) throw new InvalidStateError("it is open in process 7", { reason: "DISK_IN_USE" });
+    };
+    await rejection(operator.unpublishDisk({ diskId: "x" }, { deadlineMs: 500 }), UnavailableError, "process 7");
+    await operator.fenceHost({ hostId: "h1", reason: "no power" });
+    await eventually(async () => expect(await publication()).to.equal(undefined));
+    expect(agent.exports.has("x")).to.equal(false);
+  });
+
+  it("a disk is taken from a host that does not answer only once the host is UNAVAILABLE", async () => {
+    await fleet.startOwn({ heartbeat: { intervalMs: 200, timeoutMs: 3_000 } });
+    const { operator } = fleet.registry;
+    await fleet.readyAgent("h1", ["d1"]);
+    const holder = await fleet.readyAgent("h2", ["d2"]);
+    await fleet.createDisk("x", { hostId: "h1" });
+    await operator.publishDisk({ diskId: "x", hostId: "h2" });
+    await holder.stop();
+    await rejection(operator.unpublishDisk({ diskId: "x" }, { deadlineMs: 1_000 }), UnavailableError, "h2");
+    expect((await publication())?.state).to.equal(PublicationState.UNPUBLISHING);
+    await operator.unpublishDisk({ diskId: "x" });
+    const { hosts } = await operator.listHosts({});
+    expect(hosts.find(({ hostId }) => hostId === "h2")?.state).to.equal(HostState.UNAVAILABLE);
+  });
+
+  it("a disk that its host says to be unusable is in trouble until the host no longer says so", async () => {
+    const { operator } = fleet.registry;
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    const sessionNumber = (await publication())?.sessionNumber ?? 0;
+    agent.stopHeartbeats();
+    const say = (...diskProblems: { sessionNumber: number; message: string }[]) =>
+      agent.heartbeat("h1", agent.bootId, {
+        diskProblems: diskProblems.map((each) => ({ diskId: "x", ageMs: 5_000, ...each })),
+      });
+    const problem = { sessionNumber, message: "nbdfuse\u001b has ended" };
+    await say({ ...problem, sessionNumber: sessionNumber - 1 });
+    expect((await fleet.registry.disk("x")).trouble).to.equal(undefined);
+    await say(problem);
+    const { trouble } = await fleet.registry.disk("x");
+    expect(trouble).to.include({ code: "UNUSABLE_ON_HOST" });
+    expect(trouble?.sentence)
+      .to.match(/^disk x cannot be used on host h1: nbdfuse.* has ended$/)
+      .and.not.include("\u001b");
+    await say(problem);
+    await say();
+    expect((await fleet.registry.disk("x")).trouble).to.equal(undefined);
+    const { events } = await operator.listEvents({});
+    const actions = events.map(({ action }) => action).filter((action) => action.startsWith("DiskU"));
+    expect(actions).to.deep.equal(["DiskUsable", "DiskUnusable"]);
   });
 
   it("a change continues after a kill of the registry", async () => {

@@ -66,6 +66,7 @@ export class TestAgent {
   waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
   sessionsArePending = false;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
+  beforeUnexport: (request: UnexportDiskRequest) => Promise<void> = async () => {};
   /** Answer to copies. */
   /** Rate of the last request about a copy or mirror. */
   bytesPerSecond = 0;
@@ -316,6 +317,7 @@ export class TestAgent {
 
   async #unexport(request: UnexportDiskRequest) {
     this.told.push(`unexport ${request.diskId}, open ${request.openDeviceIds}`);
+    await this.beforeUnexport(request);
     this.#requireBoot(request.bootId);
     if ((this.exports.get(request.diskId) ?? Number.POSITIVE_INFINITY) <= request.sessionNumber) {
       this.exports.delete(request.diskId);

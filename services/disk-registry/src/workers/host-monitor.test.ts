@@ -100,7 +100,12 @@ class Leaders {
     };
     const fenced = (diskIds: readonly string[]) => this.fenced.push(...diskIds);
     const seenOtherwise = (hostIds: readonly string[]) => this.seenOtherwise.push(...hostIds);
-    this.monitor = new HostMonitor(work as unknown as WorkContext, { online: () => {}, fenced, seenOtherwise });
+    this.monitor = new HostMonitor(work as unknown as WorkContext, {
+      online: () => {},
+      unavailable: () => {},
+      fenced,
+      seenOtherwise,
+    });
     await this.monitor.begin();
   }
 

@@ -40,6 +40,8 @@ const MAX_NOTE_INTERVAL_MS = 10_000;
 export interface HostEvents {
   /** Called when a host becomes ONLINE, so that waiting work continues. */
   readonly online: (hostId: HostId) => void;
+  /** Called when a host becomes UNAVAILABLE, so that work goes on that has waited for its answer. */
+  readonly unavailable: (hostId: HostId) => void;
   /** Called when disks were fenced off from their host. */
   readonly fenced: (diskIds: readonly DiskId[]) => void;
   /** Called when facts that are kept in memory only have changed: suspicions of silence, and refused agents. */
@@ -58,7 +60,12 @@ export class HostMonitor {
 
   constructor(
     private readonly context: WorkContext,
-    private readonly on: HostEvents = { online: () => {}, fenced: () => {}, seenOtherwise: () => {} },
+    private readonly on: HostEvents = {
+      online: () => {},
+      unavailable: () => {},
+      fenced: () => {},
+      seenOtherwise: () => {},
+    },
   ) {}
 
   async close(): Promise<void> {
@@ -146,16 +153,18 @@ export class HostMonitor {
       this.context.log.warn({ hosts: silent.length, first: silent[0] }, "silent hosts marked UNAVAILABLE");
       // Hosts of a mass silence may be healthy and only disconnected, so only an operator fences their disks.
       const fences = before === undefined;
-      const fenced = await tablet.transact((tx) => {
+      const { marked, fenced } = await tablet.transact((tx) => {
         // A host that was heard since the sweep began is not marked.
         const stillSilent = silent.filter((hostId) => silentForMs(hostId) > timeoutMs);
         const marked = markUnavailable(tx, stillSilent, timeoutMs, nowMs);
         noteListened(tx, liveness.totalListenedMs);
-        return fences ? fenceSilent(tx, marked, (hostId) => silenceWord(tx, hostId, nowMs)) : [];
+        const fenced = fences ? fenceSilent(tx, marked, (hostId) => silenceWord(tx, hostId, nowMs)) : [];
+        return { marked, fenced };
       });
       if (fenced.length > 0)
         this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks of silent hosts fenced");
       this.on.fenced(fenced);
+      for (const hostId of marked) this.on.unavailable(hostId);
     }
     if (mass === undefined && before !== undefined) await tablet.transact((tx) => noteMassSilence(tx, false, nowMs));
     if (found.silentDead.length > 0)

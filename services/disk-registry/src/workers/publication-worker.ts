@@ -13,7 +13,6 @@ import {
 import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { notePhase } from "../metrics/phases.js";
-import { type Leader, whyNotToldToLetGo } from "../model/devices/orders.js";
 import { completeChange, groupsOfOwnSessions, sessionOn } from "../model/disks/export-changes.js";
 import { failMirror } from "../model/disks/moves.js";
 import {
@@ -32,9 +31,10 @@ import {
   type SessionGroup,
   type SessionPlan,
 } from "../model/disks/session-plan.js";
-import type { Host, RegistryTransaction } from "../model/store/schema.js";
+import { type Host, isAway, type RegistryTransaction } from "../model/store/schema.js";
 import { leaderStamp } from "../requests/wire.js";
 import { copyBytesPerSecond } from "./copy-rate.js";
+import { endExport, type OrderedSession } from "./end-export.js";
 import { devicesOfTarget, isElsewhere, operationOf, requireTarget, without } from "./publication-steps.js";
 import { type BlockAddresses, type Grant, grantedOf, grantOf, NotGrantedError } from "./session-grant.js";
 import type { WorkContext } from "./work-context.js";
@@ -51,9 +51,6 @@ const OVER = "the host has said it";
 
 /** Transaction that completes the publication once all external work is done. */
 type Complete = (tx: RegistryTransaction) => void;
-
-/** A plan and the leader that stamps its orders. */
-type OrderedSession = SessionPlan & { readonly leader: Leader };
 
 interface ExportOptions {
   /** Addresses of devices of other hosts. The agent keeps the addresses and keys that it knows of the others. */
@@ -194,17 +191,22 @@ export class PublicationWorker {
   }
 
   async #unpublish(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
-    const { disk, publication } = plan;
-    // An unpublication asks the host to end its export first, so that in-flight I/O still reaches the devices. A fence
-    // does not wait for the host.
-    const isFriendly = !isFence(disk);
-    const told = this.#unexport(plan, isFriendly ? devicesOfTarget(plan) : [], signal);
-    const granted = new Set(isFriendly ? await told : []);
+    const { disk, publication, target } = plan;
+    // An unpublication has the host write back what it caches and end its export first. A fence does not wait for the
+    // host, nor does an unpublication from a host that cannot answer.
+    const isFriendly = !isFence(disk) && target !== undefined && !isAway(target);
+    const told = endExport(this.context, plan, { isFriendly, signal });
+    const granted = new Set<string>();
+    if (isFriendly) {
+      const answer = await told;
+      if ("error" in answer) throw answer.error;
+      for (const deviceId of answer.granted) granted.add(deviceId);
+    }
     await this.#openSessions(plan, without(plan.groups, granted), signal);
     if (plan.blocked !== undefined) throw new UnavailableError(plan.blocked);
     const isHostTold = await this.#within(
       FENCED_HOST_MS,
-      told.then((grants) => grants !== undefined),
+      told.then((answer) => "granted" in answer),
     );
     return (tx) => completeUnpublish(tx, disk.diskId, publication, isHostTold);
   }
@@ -321,42 +323,6 @@ export class PublicationWorker {
       signal.throwIfAborted();
       if (error instanceof OutdatedError && openDeviceIds.length === 0) await this.#renew(plan);
       throw new UnavailableError(`exporting on host ${host.hostId}: ${messageOf(error)}`, { cause: error });
-    }
-  }
-
-  /**
-   * Asks the host to end the export. The answer is not required, because the devices fence the host off in any case.
-   * Returns the devices that have granted the new session in the same order; undefined when the host may still serve
-   * the disk.
-   */
-  async #unexport(
-    plan: OrderedSession,
-    openDeviceIds: readonly DeviceId[],
-    signal: AbortSignal,
-  ): Promise<ReadonlySet<string> | undefined> {
-    const { agents, limits, log, liveness } = this.context;
-    const { disk, publication, target: host } = plan;
-    if (host === undefined) return new Set();
-    if (whyNotToldToLetGo(host) !== undefined) return undefined;
-    if (isFence(disk) && liveness.whySuspected(host.hostId) !== undefined) return undefined;
-    const request = {
-      bootId: host.bootId,
-      stamp: leaderStamp(plan.leader),
-      diskId: disk.diskId,
-      sessionNumber: publication.sessionNumber,
-      openDeviceIds: [...openDeviceIds],
-    };
-    try {
-      const deadlineMs = limits.unexportTimeoutMs;
-      const startedMs = this.context.clock.monotonicMs();
-      const { outcomes } = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
-        client.unexportDisk(request, { signal, deadlineMs }),
-      );
-      notePhase("unpublish", "export", this.context.clock.monotonicMs() - startedMs);
-      return grantedOf(outcomes);
-    } catch (error) {
-      log.info({ hostId: host.hostId, diskId: disk.diskId, error: messageOf(error) }, "unexport order failed");
-      return undefined;
     }
   }
 

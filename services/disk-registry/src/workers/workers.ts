@@ -88,6 +88,7 @@ export class Workers {
     this.#unwatch = context.tablet.watch((changes) => this.#wakeFor(changes));
     this.#monitor = new HostMonitor(context, {
       online: (hostId) => this.wakeHost(hostId),
+      unavailable: (hostId) => this.wakeHost(hostId),
       fenced: (diskIds) => this.wakeFences(diskIds),
       seenOtherwise,
     });

@@ -4,6 +4,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import { requireOwnHost } from "../../calls/agent-identity.js";
 import type { Context } from "../../calls/context.js";
 import { metAtMs } from "../../model/devices/device-health.js";
+import { areOtherProblems, type DiskProblem, noteProblems } from "../../model/disks/disk-problems.js";
 import { clockNeed, type MissingNeed } from "../../model/hosts/agent-needs.js";
 import {
   applyHeartbeat,
@@ -50,21 +51,41 @@ export async function heartbeat(
   const remembered = rememberedOf(request);
   await fleet.hear(hostId, bootId, remembered);
   requireObeyed(fleet.leader(), hostId, remembered);
-  const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
+  const problems = diskProblemsOf(request, heardAtMs, limits);
+  const { host, hasOtherProblems } = await tablet.read((tables) => ({
+    host: requireRegistered(tables, hostId, bootId),
+    hasOtherProblems: areOtherProblems(tables, hostId, problems),
+  }));
   if (liveness.hear(hostId, missingNeedsOf(request, heardAtMs, limits))) context.tableChanges.hosts.touch([hostId]);
   if (request.io !== undefined) ioMeter.hear(hostId, bootId, request.io, disks);
   // Fast path: most heartbeats change nothing and cause no transaction.
   const warning = plainText(request.warning, limits.maxTextLength);
   const isWarned = (host.agentWarning ?? "") !== warning;
-  if (host.state === "UNAVAILABLE" || changed.length > 0 || failed.length > 0 || isWarned) {
+  const isChanged = changed.length > 0 || failed.length > 0 || isWarned || hasOtherProblems;
+  if (host.state === "UNAVAILABLE" || isChanged) {
     const { probationMs } = config.heartbeat;
-    await tablet.transact((tx) =>
-      applyHeartbeat(tx, hostId, bootId, { changed, failed, warning }, clock.nowMs(), probationMs),
-    );
+    await tablet.transact((tx) => {
+      applyHeartbeat(tx, hostId, bootId, { changed, failed, warning }, clock.nowMs(), probationMs);
+      noteProblems(tx, hostId, problems);
+    });
     workers.wakeHost(hostId);
   }
   const { tabletGeneration, incarnation } = fleet.leader();
   return { tabletGeneration, incarnation };
+}
+
+function diskProblemsOf(
+  { diskProblems }: HeartbeatRequest,
+  heardAtMs: number,
+  { maxTextLength, maxExportsPerHost }: Context["limits"],
+): DiskProblem[] {
+  requireAtMost("disk_problems", diskProblems, maxExportsPerHost);
+  return diskProblems.map(({ diskId, sessionNumber, message, ageMs }) => ({
+    diskId: parseDiskId(diskId),
+    sessionNumber,
+    message: plainText(message, maxTextLength),
+    sinceMs: metAtMs(ageMs, heardAtMs),
+  }));
 }
 
 function missingNeedsOf(

@@ -129,8 +129,19 @@ function ofDevice(before: Device | undefined, device: Device): readonly OwnEvent
 function ofDisk(before: Disk | undefined, disk: Disk): readonly OwnEvent[] {
   const { diskId, fence } = disk;
   const moves = before === undefined ? [] : disk.parts.flatMap((part, at) => ofPart(diskId, before.parts[at], part));
-  if (fence === undefined || fence.atMs === before?.fence?.atMs) return moves;
-  return [...moves, own("DiskFenced", { diskIds: [diskId], hostIds: [fence.hostId] }, fence.reason, fence.by)];
+  const events = [...moves, ...ofProblem(before, disk)];
+  if (fence === undefined || fence.atMs === before?.fence?.atMs) return events;
+  return [...events, own("DiskFenced", { diskIds: [diskId], hostIds: [fence.hostId] }, fence.reason, fence.by)];
+}
+
+function ofProblem(before: Disk | undefined, { diskId, publication }: Disk): readonly OwnEvent[] {
+  const former = before?.publication;
+  // A problem that ends with its session has not been mended.
+  if (publication === undefined || former?.sessionNumber !== publication.sessionNumber) return [];
+  const { problem } = publication;
+  if ((former.problem === undefined) === (problem === undefined)) return [];
+  const things = { diskIds: [diskId], hostIds: [publication.hostId] };
+  return [problem === undefined ? own("DiskUsable", things, "") : own("DiskUnusable", things, problem.message)];
 }
 
 function ofPart(diskId: DiskId, before: Part | undefined, part: Part): readonly OwnEvent[] {

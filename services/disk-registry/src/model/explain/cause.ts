@@ -47,6 +47,7 @@ export const REASONS = {
     "UNPUBLICATION_PENDING",
     "FENCED",
     "HOST_IN_TROUBLE",
+    "UNUSABLE_ON_HOST",
     "DEVICE_IN_TROUBLE",
     "MOVING",
   ],

@@ -27,6 +27,19 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "its host says that nobody can use it there",
+    DISK,
+    { disk: { publication: published("PUBLISHED", { problem: { message: "nbdfuse has ended", sinceMs: 400 } }) } },
+    [
+      {
+        reason: "UNUSABLE_ON_HOST",
+        says: /disk x cannot be used on host h2: nbdfuse has ended/,
+        sinceMs: 400,
+        becauseOf: [OTHER_HOST],
+      },
+    ],
+  ],
+  [
     "it was fenced, and nobody has asked for it since",
     DISK,
     { disk: { fence: { hostId: h2, ...word } } },

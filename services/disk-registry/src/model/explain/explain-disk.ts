@@ -5,7 +5,14 @@ import { moveText } from "../disks/move-text.js";
 import { type WhySuspected, whyNotAsked } from "../disks/placement.js";
 import { isFence } from "../disks/publications.js";
 import { countingDevices } from "../store/layout.js";
-import { type Device, type Disk, type Fence, isChangePending, type RegistryTables } from "../store/schema.js";
+import {
+  type Device,
+  type Disk,
+  type Fence,
+  isChangePending,
+  type PublicationProblem,
+  type RegistryTables,
+} from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 import { unhealthySinceMs } from "./explain-device.js";
 import { silentSinceMs } from "./explain-host.js";
@@ -104,12 +111,17 @@ function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
 /** Explains faults of the host that serves the disk. */
 function server(tables: RegistryTables, { diskId, publication: current }: Disk, known: Known): Found[] {
   if (current?.state !== "PUBLISHED") return [];
-  const { hostId } = current;
+  const { hostId, problem } = current;
   const away = whyAway(tables, hostId, known.whySuspected);
-  if (away === undefined) return [];
+  if (away === undefined) return problem === undefined ? [] : [unusable(diskId, hostId, problem)];
   const message = `disk ${diskId} is published to host ${hostId}, but it is not known whether the host serves it: ${away}`;
   const sinceMs = silentSinceMs(tables, hostId, known);
   return [{ reason: "HOST_IN_TROUBLE", message, sinceMs, becauseOf: [{ kind: "HOST", name: hostId }] }];
+}
+
+function unusable(diskId: DiskId, hostId: HostId, { message: why, sinceMs }: PublicationProblem): Found {
+  const message = `disk ${diskId} cannot be used on host ${hostId}: ${why}`;
+  return { reason: "UNUSABLE_ON_HOST", message, sinceMs, becauseOf: [{ kind: "HOST", name: hostId }] };
 }
 
 /** Explains devices that are unusable now, or will be at the next publication. */

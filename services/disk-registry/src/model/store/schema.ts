@@ -226,6 +226,13 @@ export interface Publication {
   readonly revision?: number | undefined;
   /** Last revision that the host has confirmed; absent for 0. */
   readonly confirmedRevision?: number | undefined;
+  /** Reason why users of the host cannot use the disk, as its agent reports; absent while they can. */
+  readonly problem?: PublicationProblem | undefined;
+}
+
+export interface PublicationProblem {
+  readonly message: string;
+  readonly sinceMs: number;
 }
 
 /** Record of taking a disk from a host without the host's cooperation. */
@@ -413,6 +420,7 @@ const disks = table<Disk>()({
   indexes: {
     byPublicationHost: (disk) => disk.publication?.hostId,
     byPublicationState: (disk) => disk.publication?.state,
+    byProblemHost: ({ publication }) => (publication?.problem === undefined ? undefined : publication.hostId),
     byPendingChange: ({ publication }) => (isChangePending(publication) ? publication?.state : undefined),
     byMove: ({ parts }) => moveStateOf(parts),
   },
