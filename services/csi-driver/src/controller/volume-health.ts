@@ -7,8 +7,8 @@ import { needFields } from "../model/required-fields.js";
 import type { ControllerContext } from "./context.js";
 import { volumeDisk } from "./volume-disk.js";
 
-/** Code of the trouble with which no node can use the disk; with any other one, a node can or will. */
-const NO_NODE = "DEVICE_IN_TROUBLE";
+/** Codes of the troubles with which the volume's user cannot use the disk; with any other one, a node can or will. */
+const UNUSABLE: ReadonlySet<string> = new Set(["DEVICE_IN_TROUBLE", "UNUSABLE_ON_HOST"]);
 
 /** Returns the trouble that the disk-registry reports of the volume's disk. */
 export async function volumeHealth(
@@ -20,7 +20,7 @@ export async function volumeHealth(
   const trouble = await context.disks.trouble(volumeId);
   if (trouble === undefined) return { volumeHealth: { volumeId, healthStatuses: [] } };
   const { code, sentence: message } = trouble;
-  const status = code === NO_NODE ? Status.INACCESSIBLE : Status.DEGRADED;
+  const status = UNUSABLE.has(code) ? Status.INACCESSIBLE : Status.DEGRADED;
   return { volumeHealth: { volumeId, healthStatuses: [{ status, reason: camelCase(code), message }] } };
 }
 
