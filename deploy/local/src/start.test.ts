@@ -94,6 +94,7 @@ describe("npm start", function () {
         "devices erased",
         "disk provided",
         "16 MiB written",
+        "host-N fenced",
         "disk detached",
         "disk provided",
         "checksum equal",

@@ -39,6 +39,20 @@ export async function provideDisk(scene: Scene, instance: Instance): Promise<Dyn
   return disk;
 }
 
+/**
+ * Takes the disk from the host that serves it, whose programs may have it in use: a detach would wait for them. Returns
+ * the host.
+ */
+export async function fenceUser(scene: Scene, diskId: string): Promise<string> {
+  const { registry } = scene.clients;
+  return waitFor(scene, `the fence of disk ${diskId}`, async () => {
+    const { disk } = await registry.getDisk({ diskId });
+    const hostId = disk?.publication?.hostId ?? "";
+    if (hostId !== "") await registry.fenceHost({ hostId, reason: "the story moves its disk" });
+    return hostId;
+  });
+}
+
 /** Detaches the disk from its VM; does nothing when it is not attached. */
 export async function detachDisk(scene: Scene): Promise<void> {
   await runTask(scene, `detach ${DISK_NAME}`, () =>

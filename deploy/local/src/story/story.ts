@@ -5,7 +5,7 @@ import { replaceFile } from "@diskmesh/atomic-file";
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import type { MeshLayout } from "../layout.js";
 import { DEPLOYMENT, deploy, describeInstance, updateCloudConfig } from "./deployment.js";
-import { detachDisk, findDisk, linkOf, provideDisk } from "./disk.js";
+import { detachDisk, fenceUser, findDisk, linkOf, provideDisk } from "./disk.js";
 import { checksumOf, type UsedDisk, writeData } from "./disk-data.js";
 import { addHosts, devicesAttached, devicesErased } from "./hosts.js";
 import { currentSession, type Session, writeLateBySession } from "./late-write.js";
@@ -31,7 +31,7 @@ export const presentInstances = ({ clients }: Scene): Promise<readonly Instance[
   );
 
 /**
- * Attaches a disk to an instance on one host, writes data, detaches it, and reads the same data from an instance on
+ * Attaches a disk to an instance on one host, writes data, fences the host, and reads the same data from an instance on
  * another host. Moves the disk to a third host while it is in use, and removes that host. Can run again on the state of
  * an interrupted run. Returns the instances; the first has no disk at the end.
  */
@@ -60,6 +60,11 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<readonly [Ins
   );
   try {
     const session = await currentSession(scene, disk.diskCid);
+    await tell(
+      `${one.agentId} fenced`,
+      () => fenceUser(scene, disk.diskCid),
+      () => "its program goes on with the disk",
+    );
     await tell(
       "disk detached",
       () => detachDisk(scene),
@@ -115,7 +120,11 @@ async function detachEarlierDisk(scene: Scene, tell: Tell): Promise<void> {
   if (!disk || disk.instanceId === "") return;
   await tell(
     "disk detached",
-    () => detachDisk(scene),
+    async () => {
+      // The interrupted run may have left the disk mounted.
+      await fenceUser(scene, disk.diskCid);
+      await detachDisk(scene);
+    },
     () => "to tell the story again",
   );
 }
