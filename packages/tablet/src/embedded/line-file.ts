@@ -33,7 +33,7 @@ export interface ReadOptions {
   readonly isComplete?: boolean | undefined;
 }
 
-/** What was read: the position behind the last complete line, and whether the checksums of the lines are chained. */
+/** Result of a read: the position behind the last complete line, and whether the checksums of the lines are chained. */
 export interface Read extends Place {
   readonly isChained: boolean;
 }

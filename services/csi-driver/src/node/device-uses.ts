@@ -5,7 +5,7 @@ import { replaceFile } from "@diskmesh/atomic-file";
 import { InvalidStateError } from "@diskmesh/domain";
 
 /**
- * What this node did to a volume's device. `formatting`: making a file system began, and nothing was mounted since.
+ * The latest act of this node on a volume's device. `formatting`: making a file system began, and nothing was mounted since.
  * `used`: a program may have written to the device.
  */
 type Use = "formatting" | "used";

@@ -17,7 +17,7 @@ const MAKE: Readonly<Record<FileSystem, readonly string[]>> = {
   xfs: ["mkfs.xfs", "-q", "-K"],
 };
 
-/** What is known of a device apart from its content. */
+/** Facts about a device apart from its content. */
 export interface Formatting {
   /** Nobody can have written to the device. */
   readonly isNew: boolean;

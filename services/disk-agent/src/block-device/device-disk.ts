@@ -122,7 +122,7 @@ export class DeviceDisk implements ServedDisk {
       this.#fault = undefined;
       return isRestored;
     }
-    // What is unmounted below has no other name afterwards.
+    // Devices whose image is unmounted below have no other name afterwards.
     for (const device of await loopsOf(this.#image)) await noteLoop(this.#loopList, device);
     await removeLink(this.path);
     const socket = { path: served.path, readOnly: spec.readOnly ?? false };
@@ -156,7 +156,7 @@ export class DeviceDisk implements ServedDisk {
    * its last user.
    */
   async release(): Promise<void> {
-    // What a dead process has not written is lost.
+    // A dead process writes nothing back.
     if ((await this.#liveDevices()).length === 0) return;
     this.#unfollow();
     // The link first, because another disk may get the number of a device that has ended.
