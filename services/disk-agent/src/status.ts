@@ -1,9 +1,10 @@
-import { lstatSync, statSync } from "node:fs";
+import { lstatSync, readlinkSync, statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "@diskmesh/domain";
 import { FOLDER_LOCK_NAME, holderOf } from "@diskmesh/file-lock";
 import { baseFolderPaths } from "./base-folder.js";
+import { isLiveDevice } from "./block-device/block-devices.js";
 import { readMemory } from "./cache/open-ledger.js";
 import type { AgentConfig } from "./config.js";
 import { diskIdOfExport } from "./exports/export-path.js";
@@ -73,7 +74,7 @@ async function exportLines(folder: string, memory: AgentMemory | undefined): Pro
       const carrier = pid === undefined ? "" : `, storage daemon ${pid}`;
       const parts = extents.map(({ deviceId, hostId }) => `${deviceId} on ${hostId}`).join(", ");
       const mode = readOnly ? ", read-only" : "";
-      return `  ${diskId}: session ${sessionNumber}${mode}${carrier}; ${await filesText(folder, diskId, names)}; bytes on ${parts}`;
+      return `  ${diskId}: session ${sessionNumber}${mode}${carrier}; ${await filesText(folder, diskId, names, sessionNumber)}; bytes on ${parts}`;
     }),
     ...left.map(async (diskId) => `  ${diskId}: not remembered; ${await filesText(folder, diskId, names)}`),
   ]);
@@ -81,11 +82,18 @@ async function exportLines(folder: string, memory: AgentMemory | undefined): Pro
 }
 
 /** Describes the socket, and the link to the block device, of a disk. */
-async function filesText(folder: string, diskId: string, names: readonly string[]): Promise<string> {
+async function filesText(
+  folder: string,
+  diskId: string,
+  names: readonly string[],
+  sessionNumber?: number,
+): Promise<string> {
   const own = names.filter((name) => diskIdOfExport(name) === diskId).sort();
   const texts = own.map(async (name) => {
     const path = join(folder, name);
-    return `${path} ${lstatSync(path).isSymbolicLink() ? "is a device" : `is ${await socketState(path)}`}`;
+    if (!lstatSync(path).isSymbolicLink()) return `${path} is ${await socketState(path)}`;
+    const works = sessionNumber !== undefined && (await isLiveDevice(folder, sessionNumber, path));
+    return `${path} is ${works ? `the device ${readlinkSync(path)}` : "a device that has ended"}`;
   });
   return own.length === 0 ? "no socket" : (await Promise.all(texts)).join(", ");
 }

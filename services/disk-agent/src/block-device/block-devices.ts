@@ -9,7 +9,7 @@ import type { IoCounters } from "../nbd/io-counters.js";
 import { DeviceDisk, removeLink } from "./device-disk.js";
 import { loopsOf } from "./loop.js";
 import { forgetLoops } from "./loop-list.js";
-import { imageOf, loopListOf, PROGRAM, sessionOfImage, unmountImage } from "./nbdfuse.js";
+import { imageOf, isMounted, loopListOf, PROGRAM, sessionOfImage, unmountImage } from "./nbdfuse.js";
 
 interface BlockDevicesOptions {
   readonly hostId: HostId;
@@ -86,6 +86,12 @@ export const endBlockDevices: EndBlockDevices = async (folder, isKept) => {
   }
   return ended;
 };
+
+/** Returns whether the link leads to a block device of the session whose process runs. */
+export async function isLiveDevice(folder: string, sessionNumber: number, link: string): Promise<boolean> {
+  if (!(await isMounted(folder, sessionNumber))) return false;
+  return (await loopsOf(imageOf(folder, sessionNumber))).includes(await readlink(link).catch(() => ""));
+}
 
 /** Removes the links that do not lead to a block device of these sessions. */
 async function removeLinks(folder: string, names: readonly string[], sessionNumbers: readonly number[]): Promise<void> {

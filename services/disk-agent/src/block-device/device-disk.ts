@@ -122,7 +122,7 @@ export class DeviceDisk implements ServedDisk {
       this.#fault = undefined;
       return isRestored;
     }
-    // Devices whose image is unmounted below have no other name afterwards.
+    // A device loses the name of its file when the mount below ends.
     for (const device of await loopsOf(this.#image)) await noteLoop(this.#loopList, device);
     await removeLink(this.path);
     const socket = { path: served.path, readOnly: spec.readOnly ?? false };
@@ -156,7 +156,7 @@ export class DeviceDisk implements ServedDisk {
    * its last user.
    */
   async release(): Promise<void> {
-    // A dead process writes nothing back.
+    // A process that has ended lost its writes.
     if ((await this.#liveDevices()).length === 0) return;
     this.#unfollow();
     // The link first, because another disk may get the number of a device that has ended.
