@@ -15,11 +15,6 @@ describe("disks that move", () => {
       expect(disk.parts.flatMap(({ copies }) => copies)).to.have.length(1);
       return disk;
     });
-  const isRemoved = (hostId: string) =>
-    eventually(async () => {
-      const result = await fleet.remove(hostId);
-      expect(result?.code, result?.message).to.equal("ACTION_CODE_S_OK");
-    });
   const says = (hostId: string, text: RegExp) =>
     eventually(async () => {
       const result = await fleet.remove(hostId);
@@ -49,9 +44,8 @@ describe("disks that move", () => {
     await fleet.registry.process.kill();
     target.copying = { outcome: OrderOutcome.DONE, copiedBytes: 2 ** 26 };
     await fleet.registry.process.start();
-    await isRemoved("h1");
     await lies("x", "d2");
-    expect((await fleet.registry.device("d1")).attachState).to.equal(AttachState.DETACHED);
+    await fleet.inState("d1", AttachState.DETACHED);
   });
 
   it("RemoveHost has the holder of a disk mirror it, in the holder's session, and ends by itself after a kill", async () => {
@@ -62,7 +56,7 @@ describe("disks that move", () => {
     await fleet.registry.process.kill();
     holder.mirror = { state: MirrorState.EQUAL };
     await fleet.registry.process.start();
-    await isRemoved("h1");
+    await fleet.inState("d1", AttachState.DETACHED);
     const disk = await lies("x", "d2");
     expect(disk.publication?.sessionNumber).to.equal(session);
     expect(holder.served).to.deep.equal(["x on d1", "x on d1 and d2", "x on d2"]);

@@ -19,7 +19,7 @@ import type { Context } from "../calls/context.js";
 import { noDevice, noHost } from "../model/devices/device-selection.js";
 import type { Known, Subject } from "../model/explain/cause.js";
 import { causesOf, troubleOf } from "../model/explain/explain.js";
-import { disksServedBy } from "../model/hosts/remove-action.js";
+import { disksServedBy } from "../model/hosts/removal-step.js";
 import type { Host, RegistryTables } from "../model/store/schema.js";
 
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {

@@ -6,7 +6,7 @@ export const HEALTHS = ["ONLINE", "WARNING", "ERROR"] as const;
 export const HOST_STATES = ["ONLINE", "WARNING", "UNAVAILABLE", "DEAD"] as const;
 export const PUBLICATION_STATES = ["UNPUBLISHED", "PUBLISHING", "PUBLISHED", "UNPUBLISHING"] as const;
 export const USES = ["free", "disk", "dirty", "unusable"] as const;
-export const QUEUES = ["orders", "publications", "erases", "unexports", "moves"] as const;
+export const QUEUES = ["orders", "publications", "erases", "unexports", "moves", "removals"] as const;
 export const MOVE_STATES = ["waiting", "copying"] as const;
 export const QUEUE_STATES = ["ready", "running", "waiting"] as const;
 

@@ -101,6 +101,7 @@ const device = shapeOf<Device>()({
   removalRequested: flag,
   removalRequestedAtMs: z.number().optional(),
   keepData: z.literal(true).optional(),
+  leavesAs: z.enum(["DEVICE", "PATH"]).optional(),
   detachConfirmed: flag,
   diskId: text,
   eraseSessionNumber: whole,

@@ -15,6 +15,7 @@ import {
   silenceWord,
 } from "../model/hosts/heartbeats.js";
 import { mayHaveLost, noteLostDisks } from "../model/hosts/lost-disks.js";
+import { isStepDue, takeSteps } from "../model/hosts/removal-step.js";
 import { giveUpOnHost, removalTimedOut } from "../model/hosts/removal-timeout.js";
 import {
   isAnyUnavailable,
@@ -24,7 +25,7 @@ import {
   noteListened,
   noteMassSilence,
 } from "../model/hosts/vigil.js";
-import type { RegistryTables } from "../model/store/schema.js";
+import type { Host, RegistryTables } from "../model/store/schema.js";
 import { eventLimits, removalLimits } from "../requests/limits.js";
 import type { WorkContext } from "./work-context.js";
 
@@ -127,9 +128,11 @@ export class HostMonitor {
   async look(): Promise<void> {
     await this.#noteListened();
     const { tablet, liveness, config, clock } = this.context;
-    const limits = removalLimits(this.context);
     const { timeoutMs } = config.heartbeat;
     const nowMs = clock.nowMs();
+    const time = { limits: removalLimits(this.context), nowMs, listenedMs: liveness.totalListenedMs };
+    const isTimeoutDue = (tables: RegistryTables, { hostId }: Host): boolean =>
+      tables.devices.count("awaitingOrderByHost", hostId) > 0 || isStepDue(tables, hostId, time);
     const silentForMs = (hostId: HostId): number => liveness.silentForMs(hostId);
     const found = await tablet.read((tables) => ({
       seen: this.#inMemory(tables),
@@ -137,8 +140,8 @@ export class HostMonitor {
       silentDead: findSilentDead(tables, silentForMs, timeoutMs),
       proven: findProven(tables, nowMs),
       timedOut: [...tables.hosts.entries()]
-        .filter((host) => removalTimedOut(host, limits, liveness.totalListenedMs))
-        .filter((host) => tables.devices.count("awaitingOrderByHost", host.hostId) > 0 || mayHaveLost(tables, host))
+        .filter((host) => removalTimedOut(host, time.limits, time.listenedMs))
+        .filter((host) => isTimeoutDue(tables, host) || mayHaveLost(tables, host))
         .map((host) => host.hostId),
     }));
     this.#tellSeenOtherwise(found.seen);
@@ -199,8 +202,10 @@ export class HostMonitor {
 
   async #giveUp(hostId: HostId, nowMs: number): Promise<void> {
     const { liveness, tablet } = this.context;
-    const time = { nowMs, listenedMs: liveness.totalListenedMs };
-    const given = await tablet.transact((tx) => giveUpOnHost(tx, hostId, removalLimits(this.context), time));
+    const time = { limits: removalLimits(this.context), nowMs, listenedMs: liveness.totalListenedMs };
+    const given = await tablet.transact(
+      (tx) => takeSteps(tx, hostId, time) + giveUpOnHost(tx, hostId, time.limits, time),
+    );
     if (given > 0)
       this.context.log.warn({ hostId, devices: given }, "detach confirmation timed out, devices marked DETACHED");
     const lost = await tablet.transact((tx) => {

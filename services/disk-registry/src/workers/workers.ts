@@ -22,6 +22,7 @@ import { type HostEvents, HostMonitor } from "./host-monitor.js";
 import { MoveWorker } from "./move-worker.js";
 import { OrderWorker } from "./order-worker.js";
 import { PublicationWorker } from "./publication-worker.js";
+import { hostsThatMayLeave, RemovalWorker } from "./removal-worker.js";
 import { type Unexport, UnexportWorker, unexportKey } from "./unexport-worker.js";
 import type { WorkContext } from "./work-context.js";
 
@@ -53,6 +54,7 @@ export class Workers {
   readonly #unexports: WorkQueue;
   readonly #moveWorker: MoveWorker;
   readonly #moves: WorkQueue;
+  readonly #removals: WorkQueue;
   readonly #unwatch: () => void;
   readonly #monitor: HostMonitor;
 
@@ -85,6 +87,8 @@ export class Workers {
     this.#moves = this.#queue("moves", maxMoves, (diskId, signal) =>
       this.#moveWorker.process(diskId as DiskId, signal),
     );
+    const removalWorker = new RemovalWorker(context, (hostId) => this.#orders.enqueue(hostId));
+    this.#removals = this.#queue("removals", maxOrderedHosts, (hostId) => removalWorker.process(hostId as HostId));
     this.#unwatch = context.tablet.watch((changes) => this.#wakeFor(changes));
     this.#monitor = new HostMonitor(context, {
       online: (hostId) => this.wakeHost(hostId),
@@ -121,6 +125,7 @@ export class Workers {
       erases: this.#erases.counts,
       unexports: this.#unexports.counts,
       moves: this.#moves.counts,
+      removals: this.#removals.counts,
     };
   }
 
@@ -145,10 +150,14 @@ export class Workers {
     return this.#moveWorker.progressOf(diskId);
   }
 
-  /** Wakes the work that moves cause: erases of freed devices, changes of published disks, and the moves themselves. */
+  /**
+   * Wakes the work that a change lets go on: erases of freed devices, changes of published disks, moves, and removals.
+   */
   #wakeFor(changes: readonly StoredChange[]): void {
     const failing: Device[] = [];
-    for (const { table, document, previous } of changes) {
+    for (const change of changes) {
+      const { table, document, previous } = change;
+      for (const hostId of hostsThatMayLeave(change)) this.#removals.enqueue(hostId);
       if (document === null) continue;
       if (table === "disks") {
         const [disk, before] = [document as Disk, previous?.document as Disk | undefined];
@@ -226,6 +235,7 @@ export class Workers {
   #wakeDevicesOf(tables: RegistryTables, hostId: HostId): void {
     if (tables.devices.count("awaitingOrderByHost", hostId) > 0) this.#orders.enqueue(hostId);
     for (const device of tables.devices.by("erasableByHost", hostId)) this.#erases.enqueue(device.deviceId);
+    if (tables.devices.count("leavingByHost", hostId) > 0) this.#removals.enqueue(hostId);
   }
 
   wakeDisk(diskId: DiskId): void {
@@ -256,7 +266,7 @@ export class Workers {
   async close(): Promise<void> {
     await this.#monitor.close();
     this.#unwatch();
-    const queues = [this.#orders, this.#publications, this.#erases, this.#unexports, this.#moves];
+    const queues = [this.#orders, this.#publications, this.#erases, this.#unexports, this.#moves, this.#removals];
     await Promise.all(queues.map((queue) => queue.close()));
   }
 }

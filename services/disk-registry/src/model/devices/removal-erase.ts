@@ -1,5 +1,5 @@
 import { countText, type DeviceId } from "@diskmesh/domain";
-import type { Device, Pending } from "../store/schema.js";
+import { type Device, isHeld, type Pending } from "../store/schema.js";
 import { type ActionResult, named, tryAgain } from "./action-result.js";
 import { pendingText } from "./pending.js";
 
@@ -37,8 +37,7 @@ const FAILED_TRIES_TO_TELL = 3;
  * Returns whether the device must be erased before it leaves: it holds a former user's data, and keep_data is not set.
  */
 export function mustBeErased(device: Device): boolean {
-  const isHeld = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
-  return isHeld && device.dirty && !device.keepData;
+  return isHeld(device) && device.dirty && !device.keepData;
 }
 
 /**

@@ -181,6 +181,41 @@ const rows: readonly ExplainRow[] = [
 ];
 
 const leaving = { removalRequested: true, removalRequestedAtMs: 450 };
+const heldBack: readonly ExplainRow[] = [
+  [
+    "it is to be removed with its host, which is a VM",
+    DEVICE,
+    { device: leaving, host: { removalRequested: true, assignment: { vmCid: "vm-1", assignedAtMs: 0 } } },
+    [
+      {
+        reason: "REMOVAL_WAITS",
+        says: /device d1 is to be removed with host h1, and waits for VM vm-1$/,
+        sinceMs: 450,
+        isRoutine: true,
+        becauseOf: [HOST],
+        commands: ["diskmesh add-host h1"],
+      },
+    ],
+  ],
+  [
+    "it is to be removed, whatever becomes of its host, and to be erased before",
+    DEVICE,
+    {
+      device: { ...leaving, leavesAs: "DEVICE", dirty: true },
+      host: { removalRequested: true, assignment: { vmCid: "vm-1", assignedAtMs: 0 } },
+    },
+    [
+      { reason: "TO_BE_ERASED", says: /25 % so far/, nextTryAtMs: 900, isRoutine: true, becauseOf: [HOST] },
+      {
+        reason: "REMOVAL_WAITS",
+        says: /device d1 is to be removed, and waits for device d1$/,
+        sinceMs: 450,
+        isRoutine: true,
+        commands: ["diskmesh add-host h1"],
+      },
+    ],
+  ],
+];
 const refusedAdds: readonly ExplainRow[] = (
   [
     [
@@ -202,4 +237,4 @@ const refusedAdds: readonly ExplainRow[] = (
   [{ reason: "REMOVAL_WAITS", says: /disk x lies on it/, sinceMs: 450, becauseOf: [DISK], commands }],
 ]);
 
-describe("the causes of a device", () => testCauses([...rows, ...refusedAdds]));
+describe("the causes of a device", () => testCauses([...rows, ...refusedAdds, ...heldBack]));

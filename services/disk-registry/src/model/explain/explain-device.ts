@@ -1,8 +1,11 @@
 import type { Cure, DeviceId } from "@diskmesh/domain";
+import { named } from "../devices/action-result.js";
+import { mustBeErased } from "../devices/removal-erase.js";
 import { isUnproven } from "../devices/reported-devices.js";
 import { sharersIn, whyRefused } from "../devices/same-bytes.js";
 import { whyNotAsked } from "../disks/placement.js";
-import { awaitsOrder, type Device, type Host, type RegistryTables } from "../store/schema.js";
+import { type Removal, removalOf, usesOf } from "../hosts/removal-step.js";
+import { awaitsOrder, type Device, type Host, isHeld, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 
 export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: Known): Cause[] {
@@ -172,12 +175,10 @@ function notReported(device: Device, add: string): Found {
   };
 }
 
-function removal(
-  tables: RegistryTables,
-  { deviceId, hostId, removalRequested, removalRequestedAtMs, diskId }: Device,
-  add: string,
-): Found {
-  if (!removalRequested || diskId === "") return undefined;
+function removal(tables: RegistryTables, device: Device, add: string): Found {
+  const { deviceId, hostId, removalRequested, removalRequestedAtMs: sinceMs, diskId } = device;
+  if (!removalRequested) return undefined;
+  if (diskId === "") return heldBack(tables, device, add);
   const isLost = tables.hosts.get(hostId)?.lossNoted;
   const cure: Cure = isLost
     ? ["start the host again, or accept the loss: delete the disk, or purge the device with force (PurgeDevice)", ""]
@@ -185,8 +186,41 @@ function removal(
   return {
     reason: "REMOVAL_WAITS",
     message: `device ${deviceId} is to be removed, and disk ${diskId} lies on it`,
-    sinceMs: removalRequestedAtMs,
+    sinceMs,
     cures: [cure],
     becauseOf: [{ kind: "DISK", name: diskId }],
   };
+}
+
+/** Explains what keeps a device without a disk in operation that is to be removed. */
+function heldBack(tables: RegistryTables, device: Device, add: string): Found {
+  if (!isHeld(device)) return undefined;
+  const { deviceId, hostId, path, removalRequestedAtMs: sinceMs } = device;
+  const leaving = removalOf(tables, device);
+  const { isOfHost, devices } = leaving;
+  const company = isOfHost ? ` with host ${hostId}` : devices.length > 1 ? ` with the other devices on ${path}` : "";
+  const waitsFor = subjectsInTheWay(tables, leaving);
+  const names = named(
+    waitsFor.map(({ kind, name }) => (kind === "VM" ? `VM ${name}` : `${kind.toLowerCase()} ${name}`)),
+  );
+  return {
+    reason: "REMOVAL_WAITS",
+    message: `device ${deviceId} is to be removed${company}, and ${names === "" ? "is closed next" : `waits for ${names}`}`,
+    sinceMs,
+    cures: [["wait until the removal ends, or keep the device", add]],
+    becauseOf: isOfHost ? [hostOf(device)] : waitsFor.filter(({ name }) => name !== deviceId),
+    isRoutine: true,
+  };
+}
+
+/** Returns what must end, or be erased, before the removal closes its devices. */
+function subjectsInTheWay(tables: RegistryTables, leaving: Removal): readonly Subject[] {
+  const uses = usesOf(tables, leaving);
+  if (uses === undefined) return leaving.devices.filter(mustBeErased).map(subjectOf);
+  const { heldDiskIds, servedDiskIds, vmCid, unknown } = uses;
+  return [
+    ...[...heldDiskIds, ...servedDiskIds].map((name): Subject => ({ kind: "DISK", name })),
+    ...unknown.map(subjectOf),
+    ...(vmCid === undefined ? [] : [{ kind: "VM", name: vmCid } as const]),
+  ];
 }

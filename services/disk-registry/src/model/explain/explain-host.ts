@@ -1,6 +1,6 @@
 import { countText, type HostId } from "@diskmesh/domain";
 import { disksLostOn, lostText } from "../hosts/lost-disks.js";
-import { disksServedBy } from "../hosts/remove-action.js";
+import { disksServedBy } from "../hosts/removal-step.js";
 import { massSilenceRan } from "../hosts/vigil.js";
 import { type Device, type Host, isAway, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";

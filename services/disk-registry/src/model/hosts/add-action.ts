@@ -268,7 +268,7 @@ function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, findSha
 
 function withoutWish(device: Device): Device {
   if (!device.removalRequested) return device;
-  const { keepData: _, removalRequestedAtMs: __, ...rest } = device;
+  const { keepData: _, removalRequestedAtMs: __, leavesAs: ___, ...rest } = device;
   return { ...rest, removalRequested: false };
 }
 

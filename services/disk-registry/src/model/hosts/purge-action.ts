@@ -8,7 +8,7 @@ import { unerasedIn, unerasedNote } from "../devices/removal-erase.js";
 import { beginUnpublish } from "../disks/publications.js";
 import { requireRegistration } from "../disks/remembered.js";
 import { type Device, isAway, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
-import { disksOn, disksServedBy } from "./remove-action.js";
+import { disksOn, disksServedBy } from "./removal-step.js";
 
 /**
  * Deletes a host, its devices and its VM assignment. Refuses a host that is a VM, because its director still relies on
@@ -67,6 +67,7 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
     replacement,
     keepData: _,
     removalRequestedAtMs: __,
+    leavesAs: ___,
     unknownSession,
     ...rest
   } = advance(tx, device, "purge", nowMs);

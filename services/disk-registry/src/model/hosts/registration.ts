@@ -46,7 +46,7 @@ import {
   type RegistryTransaction,
 } from "../store/schema.js";
 import { backFromUnavailable, withAgentWarning } from "./heartbeats.js";
-import { disksOn } from "./remove-action.js";
+import { disksOn } from "./removal-step.js";
 
 export interface ReportedExport {
   readonly diskId: DiskId;

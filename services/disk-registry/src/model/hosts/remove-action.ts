@@ -1,16 +1,8 @@
 import { countText, type DiskId, type HostId } from "@diskmesh/domain";
 import { type ActionResult, actionResult, named, tryAgain } from "../devices/action-result.js";
-import { advance } from "../devices/attach-states.js";
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { pendingText } from "../devices/pending.js";
-import {
-  type EraseLimits,
-  type EraseWatch,
-  mustBeErased,
-  unerasedIn,
-  unerasedNote,
-  whileErasing,
-} from "../devices/removal-erase.js";
+import { type EraseLimits, type EraseWatch, unerasedIn, unerasedNote, whileErasing } from "../devices/removal-erase.js";
 import { diskHealth } from "../disks/disks.js";
 import { leftMsOf, type MoveProgress } from "../disks/move-progress.js";
 import { moveText } from "../disks/move-text.js";
@@ -19,12 +11,13 @@ import {
   type Device,
   type Host,
   isAway,
-  isLeftAlone,
+  isHeld,
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
 import { disksLostOn, lostText } from "./lost-disks.js";
-import { giveUpOnHost, type RegistryTime, removalLeftMs, removalTimedOut } from "./removal-timeout.js";
+import { type Removal, type RemovalStep, type RemovalUses, reread, takeStep } from "./removal-step.js";
+import { type RegistryTime, removalLeftMs, removalTimedOut } from "./removal-timeout.js";
 
 export interface RemovalLimits extends EraseLimits {
   /** Time in ms that a removal waits for an UNAVAILABLE host's confirmation. */
@@ -44,77 +37,65 @@ export interface RemovalCall extends EraseWatch, RegistryTime {
   readonly moveProgressOf: (diskId: DiskId) => MoveProgress | undefined;
 }
 
-/** Takes a host and all its devices out of operation, as far as that is possible now. */
+/** Stores that a host is to be removed with all its devices. Returns how far that is. */
 export function removeHost(tx: RegistryTransaction, hostId: HostId, call: RemovalCall): ActionResult {
-  const host = requireHost(tx, hostId);
-  if (!host.removalRequested) tx.hosts.put({ ...host, removalRequested: true });
-  const uses = { servedDiskIds: disksServedBy(tx, hostId), vmCid: host.assignment?.vmCid };
-  return removeAll(tx, { name: `host ${hostId}`, devices: devicesOfHost(tx, hostId), ...uses }, call);
+  const before = requireHost(tx, hostId);
+  const host = before.removalRequested ? before : { ...before, removalRequested: true };
+  if (host !== before) tx.hosts.put(host);
+  const devices = devicesOfHost(tx, hostId).map((device) => noteWish(tx, device, call));
+  return removeAll(tx, `host ${hostId}`, { host, devices, isOfHost: true }, call);
 }
 
-/** Takes one device, or all devices on a path, out of operation, as far as that is possible now. */
+/** Stores that one device, or all devices on a path, are to be removed. Returns how far that is. */
 export function removeDevice(tx: RegistryTransaction, selector: DeviceSelector, call: RemovalCall): ActionResult {
-  const devices = requireDevices(tx, selector);
-  const names = devices.map((device) => device.deviceId).join(", ");
-  // One device's removal does not wait for disks that the host serves or for its VM.
-  const uses = { servedDiskIds: [], vmCid: undefined };
-  return removeAll(tx, { name: `device ${names}`, devices, ...uses }, call);
-}
-
-/** Devices of one removal, and the uses that block it. */
-interface Removal {
-  readonly name: string;
-  /** All devices are of one host. */
-  readonly devices: readonly Device[];
-  /** Disks that the host serves, or may still serve. */
-  readonly servedDiskIds: readonly DiskId[];
-  /** The VM that runs on the host. */
-  readonly vmCid: string | undefined;
-}
-
-function removeAll(tx: RegistryTransaction, removal: Removal, call: RemovalCall): ActionResult {
-  const { name } = removal;
-  const { limits, nowMs, listenedMs } = call;
-  const devices = removal.devices.map((device) => noteWish(tx, device, call));
-  moveAway(tx, devices, nowMs);
+  const leavesAs = "deviceId" in selector ? "DEVICE" : "PATH";
+  const devices = requireDevices(tx, selector).map((device) => noteWish(tx, device, call, leavesAs));
   const host = tx.hosts.get(devices[0]?.hostId ?? "");
-  const inUse = whileInUse(tx, { ...removal, devices }, host, call);
-  if (inUse !== undefined) return inUse;
-  const isLost = host !== undefined && removalTimedOut(host, limits, listenedMs);
-  const toErase = devices.filter(mustBeErased);
-  if (toErase.length > 0 && !isLost) {
-    if (host !== undefined && isAway(host)) return whileUnavailable(name, host, "erase or confirm", call);
-    return whileErasing(name, toErase, call);
+  const names = devices.map((device) => device.deviceId).join(", ");
+  return removeAll(tx, `device ${names}`, { host, devices, isOfHost: false }, call);
+}
+
+function removeAll(tx: RegistryTransaction, name: string, removal: Removal, call: RemovalCall): ActionResult {
+  moveAway(tx, removal.devices, call.nowMs);
+  const step = takeStep(tx, removal, call);
+  return answerOf(tx, name, step, reread(tx, removal), call);
+}
+
+function answerOf(
+  tables: RegistryTables,
+  name: string,
+  step: RemovalStep,
+  removal: Removal,
+  call: RemovalCall,
+): ActionResult {
+  switch (step.kind) {
+    case "in_use":
+      return whileInUse(tables, name, removal, step.uses, call);
+    case "erasing":
+      return whileErasing(name, step.devices, call);
+    case "away":
+      return whileUnavailable(name, step.host, step.missing, call);
+    case "close":
+    case "closing":
+      return whileClosing(name, step.devices, call);
+    case "out":
+      return whenOut(name, removal.devices);
   }
-  let removed = devices.map((device) => removeOne(tx, device, nowMs));
-  if (isLost && giveUpOnHost(tx, host.hostId, limits, call) > 0)
-    removed = removed.map((device) => tx.devices.get(device.deviceId) ?? device);
-  const closing = removed.filter((device) => isBeingClosed(device, isLost));
-  if (closing.length > 0) return whileClosing(name, host, closing, call);
-  const unerasedDeviceIds = unerasedIn(removed);
-  const notes = `${unconfirmedNote(removed)}${unerasedNote(unerasedDeviceIds)}`;
+}
+
+function whenOut(name: string, devices: readonly Device[]): ActionResult {
+  const unerasedDeviceIds = unerasedIn(devices);
+  const notes = `${unconfirmedNote(devices)}${unerasedNote(unerasedDeviceIds)}`;
   return { ...actionResult("S_OK", `${name} is out of operation${notes}`), unerasedDeviceIds };
-}
-
-export function disksOn(devices: readonly Device[]): readonly DiskId[] {
-  const diskIds = new Set<DiskId>();
-  for (const { diskId } of devices) if (diskId !== "") diskIds.add(diskId);
-  return [...diskIds].sort();
-}
-
-/** Returns disks that are published to the host, being published to it, or not yet fenced off from it. */
-export function disksServedBy(tables: RegistryTables, hostId: HostId): readonly DiskId[] {
-  return [...tables.disks.by("byPublicationHost", hostId)].map((disk) => disk.diskId).sort();
 }
 
 function whileInUse(
   tables: RegistryTables,
-  removal: Removal,
-  host: Host | undefined,
+  name: string,
+  { host, devices }: Removal,
+  { heldDiskIds, servedDiskIds, vmCid, unknown }: RemovalUses,
   call: RemovalCall,
-): ActionResult | undefined {
-  const { name, devices, servedDiskIds, vmCid } = removal;
-  const heldDiskIds = disksOn(devices);
+): ActionResult {
   const isBroken = heldDiskIds.some((diskId) => isBrokenDisk(tables, diskId));
   const isSilent = host !== undefined && isAway(host);
   const uses: string[] = [];
@@ -132,12 +113,10 @@ function whileInUse(
     );
   }
   if (vmCid !== undefined) uses.push(`is VM ${vmCid} (delete it)`);
-  const unknown = devices.filter(isLeftAlone).map((device) => device.deviceId);
   if (unknown.length > 0)
     uses.push(
-      `has ${countText(unknown.length, "device that is", "devices that are")} held by an unknown disk (DecideUnknownDisks): ${named(unknown)}`,
+      `has ${countText(unknown.length, "device that is", "devices that are")} held by an unknown disk (DecideUnknownDisks): ${named(unknown.map((device) => device.deviceId))}`,
     );
-  if (uses.length === 0) return undefined;
   const dependentDiskIds = [...new Set([...heldDiskIds, ...servedDiskIds])].sort();
   const message = `${name} is to be removed, and still ${uses.join("; it ")}`;
   const retryAfterMs = isBroken ? brokenRetryAfterMs(devices, call) : movingRetryAfterMs(heldDiskIds, call);
@@ -212,42 +191,29 @@ function movingRetryAfterMs(diskIds: readonly DiskId[], { limits, moveProgressOf
  * Stores that the device is to be removed. A device that is closing or has left keeps its former `keepData`, because it
  * can no longer be erased.
  */
-function noteWish(tx: RegistryTransaction, device: Device, { keepData, nowMs }: RemovalCall): Device {
-  if (device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED") return device;
+function noteWish(
+  tx: RegistryTransaction,
+  device: Device,
+  { keepData, nowMs }: RemovalCall,
+  leavesAs = device.leavesAs,
+): Device {
+  if (!isHeld(device)) return device;
   const { keepData: kept, ...rest } = device;
-  if (device.removalRequested && (kept ?? false) === keepData) return device;
+  if (device.removalRequested && (kept ?? false) === keepData && leavesAs === device.leavesAs) return device;
   const removalRequestedAtMs = device.removalRequested ? device.removalRequestedAtMs : nowMs;
   const since = removalRequestedAtMs !== undefined && { removalRequestedAtMs };
-  const wished = { ...rest, removalRequested: true, ...since, ...(keepData && { keepData }) };
+  const wished = {
+    ...rest,
+    removalRequested: true,
+    ...since,
+    ...(keepData && { keepData }),
+    ...(leavesAs && { leavesAs }),
+  };
   tx.devices.put(wished);
   return wished;
 }
 
-function removeOne(tx: RegistryTransaction, device: Device, nowMs: number): Device {
-  const removed = advance(tx, device, "remove", nowMs);
-  if (removed === device) return device;
-  // Clears the erase's session: a late answer would be about an erase from before the device left, and others may have
-  // written to the device since.
-  const left = { ...removed, eraseSessionNumber: 0 };
-  tx.devices.put(left);
-  return left;
-}
-
-/**
- * Returns whether the agent must still confirm the close. That includes an UNKNOWN device: an agent opens a device that
- * it finds before the registry has answered that it is not in operation.
- */
-function isBeingClosed({ attachState, detachConfirmed }: Device, isLost: boolean): boolean {
-  return attachState === "CLOSING" || (attachState === "UNKNOWN" && !detachConfirmed && !isLost);
-}
-
-function whileClosing(
-  name: string,
-  host: Host | undefined,
-  closing: readonly Device[],
-  call: RemovalCall,
-): ActionResult {
-  if (host !== undefined && isAway(host)) return whileUnavailable(name, host, "confirm", call);
+function whileClosing(name: string, closing: readonly Device[], call: RemovalCall): ActionResult {
   const failing = closing.find((device) => device.lastError !== "");
   const error = failing === undefined ? "" : `; last error, of device ${failing.deviceId}: ${failing.lastError}`;
   const waiting = closing.flatMap(({ pending }) => (pending === undefined ? [] : pendingText(pending, call.nowMs)));

@@ -165,6 +165,11 @@ export interface Device extends DeviceIdentity {
   /** True when the device leaves without an erase. */
   readonly keepData?: true | undefined;
   /**
+   * Set when RemoveDevice named the device, alone or by its path, with which it then leaves. Absent: the device leaves
+   * with its host, if that is to be removed.
+   */
+  readonly leavesAs?: "DEVICE" | "PATH" | undefined;
+  /**
    * True when the agent has confirmed the detach of the current generation. While false, a device that is not to be
    * held is ordered detached.
    */
@@ -332,6 +337,11 @@ function isHeldEmpty(device: Device): boolean {
   return device.attachState === "ATTACHED" && device.diskId === "";
 }
 
+/** Returns whether the agent holds the device open, or is to open it. */
+export function isHeld({ attachState }: Device): boolean {
+  return attachState === "ATTACHING" || attachState === "ATTACHED";
+}
+
 /**
  * Returns whether an operator must decide on the device, or has overridden its health; nothing is placed on it then.
  */
@@ -411,6 +421,7 @@ const devices = table<Device>()({
     unknownByDisk: (device) => device.unknownSession?.diskId || undefined,
     failingByPool: (device) => (isFailing(device) ? device.pool : undefined),
     unknownByHost: (device) => (device.unknownSession === undefined ? undefined : device.hostId),
+    leavingByHost: (device) => (device.removalRequested && isHeld(device) ? device.hostId : undefined),
     awaitingOrderByHost: (device) => (awaitsOrder(device) ? device.hostId : undefined),
   },
 });
