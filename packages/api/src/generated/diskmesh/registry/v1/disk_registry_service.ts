@@ -6523,8 +6523,9 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Takes a host out of operation. Nothing new is placed on the host meanwhile. E_TRY_AGAIN: disks are on its devices
-     * or published to it, it serves as a VM, dirty devices are being erased, or its agent has not closed all devices yet.
+     * Takes a host out of operation. Nothing new is placed on the host meanwhile. E_TRY_AGAIN: the request is recorded;
+     * disks are on its devices or published to it, it serves as a VM, dirty devices are being erased, or its agent has not
+     * closed all devices yet. All devices are closed together once the others of these have ended.
      */
     removeHost: {
       name: "RemoveHost",
@@ -6619,7 +6620,10 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Takes one device, or all devices on a path, out of operation. E_TRY_AGAIN: as RemoveHost's. */
+    /**
+     * Takes one device, or all devices on a path, out of operation. E_TRY_AGAIN: as RemoveHost's, but disks that the host
+     * serves and its VM do not matter. A device of a host that is to be removed, too, does not wait for the host.
+     */
     removeDevice: {
       name: "RemoveDevice",
       requestType: RemoveDeviceRequest as typeof RemoveDeviceRequest,

@@ -596,7 +596,10 @@ export const ActionCode = {
   S_OK: "ACTION_CODE_S_OK",
   /** S_ALREADY - The wanted state existed already. */
   S_ALREADY: "ACTION_CODE_S_ALREADY",
-  /** E_TRY_AGAIN - The action is in progress or waits. Repeat the call after retry_after_ms. */
+  /**
+   * E_TRY_AGAIN - The action is recorded, and goes on by itself when what it waits for ends. To learn its end, repeat the call after
+   * retry_after_ms.
+   */
   E_TRY_AGAIN: "ACTION_CODE_E_TRY_AGAIN",
   /** S_PARTLY - Add* is done in part: devices are refused, or none can be used. The message names each and its remedy. */
   S_PARTLY: "ACTION_CODE_S_PARTLY",
