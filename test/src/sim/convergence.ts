@@ -19,6 +19,9 @@ export function whatIsNotSettled(world: World): readonly string[] {
       unsettled.push(...exportTrouble(world, node));
     }
   }
+  for (const device of world.store.devices())
+    if (isKeptWithoutCause(world, device))
+      unsettled.push(`${device.deviceId} is to be removed, and nothing holds it back`);
   for (const disk of world.store.disks())
     unsettled.push(...diskTrouble(world, disk.diskId), ...moveTrouble(world, disk));
   return unsettled;
@@ -62,6 +65,17 @@ function deviceTrouble(
       if (held.holds || !held.released) trouble.push(`${deviceId} is ${device.attachState}, and its agent holds it`);
   }
   return trouble;
+}
+
+/** Returns whether the device is to be removed and still in operation, although nothing of it or its host is in use. */
+function isKeptWithoutCause({ store }: World, { hostId, attachState, removalRequested }: StoredDevice): boolean {
+  if (!removalRequested || attachState !== "ATTACHED") return false;
+  const isBlocking = ({ diskId, dirty, keepData, unknownSession, ...device }: StoredDevice): boolean => {
+    const isIn = device.attachState === "ATTACHED" || device.attachState === "ATTACHING";
+    return unknownSession !== undefined || diskId !== "" || (isIn && dirty && !keepData);
+  };
+  if ([...store.devices()].some((device) => device.hostId === hostId && isBlocking(device))) return false;
+  return ![...store.disks()].some(({ publication }) => publication?.hostId === hostId);
 }
 
 /** Returns whether the hardware differs from the registry's record. */

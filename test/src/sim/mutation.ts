@@ -30,6 +30,7 @@ export interface Modules {
   "disk-registry/model/hosts/registration": typeof import("../../../services/disk-registry/src/model/hosts/registration.js");
   "disk-registry/model/disks/remembered": typeof import("../../../services/disk-registry/src/model/disks/remembered.js");
   "disk-registry/model/devices/removal-erase": typeof import("../../../services/disk-registry/src/model/devices/removal-erase.js");
+  "disk-registry/model/hosts/removal-step": typeof import("../../../services/disk-registry/src/model/hosts/removal-step.js");
   "disk-registry/model/hosts/remove-action": typeof import("../../../services/disk-registry/src/model/hosts/remove-action.js");
   "disk-registry/model/devices/reported-devices": typeof import("../../../services/disk-registry/src/model/devices/reported-devices.js");
   "disk-registry/model/devices/same-bytes": typeof import("../../../services/disk-registry/src/model/devices/same-bytes.js");

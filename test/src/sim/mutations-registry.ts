@@ -125,6 +125,13 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     replaced: [inPlaceOf("disk-registry/model/devices/removal-erase", "unerasedIn", () => () => [])],
   },
   {
+    name: "remove-when-asked-again",
+    mistake: "a removal goes on only when its caller asks again",
+    withinSeeds: 100,
+    foundBy: 6,
+    replaced: [inPlaceOf("disk-registry/model/hosts/removal-step", "isStepDue", () => () => false)],
+  },
+  {
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
     withinSeeds: 600,
