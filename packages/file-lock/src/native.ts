@@ -9,6 +9,8 @@ interface NativeFiles {
   unlock(fd: number, offset: number, length: number): void;
   /** Deallocates bytes, which read as zeros then. The size of the file stays. */
   trim(fd: number, offset: number, length: number): Promise<void>;
+  /** Exchanges two names in one step. */
+  swap(one: string, other: string): Promise<void>;
 }
 
 const require = createRequire(import.meta.url);

@@ -9,7 +9,7 @@ import { storageOf, type TabletConfig } from "./open-tablet.js";
 const USAGE = `restore.js --config FILE --from BACKUP [--replace]
   --config FILE   the service's own configuration: its tablet is what is restored, a folder or a database
   --from BACKUP   the file that \`diskmesh backup\` made
-  --replace       replace what the database holds; a folder gets another name first`;
+  --replace       replace the tablet: its folder is kept under another name, a database's data is not`;
 
 /**
  * Restores a backup into the tablet of a stopped service and exits the process. Arguments come from the command line.

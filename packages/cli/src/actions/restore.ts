@@ -8,7 +8,7 @@ export const restore: Action = {
   summary: "restore a backup into the tablet of a stopped service on this machine",
   options: [
     ["--config <file>", "the service's config, whose tablet (a folder or a database) is restored"],
-    ["--replace", "first rename the tablet's folder, or replace the data of the database"],
+    ["--replace", "replace the tablet, whose folder is kept under another name, or the data of the database"],
   ],
   example: "diskmesh restore registry registry.backup --config .diskmesh/config/disk-registry.yml",
   isOpenEnded: true,

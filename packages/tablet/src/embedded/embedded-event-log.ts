@@ -23,6 +23,7 @@ import { type Entry, entriesOf } from "./event-index.js";
 import { EventJournal } from "./event-journal.js";
 import { type Files, systemFiles } from "./files.js";
 import { convertFirstRelease, isOfFirstRelease, removeConverted } from "./first-release-events.js";
+import { ensureFolder } from "./folders.js";
 import { LineFiles } from "./line-file.js";
 import { refuseLmdbFolder } from "./lmdb-folder.js";
 import { MARK, markFolder } from "./mark.js";
@@ -179,7 +180,7 @@ class EmbeddedEventLog implements EventLog {
   async #openFolder(): Promise<EventJournal> {
     const { folder, exclusive, log, fileBytes = FILE_BYTES } = this.#options;
     try {
-      await this.#lines.files.makeFolder(folder);
+      await ensureFolder(this.#lines.files, folder);
       if (exclusive !== false) this.#lock ??= await FolderLock.take(folder);
       const names = this.#lines.files.list(folder);
       refuseLmdbFolder(folder, names, "event log");

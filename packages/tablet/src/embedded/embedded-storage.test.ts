@@ -215,7 +215,7 @@ describe("the embedded storage", () => {
     it("a file in place of the folder", async () => {
       folder = join(temporaryFolder(), "file");
       writeFileSync(folder, "hello");
-      await refused("EEXIST");
+      await refused("ENOTDIR");
     });
   });
 });

@@ -6,15 +6,26 @@ import { addChanges } from "../batch.js";
 import type { TabletClock } from "../clock.js";
 import { CURE } from "../format.js";
 import { OneAtATime } from "../one-at-a-time.js";
-import type { Claim, ClaimOptions, Leader, OnDocument, Snapshot, StoredChange, TabletStorage } from "../storage.js";
+import type {
+  Claim,
+  ClaimOptions,
+  Leader,
+  OnDocument,
+  RestoredClaim,
+  Snapshot,
+  StoredChange,
+  TabletStorage,
+} from "../storage.js";
 import { keepFilesChecked } from "./file-check.js";
 import { type Files, systemFiles } from "./files.js";
+import { ensureFolder } from "./folders.js";
 import { type Journal, JournalFolder, type StoredClaim } from "./journal-folder.js";
 import { LineFiles } from "./line-file.js";
 import { lineOf } from "./lines.js";
 import { refuseLmdbFolder } from "./lmdb-folder.js";
 import { loadJournals, type Row } from "./load-journals.js";
-import { setAside } from "./set-aside.js";
+import { refuseLost } from "./lost-tablet.js";
+import { RestoreBeside } from "./restore-beside.js";
 import { Snapshots } from "./snapshots.js";
 
 export interface EmbeddedOptions {
@@ -38,7 +49,8 @@ export function openEmbeddedStorage(options: EmbeddedOptions): TabletStorage {
 
 class EmbeddedStorage implements TabletStorage {
   readonly #options: EmbeddedOptions;
-  readonly #folder: JournalFolder;
+  #folder: JournalFolder;
+  #restoring: RestoreBeside | undefined;
   /** Serializes commits and the creation of journals. */
   readonly #turns = new OneAtATime();
   #lock: FolderLock | undefined;
@@ -56,17 +68,20 @@ class EmbeddedStorage implements TabletStorage {
   }
 
   async claim(leader: Leader, { restore, onTrouble, onEdited }: ClaimOptions = {}): Promise<Claim> {
-    const { folder } = this.#options;
-    const restored = restore && restoredFields(restore, restore.replace ? await this.#setAside() : 0);
     await this.#snapshots?.end();
     this.#snapshots = undefined;
     this.#onTrouble = onTrouble ?? (() => {});
     this.#onEdited = onEdited ?? (() => {});
     this.#isLoaded = false;
     try {
-      await this.#folder.lines.files.makeFolder(folder);
+      const { files } = this.#folder.lines;
+      if (restore === undefined) refuseLost(files, this.#options.folder);
+      else await this.#beginRestore(restore);
+      const { folder } = this.#folder;
+      await ensureFolder(files, folder);
       if (this.#options.exclusive !== false) this.#lock ??= await FolderLock.take(folder);
-      refuseLmdbFolder(folder, this.#folder.lines.files.list(folder), "tablet");
+      refuseLmdbFolder(folder, files.list(folder), "tablet");
+      const restored = restore && restoredFields(restore, this.#restoring?.lastGeneration ?? 0);
       const former = this.#journal;
       this.#journal = await this.#folder.begin(restored?.generation ?? 1, (last, generation) => {
         refuseRestore(last, restore, `the tablet in ${folder}`);
@@ -83,14 +98,11 @@ class EmbeddedStorage implements TabletStorage {
     return { tabletId, incarnation, parentIncarnations, generation };
   }
 
-  /** Renames the folder; resolves with a number that is at least as high as all generations in it. */
-  async #setAside(): Promise<number> {
-    const { folder } = this.#options;
-    await this.#folder.lines.files.makeFolder(folder);
-    // A journal's number is at least the generation of its claim.
-    const last = this.#folder.numbers("journal").at(-1) ?? 0;
-    await setAside(folder);
-    return last;
+  async #beginRestore({ replace }: RestoredClaim): Promise<void> {
+    const { folder, exclusive = true } = this.#options;
+    const { lines } = this.#folder;
+    this.#restoring = await RestoreBeside.begin({ lines, folder, replace, exclusive });
+    this.#folder = new JournalFolder(lines, this.#restoring.folder);
   }
 
   async load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void> {
@@ -161,8 +173,22 @@ class EmbeddedStorage implements TabletStorage {
     void keepFilesChecked({ folder, files, clock, signal, journal: () => this.#journal, onDamage });
   }
 
-  claimAbove(generation: number): Promise<number> {
-    return this.#begin(generation + 1, ({ isRestore: _, ...claim }, number) => ({ ...claim, generation: number }));
+  async claimAbove(generation: number): Promise<number> {
+    const above = await this.#begin(generation + 1, ({ isRestore: _, ...claim }, number) => ({
+      ...claim,
+      generation: number,
+    }));
+    if (this.#restoring !== undefined) await this.#finishRestore(this.#restoring);
+    return above;
+  }
+
+  async #finishRestore(restoring: RestoreBeside): Promise<void> {
+    const { folder } = this.#options;
+    await restoring.finish().catch((error: unknown) => {
+      throw this.#openError(error);
+    });
+    this.#restoring = undefined;
+    this.#folder = new JournalFolder(this.#folder.lines, folder);
   }
 
   async close(): Promise<void> {
@@ -178,6 +204,8 @@ class EmbeddedStorage implements TabletStorage {
       if (this.#isLoaded) await this.#folder.noteEnd(journal).catch(() => {});
       await journal.file.close().catch(() => {});
     });
+    await this.#restoring?.abandon();
+    this.#restoring = undefined;
     this.#unlock();
   }
 

@@ -1,5 +1,6 @@
 import { readdirSync } from "node:fs";
 import * as nodeFiles from "node:fs/promises";
+import { swapNames } from "@diskmesh/file-lock";
 
 /** File system calls of the embedded store. Tests replace them by a simulated file system that can lose power. */
 export interface Files {
@@ -10,8 +11,14 @@ export interface Files {
    * cache.
    */
   list(folder: string): string[];
+  /** Creates one folder; fails with EEXIST when it exists, and with ENOENT when its parent does not. */
   makeFolder(folder: string): Promise<void>;
+  /** Renames a file or folder. */
   rename(from: string, to: string): Promise<void>;
+  /** Exchanges the names of two folders in one step; fails with EINVAL on a file system that cannot. */
+  swap(one: string, other: string): Promise<void>;
+  /** Removes a folder with its files. */
+  removeFolder(folder: string): Promise<void>;
   /** Removes a file; a missing file is no error. */
   remove(path: string): Promise<void>;
   /** Syncs a folder, which makes created, renamed and removed names in it durable. */
@@ -35,10 +42,10 @@ const FOLDER_MODE = 0o700;
 export const systemFiles: Files = {
   open: (path, flags) => nodeFiles.open(path, flags, FILE_MODE),
   list: (folder) => readdirSync(folder),
-  makeFolder: async (folder) => {
-    await nodeFiles.mkdir(folder, { recursive: true, mode: FOLDER_MODE });
-  },
+  makeFolder: (folder) => nodeFiles.mkdir(folder, { mode: FOLDER_MODE }),
   rename: nodeFiles.rename,
+  swap: swapNames,
+  removeFolder: (folder) => nodeFiles.rm(folder, { recursive: true }),
   remove: (path) => nodeFiles.rm(path, { force: true }),
   async syncFolder(folder) {
     const handle = await nodeFiles.open(folder, "r");

@@ -1,4 +1,4 @@
-import { basename, dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { Files, OpenFile } from "../files.js";
 
 const SECTOR_BYTES = 512;
@@ -10,45 +10,59 @@ interface Inode {
   durable: Buffer;
 }
 
+/** A folder in memory: the names that programs see, and those that are synced. */
+interface Folder {
+  names: Map<string, Entry>;
+  durable: Map<string, Entry>;
+}
+
+type Entry = Inode | Folder;
+
 /** State that survives the end of a process. */
 interface Disk {
-  readonly names: Map<string, Inode>;
-  readonly durableNames: Map<string, Inode>;
-  unsynced: { readonly folder: string; readonly change: FolderChange }[];
+  readonly root: Folder;
+  unsynced: FolderChange[];
   inodes: number;
 }
 
 /** Change of a folder that becomes durable with a sync of the folder. */
-type FolderChange = (names: Map<string, Inode>) => void;
+interface FolderChange {
+  readonly folder: Folder;
+  readonly apply: (names: Map<string, Entry>) => void;
+}
 
 /**
  * A file system in memory that can lose power. Synced data survives. An unsynced append survives up to a random length,
  * and each of its sectors may be unwritten, which reads as zeros. The unsynced changes of folders before a random one
- * survive.
+ * survive, new folders among them. Renames and swaps are within one folder.
  */
 export class PowerCutFiles implements Files {
   /** Number of calls until the power fails. Later calls never settle. */
   callsLeft = Number.POSITIVE_INFINITY;
+  /** Number of calls until one call fails with EIO. */
+  callsUntilError = Number.POSITIVE_INFINITY;
   /** Capacity; an append beyond it writes the part that fits and fails with ENOSPC. */
   capacityBytes = Number.POSITIVE_INFINITY;
   /** Makes the next sync fail with EIO. */
   failNextSync = false;
   /** Number of the next folder syncs that fail with EIO. */
   folderSyncsToFail = 0;
+  /** False makes `swap` fail with EINVAL. */
+  canSwap = true;
   readonly #disk: Disk;
 
-  constructor(disk: Disk = { names: new Map(), durableNames: new Map(), unsynced: [], inodes: 0 }) {
+  constructor(disk: Disk = { root: newFolder(), unsynced: [], inodes: 0 }) {
     this.#disk = disk;
   }
 
-  /** Returns a copy in which the file at `path` has this content. */
+  /** Returns a copy in which the file at `path` has this content, and everything is synced. */
   changed(path: string, content: Buffer): PowerCutFiles {
-    const names = new Map(this.#disk.names);
-    for (const [name, { number, content: before }] of names) {
-      const own = name === path ? content : before;
-      names.set(name, { number, content: own, durable: own });
-    }
-    return new PowerCutFiles({ names, durableNames: new Map(names), unsynced: [], inodes: this.#disk.inodes });
+    const synced = (each: Entry, at: string): Entry => {
+      if (isFolder(each)) return folderOf(mapEntries(each.names, (entry, name) => synced(entry, join(at, name))));
+      const own = at === path ? content : each.content;
+      return { number: each.number, content: own, durable: own };
+    };
+    return new PowerCutFiles({ ...this.#disk, root: synced(this.#disk.root, "/") as Folder, unsynced: [] });
   }
 
   /** Returns the file system after the process was killed without a power cut. */
@@ -58,30 +72,45 @@ export class PowerCutFiles implements Files {
 
   /** Returns the file system after a power cut. */
   afterCut(random: () => number): PowerCutFiles {
-    const { durableNames, unsynced, inodes } = this.#disk;
-    const names = new Map(durableNames);
+    const { root, unsynced, inodes } = this.#disk;
     const survive = Math.floor(random() * (unsynced.length + 1));
-    for (const { change } of unsynced.slice(0, survive)) change(names);
-    const after = new Map<string, Inode>();
-    for (const [path, { number, content, durable }] of names) {
-      const survived = survivingContent(content, durable, random);
-      after.set(path, { number, content: survived, durable: survived });
+    const durable = new Map<Folder, Map<string, Entry>>();
+    for (const { folder, apply } of unsynced.slice(0, survive)) {
+      const names = durable.get(folder) ?? new Map(folder.durable);
+      durable.set(folder, names);
+      apply(names);
     }
-    return new PowerCutFiles({ names: after, durableNames: new Map(after), unsynced: [], inodes });
+    const survivor = (each: Entry): Entry => {
+      if (isFolder(each)) return folderOf(mapEntries(durable.get(each) ?? each.durable, survivor));
+      const survived = survivingContent(each.content, each.durable, random);
+      return { number: each.number, content: survived, durable: survived };
+    };
+    return new PowerCutFiles({ root: survivor(root) as Folder, unsynced: [], inodes });
   }
 
+  /** Returns the content of each file by its name, without its folder. */
   contents(): Map<string, Buffer> {
-    return new Map(Array.from(this.#disk.names, ([path, { content }]) => [basename(path), content]));
+    const found = new Map<string, Buffer>();
+    const collect = ({ names }: Folder): void => {
+      for (const [name, entry] of names) {
+        if (isFolder(entry)) collect(entry);
+        else found.set(name, entry.content);
+      }
+    };
+    collect(this.#disk.root);
+    return found;
   }
 
   async open(path: string, flags: "r" | "a" | "ax" | "w"): Promise<OpenFile> {
     await this.#call();
-    let inode = this.#disk.names.get(path);
+    const folder = this.#folderAt(dirname(path));
+    let inode = folder.names.get(basename(path));
+    if (inode !== undefined && isFolder(inode)) throw errnoError("EISDIR", path);
     if (inode !== undefined && flags === "ax") throw errnoError("EEXIST", path);
     if (inode === undefined && flags === "r") throw errnoError("ENOENT", path);
     if (inode === undefined) {
       const made = { number: this.#disk.inodes++, content: Buffer.alloc(0), durable: Buffer.alloc(0) };
-      this.#change(path, (names) => names.set(path, made));
+      this.#change(folder, (names) => names.set(basename(path), made));
       inode = made;
     }
     if (flags === "w") inode.content = Buffer.alloc(0);
@@ -89,40 +118,70 @@ export class PowerCutFiles implements Files {
   }
 
   list(folder: string): string[] {
-    return [...this.#disk.names.keys()].filter((path) => dirname(path) === folder).map((path) => basename(path));
+    return [...this.#folderAt(folder).names.keys()];
   }
 
-  async makeFolder(): Promise<void> {
+  async makeFolder(path: string): Promise<void> {
     await this.#call();
+    const parent = this.#folderAt(dirname(path));
+    if (path === "/" || parent.names.has(basename(path))) throw errnoError("EEXIST", path);
+    const made = newFolder();
+    this.#change(parent, (names) => names.set(basename(path), made));
   }
 
   async rename(from: string, to: string): Promise<void> {
     await this.#call();
-    this.#change(to, (names) => {
-      const inode = names.get(from);
-      if (inode === undefined) return;
-      names.set(to, inode);
-      names.delete(from);
+    const folder = this.#folderAt(dirname(to));
+    const entry = folder.names.get(basename(from));
+    if (entry === undefined) throw errnoError("ENOENT", from);
+    this.#change(folder, (names) => {
+      names.set(basename(to), entry);
+      names.delete(basename(from));
     });
+  }
+
+  async swap(one: string, other: string): Promise<void> {
+    await this.#call();
+    if (!this.canSwap) throw errnoError("EINVAL", one);
+    const folder = this.#folderAt(dirname(one));
+    const [first, second] = [folder.names.get(basename(one)), folder.names.get(basename(other))];
+    if (first === undefined || second === undefined) throw errnoError("ENOENT", one);
+    this.#change(folder, (names) => names.set(basename(one), second).set(basename(other), first));
+  }
+
+  async removeFolder(path: string): Promise<void> {
+    await this.#call();
+    const removed = this.#folderAt(path);
+    for (const name of [...removed.names.keys()]) this.#change(removed, (names) => names.delete(name));
+    this.#change(this.#folderAt(dirname(path)), (names) => names.delete(basename(path)));
   }
 
   async remove(path: string): Promise<void> {
     await this.#call();
-    this.#change(path, (names) => names.delete(path));
+    this.#change(this.#folderAt(dirname(path)), (names) => names.delete(basename(path)));
   }
 
-  async syncFolder(folder: string): Promise<void> {
+  async syncFolder(path: string): Promise<void> {
     await this.#call();
-    if (this.folderSyncsToFail-- > 0) throw errnoError("EIO", folder);
-    for (const { change } of this.#disk.unsynced.filter((each) => each.folder === folder))
-      change(this.#disk.durableNames);
-    this.#disk.unsynced = this.#disk.unsynced.filter((each) => each.folder !== folder);
+    if (this.folderSyncsToFail-- > 0) throw errnoError("EIO", path);
+    const synced = this.#folderAt(path);
+    for (const { folder, apply } of this.#disk.unsynced) if (folder === synced) apply(folder.durable);
+    this.#disk.unsynced = this.#disk.unsynced.filter(({ folder }) => folder !== synced);
   }
 
   async freeBytes(): Promise<number> {
-    let used = 0;
-    for (const { content } of this.#disk.names.values()) used += content.length;
-    return Math.max(0, this.capacityBytes - used);
+    return Math.max(0, this.capacityBytes - usedBytes(this.#disk.root));
+  }
+
+  #folderAt(path: string): Folder {
+    let at: Entry | undefined = this.#disk.root;
+    for (const name of path.split("/").filter((each) => each !== "")) {
+      if (at === undefined || !isFolder(at)) break;
+      at = at.names.get(name);
+    }
+    if (at === undefined) throw errnoError("ENOENT", path);
+    if (isFolder(at)) return at;
+    throw errnoError("ENOTDIR", path);
   }
 
   #opened(inode: Inode): OpenFile {
@@ -158,16 +217,41 @@ export class PowerCutFiles implements Files {
     };
   }
 
-  #change(path: string, change: FolderChange): void {
-    change(this.#disk.names);
-    this.#disk.unsynced.push({ folder: dirname(path), change });
+  #change(folder: Folder, apply: FolderChange["apply"]): void {
+    apply(folder.names);
+    this.#disk.unsynced.push({ folder, apply });
   }
 
   /** Yields to the event loop, like a call that waits for a disk. */
   async #call(): Promise<void> {
     if (this.callsLeft-- <= 0) throw new PowerFailure();
     await Promise.resolve();
+    if (this.callsUntilError-- === 0) throw errnoError("EIO", "a file");
   }
+}
+
+function newFolder(): Folder {
+  return { names: new Map(), durable: new Map() };
+}
+
+/** Returns a folder whose names are all synced. */
+function folderOf(names: Map<string, Entry>): Folder {
+  return { names, durable: new Map(names) };
+}
+
+function isFolder(entry: Entry): entry is Folder {
+  return "names" in entry;
+}
+
+function mapEntries(entries: Map<string, Entry>, map: (entry: Entry, name: string) => Entry): Map<string, Entry> {
+  return new Map(Array.from(entries, ([name, entry]) => [name, map(entry, name)]));
+}
+
+function usedBytes(entry: Entry): number {
+  if (!isFolder(entry)) return entry.content.length;
+  let used = 0;
+  for (const each of entry.names.values()) used += usedBytes(each);
+  return used;
 }
 
 class PowerFailure extends Error {
