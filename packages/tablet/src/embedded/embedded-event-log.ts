@@ -1,11 +1,4 @@
-import {
-  DomainError,
-  diskFullError,
-  InvalidStateError,
-  type Logger,
-  messageOf,
-  UnavailableError,
-} from "@diskmesh/domain";
+import { DomainError, diskFullError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import {
   checkKeys,
@@ -27,6 +20,7 @@ import { ensureFolder } from "./folders.js";
 import { LineFiles } from "./line-file.js";
 import { refuseLmdbFolder } from "./lmdb-folder.js";
 import { MARK, markFolder } from "./mark.js";
+import { openError } from "./open-error.js";
 
 const CURE = "move the folder away, and the service begins a new history; its state is not in this folder";
 
@@ -193,11 +187,7 @@ class EmbeddedEventLog implements EventLog {
       if (!names.includes(MARK)) await markFolder(this.#lines, folder);
       return journal;
     } catch (error) {
-      if (error instanceof DomainError) throw error;
-      const noRoom = diskFullError(error, "cannot open the event log", folder);
-      throw (
-        noRoom ?? new InvalidStateError(`the folder ${folder} cannot be opened as an event log: ${messageOf(error)}`)
-      );
+      throw openError(error, "event log", folder);
     }
   }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { diskFullError, InvalidStateError, messageOf, systemClock } from "@diskmesh/domain";
+import { diskFullError, InvalidStateError, systemClock } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
 import { addChanges } from "../batch.js";
@@ -25,6 +25,7 @@ import { lineOf } from "./lines.js";
 import { refuseLmdbFolder } from "./lmdb-folder.js";
 import { loadJournals, type Row } from "./load-journals.js";
 import { refuseLost } from "./lost-tablet.js";
+import { openError } from "./open-error.js";
 import { RestoreBeside } from "./restore-beside.js";
 import { Snapshots } from "./snapshots.js";
 
@@ -114,7 +115,10 @@ class EmbeddedStorage implements TabletStorage {
       throw this.#openError(error);
     });
     const newest = this.#folder.numbers("snapshot").at(-1);
-    if (newest !== undefined) await this.#folder.removeBelow(newest);
+    if (newest !== undefined)
+      await this.#folder.removeBelow(newest).catch((error: unknown) => {
+        throw this.#openError(error);
+      });
     this.#isLoaded = true;
     if (snapshot === undefined) return;
     const { clock = systemClock, journalsBytesMin } = this.#options;
@@ -262,16 +266,7 @@ class EmbeddedStorage implements TabletStorage {
     this.#lock = undefined;
   }
 
-  /** Converts an error of the operating system to one with a remedy; returns other errors unchanged. */
   #openError(error: unknown): unknown {
-    const { folder } = this.#options;
-    if (!(error instanceof Error) || !("code" in error)) return error;
-    return (
-      diskFullError(error, "cannot open the tablet", folder) ??
-      new InvalidStateError(
-        `the folder ${folder} cannot be opened as a tablet: ${messageOf(error)}; configure another folder, or restore this one from a backup`,
-        { cause: error },
-      )
-    );
+    return openError(error, "tablet", this.#options.folder);
   }
 }

@@ -4,6 +4,7 @@ import type { Files } from "./files.js";
 import { type Journal, JournalFolder } from "./journal-folder.js";
 import { LineFiles } from "./line-file.js";
 import { verifyJournals } from "./load-journals.js";
+import { isNoDamage } from "./open-error.js";
 
 /** Long, because a check reads as much as a start does. */
 const CHECK_INTERVAL_MS = 60 * 60_000;
@@ -32,7 +33,7 @@ export async function keepFilesChecked({ folder, files, clock, signal, ...option
       await verifyJournals(checked, journal);
     } catch (error) {
       // A snapshot that was made meanwhile has removed the files that it replaces, which is no damage.
-      if (!signal.aborted && snapshot() === before) options.onDamage(messageOf(error));
+      if (!signal.aborted && !isNoDamage(error) && snapshot() === before) options.onDamage(messageOf(error));
     }
   }
 }

@@ -39,8 +39,9 @@ interface FolderChange {
 export class PowerCutFiles implements Files {
   /** Number of calls until the power fails. Later calls never settle. */
   callsLeft = Number.POSITIVE_INFINITY;
-  /** Number of calls until one call fails with EIO. */
+  /** Number of calls until one call fails with `errorCode`. */
   callsUntilError = Number.POSITIVE_INFINITY;
+  errorCode = "EIO";
   /** Capacity; an append beyond it writes the part that fits and fails with ENOSPC. */
   capacityBytes = Number.POSITIVE_INFINITY;
   /** Makes the next sync fail with EIO. */
@@ -226,7 +227,7 @@ export class PowerCutFiles implements Files {
   async #call(): Promise<void> {
     if (this.callsLeft-- <= 0) throw new PowerFailure();
     await Promise.resolve();
-    if (this.callsUntilError-- === 0) throw errnoError("EIO", "a file");
+    if (this.callsUntilError-- === 0) throw errnoError(this.errorCode, "a file");
   }
 }
 
