@@ -1,5 +1,6 @@
 export { restoreBackup, restoredClaim, restoredDocument } from "./backup/restore.js";
 export * from "./clock.js";
+export { makeTablet } from "./make-tablet.js";
 export * from "./memory-tables.js";
 export * from "./open-storage.js";
 export * from "./schema.js";

@@ -54,6 +54,11 @@ export interface ClaimOptions {
   readonly schema?: Schema | undefined;
   /** Starts a restore, which ends with `claimAbove`. Until then all other claims are refused. */
   readonly restore?: RestoredClaim | undefined;
+  /**
+   * "a tablet" refuses a storage without one with InvalidStateError, so that a lost or mistyped storage is not taken for
+   * a new one. "nothing" refuses a storage with a tablet with AlreadyExistsError. By default a missing tablet is made.
+   */
+  readonly expects?: "a tablet" | "nothing" | undefined;
   /** Aborts the wait for the current leader. */
   readonly signal?: AbortSignal | undefined;
   /** Called with the leader's address while another process leads: at first, and on each change. */

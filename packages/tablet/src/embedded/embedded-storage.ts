@@ -24,7 +24,7 @@ import { LineFiles } from "./line-file.js";
 import { lineOf } from "./lines.js";
 import { refuseLmdbFolder } from "./lmdb-folder.js";
 import { loadJournals, type Row } from "./load-journals.js";
-import { refuseLost } from "./lost-tablet.js";
+import { refuseUnexpected, refuseUnexpectedClaim } from "./lost-tablet.js";
 import { openError } from "./open-error.js";
 import { RestoreBeside } from "./restore-beside.js";
 import { Snapshots } from "./snapshots.js";
@@ -68,7 +68,7 @@ class EmbeddedStorage implements TabletStorage {
     this.#folder = new JournalFolder(new LineFiles(options.files ?? systemFiles, "tablet", CURE), options.folder);
   }
 
-  async claim(leader: Leader, { restore, onTrouble, onEdited }: ClaimOptions = {}): Promise<Claim> {
+  async claim(leader: Leader, { restore, expects, onTrouble, onEdited }: ClaimOptions = {}): Promise<Claim> {
     await this.#snapshots?.end();
     this.#snapshots = undefined;
     this.#onTrouble = onTrouble ?? (() => {});
@@ -76,7 +76,7 @@ class EmbeddedStorage implements TabletStorage {
     this.#isLoaded = false;
     try {
       const { files } = this.#folder.lines;
-      if (restore === undefined) refuseLost(files, this.#options.folder);
+      if (restore === undefined) refuseUnexpected(files, this.#options.folder, expects);
       else await this.#beginRestore(restore);
       const { folder } = this.#folder;
       await ensureFolder(files, folder);
@@ -86,6 +86,7 @@ class EmbeddedStorage implements TabletStorage {
       const former = this.#journal;
       this.#journal = await this.#folder.begin(restored?.generation ?? 1, (last, generation) => {
         refuseRestore(last, restore, `the tablet in ${folder}`);
+        if (restore === undefined) refuseUnexpectedClaim(last, folder, expects);
         const { tabletId = randomUUID(), incarnation = randomUUID(), parentIncarnations = [] } = last ?? {};
         const claim = { tabletId, incarnation, parentIncarnations, generation };
         return { ...claim, ...restored, generation, writer: leader.writer, address: leader.address };

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { FencedError, InvalidStateError } from "@diskmesh/domain";
+import { AlreadyExistsError, FencedError, InvalidStateError } from "@diskmesh/domain";
 import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
 import type { StoredSums } from "../checksums.js";
 import { CURE, newerFormat, STORE_FORMAT } from "../format.js";
+import { noTablet } from "../no-tablet.js";
 import { OneAtATime } from "../one-at-a-time.js";
-import type { RestoredClaim } from "../storage.js";
+import type { ClaimOptions, RestoredClaim } from "../storage.js";
 import type { IsOurs } from "./collections.js";
 import {
   type DocumentReader,
@@ -144,12 +145,17 @@ export class TabletLog {
   }
 
   /** Claims the next generation. Returns undefined when another candidate claimed concurrently. */
-  async claim(writer: string, address: string, restore?: RestoredClaim): Promise<OwnClaim | undefined> {
+  async claim(
+    writer: string,
+    address: string,
+    { restore, expects }: Pick<ClaimOptions, "restore" | "expects"> = {},
+  ): Promise<OwnClaim | undefined> {
     let claim: OwnClaim;
     do {
       const last = await this.#lastEntry();
       const lastClaim = last && (await this.#claimOf(last));
       if (!restore?.replace) await this.#refuseClaim(last, lastClaim, restore);
+      if (restore === undefined) this.#refuseUnexpected(last, expects);
       const previousGeneration = last?.generation ?? 0;
       const number = last === undefined ? 1 : nextNumber(last);
       claim = {
@@ -179,6 +185,15 @@ export class TabletLog {
     const first = await this.#claimNext({ writer, above: 0, isRestore: true });
     // A concurrent restore may have begun at a higher number, which late entries of a dropped log made it choose.
     return (await this.#isLast(first)) ? this.claimed : undefined;
+  }
+
+  /** Throws unless the log shows that the database holds what is expected. */
+  async refuseUnexpected(expects: ClaimOptions["expects"]): Promise<void> {
+    if (expects === undefined) return;
+    const last = await this.#lastEntry();
+    // Names a lost log as such.
+    if (last === undefined) await this.#refuseLost();
+    this.#refuseUnexpected(last, expects);
   }
 
   /** Throws InvalidStateError when this process's claim was deleted from the log or replaced. */
@@ -334,6 +349,11 @@ export class TabletLog {
     throw new InvalidStateError(
       `${this.#collection} in MongoDB at ${this.#server.name} does not begin with a claim of its incarnation; ${CURE}`,
     );
+  }
+
+  #refuseUnexpected(last: Entry | undefined, expects: ClaimOptions["expects"]): void {
+    if (last === undefined && expects === "a tablet") throw noTablet(this.#where);
+    if (last !== undefined && expects === "nothing") throw new AlreadyExistsError(`${this.#where} exists`);
   }
 
   /** Throws InvalidStateError when tables exist without a log. */

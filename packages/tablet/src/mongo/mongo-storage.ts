@@ -110,11 +110,13 @@ export class MongoStorage implements TabletStorage {
   }
 
   async claim(leader: Leader, options: ClaimOptions = {}): Promise<Claim> {
-    const { signal, onStandby, onFollowing, restore, schema } = options;
+    const { signal, onStandby, onFollowing, restore, expects, schema } = options;
     if (this.#attempt !== undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is claimed twice`);
     const isOurs = collectionsOf(this.#tabletName, schema);
     const attempt = this.#newAttempt(await this.#connect(isOurs), leader.writer, isOurs, options);
     this.#attempt = attempt;
+    // Before the wait for the lease, because a leader renews that of an existing tablet for ever.
+    await attempt.log.refuseUnexpected(expects);
     const waitSignal = AbortSignal.any([attempt.ended.signal, ...(signal ? [signal] : [])]);
     const onWait = (leaderAddress: string): void => {
       if (restore === undefined) this.#follow(attempt, onFollowing);
@@ -123,7 +125,7 @@ export class MongoStorage implements TabletStorage {
     for (;;) {
       const writer = attempt.nextWriter();
       await attempt.lease.take(writer, leader.address, { signal: waitSignal, onStandby: onWait });
-      const claim = await attempt.log.claim(writer, leader.address, restore);
+      const claim = await attempt.log.claim(writer, leader.address, { restore, expects });
       if (claim === undefined) continue;
       const { tabletId, incarnation, parentIncarnations, generation } = claim;
       return { tabletId, incarnation, parentIncarnations, generation };

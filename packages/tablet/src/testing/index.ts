@@ -12,4 +12,5 @@ export {
 } from "../mongo/testing/document-database.js";
 export { databaseUrl, newTabletName, removeTablet, withDatabase } from "../mongo/testing/test-location.js";
 export { TlsProxy } from "../mongo/testing/tls-proxy.js";
+export { ensureTablet } from "./ensure-tablet.js";
 export { restoredLmdbBackup } from "./restored-backup.js";
