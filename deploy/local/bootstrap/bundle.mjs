@@ -19,11 +19,16 @@ export const OTHERS = {
     DESCRIPTORS,
     ...DRIVERS,
     "services/director/dist/yaml/worker.js",
+    "services/director/dist/init.js",
     "services/director/dist/testing/crashing-main.js",
     "services/director/dist/testing/tuned-main.js",
   ],
   "cpi-dispatcher": [DESCRIPTORS],
-  "disk-registry": [DESCRIPTORS, "services/disk-registry/dist/testing/tuned-main.js"],
+  "disk-registry": [
+    DESCRIPTORS,
+    "services/disk-registry/dist/init.js",
+    "services/disk-registry/dist/testing/tuned-main.js",
+  ],
   "disk-agent": [DESCRIPTORS, ...DRIVERS, "services/disk-agent/dist/testing/tuned-main.js"],
   "csi-driver": [],
 };

@@ -32,6 +32,10 @@ export const PORT_SPAN = FIRST_METRICS_PORT + Object.keys(SERVICE_PORTS).length 
 
 export type ServiceName = keyof typeof SERVICE_PORTS;
 
+/** Services with a tablet. */
+export const STATEFUL_SERVICES = ["disk-registry", "director"] as const satisfies readonly ServiceName[];
+export type StatefulService = (typeof STATEFUL_SERVICES)[number];
+
 /** Paths and ports of a local mesh: files below the state folder, ports from the base port on. */
 export class MeshLayout {
   constructor(
@@ -116,6 +120,11 @@ export class MeshLayout {
 
   dataFolder(processName: string): string {
     return join(this.stateFolder, "data", processName);
+  }
+
+  /** Returns the `tablet` config of a service. Its state is in a folder of the tablet's name. */
+  tablet(service: StatefulService): { readonly storage: string; readonly name: string } {
+    return { storage: this.dataFolder(service), name: service === "director" ? "director" : "registry" };
   }
 
   csiSocket(processName: string): string {

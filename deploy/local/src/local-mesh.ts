@@ -9,6 +9,7 @@ import { checkNatsServer } from "./nats-server.js";
 import { checkPorts } from "./ports.js";
 import { writeConfigs } from "./service-configs.js";
 import { StateFolder } from "./state-folder.js";
+import { makeTablets } from "./tablets.js";
 
 export interface LocalMeshOptions {
   readonly layout: MeshLayout;
@@ -39,6 +40,7 @@ export class LocalMesh implements AsyncDisposable {
       installCpi(layout.processCpi.execPath);
       await makeDeviceFiles(layout);
       await writeConfigs(layout);
+      await makeTablets(layout, signal);
       await checkNatsServer();
       const [nats = [], ...services] = meshMembers(layout);
       await mesh.start(nats, signal);

@@ -27,7 +27,7 @@ function directorConfig(layout: MeshLayout, passwordHash: string): object {
   return {
     listen: parseHostPort("address", layout.addressOf("director")),
     tls: layout.tlsFiles("director"),
-    tablet: { storage: layout.dataFolder("director"), name: "director" },
+    tablet: layout.tablet("director"),
     stemcells: { folder: join(layout.dataFolder("director"), "stemcells") },
     dispatcher: { address: layout.addressOf("cpi-dispatcher") },
     nats: { servers: [layout.natsAddress] },
@@ -68,7 +68,7 @@ function registryConfig(layout: MeshLayout): object {
   return {
     listen: parseHostPort("address", layout.addressOf("disk-registry")),
     tls: layout.tlsFiles("disk-registry"),
-    tablet: { storage: layout.dataFolder("disk-registry"), name: "registry" },
+    tablet: layout.tablet("disk-registry"),
     advertisedAddress: layout.addressOf("disk-registry"),
   };
 }

@@ -3,5 +3,6 @@ export { type ProcessReport, serviceCauses } from "./explain-service.js";
 export { explanation, MAX_CAUSES } from "./explanation.js";
 export { observeTablet, tabletMetrics } from "./metrics.js";
 export { openServiceTablet } from "./open-tablet.js";
+export { runInit } from "./run-init.js";
 export { runRestore } from "./run-restore.js";
 export { runStoreCheck } from "./run-store-check.js";

@@ -36,6 +36,7 @@ export function openServiceTablet<S extends Schema>(
     address,
     limits: { renewIntervalMs },
     ...waiting,
+    expects: "a tablet",
     onEdited,
   });
 }

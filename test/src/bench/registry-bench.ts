@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { AttachState, type Device, DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
 import { allPages, type Client, createClient } from "@diskmesh/rpc";
+import { ensureTablet } from "@diskmesh/tablet/testing";
 import { eventually, freePort, spawnService, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
 import { bareCommitRate } from "./floors.js";
@@ -37,6 +38,7 @@ export async function benchRegistry(report: (line: string) => void): Promise<Mea
   const address = `127.0.0.1:${port}`;
   const operator = certificates.files("operator");
   const storage = join(folder, "registry");
+  await ensureTablet({ storage, name: "registry" });
   await using _process = await spawnService({
     name: "disk-registry",
     mainFile: join(repositoryFolder, "services/disk-registry/dist/main.js"),

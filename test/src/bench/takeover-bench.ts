@@ -1,7 +1,14 @@
 import { join } from "node:path";
 import { DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
 import { createClient } from "@diskmesh/rpc";
-import { databaseUrl, documentDatabase, newTabletName, removeTablet, withDatabase } from "@diskmesh/tablet/testing";
+import {
+  databaseUrl,
+  documentDatabase,
+  ensureTablet,
+  newTabletName,
+  removeTablet,
+  withDatabase,
+} from "@diskmesh/tablet/testing";
 import {
   eventually,
   freePort,
@@ -99,6 +106,7 @@ async function startRegistry(options: {
   const { url, tabletName, certificates, waitFor } = options;
   const port = await freePort();
   const address = `127.0.0.1:${port}`;
+  await ensureTablet({ storage: url, name: tabletName });
   const process = await spawnService({
     name: `disk-registry-${waitFor}`,
     mainFile: join(repositoryFolder, "services/disk-registry/dist/main.js"),

@@ -6,6 +6,7 @@ import { endDaemons } from "@diskmesh/disk-agent/testing";
 import { identityUri, parseHostId } from "@diskmesh/domain";
 import { AgentClient, connectNats, mbusPermissions } from "@diskmesh/mbus";
 import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
+import { ensureTablet } from "@diskmesh/tablet/testing";
 import {
   freePort,
   type NatsServer,
@@ -255,8 +256,16 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
 
   async #start({ waitFor, ...plan }: ProcessPlan): Promise<void> {
     const process = this.process(nameOf(plan));
+    await this.#ensureTablet(plan, process);
     await process.start();
     if (waitFor === undefined) await process.waitFor("serving");
+  }
+
+  /** Another version's program makes its tablet itself, or reads one of its own format. */
+  async #ensureTablet({ service, mainFile }: ProcessPlan, { config }: ServiceProcess): Promise<void> {
+    if (mainFile !== undefined || !("tablet" in config)) return;
+    const name = service === "director" ? "director" : "registry";
+    await ensureTablet({ name, ...(config.tablet as { readonly storage: string }) });
   }
 
   async #startNats(users: NatsUsers | undefined): Promise<NatsServer> {

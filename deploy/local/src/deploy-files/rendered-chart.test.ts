@@ -19,7 +19,7 @@ const VARIANTS: Readonly<Record<string, readonly string[]>> = {
   "agents with block devices": ["--set", "csi.enabled=false"],
   "the CSI driver alone": ["--set", `${AZS},controlPlane.enabled=false,agents.enabled=false`],
   "other networks, an HTTPS API, stemcells": [
-    ...["--set", `${AZS},stemcellsClaim=stemcells,imagePullSecrets[0].name=registry`],
+    ...["--set", `${AZS},stemcellsClaim=stemcells,imagePullSecrets[0].name=registry,controlPlane.init=true`],
     ...["--set-json", HTTP, "--set-json", PEERS],
   ],
 };

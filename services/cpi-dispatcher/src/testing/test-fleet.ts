@@ -1,6 +1,8 @@
-import { closeSync, ftruncateSync, mkdirSync, openSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { closeSync, ftruncateSync, mkdirSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { AttachState, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { MIB_BYTES, type Role } from "@diskmesh/domain";
@@ -57,15 +59,23 @@ export class TestFleet {
   }
 
   async #startAll(): Promise<void> {
-    await this.#spawn("disk-registry", this.registryAddress, "disk-registry", {
-      tablet: { storage: join(this.#folder, "state") },
-    });
+    await this.#startRegistry();
     const registry = { address: this.registryAddress };
     await Promise.all([
       ...HOST_IDS.map((hostId) => this.#startAgent(hostId)),
       this.#spawn("cpi-dispatcher", this.dispatcherAddress, "cpi-dispatcher", { registry }),
     ]);
     await this.#takeIntoOperation();
+  }
+
+  async #startRegistry(): Promise<void> {
+    const tablet = { storage: join(this.#folder, "state") };
+    const tls = this.certs.files("disk-registry");
+    const configFile = join(this.#folder, "init.yaml");
+    writeFileSync(configFile, JSON.stringify({ listen: { host: "127.0.0.1", port: 0 }, tls, tablet }));
+    const init = fileURLToPath(new URL("../../../disk-registry/dist/init.js", import.meta.url));
+    await promisify(execFile)(process.execPath, [init, "--config", configFile]);
+    await this.#spawn("disk-registry", this.registryAddress, "disk-registry", { tablet });
   }
 
   async #startAgent(hostId: string): Promise<void> {

@@ -22,6 +22,7 @@ import { MemoryCloud } from "@diskmesh/cpi/testing";
 import { type Identity, identityUri } from "@diskmesh/domain";
 import { mbusPermissions } from "@diskmesh/mbus";
 import { type Client, createClient, type PartialOf, waitForHealth } from "@diskmesh/rpc";
+import { ensureTablet } from "@diskmesh/tablet/testing";
 import {
   freePort,
   type NatsServer,
@@ -157,6 +158,7 @@ export class TestDirector {
       ...access?.config,
       tuning: tuningOfTests({ ...access?.tuning, ...tuning }),
     };
+    await ensureTablet({ name: "director", ...config.tablet });
     const process = await spawnService({
       name: "director",
       mainFile,

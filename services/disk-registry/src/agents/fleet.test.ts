@@ -1,5 +1,5 @@
 import { cpSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import {
   AttachState,
   devicesWithBytes,
@@ -17,6 +17,7 @@ import {
 } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { type Client, createClient } from "@diskmesh/rpc";
+import { ensureTablet } from "@diskmesh/tablet/testing";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "../testing/shared-registry.js";
@@ -268,6 +269,7 @@ describe("disk-registry and the numbers that agents remember", () => {
     const lost = await fleetNow();
     await fleet.registry.process.stop();
     rmSync(storeFolder(), { recursive: true });
+    await ensureTablet({ storage: dirname(storeFolder()), name: "registry" });
     await fleet.registry.process.start();
     const refused = await eventually(() => rejection(agent.register(), InvalidStateError));
     expect(refused.message).to.contain(`obeys tablet ${lost.tabletId}`).and.to.contain("AdoptFleet");

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import type { Role } from "@diskmesh/domain";
 import { type Client, createClient } from "@diskmesh/rpc";
-import { databaseUrl, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
+import { databaseUrl, ensureTablet, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
 import {
   freePort,
   type ServiceProcess,
@@ -48,6 +48,7 @@ export class TestRegistries {
   ): Promise<TestRegistries> {
     const certificates = await testCertificates({ hostIds: HOST_IDS });
     const registries = new TestRegistries(certificates, databaseServerUrl, leaseTimeMs, tuning);
+    await ensureTablet({ storage: registries.#url, name: registries.#tabletName });
     await registries.#startRegistry("serving");
     await registries.#startRegistry("listening");
     return registries;

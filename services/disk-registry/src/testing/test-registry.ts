@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { type Device, type Disk, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { type Client, createClient, type ServiceDefinition } from "@diskmesh/rpc";
+import { ensureTablet } from "@diskmesh/tablet/testing";
 import {
   freePort,
   type ServiceProcess,
@@ -39,10 +40,12 @@ export class TestRegistry {
     const port = await freePort();
     const folder = temporaryFolder();
     const address = `127.0.0.1:${port}`;
+    const tablet = { storage: `${folder}/state` };
+    await ensureTablet({ name: "registry", ...tablet, ...(change.tablet as object | undefined) });
     const config = {
       listen: { host: "127.0.0.1", port },
       tls: certificates.files("disk-registry"),
-      tablet: { storage: `${folder}/state` },
+      tablet,
       ...change,
       tuning: {
         backoff: { minDelayMs: 20, maxDelayMs: 200 },
