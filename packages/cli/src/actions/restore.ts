@@ -9,6 +9,7 @@ export const restore: Action = {
   options: [
     ["--config <file>", "the service's config, whose tablet (a folder or a database) is restored"],
     ["--replace", "replace the tablet, whose folder is kept under another name, or the data of the database"],
+    ["--discard-most", "with --replace: even if the backup lacks most documents of the tablet"],
   ],
   example: "diskmesh restore registry registry.backup --config .diskmesh/config/disk-registry.yml",
   isOpenEnded: true,
@@ -17,6 +18,7 @@ export const restore: Action = {
     const config = serviceConfigOption(options);
     requireReadable("backup", resolve(file));
     const args = ["--config", config, "--from", resolve(file), ...(options.replace ? ["--replace"] : [])];
+    if (options.discardMost) args.push("--discard-most");
     await runServiceProgram(output, service, "restore", args);
   },
 };
