@@ -26,7 +26,7 @@ describe("a director with a full disk", () => {
     disk?.[Symbol.dispose]();
   });
 
-  it("reports it, keeps running, keeps all acknowledged changes, and serves again once there is space", async () => {
+  it("reports it, keeps running, can be read, keeps all acknowledged changes, and serves again once there is space", async () => {
     director = await TestDirector.start({ tablet: { storage: disk.folder } });
     let acknowledged = 0;
     const update = async () => {
@@ -44,6 +44,7 @@ describe("a director with a full disk", () => {
     );
     await eventually(() => expect(director.process.logs).to.contain("leader election failed"));
     expect(director.process.exit).to.equal(undefined);
+    expect((await eventually(() => director.configs.listConfigs(LATEST), PATIENT)).configs).to.have.length(1);
 
     disk.makeRoom();
     const { configs } = await eventually(() => director.configs.listConfigs(LATEST), PATIENT);

@@ -15,7 +15,7 @@ describe("a disk-registry whose disk is full", () => {
 
   after(() => disk?.[Symbol.dispose]());
 
-  it("reports it, keeps running, keeps everything acknowledged, and serves again once there is space", async () => {
+  it("reports it, keeps running, can be read, keeps everything acknowledged, and serves again once there is space", async () => {
     const { folder } = disk as SmallDisk;
     await fleet.startOwn({ tablet: { storage: folder } });
     await fleet.readyAgent("h1", ["d1"]);
@@ -38,6 +38,7 @@ describe("a disk-registry whose disk is full", () => {
     );
     await eventually(() => expect(process.logs).to.contain("leader election failed"));
     expect(process.exit).to.equal(undefined);
+    expect((await eventually(() => fleet.registry.disk("x"))).labels).to.have.length(61);
 
     (disk as SmallDisk).makeRoom();
     const { labels } = await eventually(() => fleet.registry.disk("x"));

@@ -77,7 +77,7 @@ describe("the embedded storage", () => {
 
   it("makes its folder and files private to their owner, with lines that jq can read", async () => {
     await makeTablet(1);
-    expect(files()).to.deep.equal(["end.1", "holds-data", "journal.1", "owner.lock"]);
+    expect(files()).to.deep.equal(["end.1", "holds-data", "journal.1", "owner.lock", "reserve"]);
     for (const name of readdirSync(folder)) expect(statSync(join(folder, name)).mode & 0o777, name).to.equal(0o600);
     expect(statSync(folder).mode & 0o777).to.equal(0o700);
     const [head, commit] = readFileSync(journal(1), "utf8")

@@ -26,6 +26,7 @@ import { refuseLmdbFolder } from "./lmdb-folder.js";
 import { loadJournals, type Row } from "./load-journals.js";
 import { refuseUnexpected, refuseUnexpectedClaim } from "./lost-tablet.js";
 import { openError } from "./open-error.js";
+import { Reserve } from "./reserve.js";
 import { RestoreBeside } from "./restore-beside.js";
 import { Snapshots } from "./snapshots.js";
 
@@ -84,13 +85,14 @@ class EmbeddedStorage implements TabletStorage {
       refuseLmdbFolder(folder, files.list(folder), "tablet");
       const restored = restore && restoredFields(restore, this.#restoring?.lastGeneration ?? 0);
       const former = this.#journal;
-      this.#journal = await this.#folder.begin(restored?.generation ?? 1, (last, generation) => {
+      const begin = this.#folder.begin.bind(this.#folder, restored?.generation ?? 1, (last, generation) => {
         refuseRestore(last, restore, `the tablet in ${folder}`);
         if (restore === undefined) refuseUnexpectedClaim(last, folder, expects);
         const { tabletId = randomUUID(), incarnation = randomUUID(), parentIncarnations = [] } = last ?? {};
         const claim = { tabletId, incarnation, parentIncarnations, generation };
         return { ...claim, ...restored, generation, writer: leader.writer, address: leader.address };
       });
+      this.#journal = await new Reserve(files, folder).use(begin);
       await former?.file.close();
     } catch (error) {
       if (this.#journal === undefined) this.#unlock();
@@ -122,6 +124,7 @@ class EmbeddedStorage implements TabletStorage {
       });
     this.#isLoaded = true;
     if (snapshot === undefined) return;
+    await new Reserve(this.#folder.lines.files, this.#folder.folder).fill();
     const { clock = systemClock, journalsBytesMin } = this.#options;
     this.#snapshots = new Snapshots(
       {

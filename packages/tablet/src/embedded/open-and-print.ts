@@ -7,6 +7,8 @@ import { openEmbeddedStorage } from "./embedded-storage.js";
 const storage = openEmbeddedStorage({ folder: process.argv[2] as string });
 await storage.claim({ writer: "child", address: "127.0.0.1:1" });
 let documents = 0;
-await storage.load(() => documents++);
+const count = (): number => documents++;
+// A leader lends its documents, and then keeps a reserve for a full disk.
+await storage.load(count, async () => []);
 process.stdout.write(`serves ${documents}\n`);
 await storage.close({ handOver: true });

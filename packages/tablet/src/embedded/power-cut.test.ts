@@ -121,8 +121,7 @@ describe("a disk of the embedded store", () => {
     await storage.commit([put("a", "first")]);
     for (const left of [0, 1, 9, 300]) {
       files.capacityBytes = Number.POSITIVE_INFINITY;
-      const used = Array.from(files.contents().values()).reduce((sum, { length }) => sum + length, 0);
-      files.capacityBytes = used + left;
+      files.capacityBytes = usedBytes(files) + left;
       const error = await rejection(storage.commit([put("a", "x".repeat(1_000))]), DiskFullError);
       expect(error.outcome).to.equal("not_done");
       expect(error.message).to.match(/^cannot write to the tablet: the disk that holds \/state\/registry is full/);
@@ -169,7 +168,7 @@ describe("a disk of the embedded store", () => {
     const clock = new ManualClock();
     const troubles: (string | undefined)[] = [];
     const storage = await open(files, { clock, journalsBytesMin: 3_000 }, (trouble) => troubles.push(trouble));
-    files.capacityBytes = 6_000;
+    files.capacityBytes = usedBytes(files) + 6_000;
     for (let n = 0; n < 12; n++) await storage.commit([put(`h${n % 3}`, "x".repeat(300))]);
     await storage.renew();
     expect(troubles).to.have.length(1);
@@ -187,6 +186,10 @@ describe("a disk of the embedded store", () => {
     expect([...files.contents().keys()].join()).to.contain("snapshot");
   });
 });
+
+function usedBytes(files: PowerCutFiles): number {
+  return Array.from(files.contents().values()).reduce((sum, { length }) => sum + length, 0);
+}
 
 interface Counted {
   readonly id: string;
