@@ -5,6 +5,7 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { ensureBuilt } from "./bootstrap/build.mjs";
 import { ensureBundled } from "./bootstrap/bundle.mjs";
+import { runContract } from "./bootstrap/contract.mjs";
 import { ensureDependencies } from "./bootstrap/dependencies.mjs";
 import { requireWritable, withLock } from "./bootstrap/lock.mjs";
 import { ensureNatsServer } from "./bootstrap/nats-server.mjs";
@@ -24,7 +25,8 @@ const commands = {
   test: (args) => runTests(root, args, { isQuick: true }),
   verify: () => verify(root),
   bench: () => runModule("test/dist/bench/main.js"),
-  "kill-test": () => runModule("test/dist/kill-test/main.js"),
+  "kill-test": runKillTest,
+  contract: (args) => runContract(root, args, runKillTest),
   "crash-test": (args) => {
     process.env.DISKMESH_CRASH_PLACES = "all";
     return runTests(root, ["crash-places", ...args], { fileTimeoutMs: CRASH_TEST_TIMEOUT_MS });
@@ -41,6 +43,10 @@ const commands = {
     notePictures(root);
   },
 };
+
+function runKillTest() {
+  return runModule("test/dist/kill-test/main.js");
+}
 
 // The imported module sets process.exitCode or exits, and its exit code becomes that of this process.
 async function runModule(file) {
