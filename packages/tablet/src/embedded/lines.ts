@@ -42,7 +42,7 @@ export function jsonOf(line: Buffer, seed: number): Buffer | undefined {
   return [hex + FIRST, hex + CONTINUED].includes(line.toString("latin1", 0, CHECKSUM_BYTES)) ? json : undefined;
 }
 
-export function hexOfSum(sum: number): string {
+function hexOfSum(sum: number): string {
   return sum.toString(16).padStart(8, "0");
 }
 

@@ -22,7 +22,6 @@ const NEW = textsOf("new", 5);
 const KILLS = Number(process.env.DISKMESH_RESTORE_KILLS ?? 12);
 
 describe("a restore that replaces a tablet in a folder", () => {
-
   let file: string;
 
   before(() => {

@@ -2,16 +2,8 @@ import { allEnded, observe } from "@diskmesh/metrics";
 import type { Clock } from "@diskmesh/service";
 import { follow, Tally, Waits } from "@diskmesh/tablet";
 import { moveStateOf } from "../model/store/disk-parts.js";
-import {
-  awaitsOrder,
-  type Device,
-  type Disk,
-  type Host,
-  isErasable,
-  isFree,
-  schema,
-  type Vigil,
-} from "../model/store/schema.js";
+import { awaitsOrder, type Device, type Disk, type Host, isErasable, isFree, schema } from "../model/store/schema.js";
+import type { Vigil } from "../model/store/vigil.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
 import {
   ATTACH_STATES,

@@ -24,10 +24,9 @@ import {
   type Start,
   schema,
   type UnknownSession,
-  VIGIL,
-  type Vigil,
   type VmAssignment,
 } from "../model/store/schema.js";
+import { VIGIL, type Vigil } from "../model/store/vigil.js";
 
 // Schemas of the stored documents. The mapped types require a line for each field of a document's type.
 const text = z.string();

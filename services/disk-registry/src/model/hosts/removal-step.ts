@@ -53,7 +53,7 @@ export interface RemovalTime extends RegistryTime {
 }
 
 /** Returns the next step of the removal, which depends on nothing that only a caller knows. Changes nothing. */
-export function nextStep(tables: RegistryTables, removal: Removal, { limits, listenedMs }: RemovalTime): RemovalStep {
+function nextStep(tables: RegistryTables, removal: Removal, { limits, listenedMs }: RemovalTime): RemovalStep {
   const { host, devices } = removal;
   const uses = usesOf(tables, removal);
   if (uses !== undefined) return { kind: "in_use", uses };

@@ -1,5 +1,6 @@
 import type { WhySuspected } from "../disks/placement.js";
-import { type Host, type RegistryTables, type RegistryTransaction, VIGIL } from "../store/schema.js";
+import type { Host, RegistryTables, RegistryTransaction } from "../store/schema.js";
+import { VIGIL } from "../store/vigil.js";
 
 /** Returns whether a mass silence was ongoing at the last sweep, of this leader or a former one. */
 export function massSilenceRan(tables: RegistryTables): boolean {

@@ -5,6 +5,7 @@ import { moveStateOf, type Part } from "./disk-parts.js";
 import { freeSpaceRows } from "./free-space.js";
 import type { OtherFleet } from "./other-fleet.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
+import type { Vigil } from "./vigil.js";
 
 /**
  * State of a host's agent. Nothing new is placed on a host that is not ONLINE. DEAD is set and cleared by operators
@@ -362,24 +363,6 @@ export function awaitsOrder(device: Device): boolean {
 export function isLeftAlone(device: Device): boolean {
   return device.unknownSession !== undefined && device.attachState !== "ATTACHING" && !device.keepData;
 }
-
-/** Host monitoring state that a leader leaves to the next one. There is a single document. */
-export interface Vigil {
-  readonly name: typeof VIGIL;
-  /**
-   * Total time in ms that leaders of this tablet have listened for heartbeats, as far as recorded. Each leader measures
-   * with its monotonic clock and continues from the recorded value. Absent: never recorded.
-   */
-  readonly listenedMs?: number | undefined;
-  /** Written by 0.1.0; no longer read. */
-  readonly awakeAtMs?: number | undefined;
-  /** True while a mass silence is ongoing. */
-  readonly massSilence?: true | undefined;
-  /** Time at which the mass silence was noticed. */
-  readonly massSilenceSinceMs?: number | undefined;
-}
-
-export const VIGIL = "hosts";
 
 /** Index key of hosts that lack devices, because the devices' ids belong to other hosts. */
 export const LACKS_DEVICES = "devices";
