@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { devicesWithBytes } from "@diskmesh/api/registry";
 import { type DriverProcess, failureOf } from "@diskmesh/csi-driver/testing";
 import { eventually } from "@diskmesh/testkit";
@@ -166,6 +166,31 @@ describe("a volume's life in Kubernetes's order", () => {
     await eventually(async () => expect(await health()).to.deep.equal([]));
     const unknown = controller.controllerGetVolumeHealth({ volumeId: "none" });
     expect(await failureOf(unknown)).to.match(/^NOT_FOUND/);
+    await remove(volumeId);
+  });
+
+  it("is inaccessible while its node has a block device mounted whose process has ended", async () => {
+    const { controller } = driver.clients;
+    const volumeId = await create();
+    const health = async () => (await controller.controllerGetVolumeHealth({ volumeId })).volumeHealth?.healthStatuses;
+    const order = orderOn(0, volumeId);
+    await inOrder(order.up);
+    expect(await health()).to.deep.equal([]);
+    const mounts = readFileSync("/proc/self/mounts", "utf8").split("\n");
+    const loop = mounts.find((line) => line.includes(` ${order.staging} `))?.split(" ")[0] ?? "";
+    const image = readFileSync(join("/sys/block", basename(loop), "loop/backing_file"), "utf8").trim();
+    process.kill(Number(readFileSync(`${image}.pid`, "utf8")), "SIGKILL");
+    await eventually(async () => {
+      const [first] = (await health()) ?? [];
+      expect(first).to.include({ status: "INACCESSIBLE", reason: "UnusableOnHost" });
+      expect(first?.message).to.include(loop);
+    });
+    await order.unpublish();
+    await order.unstage();
+    await eventually(async () => expect(await health()).to.deep.equal([]));
+    await order.stage();
+    await order.publish();
+    await inOrder(order.down);
     await remove(volumeId);
   });
 
