@@ -10,6 +10,7 @@ import { randomOf } from "../contract/random.js";
 import type { EventLog } from "../storage.js";
 import { openEmbeddedEventLog } from "./embedded-event-log.js";
 import type { OpenFile } from "./files.js";
+import { ensureFolder } from "./folders.js";
 import { lineOf } from "./lines.js";
 import { PowerCutFiles } from "./testing/power-cut-files.js";
 
@@ -381,6 +382,7 @@ async function randomCall(random: () => number, log: EventLog, { streams, record
 /** Returns a folder as the first release left it. */
 async function firstRelease(): Promise<PowerCutFiles> {
   const files = new PowerCutFiles();
+  await ensureFolder(files, FOLDER);
   for (const name of readdirSync(FIXTURE)) await put(files, name, readFileSync(join(FIXTURE, name)));
   await files.syncFolder(FOLDER);
   return files;
