@@ -90,6 +90,19 @@ describe("disks that move", () => {
     await eventually(() => expect(holder.served.at(-1)).to.equal("x on d2"));
   });
 
+  it("leaves its new device, too, when that is to be removed since the mirror was asked for the last time", async () => {
+    const { target: holder } = await scene(true);
+    await fleet.readyAgent("h3", ["d3"]);
+    let isFirst = true;
+    holder.beforeMirror = async () => {
+      if (isFirst) await fleet.registry.operator.removeDevice({ deviceId: "d2" });
+      isFirst = false;
+    };
+    await fleet.registry.operator.migrateDisk({ diskId: "x", hostId: "h2" });
+    await fleet.inState("d2", AttachState.DETACHED);
+    await lies("x", "d3");
+  });
+
   for (const isInUse of [false, true])
     it(`a reload changes the rate of a running copy of a disk that is ${isInUse ? "" : "not "}in use`, async () => {
       await fleet.startOwn({ moves: { bytesPerSecondOfHost: 4_000 } });

@@ -73,6 +73,8 @@ export class TestAgent {
   copying: { outcome: OrderOutcome; copiedBytes: number } = { outcome: OrderOutcome.DONE, copiedBytes: 0 };
   /** Answer to questions about a mirror. */
   mirror: Partial<GetMirrorResponse> = { state: MirrorState.EQUAL };
+  /** Called before a question about a mirror is answered. */
+  beforeMirror: () => Promise<void> = async () => {};
   /** True behaves like agents of former releases, which ignore open_device_ids. */
   opensNothingAlong = false;
   /** Received session and export requests in order, as text, with the devices to open. */
@@ -288,6 +290,7 @@ export class TestAgent {
   async #getMirror({ bootId, diskId, sessionNumber, bytesPerSecond }: GetMirrorRequest) {
     this.bytesPerSecond = bytesPerSecond;
     this.#requireBoot(bootId);
+    await this.beforeMirror();
     if (this.exports.get(diskId) !== sessionNumber) throw new OutdatedError(`disk ${diskId} is not served`);
     return this.mirror;
   }

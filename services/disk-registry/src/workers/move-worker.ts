@@ -1,5 +1,13 @@
 import { MirrorState } from "@diskmesh/api/internal";
-import { backoffMs, type DiskId, messageOf, NotFoundError, OutdatedError, UnavailableError } from "@diskmesh/domain";
+import {
+  backoffMs,
+  type DeviceId,
+  type DiskId,
+  messageOf,
+  NotFoundError,
+  OutdatedError,
+  UnavailableError,
+} from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
 import { noteMove } from "../metrics/moves.js";
 import type { Leader } from "../model/devices/orders.js";
@@ -17,7 +25,8 @@ import {
   type MoveStep,
   planMove,
 } from "../model/disks/moves.js";
-import type { Host } from "../model/store/schema.js";
+import { leaveFailing, moveAway } from "../model/disks/removal-moves.js";
+import { type Host, isFailing, type RegistryTransaction } from "../model/store/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import { copyBytesPerSecond } from "./copy-rate.js";
 import { grantOf } from "./session-grant.js";
@@ -122,11 +131,7 @@ export class MoveWorker {
   }
 
   /** Stores the end of a try, or its failure; a try that goes on is asked again soon. */
-  async #settle(
-    step: Copying,
-    answer: Answer,
-    complete: (tx: Parameters<Parameters<WorkContext["tablet"]["transact"]>[0]>[0]) => boolean,
-  ): Promise<WorkResult> {
+  async #settle(step: Copying, answer: Answer, complete: (tx: RegistryTransaction) => boolean): Promise<WorkResult> {
     const { tablet, limits, random } = this.context;
     const { diskId } = step.disk;
     switch (answer.kind) {
@@ -134,7 +139,8 @@ export class MoveWorker {
         this.#noteCopied(step, answer.copiedBytes);
         return { retryAfterMs: POLL_INTERVAL_MS };
       case "done":
-        if (await tablet.transact(complete)) noteMove("done", step.sizeBytes);
+        if (await tablet.transact((tx) => complete(tx) && this.#leaveAgain(tx, step.target.deviceId)))
+          noteMove("done", step.sizeBytes);
         this.#progress.delete(diskId);
         this.onProgress(diskId);
         return { retryAfterMs: 0 };
@@ -145,6 +151,17 @@ export class MoveWorker {
         return { retryAfterMs: backoffMs(step.move.attempts + 1, limits.backoff, random()) };
       }
     }
+  }
+
+  /** Has the part leave its new device, too, if that was to be left before it counted. Returns true. */
+  #leaveAgain(tx: RegistryTransaction, deviceId: DeviceId): true {
+    const { clock, config } = this.context;
+    const device = tx.devices.get(deviceId);
+    const nowMs = clock.nowMs();
+    if (device?.removalRequested) moveAway(tx, [device], nowMs);
+    else if (device && isFailing(device) && config.moves.failingDevicesOfPools.has(device.pool))
+      leaveFailing(tx, [device], { nowMs, isNew: true });
+    return true;
   }
 
   /** Has the target's agent copy the source, and returns its answer. */

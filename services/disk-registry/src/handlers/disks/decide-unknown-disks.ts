@@ -7,12 +7,13 @@ import { type DeviceId, InvalidArgumentError, parseDeviceId, parseHostId } from 
 import type { ChangeContext } from "../../calls/context.js";
 import { transactUnlessDry } from "../../calls/run-action.js";
 import { noDevice } from "../../model/devices/device-selection.js";
+import { moveAway } from "../../model/disks/removal-moves.js";
 import { type Decided, decideUnknown, type UnknownDiskVerdict } from "../../model/hosts/decide-unknown.js";
 import type { RegistryTables } from "../../model/store/schema.js";
 import { requireAtMost, requireUnique } from "../../requests/requests.js";
 
 export async function decideUnknownDisks(
-  { tablet, workers, limits, unknownExports }: ChangeContext,
+  { tablet, workers, limits, clock, unknownExports }: ChangeContext,
   request: DecideUnknownDisksRequest,
 ): Promise<DecideUnknownDisksResponse> {
   const verdict = parseVerdict(request.verdict);
@@ -28,7 +29,14 @@ export async function decideUnknownDisks(
       : [...tables.devices.by("unknownByHost", hostId)].map((device) => device.deviceId);
   const { decided, devices } = await transactUnlessDry(tablet, request.dryRun, (tx) => {
     const decided = decideUnknown(tx, decide(tx), verdict);
-    return { decided, devices: decided.deviceIds.flatMap((deviceId) => tx.devices.get(deviceId) ?? []) };
+    const devices = decided.deviceIds.flatMap((deviceId) => tx.devices.get(deviceId) ?? []);
+    // A device that is to be removed may have become a disk's.
+    moveAway(
+      tx,
+      devices.filter((device) => device.removalRequested),
+      clock.nowMs(),
+    );
+    return { decided, devices };
   });
   if (request.dryRun) return answerOf(decided);
   workers.wakeDevices(devices);
