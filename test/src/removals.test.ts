@@ -110,10 +110,11 @@ describe("devices that leave operation, and what is on them", () => {
       await until("d1", { keepData: true, removalRequested: true });
       await deleteDisk();
       await until("d2", { dirty: false });
-      expect((await remove("d1", true)).code).to.equal("ACTION_CODE_E_TRY_AGAIN");
-      const removed = (await untilRemoved(() => remove("d1", true))).at(-1);
-      expect(removed?.unerasedDeviceIds).to.deep.equal(["d1"]);
-      expect(removed?.message).to.contain("not erased, so they still have their data: d1");
+      await until("d1", { attachState: AttachState.DETACHED, detachConfirmed: true, dirty: true });
+      const removed = await remove("d1", true);
+      expect(removed.code).to.equal("ACTION_CODE_S_OK");
+      expect(removed.unerasedDeviceIds).to.deep.equal(["d1"]);
+      expect(removed.message).to.contain("not erased, so they still have their data: d1");
       expect(bytesOf("d1").equals(SECRET)).to.equal(true);
       expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
       await mesh.clients.registry.addDevice({ hostId: "h1", deviceId: "d1" });
@@ -130,7 +131,7 @@ describe("devices that leave operation, and what is on them", () => {
       await mesh.process("disk-registry-1").kill();
       expect(bytesOf("d2").equals(ZEROS), "it was in the middle").to.equal(false);
       await Promise.all([mesh.process("disk-registry-1").start(), mesh.process("h1").start()]);
-      await untilRemoved(() => remove("d2"));
+      await until("d2", { attachState: AttachState.DETACHED, detachConfirmed: true });
       expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
     });
 
