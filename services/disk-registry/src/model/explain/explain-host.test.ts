@@ -212,6 +212,19 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "to be removed while it is a VM: its free devices wait for nothing else",
+    HOST,
+    { host: { removalRequested: true, assignment: { vmCid: "vm-1", assignedAtMs: 0 } } },
+    [
+      {
+        reason: "REMOVAL_WAITS",
+        says: /and 1 device is not out of operation, it is VM vm-1$/,
+        becauseOf: [VM],
+        commands: ["diskmesh remove-host h1 --wait", "diskmesh add-host h1"],
+      },
+    ],
+  ],
+  [
     "to be removed, and its disks are lost",
     HOST,
     { host: { removalRequested: true, state: "DEAD", lossNoted: true }, disk: {} },

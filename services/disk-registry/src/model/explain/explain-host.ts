@@ -1,8 +1,9 @@
 import { countText, type HostId } from "@diskmesh/domain";
+import { mustBeErased } from "../devices/removal-erase.js";
 import { disksLostOn, lostText } from "../hosts/lost-disks.js";
 import { disksServedBy } from "../hosts/removal-step.js";
 import { massSilenceRan } from "../hosts/vigil.js";
-import { type Device, type Host, isAway, type RegistryTables } from "../store/schema.js";
+import { type Device, type Host, isAway, isHeld, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 
 export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known): Cause[] {
@@ -235,10 +236,15 @@ function removal(tables: RegistryTables, host: Host): Found {
     ],
     becauseOf: [
       ...served.map((diskId): Subject => ({ kind: "DISK", name: diskId })),
-      ...devices.map(({ deviceId }): Subject => ({ kind: "DEVICE", name: deviceId })),
+      ...devices.filter(holdsUpHost).map(({ deviceId }): Subject => ({ kind: "DEVICE", name: deviceId })),
       ...(assignment === undefined ? [] : [{ kind: "VM", name: assignment.vmCid } as const]),
     ],
   };
+}
+
+/** Returns false for a device that waits only for what its host waits for. */
+function holdsUpHost(device: Device): boolean {
+  return !isHeld(device) || device.diskId !== "" || mustBeErased(device);
 }
 
 /** Returns when the host's removal was requested: RemoveHost sets the time on its devices. */
