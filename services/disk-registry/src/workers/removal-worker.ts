@@ -8,11 +8,7 @@ import type { WorkContext } from "./work-context.js";
 
 /** Closes the devices of a host that are to be removed, once their removal waits for nothing else. */
 export class RemovalWorker {
-  constructor(
-    private readonly context: WorkContext,
-    /** Called when devices of the host await the order to close. */
-    private readonly onClosing: (hostId: HostId) => void,
-  ) {}
+  constructor(private readonly context: WorkContext) {}
 
   async process(hostId: HostId): Promise<WorkResult> {
     const { tablet, clock, liveness, log } = this.context;
@@ -20,7 +16,6 @@ export class RemovalWorker {
     if (!(await tablet.read((tables) => isStepDue(tables, hostId, time)))) return "done";
     const closed = await tablet.transact((tx) => takeSteps(tx, hostId, time));
     if (closed > 0) log.info({ hostId, devices: closed }, "devices to be removed are closed");
-    this.onClosing(hostId);
     return "done";
   }
 }

@@ -14,6 +14,7 @@ import {
   isChangePending,
   isErasable,
   isFailing,
+  isHeld,
   type RegistryTables,
 } from "../model/store/schema.js";
 import type { DeviceProgress } from "../requests/wire.js";
@@ -29,6 +30,11 @@ import type { WorkContext } from "./work-context.js";
 /** Returns whether the disk's host has a change to take up that it had not before. */
 function isNewChange({ publication }: Disk, before: Disk | undefined): boolean {
   return isChangePending(publication) && publication?.revision !== before?.publication?.revision;
+}
+
+/** Returns whether the device awaits an order to be closed that it had not before. */
+function isToClose(device: Device, before: Device | undefined): boolean {
+  return awaitsOrder(device) && !isHeld(device) && before !== undefined && device.generation !== before.generation;
 }
 
 /** Returns whether a change of the disk lets its moves go on. */
@@ -87,7 +93,7 @@ export class Workers {
     this.#moves = this.#queue("moves", maxMoves, (diskId, signal) =>
       this.#moveWorker.process(diskId as DiskId, signal),
     );
-    const removalWorker = new RemovalWorker(context, (hostId) => this.#orders.enqueue(hostId));
+    const removalWorker = new RemovalWorker(context);
     this.#removals = this.#queue("removals", maxOrderedHosts, (hostId) => removalWorker.process(hostId as HostId));
     this.#unwatch = context.tablet.watch((changes) => this.#wakeFor(changes));
     this.#monitor = new HostMonitor(context, {
@@ -166,6 +172,7 @@ export class Workers {
       }
       if (table !== "devices") continue;
       const [device, before] = [document as Device, previous?.document as Device | undefined];
+      if (isToClose(device, before)) this.#orders.enqueue(device.hostId);
       if (isErasable(device) && !(before && isErasable(before))) this.#erases.enqueue(device.deviceId);
       if (this.#isLeft(device) && !(before && this.#isLeft(before))) failing.push(device);
     }
