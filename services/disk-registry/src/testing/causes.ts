@@ -61,6 +61,7 @@ interface Expected {
   readonly nextTryAtMs?: number;
   readonly becauseOf?: readonly Subject[];
   readonly isRoutine?: true;
+  readonly isEcho?: true;
   /** Commands that the cures must contain. */
   readonly commands?: readonly string[];
 }

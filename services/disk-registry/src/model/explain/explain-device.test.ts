@@ -1,5 +1,6 @@
 import { DEVICE, DISK, type ExplainRow, HOST, testCauses } from "../../testing/causes.js";
-import { diskId } from "../../testing/fleet-fixture.js";
+import { deviceId, diskId } from "../../testing/fleet-fixture.js";
+import type { Part } from "../store/disk-parts.js";
 
 const replacement = {
   ...{
@@ -11,6 +12,13 @@ const replacement = {
     fileIdentity: "f 2",
   },
 };
+
+const moving: readonly Part[] = [
+  {
+    copies: [{ deviceId: deviceId("d1"), state: "COUNTS" }],
+    move: { reason: "REMOVAL", requestedAtMs: 450, attempts: 0, lastError: "" },
+  },
+];
 
 const rows: readonly ExplainRow[] = [
   ["all is well", DEVICE, {}, []],
@@ -167,14 +175,28 @@ const rows: readonly ExplainRow[] = [
   [
     "a disk lies on it, and it is to be removed",
     DEVICE,
+    { device: { removalRequested: true, removalRequestedAtMs: 450 }, disk: { parts: moving } },
+    [
+      {
+        reason: "REMOVAL_WAITS",
+        says: /disk x lies on it$/,
+        sinceMs: 450,
+        becauseOf: [DISK],
+        commands: ["diskmesh add-device h1 d1"],
+      },
+    ],
+  ],
+  [
+    "a disk lies on it, and it is to be removed, but an operator has cancelled the move",
+    DEVICE,
     { device: { removalRequested: true, removalRequestedAtMs: 450 }, disk: {} },
     [
       {
         reason: "REMOVAL_WAITS",
-        says: /disk x lies on it/,
+        says: /disk x lies on it, whose move was cancelled/,
         sinceMs: 450,
         becauseOf: [DISK],
-        commands: ["diskmesh add-device h1 d1"],
+        commands: ["diskmesh remove-device h1 d1", "diskmesh add-device h1 d1"],
       },
     ],
   ],
@@ -193,6 +215,7 @@ const heldBack: readonly ExplainRow[] = [
         sinceMs: 450,
         isRoutine: true,
         becauseOf: [HOST],
+        isEcho: true,
         commands: ["diskmesh add-host h1"],
       },
     ],
@@ -233,7 +256,7 @@ const refusedAdds: readonly ExplainRow[] = (
 ).map(([cause, host, commands]) => [
   cause,
   DEVICE,
-  { device: leaving, disk: {}, host },
+  { device: leaving, disk: { parts: moving }, host },
   [{ reason: "REMOVAL_WAITS", says: /disk x lies on it/, sinceMs: 450, becauseOf: [DISK], commands }],
 ]);
 

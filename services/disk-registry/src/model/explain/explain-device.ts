@@ -5,7 +5,8 @@ import { isUnproven } from "../devices/reported-devices.js";
 import { sharersIn, whyRefused } from "../devices/same-bytes.js";
 import { whyNotAsked } from "../disks/placement.js";
 import { type Removal, removalOf, usesOf } from "../hosts/removal-step.js";
-import { awaitsOrder, type Device, type Host, isHeld, type RegistryTables } from "../store/schema.js";
+import { countingCopy } from "../store/layout.js";
+import { awaitsOrder, type Device, type Disk, type Host, isHeld, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 
 export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: Known): Cause[] {
@@ -179,17 +180,32 @@ function removal(tables: RegistryTables, device: Device, add: string): Found {
   const { deviceId, hostId, removalRequested, removalRequestedAtMs: sinceMs, diskId } = device;
   if (!removalRequested) return undefined;
   if (diskId === "") return heldBack(tables, device, add);
-  const isLost = tables.hosts.get(hostId)?.lossNoted;
-  const cure: Cure = isLost
-    ? ["start the host again, or accept the loss: delete the disk, or purge the device with force (PurgeDevice)", ""]
-    : ["wait until the disk has moved, or keep the device", add];
+  const host = tables.hosts.get(hostId);
+  const isStaying = !isMoving(tables.disks.get(diskId), deviceId);
+  const move = host?.removalRequested
+    ? `diskmesh remove-host ${hostId}`
+    : `diskmesh remove-device ${hostId} ${deviceId}`;
+  const cures: readonly Cure[] = host?.lossNoted
+    ? [["start the host again, or accept the loss: delete the disk, or purge the device with force (PurgeDevice)", ""]]
+    : isStaying
+      ? [
+          ["have the disk move", move],
+          ["keep the device", add],
+        ]
+      : [["wait until the disk has moved, or keep the device", add]];
   return {
     reason: "REMOVAL_WAITS",
-    message: `device ${deviceId} is to be removed, and disk ${diskId} lies on it`,
+    message: `device ${deviceId} is to be removed, and disk ${diskId} lies on it${isStaying ? ", whose move was cancelled (CancelMove)" : ""}`,
     sinceMs,
-    cures: [cure],
+    cures,
     becauseOf: [{ kind: "DISK", name: diskId }],
   };
+}
+
+/** Returns whether the disk leaves the device. */
+function isMoving(disk: Disk | undefined, deviceId: DeviceId): boolean {
+  const part = disk?.parts.find(({ copies }) => copies.some((copy) => copy.deviceId === deviceId));
+  return part === undefined || part.move !== undefined || countingCopy(part).deviceId !== deviceId;
 }
 
 /** Explains what keeps a device without a disk in operation that is to be removed. */
@@ -209,6 +225,7 @@ function heldBack(tables: RegistryTables, device: Device, add: string): Found {
     sinceMs,
     cures: [["wait until the removal ends, or keep the device", add]],
     becauseOf: isOfHost ? [hostOf(device)] : waitsFor.filter(({ name }) => name !== deviceId),
+    ...(isOfHost && { isEcho: true }),
     isRoutine: true,
   };
 }
