@@ -128,7 +128,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "remove-when-asked-again",
     mistake: "a removal goes on only when its caller asks again",
     withinSeeds: 100,
-    foundBy: 6,
+    foundBy: 10,
     replaced: [inPlaceOf("disk-registry/model/hosts/removal-step", "isStepDue", () => () => false)],
   },
   {
