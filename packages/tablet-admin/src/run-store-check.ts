@@ -3,18 +3,27 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { DomainError, InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { loadConfig } from "@diskmesh/service";
-import { examineStorage, type Schema } from "@diskmesh/tablet";
+import { type Examined, examineBackup, examineStorage, type Schema, stateSumOf } from "@diskmesh/tablet";
 import { backupPieces, checkBackup } from "@diskmesh/tablet/backup-file";
 import type { z } from "zod";
 import type { TabletConfig } from "./open-tablet.js";
 
-const USAGE = `check-store.js --config FILE [--salvage BACKUP]
+const USAGE = `check-store.js --config FILE [--backup FILE] [--salvage BACKUP [--with-gaps]]
   --config FILE      the service's own configuration: its tablet is what is checked, a folder or a database
-  --salvage BACKUP   the file for a backup of what can be trusted`;
+  --backup FILE      a backup that is checked instead
+  --salvage BACKUP   the file for a backup of what can be trusted
+  --with-gaps        also salvage what is no whole state, because documents are missing from it`;
+
+interface Arguments {
+  readonly config: string;
+  readonly backup?: string | undefined;
+  readonly salvage?: string | undefined;
+  readonly withGaps: boolean;
+}
 
 /**
- * Checks or salvages the tablet of a stopped service and exits the process, with code 1 when a check found damage.
- * Arguments come from the command line.
+ * Checks or salvages the tablet of a stopped service and exits the process, with code 1 when a check found damage or a
+ * salvage wrote nothing. Arguments come from the command line.
  */
 export async function runStoreCheck(options: {
   readonly service: string;
@@ -22,27 +31,40 @@ export async function runStoreCheck(options: {
   readonly schema: Schema;
 }): Promise<never> {
   try {
-    const { config: configFile, salvage } = argumentsOf(process.argv.slice(2));
+    const { config: configFile, backup, salvage, withGaps } = argumentsOf(process.argv.slice(2));
     const source = { service: options.service, file: resolve(configFile), env: process.env };
     const { storage, name, leaseTimeMs } = loadConfig(options.configSchema, source).config.tablet;
     const { schema } = options;
-    const { claim, documents, problems } = await examineStorage(storage, name, { schema, leaseTimeMs });
-    if (salvage !== undefined) {
-      const header = { tabletName: name, ...claim, createdAtMs: Date.now() };
-      await writeBackup(salvage, backupPieces(header, documents));
+    // A check names the damage everywhere. A salvage without gaps ends at the first damage.
+    const reading = { schema, leaseTimeMs, withGaps: withGaps || salvage === undefined };
+    const examined =
+      backup === undefined ? await examineStorage(storage, name, reading) : await examineBackup(backup, schema);
+    const what = backup === undefined ? "the store" : `the backup ${backup}`;
+    const isWritten = salvage !== undefined && (examined.isWhole || withGaps);
+    if (isWritten) {
+      const header = { tabletName: name, ...examined.claim, createdAtMs: Date.now() };
+      await writeBackup(salvage, backupPieces(header, examined.documents));
     }
-    const outcome = salvage === undefined ? "can be trusted" : `are in ${salvage}; \`restore --replace\` takes it`;
-    const summary =
-      problems.length === 0
-        ? `${documents.length} documents, and the store is whole${salvage === undefined ? "" : `; they ${outcome}`}`
-        : `${problems.length} problems; ${documents.length} documents ${outcome}`;
-    process.stdout.write([...problems, `tablet ${name}, ${claim.tabletId}: ${summary}`, ""].join("\n"));
-    process.exit(problems.length > 0 && salvage === undefined ? 1 : 0);
+    const outcome = salvage === undefined ? "" : isWritten ? `; they are in ${salvage}` : NOTHING_WRITTEN;
+    process.stdout.write(
+      [...examined.problems, `tablet ${name}, ${summaryOf(what, examined)}${outcome}`, ""].join("\n"),
+    );
+    process.exit(salvage === undefined ? Number(examined.problems.length > 0) : Number(!isWritten));
   } catch (error) {
     const text = error instanceof DomainError ? error.message : error instanceof Error ? error.stack : String(error);
     process.stderr.write(`cannot check the store: ${text}\n`);
     process.exit(1);
   }
+}
+
+const NOTHING_WRITTEN =
+  ". Nothing was written, because agents would obey a backup with gaps: restore an older backup, or give --with-gaps";
+
+function summaryOf(what: string, { claim, documents, problems, isWhole }: Examined): string {
+  const found = `${claim.tabletId}: ${documents.length} documents with the sum ${stateSumOf(documents)}`;
+  if (problems.length === 0) return `${found}, and ${what} is whole`;
+  const state = isWhole ? "a whole state, perhaps not the last one" : "a state with gaps: documents are missing";
+  return `${found} can be read, of ${state}; ${problems.length} problems`;
 }
 
 /** Writes the file readable by its owner only, because a backup may hold credentials. */
@@ -59,15 +81,20 @@ async function writeBackup(file: string, pieces: Iterable<string>): Promise<void
   }
 }
 
-function argumentsOf(args: readonly string[]): { config: string; salvage: string | undefined } {
+function argumentsOf(args: readonly string[]): Arguments {
   try {
     const { values } = parseArgs({
       args: [...args],
-      options: { config: { type: "string" }, salvage: { type: "string" } },
+      options: {
+        config: { type: "string" },
+        backup: { type: "string" },
+        salvage: { type: "string" },
+        "with-gaps": { type: "boolean", default: false },
+      },
     });
-    const { config, salvage } = values;
+    const { config, "with-gaps": withGaps, ...files } = values;
     if (!config) throw new Error("--config is needed");
-    return { config, salvage };
+    return { config, withGaps, ...files };
   } catch (error) {
     throw new InvalidArgumentError(`${messageOf(error)}\n${USAGE}`, { cause: error });
   }

@@ -1,10 +1,13 @@
 export { restoreBackup, restoredClaim, restoredDocument } from "./backup/restore.js";
 export * from "./clock.js";
+export type { Examined } from "./examine/examination.js";
+export { examineBackup } from "./examine/examine-backup.js";
 export { makeTablet } from "./make-tablet.js";
 export * from "./memory-tables.js";
 export * from "./open-storage.js";
 export * from "./schema.js";
 export { checkOf, shapeOf } from "./shape.js";
+export { stateSumOf } from "./state-sum.js";
 export * from "./storage.js";
 export * from "./tablet.js";
 export { type Follows, follow, Tally, Waits } from "./tally.js";

@@ -2,7 +2,7 @@ import { join, resolve } from "node:path";
 import { InvalidArgumentError, type Logger, NotImplementedError } from "@diskmesh/domain";
 import { openEmbeddedEventLog } from "./embedded/embedded-event-log.js";
 import { openEmbeddedStorage } from "./embedded/embedded-storage.js";
-import { examineEmbedded } from "./embedded/examine.js";
+import { examineFolder } from "./embedded/examine-folder.js";
 import type { Examined } from "./examine/examination.js";
 import type { MongoStorageLimits } from "./mongo/mongo-storage.js";
 import { examineMongoStorage, openMongoEventLog, openMongoStorage } from "./mongo/open-mongo.js";
@@ -30,6 +30,17 @@ export function openEventLog(url: string, tabletName: string, log?: Logger): Eve
   return openEmbeddedEventLog({ folder: folderOf(url, `${tabletName}-events`), log });
 }
 
+export interface ExamineOptions {
+  readonly schema: Schema;
+  /** Lease time of a database. */
+  readonly leaseTimeMs: number;
+  /**
+   * False reads a damaged folder's last whole state before the damage. True also reads what lies beside and behind the
+   * damage. A database is read completely in either case.
+   */
+  readonly withGaps: boolean;
+}
+
 /**
  * Reads the content of a storage, damaged or not, without changing it. Rejects with UnavailableError while a process
  * uses it. On a database, a process uses it if it renews the lease within `leaseTimeMs`.
@@ -37,11 +48,11 @@ export function openEventLog(url: string, tabletName: string, log?: Logger): Eve
 export async function examineStorage(
   url: string,
   tabletName: string,
-  { schema, leaseTimeMs }: { readonly schema: Schema; readonly leaseTimeMs: number },
+  { schema, leaseTimeMs, withGaps }: ExamineOptions,
 ): Promise<Examined> {
   checkName(tabletName);
   if (isDatabaseUrl(url)) return examineMongoStorage({ url, tabletName }, schema, leaseTimeMs);
-  return examineEmbedded(folderOf(url, tabletName), schema);
+  return examineFolder({ folder: folderOf(url, tabletName), schema, withGaps });
 }
 
 /**

@@ -83,7 +83,7 @@ describe("the embedded storage", () => {
     const [head, commit] = readFileSync(journal(1), "utf8")
       .split("\n")
       .map((line) => line.slice(9));
-    expect(JSON.parse(head ?? "")).to.deep.include({ format: "diskmesh tablet 3" });
+    expect(JSON.parse(head ?? "")).to.deep.include({ kind: "journal", number: 1, format: "diskmesh tablet 4" });
     expect(commit).to.equal('[["hosts","h0",1,{"n":0}]]');
   });
 
@@ -206,9 +206,9 @@ describe("the embedded storage", () => {
 
     it("a newer format, before any change", async () => {
       await makeTablet();
-      writeFileSync(journal(9), lineOf({ format: "diskmesh tablet 4" }));
+      writeFileSync(journal(9), lineOf({ kind: "journal", number: 9, format: "diskmesh tablet 5" }));
       const before = files();
-      await refused("written by a newer diskmesh", "its format is 4");
+      await refused("written by a newer diskmesh", "its format is 5, but this program supports at most 4");
       expect(files()).to.deep.equal(before);
     });
 

@@ -21,13 +21,13 @@ import { type Files, systemFiles } from "./files.js";
 import { ensureFolder } from "./folders.js";
 import { type Journal, JournalFolder, type StoredClaim } from "./journal-folder.js";
 import { LineFiles } from "./line-file.js";
-import { lineOf } from "./lines.js";
 import { refuseLmdbFolder } from "./lmdb-folder.js";
-import { loadJournals, type Row } from "./load-journals.js";
+import { loadJournals } from "./load-journals.js";
 import { refuseUnexpected, refuseUnexpectedClaim } from "./lost-tablet.js";
 import { openError } from "./open-error.js";
 import { Reserve } from "./reserve.js";
 import { RestoreBeside } from "./restore-beside.js";
+import type { Row } from "./snapshot-file.js";
 import { Snapshots } from "./snapshots.js";
 
 export interface EmbeddedOptions {
@@ -61,6 +61,7 @@ class EmbeddedStorage implements TabletStorage {
   #check: AbortController | undefined;
   #onTrouble: (trouble: string | undefined) => void = () => {};
   #isLoaded = false;
+  #documents: Snapshot | undefined;
   /** Undefined before the load and during a restore, because the documents of a snapshot come from a running tablet. */
   #snapshots: Snapshots | undefined;
 
@@ -111,18 +112,22 @@ class EmbeddedStorage implements TabletStorage {
 
   async load(onDocument: OnDocument, snapshot?: Snapshot): Promise<void> {
     const journal = this.#claimed();
-    const sizes = await loadJournals(this.#folder, journal, onDocument).catch(async (error: unknown) => {
-      // Removes the journal, because otherwise each start of a store that fails to load would leave one. This process
-      // holds the folder's lock, so no other journal can refer to the removed one.
-      if (this.#lock !== undefined) await this.#folder.removeUnused(journal).catch(() => {});
-      throw this.#openError(error);
-    });
+    const upTo = { end: journal.file.sizeBytes, sum: journal.file.sum };
+    const sizes = await loadJournals(this.#folder, { number: journal.number, upTo }, onDocument).catch(
+      async (error: unknown) => {
+        // Removes the journal, because otherwise each start of a store that fails to load would leave one. This process
+        // holds the folder's lock, so no other journal can refer to the removed one.
+        if (this.#lock !== undefined) await this.#folder.removeUnused(journal).catch(() => {});
+        throw this.#openError(error);
+      },
+    );
     const newest = this.#folder.numbers("snapshot").at(-1);
     if (newest !== undefined)
       await this.#folder.removeBelow(newest).catch((error: unknown) => {
         throw this.#openError(error);
       });
     this.#isLoaded = true;
+    this.#documents = snapshot;
     if (snapshot === undefined) return;
     await new Reserve(this.#folder.lines.files, this.#folder.folder).fill();
     const { clock = systemClock, journalsBytesMin } = this.#options;
@@ -132,6 +137,7 @@ class EmbeddedStorage implements TabletStorage {
         clock,
         snapshot,
         journalsBytesMin,
+        journal: () => this.#claimed(),
         beginJournal: () => this.#begin(1, (claim) => claim),
         onTrouble: this.#onTrouble,
       },
@@ -149,12 +155,12 @@ class EmbeddedStorage implements TabletStorage {
       for (const { table, key, version, document, previous } of byKey.values())
         if (document !== null || previous !== null) rows.push([table, key, version, document]);
       if (rows.length === 0) return;
-      const line = lineOf(rows);
-      await journal.file.append(line);
+      const before = journal.file.sizeBytes;
+      await journal.file.appendChained([rows]);
       // A concurrent claim may have read the journal before this line was written. The commit must then fail, because
       // the claimant lacks the line.
       await this.#folder.refuseFenced(journal);
-      this.#snapshots?.onCommit(line.length);
+      this.#snapshots?.onCommit(journal.file.sizeBytes - before);
     });
   }
 
@@ -178,11 +184,12 @@ class EmbeddedStorage implements TabletStorage {
       onEdited(text, 1);
       this.#snapshots?.makeNow();
     };
-    void keepFilesChecked({ folder, files, clock, signal, journal: () => this.#journal, onDamage });
+    const documents = this.#documents;
+    void keepFilesChecked({ folder, files, clock, signal, documents, journal: () => this.#journal, onDamage });
   }
 
   async claimAbove(generation: number): Promise<number> {
-    const above = await this.#begin(generation + 1, ({ isRestore: _, ...claim }, number) => ({
+    const { number: above } = await this.#begin(generation + 1, ({ isRestore: _, ...claim }, number) => ({
       ...claim,
       generation: number,
     }));
@@ -217,8 +224,8 @@ class EmbeddedStorage implements TabletStorage {
     this.#unlock();
   }
 
-  /** Starts the next journal of this claim; resolves with its number. */
-  #begin(atLeast: number, claimAfter: (claim: StoredClaim, number: number) => StoredClaim): Promise<number> {
+  /** Starts the next journal of this claim. */
+  #begin(atLeast: number, claimAfter: (claim: StoredClaim, number: number) => StoredClaim): Promise<Journal> {
     return this.#turns.run(async () => {
       const own = this.#loaded();
       await this.#folder.refuseFenced(own);
@@ -228,7 +235,7 @@ class EmbeddedStorage implements TabletStorage {
           throw diskFullError(error, "cannot write to the tablet", this.#options.folder) ?? error;
         });
       await own.file.close();
-      return this.#journal.number;
+      return this.#journal;
     });
   }
 

@@ -2,12 +2,14 @@ import { join } from "node:path";
 import { FencedError, InvalidStateError } from "@diskmesh/domain";
 import { newerFormat } from "../format.js";
 import type { Claim, Leader } from "../storage.js";
-import type { LineFile, LineFiles } from "./line-file.js";
+import { collecting, refuseDamage } from "./damage.js";
+import type { LineFile, LineFiles, Place, ReadOptions } from "./line-file.js";
 import { lineOf } from "./lines.js";
 import { MARK, markFolder } from "./mark.js";
 
-/** Formats 1 and 2 are LMDB folders of the first release. */
-const FORMAT = 3;
+/** Format 3 is that of the first release, whose lines are not chained. Formats 1 and 2 are LMDB folders before it. */
+const FORMAT = 4;
+const UNCHAINED_FORMAT = 3;
 const FORMAT_TEXT = /^diskmesh tablet ([0-9]{1,9})$/;
 const NUMBER_DIGITS = 16;
 const FILE_NAME = /^(journal|snapshot|end)\.([0-9]{16})$/;
@@ -20,13 +22,23 @@ export interface StoredClaim extends Claim, Leader {
   readonly isRestore?: true | undefined;
 }
 
-/** The first line of a journal. */
+/** The first line of a journal. Format 3 has no `kind`, `number` and `sum`. */
 interface Head {
+  readonly kind: "journal";
+  readonly number: number;
   readonly format: string;
   readonly claim: StoredClaim;
-  /** Number and valid length of the previous journal. Absent in a tablet's first journal. */
+  /** Number of the previous journal, and the place up to which it counts. Absent in a tablet's first journal. */
   readonly previous?: number | undefined;
   readonly end?: number | undefined;
+  readonly sum?: number | undefined;
+}
+
+/** A head as read. */
+export interface ReadHead extends Head {
+  readonly isChained: boolean;
+  /** Checksum of the first line, which identifies the journal. */
+  readonly headSum: number;
 }
 
 /** The journal that this process appends to. */
@@ -34,12 +46,23 @@ export interface Journal {
   readonly number: number;
   readonly claim: StoredClaim;
   readonly file: LineFile;
+  readonly headSum: number;
+}
+
+/** Position up to which a journal counts; undefined when nothing states it. */
+export type UpTo = ReadOptions["upTo"];
+
+/** The last journal of a folder. Place and claim are absent only when it is damaged. */
+export interface LastJournal {
+  readonly number: number;
+  readonly upTo: UpTo;
+  readonly claim: StoredClaim | undefined;
 }
 
 /**
- * Files of a tablet in a folder. `journal.N` has a head and one line per commit. `snapshot.N` contains all documents as
- * of a moment after the start of `journal.N`; `journal.N` and later journals are read on top of it. `end.N` contains
- * the final length of `journal.N`.
+ * Files of a tablet in a folder, with chained lines. `journal.N` has a head and one line per commit. `snapshot.N`
+ * contains all documents as of a moment after the start of `journal.N`; `journal.N` and later journals are read on top
+ * of it. `end.N` contains the final length and checksum of `journal.N`.
  */
 export class JournalFolder {
   constructor(
@@ -86,13 +109,14 @@ export class JournalFolder {
     try {
       // Reads the previous journal only after the new one exists, because from then on no commit to the previous
       // journal is acknowledged.
-      const last = own === undefined ? await this.#lastBefore(number) : await this.#ownBefore(number, own);
+      const last = own === undefined ? await this.#syncedBefore(number) : await this.#ownBefore(number, own);
       const claim = claimAfter(last?.claim, number);
-      const head: Head = { format: `diskmesh tablet ${FORMAT}`, claim, previous: last?.number, end: last?.end };
-      await file.append(lineOf(head));
+      const previous = { previous: last?.number, end: last?.upTo?.end, sum: last?.upTo?.sum };
+      const head: Head = { kind: "journal", number, format: `diskmesh tablet ${FORMAT}`, claim, ...previous };
+      await file.appendChained([head]);
       await this.lines.files.syncFolder(this.folder);
       if (last === undefined) await markFolder(this.lines, this.folder);
-      return { number, claim, file };
+      return { number, claim, file, headSum: file.sum };
     } catch (error) {
       await file.close();
       await this.#undoBegin(file.path, own);
@@ -111,35 +135,50 @@ export class JournalFolder {
   }
 
   /** Returns the head of a journal; undefined when its first line is incomplete. */
-  async headOf(number: number, end?: number): Promise<Head | undefined> {
+  async headOf(number: number, upTo?: UpTo): Promise<ReadHead | undefined> {
     const path = this.path("journal", number);
     let text: string | undefined;
     const onLine = (json: Buffer): false => {
       text = json.toString();
       return false;
     };
-    await this.lines.read(path, onLine, { upTo: end === undefined ? undefined : { end: end } });
+    const { sum, isChained } = await this.lines.read(path, onLine, { id: { kind: "journal", number }, upTo });
     if (text === undefined) return undefined;
     const head = JSON.parse(text) as Head;
     const format = FORMAT_TEXT.exec(String(head.format))?.[1];
     if (format === undefined) throw new InvalidStateError(`${path} is not a journal of a tablet; ${this.lines.cure}`);
-    if (Number(format) > FORMAT) throw new InvalidStateError(newerFormat(`the folder ${this.folder}`, format));
-    return head;
+    if (Number(format) > FORMAT) throw new InvalidStateError(newerFormat(`the folder ${this.folder}`, format, FORMAT));
+    if (Number(format) > UNCHAINED_FORMAT === isChained) return { ...head, isChained, headSum: sum };
+    throw this.lines.damaged(path, 0, "its first line lacks the journal's number");
   }
 
   /** Stores the final length of a journal, so that a later truncation is distinguishable from a crash. */
-  async noteEnd({ number, file }: Journal): Promise<void> {
-    await this.lines.write(this.folder, nameOf("end", number), lineOf({ end: file.sizeBytes }));
+  async noteEnd({ number, file: { sizeBytes: end, sum } }: Journal): Promise<void> {
+    await this.lines.write(this.folder, nameOf("end", number), lineOf({ kind: "end", number, end, sum }));
   }
 
-  /** Returns the length of a closed journal; undefined for others. */
-  async notedEnd(number: number): Promise<number | undefined> {
-    if (!this.numbers("end").includes(number)) return undefined;
-    let noted: number | undefined;
-    await this.lines.read(this.path("end", number), (json) => {
-      noted = (JSON.parse(json.toString()) as { end: number }).end;
-    });
-    return noted;
+  /**
+   * Returns the last journal below a number after reading it; undefined for a new folder. Skips journals without a
+   * head, which are incomplete claims.
+   */
+  async lastJournal(below = Number.POSITIVE_INFINITY, onDamage = refuseDamage): Promise<LastJournal | undefined> {
+    const ends = this.numbers("end");
+    const noted = Math.max(0, ...ends, ...this.numbers("snapshot"));
+    for (const number of this.numbers("journal").reverse()) {
+      if (number >= below) continue;
+      const head = await collecting(onDamage, () => this.headOf(number));
+      if (head === undefined && !ends.includes(number)) continue;
+      if (noted > number) onDamage(this.#missing(noted));
+      const upTo = await collecting(onDamage, () => this.#endOf(number, head));
+      return { number, upTo, claim: head?.claim };
+    }
+    if (noted > 0 || this.lines.files.list(this.folder).includes(MARK))
+      onDamage(
+        new InvalidStateError(
+          `the folder ${this.folder} had a tablet, but its journals are missing: ${this.lines.cure}; to start with an empty tablet, remove the folder`,
+        ),
+      );
+    return undefined;
   }
 
   /** Writes `snapshot.N` from the pieces; resolves with its size. */
@@ -179,43 +218,44 @@ export class JournalFolder {
     }
   }
 
-  async #ownBefore(number: number, own: Journal): Promise<{ number: number; end: number; claim: StoredClaim }> {
-    if (this.numbers("journal").some((other) => other > own.number && other < number)) await this.refuseFenced(own);
-    return { number: own.number, end: own.file.sizeBytes, claim: own.claim };
+  async #ownBefore(number: number, { number: previous, file, claim, ...own }: Journal): Promise<LastJournal> {
+    if (this.numbers("journal").some((other) => other > previous && other < number))
+      await this.refuseFenced({ number: previous, file, claim, ...own });
+    return { number: previous, upTo: { end: file.sizeBytes, sum: file.sum }, claim };
   }
 
-  /** Returns the last journal below a number. Skips journals without a head, which are incomplete claims. */
-  async #lastBefore(below: number): Promise<{ number: number; end: number; claim: StoredClaim } | undefined> {
-    const ends = this.numbers("end");
-    for (const number of this.numbers("journal").reverse()) {
-      if (number >= below) continue;
-      const isClosed = ends.includes(number);
-      if (!isClosed && (await this.headOf(number)) === undefined) continue;
-      const noted = Math.max(number, ...ends, ...this.numbers("snapshot"));
-      if (noted > number) throw new InvalidStateError(`${this.path("journal", noted)} is missing: ${this.lines.cure}`);
-      const end = await this.#endOf(number);
-      const { claim } = (await this.headOf(number, end)) as Head;
-      return { number, end, claim };
-    }
-    if (this.numbers("snapshot").length > 0 || this.lines.files.list(this.folder).includes(MARK))
-      throw new InvalidStateError(
-        `the folder ${this.folder} had a tablet, but its journals are missing: ${this.lines.cure}; to start with an empty tablet, remove the folder`,
-      );
-    return undefined;
-  }
-
-  /**
-   * Returns the length of a journal after syncing it, because a killed process leaves lines that were written but not
-   * synced.
-   */
-  async #endOf(number: number): Promise<number> {
-    const noted = await this.notedEnd(number);
-    const { end } = await this.lines.read(this.path("journal", number), () => {}, {
-      upTo: noted === undefined ? undefined : { end: noted },
-    });
-    const file = await this.lines.files.open(this.path("journal", number), "a");
+  /** Returns the last journal after syncing it, because a killed process leaves lines that were not synced. */
+  async #syncedBefore(below: number): Promise<LastJournal | undefined> {
+    const last = await this.lastJournal(below);
+    if (last === undefined) return undefined;
+    const file = await this.lines.files.open(this.path("journal", last.number), "a");
     await file.datasync().finally(() => file.close());
-    return end;
+    return last;
+  }
+
+  /** Reads a whole journal; returns its end, which is the noted one if it was closed. */
+  async #endOf(number: number, head: ReadHead | undefined): Promise<Place> {
+    const noted = await this.#notedEnd(number);
+    const path = this.path("journal", number);
+    if (head === undefined) throw this.lines.damaged(path, 0, "the file had more bytes before");
+    if (head.isChained && noted !== undefined && noted.sum === undefined)
+      throw this.lines.damaged(this.path("end", number), 0, "it is not the end of this journal");
+    return this.lines.read(path, () => {}, { id: { kind: "journal", number }, upTo: noted });
+  }
+
+  /** Returns the end of a closed journal; undefined for others. */
+  async #notedEnd(number: number): Promise<UpTo> {
+    if (!this.numbers("end").includes(number)) return undefined;
+    let noted: UpTo;
+    const onLine = (json: Buffer): void => {
+      noted = JSON.parse(json.toString()) as Place;
+    };
+    await this.lines.read(this.path("end", number), onLine, { id: { kind: "end", number } });
+    return noted;
+  }
+
+  #missing(number: number): InvalidStateError {
+    return new InvalidStateError(`${this.path("journal", number)} is missing: ${this.lines.cure}`);
   }
 }
 

@@ -135,7 +135,7 @@ export class LineFiles {
     const limit = upTo?.end ?? size;
     const mayBeTorn = upTo === undefined && !isComplete;
     // Reused for each piece; doubled for a longer line.
-    let buffer = Buffer.allocUnsafe(PIECE_BYTES);
+    let buffer = Buffer.allocUnsafe(Math.min(PIECE_BYTES, limit + 1));
     let [at, filled, sum, isChained] = [0, 0, 0, false];
     for (let bytesRead = 1; bytesRead > 0; ) {
       if (filled === buffer.length) buffer = Buffer.concat([buffer], 2 * filled);

@@ -18,6 +18,7 @@ describe("A file of chained lines", () => {
 
   beforeEach(async () => {
     files = new PowerCutFiles();
+    await files.makeFolder("/state");
     const file = await new LineFiles(files, "tablet", "the cure").create(PATH, "ax");
     places = [];
     for (const value of [ID, ...VALUES]) places.push(...(await file.appendChained([value])));

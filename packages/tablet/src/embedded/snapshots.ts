@@ -2,9 +2,10 @@ import { DiskFullError, messageOf } from "@diskmesh/domain";
 import type { BackupDocument } from "../backup/backup-file.js";
 import type { TabletClock } from "../clock.js";
 import type { Snapshot } from "../storage.js";
-import type { JournalFolder } from "./journal-folder.js";
-import { lineOf } from "./lines.js";
+import type { Journal, JournalFolder } from "./journal-folder.js";
+import { lineOf, sumOf } from "./lines.js";
 import type { StoredSizes } from "./load-journals.js";
+import type { SnapshotHead } from "./snapshot-file.js";
 
 /** Minimum size of the journals for a snapshot. A start reads at most about twice the snapshot's size plus this. */
 const JOURNALS_BYTES_MIN = 16 * 2 ** 20;
@@ -17,8 +18,10 @@ export interface SnapshotOptions {
   readonly folder: JournalFolder;
   readonly clock: TabletClock;
   readonly snapshot: Snapshot;
-  /** Starts the next journal between two commits; resolves with its number. */
-  readonly beginJournal: () => Promise<number>;
+  /** Returns the journal that this process appends to. */
+  readonly journal: () => Journal;
+  /** Starts the next journal between two commits. */
+  readonly beginJournal: () => Promise<Journal>;
   readonly onTrouble: (trouble: string | undefined) => void;
   /** Overrides JOURNALS_BYTES_MIN in tests. */
   readonly journalsBytesMin?: number | undefined;
@@ -86,12 +89,19 @@ export class Snapshots {
    * journals.
    */
   async #write(): Promise<void> {
-    const { folder, snapshot, beginJournal } = this.#options;
+    const { folder, snapshot, beginJournal, journal } = this.#options;
     await this.#refuseWithoutRoom();
     const before = this.#sizes;
-    const number = await beginJournal();
+    const { number, headSum } = await beginJournal();
     const documents = await snapshot();
-    const snapshotBytes = await folder.writeSnapshot(number, this.#pieces(documents));
+    const { number: last, file } = journal();
+    const head: SnapshotHead = {
+      kind: "snapshot",
+      number,
+      journalSum: headSum,
+      until: { number: last, end: file.sizeBytes },
+    };
+    const snapshotBytes = await folder.writeSnapshot(number, this.#pieces(head, documents));
     this.#sizes = {
       journals: 1,
       journalsBytes: this.#sizes.journalsBytes - before.journalsBytes,
@@ -112,13 +122,14 @@ export class Snapshots {
   }
 
   /** Yields pieces of the snapshot; commits run between them. The last line holds the number of documents. */
-  async *#pieces(documents: Iterable<BackupDocument>): AsyncGenerator<Buffer> {
-    let lines: Buffer[] = [];
+  async *#pieces(head: SnapshotHead, documents: Iterable<BackupDocument>): AsyncGenerator<Buffer> {
+    let line = lineOf(head);
+    let lines: Buffer[] = [line];
     let sizeBytes = 0;
     let count = 0;
     for (const { table, key, version, document } of documents) {
       count++;
-      const line = lineOf([table, key, version, document]);
+      line = lineOf([table, key, version, document], sumOf(line));
       lines.push(line);
       sizeBytes += line.length;
       if (sizeBytes < PIECE_BYTES) continue;
@@ -127,6 +138,6 @@ export class Snapshots {
       lines = [];
       sizeBytes = 0;
     }
-    yield Buffer.concat([...lines, lineOf({ documents: count })]);
+    yield Buffer.concat([...lines, lineOf({ documents: count }, sumOf(line))]);
   }
 }

@@ -16,6 +16,11 @@ export interface Examined {
    * undamaged.
    */
   readonly problems: readonly string[];
+  /**
+   * True when the documents are a whole state that the tablet had, though with problems perhaps not its last one. False
+   * when some of the state's documents are missing or older than the others.
+   */
+  readonly isWhole: boolean;
 }
 
 /** Collects the undamaged documents of a store. */
@@ -25,6 +30,7 @@ export class Examination {
   readonly #schema: Schema;
   readonly #sums = new StateSums();
   readonly #leftOut = new Map<string, number>();
+  #isHoled = false;
 
   constructor(schema: Schema) {
     this.#schema = schema;
@@ -38,7 +44,15 @@ export class Examination {
       this.documents.push({ table, key, version: checked.version, document: checked.document });
     } catch (error) {
       this.problems.push(`${messageOf(error)}; left out`);
+      this.#isHoled = true;
     }
+  }
+
+  /** Returns the documents. `isWhole` says whether those that were passed to `add` are a whole state. */
+  result(isWhole: boolean): Omit<Examined, "claim"> {
+    const { documents, problems } = this;
+    const isEmptied = documents.length === 0 && problems.length > 0;
+    return { documents, problems, isWhole: isWhole && !this.#isHoled && !isEmptied };
   }
 
   /**

@@ -12,9 +12,11 @@ import { changed } from "../mongo/simulation/candidate.js";
 import { idealServer } from "../mongo/testing/ideal-server.js";
 import { examineStorage, openStorage } from "../open-storage.js";
 import { table } from "../schema.js";
+import { stateSumOf } from "../state-sum.js";
 import type { TabletStorage } from "../storage.js";
 import { Tablet } from "../tablet.js";
 import type { Examined } from "./examination.js";
+import { examineBackup } from "./examine-backup.js";
 
 interface Host {
   readonly id: string;
@@ -175,7 +177,7 @@ describe("examining a store", () => {
 
   describe("in a folder", () => {
     let folder: string;
-    const examine = (): Promise<Examined> => examineStorage(folder, NAME, { schema, leaseTimeMs: 0 });
+    const examine = (): Promise<Examined> => examineStorage(folder, NAME, { schema, leaseTimeMs: 0, withGaps: false });
 
     beforeEach(async () => {
       folder = temporaryFolder();
@@ -188,6 +190,30 @@ describe("examining a store", () => {
       const examined = await examine();
       expect(examined.problems).to.deep.equal([]);
       expect(await restoredKeys(examined)).to.deep.equal(hosts());
+    });
+
+    it("has the same sum in a folder, in a backup of it and in a database, and another one after any change", async () => {
+      const file = join(folder, "backup");
+      {
+        await using tablet = await open(openStorage(folder, NAME));
+        const pieces: string[] = [];
+        for await (const piece of tablet.backup(1)) pieces.push(piece);
+        writeFileSync(file, pieces.join(""));
+      }
+      const sum = stateSumOf((await examine()).documents);
+      expect(sum).to.match(/^[0-9a-f]{16}$/);
+      const backup = await examineBackup(file, schema);
+      expect([backup.problems, stateSumOf(backup.documents)]).to.deep.equal([[], sum]);
+      const server = idealServer();
+      const onServer = await open(new MongoStorage({ tabletName: NAME, connect: async () => changed(server, {}) }));
+      await fill(onServer);
+      await onServer.close();
+      const mongo = await examineMongo({ server, tabletName: NAME, schema, clock: systemClock, leaseTimeMs: 1 });
+      expect(stateSumOf([...mongo.documents].reverse())).to.equal(sum);
+      await using tablet = await open(openStorage(folder, NAME));
+      await tablet.transact((tx) => tx.hosts.put({ id: "h3", n: 4 }));
+      await tablet.close();
+      expect(stateSumOf((await examine()).documents)).not.to.equal(sum);
     });
 
     it("takes the last commit before a line that was changed", async () => {

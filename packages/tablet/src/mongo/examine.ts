@@ -94,7 +94,9 @@ async function examine(
     }
   }
   documents.end(log.sums);
-  return { claim: claimOf(claim, entries, found), documents: found.documents, problems: found.problems };
+  const examined = claimOf(claim, entries, found);
+  // Every problem of a database is a document that is missing or left out.
+  return { claim: examined, ...found.result(found.problems.length === 0) };
 }
 
 interface ReadLog {

@@ -56,6 +56,15 @@ export class PowerCutFiles implements Files {
     this.#disk = disk;
   }
 
+  /** Returns a file system with a folder of these files. */
+  static of(folder: string, contents: ReadonlyMap<string, Buffer>): PowerCutFiles {
+    let inodes = 0;
+    const file = (content: Buffer): Entry => ({ number: inodes++, content, durable: content });
+    let root = folderOf(new Map(Array.from(contents, ([name, content]) => [name, file(content)])));
+    for (const name of folder.split("/").slice(1).reverse()) root = folderOf(new Map([[name, root]]));
+    return new PowerCutFiles({ root, unsynced: [], inodes });
+  }
+
   /** Returns a copy in which the file at `path` has this content, and everything is synced. */
   changed(path: string, content: Buffer): PowerCutFiles {
     const synced = (each: Entry, at: string): Entry => {
