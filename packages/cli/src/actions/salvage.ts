@@ -6,11 +6,20 @@ import { statefulService } from "../stateful-service.js";
 export const salvage: Action = {
   usage: "salvage <service> <file>",
   summary: "write the intact part of a stopped service's damaged store to a backup, and list the rest",
-  options: [["--config <file>", "the service's config, whose tablet (a folder or a database) is read"]],
+  options: [
+    ["--config <file>", "the service's config, whose tablet (a folder or a database) is read"],
+    ["--with-gaps", "also write what is no whole state, because documents are missing from it"],
+  ],
   example: "diskmesh salvage registry salvaged.backup --config .diskmesh/config/disk-registry.yml",
   isOpenEnded: true,
   run: ({ output, args: [typed = "", file = ""], options }) => {
-    const args = ["--config", serviceConfigOption(options), "--salvage", resolve(file)];
+    const args = [
+      "--config",
+      serviceConfigOption(options),
+      "--salvage",
+      resolve(file),
+      ...(options.withGaps ? ["--with-gaps"] : []),
+    ];
     return runServiceProgram(output, statefulService(typed), "check-store", args);
   },
 };

@@ -1,13 +1,21 @@
+import { resolve } from "node:path";
 import type { Action } from "../action.js";
 import { runServiceProgram, serviceConfigOption } from "../service-program.js";
 import { statefulService } from "../stateful-service.js";
 
 export const verify: Action = {
   usage: "verify <service>",
-  summary: "check the store of a stopped service on this machine for damage; changes nothing",
-  options: [["--config <file>", "the service's config, whose tablet (a folder or a database) is checked"]],
+  summary:
+    "check the store of a stopped service, or a backup, for damage, and print the sum of its documents; changes nothing",
+  options: [
+    ["--config <file>", "the service's config, whose tablet (a folder or a database) is checked"],
+    ["--backup <file>", "check this backup of the service instead"],
+  ],
   example: "diskmesh verify registry --config .diskmesh/config/disk-registry.yml",
   isOpenEnded: true,
-  run: ({ output, args: [typed = ""], options }) =>
-    runServiceProgram(output, statefulService(typed), "check-store", ["--config", serviceConfigOption(options)]),
+  run: ({ output, args: [typed = ""], options }) => {
+    const backup = options.backup === undefined ? [] : ["--backup", resolve(String(options.backup))];
+    const args = ["--config", serviceConfigOption(options), ...backup];
+    return runServiceProgram(output, statefulService(typed), "check-store", args);
+  },
 };
