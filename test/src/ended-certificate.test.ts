@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createAuthority, issueCertificate } from "@diskmesh/pki";
+import { ensureTablet } from "@diskmesh/tablet/testing";
 import { eventually, freePort, ServiceProcess, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { repositoryFolder } from "./repository-folder.js";
@@ -29,11 +30,13 @@ describe("a registry whose certificate ends", () => {
       writeFileSync(file, text);
     const tls = { caFile, certFile, keyFile };
     const port = await freePort();
+    const storage = join(folder, "state");
+    await ensureTablet({ storage, name: "registry" });
     const service = new ServiceProcess({
       name: "disk-registry",
       mainFile: join(repositoryFolder, "services/disk-registry/dist/main.js"),
       folder,
-      config: { listen: { host: "127.0.0.1", port }, tls, tablet: { storage: join(folder, "state") } },
+      config: { listen: { host: "127.0.0.1", port }, tls, tablet: { storage } },
       health: { address: `127.0.0.1:${port}`, tls, serverRole: "disk-registry" },
       waitFor: "nothing",
     });

@@ -52,7 +52,10 @@ export async function usages(
   for (const process of processes.values()) process.signal("SIGUSR2");
   if (heldFolder !== undefined)
     for (const [name, process] of processes)
-      await eventually(() => usageOf(process.pid) === undefined || heldBy(process.pid)?.times !== before.get(name));
+      await eventually(() => {
+        const times = heldBy(process.pid)?.times ?? 0;
+        return usageOf(process.pid) === undefined || times > (before.get(name) ?? 0);
+      });
   for (let sample = 0; sample < SAMPLES; sample++) {
     await sleep(SAMPLE_EVERY_MS);
     for (const [name, process] of processes) {
