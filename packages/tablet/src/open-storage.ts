@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { InvalidArgumentError, type Logger, NotImplementedError } from "@diskmesh/domain";
-import { openEmbeddedEventLog } from "./embedded/embedded-event-log.js";
 import { openEmbeddedStorage } from "./embedded/embedded-storage.js";
+import { openEmbeddedEventLog } from "./embedded/events/embedded-event-log.js";
 import { examineFolder } from "./embedded/examine-folder.js";
 import type { Examined } from "./examine/examination.js";
 import type { MongoStorageLimits } from "./mongo/mongo-storage.js";

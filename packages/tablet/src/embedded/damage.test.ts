@@ -3,8 +3,8 @@ import { InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { randomOf } from "../contract/random.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
-import { openEmbeddedEventLog } from "./embedded-event-log.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
+import { openEmbeddedEventLog } from "./events/embedded-event-log.js";
 import { PowerCutFiles } from "./testing/power-cut-files.js";
 
 const FOLDER = "/state/registry";

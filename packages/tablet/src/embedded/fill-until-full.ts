@@ -5,8 +5,8 @@
 import { rmSync } from "node:fs";
 import { messageOf } from "@diskmesh/domain";
 import { TrackedStorage } from "../testing/tracked-storage.js";
-import { openEmbeddedEventLog } from "./embedded-event-log.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
+import { openEmbeddedEventLog } from "./events/embedded-event-log.js";
 
 process.on("unhandledRejection", () => process.exit(9));
 const [, , folder, filler] = process.argv as [string, string, string, string?];

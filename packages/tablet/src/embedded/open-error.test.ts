@@ -1,7 +1,7 @@
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { openEmbeddedEventLog } from "./embedded-event-log.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
+import { openEmbeddedEventLog } from "./events/embedded-event-log.js";
 import { isNoDamage, openError } from "./open-error.js";
 import { PowerCutFiles } from "./testing/power-cut-files.js";
 

@@ -7,8 +7,8 @@ import { type Transaction, table } from "../schema.js";
 import type { EventLog } from "../storage.js";
 import { Tablet } from "../tablet.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
-import { openEmbeddedEventLog } from "./embedded-event-log.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
+import { openEmbeddedEventLog } from "./events/embedded-event-log.js";
 import { PowerCutFiles } from "./testing/power-cut-files.js";
 
 const FOLDER = "/state/registry";

@@ -1,6 +1,6 @@
-import { type OrderedMap, orderedMap } from "../key-set.js";
-import type { RecordRange } from "../storage.js";
-import type { LinePlace } from "./line-file.js";
+import { type OrderedMap, orderedMap } from "../../key-set.js";
+import type { RecordRange } from "../../storage.js";
+import type { LinePlace } from "../line-file.js";
 
 /**
  * A line of the event log: lines of a stream, the end of the stream's lines below an index (of the whole stream if none

@@ -9,18 +9,18 @@ import {
   checkStream,
   LINES_MAX,
   RECORDS_MAX,
-} from "../event-log-limits.js";
-import type { EventLog, LogRecord, RecordRange } from "../storage.js";
+} from "../../event-log-limits.js";
+import type { EventLog, LogRecord, RecordRange } from "../../storage.js";
+import { type Files, systemFiles } from "../files.js";
+import { ensureFolder } from "../folders.js";
+import { LineFiles } from "../line-file.js";
+import { refuseLmdbFolder } from "../lmdb-folder.js";
+import { MARK, markFolder } from "../mark.js";
+import { openError } from "../open-error.js";
 import { EventFiles } from "./event-files.js";
 import { type Entry, entriesOf } from "./event-index.js";
 import { EventJournal } from "./event-journal.js";
-import { type Files, systemFiles } from "./files.js";
 import { convertFirstRelease, isOfFirstRelease, removeConverted } from "./first-release-events.js";
-import { ensureFolder } from "./folders.js";
-import { LineFiles } from "./line-file.js";
-import { refuseLmdbFolder } from "./lmdb-folder.js";
-import { MARK, markFolder } from "./mark.js";
-import { openError } from "./open-error.js";
 
 const CURE = "move the folder away, and the service begins a new history; its state is not in this folder";
 

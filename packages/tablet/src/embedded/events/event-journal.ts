@@ -1,7 +1,7 @@
 import { type Logger, messageOf } from "@diskmesh/domain";
+import type { LineFile, LinePlace } from "../line-file.js";
 import type { EventFiles } from "./event-files.js";
 import { type Entry, EventIndex } from "./event-index.js";
-import type { LineFile, LinePlace } from "./line-file.js";
 
 /** Entries to append. They are determined by `entries` once all earlier ones of the same subject are durable. */
 interface Write {

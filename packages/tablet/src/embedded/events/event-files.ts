@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { InvalidStateError } from "@diskmesh/domain";
-import { newerFormat } from "../format.js";
+import { newerFormat } from "../../format.js";
+import type { OpenFile } from "../files.js";
+import type { LineFile, LineFiles, LinePlace, Place } from "../line-file.js";
+import { sumOf } from "../lines.js";
 import type { Entry, Range } from "./event-index.js";
-import type { OpenFile } from "./files.js";
-import type { LineFile, LineFiles, LinePlace, Place } from "./line-file.js";
-import { sumOf } from "./lines.js";
 
 /** Format 3 is that of the first release: a file for each stream, and one for records. */
 const FORMAT = 4;

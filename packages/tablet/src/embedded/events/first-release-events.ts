@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { InvalidStateError } from "@diskmesh/domain";
+import type { LineFiles } from "../line-file.js";
 import type { Entry } from "./event-index.js";
 import { entriesOf } from "./event-index.js";
 import type { EventJournal } from "./event-journal.js";
-import type { LineFiles } from "./line-file.js";
 
 const RECORDS = "records";
 const FORMAT = "diskmesh event log 3";

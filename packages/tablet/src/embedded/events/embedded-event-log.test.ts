@@ -5,17 +5,17 @@ import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { eventLogContract } from "../contract/event-log-contract.js";
-import { randomOf } from "../contract/random.js";
-import type { EventLog } from "../storage.js";
+import { eventLogContract } from "../../contract/event-log-contract.js";
+import { randomOf } from "../../contract/random.js";
+import type { EventLog } from "../../storage.js";
+import type { OpenFile } from "../files.js";
+import { ensureFolder } from "../folders.js";
+import { lineOf } from "../lines.js";
+import { PowerCutFiles } from "../testing/power-cut-files.js";
 import { openEmbeddedEventLog } from "./embedded-event-log.js";
-import type { OpenFile } from "./files.js";
-import { ensureFolder } from "./folders.js";
-import { lineOf } from "./lines.js";
-import { PowerCutFiles } from "./testing/power-cut-files.js";
 
 const FOLDER = "/state/director-events";
-const FIXTURE = fileURLToPath(new URL("../../fixtures/event-log-0.1.0/", import.meta.url));
+const FIXTURE = fileURLToPath(new URL("../../../fixtures/event-log-0.1.0/", import.meta.url));
 const ALL = { from: 0, limit: 10_000 };
 
 eventLogContract("embedded", async () => {
