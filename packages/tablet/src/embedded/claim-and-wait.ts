@@ -1,6 +1,8 @@
 /** A child process for tests: claims the tablet in a folder, prints that it did, and waits to be killed. */
 import { openEmbeddedStorage } from "./embedded-storage.js";
 
-await openEmbeddedStorage({ folder: process.argv[2] as string }).claim({ writer: "child", address: "127.0.0.1:1" });
+const storage = openEmbeddedStorage({ folder: process.argv[2] as string });
+await storage.claim({ writer: "child", address: "127.0.0.1:1" });
 process.stdout.write("claimed\n");
-setInterval(() => {}, 60_000);
+// The reference keeps the open journal from the garbage collection, after which newer versions of Node end the process.
+setInterval(() => storage, 60_000);
