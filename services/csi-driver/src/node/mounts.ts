@@ -84,8 +84,7 @@ export async function unmountForGood(path: string): Promise<void> {
   for (let layer = 0; layer < MAX_LAYERS; layer++) {
     const mounted = await mountAt(path);
     if (mounted === undefined) return;
-    const device = await deviceNumbered(mounted.device);
-    await writeBack(mounted, device);
+    const device = await writtenBackTo(mounted);
     await unmountOnce(path);
     const isLast = (await mountAt(path))?.device !== mounted.device;
     if (isLast && device !== undefined && (await isHeldLong(device))) {
@@ -96,17 +95,29 @@ export async function unmountForGood(path: string): Promise<void> {
   throw new UnavailableError(`${path} has more than ${MAX_LAYERS} mounts`);
 }
 
-/** A device that no longer answers, or a file system that stopped after errors, cannot take what was written. */
-async function writeBack({ path, isFileSystemReadOnly }: MountEntry, device: NodeDevice | undefined): Promise<void> {
-  if (device === undefined || isFileSystemReadOnly) return;
+/**
+ * Writes back what was written to the file system. Returns its device, or undefined when nothing more can reach it: the
+ * file system takes no writes, or the device has ended or does not answer, e.g. after a fence. Such a file system is
+ * unmounted whoever else has it.
+ */
+async function writtenBackTo({
+  path,
+  device: number,
+  isFileSystemReadOnly,
+}: MountEntry): Promise<NodeDevice | undefined> {
+  const device = await deviceNumbered(number);
+  if (device === undefined || isFileSystemReadOnly || !(await answers(device))) return undefined;
   const { code, text } = await runProgram("sync", ["--file-system", path], UNMOUNT_TIMEOUT_MS);
-  if (code === 0) return;
-  const answers = await checkAnswers(device).then(
+  if (code === 0) return device;
+  if (!(await answers(device))) return undefined;
+  throw new UnavailableError(`${device.path} does not take what was written to ${path} (${code}): ${text}`);
+}
+
+function answers(device: NodeDevice): Promise<boolean> {
+  return checkAnswers(device).then(
     () => true,
     () => false,
   );
-  if (answers)
-    throw new UnavailableError(`${device.path} does not take what was written to ${path} (${code}): ${text}`);
 }
 
 /** Others open a device for a moment, e.g. to probe it. */

@@ -60,6 +60,21 @@ describe("the node's part of the CSI driver", () => {
     expect(readFileSync(join(node.target, "data"), "utf8")).to.equal("kept");
   });
 
+  it("gives a pod the disk's new device while another pod still has the one that has ended", async () => {
+    const shared = mounted({}, "SINGLE_NODE_MULTI_WRITER");
+    node.devices.attach("disk-1", SIZE_BYTES);
+    await node.stage(shared);
+    await node.publish(shared);
+    spawnSync("sync", ["--file-system", node.target]);
+    node.devices.detach("disk-1");
+    const device = node.devices.attach("disk-1", SIZE_BYTES);
+    const second = `${node.target}-2`;
+    await node.publish(shared, { targetPath: second });
+    expect(run("findmnt", "--noheadings", "--output", "SOURCE", second).trim()).to.equal(device);
+    await node.unpublish(second);
+    await node.unpublish();
+  });
+
   it("changes nothing on a disk that holds anything else", async () => {
     const fillings: Record<string, () => void> = {
       swap: () => run("mkswap", node.devices.deviceOf("disk-1")),

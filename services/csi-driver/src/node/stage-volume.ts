@@ -10,7 +10,7 @@ import type { NodeContext } from "./context.js";
 import { deviceOf, type NodeDevice } from "./device.js";
 import { type Formatting, prepareFileSystem } from "./file-system.js";
 import { giveToGroup } from "./group-access.js";
-import { allMounts, mountAt, mountDevice, unmountForGood } from "./mounts.js";
+import { allMounts, mountAt, mountDevice, unmount, unmountForGood } from "./mounts.js";
 import { checkUsable, hasStopped } from "./usable.js";
 
 /** The parts of a request that say what is staged, and where. */
@@ -87,9 +87,14 @@ export async function stagedOn(
     await checkUsable(staged);
     return staged;
   }
-  if (isSame) await refuseSharedRepair(staged);
-  else await prepareFileSystem(device, mount.fileSystem, isReadOnly, await formattingOf(context, staging));
-  await unmountForGood(staged.path);
+  if (isSame) {
+    await refuseSharedRepair(staged);
+    await unmountForGood(staged.path);
+  } else {
+    await prepareFileSystem(device, mount.fileSystem, isReadOnly, await formattingOf(context, staging));
+    // Other pods may still have the device that has ended.
+    await unmount(staged.path);
+  }
   await stage(context, device, staging, mount);
   return needStaged(staged.path);
 }
