@@ -150,6 +150,8 @@ async function holdersOf({ number }: NodeDevice, ownPath: string): Promise<strin
   for (const pid of await readdir("/proc")) {
     if (!/^\d+$/.test(pid) || found.size >= MAX_HOLDERS) continue;
     try {
+      // Fails for the kernel's own threads, which nobody can end.
+      await readlink(`/proc/${pid}/exe`);
       const namespace = await readlink(`/proc/${pid}/ns/mnt`);
       if (found.has(namespace)) continue;
       const mounts = parseMountInfo(await readFile(`/proc/${pid}/mountinfo`, "utf8"));
