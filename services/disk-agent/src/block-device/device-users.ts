@@ -36,6 +36,8 @@ async function findUsers(device: string): Promise<string[]> {
 
 /** Returns where the process has the device mounted. Looks at each mount namespace once. */
 async function mountOf(pid: string, device: string, number: string, seen: Set<string>): Promise<string[]> {
+  // The kernel's own threads, which nobody can end, have no program.
+  if ((await readlink(`/proc/${pid}/exe`).catch(() => "")) === "") return [];
   const namespace = await readlink(`/proc/${pid}/ns/mnt`).catch(() => "");
   if (namespace === "" || seen.has(namespace)) return [];
   seen.add(namespace);
