@@ -113,15 +113,6 @@ export class StateSums {
     this.#change(table, -1, -checksum);
   }
 
-  of(tables: readonly string[]): StateSums {
-    const sums = new StateSums();
-    for (const table of tables) {
-      const sum = this.#byTable.get(table);
-      if (sum !== undefined) sums.#byTable.set(table, { ...sum });
-    }
-    return sums;
-  }
-
   stored(): StoredSums {
     const stored: Record<string, TableSum> = {};
     for (const [table, { count, sum }] of this.#byTable) if (count > 0) stored[table] = { count, sum: hexOf(sum) };

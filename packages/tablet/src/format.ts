@@ -1,6 +1,6 @@
 /**
- * Version of the store's layout. A program that finds an unknown version refuses the store before it changes anything.
- * Version 1, of the first release, had no incarnations, checksums or sums.
+ * Version of the layout in MongoDB; 0.1.0 wrote 2. A program that finds an unknown version refuses the store before it
+ * changes anything.
  */
 export const STORE_FORMAT = 2;
 

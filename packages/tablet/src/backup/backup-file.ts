@@ -24,7 +24,7 @@ const headerShape = z.strictObject({
   incarnation: z.string(),
   parentIncarnations: z.array(z.string()).readonly(),
   generation: z.int().min(1),
-  /** Number of the last log entry, in a store that numbers them. Absent in backups of the first release. */
+  /** Number of the last log entry, in a store that numbers them. Absent in backups of an embedded store. */
   logNumber: z.int().min(1).optional(),
   createdAtMs: z.number(),
 });

@@ -198,12 +198,6 @@ describe("the embedded storage", () => {
       await refused("journal.", "is damaged at byte");
     });
 
-    it("an LMDB folder, naming the commands that migrate it", async () => {
-      await makeTablet();
-      writeFileSync(join(folder, "data.mdb"), "");
-      await refused("data.mdb", "`diskmesh backup SERVICE FILE`", "--replace");
-    });
-
     it("a newer format, before any change", async () => {
       await makeTablet();
       writeFileSync(journal(9), lineOf({ kind: "journal", number: 9, format: "diskmesh tablet 5" }));

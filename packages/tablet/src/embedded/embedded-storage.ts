@@ -21,7 +21,6 @@ import { type Files, systemFiles } from "./files.js";
 import { ensureFolder } from "./folders.js";
 import { type Journal, JournalFolder, type StoredClaim } from "./journal-folder.js";
 import { LineFiles } from "./line-file.js";
-import { refuseLmdbFolder } from "./lmdb-folder.js";
 import { loadJournals } from "./load-journals.js";
 import { refuseUnexpected, refuseUnexpectedClaim } from "./lost-tablet.js";
 import { openError } from "./open-error.js";
@@ -83,7 +82,6 @@ class EmbeddedStorage implements TabletStorage {
       const { folder } = this.#folder;
       await ensureFolder(files, folder);
       if (this.#options.exclusive !== false) this.#lock ??= await FolderLock.take(folder);
-      refuseLmdbFolder(folder, files.list(folder), "tablet");
       const restored = restore && restoredFields(restore, this.#restoring?.lastGeneration ?? 0);
       const former = this.#journal;
       const begin = this.#folder.begin.bind(this.#folder, restored?.generation ?? 1, (last, generation) => {

@@ -8,7 +8,6 @@ import type { Schema } from "../schema.js";
 import { type Files, systemFiles } from "./files.js";
 import { JournalFolder } from "./journal-folder.js";
 import { LineFiles } from "./line-file.js";
-import { refuseLmdbFolder } from "./lmdb-folder.js";
 import { loadJournals } from "./load-journals.js";
 
 const LEFT_OUT = "the data after it is left out";
@@ -31,7 +30,6 @@ export interface ExamineOptions {
 export async function examineFolder({ folder, exclusive = true, ...options }: ExamineOptions): Promise<Examined> {
   const { files = systemFiles } = options;
   if (exclusive && !existsSync(folder)) throw new InvalidStateError(`${folder} holds no tablet: it does not exist`);
-  refuseLmdbFolder(folder, files.list(folder), "tablet");
   const journals = new JournalFolder(new LineFiles(files, "tablet", LEFT_OUT), folder);
   if (journals.numbers("journal").length === 0)
     throw new InvalidStateError(`${folder} holds no tablet: it has no journal`);

@@ -7,7 +7,7 @@ import type { LineFile, LineFiles, Place, ReadOptions } from "./line-file.js";
 import { lineOf } from "./lines.js";
 import { MARK, markFolder } from "./mark.js";
 
-/** Format 3 is that of the first release, whose lines are not chained. Formats 1 and 2 are LMDB folders before it. */
+/** Format 3 is that of 0.1.0, whose lines are not chained. */
 const FORMAT = 4;
 const UNCHAINED_FORMAT = 3;
 const FORMAT_TEXT = /^diskmesh tablet ([0-9]{1,9})$/;

@@ -104,7 +104,7 @@ export class RestoreBeside {
       const head = await left.headOf(number).catch(() => ({ claim: { isRestore: false } }));
       if (head !== undefined) return head.claim.isRestore === true;
     }
-    // Without a head there are at most torn journals. Other files may be an old tablet, e.g. of LMDB.
+    // Without a head there are at most torn journals. Other files are not of a restore.
     return (namesIn(this.#files, this.folder) ?? []).every((name) => name.startsWith("journal."));
   }
 

@@ -68,14 +68,6 @@ export class Examination {
     this.#leftOut.set(table, (this.#leftOut.get(table) ?? 0) + 1);
   }
 
-  /** Returns true when the table's sums with these additional documents equal the committed ones. */
-  fitsWith(table: string, documents: readonly Checked[], expected: StoredSums): boolean {
-    const sums = this.#sums.of([table]);
-    for (const { checksum } of documents) sums.add(table, checksum);
-    const [found, wanted] = [sums.stored()[table], expected[table]];
-    return found?.count === wanted?.count && found?.sum === wanted?.sum;
-  }
-
   /**
    * Adds a problem for each table whose sums differ from the committed ones, unless omitted documents explain the
    * difference.

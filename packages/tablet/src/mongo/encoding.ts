@@ -14,10 +14,7 @@ export interface EncodedDocument {
 }
 
 export interface DecodedDocument extends Checked {
-  /**
-   * False when the document does not match its stored checksum. Documents of the first release have none and count as
-   * intact.
-   */
+  /** False when the document does not match its stored checksum, or has none. */
   readonly isIntact: boolean;
 }
 
@@ -42,7 +39,7 @@ export function decodeDocument(table: string, key: string, fields: Fields): Deco
   const document = typeof json === "string" ? (JSON.parse(json) as object) : compactDocument(plain);
   const version = typeof _version === "number" ? _version : 1;
   const checksum = checksumInAnyOrder(table, key, { document, version });
-  return { document, version, checksum, isIntact: _sum === undefined || _sum === hexOf(checksum) };
+  return { document, version, checksum, isIntact: _sum === hexOf(checksum) };
 }
 
 /** Returns the size in BSON; NaN when the value cannot be stored as plain fields. */

@@ -64,20 +64,19 @@ async function examine(
   for await (const page of pagesOf({ server, retryPolicy }, `${tabletName}.log`))
     entries.push(...(page as unknown as Entry[]));
   const claim = entries.findLast((entry): entry is ClaimEntry => entry.kind === "claim");
-  if ((claim?.format ?? 1) > STORE_FORMAT)
-    throw new InvalidStateError(newerFormat(`tablet ${tabletName} in MongoDB at ${server.name}`, claim?.format));
+  if (claim !== undefined && claim.format > STORE_FORMAT)
+    throw new InvalidStateError(newerFormat(`tablet ${tabletName} in MongoDB at ${server.name}`, claim.format));
   const firstNumber = claim?.firstNumber ?? 1;
   const log = readLog(
     entries.filter(({ _id }) => _id >= firstNumber),
     found,
   );
-  const documents = new Documents(found);
   const isLeftover = leftoverTest(
     entries.filter((each): each is LoadEntry => each.kind === "load" && each.claim <= log.checkpoint),
     firstNumber,
   );
   for (const [table, byId] of log.changed)
-    for (const [id, document] of byId) if (document !== null) documents.add(table, id, document);
+    for (const [id, document] of byId) if (document !== null) add(found, table, id, document);
   const prefix = `${tabletName}.`;
   for (const collection of await retryPolicy.answerOf(() => server.collections(prefix))) {
     const table = collection.slice(prefix.length);
@@ -88,12 +87,12 @@ async function examine(
         const { _id: id, _seq: seq } = stored;
         if (log.changed.get(table)?.has(id as string) || isLeftover(seq as number)) continue;
         const wrong = wrongNumber(stored, log.last);
-        if (wrong === undefined) documents.add(table, id as string, stored);
+        if (wrong === undefined) add(found, table, id as string, stored);
         else found.leaveOut(table, id, wrong);
       }
     }
   }
-  documents.end(log.sums);
+  if (log.sums !== undefined) found.compare(log.sums);
   const examined = claimOf(claim, entries, found);
   // Every problem of a database is a document that is missing or left out.
   return { claim: examined, ...found.result(found.problems.length === 0) };
@@ -128,40 +127,11 @@ function readLog(entries: readonly Entry[], found: Examination): ReadLog {
   return { checkpoint, last: entries.at(-1)?._id, changed, sums };
 }
 
-/** Sorts documents by checksum into intact and damaged ones. */
-class Documents {
-  readonly #found: Examination;
-  /** Documents without a checksum, by table. The first release stored none, and a manual edit may have removed it. */
-  readonly #unchecked = new Map<string, { readonly id: string; readonly decoded: Checked }[]>();
-
-  constructor(found: Examination) {
-    this.#found = found;
-  }
-
-  add(table: string, id: string, stored: Fields): void {
-    const decoded = intactDocument(table, id, stored);
-    if (decoded === undefined) this.#found.leaveOut(table, id, "a program other than diskmesh changed it");
-    else if (table === FORMAT_TABLE) this.#found.count(table, decoded);
-    else if (stored._sum !== undefined) this.#found.add(table, id, decoded);
-    else {
-      const unchecked = this.#unchecked.get(table) ?? [];
-      this.#unchecked.set(table, unchecked);
-      unchecked.push({ id, decoded });
-    }
-  }
-
-  /** Compares the documents with the sums of the whole state. `sums` is undefined when they are unknown. */
-  end(sums: StoredSums | undefined): void {
-    for (const [table, unchecked] of this.#unchecked) {
-      const decoded = unchecked.map((each) => each.decoded);
-      const isRight = sums === undefined || this.#found.fitsWith(table, decoded, sums);
-      for (const each of unchecked) {
-        if (isRight) this.#found.add(table, each.id, each.decoded);
-        else this.#found.leaveOut(table, each.id, "it has no checksum, and its table is not as it was committed");
-      }
-    }
-    if (sums !== undefined) this.#found.compare(sums);
-  }
+function add(found: Examination, table: string, id: string, stored: Fields): void {
+  const decoded = intactDocument(table, id, stored);
+  if (decoded === undefined) found.leaveOut(table, id, "a program other than diskmesh changed it");
+  else if (table === FORMAT_TABLE) found.count(table, decoded);
+  else found.add(table, id, decoded);
 }
 
 /** Returns the document if it matches its stored checksum. */

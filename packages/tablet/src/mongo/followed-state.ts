@@ -30,8 +30,8 @@ class Placed<T> {
 export class FollowedState {
   readonly #documents = new Placed<DecodedDocument>();
   readonly #sums = new StateSums();
-  /** Sums of the last entry, which the documents must match; undefined while only the first release has written. */
-  #expected: StoredSums | undefined;
+  /** Sums of the last entry, which the documents must match. A tablet that nobody has loaded yet is empty. */
+  #expected: StoredSums = {};
   /** Documents that log entries have set so far, which the view must not override. Kept only while the view is read. */
   #inLog: Placed<true> | undefined = new Placed();
   /** Documents of the view that late writes of dead leaders left and that no log entry has replaced since. */
@@ -131,14 +131,10 @@ export class FollowedState {
    * claim, a document with a higher number than the claim is an error, too.
    */
   difference(claim: Pick<ClaimEntry, "_id"> = { _id: Number.POSITIVE_INFINITY }): string | undefined {
-    const expected = this.#expected;
-    // Without sums, the tablet is new or of the first release; an unknown collection may then be one of its tables.
-    const known = expected ?? this.#sums.stored();
-    const areSumsKnown = expected !== undefined || Object.keys(known).length === 0;
-    const unknown = this.#unknownCollections.find((table) => !areSumsKnown || Object.hasOwn(known, table));
+    const unknown = this.#unknownCollections.find((table) => Object.hasOwn(this.#expected, table));
     if (unknown !== undefined)
       return `table ${JSON.stringify(unknown)} is unknown to this version; run the version that wrote it`;
-    const difference = expected && this.#sums.differenceFrom(expected);
+    const difference = this.#sums.differenceFrom(this.#expected);
     const { table, id, seq } = this.#newest;
     if (difference !== undefined || seq <= claim._id) return difference;
     // A later commit of this process may have a lower number than such a document, and the server would ignore its
@@ -146,7 +142,7 @@ export class FollowedState {
     return `document ${JSON.stringify(id)} of table ${table} has number ${seq}, above number ${claim._id} of this process's claim: log and tables were copied at different moments`;
   }
 
-  /** Document whose table makes programs of the first release refuse the database. */
+  /** Document that says to people which format the database has. */
   get formatDocument(): Versioned | undefined {
     return this.#documents.of(FORMAT_TABLE).get(FORMAT_KEY);
   }
@@ -228,7 +224,7 @@ export class FollowedState {
     // accepted. If it is a late claim (one written at the number of a deleted entry), the next entry does not continue
     // its generation and append() returns false.
     if (this.#last === undefined) return true;
-    if (entry.kind === "claim") return (entry.previousGeneration ?? generation - 1) === this.#last.generation;
+    if (entry.kind === "claim") return entry.previousGeneration === this.#last.generation;
     return generation === this.#last.generation && writer === this.#last.writer;
   }
 }

@@ -1,24 +1,30 @@
 import { ManualClock } from "@diskmesh/domain/testing";
 import { expect } from "chai";
+import { hexOf } from "../checksums.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
+import { encodeDocument } from "./encoding.js";
 import { FollowedState } from "./followed-state.js";
 import type { ClaimEntry, Entry, LoggedChange } from "./log.js";
 import { MongoStorage } from "./mongo-storage.js";
 import { changed } from "./simulation/candidate.js";
 import { idealServer } from "./testing/ideal-server.js";
 
-const put = (id: string, n: number): LoggedChange => ({ table: "hosts", id, document: { n } });
+const checked = (id: string, document: object) => encodeDocument("hosts", id, { document, version: 1 }).fields;
+const stored = (id: string, n: number, seq: number) => ({ _id: id, _seq: seq, ...checked(id, { n }) });
+const put = (id: string, n: number): LoggedChange => ({ table: "hosts", id, document: checked(id, { n }) });
 const remove = (id: string): LoggedChange => ({ table: "hosts", id, document: null });
 
 function claim(_id: number, generation: number): ClaimEntry {
-  return { _id, generation, writer: `w${generation}`, kind: "claim", tabletId: "t", address: "" };
+  const tablet = { tabletId: "t", incarnation: "i", parentIncarnations: [], firstNumber: 1, format: 2, address: "" };
+  const writer = `w${generation}`;
+  return { _id, generation, writer, kind: "claim", previousGeneration: generation - 1, ...tablet };
 }
 function commit(_id: number, generation: number, ...changes: LoggedChange[]): Entry {
-  return { _id, generation, writer: `w${generation}`, kind: "commit", changes };
+  return { _id, generation, writer: `w${generation}`, kind: "commit", changes, sums: {} };
 }
 function checkpoint(_id: number, generation: number, upTo: number): Entry {
-  return { _id, generation, writer: `w${generation}`, kind: "checkpoint", upTo };
+  return { _id, generation, writer: `w${generation}`, kind: "checkpoint", upTo, sums: {} };
 }
 
 describe("a followed state", () => {
@@ -73,12 +79,12 @@ describe("a followed state", () => {
 
   it("prefers the log to the view, whichever comes first", () => {
     const state = new FollowedState(5, [], "here");
-    state.addFromView("hosts", "before", 3, { _id: "before", n: 1, _seq: 3 });
-    state.addFromView("hosts", "gone", 3, { _id: "gone", n: 1, _seq: 3 });
+    state.addFromView("hosts", "before", 3, stored("before", 1, 3));
+    state.addFromView("hosts", "gone", 3, stored("gone", 1, 3));
     state.append(commit(6, 2, put("before", 6), remove("gone"), put("after", 6), remove("never")));
-    state.addFromView("hosts", "after", 4, { _id: "after", n: 4, _seq: 4 });
-    state.addFromView("hosts", "never", 4, { _id: "never", n: 4, _seq: 4 });
-    state.addFromView("hosts", "kept", 2, { _id: "kept", n: 2, _seq: 2 });
+    state.addFromView("hosts", "after", 4, stored("after", 4, 4));
+    state.addFromView("hosts", "never", 4, stored("never", 4, 4));
+    state.addFromView("hosts", "kept", 2, stored("kept", 2, 2));
     state.endView();
     expect(contentsOf(state)).to.deep.equal({ before: { n: 6 }, after: { n: 6 }, kept: { n: 2 } });
   });
@@ -89,8 +95,10 @@ describe("a followed state", () => {
       [12, false],
     ] as const) {
       const state = new FollowedState(9, [], "here");
-      state.append(commit(10, 2, put("told", 10)));
-      state.addFromView("hosts", "told", seq, { _id: "told", n: 1, _seq: seq });
+      const { checksum } = encodeDocument("hosts", "told", { document: { n: 10 }, version: 1 });
+      const sums = { hosts: { count: 1, sum: hexOf(checksum) } };
+      state.append({ ...commit(10, 2, put("told", 10)), sums } as Entry);
+      state.addFromView("hosts", "told", seq, stored("told", 1, seq));
       state.endView();
       expect(state.difference(claim(11, 3)) === undefined).to.equal(isWhole);
     }
@@ -107,7 +115,7 @@ describe("a followed state", () => {
     );
     for (const id of ["leftover", "anew", "right"]) {
       const seq = id === "right" ? 5 : 2;
-      state.addFromView("hosts", id, seq, { _id: id, n: seq, _seq: seq });
+      state.addFromView("hosts", id, seq, stored(id, seq, seq));
     }
     state.endView();
     state.append(commit(6, 2, put("anew", 6)));
@@ -115,7 +123,10 @@ describe("a followed state", () => {
     state.append(checkpoint(8, 2, 6));
     expect(contentsOf(state)).to.deep.equal({ right: { n: 5 }, anew: { n: 6 }, a: { n: 7 } });
     expect(state.checkpoint).to.equal(6);
-    expect(Object.fromEntries(state.outcomes().get("hosts") ?? [])).to.deep.equal({ leftover: null, a: { n: 7 } });
+    expect(Object.fromEntries(state.outcomes().get("hosts") ?? [])).to.deep.equal({
+      leftover: null,
+      a: checked("a", { n: 7 }),
+    });
   });
 
   function contentsOf(state: FollowedState): object {

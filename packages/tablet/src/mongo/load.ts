@@ -3,7 +3,7 @@ import { CURE } from "../format.js";
 import type { IsOurs } from "./collections.js";
 import type { DocumentReader, DocumentServer, StoredDocument } from "./document-server.js";
 import { FollowedState } from "./followed-state.js";
-import { type Entry, EVERY_KIND, type LoadEntry, type OwnClaim, type TabletLog } from "./log.js";
+import { type ClaimEntry, type Entry, EVERY_KIND, type LoadEntry, type TabletLog } from "./log.js";
 import type { RetryPolicy } from "./retry-policy.js";
 
 export interface LoadOptions extends ReadOptions {
@@ -27,11 +27,11 @@ const PAGE_DOCUMENTS = 1_000;
  * Reads the state up to this process's claim. Finds no gap in the log while that claim is the newest, because then no
  * process deletes entries above the checkpoint.
  */
-export function readTablet(options: LoadOptions, claim: OwnClaim): Promise<FollowedState> {
+export function readTablet(options: LoadOptions, claim: ClaimEntry): Promise<FollowedState> {
   return options.server.readInOrder((server) => readAll({ ...options, server }, claim));
 }
 
-async function readAll(options: ReadOptions, claim: OwnClaim): Promise<FollowedState> {
+async function readAll(options: ReadOptions, claim: ClaimEntry): Promise<FollowedState> {
   const state = await beginState(options, claim);
   if (!(await readLog(options, state, claim._id)) || !state.isUpTo(claim)) {
     // A newer leader may have deleted the entries; that is no damage.
@@ -53,7 +53,7 @@ function whereOf({ tabletName, server }: ReadOptions): string {
 }
 
 /** Returns an empty state that starts at the current checkpoint and knows the loads, which identify leftovers. */
-export async function beginState(options: ReadOptions, claim?: OwnClaim): Promise<FollowedState> {
+export async function beginState(options: ReadOptions, claim?: ClaimEntry): Promise<FollowedState> {
   const { server, log, onRead } = options;
   const firstNumber = claim?.firstNumber ?? (await log.firstNumber());
   let checkpoint = firstNumber - 1;

@@ -29,34 +29,26 @@ interface EntryBase {
 
 export interface ClaimEntry extends EntryBase {
   readonly kind: "claim";
-  /**
-   * Generation of the preceding entry. Absent in claims of the first release, where it is one lower than `generation`.
-   */
-  readonly previousGeneration?: number;
+  /** Generation of the preceding entry. */
+  readonly previousGeneration: number;
   readonly tabletId: string;
-  /**
-   * Store format that the claimant writes. Absent in claims of the first release, like `incarnation` and
-   * `parentIncarnations`.
-   */
-  readonly format?: number;
-  readonly incarnation?: string;
-  readonly parentIncarnations?: readonly string[];
+  /** Store format that the claimant writes. */
+  readonly format: number;
+  readonly incarnation: string;
+  readonly parentIncarnations: readonly string[];
   /**
    * Number of the first claim of the incarnation. Lower numbers in the log and the view belong to an earlier
-   * incarnation. Absent in claims of the first release, where it is 1.
+   * incarnation.
    */
-  readonly firstNumber?: number;
+  readonly firstNumber: number;
   /** Set in the claim that begins a restore, until the restore is finished. */
   readonly isRestore?: true;
   readonly address: string;
 }
 
-/** A claim as made by this release. */
-export type OwnClaim = Required<Omit<ClaimEntry, "isRestore">> & Pick<ClaimEntry, "isRestore">;
-
-/** Sums of the whole state as of the entry. Absent in entries of the first release. */
+/** Sums of the whole state as of the entry. */
 interface WithSums {
-  readonly sums?: StoredSums;
+  readonly sums: StoredSums;
 }
 
 /**
@@ -92,7 +84,7 @@ export interface LoggedChange {
 }
 
 type NewEntry =
-  | Omit<OwnClaim, keyof EntryBase>
+  | Omit<ClaimEntry, keyof EntryBase>
   | Pick<LoadEntry, "kind" | "from" | "claim">
   | Pick<CommitEntry, "kind" | "changes">
   | Pick<CheckpointEntry, "kind" | "upTo">;
@@ -115,14 +107,14 @@ export class TabletLog {
   readonly #isOurs: IsOurs;
   readonly #turns = new OneAtATime();
   #last = 0;
-  #claim: OwnClaim | undefined;
+  #claim: ClaimEntry | undefined;
   /**
    * Set when nothing more can be appended: the outcome of the last attempt is unknown, or another process has used the
    * number.
    */
   #failure: unknown;
   /** This process's latest claim that the log contains. It differs from `#claim` while a new claim is appended. */
-  #kept: OwnClaim | undefined;
+  #kept: ClaimEntry | undefined;
   #sums: StoredSums = {};
 
   constructor({ server, tabletName, retryPolicy, isOurs }: LogOptions) {
@@ -138,7 +130,7 @@ export class TabletLog {
     return this.#last;
   }
 
-  get claimed(): OwnClaim {
+  get claimed(): ClaimEntry {
     if (this.#claim === undefined)
       throw new InvalidStateError(`tablet ${this.#tabletName} is used before it was claimed`);
     return this.#claim;
@@ -149,8 +141,8 @@ export class TabletLog {
     writer: string,
     address: string,
     { restore, expects }: Pick<ClaimOptions, "restore" | "expects"> = {},
-  ): Promise<OwnClaim | undefined> {
-    let claim: OwnClaim;
+  ): Promise<ClaimEntry | undefined> {
+    let claim: ClaimEntry;
     do {
       const last = await this.#lastEntry();
       const lastClaim = last && (await this.#claimOf(last));
@@ -198,7 +190,7 @@ export class TabletLog {
 
   /** Throws InvalidStateError when this process's claim was deleted from the log or replaced. */
   async refuseDeleted(): Promise<void> {
-    const claim = this.#kept as OwnClaim;
+    const claim = this.#kept as ClaimEntry;
     const stored = await this.#get(claim._id, FOREVER_MS);
     if (stored?.writer === claim.writer) return;
     throw new InvalidStateError(
@@ -306,7 +298,7 @@ export class TabletLog {
     if (this.#failure !== undefined) throw this.#failure;
     const { generation, writer } = this.claimed;
     const sums = fields.kind === "claim" ? {} : { sums: this.#sums };
-    const entry: Entry = { _id: this.#last + 1, generation, writer, ...fields, ...sums };
+    const entry = { _id: this.#last + 1, generation, writer, ...fields, ...sums } as Entry;
     try {
       const newer = await this.#insert(entry, giveUpAfterMs);
       if (newer !== undefined) throw fenced(this.#tabletName, newer, generation);
@@ -340,12 +332,11 @@ export class TabletLog {
   /** Throws InvalidStateError when the existing log must not be claimed. */
   async #refuseClaim(last?: Entry, lastClaim?: ClaimEntry, restore?: RestoredClaim): Promise<void> {
     if (last === undefined) return this.#refuseLost();
-    if ((lastClaim?.format ?? 1) > STORE_FORMAT)
-      throw new InvalidStateError(newerFormat(this.#where, lastClaim?.format));
+    if (lastClaim !== undefined && lastClaim.format > STORE_FORMAT)
+      throw new InvalidStateError(newerFormat(this.#where, lastClaim.format));
     refuseRestore(lastClaim, restore, this.#where);
-    const first = lastClaim && (await this.#get(lastClaim.firstNumber ?? 1));
-    // Claims of the first release name no incarnation, so they match the incarnation of the last claim.
-    if (first?.kind === "claim" && (first.incarnation ?? lastClaim?.incarnation) === lastClaim?.incarnation) return;
+    const first = lastClaim && (await this.#get(lastClaim.firstNumber));
+    if (first?.kind === "claim" && first.incarnation === lastClaim?.incarnation) return;
     throw new InvalidStateError(
       `${this.#collection} in MongoDB at ${this.#server.name} does not begin with a claim of its incarnation; ${CURE}`,
     );
@@ -406,7 +397,9 @@ export class TabletLog {
  * because the restoring process may still claim there and is fenced by an entry with that number.
  */
 function nextNumber(last: Entry): number {
-  return Math.max(last._id + 1, last.kind === "claim" ? (last.firstNumber ?? 1) : 1);
+  // A restore replaces what any program left, also a claim without this field.
+  const { firstNumber = 1 }: Partial<ClaimEntry> = last.kind === "claim" ? last : {};
+  return Math.max(last._id + 1, firstNumber);
 }
 
 function fenced(tabletName: string, by: Entry, ownGeneration: number): FencedError {

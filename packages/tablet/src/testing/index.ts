@@ -13,4 +13,4 @@ export {
 export { databaseUrl, newTabletName, removeTablet, withDatabase } from "../mongo/testing/test-location.js";
 export { TlsProxy } from "../mongo/testing/tls-proxy.js";
 export { ensureTablet } from "./ensure-tablet.js";
-export { restoredLmdbBackup } from "./restored-backup.js";
+export { restoredBackup } from "./first-release.js";

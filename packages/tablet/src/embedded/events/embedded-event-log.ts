@@ -14,7 +14,6 @@ import type { EventLog, LogRecord, RecordRange } from "../../storage.js";
 import { type Files, systemFiles } from "../files.js";
 import { ensureFolder } from "../folders.js";
 import { LineFiles } from "../line-file.js";
-import { refuseLmdbFolder } from "../lmdb-folder.js";
 import { MARK, markFolder } from "../mark.js";
 import { openError } from "../open-error.js";
 import { EventFiles } from "./event-files.js";
@@ -177,7 +176,6 @@ class EmbeddedEventLog implements EventLog {
       await ensureFolder(this.#lines.files, folder);
       if (exclusive !== false) this.#lock ??= await FolderLock.take(folder);
       const names = this.#lines.files.list(folder);
-      refuseLmdbFolder(folder, names, "event log");
       const files = new EventFiles(this.#lines, folder);
       const journal = new EventJournal(files, fileBytes, log);
       if (isOfFirstRelease(names)) await convertFirstRelease(this.#lines, journal);

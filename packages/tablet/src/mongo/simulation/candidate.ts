@@ -49,6 +49,8 @@ export interface Ablation {
   readonly onLeases?: boolean;
   readonly server?: (server: DocumentServer, process: SimulatedProcess) => DocumentServer;
   readonly checkLease?: (process: SimulatedProcess) => void;
+  /** True to take every state for the one that was committed. */
+  readonly ignoresSums?: boolean;
   readonly leaseTimeMs?: number;
   readonly restore?: (restore: RestoredClaim) => RestoredClaim;
 }
