@@ -30,7 +30,8 @@ describe("configs and manifests that an older version accepted", () => {
 
   function leaveDeploy(tx: DirectorTransaction): number {
     const taskId = nextNumber(tx, "task");
-    const job = { type: "update_deployment", deployment: "web", manifest: OLD_MANIFEST } as const;
+    const options = { recreate: false, skipDrain: false, canaries: "", maxInFlight: "", dryRun: false };
+    const job = { type: "update_deployment", deployment: "web", manifest: OLD_MANIFEST, options } as const;
     const description = "create deployment `web`";
     tx.tasks.put(newTask({ taskId, description, queue: "normal", user: "operator", deployment: "web", job }, 1));
     return taskId;

@@ -4,10 +4,8 @@ import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import type { CpiCall } from "../store/cpi-call.js";
 import { type DirectorTablet, storedSchema } from "../store/stored-schema.js";
 import { CallRecords } from "./call-records.js";
-import { isOfDispatcher } from "./cpi-call.js";
 import type { Dispatcher } from "./dispatchers.js";
 
 describe("records of CPI calls", () => {
@@ -40,11 +38,10 @@ describe("records of CPI calls", () => {
   };
   const begin = (at: Dispatcher, callId: string, method: string, request: object) =>
     records.begin(at, { callId, taskId: 7, requestId: "task-7", method, request });
-  const recorded = () =>
-    tablet.read((tables) => [...tables.cpiCalls.entries()].filter(isOfDispatcher).map(({ callId }) => callId));
-  const forgetAll = (isForgotten: (call: CpiCall) => boolean) =>
+  const recorded = () => tablet.read((tables) => [...tables.cpiCalls.entries()].map(({ callId }) => callId));
+  const forgetAll = () =>
     tablet.transact((tx) => {
-      for (const call of [...tx.cpiCalls.entries()].filter(isForgotten)) tx.cpiCalls.delete(call.callId);
+      for (const { callId } of [...tx.cpiCalls.entries()]) tx.cpiCalls.delete(callId);
     });
 
   beforeEach(async () => {
@@ -52,7 +49,7 @@ describe("records of CPI calls", () => {
     refusal = undefined;
     await reopened();
   });
-  afterEach(() => forgetAll(isOfDispatcher));
+  afterEach(() => forgetAll());
   after(() => tablet.close());
 
   it("a call with a waiting caller -> blocks no other call; its record is deleted after its end", async () => {
@@ -147,58 +144,6 @@ describe("records of CPI calls", () => {
       await reopened(["b"]);
       await begin(b, "1", "deleteVm", { vmCid: "w" });
       expect(await tablet.read(({ cpiCalls }) => cpiCalls.get("all")?.dispatcher)).to.equal("b");
-    });
-  });
-
-  describe("after a release that recorded no calls", () => {
-    const mayStillRun = (address: string) =>
-      new RegExp(`dispatcher ${address} may still run unrecorded calls of an earlier director`);
-    const unrecorded = async (lastTask?: number) => {
-      await forgetAll(() => true);
-      await tablet.transact((tx) => {
-        if (lastTask === undefined) tx.counters.delete("task");
-        else tx.counters.put({ name: "task", value: lastTask });
-      });
-    };
-
-    it("any dispatcher may run former calls -> each is used only once all others accept this director, whoever leads", async () => {
-      await unrecorded(7);
-      await reopened(["a", "b", "c"]);
-      await rejection(begin(b, "1", "deleteVm", { vmCid: "v" }), UnavailableError, mayStillRun("a"));
-      await records.settle(a);
-      await rejection(begin(b, "2", "deleteVm", { vmCid: "v" }), UnavailableError, mayStillRun("c"));
-      await reopened(["a", "b", "c"]);
-      await rejection(begin(b, "3", "deleteVm", { vmCid: "v" }), UnavailableError, mayStillRun("c"));
-      await records.settle(dispatcher("c"));
-      await begin(b, "4", "deleteVm", { vmCid: "v" });
-      await rejection(begin(a, "5", "deleteVm", { vmCid: "w" }), UnavailableError, mayStillRun("b"));
-      expect(asked).to.deep.equal([]);
-    });
-
-    it("a dispatcher is removed from the config -> its calls count as ended", async () => {
-      await unrecorded(7);
-      await reopened(["a", "b", "c"]);
-      await records.settle(a);
-      await reopened(["a", "b"]);
-      await begin(b, "1", "deleteVm", { vmCid: "v" });
-    });
-
-    it("no task was ever run -> nothing is blocked, nor after a director without running calls", async () => {
-      await unrecorded();
-      await reopened();
-      await begin(b, "1", "deleteVm", { vmCid: "v" });
-      records.end("1");
-      await eventually(async () => expect(await recorded()).to.deep.equal([]));
-      await tablet.transact((tx) => tx.counters.put({ name: "task", value: 7 }));
-      await reopened();
-      await begin(b, "2", "deleteVm", { vmCid: "v" });
-    });
-
-    it("with one dispatcher -> it ends former calls before it is called, as always", async () => {
-      await unrecorded(7);
-      await reopened(["a"]);
-      await begin(a, "1", "deleteVm", { vmCid: "v" });
-      expect(await recorded()).to.deep.equal(["all"]);
     });
   });
 });

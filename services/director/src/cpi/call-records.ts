@@ -3,15 +3,7 @@ import type { Clock } from "@diskmesh/service";
 import type { CpiCall } from "../store/cpi-call.js";
 import type { DirectorTransaction } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
-import {
-  ANYTHING,
-  isOfDispatcher,
-  type NamedThings,
-  type RetriedCall,
-  recordsAtStart,
-  thingsChanged,
-  whyHeldUp,
-} from "./cpi-call.js";
+import { ANYTHING, callsOfOnly, type NamedThings, type RetriedCall, thingsChanged, whyHeldUp } from "./cpi-call.js";
 import type { Dispatcher } from "./dispatchers.js";
 
 export interface CallRecordsOptions {
@@ -69,25 +61,23 @@ export class CallRecords {
    */
   async start(): Promise<void> {
     const { tablet, addresses, clock, log } = this.#options;
-    const former = await tablet.read(({ cpiCalls, counters }) => ({
-      recorded: [...cpiCalls.entries()],
-      hadTasks: counters.get("task") !== undefined,
-    }));
-    const gone = former.recorded.filter((call) => isOfDispatcher(call) && !addresses.includes(call.dispatcher));
+    const gone = await tablet.read(({ cpiCalls }) =>
+      [...cpiCalls.entries()].filter(({ dispatcher }) => !addresses.includes(dispatcher)),
+    );
     const goneIds = gone.map(({ callId }) => callId);
-    const now = recordsAtStart(former, addresses, tablet.generation, clock.nowMs());
+    const [only = ""] = addresses;
+    const all = this.#isOnly ? callsOfOnly(only, tablet.generation, clock.nowMs()) : undefined;
     await tablet.transact((tx) => {
       deleteAll(tx, goneIds);
-      for (const call of now) tx.cpiCalls.put(call);
+      if (all !== undefined) tx.cpiCalls.put(all);
     });
     for (const { dispatcher, method, taskId, things } of gone) {
+      // 0.1.0 stored a record of no dispatcher.
+      if (dispatcher === "") continue;
       const what = { dispatcher, method, taskId, things };
       log.warn(what, "CPI call assumed ended, dispatcher removed from config");
     }
-    for (const call of now) if (call.directorGeneration === tablet.generation) this.#awaited.set(call.callId, call);
-    const unknown = now.filter((call) => this.isLeft(call));
-    for (const { dispatcher } of unknown)
-      log.warn({ dispatcher }, "CPI calls of an older director release assumed running");
+    if (all !== undefined) this.#awaited.set(all.callId, all);
   }
 
   /**

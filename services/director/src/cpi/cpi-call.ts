@@ -4,47 +4,9 @@ import type { CpiCall } from "../store/cpi-call.js";
 export const ANYTHING = "anything";
 
 /** Returns the record for all calls at the only dispatcher of a director. Such calls are not recorded individually. */
-function callsOfOnly(dispatcher: string, directorGeneration: number, sinceMs: number): CpiCall {
+export function callsOfOnly(dispatcher: string, directorGeneration: number, sinceMs: number): CpiCall {
   const nobody = { taskId: 0, requestId: "", method: "" };
   return { ...nobody, callId: "all", dispatcher, directorGeneration, things: [ANYTHING], sinceMs };
-}
-
-/**
- * Id of a marker record that stands for no call. The marker keeps the table from being empty while no call runs,
- * because an empty table means that an earlier release recorded no calls (see `recordsAtStart`).
- */
-const RECORDING = "recording";
-
-export function isOfDispatcher({ callId }: CpiCall): boolean {
-  return callId !== RECORDING;
-}
-
-/** The records in the store when a director starts to lead. */
-export interface FormerRecords {
-  readonly recorded: readonly CpiCall[];
-  /** False means that no CPI was ever called. */
-  readonly hadTasks: boolean;
-}
-
-/**
- * Returns the records that a director writes before its first call. An empty store despite earlier tasks means that an
- * earlier release recorded no calls: calls of that release may still run at any dispatcher.
- */
-export function recordsAtStart(
-  { recorded, hadTasks }: FormerRecords,
-  addresses: readonly string[],
-  directorGeneration: number,
-  sinceMs: number,
-): readonly CpiCall[] {
-  const [only = ""] = addresses;
-  if (addresses.length === 1) return [callsOfOnly(only, directorGeneration, sinceMs)];
-  const nothing = { ...callsOfOnly("", directorGeneration, sinceMs), callId: RECORDING, things: [] };
-  if (recorded.length > 0 || !hadTasks) return [nothing];
-  const unrecorded = addresses.map((address) => ({
-    ...callsOfOnly(address, directorGeneration - 1, sinceMs),
-    callId: `all of former directors at ${address}`,
-  }));
-  return [nothing, ...unrecorded];
 }
 
 /** The objects that a request may name. */

@@ -9,7 +9,7 @@ import { cpisOfDeployment } from "./deployment-steps.js";
 
 /** Deletes a deployment with its VMs and its dynamic disks. */
 export const deleteDeployment: Planner<"delete_deployment", DeploymentJobContext> = (context, job, tables, taskId) => {
-  const { deployment: name, force = false } = job;
+  const { deployment: name, force } = job;
   const deployment = tables.deployments.get(name);
   const locks = [{ type: "deployment", resource: name }] as const;
   const ofCpis = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, name));

@@ -4,7 +4,6 @@ import { instancesOf, refuseOtherTeams } from "../instances/recorded-deployments
 import type { LockName } from "../locks/locks.js";
 import type { Instance } from "../store/instance.js";
 import type { DirectorTransaction } from "../store/schema.js";
-import type { UpdateOptions } from "../store/task.js";
 import type { Planner } from "../tasks/job.js";
 import { WARNING } from "../tasks/task-event.js";
 import type { TaskRun } from "../tasks/task-run.js";
@@ -15,16 +14,9 @@ import { rehearse } from "./rehearse.js";
 import { reserveAddresses } from "./reserve-addresses.js";
 import { updateInstances } from "./update-instances.js";
 
-const NO_OPTIONS: UpdateOptions & { readonly recreate: boolean } = {
-  recreate: false,
-  skipDrain: false,
-  canaries: "",
-  maxInFlight: "",
-};
-
 /** Plans the next step of a deploy. */
 export const deploy: Planner<"update_deployment", DeploymentJobContext> = (context, job, tables, taskId) => {
-  const { deployment: name, manifest, options = NO_OPTIONS } = job;
+  const { deployment: name, manifest, options } = job;
   const named = { name, text: manifest, teams: job.teams };
   // Another team may have created the deployment since the request.
   refuseOtherTeams(tables, name, job.teams ?? []);
@@ -45,7 +37,7 @@ export const deploy: Planner<"update_deployment", DeploymentJobContext> = (conte
   if (deployment === undefined || deployment.deleting || deployment.manifest !== manifest)
     return { locks, ...ofCpis, run: (run) => recordManifest(context, run, named) };
   if (deployment.checkedByTaskId !== taskId) {
-    const isOfOtherConfigs = deployment.cloudConfigIds?.join() !== cloudConfigIds(tables).join();
+    const isOfOtherConfigs = deployment.cloudConfigIds.join() !== cloudConfigIds(tables).join();
     return {
       locks,
       ...ofCpis,

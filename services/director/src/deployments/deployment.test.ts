@@ -26,7 +26,7 @@ const MADE: MadeVm = {
   usesRegistry: false,
   networks: {},
 };
-const BASIS: VmBasis = { stemcell: "", cloudProperties: {}, networks: {}, env: {}, tags: {} };
+const BASIS: VmBasis = { stemcell: "", cloudProperties: {}, networks: {}, env: {}, tags: {}, member: "web/0" };
 const intent = (vmToken: string): VmIntent => ({
   vmToken,
   cpi: "",

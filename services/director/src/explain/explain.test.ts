@@ -84,14 +84,14 @@ describe("explain: causes at the director", () => {
     [
       "a task for which there was no room",
       TASK,
-      known([failed({ reason: "NO_DISK_SPACE", about: { pool: "fast" } })]),
+      known([failed({ reason: "NO_DISK_SPACE", about: { pool: "fast" }, code: 8 })]),
       ["NO_SPACE"],
       /^said so$/,
     ],
     [
       "a task whose CPI cannot be called",
       TASK,
-      known([failed({ reason: "CPI_UNUSABLE", about: {} })]),
+      known([failed({ reason: "CPI_UNUSABLE", about: {}, code: 14 })]),
       ["CPI_UNUSABLE"],
       /^said so$/,
     ],
@@ -195,7 +195,7 @@ describe("explain: causes at the director", () => {
       [{ pool: "fast" }, [{ kind: "POOL", name: "fast" }]],
       [{}, []],
     ] as const)
-      expect(causesOf(TASK, known([failed({ reason: "NO_DISK_SPACE", about })]))[0]).to.deep.include({
+      expect(causesOf(TASK, known([failed({ reason: "NO_DISK_SPACE", about, code: 8 })]))[0]).to.deep.include({
         sinceMs: 400,
         becauseOf,
       });

@@ -50,8 +50,7 @@ export function newInstance(place: Pick<Instance, "instanceId" | "deployment" | 
  * group until it is set again.
  */
 export function movedTo(group: string, index: number, az: string, instance: Instance): Instance {
-  const { basis } = instance;
-  return { ...instance, group, index, az, basis: basis && { member: memberOf(instance), ...basis } };
+  return { ...instance, group, index, az };
 }
 
 /** Returns the instance's group and index as stored in the VM's metadata. */

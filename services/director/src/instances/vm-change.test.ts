@@ -12,6 +12,7 @@ const BASIS: VmBasis = {
   networks: { private: { ip: "10.0.0.3", prefix: "24" }, any: { type: "dynamic" } },
   env: { bosh: { password: "hidden" } },
   tags: { team: "t" },
+  member: "db/0",
 };
 
 function made(more: Partial<Instance> = {}): Instance {

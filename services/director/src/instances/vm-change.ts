@@ -1,7 +1,7 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { VmBasis } from "../store/instance.js";
 import { formatInstance, type Instance } from "../store/instance.js";
-import { type JsonObject, sameJson } from "../store/json.js";
+import { sameJson } from "../store/json.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 
 /** The VM that the manifest and the configs specify now. */
@@ -31,7 +31,6 @@ export function decideVmChange(
   isSameCpi: (recorded: string, wanted: string) => boolean,
 ): VmChange {
   const { basis: was } = instance;
-  // VMs of an earlier release have no recorded basis, so no change can be detected.
   if (!was) return KEEP;
   const moves = !isSameCpi(instance.cpi, wanted.cpi);
   if (moves && disk !== undefined && !isSameCpi(disk.cpi, wanted.cpi)) throw diskStaysBehind(instance, wanted, disk);
@@ -43,26 +42,11 @@ export function decideVmChange(
       : `its stemcell is to be \`${basis.stemcell || "none"}\` instead of \`${was.stemcell || "none"}\``,
     // The message contains only names, because values may be secret.
     sameJson(was.cloudProperties, basis.cloudProperties) ? "" : "its cloud properties have changed",
-    sameJson(withoutPrefixes(was.networks), withoutPrefixes(basis.networks)) ? "" : "its networks have changed",
+    sameJson(was.networks, basis.networks) ? "" : "its networks have changed",
     sameJson(was.env, basis.env) ? "" : "its env has changed",
   ].filter((reason) => reason !== "");
   if (reasons.length > 0) return { do: "recreate", because: reasons.join(", ") };
-  const { member = basis.member } = was;
-  return member === basis.member && sameJson(was.tags, basis.tags) ? KEEP : { do: "set_metadata" };
-}
-
-/**
- * Removes `prefix`, which an earlier release set to the subnet's size. The value is derived from address and netmask,
- * so a difference must not recreate a running VM. The next VM gets the correct value.
- */
-function withoutPrefixes(networks: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(networks).map(([name, network]) => {
-      if (typeof network !== "object" || network === null || Array.isArray(network)) return [name, network];
-      const { prefix: _, ...rest } = network as JsonObject;
-      return [name, rest];
-    }),
-  );
+  return was.member === basis.member && sameJson(was.tags, basis.tags) ? KEEP : { do: "set_metadata" };
 }
 
 function diskStaysBehind(instance: Instance, wanted: WantedVm, disk: PersistentDisk): Error {

@@ -7,7 +7,14 @@ const NOW_MS = 1_000_000;
 const task = { taskId: 7, state: "processing", result: "", createdAtMs: 1, startedAtMs: 2, endedAtMs: null } as Task;
 const known = { lockFor: () => undefined, callsOf: () => [], stuckAfterMs: 100, nowMs: NOW_MS };
 const failed = (reason: string, requestId: string | undefined): Task => {
-  return { ...task, state: "error", endedAtMs: NOW_MS - 1, result: "no", failure: { reason, about: {} }, requestId };
+  return {
+    ...task,
+    state: "error",
+    endedAtMs: NOW_MS - 1,
+    result: "no",
+    failure: { reason, about: {}, code: 9 },
+    requestId,
+  };
 };
 
 describe("rows of tasks", () => {

@@ -81,9 +81,4 @@ describe("events of tasks", () => {
     expect(said({ stage: "Warning" })).to.deep.equal({ time, type: "warning", message, time_ms });
     expect(said({ stage: "Error" })).to.deep.equal({ time, error: { code: 10_001, message }, time_ms });
   });
-
-  it("of an earlier version -> decoded correctly", () => {
-    const old = { timeMs: 7, stage: "Attaching disk", task: "d", state: "failed", message: "no" };
-    expect(decodeEvent(JSON.stringify(old))).to.deep.equal({ ...old, tags: [], total: 0, index: 0 });
-  });
 });

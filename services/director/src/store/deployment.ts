@@ -9,8 +9,8 @@ export interface Deployment {
    * stored.
    */
   readonly checkedByTaskId: number;
-  /** The cloud configs of the last deploy. Undefined when an older version deployed. */
-  readonly cloudConfigIds?: readonly number[] | undefined;
+  /** The cloud configs of the last deploy. */
+  readonly cloudConfigIds: readonly number[];
   /** Teams whose members may change the deployment; undefined means administrators only. */
   readonly teams?: readonly string[] | undefined;
 }

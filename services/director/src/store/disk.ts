@@ -72,7 +72,7 @@ export interface Disk extends DiskRecord {
   readonly createdAtMs?: number | undefined;
   /** The metadata last sent to the infrastructure. */
   readonly metadata: JsonObject;
-  /** True when the disk is attached read-only. Undefined in records of older versions. */
+  /** True when the disk is attached read-only. Absent means false. */
   readonly readOnly?: boolean | undefined;
   /** I/O limits that SetDiskLimits set last, 0 for none. Undefined: those of the disk type's cloud properties. */
   readonly limits?: IoLimits | undefined;

@@ -115,6 +115,6 @@ export interface VmBasis {
   readonly networks: JsonObject;
   readonly env: JsonObject;
   readonly tags: JsonObject;
-  /** Group and index in the VM's metadata; undefined in records of earlier releases. */
-  readonly member?: string;
+  /** Group and index in the VM's metadata. */
+  readonly member: string;
 }

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import type { IoLimits } from "@diskmesh/domain";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
@@ -43,7 +42,7 @@ const deployment = shapeOf<Deployment>()({
   manifest: text,
   deleting: flag,
   checkedByTaskId: whole,
-  cloudConfigIds: z.array(whole).readonly().optional(),
+  cloudConfigIds: z.array(whole).readonly(),
   teams: z.array(text).readonly().optional(),
 });
 
@@ -76,12 +75,6 @@ const disk = shapeOf<Disk>()({
   }).optional(),
 });
 
-/** Assigns an attachment id to disks stored before version 2. The next task on the disk stores the id. */
-function withAttachmentId(stored: object): object {
-  const isHeld = (stored as Disk).instanceId !== "";
-  return { ...stored, attachmentId: isHeld ? randomUUID() : "" };
-}
-
 const instance = shapeOf<Instance>()({
   instanceId: text,
   deployment: text,
@@ -101,7 +94,7 @@ const instance = shapeOf<Instance>()({
     networks: object,
     env: object,
     tags: object,
-    member: text.optional(),
+    member: text,
   }).nullable(),
   stemcell: text,
   stemcellApiVersion: whole,
@@ -310,7 +303,7 @@ const task = shapeOf<Task>()({
   failure: shapeOf<TaskFailure>()({
     reason: text,
     about: z.record(z.string(), z.string()).readonly(),
-    code: whole.optional(),
+    code: whole,
   }).optional(),
 });
 
@@ -340,7 +333,7 @@ export const storedSchema: DirectorSchema = {
   configs: { ...schema.configs, check: checkOf(config) },
   deployments: { ...schema.deployments, check: checkOf(deployment) },
   instances: { ...schema.instances, check: checkOf(instance) },
-  disks: { ...schema.disks, check: checkOf(disk), version: 2, upgrade: withAttachmentId },
+  disks: { ...schema.disks, check: checkOf(disk), version: 2 },
   tasks: { ...schema.tasks, check: checkOf(task) },
   untoldEvents: { ...schema.untoldEvents, check: checkOf(untoldEvent) },
   cpiCalls: { ...schema.cpiCalls, check: checkOf(cpiCall) },

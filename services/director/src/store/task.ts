@@ -30,7 +30,7 @@ export type TaskQueue = (typeof TASK_QUEUES)[number];
 
 type MeantDisk = {
   readonly diskName: string;
-  /** Undefined in records of older versions, and then matches any attachment. */
+  /** Absent: any attachment. */
   readonly meant?: MeantAttachment;
 };
 
@@ -43,8 +43,8 @@ export type UpdateOptions = {
   /** Overrides the update block: a number, or a percentage such as "20%"; empty keeps the block's value. */
   readonly canaries: string;
   readonly maxInFlight: string;
-  /** Reports the planned changes without applying them. Undefined in records of older versions means false. */
-  readonly dryRun?: boolean;
+  /** Reports the planned changes without applying them. */
+  readonly dryRun: boolean;
 };
 
 /** The scope of a clean-up, which always deletes the unused versions of each stemcell except for the latest. */
@@ -68,7 +68,7 @@ export type Job =
       readonly pool: string;
       readonly sizeMib: number;
       readonly metadata: JsonObject | null;
-      /** Undefined in records of older versions means false. */
+      /** Absent means false. */
       readonly readOnly?: boolean;
     }
   | {
@@ -87,7 +87,7 @@ export type Job =
       readonly diskName: string;
       readonly instanceId: string;
       readonly metadata: JsonObject | null;
-      /** Undefined in records of older versions means false. */
+      /** Absent means false. */
       readonly readOnly?: boolean;
     }
   | { readonly type: "resize_dynamic_disk"; readonly diskName: string; readonly sizeMib: number }
@@ -99,8 +99,7 @@ export type Job =
       readonly type: "update_deployment";
       readonly deployment: string;
       readonly manifest: string;
-      /** Undefined in records of older versions means no options. */
-      readonly options?: UpdateOptions & { readonly recreate: boolean };
+      readonly options: UpdateOptions & { readonly recreate: boolean };
       /** The teams that a new deployment is assigned to; undefined for an administrator's deploy. */
       readonly teams?: readonly string[];
     }
@@ -115,8 +114,8 @@ export type Job =
   | {
       readonly type: "delete_deployment";
       readonly deployment: string;
-      /** Leaves objects behind that cannot be deleted. Undefined in records of older versions means false. */
-      readonly force?: boolean;
+      /** Leaves objects behind that cannot be deleted. */
+      readonly force: boolean;
     }
   | { readonly type: "delete_vm"; readonly vmCid: string }
   | ({ readonly type: "clean_up" } & CleanUpScope)
@@ -201,8 +200,8 @@ export interface Stop {
 export interface TaskFailure {
   readonly reason: string;
   readonly about: Readonly<Record<string, string>>;
-  /** A google.rpc.Code. Undefined in tasks of older versions. */
-  readonly code?: number | undefined;
+  /** A google.rpc.Code. */
+  readonly code: number;
 }
 
 export interface Task {
@@ -225,9 +224,7 @@ export interface Task {
   readonly output?: string | undefined;
   /** The client's id for a chain of requests; undefined for none. */
   readonly contextId?: string | undefined;
-  /**
-   * The request that started the task; undefined for tasks that the director started, and in records of older versions.
-   */
+  /** The request that started the task; undefined for tasks that the director started. */
   readonly requestId?: string | undefined;
   /** The caller's authentication method; undefined as for `requestId`. */
   readonly authentication?: string | undefined;
@@ -247,7 +244,7 @@ export interface Task {
   readonly endedAtMs: number | null;
   /** The number of events when the task ended; later events are ignored. Undefined when unknown. */
   readonly eventCount?: number | undefined;
-  /** Undefined when the failure was a bug, and in records of older versions. */
+  /** Undefined when the failure was a bug. */
   readonly failure?: TaskFailure | undefined;
   /** Stored bytes of the ended task's events and other outputs; undefined in records of older versions. */
   readonly outputSizeBytes?: number | undefined;

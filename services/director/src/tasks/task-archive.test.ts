@@ -76,7 +76,7 @@ describe("the archive of ended tasks", () => {
       expect(await inTablet()).to.deep.equal([]);
     });
 
-  it("tasks leave the tablet unchanged, tasks of an earlier version too", async () => {
+  it("tasks leave the tablet unchanged", async () => {
     const fail: TaskEnd = { event: "fail", result: "no" };
     await addEnded(1, { how: fail, deployment: "a" });
     const job = { type: "detach_dynamic_disk", diskName: "d" } as const;

@@ -38,24 +38,18 @@ function cut(message: string): string {
   return message.length > MAX_MESSAGE_LENGTH ? `${message.slice(0, MAX_MESSAGE_LENGTH)}...` : message;
 }
 
-interface StoredEvent extends Partial<Omit<TaskEvent, "message">> {
-  readonly time?: number;
-  readonly time_ms?: number;
-  readonly message?: string;
+interface StoredEvent extends Partial<Omit<TaskEvent, "timeMs">> {
+  readonly time_ms: number;
   readonly type?: string;
   readonly error?: { readonly message: string };
   readonly data?: { readonly error?: string; readonly status?: string };
 }
 
-/**
- * Parses a stored line. Also reads lines of earlier versions, which stored the time as `timeMs` and the message as
- * `message`.
- */
+/** Parses a stored line. */
 export function decodeEvent(line: string): TaskEvent {
   const stored = JSON.parse(line) as StoredEvent;
   const { tags = [], total = 0, task = "", index = 0, type, error, data } = stored;
-  const timeMs = stored.time_ms ?? stored.timeMs ?? (stored.time ?? 0) * 1_000;
-  const step = { timeMs, tags, total, task, index };
+  const step = { timeMs: stored.time_ms, tags, total, task, index };
   if (error !== undefined) return { ...step, stage: ERROR, state: "failed", message: error.message };
   const { stage = "", state = "finished", message = data?.error ?? data?.status ?? "" } = stored;
   return { ...step, stage: type === "warning" ? WARNING : stage, state, message };

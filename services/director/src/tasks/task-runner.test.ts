@@ -134,7 +134,7 @@ describe("task runner", () => {
     await eventually(() => expect(locks.list()[0]?.waitingTaskIds).to.deep.equal([taskId]));
     expect(plans).to.equal(1);
     await tablet.transact((tx) =>
-      tx.deployments.put({ name: "d", manifest: "new", deleting: false, checkedByTaskId: 0 }),
+      tx.deployments.put({ name: "d", manifest: "new", deleting: false, cloudConfigIds: [], checkedByTaskId: 0 }),
     );
     lane.release();
     expect((await ended(taskId)).result).to.equal("saw new");
@@ -158,7 +158,7 @@ describe("task runner", () => {
 
   it("the first and last records of a task share the commits of its start and end", async () => {
     const record = (manifest: string) => (tx: DirectorTransaction) =>
-      tx.deployments.put({ name: "d", manifest, deleting: false, checkedByTaskId: 0 });
+      tx.deployments.put({ name: "d", manifest, deleting: false, cloudConfigIds: [], checkedByTaskId: 0 });
     let heldBeforeActing: string | undefined;
     await start((context) => ({
       locks: [DISK],
@@ -199,7 +199,13 @@ describe("task runner", () => {
       recordsFirst: true,
       run: async () => {
         await context.tablet.transact((tx) =>
-          tx.deployments.put({ name: "d", manifest: "x".repeat(9 * 1024 * 1024), deleting: false, checkedByTaskId: 0 }),
+          tx.deployments.put({
+            name: "d",
+            manifest: "x".repeat(9 * 1024 * 1024),
+            deleting: false,
+            cloudConfigIds: [],
+            checkedByTaskId: 0,
+          }),
         );
         acted = true;
         return "done";

@@ -56,7 +56,6 @@ export function encodeTask(task: Task): WireTask {
 
 // Codes of google.rpc.Code.
 const CANCELLED = 1;
-const UNKNOWN = 2;
 const DEADLINE_EXCEEDED = 4;
 const INTERNAL = 13;
 
@@ -65,7 +64,7 @@ function errorOf({ state, result: message, failure }: Task): Status | undefined 
   if (state === "timeout") return { code: DEADLINE_EXCEEDED, message, details: [] };
   if (state !== "error") return undefined;
   if (failure === undefined) return { code: INTERNAL, message, details: [] };
-  const { reason, about, code = UNKNOWN } = failure;
+  const { reason, about, code } = failure;
   const info = ErrorInfo.encode({ reason, domain: ERROR_DOMAIN, metadata: { ...about } }).finish();
   return {
     code,

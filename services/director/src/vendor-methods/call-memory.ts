@@ -21,8 +21,7 @@ export class CallMemory {
    * ended.
    */
   argsOf(taskId: number, { args, secretArgs }: CallJob): JsonObject | undefined {
-    // Earlier versions recorded secret arguments, too.
-    if (secretArgs.every((name) => Object.hasOwn(args, name))) return args;
+    if (secretArgs.length === 0) return args;
     const secrets = this.#secrets.get(taskId);
     return secrets && { ...args, ...secrets };
   }

@@ -108,7 +108,7 @@ export const deploymentRoutes: readonly Route[] = [
           return asked
             .flatMap((name) => tables.deployments.get(name) ?? [])
             .filter(({ teams }) => may("listDeployments", teams ?? []))
-            .flatMap(({ name: deployment, cloudConfigIds = [] }) =>
+            .flatMap(({ name: deployment, cloudConfigIds }) =>
               cloudConfigIds
                 // A config version is missing when too many later versions have replaced it.
                 .flatMap((id) => tables.configs.get(configKey(id)) ?? [])
@@ -132,7 +132,7 @@ async function* shown(
       return deployments.map(({ name, teams }) => ({
         name,
         teams,
-        cloud_config: cloudConfigState(tables.deployments.get(name)?.cloudConfigIds, latest),
+        cloud_config: cloudConfigState(tables.deployments.get(name)?.cloudConfigIds ?? [], latest),
         releases: [],
         stemcells: stemcellsOf(instancesOf(tables, name)),
         locked: locked.has(name),
@@ -141,13 +141,10 @@ async function* shown(
   }
 }
 
-/**
- * Returns the state of the deployment's cloud configs. A deployment of an earlier release has no recorded configs and
- * counts as outdated until its next deploy.
- */
-function cloudConfigState(used: readonly number[] | undefined, latest: readonly number[]): string {
-  if (used?.length === 0) return "none";
-  return used !== undefined && sameIds(used, latest) ? "latest" : "outdated";
+/** Returns the state of the deployment's cloud configs. */
+function cloudConfigState(used: readonly number[], latest: readonly number[]): string {
+  if (used.length === 0) return "none";
+  return sameIds(used, latest) ? "latest" : "outdated";
 }
 
 function sameIds(some: readonly unknown[], others: readonly unknown[]): boolean {

@@ -3,7 +3,6 @@ import { TaskOutputType } from "@diskmesh/api/director";
 import { getTaskOutput } from "../../tasks/handlers.js";
 import { type Answer, empty, text } from "../answer.js";
 import type { Context } from "../context.js";
-import { eventLine } from "./task-text.js";
 
 /** Maximum size of an output that is buffered. Larger outputs are read twice instead. */
 const MAX_KEPT_BYTES = 256 * 1024;
@@ -41,7 +40,7 @@ async function* bytesFrom(context: Context, { taskId, type }: Wanted, from: numb
     const page = { taskId, type: TYPES.get(type) ?? TaskOutputType.UNSPECIFIED, fromLine: line, maxLines: 0 };
     const { lines, nextLine } = await getTaskOutput(context, page);
     if (lines.length === 0) break;
-    const bytes = Buffer.from(linesText(type, lines), "utf8");
+    const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(""), "utf8");
     const skipped = Math.max(0, from - offset);
     if (skipped < bytes.length) yield bytes.subarray(skipped);
     line = nextLine;
@@ -51,10 +50,6 @@ async function* bytesFrom(context: Context, { taskId, type }: Wanted, from: numb
   known.set(key, { line, offset });
   const [oldest] = known.keys();
   if (known.size > MAX_PLACES && oldest !== undefined) known.delete(oldest);
-}
-
-function linesText(type: string, lines: readonly string[]): string {
-  return lines.map((line) => `${type === "event" ? eventLine(line) : line}\n`).join("");
 }
 
 function placesOf(context: Context): Map<string, Place> {

@@ -3,7 +3,6 @@
  * already served never change.
  */
 import { TaskState as WireState, type Task as WireTask } from "@diskmesh/api/director";
-import { decodeEvent, encodeEvent } from "../../tasks/task-event.js";
 import { BadRequestError } from "../http-error.js";
 
 /** BOSH truncates results to this length. */
@@ -57,9 +56,4 @@ export function taskObject({
 
 function secondsOf(date: Date | undefined): number | null {
   return date === undefined ? null : Math.floor(date.getTime() / 1_000);
-}
-
-/** Returns a stored event line in BOSH's format. Converts the format of earlier versions. */
-export function eventLine(stored: string): string {
-  return stored.startsWith('{"time":') ? stored : encodeEvent(decodeEvent(stored));
 }
