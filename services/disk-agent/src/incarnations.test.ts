@@ -237,13 +237,4 @@ describe("an agent between incarnations", () => {
     await beats("session 99 is too high");
     expect(said("session 99 is too high")).to.equal(2);
   });
-
-  it("registers at a heartbeat of a registry that replaces one of the first release, and learns its incarnation", async () => {
-    scene.registry.become({ ...PARENT, incarnation: "" });
-    await scene.start();
-    const before = scene.registry.registrations.length;
-    scene.registry.become({ ...PARENT, tabletGeneration: 6 });
-    await eventually(() => expect(scene.registry.registrations.length).to.be.above(before));
-    await eventually(() => expect(scene.registry.heartbeats.at(-1)?.incarnation).to.equal("parent"));
-  });
 });

@@ -72,7 +72,7 @@ describe("an agent's cache over restarts", () => {
       (file) => writeFileSync(file, seal('{"format":"diskmesh-agent-cache-9"}')),
       /agent-cache-9/,
     ],
-    ["empty", (file) => writeFileSync(file, ""), /JSON/],
+    ["empty", (file) => writeFileSync(file, ""), /checksum/],
     ["gone", (file) => rmSync(file), undefined],
     [
       "torn, and the mark gone",
@@ -80,7 +80,7 @@ describe("an agent's cache over restarts", () => {
         writeFileSync(file, "{");
         rmSync(join(file, "..", "agent-has-run"));
       },
-      /JSON/,
+      /checksum/,
     ],
   ];
   const OFTENEST = ["torn", "gone"];
@@ -126,20 +126,15 @@ describe("an agent's cache over restarts", () => {
     await scene.registry.start();
   });
 
-  it("of the previous release, without a checksum or a mark, is used", async () => {
+  it("of 0.1.0 after a clean stop, without slots, is used", async () => {
     const { registry } = scene;
-    await liveBefore((file) => {
-      const { sha256: _, incarnation: __, formerIncarnations: ___, ...contents } = JSON.parse(plainOf(file));
-      writeFileSync(file, JSON.stringify({ ...contents, format: "diskmesh-agent-cache-1" }));
-      rmSync(join(file, "..", "agent-has-run"));
-    });
+    await liveBefore((file) => writeFileSync(file, plainOf(file)));
     await scene.agent.process.start();
     expect(scene.bothHeld).to.deep.equal([1, 0]);
     expect(setAside()).to.equal(0);
     await registry.start();
     const { tabletId, incarnation } = await registry.registered("host-1", 1);
-    expect([tabletId, incarnation]).to.deep.equal([registry.tabletId, ""]);
-    await eventually(() => expect(registry.heartbeats.at(-1)).to.include({ incarnation: registry.incarnation }));
+    expect([tabletId, incarnation]).to.deep.equal([registry.tabletId, registry.incarnation]);
   });
 
   it("of another host is renamed, and proves an earlier run", async () => {
@@ -147,7 +142,7 @@ describe("an agent's cache over restarts", () => {
     mkdirSync(scene.path("base"));
     writeFileSync(
       join(scene.path("base"), "agent-cache.json"),
-      JSON.stringify({ format: "diskmesh-agent-cache-1", complete: true, hostId: "host-9" }),
+      seal(JSON.stringify({ format: "diskmesh-agent-cache-2", complete: true, hostId: "host-9" })),
     );
     registry.answer = () => {
       throw new AbortedError("not yet");

@@ -67,15 +67,10 @@ function parseStampOf(field: string, stamp: StampMessage | undefined, minDeviceG
   if (!stamp) throw new InvalidArgumentError(`${field} is missing: give one`, { about: { field } });
   const { tabletGeneration, deviceGeneration } = stamp;
   const tabletId = parseId(`${field}.tablet_id`, stamp.tabletId);
-  const incarnation = parseIncarnation(`${field}.incarnation`, stamp.incarnation);
+  const incarnation = parseId(`${field}.incarnation`, stamp.incarnation);
   atLeast(`${field}.tablet_generation`, tabletGeneration, 1);
   atLeast(`${field}.device_generation`, deviceGeneration, minDeviceGeneration);
   return { tabletId, incarnation, tabletGeneration, deviceGeneration };
-}
-
-/** Parses an incarnation; empty from a registry of the first release. */
-function parseIncarnation(field: string, value: string): string {
-  return value === "" ? "" : parseId(field, value);
 }
 
 function atLeast(field: string, value: number, minimum: number): number {
@@ -337,10 +332,10 @@ export function parseRegistrationAnswer(message: RegisterAgentResponse): Registr
   };
   return {
     tabletId: parseId("tablet_id", message.tabletId),
-    incarnation: parseIncarnation("incarnation", message.incarnation),
+    incarnation: parseId("incarnation", message.incarnation),
     predecessors: message.predecessors.map(({ tabletId, incarnation }) => ({
       tabletId: parseId("predecessors.tablet_id", tabletId),
-      incarnation: parseIncarnation("predecessors.incarnation", incarnation),
+      incarnation: parseId("predecessors.incarnation", incarnation),
     })),
     tabletGeneration: atLeast("tablet_generation", message.tabletGeneration, 1),
     allowed: message.allowedDevices.map(parse),

@@ -53,8 +53,6 @@ export class CacheFile<Contents> {
   #stored: Contents | undefined;
   #writing: Promise<void> | undefined;
   #slots: Slots | undefined;
-  /** True when this process or a former one wrote the file with slots. */
-  #hasSlots: boolean;
   #problem: string | undefined;
 
   /** `encode` returns ASCII. `stored` is the file's present contents; undefined when the file holds nothing valid. */
@@ -62,7 +60,6 @@ export class CacheFile<Contents> {
     path: string;
     encode: (contents: Contents) => string;
     stored: Contents | undefined;
-    hasSlots?: boolean;
     files?: CacheFileSystem;
   }) {
     this.#path = options.path;
@@ -70,7 +67,6 @@ export class CacheFile<Contents> {
     this.#files = options.files ?? nodeFiles;
     this.#stored = options.stored;
     this.#wanted = options.stored;
-    this.#hasSlots = options.hasSlots ?? false;
   }
 
   /** Contents of the file; undefined when the file holds nothing valid. */
@@ -92,16 +88,10 @@ export class CacheFile<Contents> {
     await this.#write(wanted, () => this.#replace(this.#encode(wanted))).catch(() => undefined);
   }
 
-  /**
-   * Rewrites the contents without slots, so that the previous release can read them. Nothing can be stored afterwards.
-   */
+  /** Closes the file. Nothing can be stored afterwards. */
   async close(): Promise<void> {
     await this.#writing?.catch(() => undefined);
-    const stored = this.#stored;
     await this.#forgetSlots();
-    if (!this.#hasSlots || stored === undefined) return;
-    await replaceFile(this.#path, this.#encode(stored), { files: this.#files });
-    this.#hasSlots = false;
   }
 
   /** Resolves once these contents, or later ones, are on disk. Throws UnavailableError when they cannot be written. */
@@ -139,7 +129,6 @@ export class CacheFile<Contents> {
   async #replace(text: string): Promise<void> {
     await this.#forgetSlots();
     const slotBytes = slotBytesFor(text.length);
-    this.#hasSlots = true;
     await replaceFile(this.#path, encodeSlots(text, slotBytes), { files: this.#files });
     const file = await this.#files.open(this.#path, IN_PLACE);
     this.#slots = { file, place: await file.stat(), slotBytes, lastNumber: 2 };

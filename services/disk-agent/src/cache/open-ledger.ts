@@ -6,7 +6,7 @@ import { CacheFile, type CacheFileSystem, type ReadFile, readIfThere } from "./c
 import { hasEarlierLife } from "./earlier-life.js";
 import { Ledger } from "./ledger.js";
 import { seal, unseal } from "./seal.js";
-import { hasSlots, latestText } from "./slots.js";
+import { latestText } from "./slots.js";
 
 /**
  * Opens the agent's memory. `cacheIsLost` means that the agent has run before and its cache is gone or unusable. The
@@ -32,8 +32,7 @@ export async function openLedger(
   const encode = (contents: AgentMemory) => seal(asAscii(encodeCache(contents)));
   // Does not replace a lost cache by an empty one, which would look intact at the next start.
   const stored = cacheIsLost ? now : memory;
-  const slotted = memory !== undefined && found !== undefined && "text" in found && hasSlots(found.text);
-  const file = new CacheFile({ path, encode, stored, hasSlots: slotted, files });
+  const file = new CacheFile({ path, encode, stored, files });
   return { ledger: new Ledger(now, file), cacheIsLost };
 }
 

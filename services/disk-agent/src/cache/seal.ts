@@ -7,16 +7,13 @@ export function seal(text: string): string {
   return `{"sha256":"${checksum(text)}",${text.slice(1)}`;
 }
 
-/**
- * Returns the text that was sealed. A text without a checksum is returned unchanged, because caches of the first format
- * had none. Throws an Error when the checksum does not match.
- */
-export function unseal(text: string): { readonly text: string; readonly sealed: boolean } {
+/** Returns the text that was sealed. Throws an Error when the text has no checksum, or does not match it. */
+export function unseal(text: string): string {
   const [found, expected] = SEAL.exec(text) ?? [];
-  if (found === undefined) return { text, sealed: false };
+  if (found === undefined) throw new Error("the text has no checksum");
   const inside = `{${text.slice(found.length)}`;
   if (checksum(inside) !== expected) throw new Error("the checksum does not match the contents");
-  return { text: inside, sealed: true };
+  return inside;
 }
 
 const checksum = (text: string): string => createHash("sha256").update(text).digest("hex");

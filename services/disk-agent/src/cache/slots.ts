@@ -54,11 +54,10 @@ export function encodeSlots(text: string, slotBytes: number): string {
   return encodeSlot(text, 2, slotBytes) + encodeSlot(text, 1, slotBytes);
 }
 
-export const hasSlots = (contents: string): boolean => /^[0-9a-f]/.test(contents);
-
-/** Returns the last written text of a file with or without slots. Throws an Error when it cannot be trusted. */
+/** Returns the last written text of a file. Throws an Error when it cannot be trusted. */
 export function latestText(contents: string): string {
-  if (!hasSlots(contents)) return contents;
+  // An agent of 0.1.0 that stopped cleanly left the text without slots.
+  if (contents.startsWith("{")) return contents;
   const slotBytes = contents.length / SLOTS;
   if (slotBytes % LINE_BYTES !== 0) throw new Error("the file's length does not fit two slots with checksums");
   const [even, odd] = [readSlot(contents.slice(0, slotBytes)), readSlot(contents.slice(slotBytes))];
@@ -87,6 +86,6 @@ function readSlot(slot: string): { readonly number: number; readonly text: strin
       throw new Error(`a slot has lines of two writes, ${other} and ${number}`);
   if (numbers.size > 1) return { number, text: undefined };
   const written = `${text.trimEnd()}\n`;
-  if (!unseal(written).sealed) throw new Error("a slot has no checksum");
+  unseal(written);
   return { number, text: written };
 }

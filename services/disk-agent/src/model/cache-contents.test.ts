@@ -1,5 +1,9 @@
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { expect } from "chai";
+import { unseal } from "../cache/seal.js";
+import { latestText } from "../cache/slots.js";
 import { decodeCache, encodeCache } from "./cache-contents.js";
 import { decideExport, decideUnexport } from "./exports.js";
 import { type AgentMemory, emptyMemory, withDevice } from "./memory.js";
@@ -25,41 +29,22 @@ function full(): AgentMemory {
   return decideUnexport(memory, "disk-2" as DiskId, 8, 10);
 }
 
-const decode = (text: string, sealed = true): AgentMemory => decodeCache({ text, sealed }, HOST);
+const decode = (text: string): AgentMemory => decodeCache(text, HOST);
 
 describe("the cache's contents", () => {
-  it("of the previous release are read without a checksum, those of this one are refused without", () => {
-    const text = encodeCache(full());
-    const former = text.replace("agent-cache-2", "agent-cache-1");
-    const { incarnation: _, formerIncarnations: __, ...contents } = JSON.parse(former);
-    const read = decode(JSON.stringify(contents), false);
-    expect(read).to.deep.equal({ ...full(), incarnation: "", formerIncarnations: [] });
-    expect(() => decode(JSON.stringify({ ...contents, format: "diskmesh-agent-cache-2" }))).to.throw(/incarnation/);
-    expect(() => decode(text, false)).to.throw(/no checksum/);
-    expect(() => decode(former)).to.throw(/format/);
+  it("of 0.1.0 are read", () => {
+    const file = fileURLToPath(new URL("../../fixtures/agent-cache-0.1.0", import.meta.url));
+    const text = latestText(readFileSync(file, "utf8"));
+    const { tabletId, devices, exports } = decode(unseal(text));
+    expect(tabletId).to.equal("5047ec0d-0c8d-4b0e-b6d1-f3143495cc47");
+    expect([...devices.values()].map(({ session }) => session?.number)).to.deep.equal([25, 26, 17, 8]);
+    expect([...exports.values()].map(({ sessionNumber }) => sessionNumber)).to.deep.equal([14, 25]);
+    expect(latestText(text), "after a clean stop").to.equal(text);
   });
 
   it("are read as they were written", () => {
     expect(decode(encodeCache(full()))).to.deep.equal(full());
     expect(decode(encodeCache(emptyMemory(HOST)))).to.deep.equal(emptyMemory(HOST));
-  });
-
-  it("are read with a hardware error without its time, as the previous release writes it", () => {
-    const memory = withDevice(full(), "b" as DeviceId, { hardwareErrorAtMs: undefined });
-    expect(decode(encodeCache(memory)).devices.get("b" as DeviceId)).to.deep.include({ hardwareError: "EIO" });
-  });
-
-  it("are read without addresses and keys of remote devices, as the previous release writes them", () => {
-    const text = encodeCache(full())
-      .replace(/"(blockAddress|sessionKey|blockPort)":("[^"]*"|\d+),?/g, "")
-      .replace(/,}/g, "}");
-    expect(text).not.to.match(/blockAddress|sessionKey|blockPort/);
-    const { devices, exports } = decode(text);
-    expect(devices.get("a" as DeviceId)?.session)
-      .to.include({ number: 7 })
-      .and.not.have.property("sessionKey");
-    const [extent] = exports.get("disk-1" as DiskId)?.spec?.extents ?? [];
-    expect(extent).to.include({ blockAddress: "", sessionKey: "" });
   });
 
   it("are refused when torn anywhere", () => {

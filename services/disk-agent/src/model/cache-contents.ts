@@ -20,27 +20,21 @@ import type {
   RememberedSession,
 } from "./memory.js";
 
-/** Format names. The first, unsealed format has neither a checksum nor incarnations. */
-const FORMATS = { sealed: "diskmesh-agent-cache-2", unsealed: "diskmesh-agent-cache-1" };
+const FORMAT = "diskmesh-agent-cache-2";
 
 /** Encodes the memory as text, which the caller seals with a checksum. */
 export function encodeCache(memory: AgentMemory): string {
   const { devices, exports, ...rest } = memory;
-  return `${JSON.stringify({ format: FORMATS.sealed, ...rest, devices: Object.fromEntries(devices), exports: Object.fromEntries(exports), complete: true })}\n`;
+  return `${JSON.stringify({ format: FORMAT, ...rest, devices: Object.fromEntries(devices), exports: Object.fromEntries(exports), complete: true })}\n`;
 }
 
 /**
  * Decodes the text of a cache file. Throws an Error with the reason when the text must not be used: incomplete, of
  * another format, or of another host.
  */
-export function decodeCache(
-  { text, sealed }: { readonly text: string; readonly sealed: boolean },
-  hostId: HostId,
-): AgentMemory {
+export function decodeCache(text: string, hostId: HostId): AgentMemory {
   const root = asObject("the file", JSON.parse(text));
-  const format = sealed ? FORMATS.sealed : FORMATS.unsealed;
-  if (root.format === FORMATS.sealed && !sealed) throw new Error("the cache has no checksum");
-  if (root.format !== format) throw new Error(`the cache's format is ${JSON.stringify(root.format)}, not ${format}`);
+  if (root.format !== FORMAT) throw new Error(`the cache's format is ${JSON.stringify(root.format)}, not ${FORMAT}`);
   // `complete` is the last key. A truncated text does not parse as JSON; the key detects texts that were shortened by
   // hand.
   if (root.complete !== true) throw new Error("the cache is not complete");
@@ -55,8 +49,8 @@ export function decodeCache(
   return {
     hostId,
     tabletId: asString("tabletId", root.tabletId),
-    incarnation: sealed ? asString("incarnation", root.incarnation) : "",
-    formerIncarnations: sealed ? asStrings("formerIncarnations", root.formerIncarnations) : [],
+    incarnation: asString("incarnation", root.incarnation),
+    formerIncarnations: asStrings("formerIncarnations", root.formerIncarnations),
     tabletGeneration: asCount("tabletGeneration", root.tabletGeneration),
     devices,
     exports,
@@ -85,11 +79,8 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
   };
 }
 
-function decodeIdentity(where: string, value: unknown): RememberedIdentity | undefined {
+function decodeIdentity(where: string, value: unknown): RememberedIdentity {
   const identity = asObject(where, value);
-  // Ignores an identity without an offset, which only the previous release stored. The next registration brings the
-  // whole identity.
-  if (identity.offsetBytes === undefined) return undefined;
   return {
     offsetBytes: asCount(`${where}.offsetBytes`, identity.offsetBytes),
     sizeBytes: asCount(`${where}.sizeBytes`, identity.sizeBytes),
@@ -156,13 +147,11 @@ function decodeExportDevice(device: Record<string, unknown>): ExportDevice {
     hostId: parseHostId(asString("hostId", device.hostId)),
     sizeBytes: asCount("sizeBytes", device.sizeBytes),
     ...(device.sessionNumber !== undefined && { sessionNumber: asCount("sessionNumber", device.sessionNumber) }),
-    // Caches of the first release have neither; the next publication brings them.
-    blockAddress: asString("blockAddress", device.blockAddress ?? ""),
-    sessionKey: asString("sessionKey", device.sessionKey ?? ""),
+    blockAddress: asString("blockAddress", device.blockAddress),
+    sessionKey: asString("sessionKey", device.sessionKey),
   };
 }
 
-// Caches of the first release have none of these.
 function decodeAccess(
   where: string,
   { readOnly, limits, exportKind, revision }: Record<string, unknown>,

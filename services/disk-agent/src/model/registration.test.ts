@@ -46,7 +46,6 @@ const ordered = (memory: AgentMemory, deviceGeneration: number, kind: OrderKind)
 const decide = (memory: AgentMemory, answer: RegistrationAnswer) => decideRegistration(memory, KNOWN, answer);
 
 const NOBODY = emptyMemory(HOST);
-const FIRST_FORMAT = obeys({ incarnation: "" });
 
 describe("decideRegistration: the obeyed incarnation", () => {
   interface Row {
@@ -74,18 +73,6 @@ describe("decideRegistration: the obeyed incarnation", () => {
       memory: obeys(),
       answer: answerOf({ tabletGeneration: 4 }),
       obeyed: ["tablet", "parent", 4, []],
-    },
-    {
-      title: "one without an incarnation, as the first release -> the same",
-      memory: FIRST_FORMAT,
-      answer: answerOf({ incarnation: "" }),
-      obeyed: ["tablet", "", 3, []],
-    },
-    {
-      title: "never heard of an incarnation -> takes it",
-      memory: FIRST_FORMAT,
-      answer: answerOf(),
-      obeyed: ["tablet", "parent", 3, []],
     },
     {
       title: "a child of the one obeyed -> changes over",
@@ -148,13 +135,6 @@ describe("decideRegistration: the obeyed incarnation", () => {
       /generation 3, but the agent has already seen the newer generation 4/,
     ],
     [
-      "a replaced leader, to an agent that never heard of an incarnation",
-      obeys({ incarnation: "", tabletGeneration: 4 }),
-      answerOf(),
-      OutdatedError,
-      /generation 3, but the agent has already seen the newer generation 4/,
-    ],
-    [
       "a former incarnation",
       obeys({ incarnation: "child", formerIncarnations: ["parent"] }),
       answerOf({ tabletGeneration: 99 }),
@@ -181,13 +161,6 @@ describe("decideRegistration: the obeyed incarnation", () => {
       answerOf({ tabletId: "foreign", incarnation: "f" }),
       InvalidStateError,
       /"f" of tablet "foreign".*"parent" of tablet "tablet".*AdoptFleet.*cache file/,
-    ],
-    [
-      "another tablet, to an agent that never heard of an incarnation",
-      FIRST_FORMAT,
-      answerOf({ tabletId: "foreign", tabletGeneration: 99 }),
-      InvalidStateError,
-      /AdoptFleet of tablet "tablet", incarnation ""/,
     ],
     [
       "another incarnation that is no successor",
@@ -249,12 +222,6 @@ describe("decideRegistration: the orders", () => {
     const { memory, decisions } = decide(ordered(obeys(), 7, "detach"), answerOf());
     expect(decisions.map(({ verdict }) => verdict.verdict)).to.deep.equal(["outdated", "obey"]);
     expect(isWanted(memory, DEVICE)).to.equal(false);
-  });
-
-  it("prefers an order that arrived before the answer with the first incarnation", () => {
-    const { memory } = decide(ordered(FIRST_FORMAT, 7, "detach"), answerOf());
-    expect(isWanted(memory, DEVICE)).to.equal(false);
-    expect(lastStamp(memory, DEVICE)).to.include({ incarnation: "parent", deviceGeneration: 7 });
   });
 
   it("counts every order after a change of incarnation as newer", () => {

@@ -5,7 +5,6 @@ import { type DeviceOrder, decideOrder, leaderOf, type OrderVerdict } from "./or
 /** An incarnation of a tablet. */
 interface Incarnation {
   readonly tabletId: string;
-  /** Empty for a tablet without incarnations (releases before they existed). */
   readonly incarnation: string;
 }
 
@@ -67,7 +66,7 @@ function obeyAnswering(memory: AgentMemory, answer: RegistrationAnswer): AgentMe
   if (memory.tabletId === "") return takeIncarnation(memory, answer);
   if (!isSame(memory, answer)) {
     if (answer.predecessors.some((predecessor) => isSame(predecessor, memory))) return changeOver(memory, answer);
-    if (memory.tabletId !== answer.tabletId || memory.incarnation !== "") throw refusal(memory, answer);
+    throw refusal(memory, answer);
   }
   if (answer.tabletGeneration < memory.tabletGeneration)
     throw new OutdatedError(

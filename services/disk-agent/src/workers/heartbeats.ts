@@ -151,12 +151,9 @@ export class Heartbeats {
       if (until.aborted || signal.aborted) return undefined;
       this.#schedule(registered);
       try {
-        const incarnation = await this.#beat(registered, how.tellsChanges);
+        await this.#beat(registered, how.tellsChanges);
         this.#failures.ended();
         how.answered?.();
-        // Demands a registration, because the registry was upgraded since the last one, and only a registration stores
-        // the registry's incarnation.
-        if (context.ledger.memory.incarnation === "" && incarnation !== "") return 0;
       } catch (error) {
         if (signal.aborted) return undefined;
         this.#failures.tell(error);
@@ -178,8 +175,8 @@ export class Heartbeats {
     this.#nextAtMs = context.clock.monotonicMs() + Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random()));
   }
 
-  /** Sends a heartbeat. Returns the incarnation of the answering registry. */
-  async #beat({ told }: Registered, tellsChanges: boolean): Promise<string> {
+  /** Sends a heartbeat. */
+  async #beat({ told }: Registered, tellsChanges: boolean): Promise<void> {
     const { context, client, io, signal, readiness } = this.#options;
     const { bootId, clock, config, limits, devices, ledger } = context;
     const changed = devices
@@ -207,11 +204,10 @@ export class Heartbeats {
       missingNeeds: missingNeedsOf(readiness.report(), clock.nowMs()),
       sentAt: new Date(clock.nowMs()),
     };
-    const answer = await client.heartbeat(request, { signal, deadlineMs: limits.heartbeatTimeoutMs });
+    await client.heartbeat(request, { signal, deadlineMs: limits.heartbeatTimeoutMs });
     this.#acceptedAtMs = clock.monotonicMs();
     devices.hardwareErrors.markReported(failed);
     for (const health of changed) told.set(health.deviceId, textOf(health));
-    return answer.incarnation;
   }
 }
 
