@@ -1,4 +1,4 @@
-import type { DeviceId, IoLimits } from "@diskmesh/domain";
+import type { IoLimits } from "@diskmesh/domain";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
 import type { Counter, Gap } from "../model/store/counter.js";
@@ -176,27 +176,6 @@ const disk = shapeOf<Disk>()({
   onHostSilence: z.literal("FENCE").optional(),
 });
 
-/** Devices of a disk stored before version 2. */
-interface FlatDisk {
-  readonly deviceIds: readonly DeviceId[];
-  readonly publication?: {
-    readonly added?: readonly { readonly deviceId: DeviceId; readonly sessionNumber: number }[] | undefined;
-  };
-}
-
-/** Makes a part of each device of a disk stored before version 2. */
-function withParts(stored: object): object {
-  const { deviceIds, publication, ...rest } = stored as FlatDisk;
-  const { added = [], ...others } = publication ?? {};
-  const sessions = new Map(added.map(({ deviceId, sessionNumber }) => [deviceId, sessionNumber]));
-  const copyOn = (deviceId: DeviceId): Copy => {
-    const sessionNumber = sessions.get(deviceId);
-    return { deviceId, state: "COUNTS", ...(sessionNumber !== undefined && { sessionNumber }) };
-  };
-  const parts = deviceIds.map((deviceId): Part => ({ copies: [copyOn(deviceId)] }));
-  return { ...rest, parts, ...(publication && { publication: others }) };
-}
-
 const gap = shapeOf<Gap>()({ above: whole, upTo: whole, reportedAtMs: z.number().optional() });
 
 const counter = shapeOf<Counter>()({
@@ -247,7 +226,7 @@ export type RegistryTablet = Tablet<RegistrySchema>;
 export const storedSchema: RegistrySchema = {
   hosts: { ...schema.hosts, check: checkOf(host) },
   devices: { ...schema.devices, check: checkOf(device) },
-  disks: { ...schema.disks, check: checkOf(disk), version: 2, upgrade: withParts },
+  disks: { ...schema.disks, check: checkOf(disk), version: 2 },
   counters: { ...schema.counters, check: checkOf(counter) },
   fleets: { ...schema.fleets, check: checkOf(fleet) },
   starts: { ...schema.starts, check: checkOf(start) },

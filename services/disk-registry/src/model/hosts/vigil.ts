@@ -14,8 +14,7 @@ export function noteMassSilence(tx: RegistryTransaction, runs: boolean, nowMs: n
 
 /** A mass silence as reported to operators. */
 export interface ToldMassSilence {
-  /** Undefined when an earlier release recorded the mass silence without its time. */
-  readonly sinceMs: number | undefined;
+  readonly sinceMs: number;
   readonly silentHosts: number;
   /** Number of hosts, without DEAD ones. */
   readonly hosts: number;
@@ -23,10 +22,11 @@ export interface ToldMassSilence {
 
 /** Returns the ongoing mass silence; undefined when there is none. */
 export function massSilenceNow(tables: RegistryTables, whySuspected: WhySuspected): ToldMassSilence | undefined {
-  if (!massSilenceRan(tables)) return undefined;
+  const { massSilenceSinceMs: sinceMs } = tables.vigils.get(VIGIL) ?? {};
+  if (sinceMs === undefined) return undefined;
   const alive = [...tables.hosts.entries()].filter(({ state }) => state !== "DEAD");
   return {
-    sinceMs: tables.vigils.get(VIGIL)?.massSilenceSinceMs,
+    sinceMs,
     silentHosts: alive.filter(({ hostId }) => whySuspected(hostId) !== undefined).length,
     hosts: alive.length,
   };

@@ -755,7 +755,7 @@ export interface Host {
  * host HOST_STATE_UNAVAILABLE until fewer are silent or an operator declares which hosts are dead.
  */
 export interface MassSilence {
-  /** Time when the registry noticed the outage. Absent when an earlier version noticed it and did not record the time. */
+  /** Time when the registry noticed the outage. */
   since:
     | Date
     | undefined;
