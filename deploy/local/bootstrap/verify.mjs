@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { checkBreaks } from "./breaking.mjs";
 import { checkCopies } from "./copies.mjs";
+import { checkLines } from "./lines.mjs";
 import { checkPictures } from "./pictures.mjs";
 import { step } from "./progress.mjs";
 import { Failure, runQuietly } from "./run.mjs";
@@ -22,6 +23,7 @@ export async function verify(root) {
     "protos break no caller (buf breaking)": () => checkBreaks(root),
     "nothing is unused (knip)": () => run(root, "knip/bin/knip.js", ["--no-progress", "--no-config-hints"]),
     "nothing stands in two places": async () => checkCopies(root),
+    "no workspace outgrows its budget of lines": async () => checkLines(root),
     "comments and commits have subjects": () => checkWords(root),
     "the pictures show what there is": async () => checkPictures(root),
     "generated code is up to date": () => compareGenerated(root),

@@ -8,6 +8,8 @@ const GIT_TIMEOUT_MS = 60_000;
 const OPENING = /^(?:What|Of|By|Who|Whose|Whoever|Whether|For|Until|As)\b/;
 const LATEST_COMMITS = 20;
 const SUBJECT = /^[a-z0-9/, .-]+: \S/;
+/** Second names of areas. */
+const OTHER_NAMES = { agent: "disk-agent", registry: "disk-registry", dispatcher: "cpi-dispatcher", tests: "test" };
 const MAX_SUBJECT_LENGTH = 72;
 
 /**
@@ -44,6 +46,8 @@ async function commitFaults(root) {
     .filter((line) => line !== "")
     .flatMap((line) => {
       const subject = line.slice(line.indexOf(" ") + 1);
+      const name = OTHER_NAMES[subject.split(":", 1)[0]];
+      if (name !== undefined) return [`commit ${line}: its area has the name ${name}`];
       if (SUBJECT.test(subject) && subject.length <= MAX_SUBJECT_LENGTH) return [];
       return [`commit ${line}: its subject is not "area: imperative what" of at most ${MAX_SUBJECT_LENGTH} characters`];
     });

@@ -323,6 +323,47 @@ describe("the search for copies", () => {
     });
 });
 
+describe("the budget of lines", () => {
+  const text = "// A comment.\n\n/** A thing.\n * more */\nexport const a = 1;\nexport const b = 2;\n";
+  async function check(budget: object): Promise<string> {
+    const { checkLines } = await import(join(repository, "deploy/local/bootstrap/lines.mjs"));
+    const folder = folderWith({
+      "packages/p/tsconfig.json": "{}",
+      "services/s/tsconfig.json": "{}",
+      "services/s/src/main.ts": text,
+      "services/s/src/main.test.ts": text.repeat(50),
+      "packages/p/src/testing/one.ts": text,
+      "deploy/local/bootstrap/a.mjs": "",
+      "deploy/local/lines.json": JSON.stringify(budget),
+    });
+    try {
+      checkLines(folder);
+      return "";
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
+  const RIGHT = { source: 2, tests: 100, support: 0 };
+  const P = { source: 0, tests: 0, support: 2 };
+  const CASES: [string, object, string][] = [
+    ["as much as there is", { "services/s": RIGHT, "packages/p": P }, ""],
+    ["a little more", { "services/s": { ...RIGHT, tests: 102 }, "packages/p": P }, ""],
+    ["less", { "services/s": { ...RIGHT, source: 1 }, "packages/p": P }, "services/s has 2 lines of source, above"],
+    ["far more", { "services/s": { ...RIGHT, tests: 103 }, "packages/p": P }, "has 100 lines of tests, far below"],
+    ["nothing for a workspace", { "services/s": RIGHT }, "packages/p has 2 lines of support, above its budget of 0"],
+    [
+      "a workspace that is gone",
+      { "services/s": RIGHT, "packages/p": P, "packages/q": RIGHT },
+      "packages/q has 0 lines",
+    ],
+  ];
+  for (const [what, budget, fault] of CASES)
+    it(`${what} -> ${fault === "" ? "accepted" : "refused"}`, async () => {
+      if (fault === "") expect(await check(budget)).to.equal("");
+      else expect(await check(budget)).to.include(fault);
+    });
+});
+
 describe("the search for comments and commits without a subject", () => {
   async function search(source: string, proto = "// The disks.\n"): Promise<string> {
     const { checkWords } = await import(join(repository, "deploy/local/bootstrap/words.mjs"));
@@ -337,6 +378,7 @@ describe("the search for comments and commits without a subject", () => {
       execFileSync("git", ["-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", ...args]);
     git("init", "--quiet");
     git("commit", "--quiet", "--allow-empty", "--message", "Registry, refuse overlapping devices");
+    git("commit", "--quiet", "--allow-empty", "--message", "registry: refuse overlapping devices");
     return checkWords(folder).then(
       () => "",
       (error: Error) => error.message,
@@ -353,6 +395,9 @@ describe("the search for comments and commits without a subject", () => {
     expect(found).to.include('packages/p/src/one.ts:6: a comment begins with "Until"');
     expect(found).to.include('proto/diskmesh/a.proto:1: a comment begins with "Whose"');
     expect(found).to.match(/commit [0-9a-f]+ Registry, refuse overlapping devices: its subject/);
+    expect(found).to.match(
+      /commit [0-9a-f]+ registry: refuse overlapping devices: its area has the name disk-registry/,
+    );
   });
 
   it("finds nothing in later lines of a comment", async () => {
