@@ -100,6 +100,22 @@ describe("the diskmesh command", () => {
     expect(completed("diskmesh add-h")).to.deep.equal(["add-host"]);
   });
 
+  it("completes where Tab is pressed in zsh", async function () {
+    skipWithout(this, "zsh");
+    const { out: script } = await typed("completion zsh");
+    const file = join(folder, "diskmesh.zsh");
+    const typing = 'diskmesh() { [[ $1 == names ]] && print one-$2 || print "typed $*" }; print ready';
+    writeFileSync(file, `autoload -U compinit && compinit -D -u\n${script}\n${typing}\n`);
+    const pressing = `zmodload zsh/zpty
+      zpty -b shell zsh -f -i
+      zpty -w shell 'source ${file}'
+      zpty -r shell text '*ready?*'
+      zpty -n -w shell $'diskmesh remove-ho\\to\\t\\n'
+      zpty -r shell text '*typed remove-host one-host*' && print completed`;
+    const shell = spawnSync("zsh", ["-f", "-c", pressing], { encoding: "utf8", timeout: 60_000 });
+    expect(shell.stdout, shell.stderr).to.equal("completed\n");
+  });
+
   it("completion for bash and zsh has every action and its options", async () => {
     for (const shell of ["bash", "zsh"]) {
       const { code, out } = await typed(`completion ${shell}`);

@@ -14,27 +14,27 @@ function bash(actions: readonly Action[]): string {
   const cases = actions.map((action) => {
     const kind = kindOf(action);
     const kinds = kind === undefined ? "" : ` kind=${kind}`;
-    return `    ${nameOf(action)}) words="${[...flagsOf(action), ...GLOBAL].join(" ")}"${kinds} ;;`;
+    return `    ${nameOf(action)}) choices="${[...flagsOf(action), ...GLOBAL].join(" ")}"${kinds} ;;`;
   });
   const names = [...actions.map(nameOf), "completion"];
   return `_diskmesh() {
-  local words="${[...names, ...GLOBAL].join(" ")}" word kind=""
-  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+  local choices="${[...names, ...GLOBAL].join(" ")}" word kind=""
+  for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
     case "$word" in
 ${cases.join("\n")}
-    completion) words="bash zsh" ;;
+    completion) choices="bash zsh" ;;
     esac
   done
   case "\${COMP_WORDS[COMP_CWORD-1]}" in
 ${Object.entries(AFTER)
-  .map(([word, kind]) => `    ${word}) words="" kind=${kind} ;;`)
+  .map(([word, kind]) => `    ${word}) choices="" kind=${kind} ;;`)
   .join("\n")}
-    why | get) words="${Object.keys(AFTER)
+    why | get) choices="${Object.keys(AFTER)
       .filter((word) => !word.startsWith("-"))
       .join(" ")}" ;;
   esac
-  [ -z "$kind" ] || words="$words $(diskmesh names "$kind" 2>/dev/null)"
-  COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
+  [ -z "$kind" ] || choices="$choices $(diskmesh names "$kind" 2>/dev/null)"
+  COMPREPLY=($(compgen -W "$choices" -- "\${COMP_WORDS[COMP_CWORD]}"))
 }
 complete -F _diskmesh diskmesh
 `;
