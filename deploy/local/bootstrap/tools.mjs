@@ -55,6 +55,7 @@ const TOOLS = [
     why: "gives a process another time",
     usedBy: "docs/operate",
   },
+  { name: "zsh", since: "5.9", apt: "zsh", why: "presses Tab", usedBy: "the command's completion" },
   { name: "openssl", since: "3.0", apt: "openssl", why: "checks certificates", usedBy: "packages/pki" },
   {
     name: "python3",
