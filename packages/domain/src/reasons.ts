@@ -207,11 +207,6 @@ export const REASONS = {
     meaning: "The config has a newer version than the request expects.",
     cure: "Read the latest version, apply the change to it, and ask again.",
   },
-  LIST_EXPIRED: {
-    code: "ABORTED",
-    meaning: "The server no longer keeps the list that `page_token` belongs to.",
-    cure: "List again without `page_token`.",
-  },
   UNAVAILABLE: {
     code: "UNAVAILABLE",
     meaning:

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
 import { DRIVER_LIMITS, DriverHost } from "@diskmesh/driver/host";
 import type { AgentClient } from "@diskmesh/mbus";
-import { KeptLists, LIST_LIMITS } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle, slotsOfEach, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { observeTablet, openServiceTablet, type ProcessReport } from "@diskmesh/tablet-admin";
@@ -35,7 +34,6 @@ import { cpisOfJob, planWith } from "./planners.js";
 import { prepareJob } from "./prepare.js";
 import type { AgentSettings } from "./specs/agent-settings.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
-import type { DirectorTables } from "./store/schema.js";
 import { type DirectorTablet, storedSchema } from "./store/stored-schema.js";
 import type { Task } from "./store/task.js";
 import { EndedTasks } from "./tasks/ended-tasks.js";
@@ -283,7 +281,6 @@ function makeContext(
   const { configs, cpi, stemcellFiles, logFiles } = parts;
   const { taskLog, events, endedTasks, tasks, locks, callRecords, agentHealths } = parts;
   const { agents, agentCertificates, nodes, registries, report, dispatchers } = connections;
-  const lists = lifecycle.use("kept lists", new KeptLists<DirectorTables>(tablet, LIST_LIMITS));
   const passthru = new Passthru({
     ...{ host: parts.host, nodes, tablet, tasks, locks, events, memory: parts.callMemory },
     callTimeoutMs: limits.nodes.callTimeoutMs,
@@ -298,7 +295,7 @@ function makeContext(
   const activity = new Activity({ tablet, registries: registries.named().map(({ clients }) => clients), clock });
   return {
     ...{ config, limits, tablet, agentCertificates, configs, cpi, stemcellFiles, logFiles },
-    ...{ tasks, endedTasks, taskLog, events, changes, locks, agentHealths, lists, passthru, registries, callRecords },
+    ...{ tasks, endedTasks, taskLog, events, changes, locks, agentHealths, passthru, registries, callRecords },
     refusals: new Refusals(events, clock),
     feed: lifecycle.use("page", feed),
     activity: lifecycle.use("page's samples", activity),

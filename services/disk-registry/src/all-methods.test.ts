@@ -1,11 +1,9 @@
 import type { AdminServiceDefinition } from "@diskmesh/api/common";
 import type { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import type { DiskRegistryServiceDefinition, FleetServiceDefinition } from "@diskmesh/api/registry";
-import { KeptLists } from "@diskmesh/rpc";
 import { readingMethods, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { Context } from "./calls/context.js";
-import type { RegistryTables } from "./model/store/schema.js";
 import { addServices } from "./services.js";
 import { CountingRegistry } from "./testing/counting-registry.js";
 
@@ -71,7 +69,6 @@ function failing(context: Context, fail: () => never): Context {
   const work = async () => fail();
   const { id, incarnation, parentIncarnations, generation } = context.tablet;
   const tablet = { id, incarnation, parentIncarnations, generation, read: work, transact: work, backup: fail };
-  const lists = new KeptLists<RegistryTables>({ read: work, watch: () => () => {} }, context.limits.lists);
   const fleet = new Proxy(context.fleet, {
     get(target, name: keyof Context["fleet"]) {
       if (name === "adopt" || name === "raise") return work;
@@ -80,7 +77,7 @@ function failing(context: Context, fail: () => never): Context {
     },
   });
   const ioMeter = Object.create(context.ioMeter, { totals: { get: fail } }) as Context["ioMeter"];
-  return { ...context, tablet: tablet as unknown as Context["tablet"], lists, fleet, ioMeter };
+  return { ...context, tablet: tablet as unknown as Context["tablet"], fleet, ioMeter };
 }
 
 it("every method of the disk-registry answers a bug with INTERNAL, at its start and at the tablet", async () => {

@@ -1,5 +1,4 @@
 import type { DiskId, Logger } from "@diskmesh/domain";
-import { KeptLists } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle, LineLimit } from "@diskmesh/service";
 import pLimit from "p-limit";
 import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
@@ -13,7 +12,6 @@ import type { RegistryLimits } from "./config/limits.js";
 import { observeFleet, observeWork } from "./metrics/observe-fleet.js";
 import { type Doing, noteEvents } from "./model/events/events.js";
 import type { Known } from "./model/explain/cause.js";
-import type { RegistryTables } from "./model/store/schema.js";
 import { eventLimits } from "./requests/limits.js";
 import type { RegistryTablet } from "./store/stored-schema.js";
 import { observeTroubles } from "./troubles.js";
@@ -85,7 +83,6 @@ export async function buildContext(
     devices: lifecycle.use("changes of devices", new TableChanges(tablet, max, devicesSeenOtherwise, devicesOf)),
     disks: lifecycle.use("changes of disks", new TableChanges(tablet, max, disksSeenOtherwise, disksOf)),
   };
-  const lists = lifecycle.use("kept lists", new KeptLists<RegistryTables>(tablet, limits.lists));
   const workers = lifecycle.use(
     "workers",
     new Workers(work, {
@@ -120,7 +117,6 @@ export async function buildContext(
     diskChanges,
     tableChanges,
     watchers: { count: 0 },
-    lists,
     workers,
     refusalLines,
     registrationTurn: () => registrations(() => new Promise<void>(edges.afterTurn)),

@@ -7,7 +7,7 @@ import type {
   ListAgentCertificatesResponse,
 } from "@diskmesh/api/director";
 import { parseId, parseOptionalName } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { type CallContext, pageOf } from "@diskmesh/rpc";
 import { askerOf } from "../audit/asker.js";
 import type { Instance } from "../store/instance.js";
 import { agentsByAuthority, forgetAuthority } from "./agent-authorities.js";
@@ -50,15 +50,14 @@ export function listAgentAuthorities(
 }
 
 export async function listAgentCertificates(
-  { lists, agentCertificates, clock }: AgentContext,
+  { tablet, agentCertificates, clock }: AgentContext,
   request: ListAgentCertificatesRequest,
-  call: CallContext,
 ): Promise<ListAgentCertificatesResponse> {
   const deployment = parseOptionalName("deployment", request.deployment);
   const trust = agentCertificates?.trust;
-  const { items, nextPageToken } = await lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(tablet, request, {
     what: "certificates of agents",
-    begin: ({ instances }) => instances.snapshot(),
+    rows: ({ instances }, from) => instances.entries(from),
     keyOf: ({ instanceId }) => instanceId,
     matches: (instance: Instance) =>
       instance.agentKeys !== undefined && (deployment === undefined || instance.deployment === deployment),

@@ -5,7 +5,7 @@ import type {
   ListPossibleOrphansResponse,
 } from "@diskmesh/api/director";
 import { parseId } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { type CallContext, pageOf } from "@diskmesh/rpc";
 import { askerOf } from "../audit/asker.js";
 import type { TaskContext } from "../tasks/context.js";
 import { encodePossibleOrphan } from "./wire.js";
@@ -28,13 +28,12 @@ export async function forgetPossibleOrphan(
 }
 
 export async function listPossibleOrphans(
-  { lists }: TaskContext,
+  { tablet }: TaskContext,
   request: ListPossibleOrphansRequest,
-  call: CallContext,
 ): Promise<ListPossibleOrphansResponse> {
-  const { items, nextPageToken } = await lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(tablet, request, {
     what: "possible orphans",
-    begin: ({ possibleOrphans }) => possibleOrphans.snapshot(),
+    rows: ({ possibleOrphans }, from) => possibleOrphans.entries(from),
     keyOf: (orphan) => orphan.token,
     describe: (_, orphan) => encodePossibleOrphan(orphan),
   });

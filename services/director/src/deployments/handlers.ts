@@ -8,7 +8,7 @@ import type {
   ListDeploymentsResponse,
 } from "@diskmesh/api/director";
 import { parseName } from "@diskmesh/domain";
-import type { CallContext, Handlers, Serve } from "@diskmesh/rpc";
+import { type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
 import type { ConfigContext } from "../configs/context.js";
 import { changeable, selectInstances } from "../instances/lifecycle.js";
 import {
@@ -101,13 +101,12 @@ function changeTo<Request extends ChangeRequest>(wantedBy: (request: Request) =>
 }
 
 export async function listDeployments(
-  { lists }: TaskContext,
+  { tablet }: TaskContext,
   request: ListDeploymentsRequest,
-  call: CallContext,
 ): Promise<ListDeploymentsResponse> {
-  const { items, nextPageToken } = await lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(tablet, request, {
     what: "deployments",
-    begin: ({ deployments }) => deployments.snapshot(),
+    rows: ({ deployments }, from) => deployments.entries(from),
     keyOf: (deployment) => deployment.name,
     describe: (_, deployment) => encodeDeployment(deployment),
   });

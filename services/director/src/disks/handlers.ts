@@ -1,17 +1,16 @@
 import type { ListOwedRemovalsRequest, ListOwedRemovalsResponse } from "@diskmesh/api/director";
-import type { CallContext } from "@diskmesh/rpc";
+import { pageOf } from "@diskmesh/rpc";
 import { owedRemovalKey } from "../store/owed-removal.js";
 import type { TaskContext } from "../tasks/context.js";
 import { encodeOwedRemoval } from "./wire.js";
 
 export async function listOwedRemovals(
-  { lists }: TaskContext,
+  { tablet }: TaskContext,
   request: ListOwedRemovalsRequest,
-  call: CallContext,
 ): Promise<ListOwedRemovalsResponse> {
-  const { items, nextPageToken } = await lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(tablet, request, {
     what: "owed removals",
-    begin: ({ owedRemovals }) => owedRemovals.snapshot(),
+    rows: ({ owedRemovals }, from) => owedRemovals.entries(from),
     keyOf: owedRemovalKey,
     describe: (_, owed) => encodeOwedRemoval(owed),
   });

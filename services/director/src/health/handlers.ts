@@ -7,7 +7,7 @@ import type {
   UpdateResurrectionResponse,
 } from "@diskmesh/api/director";
 import { InvalidArgumentError, parseName } from "@diskmesh/domain";
-import type { CallContext, Handlers, Serve } from "@diskmesh/rpc";
+import { type CallContext, type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
 import { askerOf } from "../audit/asker.js";
 import { requireDeployment } from "../instances/recorded-deployments.js";
 import { problemKey } from "../store/schema.js";
@@ -50,16 +50,15 @@ export async function getResurrection({
 }
 
 export async function listProblems(
-  { lists }: TaskContext,
+  { tablet }: TaskContext,
   request: ListProblemsRequest,
-  call: CallContext,
 ): Promise<ListProblemsResponse> {
   const deployment = parseName("deployment", request.deployment);
-  const { items, nextPageToken } = await lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(tablet, request, {
     what: "problems",
-    begin: (tables) => {
+    rows: (tables, from) => {
       requireDeployment(tables, deployment);
-      return tables.problems.snapshot("byDeployment", deployment);
+      return tables.problems.by("byDeployment", deployment, from);
     },
     keyOf: ({ problemId }) => problemKey(problemId),
     matches: ({ open }) => open,

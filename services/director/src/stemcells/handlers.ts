@@ -1,6 +1,6 @@
 import type { ListStemcellsRequest, ListStemcellsResponse, StemcellServiceDefinition } from "@diskmesh/api/director";
 import { NotFoundError, parseName } from "@diskmesh/domain";
-import type { CallContext, Handlers, Serve } from "@diskmesh/rpc";
+import { type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
 import { deploymentsWith } from "../instances/recorded-deployments.js";
 import { stemcellKey } from "../store/schema.js";
 import { formatStemcell } from "../store/stemcell.js";
@@ -9,13 +9,12 @@ import { taskMethod } from "../tasks/task-method.js";
 import { encodeStemcell } from "./wire.js";
 
 export async function listStemcells(
-  { lists }: TaskContext,
+  { tablet }: TaskContext,
   request: ListStemcellsRequest,
-  call: CallContext,
 ): Promise<ListStemcellsResponse> {
-  const { items, nextPageToken } = await lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(tablet, request, {
     what: "stemcells",
-    begin: ({ stemcells }) => stemcells.snapshot(),
+    rows: ({ stemcells }, from) => stemcells.entries(from),
     keyOf: stemcellKey,
     describe: (tables, stemcell) => encodeStemcell(stemcell, deploymentsWith(tables, stemcell)),
   });

@@ -1,9 +1,7 @@
-import type { KeptLists } from "@diskmesh/rpc";
 import type { Changes, Clock } from "@diskmesh/service";
 import type { Events } from "../audit/events.js";
 import type { DirectorConfig } from "../config/config.js";
 import type { DirectorLimits } from "../config/limits.js";
-import type { DirectorTables } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import type { EndedTasks } from "./ended-tasks.js";
 import type { TaskLog } from "./task-log.js";
@@ -19,5 +17,4 @@ export interface TaskContext {
   readonly taskLog: TaskLog;
   readonly changes: Changes<number>;
   readonly events: Events;
-  readonly lists: KeptLists<DirectorTables>;
 }

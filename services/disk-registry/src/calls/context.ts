@@ -1,11 +1,9 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
-import type { KeptLists } from "@diskmesh/rpc";
 import type { Changes, LineLimit } from "@diskmesh/service";
 import type { IoMeter } from "../agents/io-meter.js";
 import type { Doing } from "../model/events/events.js";
 import type { Known } from "../model/explain/cause.js";
 import type { LastRegistrations, ReportedExport } from "../model/hosts/registration.js";
-import type { RegistryTables } from "../model/store/schema.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
 import type { TableChanges } from "../workers/table-changes.js";
 import type { WorkContext } from "../workers/work-context.js";
@@ -19,7 +17,6 @@ export interface Context extends WorkContext {
   readonly tableChanges: { readonly [What in "hosts" | "devices" | "disks"]: TableChanges };
   /** Running calls of WatchHosts, WatchDevices and WatchDisks. */
   readonly watchers: { count: number };
-  readonly lists: KeptLists<RegistryTables>;
   readonly workers: Workers;
   /** Limits log lines about refused agents, separately from those of failed calls. */
   readonly refusalLines: LineLimit;

@@ -1,4 +1,4 @@
-import { DEFAULT_RPC_SERVER_LIMITS, LIST_LIMITS, type ListLimits, type RpcServerLimits } from "@diskmesh/rpc";
+import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "@diskmesh/rpc";
 
 /** Limits and times of a registry that are not configurable. */
 export const REGISTRY_LIMITS = {
@@ -53,7 +53,6 @@ export const REGISTRY_LIMITS = {
   /** Maximum incarnations of other registries that are remembered, without adopted ones. */
   maxOthers: 64,
 
-  lists: LIST_LIMITS as ListLimits,
   /** Maximum concurrent streams of WatchHosts, WatchDevices and WatchDisks. */
   maxWatchers: 100,
   /**

@@ -1,21 +1,20 @@
 import type { Event, ListEventsRequest, ListEventsResponse } from "@diskmesh/api/registry";
 import { parseDeviceId, parseDiskId, parseHostId } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { pageOf } from "@diskmesh/rpc";
 import type { Context } from "../calls/context.js";
 import { type EventFilter, isAskedFor } from "../model/events/events.js";
 import { eventKey, type RegistryEvent } from "../model/store/registry-event.js";
 import { eventLimits } from "../requests/limits.js";
 
 export async function listEvents(
-  { lists, config, clock }: Context,
+  { tablet, config, clock }: Context,
   request: ListEventsRequest,
-  call: CallContext,
 ): Promise<ListEventsResponse> {
   const oldestMs = clock.nowMs() - eventLimits(config).maxAgeMs;
   const filter = parseFilter(request, oldestMs);
-  const { items, nextPageToken } = await lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(tablet, request, {
     what: "events",
-    begin: ({ events }) => events.snapshot(),
+    rows: ({ events }, from) => events.entries(from),
     keyOf: ({ eventId }) => eventKey(eventId),
     matches: (event) => isAskedFor(filter, event),
     describe: (_, event) => eventMessage(event),

@@ -9,7 +9,7 @@ import type {
 } from "@diskmesh/api/director";
 import type { Trouble } from "@diskmesh/api/registry";
 import { NotFoundError, parseIoLimits, parseName, parseOptionalName } from "@diskmesh/domain";
-import type { CallContext, Handlers, Serve } from "@diskmesh/rpc";
+import { type CallContext, type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
 import type { TaskContext } from "../../tasks/context.js";
 import { parseDiskName, parseInstanceId, parseSizeMib } from "../../tasks/parse.js";
 import { type TaskMethod, taskMethod } from "../../tasks/task-method.js";
@@ -144,19 +144,15 @@ export async function getDisk(
   return { disk: encoded, trouble };
 }
 
-export async function listDisks(
-  context: TaskContext,
-  request: ListDisksRequest,
-  call: CallContext,
-): Promise<ListDisksResponse> {
+export async function listDisks(context: TaskContext, request: ListDisksRequest): Promise<ListDisksResponse> {
   const deployment = parseOptionalName("deployment", request.deployment);
   const instanceId = request.instanceId === "" ? undefined : parseInstanceId(request.instanceId);
   refuseUnlessEnabled(context);
-  const { items, nextPageToken } = await context.lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(context.tablet, request, {
     what: "disks",
-    begin: ({ disks }) => {
-      if (instanceId !== undefined) return disks.snapshot("byInstance", instanceId);
-      return deployment === undefined ? disks.snapshot() : disks.snapshot("byDeployment", deployment);
+    rows: ({ disks }, from) => {
+      if (instanceId !== undefined) return disks.by("byInstance", instanceId, from);
+      return deployment === undefined ? disks.entries(from) : disks.by("byDeployment", deployment, from);
     },
     keyOf: (disk) => disk.name,
     describe: (_, disk) => encodeDisk(disk, context.tablet.incarnation),

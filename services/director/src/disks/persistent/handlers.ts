@@ -8,7 +8,7 @@ import type {
 } from "@diskmesh/api/director";
 import { parseCid, parseOptionalCid } from "@diskmesh/cpi";
 import { parseName, parseOptionalName } from "@diskmesh/domain";
-import type { CallContext, Handlers, Serve } from "@diskmesh/rpc";
+import { type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
 import { userOf } from "../../audit/asker.js";
 import { snapshotKey } from "../../store/snapshot.js";
 import type { TaskContext } from "../../tasks/context.js";
@@ -18,15 +18,14 @@ import { orphanOf } from "./delete-orphaned-disk.js";
 import { encodePersistentDisk, encodeSnapshot } from "./wire.js";
 
 export async function listPersistentDisks(
-  { lists }: TaskContext,
+  { tablet }: TaskContext,
   request: ListPersistentDisksRequest,
-  call: CallContext,
 ): Promise<ListPersistentDisksResponse> {
   const deployment = parseOptionalName("deployment", request.deployment);
-  const { items, nextPageToken } = await lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(tablet, request, {
     what: "persistent disks",
-    begin: ({ persistentDisks: disks }) =>
-      deployment === undefined ? disks.snapshot() : disks.snapshot("byDeployment", deployment),
+    rows: ({ persistentDisks: disks }, from) =>
+      deployment === undefined ? disks.entries(from) : disks.by("byDeployment", deployment, from),
     keyOf: (disk) => disk.diskId,
     matches: (disk) => !request.orphaned || disk.orphanedAtMs !== null,
     describe: (_, disk) => encodePersistentDisk(disk),
@@ -35,15 +34,14 @@ export async function listPersistentDisks(
 }
 
 export async function listSnapshots(
-  { lists }: TaskContext,
+  { tablet }: TaskContext,
   request: ListSnapshotsRequest,
-  call: CallContext,
 ): Promise<ListSnapshotsResponse> {
   const deployment = parseOptionalName("deployment", request.deployment);
-  const { items, nextPageToken } = await lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(tablet, request, {
     what: "snapshots",
-    begin: ({ snapshots }) =>
-      deployment === undefined ? snapshots.snapshot() : snapshots.snapshot("byDeployment", deployment),
+    rows: ({ snapshots }, from) =>
+      deployment === undefined ? snapshots.entries(from) : snapshots.by("byDeployment", deployment, from),
     keyOf: snapshotKey,
     // A snapshot without a CID is not listed, because the outcome of its CPI call is still unknown.
     matches: (snapshot) => snapshot.snapshotCid !== "",

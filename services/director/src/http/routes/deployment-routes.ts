@@ -37,9 +37,9 @@ export const deploymentRoutes: readonly Route[] = [
     path: "/deployments",
     operation: "listDeployments",
     teams: "own",
-    serve: async ({ context, call, may }) => {
+    serve: async ({ context, may }) => {
       const pages = pagesOf(
-        (page) => listDeployments(context, page, call),
+        (page) => listDeployments(context, page),
         ({ deployments }) => deployments.filter(({ teams }) => may("listDeployments", teams)),
       );
       return jsonList(shown(context, pages));

@@ -21,10 +21,10 @@ export const diskRoutes: readonly Route[] = [
     method: "GET",
     path: "/dynamic_disks",
     operation: "listDisks",
-    serve: async ({ context, call, query }) => {
+    serve: async ({ context, query }) => {
       const deployment = query.get("deployment") ?? "";
       const disks = pagesOf(
-        (page) => listDisks(context, { ...page, deployment, instanceId: "" }, call),
+        (page) => listDisks(context, { ...page, deployment, instanceId: "" }),
         (response) => response.disks,
       );
       return jsonList(shown(context, disks));

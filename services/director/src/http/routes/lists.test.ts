@@ -39,29 +39,23 @@ const locks = many((index) => ({
 /** Returns a fake director with very long lists that counts the requested pages. */
 function crowded() {
   let pages = 0;
+  const pagesOf =
+    <Item>(all: readonly Item[], keyOf: (item: Item) => string) =>
+    (from?: { readonly after?: string | undefined }) => {
+      if (from !== undefined) pages += 1;
+      return all.slice(all.findIndex((each) => keyOf(each) === from?.after) + 1);
+    };
   const tables = {
-    deployments: new Map(deployments.map((each) => [each.name, each])),
+    deployments: { entries: pagesOf(deployments, ({ name }) => name), get: () => deployments[0], has: () => true },
     instances: { by: (_index: string, deployment: string) => (deployment === "d0" ? instances : []) },
-    persistentDisks: { entries: () => orphans },
+    persistentDisks: { entries: pagesOf(orphans, ({ diskId }) => diskId) },
     stemcells: { entries: () => [] },
     configs: { entries: () => [] },
-  };
-  const page = async (
-    { pageToken }: { pageToken: string },
-    _call: unknown,
-    list: { what: string; describe: (tables: object, item: unknown) => unknown },
-  ) => {
-    pages += 1;
-    const from = Number(pageToken);
-    const all: readonly unknown[] = list.what === "deployments" ? deployments : orphans;
-    const items = all.slice(from, from + PAGE_SIZE).map((item) => list.describe(tables, item));
-    return { items, nextPageToken: from + PAGE_SIZE < COUNT ? String(from + PAGE_SIZE) : "" };
   };
   const http = {
     context: {
       tablet: { read: async (look: (all: object) => unknown) => look(tables) },
       locks: { list: () => locks },
-      lists: { page },
     },
     call: {},
     query: new URLSearchParams("remove_all=true"),

@@ -46,9 +46,9 @@ export const stemcellRoutes: readonly Route[] = [
     path: "/stemcells",
     operation: "listStemcells",
     teams: "own",
-    serve: async ({ context, call }) => {
+    serve: async ({ context }) => {
       const pages = pagesOf(
-        (page) => listStemcells(context, page, call),
+        (page) => listStemcells(context, page),
         ({ stemcells }) =>
           stemcells.map((stemcell) => ({
             name: stemcell.name,

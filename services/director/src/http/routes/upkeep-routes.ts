@@ -55,10 +55,10 @@ export const upkeepRoutes: readonly Route[] = [
     method: "GET",
     path: "/deployments/:deployment/snapshots",
     operation: "listSnapshots",
-    serve: async ({ context, call, param }) => {
+    serve: async ({ context, param }) => {
       const deployment = parseName("deployment", param("deployment"));
       const pages = pagesOf(
-        (page) => listSnapshots(context, { ...page, deployment }, call),
+        (page) => listSnapshots(context, { ...page, deployment }),
         ({ snapshots }) =>
           snapshots.map(({ group, index, instanceId, snapshotCid, createdAt }) => ({
             job: group,
@@ -105,9 +105,9 @@ export const upkeepRoutes: readonly Route[] = [
     method: "GET",
     path: "/deployments/:deployment/problems",
     operation: "listProblems",
-    serve: async ({ context, call, param }) => {
+    serve: async ({ context, param }) => {
       const pages = pagesOf(
-        (page) => listProblems(context, { ...page, deployment: param("deployment") }, call),
+        (page) => listProblems(context, { ...page, deployment: param("deployment") }),
         ({ problems }) =>
           problems.map(({ problemId, type, description, resolutions, instanceGroup }) => ({
             id: problemId,
@@ -138,9 +138,9 @@ export const upkeepRoutes: readonly Route[] = [
   },
 ];
 
-function orphanedDisks({ context, call }: HttpCall): Promise<Answer> {
+function orphanedDisks({ context }: HttpCall): Promise<Answer> {
   const pages = pagesOf(
-    (page) => listPersistentDisks(context, { ...page, deployment: "", orphaned: true }, call),
+    (page) => listPersistentDisks(context, { ...page, deployment: "", orphaned: true }),
     ({ disks }) => disks.map(orphanedDiskObject),
   );
   return jsonList(pages);

@@ -1,20 +1,16 @@
 import type { ListDevicesRequest, ListDevicesResponse } from "@diskmesh/api/registry";
-import type { CallContext } from "@diskmesh/rpc";
+import { pageOf } from "@diskmesh/rpc";
 import type { Context } from "../../calls/context.js";
 import { describeDevice } from "../../calls/device-description.js";
 import { SortedSharers } from "../../model/devices/sorted-sharers.js";
 import { parseDeviceFilter } from "../../requests/device-filter.js";
 
-export async function listDevices(
-  context: Context,
-  request: ListDevicesRequest,
-  call: CallContext,
-): Promise<ListDevicesResponse> {
+export async function listDevices(context: Context, request: ListDevicesRequest): Promise<ListDevicesResponse> {
   const { hostId, matches } = parseDeviceFilter(request);
   let sharers: SortedSharers | undefined;
-  const { items, nextPageToken } = await context.lists.page(request, call, {
+  const { items, nextPageToken } = await pageOf(context.tablet, request, {
     what: "devices",
-    begin: ({ devices }) => (hostId === undefined ? devices.snapshot() : devices.snapshot("byHost", hostId)),
+    rows: ({ devices }, from) => (hostId === undefined ? devices.entries(from) : devices.by("byHost", hostId, from)),
     keyOf: (device) => device.deviceId,
     matches,
     describe: (tables, device) => {
