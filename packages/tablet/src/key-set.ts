@@ -76,12 +76,6 @@ export function withoutKey(set: KeySet | undefined, key: string): KeySet | undef
   return set.size === 0 ? undefined : set;
 }
 
-/** Returns a cheap copy that later changes of the set do not affect. */
-export function copyOfKeySet(set: KeySet | undefined): KeySet | undefined {
-  if (set === undefined || typeof set === "string") return set;
-  return Array.isArray(set) ? [...set] : set.clone();
-}
-
 export function sizeOfKeySet(set: KeySet | undefined): number {
   if (set === undefined) return 0;
   if (typeof set === "string") return 1;

@@ -1,6 +1,5 @@
 import { DerivedRows } from "./derived-rows.js";
 import {
-  copyOfKeySet,
   type KeySet,
   keysAfter,
   lastKey,
@@ -11,7 +10,7 @@ import {
   withKey,
   withoutKey,
 } from "./key-set.js";
-import type { IndexedValue, PageOptions, ReadableTable, RowDefinition, Table, TableSnapshot } from "./schema.js";
+import type { IndexedValue, PageOptions, ReadableTable, RowDefinition, Table } from "./schema.js";
 
 interface Index<Doc> {
   readonly name: string;
@@ -84,17 +83,6 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     const [index, value] = of;
     const key = index === undefined ? this.#documents.maxKey() : lastKey(this.#index(index).keysOf.get(value ?? ""));
     return key === undefined ? undefined : this.#documents.get(key);
-  }
-
-  snapshot(...of: [] | [index: string, value: string]): TableSnapshot<Doc> {
-    const documents = this.documents();
-    if (of.length === 0)
-      return { entries: (options) => this.#walk((after, limit) => documentsAfter(documents, after, limit), options) };
-    const [index, value] = of;
-    const keys = copyOfKeySet(this.#index(index).keysOf.get(value));
-    const page = (after: string | undefined, limit: number) =>
-      keysAfter(keys, after, limit).map((key) => documents.get(key) as Doc);
-    return { entries: (options) => this.#walk(page, options) };
   }
 
   /** Returns a cheap snapshot of the documents by key, which later changes do not affect. */

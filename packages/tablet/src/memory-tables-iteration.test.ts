@@ -50,27 +50,6 @@ describe("iteration over MemoryTables", () => {
     expect(memory.tables.disks.count("byHost", "h2")).to.equal(1_000);
   });
 
-  it("of a snapshot of a table or an index value ignores later changes, whatever the number of keys", () => {
-    for (const count of [0, 1, 2, 200, 1_000]) {
-      const all = Array.from({ length: count }, (_, i) => disk(`k${String(i).padStart(4, "0")}`, { hostId: "h1" }));
-      const memory = withDisks(...all);
-      const { disks } = memory.tables;
-      const snapshots = [disks.snapshot(), disks.snapshot("byHost", "h1")];
-      memory.transact((tx) => {
-        for (const each of all) {
-          if (each.diskId.endsWith("1")) tx.disks.delete(each.diskId);
-          else tx.disks.put({ ...each, hostId: each.diskId.endsWith("2") ? "h2" : "h1", size: 2 });
-        }
-        tx.disks.put(disk("k0000a", { hostId: "h1" }));
-      });
-      for (const snapshot of snapshots) {
-        expect([...snapshot.entries()]).to.deep.equal(all);
-        expect([...snapshot.entries({ after: "k0002", limit: 3 })]).to.deep.equal(all.slice(3, 6));
-      }
-      expect([...disks.snapshot("byHost", "h2").entries()]).to.deep.equal([...disks.by("byHost", "h2")]);
-    }
-  });
-
   it("refuses an index that was not declared", () => {
     const { tables } = withDisks(disk("a"));
     // @ts-expect-error: the compiler refuses it first.

@@ -10,7 +10,6 @@ import type {
   ReadableTable,
   Schema,
   Table,
-  TableSnapshot,
   Tables,
   Transaction,
   WritableTable,
@@ -309,10 +308,6 @@ class TableView<Doc extends object> implements ReadableTable<Doc> {
 
   entries(options?: PageOptions): Iterable<Doc> {
     return this.#memory.entries(options);
-  }
-
-  snapshot(...of: [] | [index: string, value: string]): TableSnapshot<Doc> {
-    return this.#memory.snapshot(...of);
   }
 
   by(index: string, value: string, options?: PageOptions): Iterable<Doc> {

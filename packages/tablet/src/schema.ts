@@ -66,23 +66,17 @@ export interface PageOptions {
   readonly limit?: number | undefined;
 }
 
-/** Documents in ascending order of key, as JavaScript compares strings. */
-export interface TableSnapshot<Doc> {
-  entries(options?: PageOptions): Iterable<Doc>;
-}
-
 /**
  * Read access to a table. Documents are frozen, in ascending order of key (as JavaScript compares strings).
  *
  * Iterating while the same transaction changes the table is safe: no document is visited twice, a document deleted
  * before its turn is skipped, and a replaced document is returned in its current version.
  */
-export interface ReadableTable<Doc, Index extends string = string, Row = unknown> extends TableSnapshot<Doc> {
+export interface ReadableTable<Doc, Index extends string = string, Row = unknown> {
   readonly size: number;
   get(key: string): Doc | undefined;
   has(key: string): boolean;
-  /** Returns a cheap snapshot of all documents, or of those with that index value, unaffected by later changes. */
-  snapshot(...of: [] | [index: Index, value: string]): TableSnapshot<Doc>;
+  entries(options?: PageOptions): Iterable<Doc>;
   /** Returns the documents with that index value. */
   by(index: Index, value: string, options?: PageOptions): Iterable<Doc>;
   count(index: Index, value: string): number;
