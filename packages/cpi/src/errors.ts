@@ -20,6 +20,7 @@ export type CpiReason =
   | "CPI_FAILED"
   | "INVALID_CPI_RESPONSE"
   | "CPI_UNUSABLE"
+  | "POSSIBLY_ELSEWHERE"
   | "CPI_CONFIG_UNKNOWN"
   | "CPI_CONFIG_INVALID";
 
@@ -111,6 +112,13 @@ export class InvalidCpiResponseError extends UnavailableError {
  */
 export class CpiUnusableError extends InvalidStateError {
   override readonly reason = "CPI_UNUSABLE" satisfies CpiReason;
+}
+
+/**
+ * The CPI does not have the object to delete, and it is unknown which other CPI has it, if any. Nothing was deleted.
+ */
+export class PossiblyElsewhereError extends InvalidStateError {
+  override readonly reason = "POSSIBLY_ELSEWHERE" satisfies CpiReason;
 }
 
 /** The dispatcher does not have this version of the cpi-config; the director must send it again. */

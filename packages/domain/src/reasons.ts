@@ -142,6 +142,12 @@ export const REASONS = {
     meaning: "The CPI was not called: its name is unknown, its description is wrong, or its executable is missing.",
     cure: "`ListCpis` says what is wrong with the CPI. Mend its job or its cpi-config; no restart is needed.",
   },
+  POSSIBLY_ELSEWHERE: {
+    code: "FAILED_PRECONDITION",
+    meaning:
+      "The CPI does not have the VM, disk or snapshot to delete, and the other CPIs did not say which of them has it.",
+    cure: "Mend the CPIs that the message names, then delete the object by its CID: `bosh delete-vm`, `bosh delete-disk`.",
+  },
   CPI_CONFIG_UNKNOWN: {
     code: "FAILED_PRECONDITION",
     meaning: "The dispatcher does not have this version of the cpi-config.",

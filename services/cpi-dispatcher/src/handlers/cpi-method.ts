@@ -1,14 +1,6 @@
 import { CallContext as CpiContext } from "@diskmesh/api/cpi";
 import { type Cpi, type CpiCall, stemcellVersionOf } from "@diskmesh/cpi";
-import {
-  type Identity,
-  InvalidArgumentError,
-  NotFoundError,
-  NotImplementedError,
-  parseId,
-  parseName,
-  parseOptionalName,
-} from "@diskmesh/domain";
+import { type Identity, InvalidArgumentError, parseId, parseName, parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import type { Offered } from "../cpi-configs.js";
@@ -20,57 +12,26 @@ import type { CpiMethod } from "../model/methods.js";
 
 type CpiAction<Request, Response> = (cpi: Cpi, request: Request, call: CpiCall, chosen: ChosenCpi) => Promise<Response>;
 
-interface ContextOnly {
+export interface ContextOnly {
   context: CpiContext | undefined;
 }
 
 /** The facts that choose a CPI, without the facts for stemcells. */
-export type WantedByContext = Omit<Wanted, "method" | "stemcellFormats" | "exceptCpis">;
+export type WantedByContext = Omit<Wanted, "method" | "stemcellFormats">;
 
-/**
- * Returns the handler of a CPI method: chooses the CPI and calls it. For an id with an unknown CPI all CPIs are called
- * until a CPI has the object; `isAbsent` recognizes the answer of a CPI that does not have it.
- */
+/** Returns the handler of a CPI method: chooses the CPI and calls it. */
 export function cpiMethod<Request extends ContextOnly, Response>(
   method: CpiMethod,
   act: CpiAction<Request, Response>,
-  isAbsent: (response: Response) => boolean = () => false,
 ): (context: DispatcherContext, request: Request, call: CallContext) => Promise<Response> {
   return (context, request, call) =>
     withCpis(context, request.context, call, async ({ set }, wanted, cpiCall) => {
-      const { cpis } = await set.choose({ ...wanted, method, stemcellFormats: [], exceptCpis: [] }, cpiCall);
-      const ask = (chosen: ChosenCpi) =>
-        measured(chosen.offered.name, method, () => chosen.offered.run((cpi) => act(cpi, request, cpiCall, chosen)));
-      return firstThatKnows(method, cpis, ask, isAbsent);
+      const { cpis } = await set.choose({ ...wanted, method, stemcellFormats: [] }, cpiCall);
+      const [chosen] = cpis as [ChosenCpi];
+      return measured(chosen.offered.name, method, () =>
+        chosen.offered.run((cpi) => act(cpi, request, cpiCall, chosen)),
+      );
     });
-}
-
-async function firstThatKnows<Response>(
-  method: CpiMethod,
-  cpis: readonly ChosenCpi[],
-  ask: (chosen: ChosenCpi) => Promise<Response>,
-  isAbsent: (response: Response) => boolean,
-): Promise<Response> {
-  const [first, ...others] = cpis as [ChosenCpi, ...ChosenCpi[]];
-  const rest = (): Promise<Response> => firstThatKnows(method, others as ChosenCpi[], ask, isAbsent);
-  if (others.length === 0) return ask(first);
-  let notFound: NotFoundError;
-  try {
-    const response = await ask(first);
-    return isAbsent(response) ? await rest() : response;
-  } catch (error) {
-    // A CPI without a delete method cannot have made the object.
-    const isElsewhere =
-      error instanceof NotFoundError || (error instanceof NotImplementedError && method.startsWith("delete_"));
-    if (!isElsewhere) throw error;
-    if (!(error instanceof NotFoundError)) return rest();
-    notFound = error;
-  }
-  try {
-    return await rest();
-  } catch (error) {
-    throw error instanceof NotImplementedError ? notFound : error;
-  }
 }
 
 /** Runs a request with its CPIs, behind the director's fence and with its log forwarded. */
@@ -87,6 +48,8 @@ export async function withCpis<Response>(
     azCpi: said.azCpi,
     recordedCpi: said.cpi,
     unknownId: said.unknownId,
+    askOthers: said.askOthers,
+    exceptCpis: said.exceptCpis,
   };
   const stemcell = parseVersion("context.stemcell_api_version", said.stemcellApiVersion);
   const cpiCall = {

@@ -6,6 +6,7 @@ import type { DispatcherContext } from "../context.js";
 import { stringifiedHint } from "../model/disk-hint.js";
 import { parseSizeMib } from "../model/size.js";
 import { cpiMethod } from "./cpi-method.js";
+import { deletion } from "./deletion.js";
 
 type Service = Handlers<typeof CpiServiceDefinition>;
 
@@ -33,15 +34,15 @@ export const cpiMethods: {
     };
     return { ...(await cpi.createVm(vm, call)), cpi: chosen.recordedName };
   }),
-  deleteVm: cpiMethod("delete_vm", async (cpi, request, call) => {
-    await cpi.deleteVm(parseCid("vm", request.vmCid), call);
-    return {};
+  deleteVm: deletion({
+    method: "delete_vm",
+    cidOf: ({ vmCid }) => parseCid("vm", vmCid),
+    remove: (cpi, cid, call) => cpi.deleteVm(cid, call),
+    isThere: (cpi, cid, call) => cpi.hasVm(cid, call),
   }),
-  hasVm: cpiMethod(
-    "has_vm",
-    async (cpi, request, call) => ({ exists: await cpi.hasVm(parseCid("vm", request.vmCid), call) }),
-    ({ exists }) => !exists,
-  ),
+  hasVm: cpiMethod("has_vm", async (cpi, request, call) => ({
+    exists: await cpi.hasVm(parseCid("vm", request.vmCid), call),
+  })),
   listVms: cpiMethod("list_vms", async (cpi, _request, call) => ({ vms: [...(await cpi.listVms(call))] })),
   rebootVm: cpiMethod("reboot_vm", async (cpi, request, call) => {
     await cpi.rebootVm(parseCid("vm", request.vmCid), call);
@@ -64,15 +65,15 @@ export const cpiMethods: {
     };
     return { ...(await cpi.createDisk(disk, call)), cpi: chosen.recordedName };
   }),
-  deleteDisk: cpiMethod("delete_disk", async (cpi, request, call) => {
-    await cpi.deleteDisk(parseCid("disk", request.diskCid), call);
-    return {};
+  deleteDisk: deletion({
+    method: "delete_disk",
+    cidOf: ({ diskCid }) => parseCid("disk", diskCid),
+    remove: (cpi, cid, call) => cpi.deleteDisk(cid, call),
+    isThere: (cpi, cid, call) => cpi.hasDisk(cid, call),
   }),
-  hasDisk: cpiMethod(
-    "has_disk",
-    async (cpi, request, call) => ({ exists: await cpi.hasDisk(parseCid("disk", request.diskCid), call) }),
-    ({ exists }) => !exists,
-  ),
+  hasDisk: cpiMethod("has_disk", async (cpi, request, call) => ({
+    exists: await cpi.hasDisk(parseCid("disk", request.diskCid), call),
+  })),
   attachDisk: cpiMethod("attach_disk", async (cpi, request, call) => {
     const diskCid = parseCid("disk", request.diskCid);
     const { readOnly } = request;
@@ -110,9 +111,10 @@ export const cpiMethods: {
   snapshotDisk: cpiMethod("snapshot_disk", async (cpi, request, call) => ({
     snapshotCid: await cpi.snapshotDisk(parseCid("disk", request.diskCid), request.metadata ?? {}, call),
   })),
-  deleteSnapshot: cpiMethod("delete_snapshot", async (cpi, request, call) => {
-    await cpi.deleteSnapshot(parseCid("snapshot", request.snapshotCid), call);
-    return {};
+  deleteSnapshot: deletion({
+    method: "delete_snapshot",
+    cidOf: ({ snapshotCid }) => parseCid("snapshot", snapshotCid),
+    remove: (cpi, cid, call) => cpi.deleteSnapshot(cid, call),
   }),
   deleteStemcell: cpiMethod("delete_stemcell", async (cpi, request, call) => {
     await cpi.deleteStemcell(parseCid("stemcell", request.stemcellCid), call);

@@ -87,7 +87,7 @@ describe("CPI executables behind the dispatcher", () => {
     });
 
     it("contain the stemcell's version, and 2 when there is none or it is unknown", async () => {
-      const cpi = bench.dispatcher.scriptCpi("a", answers("null"));
+      const cpi = bench.dispatcher.scriptCpi("a", answers("true"));
       await bench.dispatcher.setCpis([cpi]);
       await bench.director.deleteVm({ context: context({ cpi: "a", stemcellApiVersion: 3 }), vmCid: "v" });
       await bench.director.deleteVm({ context: context({ cpi: "a" }), vmCid: "v" });
@@ -95,6 +95,8 @@ describe("CPI executables behind the dispatcher", () => {
       const vms = requestsOf(cpi).map((request) => (request.context as { vm?: unknown }).vm);
       expect(vms.slice(1)).to.deep.equal([
         { stemcell: { api_version: 3 } },
+        { stemcell: { api_version: 2 } },
+        // has_vm, then delete_vm.
         { stemcell: { api_version: 2 } },
         { stemcell: { api_version: 2 } },
       ]);

@@ -41,38 +41,6 @@ describe("several CPIs behind the dispatcher", () => {
       expect(bench.own.calls).to.have.length(1);
     });
 
-    it("are all tried for an unknown id: NOT_FOUND continues, another error stops", async () => {
-      const [a, b, c] = ["a", "b", "c"].map((name) =>
-        bench.dispatcher.scriptCpi(name, failsWith("Bosh::Clouds::VMNotFound")),
-      );
-      await bench.dispatcher.setCpis([a, b, c] as CpiConfig[]);
-      const remove = () => bench.director.deleteVm({ context: context({ unknownId: true }), vmCid: "v" });
-      expect(await reasonOfFailed(remove())).to.equal("VM_NOT_FOUND");
-      bench.dispatcher.scriptCpi("b", answers("null"));
-      bench.dispatcher.scriptCpi("c", answers("null"));
-      await remove();
-      expect(requestsOf(b as CpiConfig)).to.have.length(1);
-      expect(requestsOf(c as CpiConfig)).to.have.length(0);
-      bench.dispatcher.scriptCpi("b", failsWith("Bosh::Clouds::CloudError"));
-      expect(await reasonOfFailed(remove())).to.equal("CPI_FAILED");
-      expect(requestsOf(c as CpiConfig)).to.have.length(0);
-    });
-
-    it("has-checks of an unknown id: false continues, true ends the search", async () => {
-      const cpis = [
-        bench.dispatcher.scriptCpi("a", answers("false")),
-        bench.dispatcher.scriptCpi("b", answers("true")),
-        bench.dispatcher.scriptCpi("c", answers("true")),
-      ];
-      await bench.dispatcher.setCpis(cpis);
-      const at = context({ unknownId: true });
-      expect((await bench.director.hasVm({ context: at, vmCid: "v" })).exists).to.equal(true);
-      expect(requestsOf(cpis[2] as CpiConfig)).to.have.length(0);
-      await bench.dispatcher.setCpis([cpis[0] as CpiConfig], "v2");
-      const alone = context({ unknownId: true, cpiConfigVersion: "v2" });
-      expect((await bench.director.hasDisk({ context: alone, diskCid: "d" })).exists).to.equal(false);
-    });
-
     it("get a stemcell in a format that they accept; a CPI's error is reported in its entry", async () => {
       const image = join(bench.dispatcher.folder, "image");
       writeFileSync(image, "");

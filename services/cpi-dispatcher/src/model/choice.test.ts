@@ -24,6 +24,7 @@ const wanted = (method: CpiMethod, fields: Partial<Wanted> = {}): Wanted => ({
   azCpi: "",
   recordedCpi: "",
   unknownId: false,
+  askOthers: false,
   stemcellFormats: [],
   exceptCpis: [],
   ...fields,
@@ -42,6 +43,7 @@ const adopted: Offer = { isConfigured: true, cpis: [left, right, adopter], defau
 const own: Offer = { isConfigured: false, cpis: [cpi("fleet"), cpi("cell-b")], defaultCpi: "fleet" };
 
 const one = (name: string): Choice => ({ kind: "one", name });
+const search = (...names: string[]): Choice => ({ kind: "search", names });
 const z1 = { az: "z1", azCpi: "left" };
 
 const EXISTING: CpiMethod[] = [
@@ -143,37 +145,61 @@ describe("the choice of CPIs", () => {
       "delete_vm of an unknown id -> all, the default last",
       configured,
       wanted("delete_vm", { unknownId: true }),
-      { kind: "try_all", names: ["left", "right", DEFAULT_CPI] },
+      search("left", "right", DEFAULT_CPI),
     ],
     [
       "delete_vm of an unknown id, adopted -> all, the default not twice",
       adopted,
       wanted("delete_vm", { unknownId: true }),
-      { kind: "try_all", names: ["left", "right", "adopter"] },
+      search("left", "right", "adopter"),
     ],
     [
-      "has_vm of an unknown id in an az -> the az's first",
-      configured,
-      wanted("has_vm", { unknownId: true, az: "z2", azCpi: "right" }),
-      { kind: "try_all", names: ["right", "left", DEFAULT_CPI] },
-    ],
-    [
-      "delete_disk of an orphan -> its recorded CPI first, then the others",
-      configured,
-      wanted("delete_disk", { unknownId: true, recordedCpi: "right" }),
-      { kind: "try_all", names: ["right", "left", DEFAULT_CPI] },
-    ],
-    [
-      "has_disk of an unknown id, no cpi-config -> all our own, the default first",
+      "delete_disk of an unknown id, no cpi-config -> all our own, the default first",
       own,
-      wanted("has_disk", { unknownId: true }),
-      { kind: "try_all", names: ["fleet", "cell-b"] },
+      wanted("delete_disk", { unknownId: true }),
+      search(DEFAULT_CPI, "cell-b"),
     ],
     [
-      "delete_snapshot of an orphan -> all",
+      "delete_disk with others -> its recorded CPI first, then the others",
       configured,
-      wanted("delete_snapshot", { unknownId: true }),
-      { kind: "try_all", names: ["left", "right", DEFAULT_CPI] },
+      wanted("delete_disk", { askOthers: true, recordedCpi: "right" }),
+      search("right", "left", DEFAULT_CPI),
+    ],
+    [
+      "delete_disk of the default CPI with others -> the default first",
+      configured,
+      wanted("delete_disk", { askOthers: true, ...z1 }),
+      search(DEFAULT_CPI, "left", "right"),
+    ],
+    [
+      "delete_snapshot with others, adopted -> the adopter stands for the default",
+      adopted,
+      wanted("delete_snapshot", { askOthers: true }),
+      search("adopter", "left", "right"),
+    ],
+    [
+      "delete_vm with others, no cpi-config -> all our own",
+      own,
+      wanted("delete_vm", { askOthers: true, recordedCpi: "cell-b" }),
+      search("cell-b", DEFAULT_CPI),
+    ],
+    [
+      "a CPI with another object of the id -> not searched, under a former name either",
+      configured,
+      wanted("delete_vm", { askOthers: true, recordedCpi: "right", exceptCpis: ["old-left"] }),
+      search("right", DEFAULT_CPI),
+    ],
+    [
+      "the default CPI with another object of the id -> not searched",
+      own,
+      wanted("delete_vm", { unknownId: true, exceptCpis: [""] }),
+      search("cell-b"),
+    ],
+    [
+      "has_vm with others -> its own alone",
+      configured,
+      wanted("has_vm", { askOthers: true, recordedCpi: "left" }),
+      one("left"),
     ],
     [
       "attach_disk of an unknown id -> no guessing",

@@ -33,30 +33,25 @@ export interface Wanted {
   /** The CPI recorded with the VM, disk, snapshot or stemcell. */
   readonly recordedCpi: string;
   readonly unknownId: boolean;
+  /** The other CPIs are searched for an object that its CPI does not know. */
+  readonly askOthers: boolean;
   /** The stemcell's formats for create_stemcell; empty when unknown. */
   readonly stemcellFormats: readonly string[];
-  /** CPIs that already have the stemcell. */
+  /** CPIs that already have the stemcell, or that have another object with the same id. */
   readonly exceptCpis: readonly string[];
 }
 
 /** The CPIs to call. */
 export type Choice =
   | { readonly kind: "one"; readonly name: string }
-  /** Called in this order until a CPI knows the id. */
-  | { readonly kind: "try_all"; readonly names: readonly string[] }
+  /** Searched for the object. Unless nothing is recorded about the id, the first is the object's own CPI. */
+  | { readonly kind: "search"; readonly names: readonly string[] }
   | { readonly kind: "every"; readonly names: readonly string[] };
 
 /** Selects the dispatcher's own default CPI regardless of the cpi-config. */
 export const DEFAULT_CPI = "";
 
-const TRIES_ALL: ReadonlySet<CpiMethod> = new Set([
-  "delete_vm",
-  "has_vm",
-  "delete_disk",
-  "has_disk",
-  "delete_snapshot",
-  "delete_stemcell",
-]);
+const SEARCHES: ReadonlySet<CpiMethod> = new Set(["delete_vm", "delete_disk", "delete_snapshot"]);
 
 /** Methods that create an object in an AZ or query what could be created there. */
 const GOES_BY_AZ: ReadonlySet<CpiMethod> = new Set([
@@ -77,7 +72,8 @@ const MAKES: ReadonlySet<CpiMethod> = new Set(["create_vm", "create_disk"]);
 export function chooseCpis(offer: Offer, wanted: Wanted): Choice {
   const { method, recordedCpi, azCpi } = wanted;
   if (method === "create_stemcell" && recordedCpi === "") return { kind: "every", names: fitting(offer, wanted) };
-  if (wanted.unknownId && TRIES_ALL.has(method)) return { kind: "try_all", names: likeliestFirst(offer, wanted) };
+  if (SEARCHES.has(method) && (wanted.unknownId || wanted.askOthers))
+    return { kind: "search", names: searched(offer, wanted) };
   if (recordedCpi !== "") return { kind: "one", name: nameOf(offer, recordedCpi) };
   if (!GOES_BY_AZ.has(method)) return { kind: "one", name: defaultOf(offer) };
   if (azCpi !== "") return { kind: "one", name: nameOf(offer, azCpi) };
@@ -105,16 +101,20 @@ function defaultOf(offer: Offer): string {
   return offer.cpis.find(({ migratedFrom }) => migratedFrom.includes(""))?.name ?? DEFAULT_CPI;
 }
 
-function likeliestFirst(offer: Offer, { recordedCpi, azCpi }: Wanted): readonly string[] {
-  const first = [recordedCpi, azCpi].filter((name) => name !== "").map((name) => nameOf(offer, name));
+function searched(offer: Offer, { recordedCpi, unknownId, exceptCpis }: Wanted): readonly string[] {
+  const own = recordedCpi === "" ? defaultOf(offer) : nameOf(offer, recordedCpi);
   // The default CPI is among the dispatcher's own CPIs and is available in addition to the configured CPIs.
-  const rest = offer.isConfigured ? [...offer.cpis.map(({ name }) => name), defaultOf(offer)] : ownNames(offer);
-  return [...new Set([...first, ...rest])];
+  const all = offer.isConfigured ? [...offer.cpis.map(({ name }) => name), defaultOf(offer)] : ownNames(offer);
+  const except = exceptCpis.map((name) => (name === "" ? defaultOf(offer) : cpiNamed(offer.cpis, name)?.name));
+  const others = new Set(all.filter((name) => !except.includes(name)));
+  if (unknownId) return [...others];
+  return [own, ...[...others].filter((name) => name !== own)];
 }
 
+/** Returns the dispatcher's own CPIs, the default CPI first and under its empty name. */
 function ownNames(offer: Offer): readonly string[] {
   const others = offer.cpis.map(({ name }) => name).filter((name) => name !== offer.defaultCpi);
-  return [offer.defaultCpi, ...others];
+  return [DEFAULT_CPI, ...others];
 }
 
 function fitting(offer: Offer, { stemcellFormats, exceptCpis }: Wanted): readonly string[] {

@@ -37,8 +37,8 @@ export interface CallContext {
   /** Name of the CPI that the cloud config assigns to the availability zone. Empty: the zone has no CPI. */
   azCpi: string;
   /**
-   * True: the director has no record of the ID in the call. Delete and has-methods then try all CPIs, because any of
-   * them may have created the object.
+   * True: the director has no record of the ID in the call. DeleteVm, DeleteDisk and DeleteSnapshot then search all
+   * CPIs for the object, because any of them may have created it.
    */
   unknownId: boolean;
   /** Highest CPI contract version that the director wants. 0: the highest that the dispatcher speaks. */
@@ -47,6 +47,13 @@ export interface CallContext {
   logId: string;
   /** ID of this one call, for EndCalls. A repeated call has a new ID. Empty: the call cannot be ended alone. */
   callId: string;
+  /** True: DeleteVm, DeleteDisk and DeleteSnapshot search the other CPIs for an object that its CPI does not know. */
+  askOthers: boolean;
+  /**
+   * Names of CPIs that a search leaves out, because the director has recorded another object of theirs with the same
+   * ID. An empty name is the default CPI.
+   */
+  exceptCpis: string[];
 }
 
 /** Configuration of one CPI in a cpi-config. */
@@ -654,6 +661,8 @@ function createBaseCallContext(): CallContext {
     preferredApiVersion: 0,
     logId: "",
     callId: "",
+    askOthers: false,
+    exceptCpis: [],
   };
 }
 
@@ -694,6 +703,12 @@ export const CallContext: MessageFns<CallContext> = {
     }
     if (message.callId !== "") {
       writer.uint32(98).string(message.callId);
+    }
+    if (message.askOthers !== false) {
+      writer.uint32(104).bool(message.askOthers);
+    }
+    for (const v of message.exceptCpis) {
+      writer.uint32(114).string(v!);
     }
     return writer;
   },
@@ -807,6 +822,22 @@ export const CallContext: MessageFns<CallContext> = {
             message.callId = reader.string();
             continue;
           }
+          case 13: {
+            if (tag !== 104) {
+              break;
+            }
+
+            message.askOthers = reader.bool();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.exceptCpis.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -836,6 +867,8 @@ export const CallContext: MessageFns<CallContext> = {
     message.preferredApiVersion = object.preferredApiVersion ?? 0;
     message.logId = object.logId ?? "";
     message.callId = object.callId ?? "";
+    message.askOthers = object.askOthers ?? false;
+    message.exceptCpis = object.exceptCpis?.map((e) => e) || [];
     return message;
   },
 };
@@ -5044,6 +5077,9 @@ export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
  *
  * FAILED_PRECONDITION (CPI_UNUSABLE): the CPI was not called. Either no CPI has that name, its configuration is wrong,
  * its executable cannot be run, or its `info` method crashed or returned unreadable output.
+ *
+ * FAILED_PRECONDITION (POSSIBLY_ELSEWHERE): the CPI does not know the VM, disk or snapshot to delete, and the search at
+ * the other CPIs found it at several, or could not ask all. Nothing was deleted.
  *
  * FAILED_PRECONDITION (OUTDATED): the director generation is lower than the highest generation fenced.
  */
