@@ -77,6 +77,7 @@ export class CpiSet {
     const offer: Offer = {
       isConfigured: this.isConfigured,
       defaultCpi: this.defaultCpi.name,
+      defaultFormats: formats.get(DEFAULT_CPI) ?? [],
       cpis: this.cpis.map(({ name, migratedFrom }) => ({
         name,
         migratedFrom,
@@ -91,15 +92,18 @@ export class CpiSet {
   /** Returns the stemcell formats of the CPIs that do not have the stemcell yet. */
   async #stemcellFormats(wanted: Wanted, call: CpiCall): Promise<ReadonlyMap<string, readonly string[]>> {
     const maxMs = Math.min(MAX_INFOS_MS, timeLeftMs(call) / 4);
-    const asked = this.cpis.filter(
-      ({ name, migratedFrom }) => ![name, ...migratedFrom].some((one) => wanted.exceptCpis.includes(one)),
+    const all = new Map(this.cpis.map((cpi) => [cpi.name, cpi]));
+    const isAdopted = this.cpis.some(({ migratedFrom }) => migratedFrom.includes(DEFAULT_CPI));
+    if (this.isConfigured && !isAdopted) all.set(DEFAULT_CPI, this.defaultCpi);
+    const asked = [...all].filter(
+      ([name, { migratedFrom }]) => ![name, ...migratedFrom].some((one) => wanted.exceptCpis.includes(one)),
     );
     const infos = await Promise.all(
-      asked.map(async (cpi): Promise<[string, readonly string[]]> => {
+      asked.map(async ([name, cpi]): Promise<[string, readonly string[]]> => {
         // A CPI whose info fails counts as accepting every format. Its create_stemcell then fails without affecting the
         // others.
         const info: CpiInfo | undefined = await endingEarly(call, (one) => cpi.info(one), maxMs).catch(() => undefined);
-        return [cpi.name, info?.stemcellFormats ?? []];
+        return [name, info?.stemcellFormats ?? []];
       }),
     );
     call.signal.throwIfAborted();

@@ -38,9 +38,10 @@ const adopter = cpi("adopter", { migratedFrom: [""] });
  * configured: a cpi-config with two CPIs. adopted: a third CPI has adopted the default CPI's objects. own: no
  * cpi-config, and two CPIs of the dispatcher itself.
  */
-const configured: Offer = { isConfigured: true, cpis: [left, right], defaultCpi: "fleet" };
-const adopted: Offer = { isConfigured: true, cpis: [left, right, adopter], defaultCpi: "fleet" };
-const own: Offer = { isConfigured: false, cpis: [cpi("fleet"), cpi("cell-b")], defaultCpi: "fleet" };
+const byDefault = { defaultCpi: "fleet", defaultFormats: ["fleet-raw"] };
+const configured: Offer = { isConfigured: true, cpis: [left, right], ...byDefault };
+const adopted: Offer = { isConfigured: true, cpis: [left, right, adopter], ...byDefault };
+const own: Offer = { isConfigured: false, cpis: [cpi("fleet"), cpi("cell-b")], ...byDefault };
 
 const one = (name: string): Choice => ({ kind: "one", name });
 const search = (...names: string[]): Choice => ({ kind: "search", names });
@@ -106,10 +107,28 @@ describe("the choice of CPIs", () => {
       { kind: "every", names: ["right"] },
     ],
     [
-      "create_stemcell with unknown formats -> every CPI",
+      "create_stemcell with unknown formats -> every CPI and the default",
       configured,
       wanted("create_stemcell"),
+      { kind: "every", names: ["left", "right", DEFAULT_CPI] },
+    ],
+    [
+      "create_stemcell in a format of the default CPI -> the default",
+      configured,
+      wanted("create_stemcell", { stemcellFormats: ["fleet-raw"] }),
+      { kind: "every", names: [DEFAULT_CPI] },
+    ],
+    [
+      "create_stemcell again, the default has it -> the others",
+      configured,
+      wanted("create_stemcell", { exceptCpis: [""] }),
       { kind: "every", names: ["left", "right"] },
+    ],
+    [
+      "create_stemcell again, no cpi-config -> not by the default, which has it",
+      own,
+      wanted("create_stemcell", { exceptCpis: [""] }),
+      { kind: "every", names: ["cell-b"] },
     ],
     [
       "create_stemcell -> also a CPI with unknown formats",
@@ -121,12 +140,12 @@ describe("the choice of CPIs", () => {
       "create_stemcell again -> only the CPIs that lack it",
       configured,
       wanted("create_stemcell", { exceptCpis: ["right"] }),
-      { kind: "every", names: ["left"] },
+      { kind: "every", names: ["left", DEFAULT_CPI] },
     ],
     [
       "create_stemcell again, recorded under a former name -> not again",
       configured,
-      wanted("create_stemcell", { exceptCpis: ["old-left", "right"] }),
+      wanted("create_stemcell", { exceptCpis: ["old-left", "right", ""] }),
       { kind: "every", names: [] },
     ],
     [

@@ -22,6 +22,8 @@ export interface Offer {
   readonly cpis: readonly Choosable[];
   /** The name of the default CPI, the dispatcher's own first CPI. */
   readonly defaultCpi: string;
+  /** The default CPI's accepted stemcell formats; empty when unknown. */
+  readonly defaultFormats: readonly string[];
 }
 
 /** The known facts about a call's object. */
@@ -117,18 +119,27 @@ function ownNames(offer: Offer): readonly string[] {
   return [DEFAULT_CPI, ...others];
 }
 
+/**
+ * Returns the CPIs that take the stemcell and do not have it. The default CPI is one of them beside a cpi-config, too,
+ * because instances without an AZ use it.
+ */
 function fitting(offer: Offer, { stemcellFormats, exceptCpis }: Wanted): readonly string[] {
   const takes = (cpi: Choosable) =>
     cpi.stemcellFormats.length === 0 ||
     stemcellFormats.length === 0 ||
     cpi.stemcellFormats.some((format) => stemcellFormats.includes(format));
-  const takers = offer.cpis.filter(takes);
+  const byDefault = { name: DEFAULT_CPI, migratedFrom: [], stemcellFormats: offer.defaultFormats };
+  const isBeside = offer.isConfigured && defaultOf(offer) === DEFAULT_CPI;
+  const all = isBeside ? [...offer.cpis, byDefault] : offer.cpis;
+  const takers = all.filter(takes);
   if (takers.length === 0)
     throw new InvalidStateError(
       `no CPI takes a stemcell of the formats ${stemcellFormats.map((format) => quoted(format)).join(", ")}: ` +
-        `upload a stemcell for ${offer.cpis.map(({ name }) => name).join(", ")}`,
+        `upload a stemcell for ${all.map(({ name }) => name || "the default CPI").join(", ")}`,
     );
-  const hasIt = ({ name, migratedFrom }: Choosable) => [name, ...migratedFrom].some((one) => exceptCpis.includes(one));
+  const isDefault = (name: string): boolean => !offer.isConfigured && name === offer.defaultCpi;
+  const hasIt = ({ name, migratedFrom }: Choosable) =>
+    [name, ...migratedFrom, ...(isDefault(name) ? [DEFAULT_CPI] : [])].some((one) => exceptCpis.includes(one));
   return takers.filter((cpi) => !hasIt(cpi)).map(({ name }) => name);
 }
 
