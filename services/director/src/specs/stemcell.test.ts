@@ -36,6 +36,12 @@ describe("stemcells", () => {
     ],
     ["none", { os: "jammy", version: "1" }, [row("1", "east")], /no stemcell of OS `jammy`, version `1`: upload/],
     ["none of that name", { name: "toy", version: "1" }, [row("1", "east")], /no stemcell `toy` version `1`: upload/],
+    [
+      "only elsewhere, since its CPI takes no such format",
+      { os: "noble", version: "1" },
+      [row("1", "west", { unfitCpis: ["orient"] })],
+      /has no format that CPI `east` takes: upload a stemcell for it/,
+    ],
     ["only elsewhere", { os: "noble", version: "1" }, [row("1", "west")], /was not created with CPI `east`/],
   ];
   for (const [cause, wanted, rows, effect] of CHOICES) {

@@ -41,7 +41,13 @@ export function chooseStemcell(
   const [best] = ofCpi.sort((a, b) => compareVersions(b.version, a.version));
   if (best !== undefined) return best;
   const where = cpi === "" ? "the default CPI" : `CPI \`${cpi}\``;
-  throw new InvalidStateError(`${shown} was not created with ${where}: upload it again to create it there`, about);
+  const isUnfit = fitting.some(({ unfitCpis = [] }) => unfitCpis.some((unfit) => sameCpi(unfit, cpi, names)));
+  throw new InvalidStateError(
+    isUnfit
+      ? `${shown} has no format that ${where} takes: upload a stemcell for it, or this one with --fix if the CPI takes it now`
+      : `${shown} was not created with ${where}: upload it again to create it there; the output of the upload says why if that fails`,
+    about,
+  );
 }
 
 /** Compares numeric parts as numbers, e.g. 1.10 above 1.9. A version sorts above its own prefix. */

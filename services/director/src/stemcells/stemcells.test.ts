@@ -49,25 +49,33 @@ describe("stemcells", () => {
   const list = async () => (await director.stemcells.listStemcells({})).stemcells;
   const stored = () => (existsSync(folder) ? readdirSync(folder) : []);
 
-  it("uploaded -> created with every CPI and listed, and its image is deleted", async () => {
+  it("uploaded -> created with every CPI and the default CPI, and listed, and its image is deleted", async () => {
     const task = await director.upload(stemcellFile());
     expect(task).to.include({ state: TaskState.DONE, result: "/stemcells/ubuntu/1.10", type: "update_stemcell" });
     expect(
       (await list()).map(({ name, version, cpi, apiVersion }) => ({ name, version, cpi, apiVersion })),
     ).to.deep.equal([
+      { name: "ubuntu", version: "1.10", cpi: "", apiVersion: 3 },
       { name: "ubuntu", version: "1.10", cpi: "east", apiVersion: 3 },
       { name: "ubuntu", version: "1.10", cpi: "west", apiVersion: 3 },
     ]);
-    expect([...director.cpi.stemcells.values()].map(({ image }) => image)).to.deep.equal(["an image", "an image"]);
+    expect([...director.cpi.stemcells.values()].map(({ image }) => image)).to.deep.equal([
+      "an image",
+      "an image",
+      "an image",
+    ]);
     await eventually(async () => stored().length === 0);
   });
 
   it("formats -> only with the CPIs that accept them; none -> an error with the reason", async () => {
-    director.cpi.formats.set("east", ["raw"]).set("west", ["qcow2"]);
+    director.cpi.formats.set("east", ["raw"]).set("west", ["qcow2"]).set("", ["raw"]);
     expect((await director.upload(stemcellFile({ stemcell_formats: ["qcow2"] }))).state).to.equal(TaskState.DONE);
     expect((await list()).map(({ cpi }) => cpi)).to.deep.equal(["west"]);
+    expect(director.cpi.calls).to.deep.equal(["createStemcell west"]);
     const none = await director.upload(stemcellFile({ version: "2", stemcell_formats: ["vmdk"] }));
-    expect(none.result).to.match(/no CPI takes a stemcell of the formats "vmdk": upload a stemcell for east, west/);
+    expect(none.result).to.match(
+      /no CPI takes a stemcell of the formats "vmdk": upload a stemcell for east, west, the default CPI/,
+    );
   });
 
   it("one CPI fails -> the other has it, and the error names the failed CPI; repeated -> only the missing CPI is called", async () => {
@@ -75,7 +83,7 @@ describe("stemcells", () => {
     const failed = await director.upload(stemcellFile());
     expect(failed.state).to.equal(TaskState.ERROR);
     expect(failed.result).to.match(/was not created with CPI `west`: west is broken/);
-    expect((await list()).map(({ cpi }) => cpi)).to.deep.equal(["east"]);
+    expect((await list()).map(({ cpi }) => cpi)).to.deep.equal(["", "east"]);
     director.cpi.brokenCpis.clear();
     director.cpi.withoutStemcells.clear();
     director.cpi.calls.length = 0;
@@ -86,7 +94,7 @@ describe("stemcells", () => {
     await director.upload(stemcellFile());
     expect(director.cpi.calls).to.deep.equal([]);
     expect((await director.upload(stemcellFile(), { fix: true })).state).to.equal(TaskState.DONE);
-    expect(director.cpi.calls).to.deep.equal(["createStemcell east", "createStemcell west"]);
+    expect(director.cpi.calls).to.have.members(["createStemcell ", "createStemcell east", "createStemcell west"]);
     expect((await list()).map((each) => each.stemcellCid)).to.not.deep.equal(before.map((each) => each.stemcellCid));
   });
 
@@ -178,7 +186,7 @@ describe("stemcells", () => {
     await starting;
     gate.release();
     await uploading;
-    await eventually(async () => (await list()).length === 2);
+    await eventually(async () => (await list()).length === 3);
     await eventually(async () => stored().length === 0);
   });
 
@@ -198,8 +206,8 @@ describe("stemcells", () => {
     expect(used.task?.result).to.match(/in use by deployments `web`/);
     const forced = await director.stemcells.deleteStemcell({ ...stemcell, force: true, wait: true });
     expect(forced.task?.state).to.equal(TaskState.DONE);
-    expect((await list()).map(({ version }) => version)).to.deep.equal(["1.9", "1.9"]);
-    expect(director.cpi.stemcells.size).to.equal(2);
+    expect((await list()).map(({ version }) => version)).to.deep.equal(["1.9", "1.9", "1.9"]);
+    expect(director.cpi.stemcells.size).to.equal(3);
     await rejection(director.stemcells.deleteStemcell({ ...stemcell, wait: true }), NotFoundError);
   });
 
@@ -218,13 +226,14 @@ describe("stemcells", () => {
     director.cpi.formats.set("east", ["raw"]);
     await director.upload(stemcellFile({ stemcell_formats: ["qcow2"] }));
     const elsewhere = await rejection(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));
-    expect(elsewhere.message).to.match(/was not created with CPI `east`: upload it again/);
+    expect(elsewhere.message).to.match(/has no format that CPI `east` takes: upload a stemcell for it/);
   });
 
   it("a CPI whose VMs need no stemcell -> the manifest may name one; another version changes nothing", async () => {
     director.cpi.withoutStemcells.add("west");
     expect((await director.upload(stemcellFile({ version: "1", api_version: 1 }))).state).to.equal(TaskState.DONE);
     expect((await list()).map(({ cpi, stemcellCid }) => [cpi, stemcellCid !== ""])).to.deep.equal([
+      ["", true],
       ["east", true],
       ["west", false],
     ]);
@@ -242,6 +251,62 @@ describe("stemcells", () => {
     director.cpi.calls.length = 0;
     const deleted = await director.stemcells.deleteStemcell({ name: "ubuntu", version: "1", wait: true });
     expect(deleted.task?.state).to.equal(TaskState.DONE);
-    expect(director.cpi.calls.map((call) => call.replace(/-.*/, ""))).to.deep.equal(["deleteStemcell sc"]);
+    expect(director.cpi.calls.map((call) => call.replace(/-.*/, ""))).to.deep.equal([
+      "deleteStemcell sc",
+      "deleteStemcell sc",
+    ]);
+  });
+
+  describe("for instances without an az, which use the default CPI", () => {
+    const WITHOUT_AZ = MANIFEST("").replace("azs: [], ", "");
+    const deploy = () => director.deployments.deploy({ manifest: WITHOUT_AZ, wait: true });
+    const events = async (taskId: number) => (await director.eventTexts(taskId)).join("\n");
+
+    it("the default CPI fails -> the upload is done and says why; the cure that the deploy names works", async () => {
+      director.cpi.brokenCpis.add("");
+      const uploaded = await director.upload(stemcellFile());
+      expect(uploaded).to.include({ state: TaskState.DONE, result: "/stemcells/ubuntu/1.10" });
+      expect(await events(uploaded.taskId)).to.contain("No stemcell ubuntu/1.10 (the default CPI):  is broken");
+      const { message } = await rejection(deploy());
+      expect(message).to.contain("was not created with the default CPI: upload it again to create it there");
+      director.cpi.brokenCpis.clear();
+      director.cpi.calls.length = 0;
+      expect((await director.upload(stemcellFile())).state).to.equal(TaskState.DONE);
+      expect(director.cpi.calls).to.deep.equal(["createStemcell "]);
+      expect((await deploy()).task?.result).to.equal("/deployments/web");
+      const [instance] = (await director.deployments.listInstances({ deployment: "web" })).instances;
+      expect(instance).to.include({ az: "", cpi: "", stemcell: "ubuntu/1.10" });
+      const [row] = (await list()).filter(({ cpi }) => cpi === "");
+      expect(director.cpi.vms.get(instance?.vmCid ?? "")).to.deep.include({ cpi: "" });
+      expect(director.cpi.vms.get(instance?.vmCid ?? "")?.request.stemcellCid).to.equal(row?.stemcellCid);
+    });
+
+    it("a CPI has adopted the default CPI's objects -> created with that CPI, not with the default", async () => {
+      const content = "cpis: [{name: east, type: a, migrated_from: [{name: ''}]}, {name: west, type: b}]";
+      await director.configs.updateConfig({ type: "cpi", content });
+      await director.upload(stemcellFile());
+      expect((await list()).map(({ cpi }) => cpi)).to.deep.equal(["east", "west"]);
+      expect((await deploy()).task?.result).to.equal("/deployments/web");
+    });
+
+    it("the default CPI takes other formats -> not asked again; the deploy says so, and the cure works", async () => {
+      director.cpi.formats.set("", ["raw"]).set("east", ["qcow2"]).set("west", ["qcow2"]);
+      const file = stemcellFile({ stemcell_formats: ["qcow2"] });
+      await director.upload(file);
+      const { message } = await rejection(deploy());
+      expect(message).to.contain("has no format that the default CPI takes: upload a stemcell for it");
+      await director.upload(stemcellFile({ version: "2", stemcell_formats: ["raw"] }));
+      expect((await list()).map(({ version, cpi }) => [version, cpi])).to.deep.equal([
+        ["1.10", "east"],
+        ["1.10", "west"],
+        ["2", ""],
+      ]);
+      expect((await deploy()).task?.result).to.equal("/deployments/web");
+      director.cpi.formats.clear();
+      await director.upload(file);
+      expect((await list()).filter(({ version }) => version === "1.10")).to.have.length(2);
+      await director.upload(file, { fix: true });
+      expect((await list()).filter(({ version }) => version === "1.10")).to.have.length(3);
+    });
   });
 });

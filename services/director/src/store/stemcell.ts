@@ -12,6 +12,8 @@ export interface Stemcell {
   readonly createdAtMs: number;
   /** Set when the deletion has begun. No VM may be made from the stemcell from then on. */
   readonly deleting: boolean;
+  /** CPIs that do not take the stemcell's formats. Undefined for none. */
+  readonly unfitCpis?: readonly string[] | undefined;
 }
 
 export function formatStemcell(stemcell: { readonly name: string; readonly version: string }): string {

@@ -241,6 +241,7 @@ const stemcell = shapeOf<Stemcell>()({
   stemcellCid: text,
   createdAtMs: z.number(),
   deleting: flag,
+  unfitCpis: z.array(text).readonly().optional(),
 });
 
 const jobType = z.enum([
