@@ -24,6 +24,10 @@ export interface CpiTarget {
   readonly azCpi?: string;
   /** True when nothing is recorded about the id. The call then goes to the CPI that has the object. */
   readonly unknownId?: boolean;
+  /** True when the other CPIs are searched for an object to delete that its CPI does not have. */
+  readonly askOthers?: boolean;
+  /** CPIs that the search leaves out. */
+  readonly exceptCpis?: readonly string[];
   /** The API version of the VM's stemcell; 0 without a stemcell. */
   readonly stemcellApiVersion?: number;
 }
@@ -369,6 +373,7 @@ export class CpiCalls {
   ) {
     const { directorId, directorGeneration, cpiConfig, preferredApiVersion } = this.#options;
     const { cpi, az = "", azCpi = "", unknownId = false, stemcellApiVersion = 0 } = target;
+    const { askOthers = false, exceptCpis = [] } = target;
     return {
       cpi,
       directorId,
@@ -379,6 +384,8 @@ export class CpiCalls {
       az,
       azCpi,
       unknownId,
+      askOthers,
+      exceptCpis: [...exceptCpis],
       preferredApiVersion,
     };
   }

@@ -27,7 +27,12 @@ export function cpisOfStep(
   return { cpis: known.map((cpi) => currentCpi(cpi, names) ?? cpi) };
 }
 
-/** Returns the names of all CPIs; only the empty name of the default CPI when there is no cpi-config. */
+/**
+ * Returns the names of all CPIs: those of the cpi-config, and the empty name of the default CPI unless another CPI has
+ * adopted its objects.
+ */
 export function allCpis(context: Pick<CpiJobContext, "configs">, tables: DirectorTables): readonly string[] {
-  return context.configs.cpi.current(tables).cpis?.map((cpi) => cpi.name) ?? [""];
+  const names = context.configs.cpi.current(tables);
+  const configured = names.cpis?.map((cpi) => cpi.name) ?? [];
+  return [...new Set([...configured, currentCpi("", names) ?? ""])];
 }

@@ -23,14 +23,37 @@ export function refuseGivenTwice(
   tables: DirectorTables,
   { kind, cpi, cid }: Given,
 ): void {
-  const names = configs.cpi.current(tables);
-  const holder = holdersOf(tables, kind, cid).find((each) => sameCpi(each.cpi, cpi, names));
+  const holder = holderAt({ configs }, tables, { kind, cpi, cid });
   if (holder === undefined) return;
   const from = cpi === "" ? "the default CPI" : `CPI \`${cpi}\``;
   throw new CidGivenTwiceError(
     `${from} returned the ${kind} CID \`${cid}\`, which already belongs to ${holder.shown} in deployment \`${holder.deployment}\`: nothing was deleted; check what the CPI created, repair the CPI, then repeat the request`,
     { about: { [`${kind}_cid`]: cid, cpi } },
   );
+}
+
+/** Returns the recorded object with the CID that the CPI has; undefined for none. */
+export function holderAt(
+  { configs }: Pick<CpiJobContext, "configs">,
+  tables: DirectorTables,
+  { kind, cpi, cid }: Given,
+): Holder | undefined {
+  const names = configs.cpi.current(tables);
+  return holdersOf(tables, kind, cid).find((each) => sameCpi(each.cpi, cpi, names));
+}
+
+/**
+ * Returns the CPIs of other recorded objects with the CID. These CPIs must not be searched for the object, because they
+ * would delete the other one. Without `cpi` all recorded objects are others.
+ */
+export function cpisOfOthers(
+  { configs }: Pick<CpiJobContext, "configs">,
+  tables: DirectorTables,
+  { kind, cid, cpi }: Pick<Given, "kind" | "cid"> & { readonly cpi?: string },
+): readonly string[] {
+  const names = configs.cpi.current(tables);
+  const cpis = holdersOf(tables, kind, cid).map((each) => each.cpi);
+  return [...new Set(cpis)].filter((each) => cpi === undefined || !sameCpi(each, cpi, names));
 }
 
 interface Holder {

@@ -7,7 +7,7 @@ import type { CpiJobContext } from "./context.js";
 import type { CpiTarget, RepeatOptions } from "./cpi-calls.js";
 import { CpiCallError } from "./cpi-error.js";
 import { CidGivenTwiceError, type Given, refuseGivenTwice } from "./given-cids.js";
-import { surplusOrphans } from "./possible-orphan.js";
+import { LISTED_BY, surplusOrphans } from "./possible-orphan.js";
 
 /** The parts of the CPI's `info` that jobs need. */
 export interface CpiFacts {
@@ -89,7 +89,7 @@ export async function recordMade(
 
 async function giveUp(context: CpiJobContext, run: TaskRun, making: Making, reason: string): Promise<void> {
   const { token, kind, cpi, az, deployment, madeFor, drop } = making;
-  const message = `the CPI may have created an orphaned ${kind} (${reason}): see ListPossibleOrphans`;
+  const message = `the CPI may have created an orphaned ${kind} (${reason}): see ${LISTED_BY[kind]}`;
   run.event({ stage: "Possibly orphaned", task: `${kind} ${token}`, state: "failed", message });
   await context.tablet.transact((tx) => {
     putPossibleOrphan(context, run, tx, { token, kind, cpi, az, deployment, madeFor, reason });

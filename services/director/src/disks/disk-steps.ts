@@ -164,17 +164,6 @@ interface DiskMaking extends Pick<Making, "token" | "madeFor" | "begunBefore"> {
   readonly vmCid: string;
 }
 
-/** Deletes the disk at the CPI. Returns true when the disk existed. */
-export async function deleteWithCpi(
-  context: DiskJobContext,
-  run: TaskRun,
-  target: CpiTarget,
-  diskCid: string,
-): Promise<boolean> {
-  const call = context.cpi.call("deleteDisk", target, { diskCid }, run);
-  return (await tolerate(call, (error) => error.isOf("DISK_NOT_FOUND"))) !== undefined;
-}
-
 /**
  * Tells an agent to release a disk while its VM can still reach the disk. Returns true when the agent released the
  * disk. A failure does not prevent the detach, because the CPI can detach without the agent. With `mustLetGo`, an error

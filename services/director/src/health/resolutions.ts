@@ -1,7 +1,7 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { groupOf, manifestOf } from "../configs/recorded-manifest.js";
 import { tolerate } from "../cpi/cpi-error.js";
-import { recorded } from "../cpi/cpi-target.js";
+import { allCpis, recorded } from "../cpi/cpi-target.js";
 import { putPossibleOrphan } from "../cpi/make-once.js";
 import { runHeld } from "../deployments/run-unit.js";
 import { NOT_ATTACHED, requestRelease } from "../disks/disk-steps.js";
@@ -43,7 +43,9 @@ export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
     if (instance.vmState === "none") return;
     if (instance.vmState === "creating")
       throw new InvalidStateError("create_vm was interrupted and a VM may exist: choose recreate, or deploy again");
-    await forgetVm(context, run, instance, { isGone: problem.type === "missing_vm" });
+    // Only the VM's own CPI was asked whether the VM exists.
+    const isOnlyCpi = await context.tablet.read((tables) => allCpis(context, tables).length === 1);
+    await forgetVm(context, run, instance, { isGone: problem.type === "missing_vm" && isOnlyCpi });
   },
   delete_disk_reference: forgetDisk,
   reattach_disk: reattachDisk,

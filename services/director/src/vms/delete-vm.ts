@@ -1,5 +1,5 @@
-import { tolerate } from "../cpi/cpi-error.js";
 import { allCpis, cpisOfStep } from "../cpi/cpi-target.js";
+import { deleteUnrecorded } from "../cpi/delete-orphan.js";
 import { compareLocks, type LockName } from "../locks/locks.js";
 import { formatInstance, type Instance } from "../store/instance.js";
 import type { Planner } from "../tasks/job.js";
@@ -36,8 +36,7 @@ async function deleteKnown(context: VmJobContext, run: TaskRun, instance: Instan
 
 async function deleteUnknown(context: VmJobContext, run: TaskRun, vmCid: string): Promise<string> {
   return run.stage("Delete VM", vmCid, async () => {
-    const call = context.cpi.call("deleteVm", { cpi: "", unknownId: true }, { vmCid }, run);
-    const found = (await tolerate(call, (error) => error.isOf("VM_NOT_FOUND"))) !== undefined;
-    return found ? `deleted vm \`${vmCid}\`` : `vm \`${vmCid}\` was already deleted`;
+    const isFound = await deleteUnrecorded(context, run, { kind: "vm", cid: vmCid });
+    return isFound ? `deleted vm \`${vmCid}\`` : `vm \`${vmCid}\` was already deleted`;
   });
 }

@@ -1,5 +1,6 @@
 import { DomainError, messageOf } from "@diskmesh/domain";
 import { putPossibleOrphan } from "../cpi/make-once.js";
+import { listedBy } from "../cpi/possible-orphan.js";
 import { deleteIfThere } from "../disks/dynamic/delete.js";
 import { dynamicDisks } from "../disks/dynamic/disk.js";
 import { forgetOwedRemovals } from "../disks/forget.js";
@@ -49,7 +50,7 @@ export function leftBehindBy(taskId: number, orphans: Iterable<PossibleOrphan>):
   const left = [...orphans].filter((orphan) => orphan.taskId === taskId);
   if (left.length === 0) return "";
   const shown = left.map(({ kind, cid, token, madeFor }) => `${kind} \`${cid || token}\` of ${madeFor}`);
-  return `; possibly left behind (see ListPossibleOrphans): ${shown.join(", ")}`;
+  return `; possibly left behind (see ${listedBy(left)}): ${shown.join(", ")}`;
 }
 
 async function orElse(run: TaskRun, work: Promise<unknown>, leave: (reason: string) => Promise<string>): Promise<void> {

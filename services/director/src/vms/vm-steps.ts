@@ -3,6 +3,7 @@ import { manifestOf } from "../configs/recorded-manifest.js";
 import type { RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError, tolerate } from "../cpi/cpi-error.js";
 import { recorded } from "../cpi/cpi-target.js";
+import { deleteObject } from "../cpi/delete-object.js";
 import { cpiFacts, makeOnce, putPossibleOrphan, recordMade } from "../cpi/make-once.js";
 import { detachDisk } from "../disks/dynamic/detach.js";
 import { forgetOwedRemovals } from "../disks/forget.js";
@@ -183,19 +184,8 @@ export async function forgetVm(
   { isGone }: { readonly isGone: boolean },
 ): Promise<void> {
   await detachFromVm(context, run, instance, { mustUnmount: false });
-  const conclude = (leaving: Instance, tx: DirectorTransaction): void => {
-    if (isGone) return;
-    const { vmToken: token, vmCid: cid, cpi, az, deployment } = leaving;
-    const place = { cpi, az, deployment, madeFor: formatInstance(leaving) };
-    putPossibleOrphan(context, run, tx, {
-      token,
-      kind: "vm",
-      cid,
-      ...place,
-      reason: "forgotten without being deleted",
-    });
-  };
-  await removeVm(context, run, instance, { stage: "Forgetting vm", conclude });
+  const remove = async () => (isGone ? undefined : "forgotten without being deleted");
+  await removeVm(context, run, instance, { stage: "Forgetting vm", remove });
 }
 
 /** Detaches the VM's disks, deletes the VM, then the instance. Also requires the locks of the dynamic disks. */
@@ -229,30 +219,27 @@ async function deleteVm(
   context: VmJobContext,
   run: TaskRun,
   instance: Instance,
-  how: Omit<VmRemoval, "remove" | "conclude">,
+  how: Omit<VmRemoval, "remove">,
 ): Promise<void> {
   await removeVm(context, run, instance, {
     ...how,
-    remove: async (leaving) => {
-      const call = context.cpi.call("deleteVm", recorded(leaving), { vmCid: leaving.vmCid }, run);
-      await tolerate(call, (error) => error.isOf("VM_NOT_FOUND"));
-    },
+    remove: async ({ vmCid: cid, cpi, az, stemcellApiVersion }) =>
+      (await deleteObject(context, run, { kind: "vm", cid, cpi, az, stemcellApiVersion })).mayExist,
   });
 }
 
 interface VmRemoval extends Pick<DeletionOptions, "changedByTaskId"> {
   readonly stage: string;
   readonly because?: string;
-  readonly remove?: (leaving: Instance) => Promise<void>;
-  /** Runs in the transaction that records the VM's removal. */
-  readonly conclude?: (leaving: Instance, tx: DirectorTransaction) => void;
+  /** Resolves with the reason why the VM may still exist; undefined when it does not. */
+  readonly remove: (leaving: Instance) => Promise<string | undefined>;
 }
 
 async function removeVm(
   context: VmJobContext,
   run: TaskRun,
   instance: Instance,
-  { stage, because = "", remove, conclude, changedByTaskId = instance.changedByTaskId }: VmRemoval,
+  { stage, because = "", remove, changedByTaskId = instance.changedByTaskId }: VmRemoval,
 ): Promise<void> {
   const { instanceId } = instance;
   const work = async (): Promise<void> => {
@@ -260,9 +247,11 @@ async function removeVm(
     const leaving = await changeInstance(context, instanceId, intendDeleteVm);
     const disks = await context.tablet.read((tables) => [...tables.disks.by("byInstance", instanceId)]);
     for (const disk of disks) await detachDisk(context, run, disk.name);
-    await remove?.(leaving);
+    const reason = await remove(leaving);
     await changeInstance(context, instanceId, (current, tx) => {
-      conclude?.(current, tx);
+      const { vmToken: token, vmCid: cid, cpi, az, deployment } = current;
+      const place = { cpi, az, deployment, madeFor: formatInstance(current) };
+      if (reason !== undefined) putPossibleOrphan(context, run, tx, { token, kind: "vm", cid, ...place, reason });
       forgetBoshRegistrySettings(tx, current);
       forgetOwedRemovals(tx, current.agentId);
       return { ...vmDeleted(current), changedByTaskId };

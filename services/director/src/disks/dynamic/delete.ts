@@ -1,9 +1,10 @@
 import { tolerate } from "../../cpi/cpi-error.js";
-import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
+import { cpisOfStep } from "../../cpi/cpi-target.js";
+import { deleteObject } from "../../cpi/delete-object.js";
+import { putPossibleOrphan } from "../../cpi/make-once.js";
 import type { Planner } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
-import { deleteWithCpi } from "../disk-steps.js";
 import { createDisk } from "./create.js";
 import { ANY_ATTACHMENT, decideDelete } from "./decisions.js";
 import { dynamicDisks } from "./disk.js";
@@ -19,8 +20,14 @@ async function deleteDisk(context: DiskJobContext, run: TaskRun, name: string): 
   await run.stage("Deleting disk", name, async () => {
     const steps = dynamicDisk(context, run, name);
     const { disk } = await steps.change((current) => dynamicDisks.moved(current, "intend_delete"));
-    await deleteWithCpi(context, run, recorded(disk), disk.diskCid);
-    await context.tablet.transact((tx) => tx.disks.delete(name));
+    const { token, diskCid: cid, cpi, az, deployment } = disk;
+    const { mayExist } = await deleteObject(context, run, { kind: "disk", cid, cpi, az });
+    await context.tablet.transact((tx) => {
+      tx.disks.delete(name);
+      if (mayExist === undefined) return;
+      const place = { cpi, az, deployment, madeFor: `dynamic disk ${name}`, reason: mayExist };
+      putPossibleOrphan(context, run, tx, { token, kind: "disk", cid, ...place });
+    });
   });
 }
 

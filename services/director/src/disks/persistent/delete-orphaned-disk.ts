@@ -1,8 +1,9 @@
 import { DomainError, InvalidStateError, messageOf } from "@diskmesh/domain";
-import type { CpiTarget } from "../../cpi/cpi-calls.js";
-import { allCpis, cpisOfStep, recorded } from "../../cpi/cpi-target.js";
+import { allCpis } from "../../cpi/cpi-target.js";
+import { deleteObject, deleteUnknownObject } from "../../cpi/delete-object.js";
+import { cpisOfDeletion, deleteUnrecorded, knowsCpi } from "../../cpi/delete-orphan.js";
 import { putPossibleOrphan } from "../../cpi/make-once.js";
-import { currentCpi } from "../../specs/cpi-choice.js";
+import { LISTED_BY } from "../../cpi/possible-orphan.js";
 import { formatInstance } from "../../store/instance.js";
 import type { PersistentDisk } from "../../store/persistent-disk.js";
 import type { DirectorTables } from "../../store/schema.js";
@@ -10,34 +11,18 @@ import { CODES, coded } from "../../tasks/bosh-codes.js";
 import type { Planner } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
-import { deleteWithCpi } from "../disk-steps.js";
-
-/** The CPI that has the disk, chosen by the dispatcher. */
-const ANY_CPI: CpiTarget = { cpi: "", unknownId: true };
 
 /** Deletes an orphaned persistent disk. A disk without a record is deleted at the CPI that has it. */
 export const deleteOrphanedDisk: Planner<"delete_orphaned_disk", DiskJobContext> = (context, job, tables) => {
   const { diskCid, force = false } = job;
   const disk = orphanOf(tables, diskCid);
   const resource = disk?.diskId ?? diskCid;
-  const isCpiKnown = disk !== undefined && knowsCpi(context, tables, disk.cpi);
-  const ofCpis = isCpiKnown ? cpisOfStep(context, tables, disk.cpi) : { cpis: allCpis(context, tables) };
-  // The dispatcher may choose the CPI only when a single record has the CID, because another CPI may have a different
-  // disk with the same CID.
-  const isOnlyOne = [...tables.persistentDisks.by("byCid", diskCid)].length < 2;
-  const deletion = (run: TaskRun): Promise<string> => {
-    if (disk === undefined) return deleteUnknown(context, run, diskCid);
-    const target = isCpiKnown || !isOnlyOne ? recorded(disk) : ANY_CPI;
-    return deleteKnown(context, run, disk, { target, force });
-  };
+  const ofCpis = disk === undefined ? { cpis: allCpis(context, tables) } : cpisOfDeletion(context, tables, disk.cpi);
+  const deletion = (run: TaskRun): Promise<string> =>
+    disk === undefined ? deleteUnknown(context, run, diskCid) : deleteKnown(context, run, disk, force);
   const run = (run: TaskRun) => run.stage("Deleting orphaned disks", diskCid, () => deletion(run));
   return { locks: [{ type: "disk", resource }], ...ofCpis, run };
 };
-
-/** Returns true for the default CPI and for a CPI that is still in the cpi-config. */
-function knowsCpi(context: DiskJobContext, tables: DirectorTables, cpi: string): boolean {
-  return cpi === "" || currentCpi(cpi, context.configs.cpi.current(tables)) !== undefined;
-}
 
 /**
  * Returns the record of an orphaned disk; undefined for a disk without a record. Throws InvalidStateError for a disk in
@@ -63,44 +48,59 @@ export function orphanOf(tables: DirectorTables, diskCid: string): PersistentDis
 }
 
 async function deleteUnknown(context: DiskJobContext, run: TaskRun, diskCid: string): Promise<string> {
-  const found = await deleteWithCpi(context, run, ANY_CPI, diskCid);
-  return found ? `deleted disk \`${diskCid}\`` : `disk \`${diskCid}\` was already deleted`;
+  const isFound = await deleteUnrecorded(context, run, { kind: "disk", cid: diskCid });
+  return isFound ? `deleted disk \`${diskCid}\`` : `disk \`${diskCid}\` was already deleted`;
 }
 
 async function deleteKnown(
   context: DiskJobContext,
   run: TaskRun,
   disk: PersistentDisk,
-  { target, force }: { readonly target: CpiTarget; readonly force: boolean },
+  force: boolean,
 ): Promise<string> {
-  const { diskId, diskCid } = disk;
-  const failure = await deleteAt(context, run, disk, target).catch((error: unknown) => {
+  const { diskCid } = disk;
+  const mayExist = await deletePersistentDisk(context, run, disk, force);
+  if (mayExist === undefined) return `deleted disk \`${diskCid}\``;
+  return `forgot disk \`${diskCid}\`, which may still exist (see ${LISTED_BY.disk}): ${mayExist}`;
+}
+
+/**
+ * Deletes a detached disk and its record. Returns the reason why the disk may still exist and is recorded as a possible
+ * orphan; undefined when it does not. With `force` any failure is such a reason.
+ */
+export async function deletePersistentDisk(
+  context: DiskJobContext,
+  run: TaskRun,
+  disk: PersistentDisk,
+  force = false,
+): Promise<string | undefined> {
+  const { diskId, diskCid: cid, cpi, az, deployment } = disk;
+  const mayExist = await deleteAt(context, run, disk).catch((error: unknown) => {
     run.checkpoint();
     if (!(force && error instanceof DomainError)) throw error;
-    return error;
+    return messageOf(error);
   });
   await context.tablet.transact((tx) => {
     tx.persistentDisks.delete(diskId);
-    if (failure === undefined) return;
-    const { cpi, az, deployment } = disk;
-    const place = { cpi, az, deployment, madeFor: formatInstance(disk), reason: messageOf(failure) };
-    putPossibleOrphan(context, run, tx, { token: diskId, kind: "disk", cid: diskCid, ...place });
+    if (mayExist === undefined) return;
+    const place = { cpi, az, deployment, madeFor: formatInstance(disk), reason: mayExist };
+    putPossibleOrphan(context, run, tx, { token: diskId, kind: "disk", cid, ...place });
   });
-  if (failure === undefined) return `deleted disk \`${diskCid}\``;
-  return `forgot disk \`${diskCid}\`, which may still exist (see ListPossibleOrphans): ${messageOf(failure)}`;
+  return mayExist;
 }
 
-/** Deletes the disk, or verifies that its own CPI no longer has it. */
+/** Deletes the disk at the CPI that has it. Throws when its own CPI cannot be asked, and no other CPI has the disk. */
 async function deleteAt(
   context: DiskJobContext,
   run: TaskRun,
-  { cpi, diskCid }: PersistentDisk,
-  target: CpiTarget,
-): Promise<undefined> {
-  const found = await deleteWithCpi(context, run, target, diskCid);
-  if (found || target !== ANY_CPI) return;
+  { cpi, az, diskCid: cid }: PersistentDisk,
+): Promise<string | undefined> {
+  const object = { kind: "disk", cid, cpi, az } as const;
+  if (await context.tablet.read((tables) => knowsCpi(context, tables, cpi)))
+    return (await deleteObject(context, run, object)).mayExist;
+  if (await deleteUnknownObject(context, run, object)) return undefined;
   throw new InvalidStateError(
-    `CPI \`${cpi}\` of disk \`${diskCid}\` is not in the cpi-config any more, and no other CPI has the disk: put the CPI back, or delete the disk with \`force\`, which only forgets the disk`,
-    { about: { disk_cid: diskCid, cpi } },
+    `CPI \`${cpi}\` of disk \`${cid}\` is not in the cpi-config any more, and no other CPI has the disk: put the CPI back, or forget the disk with \`bosh curl -X DELETE '/disks/${cid}?force=true'\``,
+    { about: { disk_cid: cid, cpi } },
   );
 }

@@ -256,7 +256,9 @@ describe("disks, VMs and deployments that operators take apart", () => {
       const task = await deleteDeployment(true);
       expect(task?.state).to.equal(TaskState.DONE, task?.result);
       const left = [`vm \`${vmCid}\` of db/${instanceId}`, `disk \`${disk?.diskCid}\` of dynamic disk dynamic`];
-      expect(task?.result).to.match(/^deleted deployment `web`; possibly left behind \(see ListPossibleOrphans\): /);
+      expect(task?.result).to.match(
+        /^deleted deployment `web`; possibly left behind \(see `bosh orphaned-vms` and `bosh disks --orphaned`\): /,
+      );
       for (const each of left) expect(task?.result).to.contain(each);
       const listed = await possible();
       expect(listed.map(({ kind, cid, taskId }) => ({ kind, cid, taskId }))).to.have.deep.members([

@@ -13,8 +13,9 @@ import type { PersistentDisk } from "../../store/persistent-disk.js";
 import type { DirectorTables } from "../../store/schema.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
-import { DiskSteps, deleteWithCpi, requestRelease } from "../disk-steps.js";
+import { DiskSteps, requestRelease } from "../disk-steps.js";
 import { isHostLost } from "../lost-host.js";
+import { deletePersistentDisk } from "./delete-orphaned-disk.js";
 import {
   type CopyStep,
   copied,
@@ -192,10 +193,8 @@ async function createCopy(
 }
 
 async function deleteUnused(context: DiskJobContext, run: TaskRun, next: PersistentDisk): Promise<void> {
-  await run.stage("Deleting unused persistent disk", next.diskCid, async () => {
-    await deleteWithCpi(context, run, recorded(next), next.diskCid);
-    await context.tablet.transact((tx) => tx.persistentDisks.delete(next.diskId));
-  });
+  const remove = () => deletePersistentDisk(context, run, next);
+  await run.stage("Deleting unused persistent disk", next.diskCid, remove);
 }
 
 async function orphan(context: DiskJobContext, run: TaskRun, disk: PersistentDisk): Promise<void> {
