@@ -200,6 +200,8 @@ describe("CPI calls", () => {
         az: "z1",
         azCpi: "east",
         unknownId: false,
+        askOthers: false,
+        exceptCpis: [],
         preferredApiVersion: 0,
         logId: "d-task-1",
         callId: "call-1",

@@ -34,6 +34,15 @@ export async function* partsOf<Item, Shown>(
   for (let at = 0; at < items.length; at += PART) yield await Promise.all(items.slice(at, at + PART).map(show));
 }
 
+/** Yields the pages of both lists. */
+export async function* bothOf<Item>(
+  first: AsyncGenerator<readonly Item[]>,
+  second: AsyncGenerator<readonly Item[]>,
+): AsyncGenerator<readonly Item[]> {
+  yield* first;
+  yield* second;
+}
+
 /** Yields the first `count` items. */
 export async function* firstOf<Item>(
   pages: AsyncGenerator<readonly Item[]>,

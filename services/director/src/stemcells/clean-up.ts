@@ -1,5 +1,8 @@
 import { allCpis, cpisOfStep } from "../cpi/cpi-target.js";
+import { cpisOfDeletion, deleteOrphan } from "../cpi/delete-orphan.js";
+import type { DeletableOrphan } from "../cpi/possible-orphan.js";
 import { deleteOrphanedDisk } from "../disks/persistent/delete-orphaned-disk.js";
+import type { LockName } from "../locks/locks.js";
 import type { DirectorTables } from "../store/schema.js";
 import { formatStemcell } from "../store/stemcell.js";
 import type { CleanUpScope } from "../store/task.js";
@@ -16,13 +19,13 @@ import { surplusOf } from "./surplus.js";
  * failed deletions.
  */
 export const cleanUp: Planner<"clean_up", StemcellJobContext> = (context, job, tables) => {
-  const { stemcells, disks } = surplusOf(tables, job);
+  const { stemcells, disks, orphans } = surplusOf(tables, job);
   const havers = stemcells.flatMap((stemcell) => [...tables.stemcells.by("byStemcell", formatStemcell(stemcell))]);
   const { cpis } = cpisOfStep(context, tables, ...[...havers, ...disks].map(({ cpi }) => cpi));
   return {
     locks: [],
-    // Disks whose CPI is not in the cpi-config any more are searched for with the other CPIs.
-    cpis: disks.length === 0 ? cpis : [...cpis, ...allCpis(context, tables)],
+    // Objects that their CPI does not have are searched for with the other CPIs.
+    cpis: disks.length + orphans.length === 0 ? cpis : [...cpis, ...allCpis(context, tables)],
     run: (run) => deleteSurplus(context, run, job),
   };
 };
@@ -44,14 +47,34 @@ async function deleteSurplus(context: StemcellJobContext, run: TaskRun, scope: C
   return "nothing is left to clean up";
 }
 
+/** Returns the lock that a deletion of the object by its CID takes, too. */
+function lockOf({ kind, cid }: DeletableOrphan): LockName {
+  return { type: kind === "vm" ? "instance" : "disk", resource: cid };
+}
+
 function allSurplus(
   context: StemcellJobContext,
   { taskId }: TaskRun,
   scope: CleanUpScope,
   tables: DirectorTables,
 ): Surplus[] {
-  const { stemcells, disks } = surplusOf(tables, scope);
+  const { stemcells, disks, orphans } = surplusOf(tables, scope);
   return [
+    ...orphans.map((orphan): Surplus => {
+      const { token, kind, cid } = orphan;
+      const run = async (run: TaskRun) =>
+        run.stage(`Deleting orphaned ${kind}s`, cid, async () => {
+          await deleteOrphan(context, run, orphan);
+          return undefined;
+        });
+      return {
+        name: `${kind} ${cid}`,
+        plan: (now) =>
+          now.possibleOrphans.get(token) === undefined
+            ? undefined
+            : { locks: [lockOf(orphan)], ...cpisOfDeletion(context, now, orphan.cpi), run },
+      };
+    }),
     ...stemcells.map((stemcell): Surplus => {
       const name = formatStemcell(stemcell);
       const job = { type: "delete_stemcell", ...stemcell, force: false } as const;

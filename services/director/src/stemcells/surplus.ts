@@ -1,3 +1,4 @@
+import { type DeletableOrphan, deletableOrphans } from "../cpi/possible-orphan.js";
 import { deploymentsWith } from "../instances/recorded-deployments.js";
 import { compareVersions } from "../specs/stemcell.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
@@ -12,11 +13,18 @@ const KEPT_VERSIONS = 2;
 
 type StemcellId = { readonly name: string; readonly version: string };
 
-/** Returns the objects that a clean-up deletes, in the order of deletion. */
+/**
+ * Returns the objects that a clean-up deletes, in the order of deletion. As in BOSH, orphaned VMs are among them without
+ * `all`, too. Possible orphans without a CID cannot be deleted.
+ */
 export function surplusOf(
   tables: DirectorTables,
   { all, keepOrphanedDisks }: CleanUpScope,
-): { readonly stemcells: readonly StemcellId[]; readonly disks: readonly PersistentDisk[] } {
+): {
+  readonly stemcells: readonly StemcellId[];
+  readonly disks: readonly PersistentDisk[];
+  readonly orphans: readonly DeletableOrphan[];
+} {
   const unused = new Map<string, string[]>();
   for (const stemcell of tables.stemcells.entries()) {
     const { name, version } = stemcell;
@@ -29,6 +37,12 @@ export function surplusOf(
     const surplus = all ? oldestFirst : oldestFirst.slice(0, -KEPT_VERSIONS);
     return surplus.map((version) => ({ name, version }));
   });
-  const disks = all && !keepOrphanedDisks ? [...tables.persistentDisks.entries()] : [];
-  return { stemcells, disks: disks.filter(({ orphanedAtMs }) => orphanedAtMs !== null) };
+  const withDisks = all && !keepOrphanedDisks;
+  const disks = withDisks ? [...tables.persistentDisks.entries()] : [];
+  const orphans = deletableOrphans(tables.possibleOrphans.entries());
+  return {
+    stemcells,
+    disks: disks.filter(({ orphanedAtMs }) => orphanedAtMs !== null),
+    orphans: orphans.filter(({ kind }) => kind === "vm" || withDisks),
+  };
 }

@@ -1,11 +1,12 @@
 import { encodePersistentDisk } from "../../disks/persistent/wire.js";
 import { getResurrection, updateResurrection } from "../../health/handlers.js";
 import { surplusOf } from "../../stemcells/surplus.js";
+import type { PossibleOrphan } from "../../store/possible-orphan.js";
 import { empty, json, jsonLists, toTask } from "../answer.js";
 import { bodyObject } from "../body.js";
-import { partsOf } from "../pages.js";
+import { bothOf, partsOf } from "../pages.js";
 import type { Route } from "../route.js";
-import { orphanedDiskObject } from "./disk-objects.js";
+import { orphanedDiskObject, possiblyOrphanedDiskObject, possiblyOrphanedVmObject } from "./orphan-objects.js";
 
 export const cleanUpRoutes: readonly Route[] = [
   {
@@ -32,11 +33,16 @@ export const cleanUpRoutes: readonly Route[] = [
     serve: async ({ context, query }) => {
       const isSet = (name: string): boolean => query.get(name) === "true";
       const scope = { all: isSet("remove_all"), keepOrphanedDisks: isSet("keep_orphaned_disks") };
-      const { stemcells, disks } = await context.tablet.read((tables) => surplusOf(tables, scope));
+      const { stemcells, disks, orphans } = await context.tablet.read((tables) => surplusOf(tables, scope));
+      const ofKind = (kind: PossibleOrphan["kind"]) => orphans.filter((orphan) => orphan.kind === kind);
       return jsonLists({
         ...Object.fromEntries(NEVER_HERE.map((name) => [name, partsOf([], Object)])),
         stemcells: partsOf(stemcells, (stemcell) => ({ ...stemcell, deployments: [] })),
-        orphaned_disks: partsOf(disks, (disk) => orphanedDiskObject(encodePersistentDisk(disk))),
+        orphaned_disks: bothOf(
+          partsOf(disks, (disk) => orphanedDiskObject(encodePersistentDisk(disk))),
+          partsOf(ofKind("disk"), possiblyOrphanedDiskObject),
+        ),
+        orphaned_vms: partsOf(ofKind("vm"), possiblyOrphanedVmObject),
       });
     },
   },
@@ -58,4 +64,4 @@ export const cleanUpRoutes: readonly Route[] = [
   },
 ];
 
-const NEVER_HERE = ["releases", "compiled_packages", "orphaned_vms", "exported_releases", "dns_blobs"];
+const NEVER_HERE = ["releases", "compiled_packages", "exported_releases", "dns_blobs"];

@@ -28,6 +28,10 @@ const orphans = many((index) => ({
   ...{ diskId: `o${index}`, diskCid: `disk-${index}`, deployment: "d0", group: "db", instanceId: "i", az: "z1" },
   ...{ sizeMib: 100, cpi: "", cloudProperties: {}, orphanedAtMs: 1, state: "detached", metadata: null },
 }));
+const possibleOrphans = many((index) => ({
+  ...{ token: `t${index}`, kind: "vm", cid: `vm-${index}`, cpi: "", az: "z1", deployment: "d0", madeFor: "db/i" },
+  ...{ taskId: 1, reason: "", sinceMs: 1 },
+}));
 const locks = many((index) => ({
   type: "disk",
   resource: `disk-${index}`,
@@ -49,6 +53,7 @@ function crowded() {
     deployments: { entries: pagesOf(deployments, ({ name }) => name), get: () => deployments[0], has: () => true },
     instances: { by: (_index: string, deployment: string) => (deployment === "d0" ? instances : []) },
     persistentDisks: { entries: pagesOf(orphans, ({ diskId }) => diskId) },
+    possibleOrphans: { entries: () => possibleOrphans },
     stemcells: { entries: () => [] },
     configs: { entries: () => [] },
   };
@@ -69,6 +74,7 @@ describe("lists of ten thousand", () => {
   for (const [routes, path, isPaged] of [
     [deploymentRoutes, "/deployments", true],
     [upkeepRoutes, "/disks", true],
+    [upkeepRoutes, "/orphaned_vms", false],
     [instanceRoutes, "/deployments/:deployment/vms", false],
     [instanceRoutes, "/deployments/:deployment/instances", false],
     [otherRoutes, "/locks", false],

@@ -7,7 +7,6 @@ import type { Route } from "../route.js";
 /** Lists that are always empty in this director. */
 const EMPTY = [
   "/networks",
-  "/orphaned_vms",
   "/director/certificate_expiry",
   "/deployments/:deployment/variables",
   "/deployments/:deployment/errands",

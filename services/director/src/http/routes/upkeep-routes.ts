@@ -3,15 +3,17 @@ import { listPersistentDisks, listSnapshots, persistentDiskTasks } from "../../d
 import { listProblems, problemTasks } from "../../health/handlers.js";
 import { selectInstances } from "../../instances/lifecycle.js";
 import { instancesOf } from "../../instances/recorded-deployments.js";
+import type { PossibleOrphan } from "../../store/possible-orphan.js";
 import { parseSelection } from "../../tasks/parse.js";
 import { vmTasks } from "../../vms/handlers.js";
 import { type Answer, jsonList } from "../answer.js";
 import { bodyObject } from "../body.js";
+import type { Context } from "../context.js";
 import { BadRequestError } from "../http-error.js";
-import { pagesOf } from "../pages.js";
+import { bothOf, pagesOf, partsOf } from "../pages.js";
 import type { HttpCall, Route } from "../route.js";
 import { timeText } from "../times.js";
-import { orphanedDiskObject } from "./disk-objects.js";
+import { orphanedDiskObject, possiblyOrphanedDiskObject, possiblyOrphanedVmObject } from "./orphan-objects.js";
 import { startTask } from "./start-task.js";
 
 /** Operators' actions on orphaned VMs, disks and snapshots. */
@@ -45,6 +47,12 @@ export const upkeepRoutes: readonly Route[] = [
       },
     }),
   ),
+  {
+    method: "GET",
+    path: "/orphaned_vms",
+    operation: "listPossibleOrphans",
+    serve: async ({ context }) => jsonList(partsOf(await possibleOrphans(context, "vm"), possiblyOrphanedVmObject)),
+  },
   {
     method: "DELETE",
     path: "/vms/:cid",
@@ -138,12 +146,16 @@ export const upkeepRoutes: readonly Route[] = [
   },
 ];
 
-function orphanedDisks({ context }: HttpCall): Promise<Answer> {
+async function orphanedDisks({ context }: HttpCall): Promise<Answer> {
   const pages = pagesOf(
     (page) => listPersistentDisks(context, { ...page, deployment: "", orphaned: true }),
     ({ disks }) => disks.map(orphanedDiskObject),
   );
-  return jsonList(pages);
+  return jsonList(bothOf(pages, partsOf(await possibleOrphans(context, "disk"), possiblyOrphanedDiskObject)));
+}
+
+function possibleOrphans({ tablet }: Context, kind: PossibleOrphan["kind"]): Promise<PossibleOrphan[]> {
+  return tablet.read((tables) => [...tables.possibleOrphans.entries()].filter((orphan) => orphan.kind === kind));
 }
 
 function takeOf(http: HttpCall, instanceId: string): Promise<Answer> {
