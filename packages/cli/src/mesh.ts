@@ -8,6 +8,7 @@ import {
   DynamicDiskServiceDefinition,
   EventServiceDefinition,
   LockServiceDefinition,
+  SnapshotServiceDefinition,
   TaskServiceDefinition,
   VendorPassthruServiceDefinition,
   VmServiceDefinition,
@@ -76,6 +77,10 @@ export class Mesh {
 
   get locks() {
     return this.#client(LockServiceDefinition, "director");
+  }
+
+  get snapshots() {
+    return this.#client(SnapshotServiceDefinition, "director");
   }
 
   get vms() {

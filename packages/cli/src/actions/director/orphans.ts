@@ -1,0 +1,22 @@
+import type { PossibleOrphan } from "@diskmesh/api/director";
+import type { Action } from "../../action.js";
+import { cureOf, kindOfOrphan, possibleOrphans } from "../../orphans.js";
+import { type Columns, timeText } from "../../output.js";
+
+const COLUMNS: Columns<PossibleOrphan> = {
+  kind: kindOfOrphan,
+  cid: ({ cid }) => cid || "unknown",
+  "made for": ({ madeFor }) => madeFor,
+  deployment: ({ deployment }) => deployment,
+  cpi: ({ cpi }) => cpi,
+  since: ({ since }) => timeText(since),
+  reason: ({ reason }) => reason,
+  command: cureOf,
+};
+
+export const orphans: Action = {
+  usage: "orphans",
+  summary: "list VMs, disks and snapshots that may exist although nothing uses them, and the command that ends each",
+  example: "diskmesh orphans",
+  run: async ({ mesh, output }) => output.list(COLUMNS, await possibleOrphans(mesh), "no possible orphans"),
+};
