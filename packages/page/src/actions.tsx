@@ -13,6 +13,13 @@ interface Action {
 
 function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined): Action[] {
   const at = encodeURIComponent(name);
+  if (row !== undefined && "madeFor" in row) {
+    const action = (label: string, what: "delete" | "forget"): Action => {
+      return { label, path: `/page/orphans/${at}/${what}`, body: {}, asksWhy: false };
+    };
+    const forget = action("Forget it", "forget");
+    return row.objectCid === "" ? [forget] : [action("Delete it", "delete"), forget];
+  }
   if (row === undefined || !("state" in row)) return [];
   if (kind === "host") {
     const path = `/page/hosts/${at}`;

@@ -87,6 +87,12 @@ function Facts({ kind, name, row, store }: FactsProps) {
     add("agent heard", heardText(row.heardMs));
     if (row.disks.length > 0) add("disks", <Things kind="disk" names={row.disks} />);
   }
+  if ("madeFor" in row) {
+    add("kind", row.what);
+    add("CID", row.objectCid || "unknown");
+    add("made for", row.madeFor);
+    add("reason", row.reason);
+  }
   if ("host" in row && row.host !== "")
     add(kind === "disk" ? "published to" : "host", <Thing kind="host" name={row.host} />);
   if ("pool" in row) add("pool", row.pool);

@@ -8,7 +8,7 @@ import { Fleet } from "./fleet.js";
 import { useHash, useSelection, useStore, useTicks } from "./hooks.js";
 import { Age, type Column, inOrder, List, labelOf, State, Thing } from "./lists.js";
 import { LoginForm, LogOut, useSession } from "./login.js";
-import type { CpiRow, DiskRow, LockRow, PoolRow, SourceRow, TaskRow, VmRow } from "./rows.js";
+import type { CpiRow, DiskRow, LockRow, OrphanRow, PoolRow, SourceRow, TaskRow, VmRow } from "./rows.js";
 import { type Store, store } from "./store.js";
 import { clockText, heardText, sizeText } from "./text.js";
 import { attentionOf, countOf, Trouble } from "./trouble.js";
@@ -72,6 +72,19 @@ const CPIS: readonly Column<CpiRow>[] = [
   { title: "type", cell: (_name, { type }) => type },
   { title: "api", cell: (_name, { apiVersion }) => apiVersion || "", isNumber: true },
   { title: "last error", cell: (_name, { lastError }) => lastError || "none" },
+];
+
+const ORPHANS: readonly Column<OrphanRow>[] = [
+  {
+    title: "orphan",
+    cell: (name, { objectCid }) => (
+      <Thing kind="orphan" name={name}>
+        {objectCid || name}
+      </Thing>
+    ),
+  },
+  { title: "kind", cell: (_name, { what }) => what },
+  { title: "made for", cell: (_name, { madeFor }) => madeFor },
 ];
 
 const SOURCES: readonly Column<SourceRow>[] = [
@@ -151,7 +164,7 @@ interface OverviewProps {
 }
 
 function Overview({ known, filter, found }: OverviewProps) {
-  const { disk, pool, vm, task, lock, cpi, source } = known.tables;
+  const { disk, pool, vm, task, lock, cpi, orphan, source } = known.tables;
   const wanted = filter.toLowerCase();
   const matches = (...texts: readonly string[]): boolean => texts.some((text) => text.toLowerCase().includes(wanted));
   const isLoading = known.isReading("director");
@@ -213,6 +226,16 @@ function Overview({ known, filter, found }: OverviewProps) {
           none="No CPIs are known."
           isLoading={known.isReading("cpi-dispatcher")}
         />
+        {orphan.size > 0 && (
+          <List
+            id="orphans"
+            title="Possible orphans"
+            columns={ORPHANS}
+            rows={inOrder<"orphan">(orphan)}
+            none="Nothing is left behind."
+            isLoading={isLoading}
+          />
+        )}
         <List
           id="sources"
           title="Services"

@@ -100,6 +100,16 @@ export interface CpiRow extends Shown {
   readonly lastError: string;
 }
 
+/** A VM, disk or snapshot that may exist although nothing uses it, keyed by its token. */
+export interface OrphanRow extends Shown {
+  readonly what: "vm" | "disk" | "snapshot";
+  /** Empty when the CPI did not tell it. The object can then be deleted only in the infrastructure. */
+  readonly objectCid: string;
+  readonly madeFor: string;
+  readonly deployment: string;
+  readonly reason: string;
+}
+
 /** Space of a pool in an az, keyed AZ/POOL. */
 export interface PoolRow extends Shown {
   readonly az: string;
@@ -134,6 +144,7 @@ export interface Rows {
   readonly task: TaskRow;
   readonly lock: LockRow;
   readonly cpi: CpiRow;
+  readonly orphan: OrphanRow;
   readonly pool: PoolRow;
 }
 

@@ -24,6 +24,7 @@ const emptyTables = (): Tables => ({
   task: new Map(),
   lock: new Map(),
   cpi: new Map(),
+  orphan: new Map(),
   pool: new Map(),
 });
 

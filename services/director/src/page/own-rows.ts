@@ -1,9 +1,10 @@
 import type { ListCpisResponse } from "@diskmesh/api/cpi";
 import type { Reason } from "@diskmesh/domain";
-import type { CpiRow, LockRow, TaskRow } from "@diskmesh/page/rows";
+import type { CpiRow, LockRow, OrphanRow, TaskRow } from "@diskmesh/page/rows";
 import { callText } from "../cpi/cpi-call.js";
 import { lockName, ownerText, type ShownLock } from "../locks/locks.js";
 import type { CpiCall } from "../store/cpi-call.js";
+import type { PossibleOrphan } from "../store/possible-orphan.js";
 import { hasEnded, type Task } from "../store/task.js";
 import { about } from "./fleet-rows.js";
 
@@ -81,6 +82,10 @@ function isCallersMistake({ failure, requestId }: Task): boolean {
 export function lockRow(lock: ShownLock): LockRow {
   const { taskId, waitingTaskIds } = lock;
   return { owner: ownerText(lock), taskId, waitingTaskIds };
+}
+
+export function orphanRow({ kind, cid = "", madeFor, deployment, reason, sinceMs }: PossibleOrphan): OrphanRow {
+  return { what: kind, objectCid: cid, madeFor, deployment, reason, sinceMs };
 }
 
 export function cpiRow({ type, apiVersion, azs, lastError }: ListCpisResponse["cpis"][number]): CpiRow {

@@ -1,6 +1,6 @@
 import type { ListCpisResponse } from "@diskmesh/api/cpi";
 import { messageOf } from "@diskmesh/domain";
-import type { TaskRow } from "@diskmesh/page/rows";
+import type { OrphanRow, TaskRow } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { ProcessReport } from "@diskmesh/tablet-admin";
 import type { AgentHealths } from "../agents/agent-healths.js";
@@ -10,7 +10,7 @@ import { lockName } from "../locks/locks.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { hasEnded, type Task } from "../store/task.js";
 import type { EndedTasks } from "../tasks/ended-tasks.js";
-import { cpiRow, lockRow, taskRow } from "./own-rows.js";
+import { cpiRow, lockRow, orphanRow, taskRow } from "./own-rows.js";
 import { ownSourceRow } from "./source-row.js";
 import { keepVms, type VmsOptions } from "./vms.js";
 
@@ -38,6 +38,7 @@ export interface OwnParts {
 
 const MAX_LIVE_TASKS = 500;
 const MAX_ENDED_TASKS = 50;
+const MAX_ORPHANS = 500;
 const CPIS_INTERVAL_MS = 2_000;
 /** Delay before a failed read is repeated. */
 const AGAIN_MS = 2_000;
@@ -69,7 +70,7 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
   let hasChanged = true;
   let readFailure = "";
   const unwatch = tablet.watch((changes) => {
-    hasChanged ||= changes.some(({ table }) => table === "tasks");
+    hasChanged ||= changes.some(({ table }) => table === "tasks" || table === "possibleOrphans");
   });
   let lookedAtMs = 0;
   let locksBefore = "";
@@ -86,6 +87,7 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
         locksBefore = locksNow;
         try {
           rowCache.setAll("task", await taskRows(options));
+          rowCache.setAll("orphan", await orphanRows(tablet));
           readFailure = "";
         } catch (error) {
           readFailure = messageOf(error);
@@ -99,6 +101,13 @@ async function keepTasksAndLocks(options: OwnOptions, signal: AbortSignal): Prom
   } finally {
     unwatch();
   }
+}
+
+function orphanRows(tablet: DirectorTablet): Promise<Map<string, OrphanRow>> {
+  return tablet.read(({ possibleOrphans }) => {
+    const latest = [...possibleOrphans.entries()].sort((a, b) => b.sinceMs - a.sinceMs).slice(0, MAX_ORPHANS);
+    return new Map(latest.map((orphan) => [orphan.token, orphanRow(orphan)]));
+  });
 }
 
 /** Returns the rows of live tasks, newest first, and of recently ended tasks. */

@@ -113,7 +113,8 @@ function troubledOf({ subject, message, since, hasEnded }: ListTroublesResponse[
 
 function* troubledRows(rowCache: RowCache): Generator<Troubled> {
   for (const [kind, name, row] of rowCache.rows()) {
-    if (kind === "lock" || kind === "label" || kind === "pool" || row.trouble === undefined) continue;
+    if (kind === "lock" || kind === "label" || kind === "pool" || kind === "orphan" || row.trouble === undefined)
+      continue;
     const { trouble, sinceMs } = row;
     yield { kind, name, trouble, sinceMs, hasEnded: "hasEnded" in row && row.hasEnded };
   }

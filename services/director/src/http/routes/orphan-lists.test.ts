@@ -1,7 +1,10 @@
+import { readFileSync } from "node:fs";
 import { InvalidStateError, TimeoutError } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { HttpClient } from "../../testing/http-client.js";
 import { type HttpDirector, startHttpDirector } from "../../testing/http-director.js";
+import { openPageFeed } from "../../testing/page-feed.js";
 import { CLOUD_CONFIG } from "../../testing/test-director.js";
 
 const MANIFEST = "name: web\ninstance_groups:\n- {name: db, instances: 1, azs: [z1], persistent_disk: 100}\n";
@@ -81,6 +84,33 @@ describe("possible orphans over HTTPS", () => {
     expect((await http.task("DELETE", `/disks/${diskCid}`)).result).to.contain(`deleted disk \`${diskCid}\``);
     expect([await vms(), await disks()]).to.deep.equal([[], []]);
     expect([mesh.director.cpi.vms.size, mesh.director.cpi.disks.size]).to.deep.equal([0, 0]);
+  });
+
+  it("the page -> shows them, deletes one after a dry run, and forgets one", async () => {
+    const { vmCid, diskCid } = await leaveBehind();
+    const ca = readFileSync(mesh.director.certs.files("operator").caFile);
+    const feed = await openPageFeed({ port: http.port, ca, login: http.login });
+    const shown = () => [...feed.rows].filter(([name, row]) => name.startsWith("orphan ") && row !== null);
+    const [vm, disk] = await eventually(() => {
+      const rows = shown();
+      const tokens = [vmCid, diskCid].map((cid) => rows.find(([, row]) => row?.objectCid === cid)?.[0].split(" ")[1]);
+      expect(tokens).to.not.include(undefined);
+      return tokens;
+    });
+    const act = async (path: string, isDry: boolean) => {
+      const body = JSON.stringify({ dry_run: isDry });
+      return JSON.parse((await http.send("POST", `/page/orphans/${path}`, { body })).body).lines?.[0];
+    };
+    expect(await act(`${vm}/delete`, true)).to.equal(`vm ${vmCid} and its data are deleted with the CPI that has it`);
+    expect(await act(`${disk}/forget`, true)).to.contain(`disk ${diskCid} is taken from this list`);
+    expect([(await vms()).length, (await disks()).length]).to.deep.equal([1, 1]);
+    expect(await act(`${vm}/delete`, false)).to.match(/^task \d+ deletes vm /);
+    await act(`${disk}/forget`, false);
+    await eventually(() => expect(shown()).to.deep.equal([]));
+    feed.close();
+    expect([mesh.director.cpi.vms.size, mesh.director.cpi.disks.size]).to.deep.equal([0, 1]);
+    const gone = await http.send("POST", `/page/orphans/${vm}/delete`, { body: JSON.stringify({ dry_run: true }) });
+    expect(gone.status).to.equal(404);
   });
 
   it("clean-up fails to delete one -> its error, and it stays listed", async () => {

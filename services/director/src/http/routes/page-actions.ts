@@ -7,6 +7,7 @@ import { bodyObject } from "../body.js";
 import { BadRequestError } from "../http-error.js";
 import { data } from "../page-answer.js";
 import type { HttpCall, Route } from "../route.js";
+import { deleteOrphanNow, forgetOrphanNow } from "./orphan-actions.js";
 
 const MAX_REASON_LENGTH = 500;
 
@@ -18,6 +19,13 @@ export const pageActions: readonly Route[] = [
   { method: "POST", path: "/page/hosts/:name/keep", operation: "addHost", serve: acting(keepHost) },
   { method: "POST", path: "/page/disks/:name/cancel-move", operation: "cancelMove", serve: acting(cancelMove) },
   { method: "POST", path: "/page/tasks/:name/cancel", operation: "cancelTask", serve: acting(cancelOne) },
+  { method: "POST", path: "/page/orphans/:name/delete", operation: "cleanUp", serve: acting(deleteOrphanNow) },
+  {
+    method: "POST",
+    path: "/page/orphans/:name/forget",
+    operation: "forgetPossibleOrphan",
+    serve: acting(forgetOrphanNow),
+  },
   { method: "POST", path: "/page/tasks/:name/resume", operation: "resumeTask", serve: acting(resumeOne) },
 ];
 

@@ -141,6 +141,8 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   "POST /page/disks/:name/cancel-move": ADMINS,
   "POST /page/tasks/:name/cancel": ADMINS,
   "POST /page/tasks/:name/resume": ADMINS,
+  "POST /page/orphans/:name/delete": ADMINS,
+  "POST /page/orphans/:name/forget": ADMINS,
   "GET /locks": READERS,
   "GET /releases": TEAM_READERS,
   "GET /networks": READERS,
