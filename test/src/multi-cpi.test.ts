@@ -75,12 +75,14 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     const { stemcells } = await operator.stemcells.listStemcells({});
     // A CPI of version 1 declares no formats, so stemcells are sent to it. Cells accept every stemcell without
     // importing it.
-    expect(stemcells.map(({ version, cpi }) => `${version} ${cpi}`)).to.deep.equal([
+    expect(stemcells.map(({ version, cpi }) => `${version} ${cpi || "default"}`)).to.deep.equal([
+      "1.10 default",
       "1.10 cell-1",
       "1.10 cell-2",
       "1.10 first",
       "1.10 second",
       "1.10 third",
+      "1.9 default",
       "1.9 cell-1",
       "1.9 cell-2",
       "1.9 first",
