@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { ask, post } from "./ask.js";
+import { ask, post, UnauthorizedError } from "./ask.js";
 
 interface Session {
   readonly name: string;
@@ -71,14 +71,25 @@ export function LoginForm({ failure: first }: { readonly failure: string }) {
 
 /** Shows who is logged in, and ends the browser's session. */
 export function LogOut({ name }: { name: string }) {
+  const [failure, setFailure] = useState("");
   const logOut = async (): Promise<void> => {
-    // An error means that the session had already ended.
-    await post("/page/logout", {}).catch(() => {});
+    try {
+      await post("/page/logout", {});
+    } catch (error) {
+      // UnauthorizedError means that the session had already ended.
+      if (!(error instanceof UnauthorizedError))
+        return setFailure(`You are still logged in: ${(error as Error).message}`);
+    }
     location.reload();
   };
   return (
     <div class="session">
       <span id="user">{name}</span>
+      {failure !== "" && (
+        <span class="trouble" role="alert">
+          {failure}
+        </span>
+      )}
       <button type="button" onClick={() => void logOut()}>
         Log out
       </button>
