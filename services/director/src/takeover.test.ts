@@ -88,6 +88,13 @@ describe("two directors on one database", () => {
       expect(deployed.status, deployed.body).to.equal(302);
       const path = deployed.headers.location ?? "";
       await deployGate.reached;
+      const body = JSON.stringify({ name: "admin", password: "pw" });
+      const { headers: begun } = await http.send("POST", "/page/login", { login: "", body });
+      const asSession = { login: "", headers: { cookie: begun["set-cookie"]?.[0]?.split(";", 1)[0] ?? "" } };
+      expect((await http.send("GET", "/page/session", asSession)).status).to.equal(200);
+      expect((await http.send("POST", "/page/logout", asSession)).status).to.equal(204);
+      for (const path of ["/page/session", "/page/self", "/page/docs/README.md"])
+        expect((await http.send("GET", path, asSession)).status, `${path} at the standby`).to.equal(401);
       const events = () => http.send("GET", `${path}/output?type=event`, { headers: { range: "bytes=0-" } });
       // Events are written in batches, shortly after they occur.
       const seen = await eventually(async () => {
@@ -113,6 +120,7 @@ describe("two directors on one database", () => {
       const isDone = async () =>
         expect(await http.json(path)).to.include({ state: "done", result: "/deployments/far" });
       await eventually(isDone, { timeoutMs: 60_000 });
+      expect((await http.send("GET", "/page/session", asSession)).status, "after the takeover").to.equal(401);
       // Clients continue at the byte up to which they have read, so bytes already served must not change.
       expect((await events()).body.startsWith(seen.body)).to.equal(true);
       expect(seen.body.length).to.be.above(0);

@@ -7,6 +7,7 @@ import {
   MIB_BYTES,
   messageOf,
   UnauthenticatedError,
+  UnavailableError,
 } from "@diskmesh/domain";
 import { REQUEST_ID_HEADER, RequestIds } from "@diskmesh/rpc";
 import { type ReadinessReport, systemClock } from "@diskmesh/service";
@@ -192,7 +193,7 @@ export class HttpServer {
       method: route.method,
       url: route.path,
       bodyLimit,
-      config: { route, ...(route.isOwn && { isOwn: true }) },
+      config: { route, ...(route.isOwn === true && { isOwn: true }) },
       // Runs before the body is read, so that no body is read for an unauthenticated client.
       onRequest: async (request) => {
         const served = request.served as ServedRequest;
@@ -213,9 +214,19 @@ export class HttpServer {
 
   #begin(request: FastifyRequest, reply: FastifyReply): void {
     const { current, report, log } = this.#options;
+    const leads = () => this.#leads();
     const { route, isLong } = request.routeOptions.config;
     const timeoutMs = isLong || route?.streams ? undefined : this.#limits.http.requestTimeoutMs;
-    request.served = new ServedRequest({ request, reply, current, report, logins: this.#logins, timeoutMs, log });
+    request.served = new ServedRequest({
+      request,
+      reply,
+      current,
+      leads,
+      report,
+      logins: this.#logins,
+      timeoutMs,
+      log,
+    });
   }
 
   /** Forwards the request to the leader while another director leads, except for requests about this process. */
@@ -230,7 +241,12 @@ export class HttpServer {
     const { current } = this.#options;
     const { http, stemcells } = this.#limits;
     const idleTimeoutMs = route?.streams ? stemcells.idleTimeoutMs : http.requestTimeoutMs;
-    const answer = await this.#toLeader.answer(request, current, served.signal, idleTimeoutMs);
+    const answer = await this.#toLeader
+      .answer(request, current, served.signal, idleTimeoutMs)
+      .catch((error: unknown) => {
+        if (route?.isOwn === undefined || !(error instanceof UnavailableError)) throw error;
+        return undefined;
+      });
     if (answer === undefined) return undefined;
     served.within(() => this.#requestLog.forwarded(request, answer));
     served.answerBegins();

@@ -46,10 +46,12 @@ export interface Route {
   /** Set when the route may change something although its verb is a read. */
   readonly changes?: true;
   /**
-   * Set for routes about this director, and for routes that are the same on every director. They are never forwarded to
-   * the leader. While this director does not lead, it serves them to every login, because it cannot check permissions.
+   * Set for routes about this director, and for routes that are the same on every director. While this director does not
+   * lead, it serves them to every login, because it cannot check permissions. `true`: the route is never forwarded to the
+   * leader. "without a leader": the leader serves the route, because only the leader knows which sessions have ended;
+   * this director serves it when the leader does not answer.
    */
-  readonly isOwn?: true;
+  readonly isOwn?: true | "without a leader";
   /** The route reads the body itself, as a stream. */
   readonly streams?: true;
   /** Media types of the body; JSON by default. */

@@ -23,6 +23,7 @@ export interface ServedRequestOptions {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly current: () => Context;
+  readonly leads: () => boolean;
   readonly report: () => ProcessReport;
   readonly logins: Logins;
   /** Undefined for requests without a time limit. */
@@ -79,12 +80,20 @@ export class ServedRequest {
     const { logins, request } = this.#options;
     const { authorization, cookie, "sec-fetch-site": site } = request.headers;
     const isAtPage = isOfPage(request.routeOptions.url ?? "");
-    const session = isAtPage ? logins.sessions.loginOf(cookie) : undefined;
+    const session = isAtPage ? await this.#notEnded(logins.sessions.loginOf(cookie)) : undefined;
     // Basic credentials of browsers are ignored at the page. Log out ends a session but cannot delete the Basic login
     // that a browser keeps.
     const isBrowserAtPage = isAtPage && site !== undefined;
     this.#login = session ?? (await this.#check(isBrowserAtPage ? undefined : authorization));
     return this.#login;
+  }
+
+  /** Returns the login of a session that its user has not ended. Only the leader can tell. */
+  async #notEnded(login: Login | undefined): Promise<Login | undefined> {
+    const { sessionId } = login?.session ?? {};
+    if (sessionId === undefined || !this.#options.leads()) return login;
+    const { tablet } = this.#options.current();
+    return (await tablet.read(({ endedSessions }) => endedSessions.get(sessionId))) === undefined ? login : undefined;
   }
 
   #check(authorization: string | undefined): Promise<Login> {

@@ -1,4 +1,7 @@
-import { Agent } from "node:https";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { Agent, request as httpsRequest } from "node:https";
 import { ManualClock } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -179,10 +182,51 @@ describe("browsers at the HTTPS API", () => {
       expect((await http.send("POST", "/page/login", { login: "", body: '{"name":"reader"}' })).status).to.equal(400);
     });
 
-    it("ends with log out", async () => {
-      const cookie = cookieOf((await logIn("reader", "pw-reader")).headers);
-      const { status, headers } = await http.send("POST", "/page/logout", { login: "", headers: { cookie } });
-      expect([status, headers["set-cookie"]]).to.deep.equal([204, [NO_SESSION]]);
+    describe("ends with log out", () => {
+      const statusOf = async (cookie: string, path = "/page/session") =>
+        (await http.send("GET", path, { login: "", headers: { cookie } })).status;
+      const logOut = (cookie: string) => http.send("POST", "/page/logout", { login: "", headers: { cookie } });
+      let copied: string;
+      let other: string;
+
+      before(async () => {
+        copied = cookieOf((await logIn("reader", "pw-reader")).headers);
+        other = cookieOf((await logIn("reader", "pw-reader")).headers);
+      });
+
+      it("for every copy of its cookie, and for no other session of the user", async () => {
+        expect(await statusOf(copied)).to.equal(200);
+        const { status, headers } = await logOut(copied);
+        expect([status, headers["set-cookie"]]).to.deep.equal([204, [NO_SESSION]]);
+        for (const path of ["/page/session", "/page/self", "/page/docs/README.md", "/page/activity"])
+          expect([path, await statusOf(copied, path)]).to.deep.equal([path, 401]);
+        expect((await logOut(copied)).status).to.equal(401);
+        expect(await statusOf(other)).to.equal(200);
+      });
+
+      it("also after a restart of the director", async () => {
+        await mesh.director.process.restart();
+        expect(await statusOf(copied)).to.equal(401);
+        expect(await statusOf(other)).to.equal(200);
+      });
+
+      it("with the events that it receives", async () => {
+        const headers = { cookie: other, accept: "text/event-stream" };
+        const { caFile } = mesh.director.certs.files("operator");
+        const place = { host: "127.0.0.1", port: http.port, path: "/page/feed", agent: false } as const;
+        const events = httpsRequest({ ...place, headers, ca: readFileSync(caFile) }).end();
+        const [received] = (await once(events, "response")) as [IncomingMessage];
+        expect(received.statusCode).to.equal(200);
+        expect((await logOut(other)).status).to.equal(204);
+        let text = "";
+        for await (const piece of received) text += String(piece);
+        expect(text).to.contain("event: begin");
+      });
+
+      it("and not with a login by password, which has no session", async () => {
+        expect((await http.send("POST", "/page/logout")).status).to.equal(204);
+        expect((await http.send("GET", "/page/session")).status).to.equal(200);
+      });
     });
   });
 });
@@ -222,15 +266,17 @@ describe("sessions of the page", () => {
 
   it("are refused when any part is changed", () => {
     const sessions = new PageSessions(users, clock);
-    const [name = "", end = "", signature = ""] = cookie.slice("__Host-diskmesh=".length).split(".");
+    const [name = "", end = "", id = "", signature = ""] = cookie.slice("__Host-diskmesh=".length).split(".");
     const bob = Buffer.from("bob").toString("base64url");
     const forged = [
-      `${bob}.${end}.${signature}`,
-      `${name}.${Number(end) + 1}.${signature}`,
-      `${name}.${end}.${signature.slice(1)}`,
-      `${name}.${end}.`,
-      `${name}..${signature}`,
-      `${name}.Infinity.${signature}`,
+      `${bob}.${end}.${id}.${signature}`,
+      `${name}.${Number(end) + 1}.${id}.${signature}`,
+      `${name}.${end}.${id}x.${signature}`,
+      `${name}.${end}.${signature}`,
+      `${name}.${end}.${id}.${signature.slice(1)}`,
+      `${name}.${end}.${id}.`,
+      `${name}..${id}.${signature}`,
+      `${name}.Infinity.${id}.${signature}`,
       "",
       "....",
     ];

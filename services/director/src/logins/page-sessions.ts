@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Clock } from "@diskmesh/service";
 import type { HttpConfig } from "../config/http-config.js";
 import type { Login } from "./login.js";
@@ -12,9 +12,9 @@ const ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Strict";
 export const NO_SESSION = `${NAME}=; Max-Age=0; ${ATTRIBUTES}`;
 
 /**
- * Browser sessions at the page. A cookie contains the name, the end and a signature keyed by the user's password hash.
- * Directors with the same users accept each other's cookies without communication. A changed password or a removed user
- * invalidates the cookie.
+ * Browser sessions at the page. A cookie contains the name, the end, a random id and a signature keyed by the user's
+ * password hash. Directors with the same users accept each other's cookies without communication. A changed password or
+ * a removed user invalidates the cookie. Sessions that their users ended are in the tablet (see endSession).
  */
 export class PageSessions {
   constructor(
@@ -24,19 +24,25 @@ export class PageSessions {
 
   /** Returns the Set-Cookie header of a new session. `name` must be a user. */
   begin(name: string): string {
-    const content = `${Buffer.from(name).toString("base64url")}.${Math.floor(this.clock.nowMs() / 1_000) + LASTS_S}`;
+    const endsAtS = Math.floor(this.clock.nowMs() / 1_000) + LASTS_S;
+    const content = `${Buffer.from(name).toString("base64url")}.${endsAtS}.${randomBytes(16).toString("base64url")}`;
     return `${NAME}=${content}.${this.#signatureOf(name, content)}; Max-Age=${LASTS_S}; ${ATTRIBUTES}`;
   }
 
-  /** Returns the login of a Cookie header; undefined without a valid session. */
+  /**
+   * Returns the login of a Cookie header; undefined without a valid session. The caller checks whether its user has
+   * ended the session.
+   */
   loginOf(cookies: string | undefined): Login | undefined {
     const cookie = (cookies ?? "").split(/; */).find((each) => each.startsWith(`${NAME}=`));
-    const [encoded = "", end = "", signature = ""] = cookie?.slice(NAME.length + 1).split(".") ?? [];
+    const [encoded = "", end = "", sessionId = "", signature = ""] = cookie?.slice(NAME.length + 1).split(".") ?? [];
     const name = Buffer.from(encoded, "base64url").toString();
     const user = this.users.get(name);
-    if (user === undefined || !isEqual(signature, this.#signatureOf(name, `${encoded}.${end}`))) return undefined;
+    if (user === undefined || !isEqual(signature, this.#signatureOf(name, `${encoded}.${end}.${sessionId}`)))
+      return undefined;
     const endsAtMs = Number(end) * 1_000;
-    return endsAtMs > this.clock.nowMs() ? { name, scopes: user.scopes, by: "session", endsAtMs } : undefined;
+    if (!(endsAtMs > this.clock.nowMs())) return undefined;
+    return { name, scopes: user.scopes, by: "session", session: { sessionId, endsAtMs } };
   }
 
   #signatureOf(name: string, content: string): string {

@@ -19,6 +19,12 @@ export interface FeedOptions {
   readonly clock: Clock;
 }
 
+interface Viewer {
+  readonly login: string;
+  /** The id of the browser's session; undefined for a login that has none. */
+  readonly session: string | undefined;
+}
+
 /** Maximum rows in a message, which is built at once and buffered for a client. */
 const MAX_ROWS = 1_000;
 
@@ -29,8 +35,8 @@ const MAX_ROWS = 1_000;
 export class Feed {
   readonly #options: FeedOptions;
   readonly #closed = new AbortController();
-  #viewerCount = 0;
-  readonly #viewersByLogin = new Map<string, number>();
+  /** The connected browsers, each with what ends its events. */
+  readonly #viewers = new Map<Viewer, AbortController>();
   #keepingUp: AbortController | undefined;
   #linger: NodeJS.Timeout | undefined;
 
@@ -42,29 +48,35 @@ export class Feed {
    * Returns the events for a browser until it disconnects. Throws ResourceExhaustedError beyond the limit of browsers
    * in total or per login.
    */
-  open(login: string, gone: AbortSignal): AsyncGenerator<string> {
+  open(viewer: Viewer, gone: AbortSignal): AsyncGenerator<string> {
+    const { login } = viewer;
     const { maxViewers } = this.#options.limits;
-    if (this.#viewerCount >= maxViewers)
+    if (this.#viewers.size >= maxViewers)
       throw new ResourceExhaustedError(`${maxViewers} browsers have the page open, the limit: close one of them`, {
         reason: "QUEUE_FULL",
         retryAfterMs: 5_000,
       });
-    const ofLogin = this.#viewersByLogin.get(login) ?? 0;
+    const ofLogin = [...this.#viewers.keys()].filter((other) => other.login === login).length;
     if (ofLogin >= placesPerLogin(maxViewers))
       throw new ResourceExhaustedError(
         `${ofLogin} browsers of ${login} have the page open, half of the limit of ${maxViewers}: close one of them`,
         { reason: "QUEUE_FULL", retryAfterMs: 5_000 },
       );
-    this.#viewerCount++;
-    this.#viewersByLogin.set(login, ofLogin + 1);
+    const ending = new AbortController();
+    this.#viewers.set(viewer, ending);
     this.#begin();
-    const ended = AbortSignal.any([gone, this.#closed.signal]);
+    const ended = AbortSignal.any([gone, ending.signal, this.#closed.signal]);
     // `leave` is called on the signal instead of at the generator's end, because the generator of a browser that
     // disconnects at once never starts.
-    const leave = (): void => this.#left(login);
+    const leave = (): void => this.#left(viewer);
     if (ended.aborted) leave();
     else ended.addEventListener("abort", leave, { once: true });
     return this.#events(ended);
+  }
+
+  /** Ends the event streams of a session that its user has ended. */
+  endSession(sessionId: string): void {
+    for (const [{ session }, ending] of [...this.#viewers]) if (session === sessionId) ending.abort();
   }
 
   /** Returns the objects that the page lists as needing attention, without a browser. */
@@ -90,12 +102,9 @@ export class Feed {
    * Counts a browser as gone. When it was the last browser, the rows stay current for `lingerMs`, because the browser
    * may only be reloading the page.
    */
-  #left(login: string): void {
-    this.#viewerCount--;
-    const ofLogin = (this.#viewersByLogin.get(login) ?? 0) - 1;
-    if (ofLogin > 0) this.#viewersByLogin.set(login, ofLogin);
-    else this.#viewersByLogin.delete(login);
-    if (this.#viewerCount > 0) return;
+  #left(viewer: Viewer): void {
+    this.#viewers.delete(viewer);
+    if (this.#viewers.size > 0) return;
     this.#linger = setTimeout(() => {
       this.#keepingUp?.abort();
       this.#keepingUp = undefined;

@@ -7,6 +7,7 @@ import type { CpiCall } from "./cpi-call.js";
 import type { Deployment } from "./deployment.js";
 import type { UntoldEvent } from "./director-event.js";
 import type { Disk } from "./disk.js";
+import type { EndedSession } from "./ended-session.js";
 import { addressKey, type Instance } from "./instance.js";
 import type { NodeError } from "./node-error.js";
 import { type OwedRemoval, owedRemovalKey } from "./owed-removal.js";
@@ -89,6 +90,10 @@ export const schema = {
       otherOfInstance: (disk) => (disk.role === undefined ? undefined : disk.instanceId),
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
+  }),
+  endedSessions: table<EndedSession>()({
+    key: (session) => session.sessionId,
+    indexes: { byUser: (session) => session.user },
   }),
   agentAuthorities: table<RecordedAuthority>()({ key: (authority) => authority.id, indexes: {} }),
   agentHealth: table<AgentHealth>()({ key: (health) => health.agentId, indexes: {} }),

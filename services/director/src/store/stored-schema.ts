@@ -9,6 +9,7 @@ import type { CpiCall } from "./cpi-call.js";
 import type { Deployment } from "./deployment.js";
 import type { UntoldEvent } from "./director-event.js";
 import type { Disk } from "./disk.js";
+import type { EndedSession } from "./ended-session.js";
 import type { AgentKey, Instance, VmBasis, VmSpec } from "./instance.js";
 import type { NodeError } from "./node-error.js";
 import type { OwedRemoval } from "./owed-removal.js";
@@ -161,6 +162,8 @@ const agentHealth = shapeOf<AgentHealth>()({
 });
 
 const resurrectionSwitch = shapeOf<ResurrectionSwitch>()({ scope: text, isOn: flag });
+
+const endedSession = shapeOf<EndedSession>()({ sessionId: text, user: text, endsAtMs: z.number() });
 
 const possibleOrphan = shapeOf<PossibleOrphan>()({
   token: text,
@@ -323,6 +326,7 @@ const counter = shapeOf<Counter>()({ name: z.enum(["config", "problem", "task", 
 export const storedSchema: DirectorSchema = {
   stemcells: { ...schema.stemcells, check: checkOf(stemcell) },
   persistentDisks: { ...schema.persistentDisks, check: checkOf(persistentDisk) },
+  endedSessions: { ...schema.endedSessions, check: checkOf(endedSession) },
   agentAuthorities: { ...schema.agentAuthorities, check: checkOf(agentAuthority) },
   agentHealth: { ...schema.agentHealth, check: checkOf(agentHealth) },
   owedRemovals: { ...schema.owedRemovals, check: checkOf(owedRemoval) },

@@ -41,7 +41,7 @@ export const pageRoutes: readonly Route[] = [
     method: "GET",
     path: "/page/docs/*",
     operation: "seePage",
-    isOwn: true,
+    isOwn: "without a leader",
     serve: async (http) => docsAnswer(http.param("*")),
   },
   {
@@ -56,7 +56,7 @@ export const pageRoutes: readonly Route[] = [
     method: "GET",
     path: "/page/self",
     operation: "seePage",
-    isOwn: true,
+    isOwn: "without a leader",
     serve: async ({ report }) => data(ownSourceRow(report())),
   },
   { method: "GET", path: "/page/why", operation: "seePage", serve: async (http) => data(await whyOf(http)) },
@@ -102,9 +102,12 @@ function feedAnswer({ context, call, login, request }: HttpCall): Answer {
   if (!(request.headers.accept ?? "").includes("text/event-stream"))
     throw new BadRequestError("this address serves events to browsers: accept text/event-stream");
   request.raw.socket.setTimeout(STALLED_MS);
-  const { endsAtMs } = login;
-  const ended = endsAtMs === undefined ? [] : [AbortSignal.timeout(Math.max(0, endsAtMs - Date.now()))];
-  const events = context.feed.open(login.name, AbortSignal.any([call.signal, ...ended]));
+  const { name, session } = login;
+  const ended = session === undefined ? [] : [AbortSignal.timeout(Math.max(0, session.endsAtMs - Date.now()))];
+  const events = context.feed.open(
+    { login: name, session: session?.sessionId },
+    AbortSignal.any([call.signal, ...ended]),
+  );
   const body = Readable.from(events, { highWaterMark: 1 });
   return { status: 200, headers: { ...DATA_HEADERS, "content-type": "text/event-stream" }, body };
 }

@@ -1,9 +1,10 @@
+import { endSession } from "../../logins/ended-sessions.js";
 import { NO_SESSION } from "../../logins/page-sessions.js";
 import { bodyObject } from "../body.js";
 import { DATA_HEADERS, data } from "../page-answer.js";
 import type { Route } from "../route.js";
 
-/** Routes of the page's login form. Every director serves them, whoever leads. */
+/** Routes of the page's login form. */
 export const pageSessionRoutes: readonly Route[] = [
   {
     method: "POST",
@@ -21,14 +22,20 @@ export const pageSessionRoutes: readonly Route[] = [
     method: "POST",
     path: "/page/logout",
     operation: "seePage",
-    isOwn: true,
-    serve: async () => ({ status: 204, headers: { ...DATA_HEADERS, "set-cookie": NO_SESSION } }),
+    serve: async ({ context, login }) => {
+      const { name, session } = login;
+      if (session !== undefined) {
+        await context.tablet.transact((tx) => endSession(tx, name, session, context.clock.nowMs()));
+        context.feed.endSession(session.sessionId);
+      }
+      return { status: 204, headers: { ...DATA_HEADERS, "set-cookie": NO_SESSION } };
+    },
   },
   {
     method: "GET",
     path: "/page/session",
     operation: "seePage",
-    isOwn: true,
+    isOwn: "without a leader",
     serve: async ({ login }) => data({ name: login.name }),
   },
 ];
