@@ -3,6 +3,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { messageOf, quoted } from "@diskmesh/domain";
 import { UsageError } from "./exit-codes.js";
+import { refuseChangeable } from "./trusted-files.js";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -39,6 +40,7 @@ export function inContext(given: string, environment: Environment): Environment 
 export function readContext(name: string, environment: Environment): Readonly<Record<string, string>> {
   if (!NAME.test(name)) throw new UsageError(`context ${quoted(name)} is not a file name`);
   const file = join(contextsFolder(environment), `${name}${SUFFIX}`);
+  refuseChangeable(file);
   let text: string;
   try {
     text = readFileSync(file, "utf8");

@@ -18,6 +18,7 @@ import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { hostPortOf, InvalidArgumentError, isJsonObject, messageOf, quoted } from "@diskmesh/domain";
 import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import { UsageError } from "./exit-codes.js";
+import { refuseChangeable, refuseFolderOfOthers, refuseOpenKey } from "./trusted-files.js";
 
 export const SERVICES = ["director", "cpi-dispatcher", "disk-registry"] as const;
 export type ServiceName = (typeof SERVICES)[number];
@@ -159,6 +160,7 @@ export class Mesh {
 
   #readEndpoints(): Readonly<Record<string, unknown>> {
     const file = join(this.#stateFolder(), "endpoints.json");
+    refuseChangeable(file);
     try {
       const endpoints: unknown = JSON.parse(readFileSync(file, "utf8"));
       if (isJsonObject(endpoints)) return endpoints;
@@ -172,7 +174,10 @@ export class Mesh {
     const { environment } = this.#options;
     const fileOf = (name: keyof typeof FILE_VARIABLES): string =>
       environment[FILE_VARIABLES[name]] || join(this.#stateFolder(), "certs", OPERATOR_FILES[name]);
-    return { caFile: fileOf("caFile"), certFile: fileOf("certFile"), keyFile: fileOf("keyFile") };
+    const files = { caFile: fileOf("caFile"), certFile: fileOf("certFile"), keyFile: fileOf("keyFile") };
+    refuseOpenKey(files.keyFile);
+    for (const file of [files.caFile, files.certFile]) refuseChangeable(file);
+    return files;
   }
 
   #stateFolder(): string {
@@ -181,7 +186,10 @@ export class Mesh {
     if (given) return resolve(workingFolder, given);
     for (let folder = resolve(workingFolder); ; folder = dirname(folder)) {
       const found = join(folder, STATE_FOLDER);
-      if (existsSync(found)) return found;
+      if (existsSync(found)) {
+        refuseFolderOfOthers(found);
+        return found;
+      }
       if (folder === dirname(folder)) break;
     }
     const variables = [...Object.values(ADDRESS_VARIABLES), ...Object.values(FILE_VARIABLES)].join(", ");

@@ -4,6 +4,7 @@ import { replaceFile } from "@diskmesh/atomic-file";
 import { quoted } from "@diskmesh/domain";
 import { type Action, type ActionCall, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
+import { refuseOpenKey } from "../trusted-files.js";
 import { folderOf, open } from "./pki.js";
 
 /** File name in the folder of `diskmesh pki`. */
@@ -53,7 +54,9 @@ function targetOf({ args: [given = ""], options }: ActionCall): string {
 async function filesOf(call: ActionCall, folder: string): Promise<readonly (readonly [name: string, text: string])[]> {
   const { authCalloutConfig, clusterTlsConfig, openCalloutIssuer } = await import("@diskmesh/mbus");
   const certificates = await open(call, false);
-  const issuer = await openCalloutIssuer(join(folderOf(call.options), SEED_FILE), { makes: true });
+  const seedFile = join(folderOf(call.options), SEED_FILE);
+  refuseOpenKey(seedFile);
+  const issuer = await openCalloutIssuer(seedFile, { makes: true });
   const agentsCa = textOption(call.options, "agentsCa");
   const authorities = [...certificates.authorityPems, ...(agentsCa === "" ? [] : [await readFile(agentsCa, "utf8")])];
   const installedIn = resolve(textOption(call.options, "installedIn") || folder);

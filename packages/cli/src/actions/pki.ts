@@ -5,6 +5,7 @@ import type { MeshCertificates } from "@diskmesh/pki";
 import { type Action, type ActionCall, textOption } from "../action.js";
 import { UsageError } from "../exit-codes.js";
 import { timeText } from "../output.js";
+import { refuseOpenKey } from "../trusted-files.js";
 import { countOf } from "../values.js";
 
 const VALID_DAYS = 365;
@@ -60,7 +61,9 @@ export const pki: Action = {
  */
 export async function open({ options }: Pick<ActionCall, "options">, makes: boolean): Promise<MeshCertificates> {
   const { MeshCertificates } = await import("@diskmesh/pki");
-  return MeshCertificates.open(folderOf(options), { makes });
+  const folder = folderOf(options);
+  refuseOpenKey(join(folder, "ca-key.pem"));
+  return MeshCertificates.open(folder, { makes });
 }
 
 export function folderOf(options: ActionCall["options"]): string {
