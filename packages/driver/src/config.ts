@@ -15,6 +15,13 @@ export const driversConfig = z
       package: z
         .union([folder, packageName])
         .describe('Package as in an import, e.g. "@diskmesh/drivers/disk-health", or the path of a folder or file.'),
+      user: z
+        .string()
+        .regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$/, "give the name or number of a system user")
+        .optional()
+        .describe(
+          "System user as which the driver runs, with the group of the same name and no other. Without: `diskmesh-driver` when the service is root, the service's own user otherwise.",
+        ),
       settings: partlySecretConfig(z.record(z.string(), z.json()))
         .default({})
         .describe(

@@ -16,7 +16,9 @@ import {
   TimeoutError,
   UnavailableError,
 } from "@diskmesh/domain";
+import { asUser } from "./as-user.js";
 import { CallSecrets } from "./call-secrets.js";
+import { ControlGroup } from "./control-group.js";
 import { DriverOutput } from "./driver-output.js";
 import type { DriverLimits } from "./limits.js";
 import { readLines } from "./lines.js";
@@ -38,6 +40,8 @@ export interface DriverProcessOptions {
   readonly package: string;
   readonly settings: JsonObject;
   readonly nodeId: string;
+  /** System user of the process, with the group of the same name. Undefined: the user of this process. */
+  readonly user: string | undefined;
   readonly limits: DriverLimits;
   readonly offers: DriverOffers;
   readonly log: Pick<Logger, "info">;
@@ -90,6 +94,8 @@ export class DriverProcess {
   #reason: string | undefined;
   #hasExited = false;
   #hasEnded = false;
+  /** Undefined where this process cannot create control groups. */
+  #group = ControlGroup.create();
   /** Environment variable value that all child processes inherit, so that they can be found and killed. */
   readonly #mark = randomUUID();
   /** Processor time that the process and its children used beyond their sustained share. */
@@ -101,14 +107,21 @@ export class DriverProcess {
 
   constructor(options: DriverProcessOptions) {
     this.#options = options;
-    const { limits, settings, nodeId, log } = options;
-    this.#child = spawn(process.execPath, [`--max-old-space-size=${limits.maxMemoryMib}`, RUNNER], {
+    const { limits, settings, nodeId, log, user } = options;
+    const [program = "", ...args] = [
+      ...(user === undefined ? [] : asUser(user)),
+      ...[process.execPath, `--max-old-space-size=${limits.maxMemoryMib}`, RUNNER],
+    ];
+    this.#child = spawn(program, args, {
       cwd: "/",
       env: { ...ENVIRONMENT, [MARK]: this.#mark },
       // A process group of its own, so that the driver's child processes can be killed with it.
       detached: true,
       stdio: ["pipe", "pipe", "pipe", "pipe"],
     });
+    // The process runs nothing of the driver before it is told to load the driver.
+    const { pid } = this.#child;
+    if (pid !== undefined && this.#group?.add(pid) === false) void this.#dropControlGroup();
     this.#child.on("error", (error) => this.#end(`its process cannot be started: ${error.message}`));
     this.#child.on("exit", () => {
       this.#killGroup();
@@ -184,7 +197,7 @@ export class DriverProcess {
   /** Checks memory, processor time and liveness. Called periodically. */
   async checkLimits(): Promise<void> {
     const { pid } = this.#child;
-    const use = pid === undefined ? undefined : await groupUse(pid);
+    const use = pid === undefined ? undefined : await groupUse(pid, this.#group?.pids());
     if (use === undefined || this.#reason !== undefined) return;
     const { maxMemoryMib, maxTurnProcessorMs } = this.#options.limits;
     // Includes memory outside V8's heap, in addition to Node's own share.
@@ -292,6 +305,9 @@ export class DriverProcess {
 
   #exitReason(): string {
     const { exitCode, signalCode: signal } = this.#child;
+    const refused = /^setpriv: .*/m.exec(this.#output.tail)?.[0];
+    if (this.#listing === undefined && refused !== undefined)
+      return `it cannot run as user ${this.#options.user} (${refused}): create it with useradd --system --user-group ${this.#options.user}, or set another \`user\``;
     if (signal === null) return `its process exited with code ${exitCode}`;
     if (this.#output.tail.includes("heap out of memory"))
       return `it ran out of its ${this.#options.limits.maxMemoryMib} MiB of memory`;
@@ -301,7 +317,9 @@ export class DriverProcess {
   /** Does nothing after the exit: the group was killed then, and its process id may belong to another process. */
   #killGroup(): void {
     const { pid } = this.#child;
-    if (pid !== undefined && !this.#hasExited) killGroup(pid, this.#mark);
+    if (pid === undefined || this.#hasExited) return;
+    this.#group?.kill();
+    killGroup(pid, this.#mark);
   }
 
   #end(reason: string): void {
@@ -313,6 +331,12 @@ export class DriverProcess {
     const text = `the driver ended while the method ran, and the method's outcome is not known: ${ended}`;
     for (const { reject } of this.#running.values()) reject(new DriverError(text));
     this.#running.clear();
-    this.#options.onEnd(ended);
+    void this.#dropControlGroup().then(() => this.#options.onEnd(ended));
+  }
+
+  async #dropControlGroup(): Promise<void> {
+    const group = this.#group;
+    this.#group = undefined;
+    await group?.remove();
   }
 }

@@ -13,7 +13,7 @@ export interface DriverDevice {
   readonly attached: boolean;
 }
 
-/** The environment of a driver. Its process runs with the rights of the service's user. */
+/** The environment of a driver. Its process runs as the `user` of its config, or as the user of the service. */
 export interface DriverEnvironment<Settings = unknown> {
   /** The configured settings, parsed by the driver's schema. */
   readonly settings: Settings;

@@ -310,9 +310,9 @@ describe("the host of drivers", () => {
       try {
         await rejection(under, DriverError, "exited with code 3");
         await eventually(async () => expect(await call("misbehaving", "fine")).to.equal("fine"));
-        expect(isThere(pid)).to.equal(true);
       } finally {
-        process.kill(pid, "SIGKILL");
+        // A control group has ended the process; without control groups it escapes.
+        if (isThere(pid)) process.kill(pid, "SIGKILL");
         await host.close();
       }
     });

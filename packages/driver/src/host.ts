@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { type Logger, NotFoundError, Redactor } from "@diskmesh/domain";
 import type { DriversConfig } from "./config.js";
+import { ControlGroup } from "./control-group.js";
 import type { DriverCall } from "./driver-process.js";
 import { DRIVER_LIMITS, type DriverLimits } from "./limits.js";
 import { type CalledMethod, type DriverListing, secretsOf } from "./listing.js";
@@ -20,6 +21,11 @@ export interface DriverHostOptions {
   /** The node on which the drivers run; empty in the director. */
   readonly nodeId?: string;
   readonly offers?: DriverOffers;
+  /**
+   * User of drivers whose config names none, while this process is root. Undefined: the user of this process, as for
+   * processes that are not root.
+   */
+  readonly userOfRoot?: string;
   /** Returns a number in [0, 1). */
   readonly random: () => number;
   readonly log: Logger;
@@ -35,6 +41,9 @@ export interface ShownDriver {
   readonly problem: string;
 }
 
+/** User of the drivers of a service that is root. The release's sysusers file and its image have this user. */
+export const DRIVER_USER = "diskmesh-driver";
+
 const CHECK_INTERVAL_MS = 1_000;
 
 /** Runs the configured drivers, each in its own process. */
@@ -44,10 +53,21 @@ export class DriverHost {
   #waiting: (() => void)[] = [];
   #revision: string | undefined;
 
-  constructor({ drivers, limits = DRIVER_LIMITS, nodeId = "", offers = noOffers, random, log }: DriverHostOptions) {
+  constructor({
+    drivers,
+    limits = DRIVER_LIMITS,
+    nodeId = "",
+    offers = noOffers,
+    userOfRoot,
+    random,
+    log,
+  }: DriverHostOptions) {
+    ControlGroup.endAbandoned();
+    const defaultUser = process.geteuid?.() === 0 ? userOfRoot : undefined;
     const onChange = (): void => this.#onChange();
     this.#drivers = drivers.map(
-      (driver) => new SupervisedDriver({ ...driver, nodeId, limits, offers, random, log, onChange }),
+      ({ user = defaultUser, ...driver }) =>
+        new SupervisedDriver({ ...driver, user, nodeId, limits, offers, random, log, onChange }),
     );
     this.#timer = setInterval(() => void this.#checkLimits(), CHECK_INTERVAL_MS).unref();
   }

@@ -26,18 +26,21 @@ const MAX_COUNTED = 1_000;
  */
 const MAX_WALKS = 10;
 
-/** Returns undefined where the kernel does not report the values. Processes whose parent has ended are not counted. */
-export async function groupUse(pid: number): Promise<GroupUse | undefined> {
+/**
+ * Returns undefined where the kernel does not report the values. Without `members`, the processes of the control group,
+ * processes whose parent has ended are not counted.
+ */
+export async function groupUse(pid: number, members?: readonly number[]): Promise<GroupUse | undefined> {
   const own = await useOf(pid);
   if (own === undefined) return undefined;
   let { memoryBytes, processorMs } = own;
-  const found = await childrenOf(pid);
+  const found = members?.filter((member) => member !== pid) ?? (await childrenOf(pid));
   for (const each of found) {
     if (found.length > MAX_COUNTED) break;
     const use = await useOf(each);
     memoryBytes += use?.memoryBytes ?? 0;
     processorMs += use?.processorMs ?? 0;
-    found.push(...(await childrenOf(each)));
+    if (members === undefined) found.push(...(await childrenOf(each)));
   }
   return { memoryBytes, processorMs, ownProcessorMs: own.ownProcessorMs };
 }
@@ -67,7 +70,8 @@ async function childrenOf(pid: number): Promise<number[]> {
 
 /**
  * Kills a driver's process group and every process that inherited its mark, also in other groups and sessions. A
- * process that left the group with a cleared environment escapes.
+ * process that left the group with a cleared environment escapes, unless the driver has a control group (see
+ * ControlGroup).
  */
 export function killGroup(pid: number, mark: string): void {
   for (let walks = 0; walks < MAX_WALKS; walks++) {

@@ -8,6 +8,7 @@ export interface SupervisedDriverOptions {
   readonly package: string;
   readonly settings: JsonObject;
   readonly nodeId: string;
+  readonly user: string | undefined;
   readonly limits: DriverLimits;
   readonly offers: DriverOffers;
   /** Returns a number in [0, 1). */
@@ -67,11 +68,12 @@ export class SupervisedDriver {
   }
 
   #start(): void {
-    const { package: name, settings, nodeId, offers, limits, log } = this.#options;
+    const { package: name, settings, nodeId, user, offers, limits, log } = this.#options;
     this.#process = new DriverProcess({
       package: name,
       settings,
       nodeId,
+      user,
       offers,
       limits,
       log: { info: (fields, message) => log.info({ driver: this.#name, ...fields }, message) },

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type CallMethodRequest, DriverState, type Task, TaskState } from "@diskmesh/api/director";
-import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, freePort, isQuickRun, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CrashPlaces } from "./testing/crash-places.js";
@@ -221,7 +221,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       const registryPort = await freePort();
       const vendors = {
         nodes: { registries: [{ address: `127.0.0.1:${registryPort}` }] },
-        drivers: [{ package: SAMPLE_DRIVER }],
+        drivers: [{ package: SAMPLE_DRIVER, ...OWN_USER }],
       };
       // HTTPS API to which agents upload their logs.
       const http = { listen: { port: await freePort() }, users: await httpUsers({ admin: ["bosh.admin"] }) };

@@ -7,6 +7,7 @@ import {
 import { type HttpAnswer, HttpClient, httpUsers } from "@diskmesh/director/testing";
 import { type JsonObject, MIB_BYTES } from "@diskmesh/domain";
 import { DRIVER_LIMITS } from "@diskmesh/driver/host";
+import { OWN_USER } from "@diskmesh/driver/testing";
 import type { Client } from "@diskmesh/rpc";
 import { eventually, freePort } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -26,6 +27,8 @@ interface DriverEntry {
   readonly package: string;
   readonly settings?: object;
 }
+
+const asOwnUser = (driver: DriverEntry): DriverEntry => ({ ...driver, ...OWN_USER });
 
 export interface PassthruOptions {
   readonly hosts: number;
@@ -82,8 +85,8 @@ export class PassthruScene {
         deviceSizeBytes: MIB_BYTES,
         overrides: {
           "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
-          director: { http, drivers: directorDrivers, tuning: { http: { requestTimeoutMs } } },
-          "disk-agent": { drivers: agentDrivers, tuning: { drivers: limits } },
+          director: { http, drivers: directorDrivers.map(asOwnUser), tuning: { http: { requestTimeoutMs } } },
+          "disk-agent": { drivers: agentDrivers.map(asOwnUser), tuning: { drivers: limits } },
         },
       }),
     );

@@ -3,7 +3,7 @@ import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { VendorCalls } from "@diskmesh/disk-agent/testing";
 import { silentLogger } from "@diskmesh/domain";
 import { DRIVER_LIMITS, driversConfig, noOffers } from "@diskmesh/driver/host";
-import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
 import { eventually, fakeHandlers, type TestCertificates } from "@diskmesh/testkit";
@@ -16,7 +16,7 @@ export class TestNode {
   readonly #calls: VendorCalls;
 
   private constructor(readonly nodeId: string) {
-    const drivers = driversConfig.parse([{ package: SAMPLE_DRIVER }]);
+    const drivers = driversConfig.parse([{ package: SAMPLE_DRIVER, ...OWN_USER }]);
     const rest = { offers: noOffers, clock: systemClock, random: Math.random, log: silentLogger };
     this.#calls = new VendorCalls({
       drivers,

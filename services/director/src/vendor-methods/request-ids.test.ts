@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { CallMethodRequest, MethodTarget } from "@diskmesh/api/director";
 import { AlreadyExistsError, InvalidArgumentError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, freePort } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "../testing/test-director.js";
@@ -20,7 +20,7 @@ describe("a call of a vendor method with a request id", () => {
     const port = await freePort();
     director = await TestDirector.start({
       nodes: { registries: [{ address: `127.0.0.1:${port}` }] },
-      drivers: [{ package: SAMPLE_DRIVER }],
+      drivers: [{ package: SAMPLE_DRIVER, ...OWN_USER }],
     });
     notes = join(director.folder, "notes");
     node = await TestNode.start(director.certs, "host-1", port);
