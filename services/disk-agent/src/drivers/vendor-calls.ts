@@ -7,6 +7,7 @@ import type {
 } from "@diskmesh/api/internal";
 import { AbortedError, type Logger, NotFoundError, OutdatedError, parseId } from "@diskmesh/domain";
 import {
+  DRIVER_USER,
   DriverHost,
   type DriverLimits,
   type DriverOffers,
@@ -47,7 +48,7 @@ export class VendorCalls {
   /** Starts the drivers; before this call the host has none. */
   start(): void {
     const { hostId: nodeId, ...rest } = this.#options;
-    this.#host ??= new DriverHost({ ...rest, nodeId });
+    this.#host ??= new DriverHost({ ...rest, nodeId, userOfRoot: DRIVER_USER });
   }
 
   async close(): Promise<void> {
