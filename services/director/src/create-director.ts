@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
-import { DRIVER_LIMITS, DriverHost } from "@diskmesh/driver/host";
+import { DRIVER_LIMITS, DRIVER_USER, DriverHost } from "@diskmesh/driver/host";
 import type { AgentClient } from "@diskmesh/mbus";
 import { Changes, type Clock, type Lifecycle, slotsOfEach, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
@@ -176,7 +176,10 @@ function makeRecords({ limits, tablet, eventLog, lifecycle, changes, clock, rand
 
 /** Creates the director's own drivers and the idempotency cache of their calls. */
 function makeDrivers({ config, lifecycle, random, log }: Ground) {
-  const host = lifecycle.use("drivers", new DriverHost({ drivers: config.drivers, random, log }));
+  const host = lifecycle.use(
+    "drivers",
+    new DriverHost({ drivers: config.drivers, userOfRoot: DRIVER_USER, random, log }),
+  );
   return { host, callMemory: new CallMemory() };
 }
 
