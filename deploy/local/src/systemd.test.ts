@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
@@ -101,6 +101,30 @@ describe("the systemd units", () => {
         expect(exposed, `${status} ${stderr}${stdout}`).to.be.at.most(EXPOSURE[service] as number);
       });
     }
+
+    for (const service of ["director", "disk-agent"])
+      it(`${service} with rights to choose the users of drivers is correct`, () => {
+        const dropIns = join(folder, `diskmesh-${service}.service.d`);
+        mkdirSync(dropIns);
+        cpSync(join(units, "drivers.conf"), join(dropIns, "drivers.conf"));
+        try {
+          const { status, stdout, stderr } = analyze(
+            ...["--man=no", "--recursive-errors=one", "verify", `./diskmesh-${service}.service`],
+          );
+          expect([status, stdout + stderr]).to.deep.equal([0, ""]);
+          const shown = analyze("security", "--offline=yes", `./diskmesh-${service}.service`).stdout;
+          expect(shown).to.match(/✗ .*CAP_SET\(UID\|GID\|PCAP\)|✗ .*CAP_SET/);
+        } finally {
+          rmSync(dropIns, { recursive: true });
+        }
+      });
+
+    it("the user of drivers is created, and is the one that services choose", () => {
+      const chosen = readFileSync(join(repository, "packages/driver/src/host.ts"), "utf8");
+      const [, user] = /DRIVER_USER = "(.+)"/.exec(chosen) ?? [];
+      expect(read("diskmesh.sysusers.conf")).to.match(new RegExp(`^u ${user} - `, "m"));
+      expect(readFileSync(join(repository, "deploy/container/Containerfile"), "utf8")).to.contain(`--gid ${user} `);
+    });
 
     it("a mistake in the common file is found", () => {
       const shared = join(folder, SHARED);
