@@ -1,7 +1,7 @@
 /**
  * Identity of a process in its certificate: a URI in the subject alternative name, `spiffe://diskmesh/<role>` or
  * `spiffe://diskmesh/<role>/<name>`. Agents of hosts have their host id as name, agents of VMs their agent id. Agents
- * of VMs connect only to NATS, and no service accepts them.
+ * of VMs connect only to NATS, and no service accepts them. The name of a `csi` or `operator-disks` identity is its scope.
  */
 export const ROLES = [
   "operator",
@@ -29,11 +29,14 @@ export function isOperator(role: Role): boolean {
   return OPERATOR_ROLES.includes(role);
 }
 
+/** Roles whose name is the scope at which their rights end: a deployment for `csi`, a team for `operator-disks`. */
+export const SCOPED_ROLES: readonly Role[] = ["csi", "operator-disks"];
+
 export interface Identity {
   readonly role: Role;
   /**
-   * Host id or agent id of an agent, or the name of a person or script for an operator; empty where one certificate
-   * serves all.
+   * Host id or agent id of an agent, the scope of a scoped role, or the name of a person or script for another operator;
+   * empty where one certificate serves all.
    */
   readonly name: string;
 }
@@ -50,6 +53,11 @@ export function parseIdentityUri(uri: string): Identity | undefined {
   const [role, name = "", ...rest] = uri.slice(PREFIX.length).split("/");
   const known = ROLES.find((candidate) => candidate === role);
   return known && rest.length === 0 ? { role: known, name } : undefined;
+}
+
+/** Returns true when the identity's rights end at the scope that its name is. */
+export function isScoped({ role, name }: Identity): boolean {
+  return name !== "" && SCOPED_ROLES.includes(role);
 }
 
 export function formatIdentity(identity: Identity): string {
