@@ -103,6 +103,21 @@ describe("calls", () => {
       await rejection(client.add(notes()), PermissionDeniedError);
     });
 
+    it("with a scope are refused by every method that does not keep to scopes", async () => {
+      await bench.serve({}, { roles: ["csi", "operator-disks"], scoped: new Set(["get"]) });
+      for (const role of ["csi", "operator-disks"] as const)
+        for (const name of ["", "web"]) {
+          const client = bench.client({ tls: await bench.filesOf({ role, name }) });
+          await client.get({ text: "", count: 0 });
+          const added = client.add(notes());
+          if (name === "") await added;
+          else
+            expect((await rejection(added, PermissionDeniedError)).message).to.equal(
+              `${role} web may not call /test.v1.NoteService/Add: its rights end at a scope, which this method does not have`,
+            );
+        }
+    });
+
     it("with a certificate of another authority are refused", async () => {
       await bench.serve();
       const foreign = join(bench.folder, "foreign");

@@ -20,7 +20,7 @@ export { waitForHealth } from "./client/health-client.js";
 export { errorOfMessage, errorOfStatus } from "./errors/error-of-status.js";
 export { ERROR_DOMAIN, statusOfError } from "./errors/status-of-error.js";
 export type { RpcChange, RpcFailure } from "./server/call-gate.js";
-export { allow, allowChange, offer, type Serve } from "./server/methods.js";
+export { allow, allowChange, type OfferedMethod, offer, type Serve, scoped } from "./server/methods.js";
 export type { RefusedConnection } from "./server/secure-listener.js";
 export { RpcServer, type RpcServerOptions } from "./server/server.js";
 export { type SocketCall, type SocketHandlers, SocketServer } from "./server/socket-server.js";

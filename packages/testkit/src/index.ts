@@ -14,7 +14,7 @@ export {
   memoryUseFile,
   reportsMemoryUseIn,
 } from "./memory-use.js";
-export { methodsOfRole, readingMethods } from "./methods-of-role.js";
+export { methodsOfRole, readingMethods, scopedMethods } from "./methods-of-role.js";
 export { mountNamespace } from "./mount-namespace.js";
 export { type NatsOptions, NatsServer, startNats } from "./nats.js";
 export { onExit } from "./on-exit.js";

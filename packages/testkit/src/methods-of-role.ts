@@ -11,6 +11,16 @@ export function methodsOfRole(addServices: (server: Pick<RpcServer, "addService"
   return (role) => [...rolesOf].filter(([, roles]) => roles.includes(role)).map(([method]) => method);
 }
 
+/** Returns the names of the methods that accept callers with a scope, sorted. */
+export function scopedMethods(addServices: (server: Pick<RpcServer, "addService">) => void): string[] {
+  const methods: string[] = [];
+  const addService = (_definition: unknown, { scoped = new Set() }: { readonly scoped?: ReadonlySet<string> }) => {
+    methods.push(...scoped);
+  };
+  addServices({ addService } as Pick<RpcServer, "addService">);
+  return methods.sort();
+}
+
 /** Returns the names of the methods that are not declared as changing, sorted. */
 export function readingMethods(addServices: (server: Pick<RpcServer, "addService">) => void): string[] {
   const reading: string[] = [];

@@ -1,5 +1,5 @@
 import type { Role } from "@diskmesh/domain";
-import { methodsOfRole } from "@diskmesh/testkit";
+import { methodsOfRole, scopedMethods } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addServices } from "./services.js";
 
@@ -22,5 +22,6 @@ describe("the callers of a registry", () => {
     const all = ["adoptFleet", "raiseNumbers", "decideUnknownDisks", "createBackup"];
     expect(changes("operator")).to.have.members([...disks, ...hosts, ...all]);
     expect(changes("disk-agent")).to.deep.equal(["registerAgent", "heartbeat"]);
+    expect(scopedMethods((server) => addServices(server, () => expect.fail()))).to.deep.equal([]);
   });
 });

@@ -15,6 +15,8 @@ export interface CallContext {
   readonly requestId: string;
   /** Set when something other than the certificate identified the caller. */
   readonly authentication?: "password" | "token" | "session" | undefined;
+  /** Teams at whose objects the caller's rights end. Absent where they do not end, and for certificates. */
+  readonly teams?: readonly string[] | undefined;
   /** Id of the trace that the call is part of; absent without tracing. */
   readonly traceId?: string | undefined;
   /**

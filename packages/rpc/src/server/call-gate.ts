@@ -4,6 +4,7 @@ import {
   formatIdentity,
   type Identity,
   isOperator,
+  isScoped,
   messageOf,
   OPERATOR_ROLES,
   PermissionDeniedError,
@@ -63,6 +64,8 @@ export interface GatedMethod {
   readonly roles: ReadonlySet<Role>;
   readonly streams: boolean;
   readonly changes: boolean;
+  /** True when the method accepts scoped callers. */
+  readonly isScoped: boolean;
 }
 
 interface IncomingCall {
@@ -270,7 +273,13 @@ export class CallGate {
         `the certificate of ${name} ended at ${new Date(endsAtMs).toISOString()} by this server's clock: renew it`,
         { about: { identity: name } },
       );
-    if (method.roles.has(identity.role)) return;
+    if (method.roles.has(identity.role)) {
+      if (method.isScoped || !isScoped(identity)) return;
+      throw new PermissionDeniedError(
+        `${name} may not call ${method.path}: its rights end at a scope, which this method does not have`,
+        { about: { identity: name, method: method.path } },
+      );
+    }
     const allowed = [...method.roles].join(", ") || "nobody";
     throw new PermissionDeniedError(`${name} may not call ${method.path}: allowed are ${allowed}`, {
       about: { identity: name, method: method.path, allowed_roles: allowed },

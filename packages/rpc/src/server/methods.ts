@@ -12,6 +12,8 @@ export interface OfferedMethod<Serving> {
   readonly roles: readonly Role[];
   /** True when the method may change something; each of its calls is then logged. */
   readonly changes: boolean;
+  /** True when the handler keeps scoped callers within their scope. All other methods refuse scoped callers. */
+  readonly isScoped?: true;
   readonly serve: Serving;
 }
 
@@ -23,6 +25,11 @@ export function allow<Serving>(roles: readonly Role[], serve: Serving): OfferedM
 /** Offers a method that may change something. */
 export function allowChange<Serving>(roles: readonly Role[], serve: Serving): OfferedMethod<Serving> {
   return { roles, changes: true, serve };
+}
+
+/** Also offers the method to callers whose identity has a scope. The handler must keep them within it. */
+export function scoped<Serving>(method: OfferedMethod<Serving>): OfferedMethod<Serving> {
+  return { ...method, isScoped: true };
 }
 
 /**
@@ -45,6 +52,7 @@ export function offer<Context, Definition extends ServiceDefinition>(
   );
   server.addService(definition, {
     changing: new Set(offered.flatMap(([name, { changes }]) => (changes ? [name] : []))),
+    scoped: new Set(offered.flatMap(([name, { isScoped }]) => (isScoped ? [name] : []))),
     roles: roles as Readonly<Record<keyof Definition["methods"], readonly Role[]>>,
     handlers: handlers as Handlers<Definition>,
   });

@@ -75,7 +75,10 @@ export class RpcServer {
     this.#infrastructure.addHealth(this.#server);
   }
 
-  /** Adds a service before `listen`. A caller whose role is not allowed gets PERMISSION_DENIED. */
+  /**
+   * Adds a service before `listen`. A caller whose role is not allowed gets PERMISSION_DENIED. So does
+   * a scoped caller of a method that is not in `scoped`.
+   */
   addService<Definition extends ServiceDefinition>(
     definition: Definition,
     options: {
@@ -83,6 +86,8 @@ export class RpcServer {
       readonly handlers: Handlers<Definition>;
       /** Names of the methods that may change something. */
       readonly changing?: ReadonlySet<string>;
+      /** Names of the methods that accept scoped callers. */
+      readonly scoped?: ReadonlySet<string>;
     },
   ): void {
     const implementation: UntypedServiceImplementation = {};
@@ -94,6 +99,7 @@ export class RpcServer {
         path: method.path,
         roles: new Set(rolesOf(options.roles, name)),
         changes: options.changing?.has(name) ?? false,
+        isScoped: options.scoped?.has(name) ?? false,
         streams: method.requestStream || method.responseStream,
         requestStream: method.requestStream,
         responseStream: method.responseStream,

@@ -1,10 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect as connectHttp2 } from "node:http2";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { certificateFiles, createDevelopmentCertificates } from "@diskmesh/pki";
+import type { Identity } from "@diskmesh/domain";
+import { certificateFiles, createDevelopmentCertificates, issueCertificate } from "@diskmesh/pki";
 import type { TlsFiles } from "@diskmesh/tls";
 import type { CallContext } from "../call/call-context.js";
 import type { Client, Handlers, ServiceDefinition } from "../call/definition.js";
@@ -97,6 +98,20 @@ export class Bench {
     return certificateFiles(folder, name);
   }
 
+  /** Makes a client's certificate for the identity. */
+  async filesOf(identity: Identity): Promise<TlsFiles> {
+    const name = `${identity.role}-of-${identity.name}`;
+    const read = (file: string) => readFileSync(join(this.folder, file), "utf8");
+    const made = await issueCertificate(
+      { certPem: read("ca.pem"), keyPem: read("ca-key.pem") },
+      { identity, commonName: name, dnsNames: [], ipAddresses: [], validDays: 1, usages: ["client"] },
+    );
+    const files = this.files(name);
+    writeFileSync(files.certFile, made.certPem);
+    writeFileSync(files.keyFile, made.keyPem);
+    return files;
+  }
+
   /** Opens a silent connection with the certificate `name`. */
   connectAs(name: string, options: { manualHandshake?: boolean } = {}): TLSSocket {
     const { caFile, certFile, keyFile } = this.files(name);
@@ -118,6 +133,7 @@ export class Bench {
     options: {
       limits?: Partial<RpcServerLimits>;
       roles?: AllowedRoles<typeof NoteService>;
+      scoped?: ReadonlySet<string>;
       port?: number;
       shortage?: () => string | undefined;
       tls?: TlsFiles;
@@ -135,6 +151,7 @@ export class Bench {
       roles: options.roles ?? ["operator", "director"],
       handlers: { ...echoHandlers, ...handlers },
       changing: new Set(["get"]),
+      ...(options.scoped && { scoped: options.scoped }),
     });
     this.port = await server.listen({ host: "127.0.0.1", port: options.port ?? 0 });
     server.setServing(true);
