@@ -41,13 +41,13 @@ interface Wanted {
  * Makes the certificates that a mesh on one machine needs, in one folder: `ca.pem`, `ca-key.pem`, and `<name>.pem` with
  * `<name>-key.pem` for each process. Keeps certificates that were signed by that authority and are valid for another 30
  * days, so it can run at every start, in one process at a time. Every certificate serves both ends of a connection on
- * the loopback interface.
+ * the loopback interface. The CSI driver's certificate has `csiScope` as its scope; none by default.
  */
 export async function createDevelopmentCertificates(
   folder: string,
-  options: { readonly hostIds: readonly string[] },
+  options: { readonly hostIds: readonly string[]; readonly csiScope?: string },
 ): Promise<void> {
-  const wanted = wantedCertificates(options.hostIds);
+  const wanted = wantedCertificates(options.hostIds, options.csiScope ?? "");
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await chmod(folder, 0o700);
   const authority = await ensurePair(folder, "ca", isUsableAuthority, () =>
@@ -69,10 +69,11 @@ export async function createDevelopmentCertificates(
   }
 }
 
-function wantedCertificates(hostIds: readonly string[]): Wanted[] {
-  const roles = ["operator", "director", "cpi-dispatcher", "disk-registry", "csi"] as const;
+function wantedCertificates(hostIds: readonly string[], csiScope: string): Wanted[] {
+  const roles = ["operator", "director", "cpi-dispatcher", "disk-registry"] as const;
   return [
     ...roles.map((role) => ({ name: role, identity: { role, name: "" }, commonName: role, dnsNames: ["localhost"] })),
+    { name: "csi", identity: { role: "csi", name: csiScope }, commonName: "csi", dnsNames: ["localhost"] },
     {
       name: "nats",
       identity: { role: "nats", name: "" },

@@ -1,5 +1,13 @@
 import { isIP } from "node:net";
-import { formatIdentity, type Identity, InvalidArgumentError, parseId, quoted, ROLES } from "@diskmesh/domain";
+import {
+  formatIdentity,
+  type Identity,
+  InvalidArgumentError,
+  parseId,
+  quoted,
+  ROLES,
+  SCOPED_ROLES,
+} from "@diskmesh/domain";
 
 /** Subject of a certificate to be issued. */
 export interface Holder {
@@ -17,11 +25,12 @@ const DNS_NAME =
   /^(?=.{1,253}$)(?!.*(?:^|\.)\d+$)(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
 /** Roles that a list of holders may name. It may not name agents in VMs, whose certificates the director issues. */
 const LISTED_ROLES = ROLES.filter((role) => role !== "vm-agent");
-const NAMED_ROLES: readonly string[] = ["disk-agent", ...LISTED_ROLES.filter((role) => role.startsWith("operator-"))];
+/** Roles whose holders are persons or hosts of a name. The name of a scoped role is optional. */
+const NAMED_ROLES = LISTED_ROLES.filter((role) => /^(disk-agent|operator-)/.test(role) && !SCOPED_ROLES.includes(role));
 
 /**
- * Reads a list of holders. Each line has a role, followed by "/" and a name for roles with several holders, then the
- * DNS names and addresses of the holder; `#` begins a comment. Throws InvalidArgumentError with the number of the wrong
+ * Reads a list of holders. Each line has a role, followed by "/" and a name for roles with several holders or a scope,
+ * then the DNS names and addresses of the holder; `#` begins a comment. Throws InvalidArgumentError with the number of the wrong
  * line.
  */
 export function parseHolders(text: string, file: string): readonly Holder[] {

@@ -140,7 +140,8 @@ describe("certificates of a mesh", () => {
     ["king", 'line 1: "king" is not a holder'],
     ["\nvm-agent/a", 'line 2: "vm-agent/a" is not a holder'],
     ["disk-agent", "disk-agent needs a name"],
-    ["operator-disks", "operator-disks needs a name"],
+    ["operator-hosts", "operator-hosts needs a name"],
+    ["csi/a.b", "the name"],
     ["disk-agent/../x", "is not a holder"],
     ["disk-agent/..", "the name"],
     ["director 10.0.0.300", '"10.0.0.300" is neither'],
@@ -148,6 +149,16 @@ describe("certificates of a mesh", () => {
     ["director 10.0.0.256/8", '"10.0.0.256/8" is neither'],
     ["operator/reader-bob\noperator-reader/bob", "has the same files as operator reader-bob"],
   ];
+  it("takes a scope, or none, for the roles that can have one", () => {
+    const holders = parseHolders("csi\ncsi/web\noperator-disks\noperator-disks/a", "mesh.list");
+    expect(holders.map(({ name, identity }) => [name, identity.role, identity.name])).to.deep.equal([
+      ["csi", "csi", ""],
+      ["csi-web", "csi", "web"],
+      ["operator-disks", "operator-disks", ""],
+      ["operator-disks-a", "operator-disks", "a"],
+    ]);
+  });
+
   for (const [text, said] of WRONG)
     it(`rejects the holder list ${JSON.stringify(text)}: ${said}`, () => {
       expect(() => parseHolders(text, "mesh.list")).to.throw(InvalidArgumentError, said);
