@@ -22,7 +22,7 @@ const ROOMS: Readonly<Record<string, string>> = {
 /** Files of the director that must not perform I/O, by folder. */
 const PURE: Readonly<Record<string, string>> = {
   store:
-    "agent-authority agent-health bosh-registry-settings config cpi-call deployment director-event disk ended-session instance json node-error owed-removal persistent-disk possible-orphan problem resurrection-switch schema snapshot stemcell task vendor-call",
+    "agent-authority agent-health bosh-registry-settings config cpi-call deployment director-event disk ended-session instance json node-error owed-removal persistent-disk possible-orphan problem resurrection-switch schema scope snapshot stemcell task vendor-call",
   config: "time-limits",
   audit: "director-event",
   specs:
@@ -31,7 +31,7 @@ const PURE: Readonly<Record<string, string>> = {
   tasks: "bosh-codes task task-event worker-quotas",
   cpi: "cpi-call possible-orphan",
   agents: "agent-authorities agent-health agent-key agent-report",
-  instances: "apply-spec bosh-instance instance lifecycle recorded-deployments vm-change vm-spec",
+  instances: "apply-spec bosh-instance instance lifecycle recorded-deployments scope vm-change vm-spec",
   disks: "disk-kind owed-removal",
   "disks/dynamic": "decisions disk",
   "disks/persistent": "persistent-disk snapshot",

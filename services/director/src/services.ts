@@ -16,12 +16,12 @@ import {
   VendorPassthruServiceDefinition,
   VmServiceDefinition,
 } from "@diskmesh/api/director";
-import { allow, allowChange, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
+import { allow, allowChange, type CallContext, type OfferedMethod, offer, type RpcServer, scoped } from "@diskmesh/rpc";
 import { addAdminService, type ProcessReport } from "@diskmesh/tablet-admin";
 import { forgetAgentAuthority, listAgentAuthorities, listAgentCertificates } from "./agents/handlers.js";
 import { askerOf } from "./audit/asker.js";
 import { listEvents } from "./audit/handlers.js";
-import { checkRole, type Operation, POLICY } from "./config/policy.js";
+import { checkRole, type Operation, POLICY, type Rule } from "./config/policy.js";
 import { CPI } from "./configs/cpi-configs.js";
 import { diffConfig } from "./configs/diff-config.js";
 import { deleteConfig, getConfig, listConfigs } from "./configs/handlers.js";
@@ -45,7 +45,14 @@ import { cancelTask, getTask, getTaskOutput, listTasks, resumeTask, watchTask } 
 import { callMethod, getNode, listDrivers, listMethods } from "./vendor-methods/handlers.js";
 import { vmTasks } from "./vms/handlers.js";
 
-const permit = <Handler>(operation: Operation, handler: Handler) => allow(POLICY[operation].roles, handler);
+/** Offers a method by the operation's rule. */
+function offered<Serving>(operation: Operation, method: OfferedMethod<Serving>): OfferedMethod<Serving> {
+  const { isScoped }: Rule = POLICY[operation];
+  return isScoped ? scoped(method) : method;
+}
+
+const permit = <Handler>(operation: Operation, handler: Handler) =>
+  offered(operation, allow(POLICY[operation].roles, handler));
 
 /**
  * Allows the operation's roles to make a call that may change something. Records an event when the handler refuses the
@@ -55,14 +62,17 @@ const permitChange = <Request, Response>(
   operation: Operation,
   handler: (context: Context, request: Request, call: CallContext) => Promise<Response>,
 ) =>
-  allowChange(POLICY[operation].roles, async (context: Context, request: Request, call: CallContext) => {
-    try {
-      return await handler(context, request, call);
-    } catch (error) {
-      context.refusals.note(operation, call, request, error);
-      throw error;
-    }
-  });
+  offered(
+    operation,
+    allowChange(POLICY[operation].roles, async (context: Context, request: Request, call: CallContext) => {
+      try {
+        return await handler(context, request, call);
+      } catch (error) {
+        context.refusals.note(operation, call, request, error);
+        throw error;
+      }
+    }),
+  );
 
 /**
  * Checks the caller's role for the operation that the request needs in addition to the method's own operation.

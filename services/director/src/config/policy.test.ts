@@ -1,9 +1,9 @@
 import { PermissionDeniedError } from "@diskmesh/domain";
-import { methodsOfRole } from "@diskmesh/testkit";
+import { methodsOfRole, scopedMethods } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { allRoutes } from "../http/routes/routes.js";
 import { addServices } from "../services.js";
-import { checkRole, isAllowed } from "./policy.js";
+import { checkRole, isAllowed, POLICY, type Rule, teamsOfRight } from "./policy.js";
 
 describe("the permission policy", () => {
   it("admins may do everything, readers may read, and both scopes may apply to a single director", () => {
@@ -38,6 +38,33 @@ describe("the permission policy", () => {
         PermissionDeniedError,
         `operator-reader bob may not ${operation}: allowed are operator`,
       );
+  });
+
+  it("callers with a scope may use dynamic disks, and read what they need for that", () => {
+    const scoped = scopedMethods((server) => addServices(server, () => expect.fail()));
+    const disks = ["attachDisk", "createDisk", "deleteDisk", "detachDisk", "getCapacity", "getDisk", "listDisks"];
+    const more = ["provideDisk", "resizeDisk", "setDiskLimits"];
+    const reads = ["getTask", "getTaskOutput", "listDeployments", "listInstances", "listTasks", "watchTask"];
+    expect(scoped).to.have.members([...disks, ...more, ...reads]);
+    for (const operation of ["listOwedRemovals", "getTaskDebugOutput"] as const)
+      expect(() => checkRole(operation, { role: "operator-disks", name: "a" })).to.throw(PermissionDeniedError);
+    checkRole("deleteDisk", { role: "csi", name: "web" });
+  });
+
+  it("a login's right to an operation ends at the teams that its scopes name, or nowhere", () => {
+    const ends = (...scopes: string[]) => teamsOfRight("provideDisk", scopes, "d1");
+    const right = (team: string, name: string) => `bosh.teams.${team}.dynamic-disks.${name}`;
+    expect(ends("bosh.admin", "bosh.teams.a.admin")).to.equal(undefined);
+    expect(ends("bosh.dynamic-disks.create", "bosh.dynamic-disks.attach")).to.equal(undefined);
+    expect(ends("bosh.teams.a.admin", "bosh.teams.b.read")).to.deep.equal(["a"]);
+    expect(ends(right("a", "create"), right("b", "create"), right("b", "attach"))).to.deep.equal(["b"]);
+    expect(ends(right("a", "create"), "bosh.dynamic-disks.attach")).to.deep.equal([]);
+    const scopes = ["create", "attach", "detach", "delete", "list"].map((name) => right("a", name));
+    for (const [operation, rule] of Object.entries(POLICY) as [keyof typeof POLICY, Rule][]) {
+      const isOfDisks = rule.scopes.flat().some((scope) => scope.startsWith("bosh.dynamic-disks."));
+      expect(isAllowed(operation, scopes, "d1", ["a"]), operation).to.equal(isOfDisks);
+      expect(isAllowed(operation, scopes, "d1", ["b"]), operation).to.equal(false);
+    }
   });
 
   it("only routes about one task check permissions by themselves", () => {

@@ -1,4 +1,11 @@
-import { formatIdentity, type Identity, OPERATOR_ROLES, PermissionDeniedError, type Role } from "@diskmesh/domain";
+import {
+  formatIdentity,
+  type Identity,
+  isScoped,
+  OPERATOR_ROLES,
+  PermissionDeniedError,
+  type Role,
+} from "@diskmesh/domain";
 
 /** Alternative sets of scopes; any complete set suffices. */
 type ScopeSets = readonly (readonly string[])[];
@@ -17,6 +24,11 @@ export interface Rule {
    * team's admins, "read" its admins and readers.
    */
   readonly team?: "admin" | "read";
+  /**
+   * Set when the operation keeps to the caller's scope. Also allows certificates with a scope, and logins with the
+   * rights of `scopes` in one team, as in `bosh.teams.TEAM.dynamic-disks.create`.
+   */
+  readonly isScoped?: boolean;
 }
 
 export const ADMIN = "bosh.admin";
@@ -25,16 +37,21 @@ const READ = "bosh.read";
 const rule = (scopes: ScopeSets, roles: readonly Role[] = []): Rule => ({ roles: ["operator", ...roles], scopes });
 const reading = (scopes: ScopeSets): Rule => ({ roles: OPERATOR_ROLES, scopes });
 const ofDisks = (...rights: readonly string[]): ScopeSets => [rights.map((right) => `bosh.dynamic-disks.${right}`)];
-const disks = (...rights: readonly string[]): Rule => rule(ofDisks(...rights), ["operator-disks", "csi"]);
+const disks = (...rights: readonly string[]): Rule => ({
+  ...rule(ofDisks(...rights), ["operator-disks", "csi"]),
+  team: "admin",
+  isScoped: true,
+});
 
 const admins = rule([]);
 const deployers = rule([], ["operator-deployments"]);
 const teamAdmins: Rule = { ...admins, team: "admin" };
 const teamDeployers: Rule = { ...deployers, team: "admin" };
 const readers = reading([[READ]]);
-const diskReaders: Rule = { roles: [...OPERATOR_ROLES, "csi"], scopes: ofDisks("list") };
+const diskReaders: Rule = { roles: [...OPERATOR_ROLES, "csi"], scopes: ofDisks("list"), team: "read", isScoped: true };
 const teamReaders: Rule = { ...readers, team: "read" };
-const teamReadersAndCreator: Rule = { ...teamReaders, creator: true };
+const scopedReaders: Rule = { ...teamReaders, isScoped: true };
+const scopedReadersAndCreator: Rule = { ...scopedReaders, creator: true };
 const vendorCallers = rule([["bosh.vendor-methods.call"]]);
 const vendorReaders = reading([[READ], ...vendorCallers.scopes]);
 const uploaders = rule([["bosh.stemcells.upload"]], ["operator-deployments"]);
@@ -50,8 +67,8 @@ export const POLICY = {
   deploy: teamDeployers,
   diffDeployment: teamDeployers,
   deleteDeployment: teamDeployers,
-  listDeployments: teamReaders,
-  listInstances: teamReaders,
+  listDeployments: scopedReaders,
+  listInstances: scopedReaders,
   listPersistentDisks: readers,
   attachOrphanedDisk: deployers,
   orphanPersistentDisk: deployers,
@@ -69,12 +86,12 @@ export const POLICY = {
   getDisk: diskReaders,
   listDisks: diskReaders,
   listOwedRemovals: readers,
-  getTask: teamReadersAndCreator,
-  listTasks: teamReaders,
+  getTask: scopedReadersAndCreator,
+  listTasks: scopedReaders,
   cancelTask: teamDeployers,
   resumeTask: deployers,
-  watchTask: readers,
-  getTaskOutput: teamReadersAndCreator,
+  watchTask: { ...readers, isScoped: true },
+  getTaskOutput: scopedReadersAndCreator,
   getTaskDebugOutput: teamDeployers,
   uploadStemcell: uploaders,
   listStemcells: teamReaders,
@@ -118,18 +135,25 @@ export type Operation = keyof typeof POLICY;
  * `teams` own the object of the operation.
  */
 export function scopesFor(operation: Operation, directorId: string, teams: readonly string[] = []): ScopeSets {
-  const { scopes, team }: Rule = POLICY[operation];
+  const { scopes, team, isScoped = false }: Rule = POLICY[operation];
   const rights = team === undefined ? [] : team === "read" ? ["admin", "read"] : ["admin"];
   const ofTeams = rights.flatMap((right) => teams.map((name) => [`bosh.teams.${name}.${right}`]));
+  const ofDisks = scopes.filter((set) => isScoped && !set.includes(READ));
+  const inTeams = teams.flatMap((name) => ofDisks.map((set) => set.map((each) => inTeam(each, name))));
   const own = scopes.map((set) => set.map((scope) => (scope === READ ? `bosh.${directorId}.read` : scope)));
   const others = own.filter((set, index) => set.join() !== scopes[index]?.join());
-  return [[ADMIN], [`bosh.${directorId}.admin`], ...ofTeams, ...scopes, ...others];
+  return [[ADMIN], [`bosh.${directorId}.admin`], ...ofTeams, ...inTeams, ...scopes, ...others];
 }
 
-/** Throws PermissionDeniedError when the gRPC caller's role may not perform the operation. */
+/** Returns the scope that grants the right in one team alone. */
+function inTeam(scope: string, team: string): string {
+  return scope.replace(/^bosh/, `bosh.teams.${team}`);
+}
+
+/** Throws PermissionDeniedError when the gRPC caller may not perform the operation. */
 export function checkRole(operation: Operation, identity: Identity): void {
-  const { roles }: Rule = POLICY[operation];
-  if (roles.includes(identity.role)) return;
+  const { roles, isScoped: keepsToScope = false }: Rule = POLICY[operation];
+  if (roles.includes(identity.role) && (keepsToScope || !isScoped(identity))) return;
   const text = `${formatIdentity(identity)} may not ${operation}: allowed are ${roles.join(", ")}`;
   throw new PermissionDeniedError(text);
 }
@@ -143,13 +167,23 @@ export function isAllowed(
   return scopesFor(operation, directorId, teams).some((set) => set.every((scope) => scopes.includes(scope)));
 }
 
-const TEAM_SCOPE = /^bosh\.teams\.([^.]+)\.(admin|read)$/;
+const TEAM_SCOPE = /^bosh\.teams\.([^.]+)\.(admin|read|dynamic-disks\.[a-z]+)$/;
 
-/** Returns the teams that a login with these scopes administers; with "any" also the teams that the login may read. */
+/** Returns the teams that a login with these scopes administers; with "any" all teams in which it has a right. */
 export function teamsOfLogin(scopes: readonly string[], right: "admin" | "any"): string[] {
   const found = scopes.map((scope) => TEAM_SCOPE.exec(scope));
   const names = found.flatMap((match) => (match !== null && (right === "any" || match[2] === right) ? match[1] : []));
   return [...new Set(names.filter((name) => name !== undefined))];
+}
+
+/** Returns the teams at which the login's right to the operation ends; undefined when it ends at none. */
+export function teamsOfRight(
+  operation: Operation,
+  scopes: readonly string[],
+  directorId: string,
+): string[] | undefined {
+  if (isAllowed(operation, scopes, directorId)) return undefined;
+  return teamsOfLogin(scopes, "any").filter((team) => isAllowed(operation, scopes, directorId, [team]));
 }
 
 /** Returns the required scopes in the format of a BOSH director. */

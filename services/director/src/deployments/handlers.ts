@@ -8,7 +8,8 @@ import type {
   ListDeploymentsResponse,
 } from "@diskmesh/api/director";
 import { parseName } from "@diskmesh/domain";
-import { type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
+import { type CallContext, type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
+import { scopeOf } from "../audit/asker.js";
 import type { ConfigContext } from "../configs/context.js";
 import { changeable, selectInstances } from "../instances/lifecycle.js";
 import {
@@ -17,6 +18,7 @@ import {
   refuseOtherTeams,
   refuseUnlessOpen,
 } from "../instances/recorded-deployments.js";
+import { coversDeployment, rowsIn } from "../instances/scope.js";
 import type { WantedState } from "../store/task.js";
 import type { TaskContext } from "../tasks/context.js";
 import { parseSelection, parseUpdateOptions, placeOf } from "../tasks/parse.js";
@@ -103,10 +105,13 @@ function changeTo<Request extends ChangeRequest>(wantedBy: (request: Request) =>
 export async function listDeployments(
   { tablet }: TaskContext,
   request: ListDeploymentsRequest,
+  call: Pick<CallContext, "identity" | "teams">,
 ): Promise<ListDeploymentsResponse> {
+  const scope = scopeOf(call);
   const { items, nextPageToken } = await pageOf(tablet, request, {
     what: "deployments",
-    rows: ({ deployments }, from) => deployments.entries(from),
+    rows: (tables, from) =>
+      rowsIn(scope, tables.deployments.entries(from), ({ name }) => coversDeployment(scope, tables, name)),
     keyOf: (deployment) => deployment.name,
     describe: (_, deployment) => encodeDeployment(deployment),
   });

@@ -8,7 +8,7 @@ import {
 import type { CallContext } from "@diskmesh/rpc";
 import type { ProcessReport } from "@diskmesh/tablet-admin";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { formatScopes, isAllowed, type Operation, scopesFor, teamsOfLogin } from "../config/policy.js";
+import { formatScopes, isAllowed, type Operation, scopesFor, teamsOfLogin, teamsOfRight } from "../config/policy.js";
 import type { Login } from "../logins/login.js";
 import type { Logins } from "../logins/logins.js";
 import { isOfPage } from "../logins/page-sessions.js";
@@ -130,7 +130,7 @@ export class ServedRequest {
     const { request } = this.#options;
     const params = request.params as Readonly<Record<string, string>>;
     const { current, report } = this.#options;
-    const [call, login] = [() => this.#call(), () => this.#known()];
+    const [call, login] = [() => this.#call(route), () => this.#known()];
     const http: HttpCall = {
       get context() {
         return current();
@@ -174,9 +174,12 @@ export class ServedRequest {
     return { identity, authentication, traceId: this.#span.traceId, requestId: this.#options.request.id };
   }
 
-  #call(): CallContext {
+  #call({ operation, teams }: Route): CallContext {
+    const { id } = this.#options.current().tablet;
+    const isOfTeams = teams === "own" && operation !== undefined;
     return {
       ...this.asking,
+      teams: isOfTeams ? teamsOfRight(operation, this.#known().scopes, id) : undefined,
       signal: this.#abort.signal,
       deadlineAtMs: this.#deadlineAtMs,
       contextId: contextIdOf(this.#options.request),

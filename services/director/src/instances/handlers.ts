@@ -9,7 +9,7 @@ import type {
 } from "@diskmesh/api/director";
 import { InvalidStateError, parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import { askerOf } from "../audit/asker.js";
+import { askerOf, scopeOf } from "../audit/asker.js";
 import { formatInstance, type Instance } from "../store/instance.js";
 import { parseSelection, placeOf } from "../tasks/parse.js";
 import type { InstanceContext } from "./context.js";
@@ -70,10 +70,11 @@ function refuseWhileAtWork({ locks }: InstanceContext, instances: readonly Insta
 export async function listInstances(
   context: InstanceContext,
   request: ListInstancesRequest,
+  call: CallContext,
 ): Promise<ListInstancesResponse> {
   const deployment = parseName("deployment", request.deployment);
   const instances = await context.tablet.read((tables) => {
-    requireDeployment(tables, deployment);
+    requireDeployment(tables, deployment, scopeOf(call));
     return instancesOf(tables, deployment);
   });
   const shown = ({ agentId }: Instance) =>

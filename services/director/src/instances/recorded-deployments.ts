@@ -4,7 +4,9 @@ import type { Disk } from "../store/disk.js";
 import { addressKey, formatInstance, type Instance } from "../store/instance.js";
 import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DirectorTables, DirectorTransaction } from "../store/schema.js";
+import type { Scope } from "../store/scope.js";
 import { formatStemcell } from "../store/stemcell.js";
+import { coversDeployment } from "./scope.js";
 
 /** Returns the deployment's instances sorted by group and index. */
 export function instancesOf(tables: DirectorTables, deployment: string): Instance[] {
@@ -96,8 +98,8 @@ export function refuseOtherTeams({ deployments }: DirectorTables, name: string, 
   });
 }
 
-export function requireDeployment(tables: DirectorTables, name: string): void {
-  if (!tables.deployments.has(name))
+export function requireDeployment(tables: DirectorTables, name: string, scope?: Scope): void {
+  if (!tables.deployments.has(name) || !coversDeployment(scope, tables, name))
     throw new NotFoundError(`deployment \`${name}\` not found`, { about: { deployment: name } });
 }
 
@@ -111,9 +113,12 @@ export function refuseIgnoredInstances(tables: DirectorTables, name: string): vo
   });
 }
 
-/** Throws unless the deployment exists and is not being deleted, because only then disks can be added to it. */
-export function refuseUnlessOpen(tables: DirectorTables, name: string): void {
-  requireDeployment(tables, name);
+/**
+ * Throws unless the deployment exists in the caller's scope and is not being deleted, because only then disks can be
+ * added to it.
+ */
+export function refuseUnlessOpen(tables: DirectorTables, name: string, scope?: Scope): void {
+  requireDeployment(tables, name, scope);
   refuseDeletingDeployment(tables, name);
 }
 

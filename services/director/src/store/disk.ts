@@ -1,5 +1,6 @@
 import { type IoLimits, MIB_BYTES } from "@diskmesh/domain";
 import type { Json, JsonObject } from "./json.js";
+import type { Scope } from "./scope.js";
 
 /** The fields of every disk's record, dynamic or persistent. */
 export interface DiskRecord {
@@ -70,6 +71,8 @@ export interface Disk extends DiskRecord {
   readonly first?: { readonly incarnation: string; readonly attachmentId: string } | undefined;
   /** Time of the first request. Undefined in records of older versions. */
   readonly createdAtMs?: number | undefined;
+  /** The scope of the caller that made the disk. Undefined without a scope, and in records of older versions. */
+  readonly scope?: Scope | undefined;
   /** The metadata last sent to the infrastructure. */
   readonly metadata: JsonObject;
   /** True when the disk is attached read-only. Absent means false. */

@@ -47,6 +47,8 @@ const deployment = shapeOf<Deployment>()({
   teams: z.array(text).readonly().optional(),
 });
 
+const scope = z.union([z.looseObject({ name: text }), z.looseObject({ teams: z.array(text).readonly() })]);
+
 const disk = shapeOf<Disk>()({
   name: text,
   deployment: text,
@@ -66,6 +68,7 @@ const disk = shapeOf<Disk>()({
   metadata: object,
   readOnly: flag.optional(),
   createdAtMs: z.number().optional(),
+  scope: scope.optional(),
   first: shapeOf<NonNullable<Disk["first"]>>()({ incarnation: text, attachmentId: text }).optional(),
   limits: shapeOf<IoLimits>()({
     readIops: whole,

@@ -2,6 +2,7 @@ import type { IoLimits } from "@diskmesh/domain";
 import type { InstanceState } from "./instance.js";
 import type { JsonObject } from "./json.js";
 import type { Answer } from "./problem.js";
+import type { Scope } from "./scope.js";
 
 /** The attachment to which a request refers; empty fields are not compared. */
 export interface MeantAttachment {
@@ -27,6 +28,9 @@ export const ENDED_STATES = ["done", "error", "cancelled", "timeout"] as const;
 export type TaskState = "queued" | "held" | "processing" | "cancelling" | (typeof ENDED_STATES)[number];
 export const TASK_QUEUES = ["urgent", "normal", "dynamic_disks", "vendor_methods"] as const;
 export type TaskQueue = (typeof TASK_QUEUES)[number];
+
+/** The scope of a request about a dynamic disk. Undefined without a scope, and in records of older versions. */
+type OfScope = { readonly scope?: Scope | undefined };
 
 type MeantDisk = {
   readonly diskName: string;
@@ -61,7 +65,7 @@ export type LogType = "job" | "agent" | "system";
 
 /** The parameters of a task's work. All other input is read from the tables when the task runs. */
 export type Job =
-  | {
+  | (OfScope & {
       readonly type: "provide_dynamic_disk";
       readonly diskName: string;
       readonly instanceId: string;
@@ -70,8 +74,8 @@ export type Job =
       readonly metadata: JsonObject | null;
       /** Absent means false. */
       readonly readOnly?: boolean;
-    }
-  | {
+    })
+  | (OfScope & {
       readonly type: "create_dynamic_disk";
       readonly diskName: string;
       readonly deployment: string;
@@ -81,20 +85,24 @@ export type Job =
       readonly metadata: JsonObject | null;
       /** Undefined: the disk type's. */
       readonly onHostSilence?: "keep" | "fence";
-    }
-  | {
+    })
+  | (OfScope & {
       readonly type: "attach_dynamic_disk";
       readonly diskName: string;
       readonly instanceId: string;
       readonly metadata: JsonObject | null;
       /** Absent means false. */
       readonly readOnly?: boolean;
-    }
-  | { readonly type: "resize_dynamic_disk"; readonly diskName: string; readonly sizeMib: number }
+    })
+  | (OfScope & { readonly type: "resize_dynamic_disk"; readonly diskName: string; readonly sizeMib: number })
   /** Null for no limits. */
-  | { readonly type: "set_dynamic_disk_limits"; readonly diskName: string; readonly limits: IoLimits | null }
-  | ({ readonly type: "detach_dynamic_disk" } & MeantDisk)
-  | ({ readonly type: "delete_dynamic_disk" } & MeantDisk)
+  | (OfScope & {
+      readonly type: "set_dynamic_disk_limits";
+      readonly diskName: string;
+      readonly limits: IoLimits | null;
+    })
+  | (OfScope & { readonly type: "detach_dynamic_disk" } & MeantDisk)
+  | (OfScope & { readonly type: "delete_dynamic_disk" } & MeantDisk)
   | {
       readonly type: "update_deployment";
       readonly deployment: string;

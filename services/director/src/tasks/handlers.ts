@@ -15,12 +15,13 @@ import {
 } from "@diskmesh/api/director";
 import { formatIdentity, InvalidArgumentError, parseOptionalName } from "@diskmesh/domain";
 import { type CallContext, LIST_LIMITS, parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
-import { askerOf } from "../audit/asker.js";
+import { askerOf, scopeOf, userOf } from "../audit/asker.js";
 import type { Deed } from "../audit/director-event.js";
 import { taskKey } from "../store/schema.js";
 import { hasEnded, type Task, type TaskState } from "../store/task.js";
 import type { TaskContext } from "./context.js";
 import { parseTaskId } from "./parse.js";
+import { taskNotFound } from "./tasks.js";
 import { decodeTaskState, encodeTask, encodeTaskEvent } from "./wire.js";
 
 /** Returns the audit deed for an operator's action on a task. */
@@ -51,6 +52,7 @@ const OUTPUTS = new Map([
 export async function getTaskOutput(
   context: TaskContext,
   request: GetTaskOutputRequest,
+  call: Caller,
 ): Promise<GetTaskOutputResponse> {
   const taskId = parseTaskId(request.taskId);
   const type = parseType(request.type);
@@ -61,7 +63,7 @@ export async function getTaskOutput(
     });
   const limit = parsePageSize(request.maxLines, LIST_LIMITS, "max_lines");
   // The task is read before its lines. If the task has ended, all lines of its work are already stored.
-  const task = await context.tasks.get(taskId);
+  const task = await seenTask(context, taskId, call);
   const ended = hasEnded(task);
   const putOut = await context.taskLog.readLines(task, type, from, limit);
   // Most kinds of tasks write no result lines; their only result is the result text.
@@ -79,12 +81,31 @@ function parseType(value: TaskOutputType) {
   });
 }
 
-export async function getTask(context: TaskContext, request: GetTaskRequest): Promise<GetTaskResponse> {
-  return { task: encodeTask(await context.tasks.get(parseTaskId(request.taskId))) };
+export async function getTask(context: TaskContext, request: GetTaskRequest, call: Caller): Promise<GetTaskResponse> {
+  return { task: encodeTask(await seenTask(context, parseTaskId(request.taskId), call)) };
+}
+
+type Caller = Pick<CallContext, "identity" | "teams">;
+
+/** Returns the task; throws NotFoundError for a task outside of the caller's scope, as for one that does not exist. */
+async function seenTask(context: TaskContext, taskId: number, call: Caller): Promise<Task> {
+  const task = await context.tasks.get(taskId);
+  return isSeen(task, call) ? task : taskNotFound(taskId);
+}
+
+/** Returns true for tasks of the teams at which the caller's rights end, and for the caller's own tasks. */
+function isSeen({ user, teams = [] }: Task, call: Caller): boolean {
+  const scope = scopeOf(call);
+  if (scope === undefined || user === userOf(call)) return true;
+  return "teams" in scope && teams.some((team) => scope.teams.includes(team));
 }
 
 /** Pages by descending task id. Ids only grow, so a page continues below the last task of the page before. */
-export async function listTasks(context: TaskContext, request: ListTasksRequest): Promise<ListTasksResponse> {
+export async function listTasks(
+  context: TaskContext,
+  request: ListTasksRequest,
+  call: Caller,
+): Promise<ListTasksResponse> {
   const states = new Set(request.states.map(parseState));
   const deployment = parseOptionalName("deployment", request.deployment);
   const size = parsePageSize(request.pageSize, LIST_LIMITS);
@@ -109,7 +130,8 @@ export async function listTasks(context: TaskContext, request: ListTasksRequest)
   const tasks = seen.sort((a, b) => b.taskId - a.taskId).slice(0, size);
   const last = tasks.length === size ? (tasks.at(-1)?.taskId ?? 0) : end;
   const isMore = end > 0 || seen.length > size;
-  return { tasks: tasks.map(encodeTask), nextPageToken: isMore ? placeToken(taskKey(last), filters) : "" };
+  const shown = tasks.filter((task) => isSeen(task, call));
+  return { tasks: shown.map(encodeTask), nextPageToken: isMore ? placeToken(taskKey(last), filters) : "" };
 }
 
 function parseState(value: Parameters<typeof decodeTaskState>[0]): TaskState {
@@ -156,7 +178,7 @@ async function* updatesOf(
   using watch = context.changes.watch(taskId);
   for (;;) {
     // The task is read before its events. If the task has ended, all its events are already stored.
-    const task = await context.tasks.get(taskId);
+    const task = await seenTask(context, taskId, call);
     const events = await context.taskLog.read(task, index, EVENTS_PER_READ);
     for (const event of events) yield { update: { $case: "event", value: encodeTaskEvent(event, index++) } };
     if (events.length === EVENTS_PER_READ) continue;

@@ -8,6 +8,7 @@ import type { JobContext } from "../job-context.js";
 import { LockKeeper, NO_TASK } from "../locks/lock-keeper.js";
 import type { LockName } from "../locks/locks.js";
 import { type DirectorTables, type DirectorTransaction, nextNumber, taskKey } from "../store/schema.js";
+import type { Scope } from "../store/scope.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { hasEnded, type Job, type JobOf, type Task } from "../store/task.js";
 import { openState } from "../testing/open-state.js";
@@ -103,12 +104,16 @@ describe("task runner", () => {
     await runner.start();
   }
 
-  function add(diskName = "d", type: Job["type"] = "detach_dynamic_disk"): Promise<number> {
+  function add(
+    diskName = "d",
+    type: Job["type"] = "detach_dynamic_disk",
+    { description = "", ...more }: { readonly description?: string; readonly scope?: Scope } = {},
+  ): Promise<number> {
     return tablet.transact((tx) => {
       // The planner of these tests plans all jobs alike.
-      const job = { type, diskName } as JobOf<"detach_dynamic_disk">;
+      const job = { type, diskName, ...more } as JobOf<"detach_dynamic_disk">;
       const taskId = nextNumber(tx, "task");
-      tx.tasks.put(newTask({ taskId, job, description: "", queue: "dynamic_disks", user: "", deployment: "" }, 0));
+      tx.tasks.put(newTask({ taskId, job, description, queue: "dynamic_disks", user: "", deployment: "" }, 0));
       return taskId;
     });
   }
@@ -305,6 +310,23 @@ describe("task runner", () => {
       "could not get the lock of disk `d` in time: call of sample.echo for ann holds it; try again later",
     );
   });
+
+  for (const scope of [undefined, { name: "web" }])
+    it(`a task ${scope ? "with" : "without"} a scope waits too long for a task's lock -> ${scope ? "not told" : "told"} what that task does`, async () => {
+      let finish = () => {};
+      const finished = new Promise<string>((resolve) => {
+        finish = () => resolve("done");
+      });
+      await start(() => ({ locks: [DISK], cpis: [], run: () => finished }), { acquireTimeoutMs: 1 });
+      const holder = await add("d", "provide_dynamic_disk", { description: "work of others" });
+      await eventually(() => expect(locks.list()).to.have.length(1));
+      const waiting = await add("d", "detach_dynamic_disk", scope && { scope });
+      times.start();
+      const shown = scope ? `task ${holder}` : `task ${holder} (work of others)`;
+      expect((await ended(waiting)).result).to.include(`in time: ${shown} holds it`);
+      finish();
+      await ended(holder);
+    });
 
   it("a task that renews its locks -> the deadline moves, however long the task takes", async () => {
     await start(

@@ -123,8 +123,11 @@ export class TaskTimes {
   }
 }
 
-function lateText({ lock, owner }: GivenUpWait, tables: DirectorTables): string {
-  const holder = ownerText(owner, tables.tasks.get(taskKey(owner.taskId))?.description);
+/** A task with a scope is not told about the holder's task, which may be outside of the scope. */
+function lateText({ taskId, lock, owner }: GivenUpWait, { tasks }: DirectorTables): string {
+  const { job = null } = tasks.get(taskKey(taskId)) ?? {};
+  const isScoped = job !== null && "scope" in job;
+  const holder = ownerText(owner, isScoped ? undefined : tasks.get(taskKey(owner.taskId))?.description);
   return `could not get the lock of ${lock.type} \`${lock.resource}\` in time: ${holder} holds it; try again later`;
 }
 

@@ -120,7 +120,7 @@ export class Tasks {
     const { tablet, endedTasks } = this.#options;
     const task = await tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
     // A task missing in both reads does not exist, because tasks move only from the tablet into the log.
-    return task ?? (await endedTasks.get(taskId)) ?? notFound(taskId);
+    return task ?? (await endedTasks.get(taskId)) ?? taskNotFound(taskId);
   }
 
   /** Requests a task's stop; `note` runs in the same transaction. */
@@ -150,7 +150,7 @@ export class Tasks {
       return task && change(tx, task);
     });
     if (changed !== undefined) return changed;
-    const ended = (await endedTasks.get(taskId)) ?? notFound(taskId);
+    const ended = (await endedTasks.get(taskId)) ?? taskNotFound(taskId);
     return tablet.transact((tx) => change(tx, ended));
   }
 
@@ -199,7 +199,7 @@ export async function ofStarted<Result>(taskId: number, seeing: Promise<Result>)
   }
 }
 
-function notFound(taskId: number): never {
+export function taskNotFound(taskId: number): never {
   throw new NotFoundError(`there is no task ${taskId}; the director deletes old tasks`, {
     about: { task_id: String(taskId) },
   });

@@ -1,4 +1,4 @@
-export { ADMIN, POLICY, type Rule } from "../config/policy.js";
+export { type Operation, POLICY, type Rule, scopesFor } from "../config/policy.js";
 export { allRoutes } from "../http/routes/routes.js";
 export { Fleet } from "../page/fleet.js";
 export { RowCache } from "../page/row-cache.js";

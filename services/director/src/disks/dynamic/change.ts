@@ -1,22 +1,24 @@
 import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
+import { diskIn, isNameTaken } from "../../instances/scope.js";
 import { realSize } from "../../store/disk.js";
 import type { DirectorTables } from "../../store/schema.js";
+import type { Scope } from "../../store/scope.js";
 import type { Planner, Step } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
-import { decideResize, requireMade } from "./decisions.js";
-import { dynamicDisk } from "./dynamic-disk.js";
+import { decideResize, diskNotFound, requireMade } from "./decisions.js";
+import { dynamicDisk, failingStep } from "./dynamic-disk.js";
 
 /** Changes of a dynamic disk that may be attached. The CPI decides whether it changes attached disks. */
 
 /** Enlarges the disk. A repeated call at the CPI finds the size reached. */
 export const resizeDynamicDisk: Planner<"resize_dynamic_disk", DiskJobContext> = (
   context,
-  { diskName, sizeMib },
+  { diskName, sizeMib, scope },
   tables,
 ) =>
-  stepOn(context, tables, diskName, async (run) => {
-    const disk = await context.tablet.read(({ disks }) => disks.get(diskName));
+  stepOn(context, tables, { diskName, scope }, async (run) => {
+    const disk = await context.tablet.read((now) => diskIn(scope, now, diskName));
     const made = requireMade(disk, diskName);
     if (!decideResize(disk, diskName, sizeMib)) return `disk \`${diskName}\` already has ${sizeMib} MiB`;
     await run.stage("Resizing disk", `${diskName} to ${sizeMib} MiB`, async () => {
@@ -30,11 +32,11 @@ export const resizeDynamicDisk: Planner<"resize_dynamic_disk", DiskJobContext> =
 /** Replaces the disk's I/O limits. */
 export const setDynamicDiskLimits: Planner<"set_dynamic_disk_limits", DiskJobContext> = (
   context,
-  { diskName, limits },
+  { diskName, limits, scope },
   tables,
 ) =>
-  stepOn(context, tables, diskName, async (run) => {
-    const made = requireMade(await context.tablet.read(({ disks }) => disks.get(diskName)), diskName);
+  stepOn(context, tables, { diskName, scope }, async (run) => {
+    const made = requireMade(await context.tablet.read((now) => diskIn(scope, now, diskName)), diskName);
     await run.stage("Limiting disk", diskName, async () => {
       const request = { diskCid: made.diskCid, limits: limits ?? undefined };
       await context.cpi.call("setDiskLimits", recorded(made), request, run);
@@ -48,9 +50,10 @@ const NO_LIMITS = { readIops: 0, writeIops: 0, readBytesPerSecond: 0, writeBytes
 function stepOn(
   context: DiskJobContext,
   tables: DirectorTables,
-  diskName: string,
+  { diskName, scope }: { readonly diskName: string; readonly scope: Scope | undefined },
   run: (run: TaskRun) => Promise<string>,
 ): Step {
-  const cpis = cpisOfStep(context, tables, tables.disks.get(diskName)?.cpi);
+  const cpis = cpisOfStep(context, tables, diskIn(scope, tables, diskName)?.cpi);
+  if (isNameTaken(scope, tables, diskName)) return failingStep(cpis, diskNotFound(diskName));
   return { ...cpis, locks: [{ type: "disk", resource: diskName }], run };
 }

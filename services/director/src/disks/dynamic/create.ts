@@ -3,29 +3,33 @@ import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
 import { cpiFacts } from "../../cpi/make-once.js";
 import { isTarget } from "../../instances/instance.js";
 import { instancesOf, refuseUnlessOpen } from "../../instances/recorded-deployments.js";
+import { diskIn, isNameTaken } from "../../instances/scope.js";
 import { azNamed, diskTypeNamed } from "../../specs/cloud-config.js";
 import { cpiOfAz, sameCpi } from "../../specs/cpi-choice.js";
 import type { Disk } from "../../store/disk.js";
 import type { Instance } from "../../store/instance.js";
 import type { JsonObject } from "../../store/json.js";
 import type { DirectorTables } from "../../store/schema.js";
+import type { Scope } from "../../store/scope.js";
 import type { JobOf } from "../../store/task.js";
 import type { Planner, Through } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
-import { decideCreate, type WantedDisk } from "./decisions.js";
+import { decideCreate, nameTaken, type WantedDisk } from "./decisions.js";
 import { type DiskIntent, intendCreateDisk } from "./disk.js";
-import { dynamicDisk } from "./dynamic-disk.js";
+import { dynamicDisk, failingStep } from "./dynamic-disk.js";
 
 type CreateJob = JobOf<"create_dynamic_disk">;
 
 /** Creates a disk without attaching it. */
 export const createDiskOnly: Planner<"create_dynamic_disk", DiskJobContext> = (context, job, tables) => {
-  refuseUnlessOpen(tables, job.deployment);
+  refuseUnlessOpen(tables, job.deployment, job.scope);
   const az = azNamed(context.configs.cloud.current(tables), job.az);
+  const cpis = cpisOfStep(context, tables, az.cpi);
+  if (isNameTaken(job.scope, tables, job.diskName)) return failingStep(cpis, nameTaken(job.diskName));
   return {
     locks: [{ type: "disk", resource: job.diskName }],
-    ...cpisOfStep(context, tables, az.cpi),
+    ...cpis,
     run: (run) => create(context, run, job),
   };
 };
@@ -33,27 +37,30 @@ export const createDiskOnly: Planner<"create_dynamic_disk", DiskJobContext> = (c
 async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Promise<string | Through> {
   for (;;) {
     run.checkpoint();
-    const { disk, metadata, step, intent, vm } = await context.tablet.read((tables) => {
-      const config = context.configs.cloud.current(tables);
-      const { diskName, deployment, pool, sizeMib, metadata, onHostSilence } = job;
-      const az = azNamed(config, job.az);
-      const cpis = context.configs.cpi.current(tables);
-      const place = { deployment, az: az.name, cpi: cpiOfAz(az, cpis) };
-      const disk = tables.disks.get(diskName);
-      const row = wantedDisk(context, tables, place, { diskName, made: { pool, sizeMib, onHostSilence }, metadata });
-      const asked = onHostSilence && { on_host_silence: onHostSilence };
-      const cloudProperties = disk?.cloudProperties ?? { ...diskTypeNamed(config, pool).cloudProperties, ...asked };
-      const intent = { name: diskName, ...place, pool, sizeMib, cloudProperties };
-      const vm = instancesOf(tables, deployment).find(
-        (each) => isTarget(each) && each.az === az.name && sameCpi(each.cpi, place.cpi, cpis),
-      );
-      return { disk, metadata: row.metadata, step: decideCreate(disk, row), intent, vm };
-    });
+    const { disk, metadata, step, intent, vm } = await context.tablet.read((tables) => decide(context, tables, job));
     if (step.do === "nothing") return disk ? madeKnown(step.result, disk) : step.result;
     if (step.do === "create") await createDisk(context, run, intent, await placeOf(context, run, intent, vm, job));
     else if (step.do === "set_metadata" && disk && metadata) await setDiskMetadata(context, run, disk, metadata);
     else throw new TypeError(`the plan of a disk creation has the unexpected step ${step.do}`);
   }
+}
+
+function decide(context: DiskJobContext, tables: DirectorTables, job: CreateJob) {
+  const config = context.configs.cloud.current(tables);
+  const { diskName, deployment, pool, sizeMib, metadata, onHostSilence, scope } = job;
+  const az = azNamed(config, job.az);
+  const cpis = context.configs.cpi.current(tables);
+  const place = { deployment, az: az.name, cpi: cpiOfAz(az, cpis) };
+  const disk = diskIn(scope, tables, diskName);
+  const wish = { diskName, made: { pool, sizeMib, onHostSilence }, metadata, scope };
+  const row = wantedDisk(context, tables, place, wish);
+  const asked = onHostSilence && { on_host_silence: onHostSilence };
+  const cloudProperties = disk?.cloudProperties ?? { ...diskTypeNamed(config, pool).cloudProperties, ...asked };
+  const intent = { name: diskName, ...place, pool, sizeMib, cloudProperties, scope };
+  const vm = instancesOf(tables, deployment).find(
+    (each) => isTarget(each) && each.az === az.name && sameCpi(each.cpi, place.cpi, cpis),
+  );
+  return { disk, metadata: row.metadata, step: decideCreate(disk, row), intent, vm };
 }
 
 /**
@@ -119,17 +126,20 @@ export async function createDisk(
 export interface DiskWish extends Pick<WantedDisk, "made"> {
   readonly diskName: string;
   readonly metadata: JsonObject | null;
+  readonly scope?: Scope | undefined;
 }
 
 export function wantedDisk(
   context: DiskJobContext,
   tables: DirectorTables,
   { deployment, az, cpi }: Pick<WantedDisk, "deployment" | "az" | "cpi">,
-  { diskName: name, made, metadata: given }: DiskWish,
+  { diskName: name, made, metadata: given, scope }: DiskWish,
 ): WantedDisk {
   const cpis = context.configs.cpi.current(tables);
   const metadata = given ?? undefined;
-  return { name, deployment, az, cpi, sameCpi: (other) => sameCpi(cpi, other, cpis), made, metadata };
+  const isTaken = isNameTaken(scope, tables, name);
+  const isSameCpi = (other: string) => sameCpi(cpi, other, cpis);
+  return { name, deployment, az, cpi, sameCpi: isSameCpi, made, isNameTaken: isTaken, metadata };
 }
 
 /**

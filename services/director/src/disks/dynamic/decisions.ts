@@ -33,11 +33,16 @@ export interface WantedDisk {
   readonly sameCpi?: (recorded: string) => boolean;
   /** Undefined when the caller accepts the existing disk. */
   readonly made: MadeOf | undefined;
+  /** True when a disk outside of the caller's scope has the name. */
+  readonly isNameTaken?: boolean;
   /** Undefined to keep the recorded metadata. */
   readonly metadata: JsonObject | undefined;
 }
 
-/** Returns the next step of a provide (`made` given) or an attach. */
+/**
+ * Returns the next step of a provide (`made` given) or an attach. Here and below, `disk` is undefined for a disk outside
+ * of the caller's scope, which therefore is answered like a disk that does not exist.
+ */
 export function decideProvide(
   disk: Disk | undefined,
   wanted: WantedDisk,
@@ -46,6 +51,7 @@ export function decideProvide(
 ): DiskStep {
   if (disk === undefined) {
     if (wanted.made === undefined) throw diskNotFound(wanted.name);
+    refuseTakenName(wanted);
     return { do: "create" };
   }
   refuseElsewhere(disk, target);
@@ -72,7 +78,10 @@ export function decideProvide(
 
 /** Returns the next step of a create. The disk may be attached anywhere. */
 export function decideCreate(disk: Disk | undefined, wanted: WantedDisk): DiskStep {
-  if (disk === undefined) return { do: "create" };
+  if (disk === undefined) {
+    refuseTakenName(wanted);
+    return { do: "create" };
+  }
   refuseContradiction(disk, wanted);
   if (disk.state === "creating") return { do: "create" };
   if (disk.state === "deleting") throw beingDeleted(disk);
@@ -184,6 +193,18 @@ function refuseOtherAccess(disk: Disk, { readOnly }: { readonly readOnly: boolea
   );
 }
 
+function refuseTakenName({ name, isNameTaken = false }: WantedDisk): void {
+  if (isNameTaken) throw nameTaken(name);
+}
+
+/** Returns an error that says nothing about the disk that has the name, which is outside of the caller's scope. */
+export function nameTaken(name: string): Error {
+  return new InvalidStateError(`disk \`${name}\` cannot be created: its name is taken; choose another name`, {
+    reason: "DISK_DIFFERS",
+    about: { disk_name: name },
+  });
+}
+
 function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
   const { name } = disk;
   const about = { reason: "DISK_DIFFERS", about: { disk_name: name } } as const;
@@ -249,7 +270,7 @@ export function requireMade(disk: Disk | undefined, diskName: string): Disk {
   });
 }
 
-function diskNotFound(name: string): Error {
+export function diskNotFound(name: string): Error {
   return new NotFoundError(`disk \`${name}\` not found`, { about: { disk_name: name } });
 }
 

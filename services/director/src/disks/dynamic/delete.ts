@@ -2,6 +2,8 @@ import { tolerate } from "../../cpi/cpi-error.js";
 import { cpisOfStep } from "../../cpi/cpi-target.js";
 import { deleteObject } from "../../cpi/delete-object.js";
 import { putPossibleOrphan } from "../../cpi/make-once.js";
+import { diskIn, isNameTaken } from "../../instances/scope.js";
+import type { JobOf } from "../../store/task.js";
 import type { Planner } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
@@ -10,11 +12,15 @@ import { ANY_ATTACHMENT, decideDelete } from "./decisions.js";
 import { dynamicDisks } from "./disk.js";
 import { dynamicDisk } from "./dynamic-disk.js";
 
-export const deleteDynamicDisk: Planner<"delete_dynamic_disk", DiskJobContext> = (context, job, tables) => ({
-  ...cpisOfStep(context, tables, tables.disks.get(job.diskName)?.cpi),
-  locks: [{ type: "disk", resource: job.diskName }],
-  run: (run) => deleteIfThere(context, run, job.diskName, job.meant),
-});
+export const deleteDynamicDisk: Planner<"delete_dynamic_disk", DiskJobContext> = (context, job, tables) => {
+  const { diskName, meant, scope } = job;
+  return {
+    ...cpisOfStep(context, tables, diskIn(scope, tables, diskName)?.cpi),
+    // The lock of a disk outside of the caller's scope is not waited for.
+    locks: isNameTaken(scope, tables, diskName) ? [] : [{ type: "disk", resource: diskName }],
+    run: (run) => deleteIfThere(context, run, diskName, { meant, scope }),
+  };
+};
 
 async function deleteDisk(context: DiskJobContext, run: TaskRun, name: string): Promise<void> {
   await run.stage("Deleting disk", name, async () => {
@@ -31,18 +37,20 @@ async function deleteDisk(context: DiskJobContext, run: TaskRun, name: string): 
   });
 }
 
-/** Deletes a detached disk if it exists and its last attachment matches `meant`. Returns the result text. */
+/**
+ * Deletes a detached disk if it exists in the scope and its last attachment matches `meant`. Returns the result text.
+ */
 export async function deleteIfThere(
   context: DiskJobContext,
   run: TaskRun,
   diskName: string,
-  meant = ANY_ATTACHMENT,
+  { meant = ANY_ATTACHMENT, scope }: Pick<JobOf<"delete_dynamic_disk">, "meant" | "scope"> = {},
 ): Promise<string> {
   let deletedCid = "";
   for (;;) {
     run.checkpoint();
     const { disk, step } = await context.tablet.read((tables) => {
-      const disk = tables.disks.get(diskName);
+      const disk = diskIn(scope, tables, diskName);
       return { disk, step: decideDelete(disk, diskName, meant, { deletedCid }) };
     });
     if (step.do === "nothing") return step.result;

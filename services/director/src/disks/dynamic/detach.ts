@@ -3,6 +3,7 @@ import { EitherSignal } from "@diskmesh/service";
 import { cpisOfStep } from "../../cpi/cpi-target.js";
 import { endedByErrors } from "../../cpi/ended-by-errors.js";
 import { agentToTell } from "../../instances/instance.js";
+import { diskIn, isNameTaken } from "../../instances/scope.js";
 import type { LockName } from "../../locks/locks.js";
 import type { Disk } from "../../store/disk.js";
 import type { DirectorTransaction } from "../../store/schema.js";
@@ -14,15 +15,18 @@ import { type Intended, requestRelease } from "../disk-steps.js";
 import { forgetForGood } from "../forget.js";
 import { isHostLost } from "../lost-host.js";
 import { isStillSilent, owedRemoval } from "../owed-removal.js";
-import { ANY_ATTACHMENT, decideDetach } from "./decisions.js";
-import { dynamicDisk } from "./dynamic-disk.js";
+import { ANY_ATTACHMENT, decideDetach, diskNotFound } from "./decisions.js";
+import { dynamicDisk, failingStep } from "./dynamic-disk.js";
 
 /** Detaches a disk from its VM unless the request names another attachment. */
 export const detachDynamicDisk: Planner<"detach_dynamic_disk", DiskJobContext> = (context, job, tables) => {
-  const { instanceId = "", cpi } = tables.disks.get(job.diskName) ?? {};
+  const { diskName, scope } = job;
+  const { instanceId = "", cpi } = diskIn(scope, tables, diskName) ?? {};
+  const cpis = cpisOfStep(context, tables, cpi);
+  if (isNameTaken(scope, tables, diskName)) return failingStep(cpis, diskNotFound(diskName));
   const locks: LockName[] = instanceId === "" ? [] : [{ type: "instance", resource: instanceId }];
-  locks.push({ type: "disk", resource: job.diskName });
-  return { locks, ...cpisOfStep(context, tables, cpi), recordsFirst: true, run: (run) => detach(context, run, job) };
+  locks.push({ type: "disk", resource: diskName });
+  return { locks, ...cpis, recordsFirst: true, run: (run) => detach(context, run, job) };
 };
 
 async function detach(
@@ -30,10 +34,10 @@ async function detach(
   run: TaskRun,
   job: JobOf<"detach_dynamic_disk">,
 ): Promise<string | Through> {
-  const { diskName, meant = ANY_ATTACHMENT } = job;
+  const { diskName, scope, meant = ANY_ATTACHMENT } = job;
   run.checkpoint();
   const { step, intended } = await context.tablet.transact((tx) => {
-    const step = decideDetach(tx.disks.get(diskName), diskName, meant);
+    const step = decideDetach(diskIn(scope, tx, diskName), diskName, meant);
     return { step, intended: step.do === "detach" ? intendDetachIn(context, run, tx, diskName) : undefined };
   });
   if (step.do === "nothing") return step.result;

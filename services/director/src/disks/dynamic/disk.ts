@@ -32,7 +32,7 @@ export function isFirstAttachment({ instanceId, attachmentId, first }: Disk, inc
 
 export type DiskIntent = Pick<
   Disk,
-  "name" | "deployment" | "az" | "cpi" | "pool" | "sizeMib" | "cloudProperties" | "token"
+  "name" | "deployment" | "az" | "cpi" | "pool" | "sizeMib" | "cloudProperties" | "token" | "scope"
 > & { readonly incarnation: string; readonly createdAtMs: number };
 
 /** Returns the disk with a create intent. An earlier intent is kept because a call may have used it. */

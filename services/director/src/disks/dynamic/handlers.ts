@@ -8,12 +8,18 @@ import type {
   Task,
 } from "@diskmesh/api/director";
 import type { Trouble } from "@diskmesh/api/registry";
-import { NotFoundError, parseIoLimits, parseName, parseOptionalName } from "@diskmesh/domain";
+import { parseIoLimits, parseName, parseOptionalName } from "@diskmesh/domain";
 import { type CallContext, type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
+import { scopeOf } from "../../audit/asker.js";
+import { coversDeployment, coversDisk, diskIn, instanceIn, rowsIn } from "../../instances/scope.js";
+import type { Disk } from "../../store/disk.js";
+import type { DirectorTables } from "../../store/schema.js";
+import type { Scope } from "../../store/scope.js";
 import type { TaskContext } from "../../tasks/context.js";
 import { parseDiskName, parseInstanceId, parseSizeMib } from "../../tasks/parse.js";
 import { type TaskMethod, taskMethod } from "../../tasks/task-method.js";
 import { ofStarted, type WantedTask } from "../../tasks/tasks.js";
+import { diskNotFound } from "./decisions.js";
 import { parseMeantAttachment, parseMetadata, parseOnHostSilence, refuseUnlessEnabled } from "./parse.js";
 import { encodeDisk } from "./wire.js";
 
@@ -22,7 +28,7 @@ type Name = "provideDisk" | "createDisk" | "attachDisk" | "resizeDisk" | "setDis
 
 /** Methods that start a task on a dynamic disk, with the task's job, description and deployment. */
 export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
-  provideDisk: answeringDisk((request) => {
+  provideDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const instanceId = parseInstanceId(request.instanceId);
     const pool = parseName("disk_pool_name", request.diskPoolName);
@@ -31,10 +37,10 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     return {
       job: { type: "provide_dynamic_disk", diskName, instanceId, pool, sizeMib, metadata, ...readOnlyOf(request) },
       description: `provide dynamic disk \`${diskName}\` for instance \`${instanceId}\``,
-      deployment: ({ instances }) => instances.get(instanceId)?.deployment ?? "",
+      deployment: deploymentOfInstance(instanceId, scope),
     };
   }),
-  createDisk: answeringDisk((request) => {
+  createDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const deployment = parseName("deployment", request.deployment);
     const az = parseName("az", request.az);
@@ -45,51 +51,51 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     return {
       job: { type: "create_dynamic_disk", diskName, deployment, az, pool, sizeMib, metadata, ...onHostSilence },
       description: `create dynamic disk \`${diskName}\``,
-      deployment,
+      deployment: (tables) => (coversDeployment(scope, tables, deployment) ? deployment : ""),
     };
   }),
-  attachDisk: answeringDisk((request) => {
+  attachDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const instanceId = parseInstanceId(request.instanceId);
     const metadata = parseMetadata(request.metadata);
     return {
       job: { type: "attach_dynamic_disk", diskName, instanceId, metadata, ...readOnlyOf(request) },
       description: `attach dynamic disk \`${diskName}\` to instance \`${instanceId}\``,
-      deployment: ({ instances }) => instances.get(instanceId)?.deployment ?? "",
+      deployment: deploymentOfInstance(instanceId, scope),
     };
   }),
-  resizeDisk: answeringDisk((request) => {
+  resizeDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const sizeMib = parseSizeMib(request.sizeBytes);
     return {
       job: { type: "resize_dynamic_disk", diskName, sizeMib },
       description: `resize dynamic disk \`${diskName}\` to ${sizeMib} MiB`,
-      deployment: ({ disks }) => disks.get(diskName)?.deployment ?? "",
+      deployment: deploymentOfDisk(diskName, scope),
     };
   }),
-  setDiskLimits: answeringDisk((request) => {
+  setDiskLimits: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const limits = parseIoLimits(request.limits) ?? null;
     return {
       job: { type: "set_dynamic_disk_limits", diskName, limits },
       description: `limit dynamic disk \`${diskName}\``,
-      deployment: ({ disks }) => disks.get(diskName)?.deployment ?? "",
+      deployment: deploymentOfDisk(diskName, scope),
     };
   }),
-  detachDisk: answeringDisk((request) => {
+  detachDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     return {
       job: { type: "detach_dynamic_disk", diskName, meant: parseMeantAttachment(request) },
       description: `detach dynamic disk \`${diskName}\``,
-      deployment: ({ disks }) => disks.get(diskName)?.deployment ?? "",
+      deployment: deploymentOfDisk(diskName, scope),
     };
   }),
-  deleteDisk: diskTask((request) => {
+  deleteDisk: diskTask((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     return {
       job: { type: "delete_dynamic_disk", diskName, meant: parseMeantAttachment(request) },
       description: `delete dynamic disk \`${diskName}\``,
-      deployment: ({ disks }) => disks.get(diskName)?.deployment ?? "",
+      deployment: deploymentOfDisk(diskName, scope),
     };
   }),
 };
@@ -102,14 +108,24 @@ interface DiskRequest {
   diskName: string;
   wait: boolean;
 }
-type DiskRow<Request> = (request: Request, context: TaskContext) => Omit<WantedTask, "queue">;
+type DiskRow<Request> = (request: Request, scope: Scope | undefined) => Omit<WantedTask, "queue">;
 
+/** Returns a method whose task keeps to the caller's scope. */
 function diskTask<Request extends DiskRequest>(row: DiskRow<Request>): TaskMethod<Request> {
-  return taskMethod("dynamic_disks", (request, context) => {
-    const wanted = row(request, context);
+  return taskMethod("dynamic_disks", (request, context, call) => {
+    const scope = scopeOf(call);
+    const wanted = row(request, scope);
     refuseUnlessEnabled(context);
-    return wanted;
+    return scope === undefined ? wanted : { ...wanted, job: { ...wanted.job, scope } };
   });
+}
+
+function deploymentOfInstance(instanceId: string, scope: Scope | undefined): (tables: DirectorTables) => string {
+  return (tables) => instanceIn(scope, tables, instanceId)?.deployment ?? "";
+}
+
+function deploymentOfDisk(diskName: string, scope: Scope | undefined): (tables: DirectorTables) => string {
+  return (tables) => diskIn(scope, tables, diskName)?.deployment ?? "";
 }
 
 /** Returns a method that also answers the disk, as recorded when the task has started or ended. */
@@ -119,7 +135,7 @@ function answeringDisk<Request extends DiskRequest>(
   const start = diskTask(row);
   return async (context, request, call) => {
     const { task } = await start(context, request, call);
-    const reading = context.tablet.read(({ disks }) => disks.get(request.diskName));
+    const reading = context.tablet.read((tables) => diskIn(scopeOf(call), tables, request.diskName));
     const disk = await ofStarted(task.taskId, reading);
     return { task, disk: disk && encodeDisk(disk, context.tablet.incarnation) };
   };
@@ -136,26 +152,41 @@ export async function getDisk(
 ): Promise<GetDiskResponse> {
   const diskName = parseDiskName(request.diskName);
   refuseUnlessEnabled(context);
-  const disk = await context.tablet.read((tables) => tables.disks.get(diskName));
-  if (disk === undefined) throw new NotFoundError(`disk \`${diskName}\` not found`, { about: { disk_name: diskName } });
+  const disk = await context.tablet.read((tables) => diskIn(scopeOf(call), tables, diskName));
+  if (disk === undefined) throw diskNotFound(diskName);
   const encoded = encodeDisk(disk, context.tablet.incarnation);
   const isAsked = request.withTrouble && encoded.diskCid !== "";
   const trouble = isAsked ? await context.registries.troubleOfDisk(encoded.diskCid, call) : undefined;
   return { disk: encoded, trouble };
 }
 
-export async function listDisks(context: TaskContext, request: ListDisksRequest): Promise<ListDisksResponse> {
+export async function listDisks(
+  context: TaskContext,
+  request: ListDisksRequest,
+  call: Pick<CallContext, "identity" | "teams">,
+): Promise<ListDisksResponse> {
   const deployment = parseOptionalName("deployment", request.deployment);
   const instanceId = request.instanceId === "" ? undefined : parseInstanceId(request.instanceId);
   refuseUnlessEnabled(context);
+  const scope = scopeOf(call);
   const { items, nextPageToken } = await pageOf(context.tablet, request, {
     what: "disks",
-    rows: ({ disks }, from) => {
-      if (instanceId !== undefined) return disks.by("byInstance", instanceId, from);
-      return deployment === undefined ? disks.entries(from) : disks.by("byDeployment", deployment, from);
+    rows: (tables, from) => {
+      const rows = rowsOf(tables, { deployment, instanceId }, from);
+      return rowsIn(scope, rows, (disk) => coversDisk(scope, tables, disk));
     },
     keyOf: (disk) => disk.name,
     describe: (_, disk) => encodeDisk(disk, context.tablet.incarnation),
   });
   return { disks: [...items], nextPageToken };
+}
+
+function rowsOf(
+  { disks }: DirectorTables,
+  wanted: { readonly deployment: string | undefined; readonly instanceId: string | undefined },
+  from: { readonly after?: string | undefined },
+): Iterable<Disk> {
+  const { deployment, instanceId } = wanted;
+  if (instanceId !== undefined) return disks.by("byInstance", instanceId, from);
+  return deployment === undefined ? disks.entries(from) : disks.by("byDeployment", deployment, from);
 }

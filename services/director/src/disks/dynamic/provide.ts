@@ -3,6 +3,7 @@ import { cpisOfStep } from "../../cpi/cpi-target.js";
 import { endedByErrors } from "../../cpi/ended-by-errors.js";
 import { instanceNamed, type Target, targetOf } from "../../instances/instance.js";
 import { attachedTo } from "../../instances/recorded-deployments.js";
+import { diskIn, instanceIn, isNameTaken } from "../../instances/scope.js";
 import type { LockName } from "../../locks/locks.js";
 import { diskTypeNamed } from "../../specs/cloud-config.js";
 import type { Disk } from "../../store/disk.js";
@@ -15,8 +16,8 @@ import type { DiskJobContext } from "../context.js";
 import type { Intended } from "../disk-steps.js";
 import { owesBeforeAttach } from "../forget.js";
 import { createDisk, type DiskWish, madeKnown, setDiskMetadata, wantedDisk } from "./create.js";
-import { decideProvide } from "./decisions.js";
-import { dynamicDisk } from "./dynamic-disk.js";
+import { decideProvide, diskNotFound, nameTaken, type Progress } from "./decisions.js";
+import { dynamicDisk, failingStep } from "./dynamic-disk.js";
 
 interface Wanted extends DiskWish {
   readonly instanceId: string;
@@ -31,38 +32,43 @@ type AttachTarget = Target & { readonly readOnly: boolean };
  */
 export const provideDisk: Planner<"provide_dynamic_disk", DiskJobContext> = (
   context,
-  { diskName, instanceId, pool, sizeMib, metadata, readOnly = false },
+  { diskName, instanceId, pool, sizeMib, metadata, readOnly = false, scope },
   tables,
-) => plan(context, tables, { diskName, instanceId, made: { pool, sizeMib }, metadata, readOnly });
+) => plan(context, tables, { diskName, instanceId, made: { pool, sizeMib }, metadata, readOnly, scope });
 
 /** Attaches an existing disk and notifies the VM's agent. */
 export const attachDiskOnly: Planner<"attach_dynamic_disk", DiskJobContext> = (context, job, tables) =>
   plan(context, tables, { readOnly: false, ...job, made: undefined });
 
 function plan(context: DiskJobContext, tables: DirectorTables, wanted: Wanted): Step {
-  const { cpi } = instanceNamed(wanted.instanceId, tables.instances.get(wanted.instanceId));
+  const { instanceId, diskName, scope } = wanted;
+  const { cpi } = instanceNamed(instanceId, instanceIn(scope, tables, instanceId));
+  const cpis = cpisOfStep(context, tables, cpi);
+  if (isNameTaken(scope, tables, diskName))
+    return failingStep(cpis, wanted.made === undefined ? diskNotFound(diskName) : nameTaken(diskName));
   const locks: LockName[] = [
-    { type: "instance", resource: wanted.instanceId },
-    { type: "disk", resource: wanted.diskName },
+    { type: "instance", resource: instanceId },
+    { type: "disk", resource: diskName },
   ];
   return {
     locks,
-    ...cpisOfStep(context, tables, cpi),
+    ...cpis,
     recordsFirst: true,
     run: (run) => provide(context, run, wanted),
   };
 }
 
+function decide(context: DiskJobContext, tables: DirectorTables, wanted: Wanted, progress: Progress) {
+  const { diskName, instanceId, readOnly, scope } = wanted;
+  const target = { ...targetOf(instanceId, instanceIn(scope, tables, instanceId)), readOnly };
+  const disk = diskIn(scope, tables, diskName);
+  const row = wantedDisk(context, tables, target, wanted);
+  const step = decideProvide(disk, row, target, progress);
+  return { disk, target, metadata: row.metadata, step };
+}
+
 async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): Promise<string | Through> {
   let agentNotified = false;
-  const decide = (tables: DirectorTables) => {
-    const { readOnly } = wanted;
-    const target = { ...targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId)), readOnly };
-    const disk = tables.disks.get(wanted.diskName);
-    const row = wantedDisk(context, tables, target, wanted);
-    const step = decideProvide(disk, row, target, { agentNotified });
-    return { disk, target, metadata: row.metadata, step };
-  };
   const notify = async (disk: Disk, { agentId }: Target): Promise<void> => {
     await timed(context, "tell_agent", notifyAgentOfDisk(context, run, disk, agentId));
     agentNotified = true;
@@ -70,7 +76,7 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
   for (;;) {
     run.checkpoint();
     const { disk, target, metadata, step, intended } = await context.tablet.transact((tx) => {
-      const decided = decide(tx);
+      const decided = decide(context, tx, wanted, { agentNotified });
       const { disk, target, step } = decided;
       const intended = step.do === "attach" && disk ? intendAttachIn(context, run, tx, disk, target) : undefined;
       return { ...decided, intended };
@@ -82,13 +88,14 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
       // A repeated request uses the first request's properties, even if the disk type has changed since.
       const cloudProperties = disk?.cloudProperties ?? (await cloudPropertiesOf(context, pool));
       const { deployment, az, cpi } = target;
-      const intent = { name: wanted.diskName, deployment, az, cpi, pool, sizeMib, cloudProperties };
+      const { diskName: name, scope } = wanted;
+      const intent = { name, deployment, az, cpi, pool, sizeMib, cloudProperties, scope };
       await timed(context, "create", createDisk(context, run, intent, target.vmCid));
     } else if (step.do === "attach" && disk) {
       await timed(context, "attach", attachDisk(context, run, disk, target, intended));
       // The agent is notified before the hint is durable. After a crash, the recorded attach intent makes the next
       // director attach the disk and notify the agent again.
-      const next = context.tablet.ahead(decide);
+      const next = context.tablet.ahead((tables) => decide(context, tables, wanted, { agentNotified }));
       if (next.step.do === "tell_agent" && next.disk) await notify(next.disk, target);
     } else if (step.do === "set_metadata" && disk && metadata) {
       await timed(context, "set_metadata", setDiskMetadata(context, run, disk, metadata));

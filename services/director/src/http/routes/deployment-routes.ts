@@ -37,10 +37,10 @@ export const deploymentRoutes: readonly Route[] = [
     path: "/deployments",
     operation: "listDeployments",
     teams: "own",
-    serve: async ({ context, may }) => {
+    serve: async ({ context, call }) => {
       const pages = pagesOf(
-        (page) => listDeployments(context, page),
-        ({ deployments }) => deployments.filter(({ teams }) => may("listDeployments", teams)),
+        (page) => listDeployments(context, page, call),
+        ({ deployments }) => deployments,
       );
       return jsonList(shown(context, pages));
     },

@@ -1,14 +1,16 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
 import { OnHostSilence } from "@diskmesh/api/registry";
 import { InvalidArgumentError, MIB_BYTES, parseIoLimitsJson } from "@diskmesh/domain";
+import { scopeOf } from "../../audit/asker.js";
 import { getCapacity } from "../../disks/dynamic/capacity.js";
 import { dynamicDiskTasks, listDisks } from "../../disks/dynamic/handlers.js";
+import { coversDisk, diskIn } from "../../instances/scope.js";
 import { formatInstance } from "../../store/instance.js";
 import { json, jsonList } from "../answer.js";
 import { bodyObject, type Fields } from "../body.js";
 import type { Context } from "../context.js";
 import { pagesOf } from "../pages.js";
-import type { Route } from "../route.js";
+import type { HttpCall, Route } from "../route.js";
 import { startTask } from "./start-task.js";
 
 const MAX_SIZE_MIB = Math.floor(Number.MAX_SAFE_INTEGER / MIB_BYTES);
@@ -21,10 +23,11 @@ export const diskRoutes: readonly Route[] = [
     method: "GET",
     path: "/dynamic_disks",
     operation: "listDisks",
-    serve: async ({ context, query }) => {
+    teams: "own",
+    serve: async ({ context, call, query }) => {
       const deployment = query.get("deployment") ?? "";
       const disks = pagesOf(
-        (page) => listDisks(context, { ...page, deployment, instanceId: "" }),
+        (page) => listDisks(context, { ...page, deployment, instanceId: "" }, call),
         (response) => response.disks,
       );
       return jsonList(shown(context, disks));
@@ -34,6 +37,7 @@ export const diskRoutes: readonly Route[] = [
     method: "POST",
     path: "/dynamic_disks",
     operation: "createDisk",
+    teams: "own",
     serve: async (http) => {
       const fields = bodyObject(http.request);
       const [deployment, az] = [fields.text("deployment_name"), fields.text("az")];
@@ -45,6 +49,7 @@ export const diskRoutes: readonly Route[] = [
     method: "POST",
     path: "/dynamic_disks/provide",
     operation: "provideDisk",
+    teams: "own",
     serve: async (http) => {
       const fields = bodyObject(http.request);
       const instanceId = fields.text("instance_id");
@@ -56,6 +61,7 @@ export const diskRoutes: readonly Route[] = [
     method: "POST",
     path: "/dynamic_disks/:name/attach",
     operation: "attachDisk",
+    teams: "own",
     serve: async (http) => {
       const fields = bodyObject(http.request);
       const [instanceId, metadata] = [fields.text("instance_id"), fields.optionalObject("metadata")];
@@ -67,6 +73,7 @@ export const diskRoutes: readonly Route[] = [
     method: "POST",
     path: "/dynamic_disks/:name/resize",
     operation: "resizeDisk",
+    teams: "own",
     serve: async (http) => {
       const sizeBytes = sizeBytesIn(bodyObject(http.request));
       return startTask(http, dynamicDiskTasks.resizeDisk, { diskName: http.param("name"), sizeBytes });
@@ -76,6 +83,7 @@ export const diskRoutes: readonly Route[] = [
     method: "POST",
     path: "/dynamic_disks/:name/limits",
     operation: "setDiskLimits",
+    teams: "own",
     serve: async (http) => {
       const limits = parseIoLimitsJson(bodyObject(http.request).optionalObject("limits"));
       return startTask(http, dynamicDiskTasks.setDiskLimits, { diskName: http.param("name"), limits });
@@ -85,6 +93,7 @@ export const diskRoutes: readonly Route[] = [
     method: "GET",
     path: "/dynamic_disks/capacity",
     operation: "getCapacity",
+    teams: "own",
     serve: async ({ context, call, query }) => {
       const [az, diskPoolName] = [query.get("az") ?? "", query.get("disk_pool_name") ?? ""];
       const { totalBytes, freeBytes, maxDiskBytes } = await getCapacity(context, { az, diskPoolName }, call);
@@ -95,14 +104,16 @@ export const diskRoutes: readonly Route[] = [
     method: "POST",
     path: "/dynamic_disks/:name/detach",
     operation: "detachDisk",
+    teams: "own",
     serve: (http) => startTask(http, dynamicDiskTasks.detachDisk, { diskName: http.param("name"), ...ANY_ATTACHMENT }),
   },
   {
     method: "DELETE",
     path: "/dynamic_disks/:name",
     operation: "deleteDisk",
+    teams: "own",
     serve: async (http) => {
-      const diskName = await nameOf(http.context, http.param("name"));
+      const diskName = await nameOf(http, http.param("name"));
       return startTask(http, dynamicDiskTasks.deleteDisk, { diskName, ...ANY_ATTACHMENT });
     },
   },
@@ -124,12 +135,13 @@ function sizeBytesIn(fields: Fields): number {
   return sizeMib * MIB_BYTES;
 }
 
-/** Returns the disk's name for a name or a cid; names take precedence. */
-async function nameOf(context: Context, nameOrCid: string): Promise<string> {
-  return context.tablet.read(({ disks }) => {
-    if (disks.has(nameOrCid)) return nameOrCid;
-    const [disk] = disks.by("byCid", nameOrCid);
-    return disk?.name ?? nameOrCid;
+/** Returns the name of a disk in the caller's scope for a name or a cid; names take precedence. */
+async function nameOf({ context, call }: HttpCall, nameOrCid: string): Promise<string> {
+  const scope = scopeOf(call);
+  return context.tablet.read((tables) => {
+    if (diskIn(scope, tables, nameOrCid) !== undefined) return nameOrCid;
+    const ofCid = [...tables.disks.by("byCid", nameOrCid)].find((disk) => coversDisk(scope, tables, disk));
+    return ofCid?.name ?? nameOrCid;
   });
 }
 

@@ -62,7 +62,7 @@ function crowded() {
       tablet: { read: async (look: (all: object) => unknown) => look(tables) },
       locks: { list: () => locks },
     },
-    call: {},
+    call: { identity: { role: "operator", name: "" } },
     query: new URLSearchParams("remove_all=true"),
     may: () => true,
     param: () => "d0",

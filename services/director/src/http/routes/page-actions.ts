@@ -164,7 +164,7 @@ async function cancelMove(http: HttpCall, wanted: Wanted): Promise<readonly stri
 
 async function cancelOne(http: HttpCall, { name, isDry }: Wanted): Promise<readonly string[]> {
   const taskId = Number(name);
-  const { task } = await getTask(http.context, { taskId });
+  const { task } = await getTask(http.context, { taskId }, http.call);
   if (!isDry) await cancelTask(http.context, { taskId }, http.call);
   return [
     `task ${name} (${task?.description}) is asked to stop`,
@@ -174,7 +174,7 @@ async function cancelOne(http: HttpCall, { name, isDry }: Wanted): Promise<reado
 
 async function resumeOne(http: HttpCall, { name, isDry }: Wanted): Promise<readonly string[]> {
   const taskId = Number(name);
-  const { task } = await getTask(http.context, { taskId });
+  const { task } = await getTask(http.context, { taskId }, http.call);
   if (!isDry) await resumeTask(http.context, { taskId }, http.call);
   return [`task ${name} (${task?.description}) runs on`, "its progress since the backup is not known"];
 }

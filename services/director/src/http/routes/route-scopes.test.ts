@@ -29,6 +29,12 @@ const LOGINS = {
   detacher: ["bosh.dynamic-disks.detach"],
   deleter: ["bosh.dynamic-disks.delete"],
   lister: ["bosh.dynamic-disks.list"],
+  "team's creator": ["bosh.teams.some.dynamic-disks.create"],
+  "team's provider": ["bosh.teams.some.dynamic-disks.create", "bosh.teams.some.dynamic-disks.attach"],
+  "teams' provider": ["bosh.teams.some.dynamic-disks.create", "bosh.teams.more.dynamic-disks.attach"],
+  "team's detacher": ["bosh.teams.some.dynamic-disks.detach"],
+  "team's deleter": ["bosh.teams.some.dynamic-disks.delete"],
+  "team's lister": ["bosh.teams.some.dynamic-disks.list"],
   "team's admin": ["bosh.teams.some.admin"],
   "team's reader": ["bosh.teams.some.read"],
   caller: ["bosh.vendor-methods.call"],
@@ -45,6 +51,9 @@ const VENDORS: readonly Who[] = [...READERS, "caller"];
 const MOST_TOLD: readonly Who[] = ["nobody", "admin", "reader", "team's admin"];
 const and = (...more: Who[]): readonly Who[] => [...ADMINS, ...more];
 
+const TEAM_MAKERS = ["team's creator", "team's provider", "teams' provider", "team's admin"] as const;
+const DISK_MAKERS = and("creator", "provider", ...TEAM_MAKERS);
+
 const D = "/deployments/:deployment";
 const I = `${D}/instance_groups/:group/:instance`;
 
@@ -53,15 +62,15 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   "GET /tasks": TEAM_READERS,
   "DELETE /task/:id": TEAM_ADMINS,
   "POST /tasks/cancel": TEAM_ADMINS,
-  "GET /dynamic_disks": and("lister"),
-  "POST /dynamic_disks": and("creator", "provider"),
-  "POST /dynamic_disks/provide": and("provider"),
-  "POST /dynamic_disks/:name/attach": and("attacher", "provider"),
-  "POST /dynamic_disks/:name/resize": and("creator", "provider"),
-  "POST /dynamic_disks/:name/limits": and("creator", "provider"),
-  "GET /dynamic_disks/capacity": and("lister"),
-  "POST /dynamic_disks/:name/detach": and("detacher"),
-  "DELETE /dynamic_disks/:name": and("deleter"),
+  "GET /dynamic_disks": and("lister", "team's lister", "team's admin", "team's reader"),
+  "POST /dynamic_disks": DISK_MAKERS,
+  "POST /dynamic_disks/provide": and("provider", "team's provider", "team's admin"),
+  "POST /dynamic_disks/:name/attach": and("attacher", "provider", "team's provider", "teams' provider", "team's admin"),
+  "POST /dynamic_disks/:name/resize": DISK_MAKERS,
+  "POST /dynamic_disks/:name/limits": DISK_MAKERS,
+  "GET /dynamic_disks/capacity": and("lister", "team's lister", "team's admin", "team's reader"),
+  "POST /dynamic_disks/:name/detach": and("detacher", "team's detacher", "team's admin"),
+  "DELETE /dynamic_disks/:name": and("deleter", "team's deleter", "team's admin"),
   "GET /configs": TEAM_READERS,
   "GET /configs/:id": READERS,
   "GET /cloud_configs": READERS,

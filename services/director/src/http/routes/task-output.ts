@@ -3,6 +3,7 @@ import { TaskOutputType } from "@diskmesh/api/director";
 import { getTaskOutput } from "../../tasks/handlers.js";
 import { type Answer, empty, text } from "../answer.js";
 import type { Context } from "../context.js";
+import type { HttpCall } from "../route.js";
 
 /** Maximum size of an output that is buffered. Larger outputs are read twice instead. */
 const MAX_KEPT_BYTES = 256 * 1024;
@@ -31,14 +32,14 @@ const TYPES: ReadonlyMap<string, TaskOutputType> = new Map([
 const places = new WeakMap<Context, Map<string, Place>>();
 
 /** Yields a task's output from a byte offset to the present end. */
-async function* bytesFrom(context: Context, { taskId, type }: Wanted, from: number): AsyncGenerator<Buffer> {
+async function* bytesFrom({ context, call }: HttpCall, { taskId, type }: Wanted, from: number): AsyncGenerator<Buffer> {
   const known = placesOf(context);
   const key = `${taskId} ${type}`;
   const place = known.get(key);
   let { line, offset } = place !== undefined && place.offset <= from ? place : { line: 0, offset: 0 };
   for (;;) {
     const page = { taskId, type: TYPES.get(type) ?? TaskOutputType.UNSPECIFIED, fromLine: line, maxLines: 0 };
-    const { lines, nextLine } = await getTaskOutput(context, page);
+    const { lines, nextLine } = await getTaskOutput(context, page, call);
     if (lines.length === 0) break;
     const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(""), "utf8");
     const skipped = Math.max(0, from - offset);
@@ -59,12 +60,12 @@ function placesOf(context: Context): Map<string, Place> {
 }
 
 /** Returns the output or the part selected by a Range header; 416 when the range begins at or after the end. */
-export async function outputAnswer(context: Context, wanted: Wanted, rangeHeader: string | undefined): Promise<Answer> {
-  const range = rangeOf(rangeHeader);
+export async function outputAnswer(http: HttpCall, wanted: Wanted): Promise<Answer> {
+  const range = rangeOf(http.request.headers.range);
   const from = range?.from ?? 0;
   const kept: Buffer[] = [];
   let sizeBytes = 0;
-  for await (const bytes of bytesFrom(context, wanted, from)) {
+  for await (const bytes of bytesFrom(http, wanted, from)) {
     sizeBytes += bytes.length;
     if (sizeBytes <= MAX_KEPT_BYTES) kept.push(bytes);
   }
@@ -75,7 +76,7 @@ export async function outputAnswer(context: Context, wanted: Wanted, rangeHeader
   return text(body(length), 206, headers);
 
   function body(length: number): Readable {
-    const source = sizeBytes <= MAX_KEPT_BYTES ? kept : bytesFrom(context, wanted, from);
+    const source = sizeBytes <= MAX_KEPT_BYTES ? kept : bytesFrom(http, wanted, from);
     return Readable.from(upTo(source, length));
   }
 }

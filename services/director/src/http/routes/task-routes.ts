@@ -61,7 +61,7 @@ export const taskRoutes: readonly Route[] = [
       if (operation === undefined) throw new BadRequestError("type must be one of event, result, debug, cpi, none");
       const { taskId } = await seenTask(http, operation);
       if (type === "none") return text("");
-      return outputAnswer(http.context, { taskId, type }, http.request.headers.range);
+      return outputAnswer(http, { taskId, type });
     },
   },
   { method: "DELETE", path: "/task/:id", operation: "cancelTask", teams: "own", serve: (http) => cancelOne(http) },
@@ -88,13 +88,13 @@ export const taskRoutes: readonly Route[] = [
 ];
 
 function tasksOf(
-  { context }: HttpCall,
+  { context, call }: HttpCall,
   states: TaskState[],
   deployment: string,
   matches: (task: Task) => boolean,
 ): AsyncGenerator<readonly object[]> {
   return pagesOf(
-    (page) => listTasks(context, { ...page, states, deployment }),
+    (page) => listTasks(context, { ...page, states, deployment }, call),
     ({ tasks }) => tasks.filter(matches).map(taskObject),
   );
 }
@@ -104,7 +104,7 @@ function tasksOf(
  * task exists.
  */
 export async function seenTask(http: HttpCall, operation: Operation): Promise<Task> {
-  const { task } = await getTask(http.context, { taskId: taskIdOf(http) }).catch((error: unknown) => {
+  const { task } = await getTask(http.context, { taskId: taskIdOf(http) }, http.call).catch((error: unknown) => {
     if (error instanceof NotFoundError) http.require(operation, []);
     throw error;
   });

@@ -2540,6 +2540,11 @@ export const ListOwedRemovalsResponse: MessageFns<ListOwedRemovalsResponse> = {
 /**
  * Dynamic disks: disks that orchestrators attach and detach at run time. All changes are idempotent tasks in the queue
  * TASK_QUEUE_DYNAMIC_DISKS.
+ *
+ * The rights of a caller may end at a scope: the deployment in a certificate with the identity csi/DEPLOYMENT, or the
+ * deployments of the team in operator-disks/TEAM. Disks, instances and deployments outside of the scope do not exist for
+ * the caller: lists omit them, and requests about them are answered like requests about unknown names. Names are unique
+ * among all scopes, so a task fails that would create a disk with the name of a disk outside of the scope.
  */
 export type DynamicDiskServiceDefinition = typeof DynamicDiskServiceDefinition;
 export const DynamicDiskServiceDefinition = {
