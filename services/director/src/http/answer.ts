@@ -72,9 +72,15 @@ async function* listText<Item>(
   yield "]\n";
 }
 
+/**
+ * Browsers use only HTTPS with the host for a year. Subdomains are left out, because they may be others' hosts. The
+ * server serves nothing without TLS.
+ */
+const STRICT_TRANSPORT = "max-age=31536000";
+
 export function send(reply: FastifyReply, { status, headers = {}, body }: Answer): FastifyReply {
   return reply
     .code(status)
-    .headers({ ...headers, "x-content-type-options": "nosniff" })
+    .headers({ ...headers, "x-content-type-options": "nosniff", "strict-transport-security": STRICT_TRANSPORT })
     .send(body);
 }

@@ -55,6 +55,15 @@ describe("the HTTPS API", () => {
     );
   });
 
+  it("every answer -> tells browsers to use only HTTPS with this host", async () => {
+    const paths = ["/healthz", "/info", "/page", "/page/files/page.js", "/tasks", "/tasks/999999", "/nothing/here"];
+    for (const path of paths)
+      for (const login of ["", "admin:pw-admin"]) {
+        const { headers } = await http.send("GET", path, { login });
+        expect(headers["strict-transport-security"], path).to.equal("max-age=31536000");
+      }
+  });
+
   it("no login, a wrong login, another scheme -> 401 with BOSH's message", async () => {
     const wrong: Record<string, string>[] = [
       {},
