@@ -9,6 +9,7 @@ import { checkNatsServer } from "./nats-server.js";
 import { checkPorts } from "./ports.js";
 import { writeConfigs } from "./service-configs.js";
 import { StateFolder } from "./state-folder.js";
+import { DEPLOYMENT } from "./story/deployment.js";
 import { makeTablets } from "./tablets.js";
 
 export interface LocalMeshOptions {
@@ -36,7 +37,8 @@ export class LocalMesh implements AsyncDisposable {
     const mesh = new Mesh(report);
     const local = new LocalMesh(mesh, state, layout.processCpi.stateFolder);
     try {
-      await createDevelopmentCertificates(layout.certFolder, { hostIds: HOSTS.map(({ hostId }) => hostId) });
+      const hostIds = HOSTS.map(({ hostId }) => hostId);
+      await createDevelopmentCertificates(layout.certFolder, { hostIds, csiScope: DEPLOYMENT });
       installCpi(layout.processCpi.execPath);
       await makeDeviceFiles(layout);
       await writeConfigs(layout);

@@ -79,7 +79,7 @@ describe("the Helm chart", () => {
       const { controller, ...config } = parse(readChart("config/csi-controller.yaml"));
       const { deployment, maxVolumesPerNode } = parse(readChart("values.yaml")).csi;
       const all = { ...config, maxVolumesPerNode, controller: { ...controller, deployment, azs: ["z1"] } };
-      const folder = secrets.mounted("csi", "csi-driver.yaml", JSON.stringify(all));
+      const folder = secrets.mounted(`csi-${deployment}`, "csi-driver.yaml", JSON.stringify(all));
       expect(checkConfig("csi-driver", { folder, name: "csi-driver.yaml", env: {} })).to.match(/^0 /);
     });
 

@@ -195,8 +195,8 @@ describe("the rendered Helm chart", () => {
       ["disk-registry", "disk-registry", "disk-registry"],
       ["cpi-dispatcher", "cpi-dispatcher", "cpi-dispatcher"],
       ["disk-agent", "disk-agent", "disk-agent-node-1"],
-      ["csi-controller", "csi-driver", "csi"],
-      ["csi-node", "csi-driver", "csi"],
+      ["csi-controller", "csi-driver", "csi-kubernetes"],
+      ["csi-node", "csi-driver", "csi-kubernetes"],
     ] as const)
       it(`gives the pods of ${name} a config that the ${service} accepts, and probes where it answers`, () => {
         const container = ours(podOf(find(name)) as Pod);
