@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DriverProcess, needLoopDevices } from "@diskmesh/csi-driver/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { skipWithout, temporaryFolder } from "@diskmesh/testkit";
+import { anotherCertificate, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
@@ -62,12 +62,17 @@ export class CsiMesh implements AsyncDisposable {
     await devicesReady(mesh);
     this.nodeIds = await deployInstances(mesh);
     await mesh.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
+    const tls = await anotherCertificate(mesh.certificates.folder, "csi-work", {
+      identity: { role: "csi", name: "work" },
+      commonName: "csi",
+      usages: ["client"],
+    });
     for (const [index, instanceId] of this.nodeIds.entries()) {
       const config = {
         maxVolumesPerNode,
         controller: {
           director: { address: mesh.addresses("director") },
-          tls: mesh.certificates.files("csi"),
+          tls,
           deployment: "work",
           azs: ["z1"],
         },
