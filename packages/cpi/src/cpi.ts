@@ -17,6 +17,13 @@ export interface CpiCall {
   readonly onLogLine: (line: string) => void;
 }
 
+const CALL_ID_LENGTH = 8;
+
+/** Returns the request id that a CPI gets of a call, before each process adds its own suffix. */
+export function requestIdOfCall(requestId: string, callId: string): string {
+  return callId === "" ? requestId : `${requestId}-${callId.slice(0, CALL_ID_LENGTH)}`;
+}
+
 export interface CpiInfo {
   readonly apiVersion: number;
   /** Accepted formats; empty when the CPI accepts all or uses no stemcells. */

@@ -238,7 +238,7 @@ export const REASONS = {
   INVALID_CPI_RESPONSE: {
     code: "UNAVAILABLE",
     meaning: "The CPI ended without a valid answer, so the call may have taken effect.",
-    cure: "The CPI has a bug, or its process printed something else to stdout. See the task's `cpi` output.",
+    cure: "The CPI has a bug, or its process printed something else to stdout: the task's `cpi` output has the beginning.",
   },
   TIMEOUT: {
     code: "DEADLINE_EXCEEDED",

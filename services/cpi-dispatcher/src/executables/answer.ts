@@ -1,5 +1,5 @@
 import type { InvalidCpiResponseError } from "@diskmesh/cpi";
-import { invalid } from "../model/answers.js";
+import { invalid, LASTING } from "../model/answers.js";
 import { JsonMeter } from "../model/json-meter.js";
 
 export interface AnswerLimits {
@@ -54,7 +54,7 @@ export class Answer {
   add(bytes: Buffer): void {
     if (this.#isDropped) return;
     const why = this.#tooMuch(bytes);
-    if (why !== undefined) this.refuse(why);
+    if (why !== undefined) this.refuse(why, LASTING);
     else {
       this.#parts.push(bytes);
       this.budget.grow(this, bytes.length);
@@ -71,9 +71,9 @@ export class Answer {
     return undefined;
   }
 
-  refuse(why: string): void {
+  refuse(why: string, about: Parameters<typeof invalid>[1] = {}): void {
     this.drop();
-    this.onRefused(invalid(`${why}; the CPI was killed`));
+    this.onRefused(invalid(`${why}; the CPI was killed`, about));
   }
 
   /** Discards the answer and frees its memory. */

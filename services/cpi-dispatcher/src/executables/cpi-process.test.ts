@@ -6,6 +6,7 @@ import type { JsonObject } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { resultOf } from "../model/answers.js";
 import { writeScript } from "../testing/test-dispatcher.js";
 import { AnswerBudget } from "./answer.js";
 import { CpiProcess } from "./cpi-process.js";
@@ -26,10 +27,10 @@ describe("answers of a CPI's executable", () => {
   });
 
   const answerFile = () => join(folder, "answer");
-  async function ask(properties: JsonObject = { password: CANARY }): Promise<unknown> {
+  async function ask(properties: JsonObject = { password: CANARY }, exitCode = 0): Promise<unknown> {
     const cpi = new CpiProcess({
       name: "a",
-      execPath: writeScript(folder, "cpi", `exec cat ${answerFile()}`),
+      execPath: writeScript(folder, "cpi", `cat ${answerFile()}; exit ${exitCode}`),
       jobsFolder: folder,
       properties,
       limits,
@@ -37,15 +38,16 @@ describe("answers of a CPI's executable", () => {
       runFolder: await RunFolder.open(join(folder, "run")),
     });
     const request = { method: "has_vm", args: ["v-1"], apiVersion: 2 } as const;
-    return cpi.call(request, {
+    const call = {
       signal: new AbortController().signal,
       deadlineAtMs: Date.now() + 60_000,
       requestId: "r",
       directorId: "d",
       stemcellApiVersion: 0,
       preferredApiVersion: 0,
-      onLogLine: (line) => lines.push(line),
-    });
+      onLogLine: (line: string) => lines.push(line),
+    };
+    return cpi.call(request, call, (result) => resultOf.flag("has_vm", result));
   }
 
   const LINE = `${"x".repeat(80)} ${CANARY}`;
@@ -81,6 +83,43 @@ describe("answers of a CPI's executable", () => {
     writeFileSync(answerFile(), JSON.stringify({ result: true, error: null, log }));
     expect(await ask({ password: CANARY, ca: certificates.join("\n") })).to.equal(true);
     expect(lines.slice(1)).to.deep.equal(Array(10).fill("<redacted>"));
+  });
+
+  const PRINTED = `no route\u001b[2J\nto ${CANARY}`;
+  const SHOWN = "no route\\u001b[2J\\nto <redacted>";
+  const result = (value: unknown) => JSON.stringify({ result: value, error: null, log: "" });
+  for (const [what, printed, shown, exitCode, okToRetry] of [
+    ["text instead of JSON", PRINTED, SHOWN, 0, "false"],
+    ["text before a failure", PRINTED, SHOWN, 1, undefined],
+    ["a result of another type", result("yes"), result("yes"), 0, "false"],
+    ["a long text", "x".repeat(501), `${"x".repeat(500)}...`, 0, "false"],
+    [
+      "a text whose 500 characters end in a secret",
+      `${"x".repeat(494)}${CANARY}`,
+      `${"x".repeat(494)}<redacted>...`,
+      0,
+      "false",
+    ],
+    ["nothing", "", undefined, 0, "false"],
+    ["nothing before a failure", "", undefined, 1, undefined],
+  ] as const)
+    it(`${what}, exit code ${exitCode} -> the log has it, and ok_to_retry is ${okToRetry}`, async () => {
+      writeFileSync(answerFile(), printed);
+      const error = await rejection(
+        ask({ password: CANARY }, exitCode),
+        InvalidCpiResponseError,
+        "Invalid CPI response",
+      );
+      expect(error.about.ok_to_retry).to.equal(okToRetry);
+      expect(error.message).not.to.contain("route");
+      const prefix = "[a] has_vm printed instead of a valid answer: ";
+      expect(lines.slice(1)).to.deep.equal(shown === undefined ? [] : [prefix + shown]);
+    });
+
+  it("lines with terminal sequences -> escaped", async () => {
+    writeFileSync(answerFile(), JSON.stringify({ result: true, error: null, log: "\u001b]0;title\u0007" }));
+    expect(await ask()).to.equal(true);
+    expect(lines.at(-1)).to.equal("\\u001b]0;title\\u0007");
   });
 
   it("64 MiB -> accepted; a byte more -> an error that names the limit", async () => {

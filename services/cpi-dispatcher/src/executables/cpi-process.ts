@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import type { CpiCall } from "@diskmesh/cpi";
-import { DomainError, type JsonObject, Redactor } from "@diskmesh/domain";
-import { type CpiAnswer, parseAnswer } from "../model/answers.js";
+import { type CpiCall, InvalidCpiResponseError } from "@diskmesh/cpi";
+import { DomainError, type JsonObject, Redactor, visible } from "@diskmesh/domain";
+import { type CpiAnswer, LASTING, parseAnswer } from "../model/answers.js";
 import { errorOfCpi } from "../model/cpi-errors.js";
 import type { CpiMethod } from "../model/methods.js";
 import { redactedRequest } from "../model/redacted-request.js";
@@ -45,6 +45,8 @@ export interface CpiRequest {
 
 const MAX_SHOWN_LINE_LENGTH = 8_192;
 const MAX_TYPE_LENGTH = 128;
+/** Maximum characters shown of an invalid answer. */
+const MAX_SHOWN_ANSWER_LENGTH = 500;
 
 /**
  * Calls a CPI's executable. All text that leaves this class passes a redactor, so that no secret reaches a caller or
@@ -59,19 +61,22 @@ export class CpiProcess {
     this.#redactor = new Redactor([options.properties]);
   }
 
-  /** Returns the CPI's result without validation; throws the CPI's error. */
-  async call(request: CpiRequest, call: CpiCall): Promise<unknown> {
+  /**
+   * Returns the CPI's result as `check` returns it; throws the CPI's error, or InvalidCpiResponseError. The log has the
+   * beginning of an invalid answer.
+   */
+  async call<Result>(request: CpiRequest, call: CpiCall, check: (result: unknown) => Result): Promise<Result> {
     const { name, execPath, jobsFolder, properties, runFolder, answerBudget } = this.#options;
     const { method, args, apiVersion } = request;
     const limits = limitsOf(method, this.#options.limits);
     const redactor = request.secrets ? new Redactor([properties, request.secrets]) : this.#redactor;
     const say = (line: string, isCut = false) =>
-      call.onLogLine(shown(isCut ? redactor.beginning(line) : redactor.text(line)));
+      call.onLogLine(shown(visible(isCut ? redactor.beginning(line) : redactor.text(line))));
     // A new id that contains the task's request id. CPIs and the services that they call distinguish calls by it.
     const requestId = `${call.requestId}-${randomBytes(4).toString("hex")}`;
     const context = requestContext({ ...call, requestId }, properties);
-    const visible = redactedRequest(method, args, context, Object.keys(properties));
-    say(`[${name}] ${JSON.stringify(visible)}`);
+    const shownRequest = redactedRequest(method, args, context, Object.keys(properties));
+    say(`[${name}] ${JSON.stringify(shownRequest)}`);
     let output: Output;
     try {
       const request = requestText(method, args, context, apiVersion);
@@ -81,9 +86,17 @@ export class CpiProcess {
       throw error === call.signal.reason ? error : withCpi(error, name, method);
     }
     const { text, givenUp } = output;
-    const answer = givenUp ? answerOfGivenUp(text, givenUp) : withCpiOn(name, method, () => parseAnswer(text));
+    const valid = <Valid>(read: () => Valid): Valid => {
+      try {
+        return withCpiOn(name, method, read);
+      } catch (error) {
+        say(`[${name}] ${method} printed instead of a valid answer: ${beginningOf(text, redactor)}`);
+        throw withOkToRetry(error, output);
+      }
+    };
+    const answer = givenUp ? answerOfGivenUp(text, givenUp) : valid(() => parseAnswer(text));
     sayLog(answer.log, this.#options.limits, say);
-    if (answer.error === undefined) return answer.result;
+    if (answer.error === undefined) return valid(() => check(answer.result));
     const error = {
       type: redactor.text(answer.error.type).slice(0, MAX_TYPE_LENGTH),
       message: redactor.text(answer.error.message),
@@ -107,6 +120,18 @@ function answerOfGivenUp(text: string, givenUp: Error): CpiAnswer {
     // The process was ended while it wrote its answer.
   }
   throw givenUp;
+}
+
+/** Returns the beginning of an invalid answer as one line without secrets. */
+function beginningOf(text: string, redactor: Redactor): string {
+  const beginning = redactor.beginning(text.slice(0, MAX_SHOWN_ANSWER_LENGTH));
+  return `${beginning.replaceAll("\n", "\\n")}${text.length > MAX_SHOWN_ANSWER_LENGTH ? "..." : ""}`;
+}
+
+/** Marks an invalid answer of a process that reported success, because a repeated call would probably get it again. */
+function withOkToRetry(error: unknown, { exitCode }: Output): unknown {
+  if (!(error instanceof InvalidCpiResponseError) || exitCode !== 0) return error;
+  return new InvalidCpiResponseError(error.message, { cause: error, about: LASTING });
 }
 
 /** Runs a check of a CPI's answer. Adds the CPI and the method to the check's error. */

@@ -189,9 +189,7 @@ export class ExecutableCpi implements Cpi {
     check: (result: unknown) => Result,
   ): Promise<Result> {
     const { apiVersion } = await this.#negotiate(call);
-    const run = () => this.#process.call({ ...request, apiVersion }, call);
-    const result = await this.#inSlot(call.signal, run);
-    return withCpiOn(this.options.name, request.method, () => check(result));
+    return this.#inSlot(call.signal, () => this.#process.call({ ...request, apiVersion }, call, check));
   }
 
   async #inSlot<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
@@ -262,8 +260,8 @@ export class ExecutableCpi implements Cpi {
 
   async #ask(call: CpiCall): Promise<LearntInfo> {
     try {
-      const result = await this.#process.call({ method: "info", args: [], apiVersion: undefined }, call);
-      const { apiVersion, ...said } = withCpiOn(this.options.name, "info", () => resultOf.info(result));
+      const request = { method: "info", args: [], apiVersion: undefined } as const;
+      const { apiVersion, ...said } = await this.#process.call(request, call, resultOf.info);
       return { outcome: { kind: "answered", apiVersion }, ...said };
     } catch (error) {
       if (error instanceof NotImplementedError) return { outcome: { kind: "not_implemented" }, ...UNSAID };

@@ -228,7 +228,7 @@ describe("a CPI's process", () => {
 
     it("may clean up, and an answer that it had completed counts", async () => {
       const { settled, reason } = await givenUp(`trap 'echo done; exit 0' TERM; ${UNTIL_TOLD}`, 60_000);
-      expect(settled).to.deep.equal({ text: "done\n", givenUp: reason });
+      expect(settled).to.deep.equal({ text: "done\n", exitCode: 0, givenUp: reason });
     });
 
     it("and that continues -> it is killed, and the caller gets its own reason", async () => {

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { CpiUnusableError } from "@diskmesh/cpi";
 import { diskFullError, InvalidArgumentError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
-import { invalid } from "../model/answers.js";
+import { invalid, LASTING } from "../model/answers.js";
 import { Answer, type AnswerBudget, type AnswerLimits } from "./answer.js";
 import { installedProgram } from "./installed-program.js";
 import { LineSplitter } from "./line-splitter.js";
@@ -49,6 +49,8 @@ const LAST_LINES_MS = 200;
 
 export interface Output {
   readonly text: string;
+  /** Null after a signal. */
+  readonly exitCode: number | null;
   /**
    * The reason of the cancellation, if any. The CPI may have been ended in the middle of its work, so its answer may be
    * arbitrary.
@@ -176,7 +178,7 @@ class Run {
     }
     if (this.#failure) throw this.#failure;
     try {
-      return { text: this.#text(), givenUp: this.#givenUp };
+      return { text: this.#text(), exitCode: child.exitCode, givenUp: this.#givenUp };
     } finally {
       this.#answer.drop();
     }
@@ -200,9 +202,8 @@ class Run {
     const { text } = this.#answer;
     if (text !== undefined) return text;
     if (this.#givenUp) throw this.#givenUp;
-    throw invalid(
-      `the CPI wrote no answer and ended with ${signalCode ? `signal ${signalCode}` : `exit code ${exitCode}`}`,
-    );
+    const ending = signalCode ? `signal ${signalCode}` : `exit code ${exitCode}`;
+    throw invalid(`the CPI wrote no answer and ended with ${ending}`, exitCode === 0 ? LASTING : {});
   }
 
   #pass(bytes: Buffer, lines: LineSplitter): void {
@@ -213,7 +214,7 @@ class Run {
     // A child that inherited the pipe may keep writing after the CPI exited; its output does not count against the
     // limit.
     if (this.#logBytes <= maxStderrBytes || this.#hasExited) return;
-    this.fail(invalid(`the CPI wrote more than ${maxStderrBytes} bytes to standard error and was killed`));
+    this.fail(invalid(`the CPI wrote more than ${maxStderrBytes} bytes to standard error and was killed`, LASTING));
   }
 
   /** Enforces the time limit. An answer still counts if the CPI exited in time while this process was busy. */

@@ -1,5 +1,5 @@
 import { CallContext as CpiContext } from "@diskmesh/api/cpi";
-import { type Cpi, type CpiCall, stemcellVersionOf } from "@diskmesh/cpi";
+import { type Cpi, type CpiCall, requestIdOfCall, stemcellVersionOf } from "@diskmesh/cpi";
 import { type Identity, InvalidArgumentError, parseId, parseName, parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
@@ -52,22 +52,23 @@ export async function withCpis<Response>(
     exceptCpis: said.exceptCpis,
   };
   const stemcell = parseVersion("context.stemcell_api_version", said.stemcellApiVersion);
+  const requestId = said.requestId === "" ? call.requestId : parseName("context.request_id", said.requestId);
+  const callId = parseOptionalName("context.call_id", said.callId) ?? "";
   const cpiCall = {
     deadlineAtMs: call.deadlineAtMs,
-    requestId: said.requestId === "" ? call.requestId : parseName("context.request_id", said.requestId),
+    requestId: requestIdOfCall(requestId, callId),
     directorId: said.directorId,
     stemcellApiVersion: stemcellVersionOf(stemcell),
     preferredApiVersion: parseVersion("context.preferred_api_version", said.preferredApiVersion),
   };
   const logId = parseOptionalName("context.log_id", said.logId) ?? "";
-  const callId = parseOptionalName("context.call_id", said.callId) ?? "";
   // Looked up after the fence, so that a former director's call does not use a new director's config.
   const run = (signal: AbortSignal) =>
     context.log.during({ logId, directorId: said.directorId }, (onLogLine) =>
       work(context.configs.find(said.directorId, said.cpiConfigVersion), wanted, { ...cpiCall, signal, onLogLine }),
     );
   return director
-    ? context.fence.run(director, call.signal, run, { requestId: cpiCall.requestId, callId })
+    ? context.fence.run(director, call.signal, run, { requestId, callId })
     : context.fence.runUnfenced(call.signal, run);
 }
 

@@ -86,6 +86,14 @@ describe("CPI executables behind the dispatcher", () => {
       ]);
     });
 
+    it("contain the beginning of the director's call id, by which a task's debug output finds them", async () => {
+      const cpi = bench.dispatcher.scriptCpi("a", answers("true"));
+      await bench.dispatcher.setCpis([cpi]);
+      await bench.director.hasVm({ context: context({ cpi: "a", callId: "1a2b3c4d-5e6f" }), vmCid: "v" });
+      const [, request] = requestsOf(cpi);
+      expect(request?.context).to.have.property("request_id").that.matches(/^r1-1a2b3c4d-[0-9a-f]{8}$/);
+    });
+
     it("contain the stemcell's version, and 2 when there is none or it is unknown", async () => {
       const cpi = bench.dispatcher.scriptCpi("a", answers("true"));
       await bench.dispatcher.setCpis([cpi]);
@@ -225,6 +233,7 @@ describe("CPI executables behind the dispatcher", () => {
       const script = `read -r request\ncase "$request" in '{"method":"info"'*) echo '{"result":${V2},"error":null,"log":""}' ;; *) echo garbage ;; esac`;
       await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", script)]);
       const error = await rejection(bench.director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" }));
+      expect(error.about).to.include({ ok_to_retry: "false" });
       expect(error.message).to.match(/^Invalid CPI response - .*\(CPI 'a', method 'has_vm'\)$/);
       expect(error.outcome).to.equal("unknown");
     });

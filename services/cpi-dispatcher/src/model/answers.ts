@@ -130,6 +130,9 @@ function isStrings(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((one) => typeof one === "string");
 }
 
-export function invalid(what: string): InvalidCpiResponseError {
-  return new InvalidCpiResponseError(`Invalid CPI response - ${what}`);
+/** The `about` of an answer that a repeated call would probably get again. */
+export const LASTING = { ok_to_retry: "false" } as const;
+
+export function invalid(what: string, about: Readonly<Record<string, string>> = {}): InvalidCpiResponseError {
+  return new InvalidCpiResponseError(`Invalid CPI response - ${what}`, { about });
 }
