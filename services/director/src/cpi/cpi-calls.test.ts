@@ -1,5 +1,5 @@
 import { type CreateDiskRequest, CreateDiskResponse } from "@diskmesh/api/cpi";
-import { CpiUnusableError } from "@diskmesh/cpi";
+import { CpiUnusableError, InvalidCpiResponseError, NotSupportedError } from "@diskmesh/cpi";
 import {
   AbortedError,
   CancelledError,
@@ -95,15 +95,16 @@ async function outcomeOf(
     stop = new AbortController(),
     ...more
   }: { stop?: AbortController; addresses?: string[]; ends?: Error[]; changes?: boolean } = {},
-): Promise<{ result: unknown; requests: CreateDiskRequest[]; made: string[] }> {
+): Promise<{ result: unknown; requests: CreateDiskRequest[]; made: string[]; debug: string[] }> {
   const { calls, clock, requests, made } = callsOf(answers, more);
-  const request = { sizeMib: 1, cloudProperties: {}, vmCid: "", az: "z1", token: "t" };
+  const request = { sizeMib: 1, cloudProperties: { key: "secret" }, vmCid: "vm-1", az: "z1", token: "t" };
+  const debug: string[] = [];
   const signals = {
     stopping: new AbortController().signal,
     stopped: stop.signal,
     requestId: "task-1",
     taskId: 1,
-    output: () => {},
+    output: (type: string, line: string) => type === "debug" && debug.push(line),
   };
   let settled = false;
   const result = calls.call("createDisk", { cpi: "east", az: "z1", azCpi: "east" }, request, signals).then(
@@ -114,7 +115,7 @@ async function outcomeOf(
     settled = true;
   });
   for (let turns = 0; !settled && turns < 200; turns++) await clock.advance(100);
-  return { result: await result, requests, made };
+  return { result: await result, requests, made, debug };
 }
 
 describe("methods that a CPI may lack", () => {
@@ -134,6 +135,24 @@ describe("methods that a CPI may lack", () => {
     await clock.advance(600_000);
     await call();
     expect([requests.length, notes.length]).to.deep.equal([3, 2]);
+  });
+
+  it("missing method, for calls that run at once -> noted once; a method that refuses -> noted once, called again", async () => {
+    for (const [error, calledAgain] of [
+      [new NotImplementedError("no such method"), false],
+      [new NotSupportedError("not for this disk"), true],
+    ] as const) {
+      const { calls, requests } = callsOf([error]);
+      const notes: string[] = [];
+      const { signal } = new AbortController();
+      const note = (_stage: string, task: string) => notes.push(task);
+      const signals = { stopping: signal, stopped: signal, requestId: "task-1", taskId: 1, output: () => {}, note };
+      const request = { sizeMib: 1, cloudProperties: {}, vmCid: "", az: "", token: "" };
+      const call = () => calls.callIfKnown("createDisk", { cpi: "east" }, request, signals);
+      expect(await Promise.all([call(), call(), call()])).to.deep.equal([undefined, undefined, undefined]);
+      await call();
+      expect([requests.length, notes.length]).to.deep.equal([calledAgain ? 4 : 3, 1]);
+    }
   });
 
   it("other failure -> thrown, and the method is called again", async () => {
@@ -213,6 +232,29 @@ describe("CPI calls", () => {
     const { result, requests } = await outcomeOf([new UnavailableError("away")]);
     expect(result).to.be.instanceOf(CpiCallError).and.include({ outcome: "not_done", refused: false });
     expect(requests.length).to.be.within(5, 20);
+  });
+
+  it("an invalid answer that lasts -> the call is made once more; one that may pass -> for the retry time", async () => {
+    const lasting = new InvalidCpiResponseError("garbage", { about: { ok_to_retry: "false" } });
+    const { result, requests } = await outcomeOf([lasting]);
+    expect(result).to.be.instanceOf(CpiCallError).and.include({ outcome: "unknown", refused: false });
+    expect(requests).to.have.lengthOf(2);
+    expect((await outcomeOf([lasting, "disk"])).result).to.equal("disk");
+    expect((await outcomeOf([new InvalidCpiResponseError("killed")])).requests.length).to.be.within(5, 20);
+  });
+
+  it("debug output -> method, CPI, CIDs, request id and outcome of each call, and nothing else of the request", async () => {
+    const { requests, debug } = await outcomeOf([unknown, "disk-9"]);
+    expect(requests).to.have.lengthOf(2);
+    expect(debug).to.deep.equal([
+      "create_disk with CPI east, VM vm-1, request task-1-call-1, 0 ms: outcome unknown: lost",
+      "createDisk is tried again: lost",
+      "create_disk with CPI east, VM vm-1, request task-1-call-2, 0 ms: done, disk disk-9",
+    ]);
+    const refused = await outcomeOf([new InvalidStateError("no")]);
+    expect(refused.debug).to.deep.equal([
+      "create_disk with CPI east, VM vm-1, request task-1-call-1, 0 ms: not done: no",
+    ]);
   });
 
   it("a stopped task -> the call is not repeated", async () => {

@@ -7,10 +7,12 @@ import type { DirectorTransaction } from "../store/schema.js";
 import type { CallerSignals } from "../tasks/caller-signals.js";
 import type { CallRecords } from "./call-records.js";
 import type { RetriedCall } from "./cpi-call.js";
-import { CpiCallError, passes } from "./cpi-error.js";
+import { CpiCallError, isLasting, passes } from "./cpi-error.js";
 import type { CpiEvents, NotedMethod } from "./cpi-events.js";
 import type { CpiLogs } from "./cpi-logs.js";
+import { doneLine, failedLine } from "./debug-line.js";
 import type { CpiClient, Dispatcher, Dispatchers } from "./dispatchers.js";
+import { LackedMethods } from "./lacked-methods.js";
 
 type CpiMethod = Exclude<keyof CpiClient, "close" | "endCalls" | "fence" | "listCpis" | "setCpiConfig" | "watchCpiLog">;
 type RequestOf<Method extends CpiMethod> = Omit<Parameters<CpiClient[Method]>[0], "context">;
@@ -83,8 +85,6 @@ interface OneCall extends Pick<RepeatOptions, "timeoutMs">, Omit<LostCall, "call
 }
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 5_000 };
-/** Pause before a method that a CPI lacks is called again, because the CPI's executable may have been replaced. */
-const LACKED_FOR_MS = 600_000;
 /** A reason for abort(), which would otherwise create an error with a stack for each call. */
 const SETTLED = "the call has ended";
 /** Interval at which a dispatcher is asked again to end a call. */
@@ -95,11 +95,11 @@ const END_AGAIN_MS = 250;
  */
 export class CpiCalls {
   readonly #options: CpiCallsOptions;
-  /** The methods that CPIs of the present cpi-config lack: the monotonic end of the pause, by method and CPI. */
-  #lacked = { version: "", untilMs: new Map<string, number>() };
+  readonly #lacked: LackedMethods;
 
   constructor(options: CpiCallsOptions) {
     this.#options = options;
+    this.#lacked = new LackedMethods(options.clock);
   }
 
   /**
@@ -123,48 +123,38 @@ export class CpiCalls {
     signals: CallerSignals,
     { begun, ...options }: RepeatOptions = {},
   ): Promise<ResponseOf<Method>> {
-    const { directorId, clock, logs, events } = this.#options;
+    const { directorId, logs, events } = this.#options;
     const logId = `${directorId}-${signals.requestId}`;
-    const about = `${method} with ${target.cpi === "" ? "the default CPI" : `CPI ${target.cpi}`}`;
-    const startedAtMs = clock.monotonicMs();
     const log = logs.listen(logId, signals);
     try {
       const repeat = () => this.#repeatNoted(method, target, request, signals, { ...options, logId });
-      const response = await events.around(method, signals.taskId, request, repeat, begun);
-      signals.output("debug", `${about}: done after ${Math.round(clock.monotonicMs() - startedAtMs)} ms`);
-      return response;
-    } catch (error) {
-      signals.output("debug", `${about}: ${messageOf(error)}`);
-      throw error;
+      return await events.around(method, signals.taskId, request, repeat, begun);
     } finally {
       log.release();
     }
   }
 
   /**
-   * Calls a method that a CPI may lack. A CPI without the method is not asked again for LACKED_FOR_MS, whatever the
-   * arguments. The progress output of only the first task mentions the missing method.
+   * Calls a method that a CPI may lack; returns undefined when it does. A CPI without the method is not asked again for
+   * some time. The progress output of only the first task mentions it.
    */
   async callIfKnown<Method extends CpiMethod>(
     method: Method,
     target: CpiTarget,
     request: RequestOf<Method>,
     signals: CallerSignals & { note(stage: string, task: string): void },
-  ): Promise<void> {
-    const { clock, cpiConfig } = this.#options;
+  ): Promise<ResponseOf<Method> | undefined> {
     const cpi = target.cpi || target.azCpi || "";
-    const version = await cpiConfig.version();
-    if (this.#lacked.version !== version) this.#lacked = { version, untilMs: new Map() };
-    const { untilMs } = this.#lacked;
-    const key = `${method} ${cpi}`;
-    const lackedUntilMs = untilMs.get(key);
-    if (lackedUntilMs !== undefined && clock.monotonicMs() < lackedUntilMs) return;
+    this.#lacked.useConfig(await this.#options.cpiConfig.version());
+    if (this.#lacked.isPaused(method, cpi)) return undefined;
     try {
-      await this.call(method, target, request, signals);
+      return await this.call(method, target, request, signals);
     } catch (error) {
       if (!(error instanceof CpiCallError && error.isNotImplemented)) throw error;
-      if (lackedUntilMs === undefined) signals.note("CPI method missing", messageOf(error));
-      untilMs.set(key, clock.monotonicMs() + LACKED_FOR_MS);
+      // A CPI that has the method but refuses the request may accept another request.
+      const isFirst = this.#lacked.add(method, cpi, { pauses: !error.isOf("NOT_SUPPORTED") });
+      if (isFirst) signals.note("CPI method missing", messageOf(error));
+      return undefined;
     }
   }
 
@@ -201,6 +191,7 @@ export class CpiCalls {
     const { repeatUnknown = true } = options;
     const untilMs = clock.monotonicMs() + retryTimeoutMs;
     let someUnknown = false;
+    let lastingFailures = 0;
     let dispatcher: Dispatcher | undefined;
     for (let attempts = 0; ; attempts++) {
       try {
@@ -210,7 +201,8 @@ export class CpiCalls {
         if (error instanceof CpiCallError) throw error;
         someUnknown ||= isUnknown(error);
         const delayMs = Math.max(backoffMs(attempts, BACKOFF, random()), retryAfterMs(error));
-        const late = clock.monotonicMs() + delayMs > untilMs;
+        if (isLasting(error)) lastingFailures++;
+        const late = clock.monotonicMs() + delayMs > untilMs || lastingFailures > 1;
         const untold = isCpiError(error, "CPI_CONFIG_UNKNOWN");
         const repeatable = untold || (passes(error) && (repeatUnknown || !someUnknown));
         if (!repeatable || late || signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
@@ -239,9 +231,16 @@ export class CpiCalls {
     signals: CallerSignals,
     { dispatcher, untilMs, logId, timeoutMs }: OneCall,
   ): Promise<ResponseOf<Method>> {
-    const { records, callTimeoutMs, checkMayAct, newId } = this.#options;
+    const { records, callTimeoutMs, checkMayAct, newId, clock } = this.#options;
     const { requestId, taskId } = signals;
     const callId = newId();
+    const cpi = target.cpi || target.azCpi || "";
+    const startedAtMs = clock.monotonicMs();
+    const shown = () => {
+      const { unknownId = false } = target;
+      const durationMs = clock.monotonicMs() - startedAtMs;
+      return { method, requestId, callId, cpi, unknownId, request, durationMs };
+    };
     const start = dispatcher.client[method] as (request: unknown, options: CallOptions) => Promise<ResponseOf<Method>>;
     const context = await this.#contextOf(target, { requestId, logId, callId });
     const changes = await records.begin(dispatcher, {
@@ -249,7 +248,7 @@ export class CpiCalls {
       taskId,
       requestId,
       method,
-      cpi: target.cpi || target.azCpi || "",
+      cpi,
       request,
     });
     try {
@@ -258,8 +257,10 @@ export class CpiCalls {
       const call = (signal: AbortSignal) => start({ ...request, context }, { signal, deadlineMs, requestId });
       const response = await this.#untilStopped(call, signals, { dispatcher, callId });
       records.end(callId);
+      signals.output("debug", doneLine(shown(), response));
       return response;
     } catch (error) {
+      signals.output("debug", failedLine(shown(), error));
       // A read-only call may be repeated while an earlier attempt still runs.
       if (!changes || !isUnknown(error) || (await this.#hasEnded(signals, { dispatcher, callId, untilMs }))) {
         records.end(callId);

@@ -339,7 +339,7 @@ describe("cpi-configs", () => {
     expect((await output(TaskOutputType.CPI)).lines.slice(0, 2)).to.deep.equal(["line one", "line two"]);
     expect(await output(TaskOutputType.CPI, 1)).to.deep.include({ complete: true });
     expect((await output(TaskOutputType.DEBUG)).lines.join("\n")).to.match(
-      /createVm with the default CPI: done after \d+ ms/,
+      /^create_vm with the default CPI, request task-\d+-[0-9a-f]{8}, \d+ ms: done, VM vm-\S+$/m,
     );
     expect(await output(TaskOutputType.RESULT)).to.deep.equal({
       lines: ["/deployments/web"],

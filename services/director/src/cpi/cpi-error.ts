@@ -85,3 +85,8 @@ export function passes(error: unknown): boolean {
   if (!(error instanceof DomainError) || !error.retryable) return false;
   return !(error instanceof ResourceExhaustedError) || error.retryAfterMs !== undefined;
 }
+
+/** Returns true when a CPI answered something invalid and would probably answer the same again. */
+export function isLasting(error: unknown): boolean {
+  return isCpiError(error, "INVALID_CPI_RESPONSE") && error.about.ok_to_retry === "false";
+}
