@@ -247,6 +247,36 @@ describe("the lifecycle of instances", () => {
       await rejection(dryDeploy(manifest(1, "vm_type: none")), InvalidStateError, "vm_type `none`");
     });
 
+    it("of a deploy that would be refused -> refused with the same error, and performs nothing", async () => {
+      const refused = async (text: string, error: RegExp): Promise<void> => {
+        await untouched(async () => {
+          const { task } = await dryDeploy(text);
+          expect(task?.state).to.equal(TaskState.ERROR);
+          expect(task?.result).to.match(error);
+        });
+        const { state, result } = await director.deployManifest(text);
+        expect(state).to.equal(TaskState.ERROR);
+        expect(result).to.match(error);
+      };
+      await deployed(manifest(1));
+      const [{ instanceId: id = "" } = {}] = await instances();
+      director.cpi.apiVersions.set("", 1);
+      try {
+        await refused(manifest(2), /db\/\S+ needs the bosh-registry.*add `boshRegistry` to the director's config/);
+      } finally {
+        director.cpi.apiVersions.clear();
+      }
+      await deployed(manifest(1));
+      await director.configs.updateConfig({ type: "cpi", content: "cpis: [{name: east, type: fleet}]" });
+      await director.configs.updateConfig({ type: "cloud", content: CLOUD.replace("z1", "z1, cpi: east") });
+      try {
+        await refused(manifest(1), new RegExp(`db/${id} cannot move to CPI .east., because its persistent disk`));
+      } finally {
+        await director.configs.updateConfig({ type: "cloud", content: CLOUD });
+        await director.configs.deleteConfig({ type: "cpi", name: "default" });
+      }
+    });
+
     it("of a new deployment -> reports its VMs, and creates no deployment", async () => {
       expect(await told(dryDeploy(manifest(1)))).to.deep.equal(["db/0 would get a vm"]);
       expect((await director.deployments.listDeployments({})).deployments).to.deep.equal([]);
