@@ -143,12 +143,13 @@ export class CpiCalls {
     target: CpiTarget,
     request: RequestOf<Method>,
     signals: CallerSignals & { note(stage: string, task: string): void },
+    options: RepeatOptions = {},
   ): Promise<ResponseOf<Method> | undefined> {
     const cpi = target.cpi || target.azCpi || "";
     this.#lacked.useConfig(await this.#options.cpiConfig.version());
     if (this.#lacked.isPaused(method, cpi)) return undefined;
     try {
-      return await this.call(method, target, request, signals);
+      return await this.call(method, target, request, signals, options);
     } catch (error) {
       if (!(error instanceof CpiCallError && error.isNotImplemented)) throw error;
       // A CPI that has the method but refuses the request may accept another request.

@@ -3,6 +3,9 @@ import type { Clock } from "@diskmesh/service";
 /** Pause before a method that a CPI lacks is called again, because the CPI's executable may have been replaced. */
 const LACKED_FOR_MS = 600_000;
 
+/** Methods that are called each time, because to do without them costs more than a call: a disk's data is copied. */
+const ALWAYS_CALLED: ReadonlySet<string> = new Set(["resizeDisk", "updateDisk"]);
+
 /** The optional methods that CPIs of the present cpi-config lack. */
 export class LackedMethods {
   #version = "";
@@ -26,7 +29,7 @@ export class LackedMethods {
   add(method: string, cpi: string, { pauses }: { readonly pauses: boolean }): boolean {
     const key = keyOf(method, cpi);
     const isFirst = !this.#untilMs.has(key);
-    this.#untilMs.set(key, pauses ? this.clock.monotonicMs() + LACKED_FOR_MS : 0);
+    this.#untilMs.set(key, pauses && !ALWAYS_CALLED.has(method) ? this.clock.monotonicMs() + LACKED_FOR_MS : 0);
     return isFirst;
   }
 }

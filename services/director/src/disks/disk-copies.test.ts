@@ -83,8 +83,14 @@ describe("a persistent disk of another type that only the agent can copy", () =>
 
   it("-> copied to a new disk, and the former disk is an orphan; repeated -> no change", async () => {
     const cid = await deployed();
-    expect((await deploy("fast"))?.result).to.equal("/deployments/web");
+    const task = await deploy("fast");
+    expect(task?.result).to.equal("/deployments/web");
     await expectCopied(cid);
+    const texts = await director.eventTexts(task?.taskId ?? 0);
+    expect(texts.filter((text) => !/ (started|finished): [^:]*$/.test(text))).to.deep.equal([]);
+    const notes = texts.filter((text) => /^CPI method missing .*finished/.test(text));
+    expect(notes.join()).to.match(/^CPI method missing CPI updateDisk failed: this CPI has no updateDisk/);
+    expect(notes).to.have.length(1);
     director.cpi.calls.length = 0;
     await deploy("fast");
     expect(director.cpi.calls).to.deep.equal([]);

@@ -1,6 +1,5 @@
 import { DomainError, InvalidStateError, messageOf, TimeoutError } from "@diskmesh/domain";
 import { groupOf, manifestOf } from "../configs/recorded-manifest.js";
-import { tolerate } from "../cpi/cpi-error.js";
 import { cpisOfStep, recorded } from "../cpi/cpi-target.js";
 import { cpisOfDeployment } from "../deployments/deployment-steps.js";
 import { runUnit } from "../deployments/run-unit.js";
@@ -131,8 +130,8 @@ async function findOut(
   const name = formatInstance(instance);
   const { instanceId, vmCid } = instance;
   const { lostAfterMs: timeoutMs } = context.limits.agents;
-  const asking = context.cpi.call("hasVm", recorded(instance), { vmCid }, run, { timeoutMs, repeatUnknown: false });
-  const found = await tolerate(asking, (error) => error.isNotImplemented);
+  const options = { timeoutMs, repeatUnknown: false };
+  const found = await context.cpi.callIfKnown("hasVm", recorded(instance), { vmCid }, run, options);
   const isGone = found?.exists === false;
   // The agent of a missing VM is not asked, because it cannot answer and the wait would dominate the time of a
   // resurrection.

@@ -96,13 +96,12 @@ async function hasVm(
   if (failingCpis.has(cpi)) return true;
   try {
     const options = { timeoutMs: context.limits.agents.lostAfterMs, repeatUnknown: false };
-    return (await context.cpi.call("hasVm", recorded(instance), { vmCid }, run, options)).exists;
+    return (await context.cpi.callIfKnown("hasVm", recorded(instance), { vmCid }, run, options))?.exists ?? true;
   } catch (error) {
     run.checkpoint();
     if (!(error instanceof CpiCallError)) throw error;
     failingCpis.add(cpi);
-    if (!error.isNotImplemented)
-      run.event({ stage: STAGE, task: formatInstance(instance), state: "failed", message: messageOf(error) });
+    run.event({ stage: STAGE, task: formatInstance(instance), state: "failed", message: messageOf(error) });
     return true;
   }
 }

@@ -284,21 +284,23 @@ describe("VMs and disks of deployments", () => {
     expect(director.cpi.calls).to.deep.equal([]);
   });
 
-  it("a CPI without metadata methods -> tolerated, noted once, and not called again", async () => {
-    director.cpi.lacking.add("setVmMetadata").add("setDiskMetadata");
+  it("a CPI without optional methods -> tolerated, each noted once, and not called again", async () => {
+    director.cpi.lacking.add("setVmMetadata").add("setDiskMetadata").add("hasVm");
     const task = await deploy(manifest("persistent_disk: 512"));
     expect(task?.result).to.equal("/deployments/web");
     expect((await disks())[0]?.state).to.equal(PersistentDiskState.MOUNTED);
-    const notes = (await director.eventTexts(task?.taskId ?? 0)).filter((line) =>
-      line.startsWith("CPI method missing"),
-    );
-    expect(notes.filter((line) => line.includes("started"))).to.have.length(2);
+    const notesOf = async (taskId = 0) =>
+      (await director.eventTexts(taskId)).filter((line) => /^CPI method missing .* started/.test(line));
+    expect(await notesOf(task?.taskId)).to.have.length(2);
     const asked = () => director.dispatcher.contexts.filter(({ method }) => /^set.*Metadata$/.test(method));
     expect(asked()).to.have.length(2);
     const next = await deploy(manifest("persistent_disk: 512", 2));
     expect(next?.result).to.equal("/deployments/web");
     expect(asked()).to.have.length(2);
-    expect((await director.eventTexts(next?.taskId ?? 0)).join("\n")).not.to.contain("CPI method missing");
+    expect((await notesOf(next?.taskId)).join()).to.match(/^CPI method missing CPI hasVm failed/);
+    const last = await deploy(manifest("persistent_disk: 512", 2));
+    expect(await notesOf(last?.taskId)).to.deep.equal([]);
+    expect(director.dispatcher.contexts.filter(({ method }) => method === "hasVm")).to.have.length(1);
   });
 
   it("create_vm fails with a retry allowed -> five attempts with the same agent id", async () => {

@@ -368,41 +368,50 @@ async function changeDisk(
 ): Promise<void> {
   const { sizeMib } = wanted;
   const { diskCid, diskId } = disk;
+  const reattach = async (): Promise<void> => {
+    await attachToVm(context, run, instance, disk);
+    const attached = await context.tablet.read((tables) => tables.persistentDisks.get(diskId));
+    if (attached !== undefined) await mount(context, run, instance, attached);
+  };
+  let isChanged: boolean;
   try {
-    await run.stage("Changing persistent disk", `${diskCid} to ${sizeMib} MiB`, async () => {
-      const changed = { ...wanted, ...(await callChange(context, run, disk, wanted)) };
+    isChanged = await run.stage("Changing persistent disk", `${diskCid} to ${sizeMib} MiB`, async () => {
+      const answer = await callChange(context, run, disk, wanted);
+      if (answer === undefined) return false;
+      const changed = { ...wanted, ...answer };
       await persistentDisk(context, run, diskId).change((current, tx) => {
         const given = { kind: "disk", cpi: current.cpi, cid: changed.diskCid } as const;
         if (given.cid !== diskCid) refuseGivenTwice(context, tx, given);
         return persistentDiskChanged(current, changed);
       });
+      return true;
     });
   } catch (error) {
     // A call with an unknown outcome is repeated by this task or the next task.
-    if (!(error instanceof CpiCallError && error.outcome === "not_done")) throw error;
-    await attachToVm(context, run, instance, disk);
-    const attached = await context.tablet.read((tables) => tables.persistentDisks.get(diskId));
-    if (attached !== undefined) await mount(context, run, instance, attached);
-    if (!error.isNotImplemented) throw error;
-    await createCopy(context, run, instance, disk, { next: undefined, wanted });
+    if (error instanceof CpiCallError && error.outcome === "not_done") await reattach();
+    throw error;
   }
+  if (isChanged) return;
+  await reattach();
+  await createCopy(context, run, instance, disk, { next: undefined, wanted });
 }
 
-/** Returns the disk's CID and size after the change. */
+/** Returns the disk's CID and size after the change; undefined when the CPI does not implement the change. */
 async function callChange(
   context: DiskJobContext,
   run: TaskRun,
   disk: PersistentDisk,
   wanted: WantedPersistentDisk,
-): Promise<Pick<PersistentDisk, "diskCid" | "realSizeBytes">> {
+): Promise<Pick<PersistentDisk, "diskCid" | "realSizeBytes"> | undefined> {
   const { diskCid } = disk;
   const { sizeMib } = wanted;
   if (sameJson(disk.cloudProperties, wanted.cloudProperties)) {
-    const resized = await context.cpi.call("resizeDisk", recorded(disk), { diskCid, sizeMib }, run);
-    return { diskCid, ...realSize(resized.sizeBytes) };
+    const resized = await context.cpi.callIfKnown("resizeDisk", recorded(disk), { diskCid, sizeMib }, run);
+    return resized && { diskCid, ...realSize(resized.sizeBytes) };
   }
   const request = { diskCid, sizeMib, cloudProperties: { ...wanted.cloudProperties } };
-  const updated = await context.cpi.call("updateDisk", recorded(disk), request, run);
+  const updated = await context.cpi.callIfKnown("updateDisk", recorded(disk), request, run);
+  if (updated === undefined) return undefined;
   return { diskCid: updated.diskCid === "" ? diskCid : parseCid("disk", updated.diskCid), ...realSize(0) };
 }
 
