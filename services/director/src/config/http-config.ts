@@ -66,7 +66,11 @@ export const httpConfig = z
         "PEM: certificate and key of the HTTPS API; the director's by default. A standby verifies the leader's certificate by `caFile`, by `tls.caFile`, or by a public authority.",
       ),
     users: z.array(user).max(1_000).default([]).describe("Logins with a password."),
-    tokens: tokens.optional().describe("Logins with a token of a UAA."),
+    tokens: tokens
+      .optional()
+      .describe(
+        "Logins with a token of a UAA. The bosh CLI then asks the UAA; `users` are for the page and other clients.",
+      ),
   })
   .refine(({ users, tokens: given }) => users.length > 0 || given !== undefined, {
     path: ["users"],

@@ -209,6 +209,42 @@ describe("answers for the bosh CLI", () => {
     expect(refused.status).to.equal(200);
     expect(parsed<{ error: string }>(refused).error).to.be.a("string");
     const none = await http.send("GET", "/deployments/none");
-    expect(parsed(none)).to.deep.equal({ code: 70_000, description: "Deployment 'none' doesn't exist" });
+    expect(parsed(none)).to.deep.equal({ code: 70_000, description: "deployment `none` not found" });
   });
+
+  const OF_STEMCELL = (stemcell: string) =>
+    MANIFEST.replace("name: web", "name: web\n  stemcell: default").replace(
+      "stemcells: []",
+      `stemcells: [${stemcell}]`,
+    );
+  const MISSING: [what: string, ask: () => Promise<HttpAnswer>, code: number, description: RegExp][] = [
+    [
+      "a stemcell by OS",
+      () => deployed(OF_STEMCELL("{alias: default, os: noble, version: '1.5'}")),
+      50_003,
+      /^there is no stemcell of OS `noble`, version `1.5`: upload it$/,
+    ],
+    [
+      "a stemcell by name",
+      () => deployed(OF_STEMCELL("{alias: default, name: toy, version: latest}")),
+      50_003,
+      /^there is no stemcell `toy` version `latest`: upload it$/,
+    ],
+    [
+      "an old task",
+      () => http.send("GET", "/tasks/99999"),
+      10_000,
+      /^there is no task 99999; the director deletes old/,
+    ],
+    ["a task by a text", () => http.send("GET", "/tasks/x"), 10_000, /^a task id is a number of at least 1$/],
+  ];
+  const deployed = (body: string) => http.send("POST", "/deployments", { headers: YAML, body });
+  for (const [what, ask, code, description] of MISSING)
+    it(`${what} that is missing -> the error's own words, with BOSH's code ${code}`, async () => {
+      const answer = await ask();
+      expect(answer.status).to.equal(404);
+      const found = parsed<{ code: number; description: string }>(answer);
+      expect(found.code).to.equal(code);
+      expect(found.description).to.match(description);
+    });
 });

@@ -45,11 +45,13 @@ const STATUSES: readonly (readonly [abstract new (...args: never[]) => DomainErr
   [NotImplementedError, 501],
 ];
 
-/** BOSH's codes and messages for missing objects, by the error's subject. */
-const MISSING: readonly (readonly [about: string, code: number, message: (value: string) => string])[] = [
-  ["task_id", CODES.taskNotFound, (id) => `Task ${id} not found`],
-  ["stemcell", CODES.stemcellNotFound, (stemcell) => `Stemcell '${stemcell}' doesn't exist`],
-  ["deployment", CODES.deploymentNotFound, (name) => `Deployment '${name}' doesn't exist`],
+/** BOSH's codes for missing objects, by the error's subject. The message is always the error's own. */
+const MISSING: readonly (readonly [about: string, code: number])[] = [
+  ["task_id", CODES.taskNotFound],
+  ["stemcell", CODES.stemcellNotFound],
+  ["deployment", CODES.deploymentNotFound],
+  ["instance_id", CODES.instanceNotFound],
+  ["type", CODES.configNotFound],
 ];
 
 /** Returns the response for a thrown error. A bug yields only the request id, under which the log has the error. */
@@ -69,9 +71,9 @@ export function answerTo(thrown: unknown, path: string, requestId: string): Answ
   const { latest_id, expected_latest_id } = thrown.about;
   if (thrown instanceof AbortedError && latest_id !== undefined)
     return json({ latest_id, expected_latest_id, description: thrown.message }, 412);
-  const { status, code, description } = toldOf(thrown);
+  const status = statusOf(thrown);
   // Clients display the description verbatim, so control characters are made visible.
-  const answer = json({ code, description: visible(description) }, status);
+  const answer = json({ code: boshCodeOf(thrown), description: visible(thrown.message) }, status);
   if (!thrown.retryable || status < 429) return answer;
   const seconds = String(Math.max(1, Math.ceil((thrown.retryAfterMs ?? 1_000) / 1_000)));
   return { ...answer, headers: { ...answer.headers, "retry-after": seconds } };
@@ -82,22 +84,15 @@ export function statusOf(error: DomainError): number {
   return STATUSES.find(([type]) => error instanceof type)?.[1] ?? (error.retryable ? 503 : 500);
 }
 
-function toldOf(error: DomainError): { readonly status: number; readonly code: number; readonly description: string } {
-  const status = statusOf(error);
+function boshCodeOf(error: DomainError): number {
   const given = codeOf(error);
-  if (given !== undefined) return { status, code: given, description: error.message };
+  if (given !== undefined) return given;
   if (error instanceof NotFoundError) {
-    for (const [about, code, message] of MISSING) {
-      const value = error.about[about];
-      if (value !== undefined) return { status, code, description: message(value) };
-    }
-    if (error.about.instance_id !== undefined)
-      return { status, code: CODES.instanceNotFound, description: error.message };
-    if (error.about.type !== undefined) return { status, code: CODES.configNotFound, description: error.message };
+    const [, code] = MISSING.find(([about]) => error.about[about] !== undefined) ?? [];
+    if (code !== undefined) return code;
   }
-  if (error instanceof PermissionDeniedError) return { status, code: CODES.unauthorized, description: error.message };
-  const code = error instanceof InvalidArgumentError ? CODES.invalidValue : CODES.any;
-  return { status, code, description: error.message };
+  if (error instanceof PermissionDeniedError) return CODES.unauthorized;
+  return error instanceof InvalidArgumentError ? CODES.invalidValue : CODES.any;
 }
 
 /**

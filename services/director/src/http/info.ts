@@ -9,6 +9,7 @@ const BOSH_VERSION = "283.1.6 (00000000)";
 /** Returns the response to a client's first request, with or without a login. */
 export function infoAnswer({ config, tablet }: Context, login: Login | undefined, http: HttpConfig): Answer {
   const { tokens } = http;
+  // Clients use one kind of login. Users beside a UAA log in at the page, and by Basic requests of other clients.
   const uaa = tokens && { type: "uaa", options: { url: tokens.url, urls: [tokens.url] } };
   return json({
     name: config.name,
@@ -18,7 +19,7 @@ export function infoAnswer({ config, tablet }: Context, login: Login | undefined
     cpi: "diskmesh",
     stemcell_os: "-",
     stemcell_version: "-",
-    user_authentication: http.users.length === 0 && uaa !== undefined ? uaa : { type: "basic", options: {} },
+    user_authentication: uaa ?? { type: "basic", options: {} },
     features: {
       dynamic_disks: { status: config.dynamicDisks.enabled },
       local_dns: { status: false, extras: { domain_name: "bosh" } },

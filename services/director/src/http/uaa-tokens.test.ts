@@ -29,7 +29,7 @@ describe("logins with tokens of a UAA", () => {
     const jwksUrl = `https://127.0.0.1:${(uaa.address() as AddressInfo).port}/token_keys`;
     // The UAA's certificate is from a CA of its own, which this variable makes Node trust.
     process.env.NODE_EXTRA_CA_CERTS = caFile;
-    mesh = await startHttpDirector({ users: [], tokens: { url: UAA, jwksUrl, issuer: `${UAA}/oauth/token` } });
+    mesh = await startHttpDirector({ tokens: { url: UAA, jwksUrl, issuer: `${UAA}/oauth/token` } });
     ({ http } = mesh);
   });
   after(async () => {
@@ -62,7 +62,9 @@ describe("logins with tokens of a UAA", () => {
     return http.send(method, path, { login: "", headers, ...(body !== undefined && { body }) });
   };
 
-  it("are announced where the CLI looks for them", async () => {
+  it("are announced where the CLI looks for them, also beside users, who log in as before", async () => {
+    expect(JSON.parse((await http.send("GET", "/info")).body).user).to.equal("admin");
+
     const { user_authentication: announced } = JSON.parse((await http.send("GET", "/info", { login: "" })).body);
     expect(announced).to.deep.equal({ type: "uaa", options: { url: UAA, urls: [UAA] } });
   });
