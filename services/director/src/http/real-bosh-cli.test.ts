@@ -19,8 +19,11 @@ releases: []
 stemcells: []
 update: {canaries: 1, max_in_flight: 1, canary_watch_time: 1000-60000, update_watch_time: 1000-60000}
 instance_groups:
-- {name: web, instances: 2, azs: [z1], jobs: [], persistent_disk: 100}
+- {name: web, instances: 2, azs: [z1], jobs: [], persistent_disk: 100, vm_type: large}
 `;
+const CLOUD = `
+vm_types: [{name: large, cloud_properties: {ram: 2}}]
+${CLOUD_CONFIG}`;
 const CPI_CONFIG = "cpis:\n- {name: proc, type: proc, exec_path: /bin/true, properties: {password: canary}}\n";
 
 describe("the stock bosh CLI", () => {
@@ -48,7 +51,7 @@ describe("the stock bosh CLI", () => {
       BOSH_DEPLOYMENT: "dep",
     };
     for (const [name, text] of Object.entries({
-      cloud: CLOUD_CONFIG,
+      cloud: CLOUD,
       cpi: CPI_CONFIG,
       manifest: MANIFEST,
       any: "a: 1",
@@ -103,7 +106,7 @@ describe("the stock bosh CLI", () => {
     expect(column(await run("configs"), "type")).to.deep.equal(["cloud", "mine"]);
     expect((await run("cloud-config")).text).to.contain("disk_types");
     const old = (await run("config --type=cloud --name=default")).rows[0]?.id;
-    writeFileSync(file("cloud-2"), `${CLOUD_CONFIG}- {name: huge, disk_size: 9000}\n`);
+    writeFileSync(file("cloud-2"), `${CLOUD}- {name: huge, disk_size: 9000}\n`);
     await run("update-cloud-config", file("cloud-2"));
     const latest = (await run("config --type=cloud --name=default")).rows[0]?.id;
     const diff = JSON.stringify((await run(`diff-config --from-id=${old} --to-id=${latest}`)).rows);
@@ -144,7 +147,21 @@ describe("the stock bosh CLI", () => {
     expect((await run("deployment")).rows).to.have.length(1);
     expect((await run("manifest")).text).to.contain("name: dep");
     expect((await run("vms --vitals")).rows.every((row) => row.vm_cid?.startsWith("vm-"))).to.equal(true);
+    expect((await run("vms --vitals")).rows[0])
+      .to.have.property("vm_created_at")
+      .that.matches(/^\w{3} \w{3} .* UTC 20/);
+    expect((await run("vms --cloud-properties")).rows[0]).to.include({ vm_type: "large", cloud_properties: "ram: 2" });
     expect(await instances()).to.have.length(2);
+    expect((await instances())[0]).to.include({ vm_type: "large" });
+    writeFileSync(
+      file("old"),
+      MANIFEST.replace("[]\nupdate", "[{alias: default, os: noble, version: '1.5'}]\nupdate").replace(
+        "jobs:",
+        "stemcell: default, jobs:",
+      ),
+    );
+    await refused(`deploy ${file("old")}`, /no stemcell of OS `noble`, version `1.5`: upload it/);
+    await refused(`deploy --dry-run ${file("old")}`, /no stemcell of OS `noble`, version `1.5`: upload it/);
     for (const list of ["locks", "variables", "errands", "releases", "networks --orphaned", "orphaned-vms"])
       expect((await run(list)).rows, list).to.deep.equal([]);
     await refused("run-errand x", /has no errands/);
@@ -215,7 +232,7 @@ describe("the stock bosh CLI", () => {
     const tasks = await run("tasks --recent=200 --all");
     const id = tasks.rows.find(({ description }) => description === "create deployment `dep`")?.id;
     for (const type of ["", " --event", " --result", " --debug", " --cpi"]) await run(`task ${id}${type}`);
-    await refused("task 99999", /Task 99999 not found/);
+    await refused("task 99999", /there is no task 99999/);
     await refused(`cancel-task ${id}`, /has ended/);
     await run("cancel-tasks --type=update_deployment --state=queued");
     expect((await run("tasks")).rows).to.deep.equal([]);

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { boshInstance } from "./bosh-instance.js";
 import { newInstance } from "./instance.js";
+import { vmCreatedAt } from "./wire.js";
 
 const bare = newInstance({ instanceId: "id", deployment: "dep", group: "web", index: 0, az: "z1" });
 const withVm = { ...bare, vmCid: "vm-1", agentId: "agent-1", stemcell: "a/b/1.2", ips: { a: "10.0.0.1" } };
@@ -21,6 +22,21 @@ describe("instances in the lists of BOSH's clients", () => {
     const line = boshInstance(vm, [], agent);
     expect(line).to.deep.include({ ...agent, vm_cid: "vm-1", ips: ["10.0.0.1", "10.0.1.7"], disk_cids: [] });
     expect(line).to.deep.include({ stemcell: { name: "a/b", version: "1.2", api_version: 0 } });
+  });
+
+  it("with a VM -> its type, its time and its cloud properties, as far as they are recorded", () => {
+    const vm = { stemcell: "", cloudProperties: { ram: 1 }, networks: {}, env: {}, tags: {}, member: "web/0" };
+    const made = { ...withVm, basis: { ...vm, vmType: "large" }, vmCreatedAtMs: 1_767_225_600_500 };
+    expect(boshInstance(made, [], {}, vmCreatedAt(made))).to.deep.include({
+      vm_type: "large",
+      vm_created_at: "2026-01-01T00:00:00Z",
+      cloud_properties: { ram: 1 },
+    });
+    const ofEarlierRelease = { ...withVm, basis: vm };
+    expect(boshInstance(ofEarlierRelease, [], {}, vmCreatedAt(ofEarlierRelease))).to.deep.include({
+      vm_type: null,
+      vm_created_at: null,
+    });
   });
 
   it("addresses -> for each network the address in use, otherwise the reserved address", () => {

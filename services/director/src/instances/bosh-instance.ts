@@ -13,20 +13,21 @@ const MAX_LINE_LENGTH = 16_000;
 
 /**
  * Returns an instance in the format of BOSH's instance lists, with the state reported by its agent; `agent` is
- * undefined when the agent does not answer.
+ * undefined when the agent does not answer. `vmCreatedAt` is null when it is unknown.
  */
 export function boshInstance(
   instance: Instance,
   disks: readonly PersistentDisk[],
   agent: Readonly<Record<string, unknown>> | undefined,
+  vmCreatedAt: string | null = null,
 ): object {
   const hasVm = instance.vmCid !== "";
   const cids = disks.map(({ diskCid }) => diskCid).filter(Boolean);
   const line = {
     vm_cid: hasVm ? instance.vmCid : null,
     active: hasVm ? true : null,
-    vm_created_at: null,
-    cloud_properties: {},
+    vm_created_at: vmCreatedAt,
+    cloud_properties: instance.basis?.cloudProperties ?? {},
     disk_cid: cids[0] ?? null,
     disk_cids: cids,
     ips: ipsOf(instance),
@@ -35,7 +36,7 @@ export function boshInstance(
     index: instance.index,
     job_state: jobState(hasVm, agent),
     state: instance.state ?? "started",
-    vm_type: null,
+    vm_type: instance.basis?.vmType || null,
     vitals: readableVitals(agent?.vitals),
     processes: readableProcesses(agent?.processes),
     az: instance.az === "" ? null : instance.az,

@@ -39,6 +39,7 @@ const NO_VM = {
   jobs: "stopped",
   agentKeys: undefined,
   isVmGone: undefined,
+  vmCreatedAtMs: undefined,
 } as const;
 
 export function newInstance(place: Pick<Instance, "instanceId" | "deployment" | "group" | "index" | "az">): Instance {
@@ -82,7 +83,10 @@ export function intendCreateVm(instance: Instance, intent: VmIntent): Instance {
   return instance.vmState === "creating" ? next : { ...next, ...intent };
 }
 
-export type MadeVm = Pick<Instance, "vmCid" | "agentId" | "cpi" | "cpiApiVersion" | "usesRegistry" | "networks">;
+export type MadeVm = Pick<
+  Instance,
+  "vmCid" | "agentId" | "cpi" | "cpiApiVersion" | "usesRegistry" | "networks" | "vmCreatedAtMs"
+>;
 
 export function vmCreated(instance: Instance, vm: MadeVm): Instance {
   // The signed certificate is for the requested agent id, so an agent with another id cannot use it.

@@ -6,6 +6,7 @@ import type { Planner } from "../tasks/job.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import { boshInstance } from "./bosh-instance.js";
 import { instancesOf, requireDeployment } from "./recorded-deployments.js";
+import { vmCreatedAt } from "./wire.js";
 
 /**
  * Timeout of an agent's state request. A busy agent answers within this time, and an absent agent delays the list by no
@@ -32,7 +33,7 @@ export const retrieveVmStats: Planner<"retrieve_vm_stats", AgentJobContext> = (
           const disks = await context.tablet.read((now) => [
             ...now.persistentDisks.by("byInstance", instance.instanceId),
           ]);
-          return JSON.stringify(boshInstance(instance, disks, state));
+          return JSON.stringify(boshInstance(instance, disks, state, vmCreatedAt(instance)));
         }),
       );
       // The lines are written only at the end, because a director that resumes the task starts the list anew.

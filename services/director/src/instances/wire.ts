@@ -37,3 +37,8 @@ function encodeAgentHealth({ health, isResponsive }: ShownHealth): AgentHealth {
     vitals: { ...health?.vitals },
   };
 }
+
+/** Returns the time when the instance's VM was made, in BOSH's format; null when there is none or it is unknown. */
+export function vmCreatedAt({ vmCreatedAtMs }: Pick<Instance, "vmCreatedAtMs">): string | null {
+  return vmCreatedAtMs === undefined ? null : `${new Date(vmCreatedAtMs).toISOString().slice(0, 19)}Z`;
+}

@@ -73,6 +73,8 @@ export interface Instance {
   readonly ignore?: boolean | undefined;
   /** Undefined means started, because earlier releases sent no orders. */
   readonly jobs?: JobsState | undefined;
+  /** Undefined without a VM, and for VMs of earlier releases. */
+  readonly vmCreatedAtMs?: number | undefined;
   /** Set when the CPI reports that the VM does not exist, so that its agent is not called. Undefined means false. */
   readonly isVmGone?: boolean | undefined;
   /** The last task that restarted the instance or recreated its VM on request; undefined for none. */
@@ -117,4 +119,6 @@ export interface VmBasis {
   readonly tags: JsonObject;
   /** Group and index in the VM's metadata. */
   readonly member: string;
+  /** The VM type's name; empty for none, undefined in records of 0.1.0. */
+  readonly vmType?: string;
 }

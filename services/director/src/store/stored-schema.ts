@@ -99,6 +99,7 @@ const instance = shapeOf<Instance>()({
     env: object,
     tags: object,
     member: text,
+    vmType: text.optional(),
   }).nullable(),
   stemcell: text,
   stemcellApiVersion: whole,
@@ -109,6 +110,7 @@ const instance = shapeOf<Instance>()({
   state: z.enum(["started", "stopped", "detached"]).optional(),
   ignore: flag.optional(),
   jobs: z.enum(["started", "stopping", "stopped"]).optional(),
+  vmCreatedAtMs: z.number().optional(),
   isVmGone: z.boolean().optional(),
   changedByTaskId: whole.optional(),
   agentKeys: z

@@ -69,6 +69,7 @@ export function planVm(context: VmJobContext, tables: DirectorTables, instance: 
     env: group.env,
     tags: manifest.tags,
     member: memberOf(instance),
+    vmType: group.vmType,
   };
   return { cpi, stemcell, ips, basis };
 }

@@ -49,7 +49,7 @@ export async function createVm(context: VmJobContext, run: TaskRun, instance: In
     const making = { kind: "vm", token, ...place, findsByToken, begunBefore, drop } as const;
     const vm = await makeOnce(context, run, making, (options) => callCreateVm(context, run, intended, options));
     if (vm === undefined) return;
-    const made = { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) };
+    const made = { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi), vmCreatedAtMs: context.clock.nowMs() };
     await recordMade(context, run, making, { ...made, cid: vm.vmCid }, (tx) =>
       changeIn(tx, instanceId, (current) => vmCreated(current, made)),
     );

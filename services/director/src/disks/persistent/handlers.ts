@@ -10,6 +10,7 @@ import { parseCid, parseOptionalCid } from "@diskmesh/cpi";
 import { parseName, parseOptionalName } from "@diskmesh/domain";
 import { type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
 import { userOf } from "../../audit/asker.js";
+import type { PersistentDisk } from "../../store/persistent-disk.js";
 import { snapshotKey } from "../../store/snapshot.js";
 import type { TaskContext } from "../../tasks/context.js";
 import { parseInstanceId } from "../../tasks/parse.js";
@@ -18,19 +19,27 @@ import { orphanOf } from "./delete-orphaned-disk.js";
 import { encodePersistentDisk, encodeSnapshot } from "./wire.js";
 
 export async function listPersistentDisks(
-  { tablet }: TaskContext,
+  context: TaskContext,
   request: ListPersistentDisksRequest,
 ): Promise<ListPersistentDisksResponse> {
+  const { items, nextPageToken } = await recordedDisks(context, request);
+  return { disks: items.map(encodePersistentDisk), nextPageToken };
+}
+
+/** Returns a page of the disks as they are recorded. */
+export function recordedDisks(
+  { tablet }: Pick<TaskContext, "tablet">,
+  request: ListPersistentDisksRequest,
+): Promise<{ readonly items: readonly PersistentDisk[]; readonly nextPageToken: string }> {
   const deployment = parseOptionalName("deployment", request.deployment);
-  const { items, nextPageToken } = await pageOf(tablet, request, {
+  return pageOf(tablet, request, {
     what: "persistent disks",
     rows: ({ persistentDisks: disks }, from) =>
       deployment === undefined ? disks.entries(from) : disks.by("byDeployment", deployment, from),
     keyOf: (disk) => disk.diskId,
     matches: (disk) => !request.orphaned || disk.orphanedAtMs !== null,
-    describe: (_, disk) => encodePersistentDisk(disk),
+    describe: (_, disk) => disk,
   });
-  return { disks: [...items], nextPageToken };
 }
 
 export async function listSnapshots(

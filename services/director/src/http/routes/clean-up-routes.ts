@@ -1,4 +1,3 @@
-import { encodePersistentDisk } from "../../disks/persistent/wire.js";
 import { getResurrection, updateResurrection } from "../../health/handlers.js";
 import { surplusOf } from "../../stemcells/surplus.js";
 import type { PossibleOrphan } from "../../store/possible-orphan.js";
@@ -38,10 +37,7 @@ export const cleanUpRoutes: readonly Route[] = [
       return jsonLists({
         ...Object.fromEntries(NEVER_HERE.map((name) => [name, partsOf([], Object)])),
         stemcells: partsOf(stemcells, (stemcell) => ({ ...stemcell, deployments: [] })),
-        orphaned_disks: bothOf(
-          partsOf(disks, (disk) => orphanedDiskObject(encodePersistentDisk(disk))),
-          partsOf(ofKind("disk"), possiblyOrphanedDiskObject),
-        ),
+        orphaned_disks: bothOf(partsOf(disks, orphanedDiskObject), partsOf(ofKind("disk"), possiblyOrphanedDiskObject)),
         orphaned_vms: partsOf(ofKind("vm"), possiblyOrphanedVmObject),
       });
     },

@@ -1,6 +1,7 @@
 import { parseName } from "@diskmesh/domain";
 import { ipsOf } from "../../instances/bosh-instance.js";
 import { instancesOf, requireDeployment } from "../../instances/recorded-deployments.js";
+import { vmCreatedAt } from "../../instances/wire.js";
 import { type Answer, jsonList, toTask } from "../answer.js";
 import { partsOf } from "../pages.js";
 import type { HttpCall, Route } from "../route.js";
@@ -41,7 +42,7 @@ async function recorded(http: HttpCall, what: "vms" | "instances"): Promise<Answ
       id: instance.instanceId,
       az: instance.az,
       ips: ipsOf(instance),
-      vm_created_at: null,
+      vm_created_at: vmCreatedAt(instance),
       ...(what === "vms" ? { active: true, permanent_nats_credentials: false } : { expects_vm: !instance.leaving }),
     })),
   );

@@ -1,19 +1,21 @@
-import type { PersistentDisk } from "@diskmesh/api/director";
 import { MIB_BYTES } from "@diskmesh/domain";
+import { sizeBytesOf } from "../../store/disk.js";
 import { formatInstance } from "../../store/instance.js";
+import type { PersistentDisk } from "../../store/persistent-disk.js";
 import type { PossibleOrphan } from "../../store/possible-orphan.js";
 import { timeText } from "../times.js";
 
 /** Returns an orphaned disk in the format of BOSH's lists. */
 export function orphanedDiskObject(disk: PersistentDisk): object {
+  const { diskCid, az, deployment, cloudProperties, orphanedAtMs } = disk;
   return {
-    disk_cid: disk.diskCid,
-    size: disk.sizeBytes / MIB_BYTES,
-    az: disk.az,
-    deployment_name: disk.deployment,
+    disk_cid: diskCid,
+    size: sizeBytesOf(disk) / MIB_BYTES,
+    az,
+    deployment_name: deployment,
     instance_name: formatInstance(disk),
-    cloud_properties: {},
-    orphaned_at: timeText(disk.orphanedAt),
+    cloud_properties: cloudProperties,
+    orphaned_at: timeText(orphanedAtMs === null ? undefined : new Date(orphanedAtMs)),
   };
 }
 

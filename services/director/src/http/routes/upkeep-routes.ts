@@ -1,5 +1,5 @@
 import { NotImplementedError, parseName } from "@diskmesh/domain";
-import { listPersistentDisks, listSnapshots, persistentDiskTasks } from "../../disks/persistent/handlers.js";
+import { listSnapshots, persistentDiskTasks, recordedDisks } from "../../disks/persistent/handlers.js";
 import { listProblems, problemTasks } from "../../health/handlers.js";
 import { selectInstances } from "../../instances/lifecycle.js";
 import { instancesOf } from "../../instances/recorded-deployments.js";
@@ -148,8 +148,8 @@ export const upkeepRoutes: readonly Route[] = [
 
 async function orphanedDisks({ context }: HttpCall): Promise<Answer> {
   const pages = pagesOf(
-    (page) => listPersistentDisks(context, { ...page, deployment: "", orphaned: true }),
-    ({ disks }) => disks.map(orphanedDiskObject),
+    (page) => recordedDisks(context, { ...page, deployment: "", orphaned: true }),
+    ({ items }) => items.map(orphanedDiskObject),
   );
   return jsonList(bothOf(pages, partsOf(await possibleOrphans(context, "disk"), possiblyOrphanedDiskObject)));
 }
