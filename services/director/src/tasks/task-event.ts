@@ -1,3 +1,4 @@
+import { visible } from "@diskmesh/domain";
 import { CODES } from "./bosh-codes.js";
 
 export interface TaskEvent {
@@ -24,9 +25,10 @@ export const MAX_MESSAGE_LENGTH = 4_000;
 
 /** Returns the event as a line in BOSH's format. BOSH's clients ignore the fields that they do not know. */
 export function encodeEvent(event: TaskEvent, errorCode: number = CODES.any): string {
-  const { timeMs, stage, tags, total, task, index, state } = event;
+  const { timeMs, stage, tags, total, index, state } = event;
   const time = Math.floor(timeMs / 1_000);
-  const message = cut(event.message);
+  // Clients print both to a terminal.
+  const [task, message] = [visible(event.task), cut(visible(event.message))];
   if (stage === WARNING) return JSON.stringify({ time, type: "warning", message, time_ms: timeMs });
   if (stage === ERROR) return JSON.stringify({ time, error: { code: errorCode, message }, time_ms: timeMs });
   const progress = state === "started" ? 0 : 100;

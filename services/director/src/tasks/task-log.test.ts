@@ -39,6 +39,22 @@ describe("the output logs of tasks", () => {
       ...limits,
     });
 
+  it("show no terminal sequence of a CPI or an agent; results are kept as they are", async () => {
+    const log = taskLog({});
+    const odd = "\u001b[2J";
+    log.append(1, { ...EVENT, task: odd, state: "failed", message: odd });
+    for (const type of ["cpi", "debug", "result"] as const) log.appendLine(1, type, odd);
+    await log.flush(1);
+    const [event] = await log.read({ taskId: 1 }, 0, 1);
+    expect(event).to.include({ task: "\\u001b[2J", message: "\\u001b[2J" });
+    const lines = async (type: "cpi" | "debug" | "result") => (await log.readLines({ taskId: 1 }, type, 0, 1))[0];
+    expect([await lines("cpi"), await lines("debug"), await lines("result")]).to.deep.equal([
+      "\\u001b[2J",
+      "\\u001b[2J",
+      odd,
+    ]);
+  });
+
   it("end at a limit in bytes, with a note", async () => {
     const log = taskLog({ maxOutputBytesPerTask: 5_000 });
     for (let i = 0; i < 20; i++) log.appendLine(1, "cpi", `${i} ${"é".repeat(500)}`);

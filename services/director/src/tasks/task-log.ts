@@ -1,4 +1,4 @@
-import { backoffMs, DiskFullError, type Logger, messageOf } from "@diskmesh/domain";
+import { backoffMs, DiskFullError, type Logger, messageOf, visible } from "@diskmesh/domain";
 import type { Changes, Clock } from "@diskmesh/service";
 import type { EventLog } from "@diskmesh/tablet";
 import { Gathering } from "../store/gathering.js";
@@ -89,7 +89,9 @@ export class TaskLog {
   }
 
   appendLine(taskId: number, type: Exclude<OutputType, "event">, line: string): void {
-    const text = line.length > MAX_LINE_LENGTH ? `${line.slice(0, MAX_LINE_LENGTH)}...` : line;
+    // Clients print the other outputs to a terminal. Results are data.
+    const shown = type === "result" ? line : visible(line);
+    const text = shown.length > MAX_LINE_LENGTH ? `${shown.slice(0, MAX_LINE_LENGTH)}...` : shown;
     this.#append(taskId, type, this.#options.maxOutputLinesPerTask, (last) => (last ? LAST_LINE : text));
   }
 

@@ -3,6 +3,7 @@
  * already served never change.
  */
 import { TaskState as WireState, type Task as WireTask } from "@diskmesh/api/director";
+import { visible } from "@diskmesh/domain";
 import { BadRequestError } from "../http-error.js";
 
 /** BOSH truncates results to this length. */
@@ -47,7 +48,7 @@ export function taskObject({
     description,
     timestamp: secondsOf(endedAt),
     started_at: secondsOf(startedAt),
-    result: endedAt === undefined ? null : result.slice(0, MAX_RESULT_LENGTH),
+    result: endedAt === undefined ? null : visible(result).slice(0, MAX_RESULT_LENGTH),
     user,
     deployment: deployment === "" ? null : deployment,
     context_id: contextId,
