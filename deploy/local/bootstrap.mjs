@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { ensureBuilt } from "./bootstrap/build.mjs";
+import { ensureBuilt, ensureTranspiled } from "./bootstrap/build.mjs";
 import { ensureBundled } from "./bootstrap/bundle.mjs";
 import { runContract } from "./bootstrap/contract.mjs";
 import { ensureDependencies } from "./bootstrap/dependencies.mjs";
@@ -56,16 +56,23 @@ async function runModule(file) {
   return undefined;
 }
 
-async function prepare() {
+/** Commands for users of the programs, who need no tests, and no compiler that checks types. */
+const FOR_USE = ["start", "password-hash"];
+
+async function prepare(name) {
   const [major, minor] = process.versions.node.split(".").map(Number);
   if (major < 20 || (major === 20 && minor < 19))
     throw new Failure(`Node ${process.versions.node} is too old: diskmesh needs 20.19 or newer`);
   requireWritable(root);
   await withLock(join(root, ".cache/bootstrap.lock"), async () => {
-    await ensureDependencies(root);
-    await ensureBuilt(root);
+    const forUse = FOR_USE.includes(name);
+    await ensureDependencies(root, { forUse });
+    // The download waits for the network, the build for the processors.
+    const natsServer = ensureNatsServer(join(root, ".cache/bin"));
+    natsServer.catch(() => {});
+    await (forUse ? ensureTranspiled(root) : ensureBuilt(root));
     await ensureBundled(root);
-    await ensureNatsServer(join(root, ".cache/bin"));
+    await natsServer;
   });
 }
 
@@ -74,7 +81,7 @@ async function main() {
   const command = Object.hasOwn(commands, name ?? "") ? commands[name] : undefined;
   if (!command)
     throw new Failure(`usage: node deploy/local/bootstrap.mjs ${Object.keys(commands).join("|")} [arguments]`);
-  await prepare();
+  await prepare(name);
   // Removes this script's own argument, so that the module sees only its own.
   process.argv.splice(2, 1);
   return command(args);

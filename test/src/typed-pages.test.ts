@@ -79,7 +79,7 @@ describe("the pages that are typed beside npm start", function () {
       return `127.0.0.1:${basePort + Number(port)}`;
     });
     // npx would search for updates, so it is replaced by a function.
-    const head = 'set -e\nexec 2>&1\nnpx() { "$@"; }';
+    const head = 'set -e\nexec 2>&1\nnpx() { program=$(basename "$1"); shift; "$program" "$@"; }';
     const PATH = [join(repositoryFolder, "node_modules/.bin"), process.env.PATH].join(delimiter);
     const bash = spawn("bash", ["-c", `${head}\n${here}`], {
       cwd: folder,

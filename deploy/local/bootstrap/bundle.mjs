@@ -1,8 +1,8 @@
-import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { builtFiles } from "./build.mjs";
+import { builtFiles, changedMs, TARGET } from "./build.mjs";
 import { step } from "./progress.mjs";
 import { Failure } from "./run.mjs";
 
@@ -50,10 +50,6 @@ export async function ensureBundled(root) {
   process.env.DISKMESH_BUNDLED = "true";
 }
 
-function changedMs(file) {
-  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-}
-
 async function bundleAll(root) {
   try {
     await Promise.all(Object.keys(OTHERS).map((name) => bundle(root, name)));
@@ -81,7 +77,7 @@ export async function bundleInto(root, outdir, { entryPoints, external = [] }) {
     bundle: true,
     splitting: true,
     platform: "node",
-    target: "node20.19",
+    target: TARGET,
     format: "esm",
     banner: { js: BANNER },
     external: [...NATIVE, ...external],

@@ -5,13 +5,17 @@ import { Failure, npmCommand, runQuietly } from "./run.mjs";
 
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
-/** Runs `npm ci` when node_modules does not match package-lock.json. */
-export async function ensureDependencies(root) {
-  if (await areInstalled(root)) return;
+/**
+ * Installs what package-lock.json says and node_modules lacks. `forUse` leaves out the development dependencies, which
+ * are most of the bytes and which only tests and checks need; it keeps those that are installed.
+ */
+export async function ensureDependencies(root, { forUse = false } = {}) {
+  if (await areInstalled(root, { forUse })) return;
   const [npm, ...npmArgs] = npmCommand();
-  await step("installing dependencies (npm ci)", async () => {
+  const args = await argumentsOf(root, forUse);
+  await step(`installing dependencies (npm ${args[0]})`, async () => {
     try {
-      await runQuietly(npm, [...npmArgs, "ci", "--no-audit", "--no-fund"], {
+      await runQuietly(npm, [...npmArgs, ...args, "--no-audit", "--no-fund"], {
         cwd: root,
         timeoutMs: INSTALL_TIMEOUT_MS,
       });
@@ -19,14 +23,22 @@ export async function ensureDependencies(root) {
       throw new Failure(`${error.message}\ncould not install the dependencies: mend what npm says and try again`);
     }
   });
-  if (!(await areInstalled(root)))
+  if (!(await areInstalled(root, { forUse })))
     throw new Failure(
-      "npm ci went well, yet node_modules is not what package-lock.json says: delete node_modules and try again",
+      `npm ${args[0]} went well, yet node_modules is not what package-lock.json says: delete node_modules and try again`,
     );
 }
 
+async function argumentsOf(root, forUse) {
+  if (forUse) return ["ci", "--omit=dev"];
+  // Adds the development dependencies to the others. `npm ci` would first delete node_modules, from which a mesh of
+  // `npm start` may be running.
+  if (await areInstalled(root, { forUse: true })) return ["install", "--no-save", "--include=dev"];
+  return ["ci", "--include=dev"];
+}
+
 // npm writes node_modules/.package-lock.json at the end of an install, so the file proves that the install is complete.
-async function areInstalled(root) {
+async function areInstalled(root, { forUse }) {
   const installed = await readLock(join(root, "node_modules/.package-lock.json"));
   if (!installed) return false;
   const wanted = await readLock(join(root, "package-lock.json"));
@@ -34,7 +46,11 @@ async function areInstalled(root) {
     throw new Failure("package-lock.json is missing or no JSON: restore it with `git checkout package-lock.json`");
   return Object.entries(wanted.packages).every(
     ([path, entry]) =>
-      path === "" || entry.optional || entry.link || installed.packages?.[path]?.version === entry.version,
+      path === "" ||
+      entry.optional ||
+      entry.link ||
+      (forUse && entry.dev) ||
+      installed.packages?.[path]?.version === entry.version,
   );
 }
 

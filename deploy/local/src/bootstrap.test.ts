@@ -1,5 +1,15 @@
-import { execSync, spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { execFileSync, execSync, spawn } from "node:child_process";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
@@ -352,6 +362,63 @@ describe("the set-up behind npm start and npm test", () => {
     }
   });
 
+  it("compiles what changed for use, and leaves no output that the compiler would keep", async () => {
+    symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
+    mkdirSync(join(folder, "services"));
+    const one = (name: string) => join(folder, "packages/one", name);
+    const settings = { extends: join(repository, "tsconfig.base.json"), include: ["src"] };
+    const places = { rootDir: "src", outDir: "dist", tsBuildInfoFile: "dist/.tsbuildinfo", types: [] };
+    write(one("tsconfig.json"), JSON.stringify({ ...settings, compilerOptions: places }));
+    write(join(folder, "tsconfig.json"), JSON.stringify({ files: [], references: [{ path: "./packages/one" }] }));
+    write(one("package.json"), JSON.stringify({ type: "module" }));
+    write(one("src/word.test.ts"), "");
+    const says = (word: string) => write(one("src/word.ts"), `export const word: string = "${word}";`);
+    const make = (how: string) => run("build.mjs", `await m.${how}(${JSON.stringify(folder)})`);
+    const made = () => readFileSync(one("dist/word.js"), "utf8");
+    says("first");
+    expect((await make("ensureTranspiled")).output).to.equal("");
+    expect(made()).to.match(/word = "first"/);
+    expect(existsSync(one("dist/word.test.js"))).to.equal(false);
+    const at = statSync(one("dist/word.js")).mtimeMs;
+    await make("ensureTranspiled");
+    expect(statSync(one("dist/word.js")).mtimeMs).to.equal(at);
+    await make("ensureBuilt");
+    expect(existsSync(one("dist/word.d.ts"))).to.equal(true);
+    says("second");
+    await make("ensureTranspiled");
+    expect(made()).to.match(/word = "second"/);
+    // The compiler knows this content.
+    says("first");
+    await make("ensureBuilt");
+    expect(made()).to.match(/word = "first"/);
+    rmSync(one("src/word.ts"));
+    await make("ensureTranspiled");
+    expect(existsSync(one("dist/word.js"))).to.equal(false);
+    write(one("src/word.ts"), "export const");
+    expect((await make("ensureTranspiled")).output).to.match(/FAILURE [\s\S]*word\.ts:1:\d+: [\s\S]*the build failed/);
+  });
+
+  it("makes programs that run without development dependencies", async function () {
+    leaveToVerify(this);
+    const { packages } = JSON.parse(readFileSync(join(repository, "package-lock.json"), "utf8"));
+    for (const [path, { dev, link, resolved }] of Object.entries<Record<string, string>>(packages)) {
+      const target = join(link ? folder : repository, link ? (resolved ?? "") : path);
+      if ((dev && !link) || !/^node_modules\/(?:@[^/]+\/)?[^/]+$/.test(path)) continue;
+      mkdirSync(dirname(join(folder, path)), { recursive: true });
+      symlinkSync(target, join(folder, path));
+    }
+    const isMade = (file: string) => /\/(?:dist|bundle|fixtures|node_modules)$/.test(file);
+    for (const part of ["packages", "services", "deploy", "tsconfig.base.json"])
+      cpSync(join(repository, part), join(folder, part), { recursive: true, filter: (file) => !isMade(file) });
+    for (const module of ["build.mjs", "bundle.mjs"]) {
+      const make = module === "build.mjs" ? "ensureTranspiled" : "ensureBundled";
+      expect((await run(module, `await m.${make}(${JSON.stringify(folder)})`)).output).not.to.include("FAILURE");
+    }
+    const programs = ["deploy/local/dist/main.js", "packages/cli/bin/diskmesh.mjs", "services/director/bundle/main.js"];
+    for (const program of programs)
+      expect(execFileSync(process.execPath, [join(folder, program), "--help"], { encoding: "utf8" })).to.include("--");
+  });
+
   describe("the lock", () => {
     const take = (file: string) => `
       const { appendFileSync } = await import("node:fs");
@@ -455,22 +522,27 @@ describe("the set-up behind npm start and npm test", () => {
   describe("dependencies", () => {
     const lock = (version: string) =>
       JSON.stringify({
-        packages: { "": {}, "node_modules/a": { version }, "node_modules/b": { version: "1", optional: true } },
+        packages: {
+          "": {},
+          "node_modules/a": { version },
+          "node_modules/b": { version: "1", optional: true },
+          "node_modules/c": { version: "1", dev: true },
+        },
       });
 
-    // Runs ensureDependencies with a fake npm, which copies the lock file into node_modules and records each run.
-    async function ensure(): Promise<Ended> {
+    // Runs ensureDependencies with a fake npm, which notes in node_modules what it installs, and records each run.
+    async function ensure(options: { readonly forUse?: boolean } = {}): Promise<Ended> {
       const npm = write(
         join(folder, "npm-cli.js"),
-        `const { appendFileSync, cpSync, mkdirSync } = require("node:fs");
-         appendFileSync("calls", process.argv[2] + " ");
+        `const { appendFileSync, mkdirSync, readFileSync, writeFileSync } = require("node:fs");
+         appendFileSync("calls", process.argv.slice(2).filter((one) => !/^--no-/.test(one)).join(" ") + "; ");
          mkdirSync("node_modules", { recursive: true });
-         cpSync("package-lock.json", "node_modules/.package-lock.json");`,
+         const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8"));
+         if (process.argv.includes("--omit=dev")) delete packages["node_modules/c"];
+         writeFileSync("node_modules/.package-lock.json", JSON.stringify({ packages }));`,
       );
-      return run("dependencies.mjs", `await m.ensureDependencies(${JSON.stringify(folder)})`, {
-        ...process.env,
-        npm_execpath: npm,
-      });
+      const args = [folder, options].map((one) => JSON.stringify(one)).join();
+      return run("dependencies.mjs", `await m.ensureDependencies(${args})`, { ...process.env, npm_execpath: npm });
     }
     const calls = () => (existsSync(join(folder, "calls")) ? readFileSync(join(folder, "calls"), "utf8") : "");
 
@@ -478,17 +550,26 @@ describe("the set-up behind npm start and npm test", () => {
       write(join(folder, "package-lock.json"), lock("1"));
       await ensure();
       await ensure();
-      expect(calls()).to.equal("ci ");
+      expect(calls()).to.equal("ci --include=dev; ");
       write(join(folder, "package-lock.json"), lock("2"));
       expect((await ensure()).output).to.include("installing dependencies (npm ci)");
-      expect(calls()).to.equal("ci ci ");
+      expect(calls()).to.equal("ci --include=dev; ci --include=dev; ");
+    });
+
+    it("of tests are left out for use, added for tests beside those that are there, and kept then", async () => {
+      write(join(folder, "package-lock.json"), lock("1"));
+      await ensure({ forUse: true });
+      await ensure({ forUse: true });
+      await ensure();
+      await ensure({ forUse: true });
+      expect(calls()).to.equal("ci --omit=dev; install --include=dev; ");
     });
 
     it("are not installed again for an optional package of another platform", async () => {
       write(join(folder, "package-lock.json"), lock("1"));
       write(
         join(folder, "node_modules/.package-lock.json"),
-        JSON.stringify({ packages: { "node_modules/a": { version: "1" } } }),
+        JSON.stringify({ packages: { "node_modules/a": { version: "1" }, "node_modules/c": { version: "1" } } }),
       );
       await ensure();
       expect(calls()).to.equal("");

@@ -47,8 +47,8 @@ Commands to copy into another terminal:
   bosh env && bosh deployments && bosh tasks --recent -a
 
   # the same without grpcurl
-  npx buf curl --protocol grpc ${flags("--")} https://$REGISTRY --list-services
-  npx buf curl --protocol grpc ${flags("--")} https://$REGISTRY/$R/ListDevices
+  npx @bufbuild/buf curl --protocol grpc ${flags("--")} https://$REGISTRY --list-services
+  npx @bufbuild/buf curl --protocol grpc ${flags("--")} https://$REGISTRY/$R/ListDevices
 `;
 }
 
