@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
+import { endGroup, endWithThis, unlessStopping } from "./process-group.mjs";
 
 /** An error that a user can act on; printed without a stack. */
 export class Failure extends Error {}
@@ -16,15 +17,6 @@ export class ProgramFailure extends Failure {
 
 const OUTPUT_GRACE_MS = 2000;
 const KILL_AFTER_MS = 5000;
-const running = new Set();
-for (const signal of ["SIGTERM", "SIGHUP"])
-  process.on(signal, () => {
-    // Leaves the children alone when the signal has other listeners: the launcher or the test run then stops them in
-    // its own way.
-    if (process.listenerCount(signal) > 1) return;
-    for (const child of running) child.kill(signal);
-    process.exit(signal === "SIGTERM" ? 143 : 129);
-  });
 
 /**
  * Runs a program and collects its output. Rejects with ProgramFailure when it fails, cannot be started or takes longer
@@ -32,25 +24,23 @@ for (const signal of ["SIGTERM", "SIGHUP"])
  */
 export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
-    running.add(child);
+    // Starts a process group, so that the program ends with its own children.
+    const child = spawn(file, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"], detached: true });
+    const forget = endWithThis(child, KILL_AFTER_MS);
     let output = "";
     for (const stream of [child.stdout, child.stderr])
       stream.setEncoding("utf8").on("data", (text) => {
         output += text;
       });
     let timedOut = false;
-    let killing;
     const timer = setTimeout(() => {
       timedOut = true;
-      // SIGTERM lets the program end its own children.
-      child.kill("SIGTERM");
-      killing = setTimeout(() => child.kill("SIGKILL"), KILL_AFTER_MS);
+      void endGroup(child, KILL_AFTER_MS);
     }, timeoutMs);
-    const end = (reason) => {
+    const end = async (reason) => {
       clearTimeout(timer);
-      clearTimeout(killing);
-      running.delete(child);
+      await unlessStopping();
+      forget();
       if (reason === undefined) resolve(output);
       else reject(new ProgramFailure([file, ...args].join(" "), reason, output));
     };

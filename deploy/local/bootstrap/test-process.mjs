@@ -1,19 +1,13 @@
 import { fork } from "node:child_process";
 import { on } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { endWithThis, signalGroup, unlessStopping } from "./process-group.mjs";
 
-const END_GRACE_MS = 3_000;
+/** Time in ms for tests to end what they have started and to remove their folders. A process in a busy loop ignores it. */
+const END_GRACE_MS = 10_000;
 
 /** Running test processes. Each has run the test `test` of `file` since `testBeganMs`. */
 export const running = new Set();
-process.once("exit", () => {
-  if (running.size === 0) return;
-  // SIGTERM lets a process remove its folders; a process in a busy loop ignores it.
-  for (const one of running) signalGroup(one, "SIGTERM");
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, END_GRACE_MS);
-  for (const one of running) signalGroup(one, "SIGKILL");
-});
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(signal, () => process.exit(1));
 
 /**
  * Runs test files from the queue one after another in one process, and yields each result. Stops after the first file
@@ -31,11 +25,15 @@ export async function* runInProcess(queue, { options, timeoutMs, env, execPath =
     detached: true,
   });
   running.add(child);
+  const forget = endWithThis(child, END_GRACE_MS);
   const timer = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
   child.once("exit", () => {
     clearTimeout(timer);
     running.delete(child);
-    signalGroup(child, "SIGKILL");
+    void unlessStopping().then(() => {
+      signalGroup(child, "SIGKILL");
+      forget();
+    });
   });
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding("utf8").on("data", (text) => {
@@ -71,18 +69,11 @@ export async function* runInProcess(queue, { options, timeoutMs, env, execPath =
     begin();
   }
   if (child.connected) child.disconnect();
+  await unlessStopping();
   if (result) return;
   const early = `ended (${child.signalCode ?? `exit code ${child.exitCode}`}) before all its tests had run`;
   const title = `${child.killed ? `took longer than ${timeoutMs / 1000} s` : early}, at: ${child.test}`;
   console.log(`${child.file}: ${title}`);
   const durationMs = performance.now() - child.fileBeganMs;
   yield { file: child.file, durationMs, passed: 0, skipped: [], failures: [{ title, error: child.output }] };
-}
-
-function signalGroup({ pid }, signal) {
-  try {
-    process.kill(-pid, signal);
-  } catch {
-    // No process of the group is left.
-  }
 }

@@ -279,11 +279,13 @@ describe("the set-up behind npm start and npm test", () => {
           for (;;);
         });`;
       write(join(folder, "packages/one/dist/hangs.test.js"), test(`it("a", (done) => { ${body} });`));
+      write(join(folder, "packages/one/dist/other.test.js"), test(`it("b", () => {});`));
       const { code, output } = await runTests();
       expect(output).to.match(/started \d+/);
-      expect(code).to.equal(1);
+      expect(output).not.to.include("before all its tests had run");
+      expect(code).to.equal(130);
       const pid = output.match(/started (\d+)/)?.[1];
-      await eventually(() => expect(existsSync(`/proc/${pid}/exe`)).to.equal(false));
+      expect(existsSync(`/proc/${pid}/exe`)).to.equal(false);
     });
 
     it("leaves slow tests to verify, unless some tests are selected", async () => {
@@ -359,6 +361,26 @@ describe("the set-up behind npm start and npm test", () => {
     for (let time = 0; time < 2; time++) {
       const { output: renamed } = await run("bundle.mjs", `await m.ensureBundled(${JSON.stringify(folder)})`);
       expect(renamed).to.match(/FAILURE services\/disk-agent\/dist\/\w+\.js would name a class OddError2: /);
+    }
+  });
+
+  it("ends what it runs when it is told to stop, then itself, and blames nobody", async () => {
+    const pids = join(folder, "pids");
+    const program = `sleep 300 & trap "" TERM; echo $! $$ >"${pids}.new"; mv "${pids}.new" "${pids}"; wait; sleep 300`;
+    const script = `await m.runQuietly("sh", ["-c", ${JSON.stringify(program)}], { timeoutMs: 600_000 });`;
+    for (const [signal, expected] of [
+      ["SIGINT", 130],
+      ["SIGTERM", 143],
+    ] as const) {
+      rmSync(pids, { force: true });
+      const source = `const m = await import(${JSON.stringify(join(bootstrap, "run.mjs"))}); ${script}`;
+      const child = spawn(process.execPath, ["--input-type=module", "-e", source]);
+      const end = ended(child);
+      await eventually(() => existsSync(pids));
+      child.kill(signal);
+      expect(await end).to.deep.equal({ code: expected, output: "" });
+      for (const pid of readFileSync(pids, "utf8").trim().split(" "))
+        expect(existsSync(`/proc/${pid}/exe`), pid).to.equal(false);
     }
   });
 

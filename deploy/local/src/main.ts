@@ -58,31 +58,20 @@ function dataPath(): string {
 }
 
 const PARENT_POLL_MS = 1000;
+/** Exit code of a program that Ctrl-C ended, as shells report it. */
+const INTERRUPTED = 130;
 
-/**
- * Signals within this time in ms count as one: Ctrl-C arrives from the terminal, and again from npm, which forwards it.
- */
-const SAME_SIGNAL_MS = 1_000;
-
-/**
- * Returns a signal that aborts on the first Ctrl-C or SIGTERM. A second one ends the process at once, and the reaper
- * ends the mesh.
- */
+/** Returns a signal that aborts on the first Ctrl-C or SIGTERM. Each further one is taken for the same: npm forwards them. */
 function stopOnSignals(): AbortSignal {
   const stopping = new AbortController();
-  let firstAtMs: number | undefined;
-  // npm forwards signals. When npm itself is killed, only watching its process id stops this process.
+  // When npm itself is killed, only watching its process id stops this process.
   const npm = process.env.npm_lifecycle_event === undefined ? undefined : process.ppid;
   if (npm !== undefined)
     setInterval(() => {
       if (process.ppid !== npm) stopping.abort(new Error("npm has ended"));
     }, PARENT_POLL_MS).unref();
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-    process.on(name, () => {
-      firstAtMs ??= performance.now();
-      if (performance.now() - firstAtMs > SAME_SIGNAL_MS) process.exit(1);
-      stopping.abort(new Error(`stopped by ${name}`));
-    });
+    process.on(name, () => stopping.abort(new Error(`stopped by ${name}`)));
   return stopping.signal;
 }
 
@@ -98,7 +87,7 @@ async function main(): Promise<number> {
     return 0;
   } catch (error) {
     // A stop during the story is a failure only with --once.
-    if (signal.aborted) return options.once ? 1 : 0;
+    if (signal.aborted) return options.once ? INTERRUPTED : 0;
     throw error;
   }
 }

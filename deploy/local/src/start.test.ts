@@ -9,18 +9,21 @@ import { expect } from "chai";
 import { operatorClients } from "./clients.js";
 import { MeshLayout, PORT_SPAN } from "./layout.js";
 
-const mainFile = fileURLToPath(new URL("./main.js", import.meta.url));
+type Command = readonly [file: string, ...args: string[]];
+
+const repository = fileURLToPath(new URL("../../..", import.meta.url));
+const LAUNCH: Command = [process.execPath, fileURLToPath(new URL("./main.js", import.meta.url))];
 /** The test starts many processes, and the machine may be busy. */
 const STORY_TIMEOUT_MS = 180_000;
 
-/** `npm start` as its own process, with its output so far. */
+/** The program behind `npm start`, or npm, as its own process with its output so far. */
 class Launcher {
   output = "";
   readonly ended: Promise<number | null>;
   private readonly child: ChildProcess;
 
-  constructor(args: readonly string[], env: NodeJS.ProcessEnv = process.env) {
-    this.child = spawn(process.execPath, [mainFile, ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
+  constructor([file, ...args]: Command, env: NodeJS.ProcessEnv = process.env) {
+    this.child = spawn(file, args, { cwd: repository, env, stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [this.child.stdout, this.child.stderr])
       stream?.setEncoding("utf8").on("data", (text: string) => {
         this.output += text;
@@ -61,8 +64,9 @@ describe("npm start", function () {
     await Promise.all(launchers.map(({ ended }) => ended));
   }
 
-  function start(args: readonly string[] = [], env?: NodeJS.ProcessEnv): Launcher {
-    const launcher = new Launcher(["--state", layout.stateFolder, "--base-port", String(basePort), ...args], env);
+  function start(args: readonly string[] = [], env?: NodeJS.ProcessEnv, command = LAUNCH): Launcher {
+    const places = ["--state", layout.stateFolder, "--base-port", String(basePort)];
+    const launcher = new Launcher([...command, ...places, ...args], env);
     launchers.push(launcher);
     return launcher;
   }
@@ -180,6 +184,17 @@ describe("npm start", function () {
       await expectAllStopped();
     });
 
+    it("has left nothing when npm, which alone was interrupted, ends", async function () {
+      leaveToVerify(this);
+      const npm = start([], process.env, ["npm", "start", "--"]);
+      await npm.printed("The mesh serves until Ctrl-C");
+      npm.signal("SIGINT");
+      expect(await npm.ended, npm.output).to.equal(0);
+      expect(processesIn(layout.stateFolder)).to.deep.equal([]);
+      const mounted = readFileSync("/proc/self/mountinfo", "utf8").replaceAll("\\040", " ");
+      expect(mounted).not.to.include(layout.stateFolder);
+    });
+
     it("leaves no process behind when it is killed itself", async function () {
       leaveToVerify(this);
       const launcher = start();
@@ -278,17 +293,32 @@ function listenOn(address: string): Promise<Server> {
   });
 }
 
+/** Returns the command lines of the processes that work in the folder. */
+function processesIn(folder: string): string[] {
+  return commandLines()
+    .map(([, line]) => line)
+    .filter((line) => line.includes(folder));
+}
+
 /** Returns the process id of the member that was started with this config file. */
 function pidOf(layout: MeshLayout, name: string): number {
   const configFile = layout.configFile(name, name === "nats-server" ? "conf" : "yml");
-  for (const pid of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
-    try {
-      if (readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").includes(configFile)) return Number(pid);
-    } catch {
-      // The process has ended since the folder was listed.
-    }
-  }
+  const [pid] = commandLines().find(([, line]) => line.split("\0").includes(configFile)) ?? [];
+  if (pid !== undefined) return pid;
   throw new Error(`no process runs with ${configFile}`);
+}
+
+function commandLines(): [pid: number, line: string][] {
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry))
+    .flatMap((pid) => {
+      try {
+        return [[Number(pid), readFileSync(`/proc/${pid}/cmdline`, "utf8")]];
+      } catch {
+        // The process has ended since the folder was listed.
+        return [];
+      }
+    });
 }
 
 type OperatorClients = ReturnType<typeof operatorClients>;
