@@ -8,7 +8,6 @@ import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "./testing/test-director.js";
 
 const SIZE_BYTES = 16 * 1024 * 1024;
-const PATIENT = { timeoutMs: 30_000 };
 
 describe("a director with a full disk", () => {
   let disk: SmallDisk;
@@ -44,14 +43,14 @@ describe("a director with a full disk", () => {
     );
     await eventually(() => expect(director.process.logs).to.contain("leader election failed"));
     expect(director.process.exit).to.equal(undefined);
-    expect((await eventually(() => director.configs.listConfigs(LATEST), PATIENT)).configs).to.have.length(1);
+    expect((await eventually(() => director.configs.listConfigs(LATEST))).configs).to.have.length(1);
 
     disk.makeRoom();
-    const { configs } = await eventually(() => director.configs.listConfigs(LATEST), PATIENT);
+    const { configs } = await eventually(() => director.configs.listConfigs(LATEST));
     const kept = Number(/^# (\d+)/m.exec(configs[0]?.content ?? "")?.[1]);
     // The last update reported an error but may have been stored.
     expect(kept).to.be.within(acknowledged, acknowledged + 1);
-    await eventually(update, PATIENT);
+    await eventually(update);
     expect((await director.deploy("web", 1)).length).to.equal(1);
     expect(director.process.exit).to.equal(undefined);
     expect(director.process.logs).not.to.contain("backup");
@@ -73,7 +72,7 @@ describe("a director with a full disk", () => {
     await eventually(() => {
       tasks.push(director.provide(`disk-${tasks.length}`, instanceId as string, { wait: false }));
       expect(director.process.logs).to.contain("task log write failed");
-    }, PATIENT);
+    });
     expect(director.process.logs).to.contain(`the disk that holds ${storage}/director-events is full`);
 
     disk.makeRoom();

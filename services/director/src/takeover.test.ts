@@ -119,7 +119,7 @@ describe("two directors on one database", () => {
       expect(fences.at(-1)).to.be.above(fences[0] as number);
       const isDone = async () =>
         expect(await http.json(path)).to.include({ state: "done", result: "/deployments/far" });
-      await eventually(isDone, { timeoutMs: 60_000 });
+      await eventually(isDone);
       expect((await http.send("GET", "/page/session", asSession)).status, "after the takeover").to.equal(401);
       // Clients continue at the byte up to which they have read, so bytes already served must not change.
       expect((await events()).body.startsWith(seen.body)).to.equal(true);

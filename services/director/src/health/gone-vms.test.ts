@@ -5,7 +5,6 @@ import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "../testing/test-director.js";
 import { type VmAgent, withAgents } from "../testing/vm-agents.js";
 
-const PATIENT = { timeoutMs: 90_000 };
 const MANIFEST = "name: web\ninstance_groups:\n- {name: db, instances: 1, azs: [z1], persistent_disk: 64}\n";
 
 describe("a VM that its CPI reports gone, whose agent has a fixed id", () => {
@@ -54,7 +53,7 @@ describe("a VM that its CPI reports gone, whose agent has a fixed id", () => {
       const now = await only();
       expect(now?.vmState).to.equal("VM_STATE_RUNNING");
       expect(now?.vmCid).not.to.equal(vmCid);
-    }, PATIENT);
+    });
     expect(agent.calls).to.deep.equal([]);
     expect((await director.disks.listOwedRemovals({})).owedRemovals).to.deep.equal([]);
     const { tasks } = await director.tasks.listTasks({ pageSize: 100 });

@@ -13,8 +13,6 @@ const INSTANCES = { web: 5, api: 3 } as const;
 const VMS = INSTANCES.web + INSTANCES.api;
 const HOST_IDS = Array.from({ length: VMS + 1 }, (_, index) => `host-${index + 1}`);
 const SILENT_AFTER_MS = 5_000;
-/** Generous, for a busy machine. */
-const PATIENT = { timeoutMs: 90_000 };
 
 describe("VMs that are gone", () => {
   let director: ResurrectingDirector["director"];
@@ -57,9 +55,9 @@ describe("VMs that are gone", () => {
     expect(await resurrection.getResurrection({})).to.deep.equal({ enabled: false, switches: [], silentVms: [] });
     await switchTo(true);
     // The test CPI places the new VM on the victim's host, so the victim's agent serves the new VM.
-    await eventually(() => director.cpi.vms.size === VMS, PATIENT);
+    await eventually(() => director.cpi.vms.size === VMS);
     await agent.start();
-    await eventually(async () => (await instances()).every(({ vmState }) => vmState === VmState.RUNNING), PATIENT);
+    await eventually(async () => (await instances()).every(({ vmState }) => vmState === VmState.RUNNING));
     const now = (await instances()).find(({ instanceId }) => instanceId === victim?.instanceId);
     expect(now?.vmCid).not.to.equal(victim?.vmCid);
     expect(director.cpi.vms.has(now?.vmCid ?? "")).to.equal(true);
@@ -86,15 +84,15 @@ describe("VMs that are gone", () => {
         const reasons = (await silentVms()).map(({ heldBecause }) => heldBecause);
         expect(reasons).to.have.length(web + api);
         for (const reason of reasons) expect(reason).to.include(because);
-      }, PATIENT);
+      });
       // Resurrection is off while the agents return one by one, because the guard would not protect the last few.
       await switchTo(false);
       for (const vm of gone) vms.set(vm.vmCid, vm);
       const backAtMs = Date.now();
       await Promise.all(victims.map((victim) => victim.start()));
-      await eventually(() => areHeardSince(backAtMs), PATIENT);
+      await eventually(() => areHeardSince(backAtMs));
       await switchTo(true);
-      await eventually(async () => (await silentVms()).length === 0, PATIENT);
+      await eventually(async () => (await silentVms()).length === 0);
       expect(await listed()).to.deep.equal(before);
       expect(await resurrections()).to.have.length(begun);
     });
@@ -115,16 +113,16 @@ describe("VMs that are gone", () => {
       const held = (await silentVms()).map((silent) => [silent.vmCid, silent.heldBecause]);
       const because = "it is not known whether a disk is attached to it: detach the disk, or scan";
       expect(held).to.deep.equal([[vmCid, because]]);
-    }, PATIENT);
+    });
     expect(await resurrections()).to.have.length(begun);
     expect((await director.detach(diskName)).state).to.equal(TaskState.DONE);
-    await eventually(() => director.cpi.vms.size === VMS, PATIENT);
+    await eventually(() => director.cpi.vms.size === VMS);
     await agent.start();
     await eventually(async () => {
       const now = (await instances()).find((each) => each.instanceId === instanceId);
       expect(now?.vmState).to.equal(VmState.RUNNING);
       expect(now?.vmCid).not.to.equal(vmCid);
-    }, PATIENT);
+    });
   });
 
   it("are not recreated while the CPI reports them or a switch excludes them", async () => {
@@ -136,7 +134,7 @@ describe("VMs that are gone", () => {
     await eventually(async () => {
       const ended = (await resurrections()).filter(({ state }) => state === TaskState.DONE);
       return ended.some(({ result }) => result.includes(said));
-    }, PATIENT);
+    });
     await switchTo(false, "web", "db");
     expect(await silentVms()).to.deep.equal([]);
     const { switches, enabled } = await resurrection.getResurrection({});
@@ -153,7 +151,7 @@ describe("VMs that are gone", () => {
     const victim = (await instances())[2];
     const agent = director.agent(victim?.agentId ?? "");
     const silent = async () => (await silentVms()).map(({ instanceId }) => instanceId);
-    const isSilent = () => eventually(async () => expect(await silent()).to.deep.equal([victim?.instanceId]), PATIENT);
+    const isSilent = () => eventually(async () => expect(await silent()).to.deep.equal([victim?.instanceId]));
     await agent.stop();
     await isSilent();
     const type = "resurrection";
@@ -165,7 +163,7 @@ describe("VMs that are gone", () => {
     await director.configs.deleteConfig({ type, name: "all-of-web" });
     await isSilent();
     await agent.start();
-    await eventually(async () => expect(await silent()).to.deep.equal([]), PATIENT);
+    await eventually(async () => expect(await silent()).to.deep.equal([]));
     await rejection(director.configs.updateConfig({ type, content: "rules: 7" }), InvalidArgumentError, "rules");
     await switchTo(false, "web", "db");
   });
@@ -173,7 +171,7 @@ describe("VMs that are gone", () => {
   it("the switch is durable, and refuses unknown names", async () => {
     await director.process.kill();
     await director.process.start();
-    const { enabled, switches } = await eventually(() => resurrection.getResurrection({}), PATIENT);
+    const { enabled, switches } = await eventually(() => resurrection.getResurrection({}));
     expect([enabled, switches.length]).to.deep.equal([true, 1]);
     await rejection(switchTo(true, "nowhere"), NotFoundError, "nowhere");
     await rejection(switchTo(true, "", "db"), InvalidArgumentError, "deployment");

@@ -278,9 +278,9 @@ describe("task runner", () => {
       await eventually(() => locks.list().length === 0);
     });
 
-  for (const [waiter, holds] of [
-    ["detach_dynamic_disk", "gives the lock up"],
-    ["settle_owed_removals", "keeps the lock"],
+  for (const [waiter, holds, timeoutMs] of [
+    ["detach_dynamic_disk", "gives the lock up", 300_000],
+    ["settle_owed_removals", "keeps the lock", 4_000],
   ] as const)
     it(`a background task that holds a lock for which ${waiter} waits -> ${holds}`, async () => {
       const run = async (run: TaskRun) => {
@@ -290,12 +290,12 @@ describe("task runner", () => {
           run.checkpoint();
         }
       };
-      await start(() => ({ locks: [DISK], cpis: [], run }), { yieldAfterMs: 100, timeoutMs: 2_000 });
+      await start(() => ({ locks: [DISK], cpis: [], run }), { yieldAfterMs: 100, timeoutMs });
       times.start();
       const background = await add("d", "tell_agents");
       await eventually(() => expect(locks.list()).to.have.length(1));
       const waiting = await add("d", waiter);
-      const text = holds === "keeps the lock" ? "it took longer than 2000 ms" : "others wait for its lock of disk `d`";
+      const text = holds === "keeps the lock" ? "it took longer than 4000 ms" : "others wait for its lock of disk `d`";
       expect(await ended(background)).to.include({ state: "timeout", result: text });
       expect(await ended(waiting)).to.include({ state: "done" });
     });

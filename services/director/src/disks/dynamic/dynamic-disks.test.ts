@@ -212,7 +212,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     try {
       const started = Date.now();
       const task = await director.detach(name);
-      expect(Date.now() - started).to.be.below(15_000);
+      expect(Date.now() - started).to.be.below(120_000);
       expect(task.state).to.equal(TaskState.DONE);
       expect(await director.watch(task.taskId)).to.deep.equal([
         "Telling agent: started",
