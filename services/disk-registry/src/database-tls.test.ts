@@ -3,7 +3,7 @@ import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestRegistries } from "./testing/test-registries.js";
 
-const LEASE_TIME_MS = 60_000;
+const LEASE_TIME_MS = 150_000;
 
 describe("two disk-registries on a database that requires client certificates", () => {
   let serverUrl: string;
@@ -20,7 +20,7 @@ describe("two disk-registries on a database that requires client certificates", 
     try {
       const { second, processes } = registries;
       const serialNumber = await proxy.renew();
-      await eventually(() => processes.every(({ exit }) => exit !== undefined), { timeoutMs: 60_000 });
+      await eventually(() => processes.every(({ exit }) => exit !== undefined));
       for (const { exit, logs } of processes) {
         expect(exit?.code).to.equal(1);
         expect(logs).to.contain(`changed: tlsCertificateKeyFile ${proxy.files.pair}`);

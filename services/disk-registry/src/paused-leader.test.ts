@@ -12,7 +12,7 @@ import { TestRegistries } from "./testing/test-registries.js";
 const LEASE_TIME_MS = 8_000;
 /** A failed order is retried after half to all of this time. */
 const ORDER_BACKOFF_MS = 1_500;
-const PATIENCE = { timeoutMs: 60_000 };
+const PATIENCE = { timeoutMs: 120_000 };
 
 describe("a registry paused between reading an order and sending it", () => {
   let url: string;

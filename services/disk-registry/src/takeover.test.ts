@@ -63,7 +63,7 @@ describe("two disk-registries on one database", () => {
     // The standby redirects the call once it knows the leader.
     const { hosts } = await eventually(() => ofStandby.listHosts({ pageSize: 1 }));
     expect(hosts).to.deep.equal([]);
-    const standby = { ...asked, address: registries.addresses[1] ?? "", service: "standby", timeoutMs: 30_000 };
+    const standby = { ...asked, address: registries.addresses[1] ?? "", service: "standby", timeoutMs: 120_000 };
     await waitForHealth(standby);
     await rejection(
       waitForHealth({ ...standby, address: registries.addresses[0] ?? "", timeoutMs: 300 }),
