@@ -97,7 +97,6 @@ describe("a disk as a block device", () => {
 
   it("frees the space of discarded and zeroed bytes, and of deleted files", async function () {
     skipWithout(this, "blkdiscard", "fstrim", "mkfs.ext4");
-    this.timeout(60_000);
     const path = await scene.publish("disk-1", 1, ["a"]);
     const usedBytes = () => statSync(join(scene.fixture.folder, "a")).blocks * 512;
     const data = noise(DEVICE_BYTES);
@@ -126,7 +125,6 @@ describe("a disk as a block device", () => {
 
   it("carries a file system, which fails at once when its session is fenced, and no process hangs", async function () {
     skipWithout(this, "mkfs.ext4");
-    this.timeout(60_000);
     const path = await scene.publish("disk-1", 1, ["a", "b"]);
     await run("mkfs.ext4", ["-q", path]);
     await run("e2fsck", ["-fn", path]);
@@ -202,7 +200,6 @@ describe("a disk as a block device", () => {
   });
 
   it("is taken over by a restarted agent while more requests wait than nbdfuse has threads", async function () {
-    this.timeout(60_000);
     const drive = await startWithDrive(this);
     try {
       const path = await scene.publish("disk-1", 1, ["a"]);
@@ -214,7 +211,7 @@ describe("a disk as a block device", () => {
       await sleep(2_000);
       scene = new EngineScene("qemu", await scene.leave(), {});
       const isStarted = scene.start().then(() => true);
-      const inTime = await Promise.race([isStarted, sleep(20_000, false, { ref: false })]);
+      const inTime = await Promise.race([isStarted, sleep(120_000, false, { ref: false })]);
       drive.resume();
       await isStarted;
       await writes;

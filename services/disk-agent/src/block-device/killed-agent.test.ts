@@ -92,8 +92,7 @@ describe("an agent that is killed while it makes or removes a block device", () 
   };
 
   for (const [program, argument, when] of PLACES)
-    it(`leaves nothing ${when} ${program} ${argument}`, async function () {
-      this.timeout(120_000);
+    it(`leaves nothing ${when} ${program} ${argument}`, async () => {
       for (const isStartedAgain of [true, false]) {
         const registrations = scene.registry.registrations.length;
         const isPublished = argument !== "--unix" && argument !== "--find";
@@ -108,7 +107,7 @@ describe("an agent that is killed while it makes or removes a block device", () 
           await scene.agent.process.start();
           await unpublish(await scene.orders(registrations));
         } else await endDaemons(scene.agent.baseFolder);
-        await eventually(() => expect(leftovers()).to.deep.equal([]), { timeoutMs: 20_000 });
+        await eventually(() => expect(leftovers()).to.deep.equal([]));
       }
     });
 });

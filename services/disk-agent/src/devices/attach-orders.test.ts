@@ -191,7 +191,7 @@ describe("attach and detach orders on files", () => {
     fixture.files.opens.shut();
     const began = performance.now();
     await fixture.devices.start({ waitMs: ANSWER_TIMEOUT_MS });
-    expect(performance.now() - began).to.be.lessThan(10_000);
+    expect(performance.now() - began).to.be.lessThan(120_000);
     fixture.files.opens.open();
     await eventually(() => fixture.device("a").attached && fixture.device("s1").attached);
     expect(fixture.device("b").attached).to.equal(false);

@@ -155,11 +155,11 @@ describe("a copy of a device", () => {
 
   it("takes up another rate from a repeated call", async () => {
     const startedMs = performance.now();
-    // Takes 32 s.
-    const slow = copy({ bytesPerSecond: CHUNK_BYTES });
+    // Takes 53 min.
+    const slow = copy({ bytesPerSecond: CHUNK_BYTES / 100 });
     expect(await copy({ bytesPerSecond: 0 })).to.deep.equal(DONE);
     expect(await slow).to.deep.equal(DONE);
-    expect(performance.now() - startedMs).to.be.below(15_000);
+    expect(performance.now() - startedMs).to.be.below(120_000);
   });
 
   it("fails when the target was detached meanwhile", async () => {

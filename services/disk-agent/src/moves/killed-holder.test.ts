@@ -49,8 +49,7 @@ for (const engine of ["node", "qemu"] as const)
       ["EQUAL", "a"],
       ["EQUAL", "b"],
     ] as const)
-      it(`at ${state}: has every acknowledged write once device ${counts} counts, and serves nothing before`, async function () {
-        this.timeout(120_000);
+      it(`at ${state}: has every acknowledged write once device ${counts} counts, and serves nothing before`, async () => {
         const orders = await scene.orders();
         for (const [name, number] of Object.entries({ a: SESSION.source, b: SESSION.target }))
           expect(await orders.openSession([`dev-${name}`], number, "disk-1", "host-1")).to.deep.equal([DONE]);

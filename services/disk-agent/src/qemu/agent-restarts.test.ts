@@ -140,8 +140,7 @@ describe("an agent with storage daemons", () => {
     expect(holdersOf(scene.path("a"))).to.deep.equal([scene.agent.process.pid]);
   });
 
-  it("ends all daemons with --end-sessions, and serves the disk again at its next start", async function () {
-    this.timeout(60_000);
+  it("ends all daemons with --end-sessions, and serves the disk again at its next start", async () => {
     const client = await NbdClient.connect({ socketPath: await publish() });
     await client.write(0, Buffer.alloc(BLOCK_BYTES, 5), { fua: true });
     await scene.agent.process.stop();

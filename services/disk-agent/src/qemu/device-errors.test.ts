@@ -80,8 +80,7 @@ for (const engine of ["node", "qemu"] as const)
       expect(hardwareErrors().map(([id]) => id)).to.deep.equal(["a"]);
     });
 
-    it("a hanging device keeps the next session waiting, which is granted when the last write has ended", async function () {
-      this.timeout(60_000);
+    it("a hanging device keeps the next session waiting, which is granted when the last write has ended", async () => {
       const { fixture } = scene;
       const client = await scene.connect(await scene.publish("disk-1", 1, ["a"]));
       drive?.hang();

@@ -28,8 +28,7 @@ describe("a storage daemon for a device of another host", () => {
     join(agent.baseFolder, "exports", `${diskId}.sock`);
   const deviceFile = () => readFileSync(join(agents.folder, "host-2", "a"));
 
-  it("reads and writes it, waits for a restart of its agent, and shows the key to nobody", async function () {
-    this.timeout(60_000);
+  it("reads and writes it, waits for a restart of its agent, and shows the key to nobody", async () => {
     const { number } = await agents.publishOne("disk-1", { on: agents.two, name: "a" }, agents.one);
     expect(agents.one.process.logs).to.match(/"engine":"qemu".*export started/);
     const client = await NbdClient.connect({ socketPath: socketOn(agents.one, "disk-1") });
@@ -64,8 +63,7 @@ describe("a storage daemon for a device of another host", () => {
     await client.disconnect();
   });
 
-  it("loses no I/O when both agents are killed", async function () {
-    this.timeout(60_000);
+  it("loses no I/O when both agents are killed", async () => {
     await agents.publishOne("disk-4", { on: agents.two, name: "a" }, agents.one);
     const client = await NbdClient.connect({ socketPath: socketOn(agents.one, "disk-4") });
     await client.write(0, Buffer.alloc(BLOCK_BYTES, 1), { fua: true });

@@ -26,8 +26,7 @@ describe("a storage daemon whose device's host no longer answers", () => {
     if (agents.one !== undefined) await endDaemons(agents.one.baseFolder);
   });
 
-  it("fails its I/O after the timeout, although no connection breaks, and serves again once the host answers", async function () {
-    this.timeout(60_000);
+  it("fails its I/O after the timeout, although no connection breaks, and serves again once the host answers", async () => {
     const { number } = await agents.publishOne("disk-1", { on: agents.two, name: "a" }, agents.one);
     const socketPath = socketOf("disk-1");
     const client = await NbdClient.connect({ socketPath });
@@ -47,8 +46,7 @@ describe("a storage daemon whose device's host no longer answers", () => {
     );
   });
 
-  it("serves on a disk whose limits delay an answer beyond the timeout, because the host answers", async function () {
-    this.timeout(60_000);
+  it("serves on a disk whose limits delay an answer beyond the timeout, because the host answers", async () => {
     agents.session += 1;
     const { session: number, registry, ordersOne, ordersTwo } = agents;
     const [outcome] = await ordersTwo.sessionOutcomes(["host-2-b"], number, "disk-2", agents.one.hostId);
