@@ -12,9 +12,9 @@ import { EXIT_CODES } from "./exit-codes.js";
 const LOCAL = ["contexts", "driver", "init", "restore", "verify", "salvage", "pki", "nats-config"];
 /** Deadlines beside a peer that hangs, and beside one whose absence shows long before on a busy machine. */
 const SHORT = { totalDeadlineMs: 2_000, callDeadlineMs: 700 };
-const LONG = { totalDeadlineMs: 60_000, callDeadlineMs: 30_000 };
+const LONG = { totalDeadlineMs: 180_000, callDeadlineMs: 120_000 };
 /** Time in ms that a busy machine adds to a deadline. */
-const LATE_MS = 30_000;
+const LATE_MS = 120_000;
 const ROLES = ["director", "cpi-dispatcher", "disk-registry"] as const;
 
 const { unavailable, unknown } = EXIT_CODES;
