@@ -51,8 +51,7 @@ export function newCall(): CpiCall {
 
 /** Defines the tests that every CPI must pass. Each case deletes the objects that it made. */
 export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>): void {
-  describe(`the CPI contract: ${name}`, function () {
-    this.timeout(120_000);
+  describe(`the CPI contract: ${name}`, () => {
     let tried: CpiUnderTest;
     let cpi: Cpi;
     const vmCids = new Set<string>();
