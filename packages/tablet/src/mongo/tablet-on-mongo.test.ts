@@ -288,7 +288,7 @@ describe("a tablet on MongoDB", () => {
       const written = Promise.all(writers);
       for (let kill = 0; kill < 3; kill++) {
         const before = count;
-        const isWriting = eventually(() => count > before + 100 + 50 * kill, { timeoutMs: 100_000 });
+        const isWriting = eventually(() => count > before + 100 + 50 * kill);
         // Fails the test if the writer fails.
         await Promise.race([written, isWriting]);
         await database.kill();

@@ -11,10 +11,7 @@ import { documentDatabase } from "./testing/document-database.js";
 import { databaseUrl } from "./testing/test-location.js";
 import { TlsProxy } from "./testing/tls-proxy.js";
 
-const PATIENCE = { timeoutMs: 60_000 };
-
-describe("TLS files named in an address of MongoDB", function () {
-  this.timeout(120_000);
+describe("TLS files named in an address of MongoDB", () => {
   let serverUrl: string;
   let proxy: TlsProxy;
   let url: string;
@@ -42,7 +39,7 @@ describe("TLS files named in an address of MongoDB", function () {
     const watched = await watch();
     expect(reasons).to.deep.equal([]);
     await proxy.renew();
-    await eventually(() => expect(reasons).to.have.length(1), PATIENCE);
+    await eventually(() => expect(reasons).to.have.length(1));
     expect(reasons[0]).to.be.instanceOf(UnavailableError);
     expect(reasons[0]?.message)
       .to.contain(proxy.files.pair)
@@ -61,7 +58,7 @@ describe("TLS files named in an address of MongoDB", function () {
     const refused = async (change: () => unknown, ...said: readonly string[]) => {
       errors = [];
       await change();
-      await eventually(() => expect(errors.join()).to.not.equal(""), PATIENCE);
+      await eventually(() => expect(errors.join()).to.not.equal(""));
       for (const text of [...said, "TLS file change rejected"]) expect(errors[0]).to.contain(text);
     };
     await refused(() => proxy.put("pair", pair.slice(0, -200)), `tlsCertificateKeyFile ${proxy.files.pair}`);
@@ -71,7 +68,7 @@ describe("TLS files named in an address of MongoDB", function () {
     expect(reasons).to.deep.equal([]);
     proxy.put("ca", proxy.authority.certPem);
     await proxy.renew();
-    await eventually(() => expect(reasons).to.have.length(1), PATIENCE);
+    await eventually(() => expect(reasons).to.have.length(1));
     watched.close();
   });
 
