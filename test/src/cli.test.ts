@@ -236,7 +236,7 @@ describe("the diskmesh command and a mesh", () => {
     const { hostId } = (await listed("hosts")).find(({ assignment }) => assignment?.vmCid === vmCid);
     await done(`purge-host ${hostId} --force`);
     const isTold = () => expect(feed.rows.get("vm demo/web/0")?.trouble).to.contain(`VM ${vmCid} of demo/web/`);
-    await eventually(isTold, { timeoutMs: 60_000 });
+    await eventually(isTold);
   });
 
   it("backs up the director, for its owner only, and restores it", async function () {

@@ -22,7 +22,6 @@ import { repositoryFolder } from "./repository-folder.js";
 const SIZE = 16 * 4096;
 const HOSTS = ["host-1", "host-2"];
 const [FIRST, SECOND] = ["disk-registry-1", "disk-registry-2"] as const;
-const PATIENCE = { timeoutMs: 60_000 };
 const AHEAD = 2 ** 20;
 
 /** An operator copies a registry's folder instead of backing it up, while the agents stay up. */
@@ -50,8 +49,8 @@ describe("a registry's store that was copied, and agents that stay up", () => {
       listeners: [SECOND],
     });
     [operator, fleet] = clients(FIRST);
-    for (const hostId of HOSTS) await eventually(() => operator.addHost({ hostId }), PATIENCE);
-    await eventually(allReady, PATIENCE);
+    for (const hostId of HOSTS) await eventually(() => operator.addHost({ hostId }));
+    await eventually(allReady);
   });
   afterEach(() => mesh?.[Symbol.asyncDispose]());
 
@@ -62,7 +61,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     cpSync(folder, `${folder}-before`, { recursive: true });
     await process.start();
     // On a busy machine heartbeats are late, and nothing is placed on suspected hosts until they arrive.
-    const forgotten = await nbdOf(await eventually(() => published(operator, "forgotten"), PATIENCE));
+    const forgotten = await nbdOf(await eventually(() => published(operator, "forgotten")));
     const data = Buffer.alloc(SIZE, "forgotten");
     await forgotten.write(0, data, { fua: true });
 
@@ -76,7 +75,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
       const tried = await Promise.allSettled(both.map((diskId) => published(operator, diskId)));
       expect(tried.map(({ status }) => status)).to.include("fulfilled");
       return tried;
-    }, PATIENCE);
+    });
     expect(outcomes.map(({ status }) => status)).to.have.members(["fulfilled", "rejected"]);
     const { tabletGeneration, unknownDiskDevices } = await fleet.getFleet({});
     expect([tabletGeneration > AHEAD, unknownDiskDevices]).to.deep.equal([true, 1]);
@@ -99,7 +98,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     await decide(UnknownDiskVerdict.REGISTRY);
     await eventually(async () => {
       expect(await deviceOf(held?.deviceId)).to.deep.include({ dirty: false, heldByUnknownDisk: false });
-    }, PATIENCE);
+    });
     const failed = await forgotten.read(0, SIZE).then(
       () => "it was read",
       (error: Error) => error.constructor.name,
@@ -119,7 +118,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     // No agent has registered with the second registry yet. It gives no orders, places nothing, and says when to retry.
     await rejection(operator2.createDisk(aDisk("early")), UnavailableError, "does not fit");
     await move("host-2", SECOND);
-    await eventually(async () => expect((await devices(operator2)).filter(isReady)).to.have.length(4), PATIENCE);
+    await eventually(async () => expect((await devices(operator2)).filter(isReady)).to.have.length(4));
     expect((await fleet.getFleet({})).standsStill, "nobody has told it").to.equal("");
 
     const remove = { hostId: "host-2", deviceId: "host-2-device-1", keepData: true };
@@ -128,7 +127,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
       expect((await fleet.getFleet({})).standsStill).to.contain(
         "another registry leads this fleet: the agent of host host-2",
       );
-    }, PATIENCE);
+    });
     await rejection(operator.removeDevice(remove), InvalidStateError, "another registry leads this fleet");
     await rejection(operator.createDisk(aDisk("lost")), InvalidStateError, "another registry leads this fleet");
     const agent = mesh.agentClient("host-2");
@@ -137,7 +136,7 @@ describe("a registry's store that was copied, and agents that stay up", () => {
     expect((await fleet2.getFleet({})).standsStill).to.equal("");
 
     await move("host-1", SECOND);
-    await eventually(() => operator2.createDisk(aDisk("moved")), PATIENCE);
+    await eventually(() => operator2.createDisk(aDisk("moved")));
     const disk = await nbdOf(await publish(operator2, "moved"));
     await disk.write(0, Buffer.alloc(SIZE, 1), { fua: true });
     await disk.disconnect();

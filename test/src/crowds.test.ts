@@ -11,7 +11,6 @@ import { makeDeviceFile } from "./mesh/device-files.js";
 import { registryFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
-const PATIENCE = { timeoutMs: 60_000 };
 const PATIENT_CALL = { deadlineMs: 60_000 };
 const IDLE_HOLDERS = 1_000;
 const SIZE_BYTES = 1024 * 1024;
@@ -37,8 +36,7 @@ describe("crowds before real services", () => {
       }),
     );
     for (const hostId of ["h1", "h2"]) await mesh.clients.registry.addHost({ hostId });
-    for (const hostId of ["h1", "h2"])
-      await eventually(async () => !(await mesh.device(`${hostId}-device`)).dirty, PATIENCE);
+    for (const hostId of ["h1", "h2"]) await eventually(async () => !(await mesh.device(`${hostId}-device`)).dirty);
   });
   afterEach(() => {
     for (const one of open.splice(0)) one.destroy();
@@ -82,15 +80,15 @@ describe("crowds before real services", () => {
     await eventually(() => {
       come();
       return registry.logs.includes("file descriptors exhausted");
-    }, PATIENCE);
+    });
     // Heartbeats may be late, because the connections keep the machine busy.
     await eventually(async () => {
       const { hosts } = await mesh.clients.registry.listHosts(ListHostsRequest.create());
       expect(hosts.map(({ state }) => state)).to.deep.equal([HostState.ONLINE, HostState.ONLINE]);
-    }, PATIENCE);
+    });
     for (const socket of crowd) socket.destroy();
-    await eventually(() => registry.logs.includes("file descriptor shortage ended"), PATIENCE);
+    await eventually(() => registry.logs.includes("file descriptor shortage ended"));
     expect(registry.exit).to.equal(undefined);
-    await eventually(() => used() <= before + 2, PATIENCE);
+    await eventually(() => used() <= before + 2);
   });
 });

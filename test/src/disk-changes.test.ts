@@ -14,8 +14,7 @@ const CLOUD_CONFIG =
   "azs:\n- name: z1\ndisk_types:\n- name: default\n  disk_size: 1\n  cloud_properties: {export: nbd}\n";
 
 for (const engine of ["node", "qemu"] as const)
-  describe(`a dynamic disk that is changed while it is attached, on the ${engine} engine`, function () {
-    this.timeout(120_000);
+  describe(`a dynamic disk that is changed while it is attached, on the ${engine} engine`, () => {
     let mesh: TestMesh;
     let instanceId: string;
 
@@ -67,8 +66,8 @@ for (const engine of ["node", "qemu"] as const)
       await limited("--read-iops", "20");
       expect(await read(40)).to.be.above(1_000);
       await limited("--none");
-      // Takes 20 s with the former limit.
-      expect(await read(400)).to.be.below(10_000);
+      // Takes 200 s with the former limit.
+      expect(await read(4_000)).to.be.below(120_000);
       await client.disconnect();
       await remove("limited");
     });

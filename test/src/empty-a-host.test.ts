@@ -19,8 +19,7 @@ const BLOCK_BYTES = 4_096;
 const HOSTS = ["host-1", "host-2", "host-3"];
 
 for (const engine of ["node", "qemu"] as const)
-  describe(`docs/operate/empty-a-host.md, on the ${engine} engine`, function () {
-    this.timeout(240_000);
+  describe(`docs/operate/empty-a-host.md, on the ${engine} engine`, () => {
     let mesh: TestMesh | undefined;
 
     before(async function () {

@@ -12,7 +12,7 @@ import { type DiskInVm, openDisk } from "./multi-cpi/disk-in-vm.js";
 import { CELLS, type CellName, FiveCpis, HOSTS } from "./multi-cpi/five-cpis.js";
 import { processesOf } from "./multi-cpi/processes.js";
 
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
 const STEMCELL = { name: "ubuntu", version: "1.10" };
 
 /** The tests build on each other in order. */

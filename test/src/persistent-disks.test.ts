@@ -85,8 +85,7 @@ describe("a persistent disk on hosts", () => {
 });
 
 describe("a persistent disk of a dead host", () => {
-  it("is detached and orphaned with its deployment, and nobody waits for the host's agent", async function () {
-    this.timeout(300_000);
+  it("is detached and orphaned with its deployment, and nobody waits for the host's agent", async () => {
     const director = { tuning: { agents: { detachTimeoutMs: NEVER_MS, detachGraceMs: NEVER_MS } } };
     const fleet = { hosts: 2, devicesPerHost: 1, deviceSizeBytes: MIB_BYTES, overrides: { director } };
     await using mesh = await TestMesh.start(wholeFleet(fleet));

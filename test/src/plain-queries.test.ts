@@ -10,7 +10,6 @@ import { registryFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
 
-const PATIENCE = { timeoutMs: 60_000 };
 const SIZE = 16 * 4096;
 const HOSTS = ["host-2", "host-3"];
 const DEVICE = "host-3-device-4";
@@ -47,12 +46,12 @@ describe("the queries of docs/operate/mongodb.md, against what a registry wrote 
         },
       }),
     );
-    for (const hostId of HOSTS) await eventually(() => mesh?.clients.registry.addHost({ hostId }), PATIENCE);
+    for (const hostId of HOSTS) await eventually(() => mesh?.clients.registry.addHost({ hostId }));
     await eventually(async () => {
       expect((await deviceOf("host-3-device-1")).attachState).to.equal("ATTACH_STATE_ATTACHED");
       expect((await deviceOf("host-3-device-2")).attachState).to.equal("ATTACH_STATE_ATTACHED");
       expect((await deviceOf(DEVICE)).attempts).to.be.above(0);
-    }, PATIENCE);
+    });
   });
   after(async () => {
     await mesh?.[Symbol.asyncDispose]();
@@ -66,7 +65,7 @@ describe("the queries of docs/operate/mongodb.md, against what a registry wrote 
       eventually(async () => {
         const answer = await runInThisContext(`(db) => ${query}`)(shell(database));
         await check("toArray" in answer ? await answer.toArray() : [answer]);
-      }, PATIENCE),
+      }),
     );
 
   it("the devices of a host that are not ATTACHED", () =>

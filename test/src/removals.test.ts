@@ -12,7 +12,7 @@ import { TestMesh } from "./mesh/test-mesh.js";
 const SIZE = 2 * MIB_BYTES;
 const SECRET = Buffer.alloc(SIZE, "a former user's secret ");
 const ZEROS = Buffer.alloc(SIZE);
-const PATIENCE = { timeoutMs: 60_000, everyMs: 50 };
+const PATIENCE = { everyMs: 50 };
 
 describe("devices that leave operation, and what is on them", () => {
   let mesh: TestMesh;

@@ -9,10 +9,6 @@ import type { Stuck } from "./stuck/situation.js";
 import { SITUATIONS } from "./stuck/situations.js";
 import { StuckFleet } from "./stuck/stuck-fleet.js";
 
-const PATIENCE = { timeoutMs: 60_000 };
-/** Time within which an operator is told the cause. */
-const TOLD_WITHIN = { timeoutMs: 30_000 };
-
 /**
  * An operator who does not know the system follows only its advice. The sixteen situations in which operators needed
  * help before `why` named their causes, each with its test (the title of a situation here, or another file):
@@ -67,7 +63,7 @@ describe("stuck things on a mesh", () => {
       if (found === undefined) throw new Error(`no cure ${cure} among: ${cures.map(textOf).join("; ")}`);
       expect(onPage.causes.flatMap((cause) => cause.cures)).to.deep.include(found);
       return found;
-    }, TOLD_WITHIN);
+    });
   }
 
   /** Returns the objects that `why` alone lists, as keys of the page's rows. */
@@ -83,13 +79,13 @@ describe("stuck things on a mesh", () => {
       const { causes } = await mesh.why(kind, name);
       expect(causes.map(({ reason }) => reason)).to.deep.equal([]);
     };
-    await eventually(cured ?? isCured, PATIENCE);
+    await eventually(cured ?? isCured);
     const [key, trouble] = row;
     // A failed task is shown for a while.
     if (key.startsWith("task ")) return;
     await eventually(async () => {
       expect(String((await mesh.pageRow(key))?.trouble)).not.to.match(trouble);
-    }, PATIENCE);
+    });
   }
 
   for (const { title, problem, make } of [...SITUATIONS, ...OPERATOR_SITUATIONS])
@@ -142,8 +138,8 @@ describe("stuck things on a mesh", () => {
     return async () => {
       drive.resume();
       await Promise.all([written, unpublished]);
-      await eventually(() => registry.unpublishDisk({ diskId: "fenced" }), PATIENCE);
-      await eventually(() => registry.deleteDisk({ diskId: "fenced" }), PATIENCE);
+      await eventually(() => registry.unpublishDisk({ diskId: "fenced" }));
+      await eventually(() => registry.deleteDisk({ diskId: "fenced" }));
       await mesh.withDrive();
     };
   });
@@ -157,8 +153,8 @@ describe("stuck things on a mesh", () => {
     return async () => {
       await mesh.done("cancel-move stays");
       await user.disconnect();
-      await eventually(() => registry.unpublishDisk({ diskId: "stays" }), PATIENCE);
-      await eventually(() => registry.deleteDisk({ diskId: "stays" }), PATIENCE);
+      await eventually(() => registry.unpublishDisk({ diskId: "stays" }));
+      await eventually(() => registry.deleteDisk({ diskId: "stays" }));
       await devicesReady({ ...mesh.mesh, hostIds: [hostId] });
     };
   });
@@ -166,10 +162,7 @@ describe("stuck things on a mesh", () => {
   firesOn("disk deleted while the host of its device is away", async () => {
     const { registry } = mesh.mesh.clients;
     const agent = mesh.mesh.process("host-6");
-    await eventually(
-      () => registry.createDisk({ diskId: "deleted", hostId: "host-6", sizeBytes: MIB_BYTES }),
-      PATIENCE,
-    );
+    await eventually(() => registry.createDisk({ diskId: "deleted", hostId: "host-6", sizeBytes: MIB_BYTES }));
     await agent.kill();
     await registry.deleteDisk({ diskId: "deleted" });
     return () => agent.start();

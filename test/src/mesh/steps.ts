@@ -7,7 +7,7 @@ import type { TestMesh } from "./test-mesh.js";
 
 /** Steps of operators and orchestrators. Each is repeated while a part of the mesh is away. */
 
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
 const RETRY_MS = 200;
 
 /** Parts of a mesh that the steps use. */

@@ -74,7 +74,7 @@ export class PassthruScene {
     const limits = {
       ...DRIVER_LIMITS,
       maxConcurrentCalls,
-      maxTurnProcessorMs: 300,
+      maxTurnProcessorMs: 2_000,
       syncTimeoutMs: 100_000,
       restart: RESTART,
     };

@@ -11,7 +11,7 @@ import { deleteDisk, detachDisk } from "../mesh/steps.js";
 import type { Situation } from "./situation.js";
 import type { StuckFleet } from "./stuck-fleet.js";
 
-const PATIENCE = { timeoutMs: 60_000 };
+const PATIENCE = { timeoutMs: 120_000 };
 
 /** Restarts a host's agent with a changed config. Returns a function that restarts the agent as it was. */
 async function changed({ mesh }: StuckFleet, hostId: string, change: object): Promise<() => Promise<unknown>> {

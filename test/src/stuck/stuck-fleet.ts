@@ -24,7 +24,7 @@ const FULL_HOST = "host-1";
 /** Free space in MiB until all hosts are added, without the disk that fills one host. */
 export const FREE_MIB = HOSTS - 2;
 const LOGIN = "admin:pw-admin";
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
 const INFO = `'{"result":{"api_version":2,"needs_vm_spec":false},"error":null,"log":""}'`;
 const AGENT_TUNING = { mbusHeartbeatIntervalMs: 500 };
 
