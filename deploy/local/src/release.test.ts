@@ -253,8 +253,8 @@ describe("a release", function () {
     const ended = new Promise<number | null>((resolve) => service.once("close", resolve));
     const port = /^ *port: (\d+)\n?$/m.exec(readFileSync(config, "utf8").split("metrics:")[1] ?? "")?.[1];
     try {
-      await eventually(async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).ok, { timeoutMs: 60_000 }).catch(
-        (error) => Promise.reject(new Error(`${error}\n${output}`)),
+      await eventually(async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).ok).catch((error) =>
+        Promise.reject(new Error(`${error}\n${output}`)),
       );
     } finally {
       service.kill();
