@@ -10,6 +10,7 @@ import { expect } from "chai";
 import { storageContract } from "../contract/storage-contract.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
+import { type Files, systemFiles } from "./files.js";
 import { lineOf } from "./lines.js";
 import { openLocation, openWithSnapshots } from "./test-location.js";
 import { PowerCutFiles } from "./testing/power-cut-files.js";
@@ -121,6 +122,25 @@ describe("the embedded storage", () => {
     await storage.commit([{ table: "hosts", key: "h3", document: null }]);
     await storage.close({ handOver: true });
     expect(await contents()).not.to.have.property("hosts/h3");
+  });
+
+  it("writes a snapshot in small pieces, so that commits run between them", async () => {
+    const written: number[] = [];
+    const open = async (...[path, flags]: Parameters<Files["open"]>) => {
+      const file = await systemFiles.open(path, flags);
+      if (!path.endsWith(".draft")) return file;
+      const appendFile = (bytes: Buffer) => file.appendFile(bytes).then(() => void written.push(bytes.length));
+      return Object.assign(Object.create(file), { appendFile }) as typeof file;
+    };
+    const storage = new TrackedStorage(
+      openEmbeddedStorage({ folder, files: { ...systemFiles, open }, journalsBytesMin: 100_000 }),
+    );
+    await storage.claim(LEADER);
+    await storage.load();
+    for (let n = 0; n < 200; n++) await storage.commit([put(`h${n}`, { text: "x".repeat(1_000) })]);
+    await eventually(() => expect(files().join()).to.match(/snapshot\.\d+$/));
+    await storage.close({ handOver: true });
+    expect(Math.max(...written)).to.be.within(1_000, 20_000);
   });
 
   it("recognizes a journal that it begins itself during a renewal", async () => {

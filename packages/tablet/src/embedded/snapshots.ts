@@ -12,7 +12,8 @@ const JOURNALS_BYTES_MIN = 16 * 2 ** 20;
 /** Maximum number of journals before a snapshot is made regardless of their size. Each start creates a journal. */
 const JOURNALS_MAX = 50;
 const RETRY_MS = 60_000;
-const PIECE_BYTES = 2 ** 18;
+/** Bytes that one turn of the event loop encodes. A larger piece would delay the commits that wait for that turn. */
+const PIECE_BYTES = 2 ** 14;
 
 export interface SnapshotOptions {
   readonly folder: JournalFolder;
