@@ -25,9 +25,10 @@ export class EndedTasks {
   }
 
   async get(taskId: number): Promise<Task | undefined> {
-    const after = ALL + taskKey(taskId + 1);
-    const [found] = await this.#log.readRecords({ prefix: ALL, after, limit: 1 });
-    return found?.key === ALL + taskKey(taskId) ? taskOf(found) : undefined;
+    // The range holds this key alone, so that nothing is read for a task that the log lacks.
+    const [prefix, after] = [ALL + taskKey(taskId), ALL + taskKey(taskId + 1)];
+    const [found] = await this.#log.readRecords({ prefix, after, limit: 1 });
+    return found && taskOf(found);
   }
 
   /** Returns tasks newest first, after the given key. */

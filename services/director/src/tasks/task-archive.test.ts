@@ -152,9 +152,8 @@ describe("the archive of ended tasks", () => {
     expect(await page({ states: ["error"], deployment: "a" })).to.deep.equal([]);
   });
 
-  it("a page -> costs only its own tasks, whatever their total number", async () => {
-    const read: number[] = [];
-    const counted = new EndedTasks({
+  function counting(read: number[]): EndedTasks {
+    return new EndedTasks({
       addRecords: (records) => eventLog.addRecords(records),
       removeRecords: (keys) => eventLog.removeRecords(keys),
       readRecords: async (range) => {
@@ -163,6 +162,19 @@ describe("the archive of ended tasks", () => {
         return records;
       },
     });
+  }
+
+  it("a task that ends beside others -> is added without reading theirs", async () => {
+    await endedTasks.add([taskThat(1), taskThat(9), taskThat(11), taskThat(100)]);
+    const read: number[] = [];
+    expect(await counting(read).add([taskThat(10)])).to.deep.equal({ added: [taskThat(10)], replaced: [] });
+    expect(read).to.deep.equal([0]);
+    expect(await endedTasks.get(9)).to.deep.equal(taskThat(9));
+  });
+
+  it("a page -> costs only its own tasks, whatever their total number", async () => {
+    const read: number[] = [];
+    const counted = counting(read);
     const all = Array.from({ length: 2_000 }, (_, i) =>
       taskThat(i + 1, { how: i % 2 ? SUCCESS : { event: "fail", result: "" }, deployment: i % 4 ? "a" : "b" }),
     );
