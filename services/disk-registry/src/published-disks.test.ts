@@ -72,6 +72,8 @@ describe("changes of published disks", () => {
       expect(now.publication?.lastError).to.contain("busy now");
       expect(now.trouble?.code).to.equal("CHANGE_PENDING");
     });
+    const changed = await operator.setDiskLabels({ diskId: "x", labels: [] });
+    expect(changed.disk?.trouble, "answers to changes have no trouble").to.equal(undefined);
     await operator.setDiskLimits({ diskId: "x", limits: { ...LIMITS, readIops: 7 } });
     seen.refusing = undefined;
     expect(await confirmed()).to.include({ sessionNumber });

@@ -1,5 +1,6 @@
 import type { Device as DeviceMessage, Disk as DiskMessage, Host as HostMessage } from "@diskmesh/api/registry";
 import type { FindSharers } from "../model/devices/same-bytes.js";
+import type { Cause } from "../model/explain/cause.js";
 import { troubleOf } from "../model/explain/explain.js";
 import { removalTimesOutAtMs } from "../model/hosts/removal-timeout.js";
 import type { Device, Disk, Host, RegistryTables } from "../model/store/schema.js";
@@ -28,22 +29,35 @@ export function describeDevice(
 
 /** Describes a host, including facts that are kept in memory only. */
 export function describeHost(context: Describing, tables: RegistryTables, host: Host): HostMessage {
-  const { liveness, known } = context;
+  return describeChangedHost(context, host, troubleOf(tables, { kind: "HOST", name: host.hostId }, context.known));
+}
+
+/** Describes a host for the answer to a change, which has no trouble. */
+export function describeChangedHost(context: Describing, host: Host, trouble?: Cause): HostMessage {
+  const { liveness } = context;
   return hostMessage(host, {
     lastHeardAtMs: liveness.lastHeardAtMs(host.hostId),
     removalTimesOutAtMs: timesOutAtMs(context, host),
     isSuspected: liveness.whySuspected(host.hostId) !== undefined,
-    trouble: troubleOf(tables, { kind: "HOST", name: host.hostId }, known),
+    trouble,
   });
 }
 
+type DescribingDisks = Pick<Context, "known" | "ioMeter">;
+
 /** Describes a disk, including facts that are kept in memory only. */
-export function describeDisk(
-  { known, ioMeter }: Pick<Context, "known" | "ioMeter">,
+export function describeDisk(context: DescribingDisks, tables: RegistryTables, disk: Disk): DiskMessage {
+  const trouble = troubleOf(tables, { kind: "DISK", name: disk.diskId }, context.known);
+  return describeChangedDisk(context, tables, disk, trouble);
+}
+
+/** Describes a disk for the answer to a change, which has no trouble: to find it may take longer than the change. */
+export function describeChangedDisk(
+  { known, ioMeter }: DescribingDisks,
   tables: RegistryTables,
   disk: Disk,
+  trouble?: Cause,
 ): DiskMessage {
-  const trouble = troubleOf(tables, { kind: "DISK", name: disk.diskId }, known);
   const io = disk.publication && ioMeter.diskIo(disk.diskId, disk.publication.hostId);
   return diskMessage(tables, disk, { trouble, progress: known.moveProgressOf(disk.diskId), io });
 }

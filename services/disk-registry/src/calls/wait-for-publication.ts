@@ -4,7 +4,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { PublicationStep } from "../model/disks/publications.js";
 import type { Disk, RegistryTables } from "../model/store/schema.js";
 import type { ChangeContext } from "./context.js";
-import { describeDisk } from "./device-description.js";
+import { describeChangedDisk } from "./device-description.js";
 
 /**
  * Waits until the disk has reached the requested state, and returns the disk as it was then. Shortly before the
@@ -20,7 +20,7 @@ export async function waitForPublication(
   const find = () =>
     tablet.read((tables) => {
       const step = progress(tables);
-      return step.progress === "reached" ? describeDisk(context, tables, step.disk) : undefined;
+      return step.progress === "reached" ? describeChangedDisk(context, tables, step.disk) : undefined;
     });
   const timeoutMs = answerInMs(context, call);
   const reached = await diskChanges.until(diskId, find, { timeoutMs, clock, signal: call.signal });

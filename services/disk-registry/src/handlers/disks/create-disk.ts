@@ -9,7 +9,7 @@ import {
   parseSizeBytes,
 } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
-import { describeDisk } from "../../calls/device-description.js";
+import { describeChangedDisk } from "../../calls/device-description.js";
 import { createDisk as create } from "../../model/disks/disks.js";
 import type { DiskRequest } from "../../model/store/schema.js";
 import { parseLabels } from "../../requests/requests.js";
@@ -29,7 +29,7 @@ export async function createDisk(context: ChangeContext, request: CreateDiskRequ
     onHostSilence: silenceRuleOf(request.onHostSilence),
   };
   const disk = await tablet.transact((tx) =>
-    describeDisk(context, tx, create(tx, diskId, wanted, properties, limits, now)),
+    describeChangedDisk(context, tx, create(tx, diskId, wanted, properties, limits, now)),
   );
   return { disk };
 }

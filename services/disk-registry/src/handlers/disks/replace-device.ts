@@ -1,7 +1,7 @@
 import type { ReplaceDeviceRequest, ReplaceDeviceResponse } from "@diskmesh/api/registry";
 import { parseDeviceId, parseDiskId } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
-import { describeDisk } from "../../calls/device-description.js";
+import { describeChangedDisk } from "../../calls/device-description.js";
 import { replaceDevice as move } from "../../model/disks/move-disk.js";
 
 export async function replaceDevice(
@@ -11,5 +11,7 @@ export async function replaceDevice(
   const { tablet, clock } = context;
   const diskId = parseDiskId(request.diskId);
   const deviceId = parseDeviceId(request.deviceId);
-  return { disk: await tablet.transact((tx) => describeDisk(context, tx, move(tx, diskId, deviceId, clock.nowMs()))) };
+  return {
+    disk: await tablet.transact((tx) => describeChangedDisk(context, tx, move(tx, diskId, deviceId, clock.nowMs()))),
+  };
 }

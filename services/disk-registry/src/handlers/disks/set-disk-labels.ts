@@ -1,7 +1,7 @@
 import type { SetDiskLabelsRequest, SetDiskLabelsResponse } from "@diskmesh/api/registry";
 import { parseDiskId } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
-import { describeDisk } from "../../calls/device-description.js";
+import { describeChangedDisk } from "../../calls/device-description.js";
 import { setDiskLabels as setLabels } from "../../model/disks/disks.js";
 import { requireDisk } from "../../model/disks/publications.js";
 import { requireSameLabels } from "../../requests/labels-etag.js";
@@ -15,7 +15,7 @@ export async function setDiskLabels(
   const labels = parseLabels(request.labels, context.limits);
   const disk = await context.tablet.transact((tx) => {
     requireSameLabels(requireDisk(tx, diskId), request.labelsEtag);
-    return describeDisk(context, tx, setLabels(tx, diskId, labels));
+    return describeChangedDisk(context, tx, setLabels(tx, diskId, labels));
   });
   return { disk };
 }

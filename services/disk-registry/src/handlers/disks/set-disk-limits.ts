@@ -1,7 +1,7 @@
 import type { SetDiskLimitsRequest, SetDiskLimitsResponse } from "@diskmesh/api/registry";
 import { parseDiskId, parseIoLimits } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
-import { describeDisk } from "../../calls/device-description.js";
+import { describeChangedDisk } from "../../calls/device-description.js";
 import { setDiskLimits as setLimits } from "../../model/disks/export-changes.js";
 
 export async function setDiskLimits(
@@ -10,7 +10,7 @@ export async function setDiskLimits(
 ): Promise<SetDiskLimitsResponse> {
   const diskId = parseDiskId(request.diskId);
   const limits = parseIoLimits(request.limits);
-  const disk = await context.tablet.transact((tx) => describeDisk(context, tx, setLimits(tx, diskId, limits)));
+  const disk = await context.tablet.transact((tx) => describeChangedDisk(context, tx, setLimits(tx, diskId, limits)));
   context.workers.wakeDisk(diskId);
   return { disk };
 }

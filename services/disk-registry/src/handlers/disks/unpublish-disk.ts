@@ -2,7 +2,7 @@ import type { UnpublishDiskRequest, UnpublishDiskResponse } from "@diskmesh/api/
 import { parseDiskId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { ChangeContext } from "../../calls/context.js";
-import { describeDisk } from "../../calls/device-description.js";
+import { describeChangedDisk } from "../../calls/device-description.js";
 import { waitForPublication } from "../../calls/wait-for-publication.js";
 import { requestUnpublishFromVm } from "../../model/disks/host-assignment.js";
 import { requestUnpublish, unpublishProgress } from "../../model/disks/publications.js";
@@ -16,14 +16,14 @@ export async function unpublishDisk(
   const { tablet, workers } = context;
   const diskId = parseDiskId(request.diskId);
   const target = parsePublicationTarget(request);
-  const step = await tablet.transact((tx) => {
+  const reached = await tablet.transact((tx) => {
     const { progress, disk } =
       target && "vmCid" in target
         ? requestUnpublishFromVm(tx, diskId, target.vmCid)
         : requestUnpublish(tx, diskId, target?.hostId);
-    return { progress, disk: describeDisk(context, tx, disk) };
+    return progress === "reached" ? describeChangedDisk(context, tx, disk) : undefined;
   });
-  if (step.progress === "reached") return { disk: step.disk };
+  if (reached !== undefined) return { disk: reached };
   workers.wakeDisk(diskId);
   return { disk: await waitForPublication(context, call, diskId, (tables) => unpublishProgress(tables, diskId)) };
 }

@@ -1,7 +1,7 @@
 import type { AssignHostRequest, AssignHostResponse } from "@diskmesh/api/registry";
 import { parseDiskId, parseId, parseOptionalName } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
-import { describeHost } from "../../calls/device-description.js";
+import { describeChangedHost } from "../../calls/device-description.js";
 import { assignHost as assign } from "../../model/disks/host-assignment.js";
 import { requireAtMost } from "../../requests/requests.js";
 
@@ -14,7 +14,7 @@ export async function assignHost(context: ChangeContext, request: AssignHostRequ
   requireAtMost("disk_ids", request.diskIds, MAX_DISKS);
   const diskIds = request.diskIds.map((diskId) => parseDiskId(diskId, "disk_ids"));
   const host = await tablet.transact((tx) =>
-    describeHost(context, tx, assign(tx, { vmCid, az, diskIds }, clock.nowMs(), liveness.whySuspected)),
+    describeChangedHost(context, assign(tx, { vmCid, az, diskIds }, clock.nowMs(), liveness.whySuspected)),
   );
   return { host };
 }

@@ -133,7 +133,7 @@ describe("allocation", () => {
     const limits = { maxDevices: 16, maxBlockSizeBytes: 4096, draw: 0 };
     expect(allocate(fleet.tables, request(), limits)).to.have.nested.property("devices[0].deviceId", "d2");
     expect(allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), limits)).to.have.nested.property(
-      "shortage.freeBytes",
+      "shortage.usableBytes",
       64 * MIB,
     );
   });
@@ -172,7 +172,6 @@ describe("allocation", () => {
     const wanted = allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), { maxDevices: 16, draw: 0 });
     expect(wanted).to.deep.equal({
       shortage: {
-        freeBytes: 64 * MIB,
         usableBytes: 64 * MIB,
         erasingDevices: 1,
         comingDevices: 0,
@@ -188,7 +187,6 @@ describe("allocation", () => {
       const tooMuch = allocate(fleet.tables, request({ sizeBytes: sizeMib * MIB }), { maxDevices, draw: 0 });
       expect(tooMuch).to.deep.include({
         shortage: {
-          freeBytes: 64 * MIB,
           usableBytes: 64 * MIB,
           erasingDevices: 1,
           comingDevices: 0,
@@ -214,7 +212,6 @@ describe("allocation", () => {
       const whySuspected = (id: string) => (id === "silent" ? "2 heartbeats are missing" : undefined);
       expect(allocate(fleet.tables, request(), { maxDevices: 16, draw: 0, whySuspected })).to.deep.equal({
         shortage: {
-          freeBytes: 0,
           usableBytes: 0,
           erasingDevices: 0,
           comingDevices,
@@ -257,6 +254,33 @@ describe("allocation", () => {
       expect(allocation).to.have.property("devices");
       expect(read).to.be.within(1, maxRead);
     });
+
+  const refused: readonly [string, Partial<DiskRequest>, Partial<AllocationLimits>][] = [
+    ["of more than the largest devices hold", { sizeBytes: 1_025 * MIB }, {}],
+    ["of a pool without devices", { pool: "none" }, {}],
+    ["with an empty host near", { pool: "none" }, { nearHostId: hostId("h2000") }],
+    ["across racks", { sizeBytes: 1_025 * MIB, spreadRacks: true }, {}],
+  ];
+  for (const [title, wanted, limits] of refused)
+    it(`refuses a disk ${title} of ${hosts.length} hosts, and reads at most 200 rows, hosts and devices`, () => {
+      let read = 0;
+      const count = () => read++;
+      const counted = {
+        ...tables,
+        hosts: counting(counting(tables.hosts, "rows", count), "by", count),
+        devices: counting(tables.devices, "by", count),
+      };
+      const allocation = allocate(counted, request(wanted), { maxDevices: 16, draw: 0.5, ...limits });
+      expect(allocation).to.have.property("shortage");
+      expect(read).to.be.at.most(200);
+    });
+
+  it("asks for a retry when more devices are being erased than a refusal reads", () => {
+    const dirty = Array.from({ length: 3_000 }, (_, i) => aDevice(`d${i}`, { dirty: true }));
+    const fleet = new TestFleet({ devices: dirty });
+    const allocation = allocate(fleet.tables, request({ sizeBytes: 2 ** 60 }), { maxDevices: 16, draw: 0 });
+    expect(allocation).to.have.nested.property("shortage.sufficesSoon", true);
+  });
 });
 
 /** Calls `onRead` for each item that the table's method returns. */

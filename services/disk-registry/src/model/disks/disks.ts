@@ -134,9 +134,10 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
     `${countText(awaitedHostIds.length, "host has", "hosts have")} not registered yet with this registry, and may have room: ${named(awaitedHostIds)}`;
   const isPassing = sufficesSoon || awaitedHostIds.length > 0;
   const advice = isPassing ? "try again when they can be used" : "add devices or delete disks";
-  const free = `${shortage.freeBytes} bytes are free, ${shortage.usableBytes} of them usable with the maximum number of devices`;
+  const { maxDevicesPerDisk: max } = limits;
+  const free = `${shortage.usableBytes} bytes are free on the largest devices, of which a disk takes at most ${max}`;
   const blocks = grown === undefined ? "" : ` with blocks of at most ${grown.blockSizeBytes} bytes`;
-  const found = `${wanted}: ${free}${blocks} (${limits.maxDevicesPerDisk} a disk)`;
+  const found = `${wanted}: ${free}${blocks}`;
   const said = [found, erasing, coming, awaited, heldByUnknown, saidUnwell, advice];
   const message = said.filter(Boolean).join("; ");
   const about = { disk_id: diskId, pool: request.pool };

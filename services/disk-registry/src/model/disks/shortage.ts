@@ -1,23 +1,30 @@
 import type { HostId } from "@diskmesh/domain";
-import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.js";
+import {
+  type Device,
+  type DiskRequest,
+  type Host,
+  isComing,
+  isErasable,
+  isOverridden,
+  type RegistryTables,
+} from "../store/schema.js";
 import { type AllocationLimits, Candidates, freeOf, largestDevices, largestFirst, totalBytes } from "./candidates.js";
 import { isPlaceable, NOBODY_SUSPECTED } from "./placement.js";
 
 /** Free space when an allocation failed, and space that becomes free soon. */
 export interface Shortage {
-  readonly freeBytes: number;
   /** Free bytes on the largest devices, up to the maximum number of devices of a disk. */
   readonly usableBytes: number;
   readonly erasingDevices: number;
   /**
-   * Devices that are being attached, or that are free on suspected hosts. A suspected host is soon either heard again
-   * or UNAVAILABLE.
+   * Devices that are being attached, and those of the largest free devices that are on suspected hosts. A suspected
+   * host is soon either heard again or UNAVAILABLE.
    */
   readonly comingDevices: number;
-  /** True when the free and the coming devices together hold the disk. */
+  /** True when the free and the coming devices together may hold the disk. */
   readonly sufficesSoon: boolean;
   /**
-   * UNAVAILABLE hosts that may still be heard and whose devices would hold the rest of the disk. Empty when
+   * UNAVAILABLE hosts that may still be heard and whose devices may hold the rest of the disk. Empty when
    * `sufficesSoon`.
    */
   readonly awaitedHostIds: readonly HostId[];
@@ -28,100 +35,103 @@ export interface Shortage {
   readonly blocked: { readonly heldByUnknownDisk: number; readonly saidUnwell: number };
 }
 
-/** Returns why an allocation failed. Looks at every host that the request allows. */
+/**
+ * Maximum devices of each kind, and hosts, that a refusal reads, so that its cost does not grow with the fleet. Its
+ * numbers are no larger. Where there are more, they may hold the disk, and the caller may try again.
+ */
+const [MAX_DEVICES, MAX_HOSTS] = [2_048, 1_024];
+
+/** Returns why an allocation failed. */
 export function shortageOf(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): Shortage {
-  const { mayYetBeHeard = () => false, maxDevices } = limits;
-  const all = hostsOf(tables, request);
-  const awaited = all.filter((host) => isAwaited(host, mayYetBeHeard));
-  const { freeBytes, largestFree, suspectedFree } = freeSpaceNow(tables, request, limits);
-  const being = (some: readonly Host[]): { readonly erased: readonly Device[]; readonly attached: readonly Device[] } =>
-    comingOn(tables, some, request, limits);
-  const { erased, attached } = being(all.filter((host) => isPlaceable(host, NOBODY_SUSPECTED)));
-  const coming = [...attached, ...suspectedFree];
-  const soon = [...erased, ...coming];
-  const usableBytes = (devices: readonly Device[]): number =>
-    totalBytes(largestFirst(devices).slice(0, Math.max(0, maxDevices)));
-  const sufficesSoon = soon.length > 0 && usableBytes([...largestFree, ...soon]) >= request.sizeBytes;
-  const once = being(awaited);
-  const freeOnAwaited = awaited.flatMap(({ hostId }) => freeOf(tables, hostId, request, limits));
-  const onceHeard = [...largestFree, ...soon, ...freeOnAwaited, ...once.erased, ...once.attached];
-  const sufficesOnceHeard = !sufficesSoon && usableBytes(onceHeard) >= request.sizeBytes;
+  const { maxDevices, mayYetBeHeard = () => false, whySuspected = NOBODY_SUSPECTED } = limits;
+  const mayHold = (devices: readonly Device[]): boolean =>
+    totalBytes(largestFirst(devices).slice(0, Math.max(0, maxDevices))) >= request.sizeBytes;
+  const free = largestFree(tables, request, limits);
+  const largest = largestFree(tables, request, { ...limits, whySuspected: NOBODY_SUSPECTED });
+  const suspected = largest.filter(({ hostId }) => whySuspected(hostId) !== undefined);
+  const coming = comingDevices(tables, request, limits);
+  const onPlaceable = coming.devices.filter(({ hostId }) => {
+    const host = tables.hosts.get(hostId);
+    return host !== undefined && isPlaceable(host, NOBODY_SUSPECTED);
+  });
+  const erasingDevices = onPlaceable.filter(isErasable).length;
+  const soon = [...onPlaceable, ...suspected];
+  const sufficesSoon = coming.more || (soon.length > 0 && mayHold([...free, ...soon]));
+  const awaited = sufficesSoon ? [] : awaitedHosts(tables, request, mayYetBeHeard);
+  const isAwaited = new Set(awaited.map(({ hostId }) => hostId));
+  const sufficesOnceHeard = () => {
+    const onAwaited = coming.devices.filter(({ hostId }) => isAwaited.has(hostId));
+    const freeOnAwaited = awaited.flatMap(({ hostId }) => freeOf(tables, hostId, request, limits));
+    return mayHold([...free, ...soon, ...onAwaited, ...freeOnAwaited]);
+  };
   return {
-    freeBytes,
-    usableBytes: totalBytes(largestFree),
-    erasingDevices: erased.length,
-    comingDevices: coming.length,
+    usableBytes: totalBytes(free),
+    erasingDevices,
+    comingDevices: soon.length - erasingDevices,
     sufficesSoon,
-    awaitedHostIds: sufficesOnceHeard ? awaited.map(({ hostId }) => hostId) : [],
-    blocked: blockedOn(tables, all, request),
+    awaitedHostIds: awaited.length === MAX_HOSTS || sufficesOnceHeard() ? [...isAwaited] : [],
+    blocked: blockedOn(tables, request),
   };
 }
 
-interface FreeNow {
-  readonly freeBytes: number;
-  /** Largest free devices, up to the maximum number of devices of a disk. */
-  readonly largestFree: readonly Device[];
-  /** Free devices on suspected hosts, which the other fields lack. */
-  readonly suspectedFree: readonly Device[];
+/** Returns the largest free devices, up to the maximum number of devices of a disk. */
+function largestFree(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): readonly Device[] {
+  return largestDevices(new Candidates(tables, request, limits), Number.POSITIVE_INFINITY, limits.maxDevices);
 }
 
-function freeSpaceNow(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): FreeNow {
-  const { whySuspected = NOBODY_SUSPECTED, maxBlockSizeBytes } = limits;
-  const suspectedFree: Device[] = [];
-  let freeBytes = 0;
-  for (const space of new Candidates(tables, request, { ...limits, whySuspected: NOBODY_SUSPECTED }).byTotal()) {
-    if (whySuspected(space.hostId) !== undefined) suspectedFree.push(...freeOf(tables, space.hostId, request, limits));
-    else if (maxBlockSizeBytes === undefined) freeBytes += space.totalBytes;
-    else freeBytes += totalBytes(freeOf(tables, space.hostId, request, limits));
-  }
-  const candidates = new Candidates(tables, request, limits);
-  const largestFree = largestDevices(candidates, Number.POSITIVE_INFINITY, limits.maxDevices);
-  return { freeBytes, largestFree, suspectedFree };
+interface Found {
+  readonly devices: readonly Device[];
+  /** True when there may be more such devices. */
+  readonly more: boolean;
 }
 
-/** Returns the devices of the hosts that are being erased or attached, and then suit the request. */
-function comingOn(
+/** Returns devices that are being erased or attached, and then suit the request. */
+function comingDevices(
   tables: RegistryTables,
-  hosts: readonly Host[],
   request: DiskRequest,
   { maxBlockSizeBytes = Number.POSITIVE_INFINITY, named }: AllocationLimits,
-): { readonly erased: readonly Device[]; readonly attached: readonly Device[] } {
-  const fits = ({ deviceId, pool, health, diskId, removalRequested, blockSizeBytes }: Device): boolean =>
-    pool === request.pool &&
-    health === "ONLINE" &&
-    diskId === "" &&
-    !removalRequested &&
-    blockSizeBytes <= maxBlockSizeBytes &&
-    named?.has(deviceId) !== true;
-  const erased = listed(tables, hosts, "erasableByHost").filter(fits);
-  const ordered = listed(tables, hosts, "awaitingOrderByHost").filter(fits);
-  return { erased, attached: ordered.filter(({ attachState }) => attachState === "ATTACHING") };
+): Found {
+  const { devices, more } = inPool(tables, request, "comingByPool", isComing);
+  const fits = ({ deviceId, blockSizeBytes }: Device): boolean =>
+    blockSizeBytes <= maxBlockSizeBytes && named?.has(deviceId) !== true;
+  return { devices: devices.filter(fits), more };
 }
 
-function listed(
-  { devices }: RegistryTables,
-  hosts: readonly Host[],
-  index: "erasableByHost" | "awaitingOrderByHost" | "overriddenByHost",
-): readonly Device[] {
-  // The count is much cheaper than the start of an iteration, and most hosts have none.
-  const some = hosts.filter(({ hostId }) => devices.count(index, hostId) > 0);
-  return some.flatMap(({ hostId }) => [...devices.by(index, hostId)]);
+function blockedOn(tables: RegistryTables, request: DiskRequest): Shortage["blocked"] {
+  const { devices } = inPool(tables, request, "overriddenByPool", isOverridden);
+  const heldByUnknownDisk = devices.filter(({ unknownSession }) => unknownSession !== undefined).length;
+  return { heldByUnknownDisk, saidUnwell: devices.length - heldByUnknownDisk };
 }
 
-function blockedOn(tables: RegistryTables, hosts: readonly Host[], { pool }: DiskRequest): Shortage["blocked"] {
-  const ofPool = listed(tables, hosts, "overriddenByHost").filter((device) => device.pool === pool);
-  const heldByUnknownDisk = ofPool.filter(({ unknownSession }) => unknownSession !== undefined).length;
-  return { heldByUnknownDisk, saidUnwell: ofPool.length - heldByUnknownDisk };
+/** Returns the devices of an index on the hosts that the request allows. */
+function inPool(
+  { devices, hosts }: RegistryTables,
+  request: DiskRequest,
+  index: "comingByPool" | "overriddenByPool",
+  isListed: (device: Device) => boolean,
+): Found {
+  const { hostId, pool } = request;
+  if (hostId !== "") {
+    const onHost = [...devices.by("byHost", hostId)].filter((device) => device.pool === pool && isListed(device));
+    return { devices: onHost, more: false };
+  }
+  const read = [...devices.by(index, pool, { limit: MAX_DEVICES })];
+  return {
+    devices: read.filter((device) => hosts.get(device.hostId)?.az === request.az),
+    more: read.length === MAX_DEVICES,
+  };
 }
 
-/** Returns all hosts that the request allows, in any state. */
-function hostsOf(tables: RegistryTables, { hostId, az }: DiskRequest): readonly Host[] {
-  const hosts = hostId === "" ? [...tables.hosts.by("byAz", az)] : [tables.hosts.get(hostId)];
-  return hosts.filter((host) => host !== undefined && (az === "" || host.az === az)) as Host[];
-}
-
-/** Returns whether the host may be placeable once its agent has registered. */
-function isAwaited(host: Host, mayYetBeHeard: (hostId: HostId) => boolean): boolean {
-  if (host.removalRequested || host.cordoned !== undefined || host.state === "DEAD") return false;
-  return host.state === "UNAVAILABLE" ? mayYetBeHeard(host.hostId) : host.mustRegister === true;
+/** Returns hosts that may be placeable once their agents have registered. */
+function awaitedHosts(
+  { hosts }: RegistryTables,
+  { hostId, az }: DiskRequest,
+  mayYetBeHeard: (hostId: HostId) => boolean,
+): readonly Host[] {
+  const found =
+    hostId === "" ? [...hosts.by("awaitedByAz", az, { limit: MAX_HOSTS })] : [hosts.get(hostId) ?? []].flat();
+  return found.filter(({ hostId, state, mustRegister, removalRequested, cordoned }) => {
+    if (removalRequested || cordoned !== undefined || state === "DEAD") return false;
+    return state === "UNAVAILABLE" ? mayYetBeHeard(hostId) : mustRegister === true;
+  });
 }

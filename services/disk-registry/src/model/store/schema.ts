@@ -324,6 +324,12 @@ export function isErasable(device: Device): boolean {
   return isEmpty && device.dirty && device.health !== "ERROR" && !device.keepData;
 }
 
+/** Returns whether a disk may be placed on the device once it is attached and erased. */
+export function isComing(device: Device): boolean {
+  const isWell = device.diskId === "" && device.health === "ONLINE" && !device.removalRequested;
+  return isWell && (device.attachState === "ATTACHING" || isErasable(device));
+}
+
 /** Returns whether the device holds a disk and has turned WARNING by its own health, not by an operator's word. */
 export function isFailing({ health, diskId, keptHealth }: Device): boolean {
   return health === "WARNING" && diskId !== "" && keptHealth?.said === undefined;
@@ -343,10 +349,8 @@ export function isHeld({ attachState }: Device): boolean {
   return attachState === "ATTACHING" || attachState === "ATTACHED";
 }
 
-/**
- * Returns whether an operator must decide on the device, or has overridden its health; nothing is placed on it then.
- */
-function isOverridden(device: Device): boolean {
+/** Returns whether nothing is placed on the free device because an operator must decide, or has overridden its health. */
+export function isOverridden(device: Device): boolean {
   return isHeldEmpty(device) && (device.unknownSession !== undefined || device.keptHealth?.said !== undefined);
 }
 
@@ -377,6 +381,7 @@ const hosts = table<Host>()({
   key: (host) => host.hostId,
   indexes: {
     byAz: (host) => host.az,
+    awaitedByAz: (host) => (host.state === "UNAVAILABLE" || host.mustRegister ? host.az : undefined),
     byVm: (host) => host.assignment?.vmCid,
     byLack: (host) => (host.foreignDevices === undefined ? undefined : LACKS_DEVICES),
   },
@@ -400,7 +405,8 @@ const devices = table<Device>()({
     usedByHost: (device) => (device.diskId === "" ? undefined : device.hostId),
     freeByHost: (device) => (isFree(device) ? device.hostId : undefined),
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),
-    overriddenByHost: (device) => (isOverridden(device) ? device.hostId : undefined),
+    comingByPool: (device) => (isComing(device) ? device.pool : undefined),
+    overriddenByPool: (device) => (isOverridden(device) ? device.pool : undefined),
     unknownByDisk: (device) => device.unknownSession?.diskId || undefined,
     failingByPool: (device) => (isFailing(device) ? device.pool : undefined),
     unknownByHost: (device) => (device.unknownSession === undefined ? undefined : device.hostId),
@@ -433,11 +439,7 @@ export const fleetKey = ({ tabletId, incarnation }: Pick<OtherFleet, "tabletId" 
 const fleets = table<OtherFleet>()({ key: fleetKey, indexes: {} });
 
 // Zero-padded, so that keys sort by generation.
-const GENERATION_DIGITS = 16;
-const starts = table<Start>()({
-  key: ({ tabletGeneration }) => `${tabletGeneration}`.padStart(GENERATION_DIGITS, "0"),
-  indexes: {},
-});
+const starts = table<Start>()({ key: ({ tabletGeneration }) => `${tabletGeneration}`.padStart(16, "0"), indexes: {} });
 
 const events = table<RegistryEvent>()({
   key: ({ eventId }) => eventKey(eventId),

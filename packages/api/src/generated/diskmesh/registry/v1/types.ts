@@ -742,7 +742,7 @@ export interface Host {
    * of the other host.
    */
   foreignDevices: ForeignDevice[];
-  /** Current trouble. Absent when nothing is wrong. */
+  /** Current trouble. Absent when nothing is wrong, and in answers of calls that change the host. */
   trouble:
     | Trouble
     | undefined;
@@ -1051,7 +1051,7 @@ export interface Disk {
   fence:
     | Fence
     | undefined;
-  /** Current trouble. Absent when nothing is wrong. */
+  /** Current trouble. Absent when nothing is wrong, and in answers of calls that change the disk. */
   trouble:
     | Trouble
     | undefined;
