@@ -139,11 +139,13 @@ const agents = {
   /** Maximum time for an agent to release a disk: to unmount a persistent one, or to remove the link of a dynamic one. */
   detachTimeoutMs: 10_000,
   /**
-   * Time for the registries to report that a host is lost, and then for an agent to remove the link of a dynamic disk,
-   * before the CPI detaches the disk. Both take milliseconds. After this time the CPI detaches the disk while the agent
-   * is still being asked.
+   * Time for an agent to remove the link of a dynamic disk, and for the registries to report that a host is lost, before
+   * the CPI detaches the disk. Both take milliseconds. After this time the CPI detaches the disk while the agent is
+   * still being asked.
    */
   detachGraceMs: 1_000,
+  /** Time in which the agent of a host in operation removes a link. Later the registries are asked about its host. */
+  detachPromptMs: 100,
 };
 
 /** Logs fetched from agents. */

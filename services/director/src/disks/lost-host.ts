@@ -4,9 +4,9 @@ import type { DiskJobContext } from "./context.js";
 
 /**
  * Returns true when a registry reports that the disk is fenced from the VM's host, or that the host is DEAD or
- * UNAVAILABLE. Nobody waits for the agent of such a host before a detach: a registry hears the agent every few seconds
- * and has not, and the agent would only remove a link, because agents of a registry's hosts mount nothing. The CPI's
- * detach is then the fence, which needs no word of the host.
+ * UNAVAILABLE. Nobody waits longer for the agent of such a host before a detach: a registry hears the agent every few
+ * seconds and has not, and the agent would only remove a link, because agents of a registry's hosts mount nothing. The
+ * CPI's detach is then the fence, which needs no word of the host.
  */
 export async function isHostLost(
   { registries, limits }: DiskJobContext,

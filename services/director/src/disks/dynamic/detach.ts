@@ -93,9 +93,9 @@ async function detachAndNotify(
   agentId: string,
   callCpi: () => Promise<void>,
 ): Promise<boolean> {
-  if (agentId === "" || (await isHostLost(context, run, agentId, disk))) {
+  if (agentId === "") {
     await callCpi();
-    return agentId === "";
+    return true;
   }
   const { agents, clock, tablet, limits } = context;
   const owed = await tablet.read((tables) => [...tables.owedRemovals.by("byAgent", agentId)]);
@@ -104,9 +104,13 @@ async function detachAndNotify(
   const detached = new AbortController();
   using either = new EitherSignal(run.stopped, detached.signal);
   const asked = requestLinkRemoval(context, run, either.signal, disk, agentId);
-  const graceMs = isSilent ? 0 : limits.agents.detachGraceMs;
+  const waited = (ms: number) => clock.sleep(ms, either.signal).catch(() => {});
+  const graceOver = waited(isSilent ? 0 : limits.agents.detachGraceMs);
   try {
-    await Promise.race([asked, clock.sleep(graceMs, either.signal).catch(() => {})]);
+    const isPrompt = await Promise.race([asked.then(() => true), graceOver, waited(limits.agents.detachPromptMs)]);
+    // Asked only now, because the agents of most detaches answer at once.
+    const isLost = !isPrompt && !isSilent && (await isHostLost(context, run, agentId, disk));
+    if (!isLost) await Promise.race([asked, graceOver]);
     await callCpi();
   } finally {
     // Ends the request, because a repetition could remove the link of a later attachment.
