@@ -46,7 +46,7 @@ const TOOLS = [
     since: "156",
     apt: "chromium",
     why: "shows the page",
-    usedBy: "the page, pictures, page benches",
+    usedBy: "the page, pictures",
   },
   {
     name: "faketime",

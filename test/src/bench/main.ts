@@ -1,100 +1,93 @@
 import { parseArgs } from "node:util";
-import { benchAgents } from "./agents-bench.js";
-import { benchCsi } from "./csi-bench.js";
-import { benchData } from "./data/data-bench.js";
-import { benchIdle } from "./idle-bench.js";
-import { type Measurement, withinBudget } from "./measure.js";
-import { benchMemory } from "./memory-bench.js";
-import { benchMesh } from "./mesh-bench.js";
-import { benchPage } from "./page-bench.js";
-import { benchRegistry } from "./registry-bench.js";
-import { benchStorm } from "./storm-bench.js";
-import { benchTakeover } from "./takeover-bench.js";
+import { measureAgainst, takeTurns } from "./against.js";
+import { startData } from "./data.js";
+import { startIdle, startStorm } from "./fleet.js";
+import { type Bench, medians, type Round, type StartBench } from "./measure.js";
+import { measureMemory } from "./memory.js";
+import { startPairs } from "./pairs.js";
+import { measureTakeover } from "./takeover.js";
+import { startVms } from "./vms.js";
 
-type Bench = (report: (line: string) => void, options: { readonly agents: number }) => Promise<Measurement[]>;
-
-const BENCHES: Readonly<Record<string, Bench>> = {
-  registry: benchRegistry,
-  mesh: benchMesh,
-  memory: benchMemory,
-  takeover: benchTakeover,
-  idle: benchIdle,
-  page: benchPage,
-  storm: benchStorm,
-  agents: benchAgents,
-  csi: benchCsi,
-  data: benchData,
+const BENCHES: Readonly<Record<string, StartBench>> = {
+  pairs: startPairs,
+  idle: startIdle,
+  storm: startStorm,
+  vms: startVms,
+  memory: measureMemory,
+  takeover: measureTakeover,
+  data: startData,
 };
 
-// Benchmarks that run only when named, because each takes minutes: thousands of agents, and programs that a machine may
-// lack.
-const ONLY_BY_NAME = ["page", "storm", "agents", "csi", "data"];
-
-const STORM_AGENTS = 10_000;
-
-const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}] [--agents N, of the storm, ${STORM_AGENTS} by default]`;
+const USAGE = `npm run bench -- [--only ${Object.keys(BENCHES).join("|")}] [--against REV] [--json]`;
 
 /** Prints progress to stderr, because stdout contains only the results. */
 const report = (line: string) => void process.stderr.write(`bench: ${line}\n`);
 
-function table(measurements: readonly Measurement[]): string {
-  const rows = measurements.map((one) => {
-    const budget =
-      one.budget === undefined ? "" : "atLeast" in one.budget ? `>= ${one.budget.atLeast}` : `<= ${one.budget.atMost}`;
-    const verdict = one.budget === undefined ? "" : withinBudget(one) ? "ok" : "MISSED";
-    return [
-      one.name,
-      `${round(one.value)} ${one.unit}`,
-      `${round(one.floor)} (${one.floorOf})`,
-      one.ratio.toFixed(one.digits ?? 2),
-      budget,
-      verdict,
-    ];
-  });
-  const all = [["name", "value", "floor", "ratio", "budget", ""], ...rows];
-  const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
-  return all
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join("  ")
-        .trimEnd(),
-    )
-    .join("\n");
+async function measure(bench: Bench): Promise<Round> {
+  const rounds: Round[] = [];
+  for (let round = 0; round < bench.warmUpRounds; round++) await bench.round();
+  for (let round = 0; round < bench.rounds; round++) rounds.push(await bench.round());
+  return medians(rounds);
 }
 
-const round = (value: number) => (value >= 100 ? value.toFixed(0) : value.toFixed(1));
+const shown = (value: number) => (value >= 100 ? value.toFixed(0) : value.toFixed(2));
 
-function asJson(measurements: readonly Measurement[]): string {
-  const byName = measurements.map(({ name, value, unit, floor, ratio }) => [name, { value, unit, floor, ratio }]);
-  return JSON.stringify(Object.fromEntries(byName), null, 2);
+function printTable(rows: readonly (readonly string[])[]): void {
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
+  for (const row of rows)
+    process.stdout.write(
+      `${row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd()}\n`,
+    );
+}
+
+function print(round: Round): void {
+  const rows = Object.entries(round).map(([name, { value, unit, floor }]) => {
+    const ofFloor = floor === undefined ? [] : [shown(floor), (value / floor).toFixed(2)];
+    return [name, `${shown(value)} ${unit}`, ...ofFloor];
+  });
+  printTable([["name", "value", "floor", "ratio"], ...rows]);
+}
+
+function printRatios(now: Round, then: Round, revision: string): void {
+  const rows = Object.entries(now).map(([name, { value, unit }]) => {
+    const former = then[name]?.value ?? Number.NaN;
+    return [name, `${shown(value)} ${unit}`, `${shown(former)} ${unit}`, (value / former).toFixed(2)];
+  });
+  printTable([["name", "now", revision, "ratio"], ...rows]);
 }
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
-      json: { type: "boolean" },
       only: { type: "string" },
-      agents: { type: "string" },
+      against: { type: "string" },
+      json: { type: "boolean" },
+      turns: { type: "boolean" },
       help: { type: "boolean" },
     },
   });
-  const chosen =
-    values.only === undefined
-      ? Object.keys(BENCHES)
-          .filter((name) => !ONLY_BY_NAME.includes(name))
-          .map((name) => BENCHES[name])
-      : [BENCHES[values.only]];
-  const agents = Number(values.agents ?? STORM_AGENTS);
-  const isCount = Number.isInteger(agents) && agents >= 1;
-  if (values.help || chosen.includes(undefined) || !isCount) {
+  const names = values.only === undefined ? Object.keys(BENCHES) : [values.only];
+  if (values.help || !names.every((name) => Object.hasOwn(BENCHES, name))) {
     process.stderr.write(`${USAGE}\n`);
     process.exitCode = values.help ? 0 : 2;
     return;
   }
-  const measurements: Measurement[] = [];
-  for (const bench of chosen) measurements.push(...((await bench?.(report, { agents })) ?? []));
-  process.stdout.write(`${values.json ? asJson(measurements) : table(measurements)}\n`);
+  const start = (name: string) => (BENCHES[name] as StartBench)(report);
+  if (values.turns) return takeTurns(() => start(names[0] ?? ""));
+  let [now, then]: [Round, Round] = [{}, {}];
+  if (values.against === undefined)
+    for (const name of names) {
+      await using bench = await start(name);
+      now = { ...now, ...(await measure(bench)) };
+    }
+  else [now, then] = await measureAgainst(values.against, names, report);
+  if (values.json)
+    process.stdout.write(`${JSON.stringify(values.against === undefined ? now : { now, then }, null, 2)}\n`);
+  else if (values.against === undefined) print(now);
+  else printRatios(now, then, values.against);
 }
 
 await main();

@@ -1,96 +1,54 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** A measured value, with a reference value (the floor) from the same run. */
-export interface Measurement {
-  readonly name: string;
+/** A measured value. */
+interface Value {
   readonly value: number;
   readonly unit: string;
-  /**
-   * Reference value in the same unit: the best value that the machine can reach, or the highest one that is allowed.
-   */
-  readonly floor: number;
-  /** Description of the floor. */
-  readonly floorOf: string;
-  /** value / floor. */
-  readonly ratio: number;
-  /** Decimals of the ratio; 2 by default. */
-  readonly digits?: number;
-  /** Allowed range of the ratio; undefined for none. */
-  readonly budget: { readonly atLeast: number } | { readonly atMost: number } | undefined;
+  /** Value of the same round without diskmesh, in the same unit. */
+  readonly floor?: number;
 }
 
-export function measurement(fields: Omit<Measurement, "ratio">): Measurement {
-  return { ...fields, ratio: fields.value / fields.floor };
+/** The values of a round, by name. */
+export type Round = Readonly<Record<string, Value>>;
+
+/** Something that is measured in rounds. */
+export interface Bench extends AsyncDisposable {
+  /** Rounds that are not counted, in which V8 compiles the code. */
+  readonly warmUpRounds: number;
+  readonly rounds: number;
+  round(): Promise<Round>;
 }
 
-export function withinBudget({ ratio, budget }: Measurement): boolean {
-  if (budget === undefined) return true;
-  return "atLeast" in budget ? ratio >= budget.atLeast : ratio <= budget.atMost;
+/** Starts what a bench measures; `report` prints its progress. */
+export type StartBench = (report: (line: string) => void) => Promise<Bench>;
+
+/** Returns a bench of a single round that leaves nothing behind. */
+export function once(round: (report: (line: string) => void) => Promise<Round>): StartBench {
+  return async (report) => ({
+    warmUpRounds: 0,
+    rounds: 1,
+    round: () => round(report),
+    [Symbol.asyncDispose]: async () => {},
+  });
 }
 
-export interface Load {
-  readonly concurrency: number;
-  readonly durationMs: number;
-  /** Time in ms before counting starts, in which connections are opened and code is compiled. */
-  readonly warmupMs: number;
+/** Returns the median of each value and of each floor. */
+export function medians(rounds: readonly Round[]): Round {
+  const [first = {}] = rounds;
+  const of = (name: string, field: "value" | "floor") =>
+    median(rounds.map((round) => round[name]?.[field] ?? Number.NaN));
+  const entries = Object.entries(first).map(([name, { unit, floor }]): [string, Value] => [
+    name,
+    { value: of(name, "value"), unit, ...(floor !== undefined && { floor: of(name, "floor") }) },
+  ]);
+  return Object.fromEntries(entries);
 }
 
-/** Calls `operation` repeatedly from `concurrency` callers. Returns the completed calls per second. */
-export async function ratePerSecond(load: Load, operation: (index: number) => Promise<unknown>): Promise<number> {
-  let index = 0;
-  let counted = 0;
-  const startedAt = performance.now();
-  const countFrom = startedAt + load.warmupMs;
-  const until = countFrom + load.durationMs;
-  const caller = async () => {
-    while (performance.now() < until) {
-      await operation(index++);
-      const now = performance.now();
-      if (now >= countFrom && now < until) counted++;
-    }
-  };
-  await Promise.all(Array.from({ length: load.concurrency }, caller));
-  return counted / (load.durationMs / 1000);
-}
-
-/** Calls `operation` once for each of `count` indexes, from `concurrency` callers. Returns the calls per second. */
-export async function drainRatePerSecond(
-  load: { readonly concurrency: number; readonly count: number },
-  operation: (index: number) => Promise<unknown>,
-): Promise<number> {
-  let index = 0;
-  const startedAt = performance.now();
-  const caller = async () => {
-    while (index < load.count) await operation(index++);
-  };
-  await Promise.all(Array.from({ length: load.concurrency }, caller));
-  return load.count / ((performance.now() - startedAt) / 1000);
-}
-
-/**
- * Measures two rates alternately, so that a temporary slowdown of the machine affects both. Returns the medians of the
- * rounds.
- */
-export async function compared(
-  rounds: number,
-  first: () => Promise<number>,
-  second: () => Promise<number>,
-): Promise<readonly [number, number]> {
-  const results: [number, number][] = [];
-  for (let round = 0; round < rounds; round++) results.push([await first(), await second()]);
-  return [median(results.map(([a]) => a)), median(results.map(([, b]) => b))];
-}
-
-export function median(values: readonly number[]): number {
+function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);
   const upper = sorted[middle] ?? Number.NaN;
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
-}
-
-/** Returns the 99th percentile. */
-export function p99(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1] ?? Number.NaN;
 }
 
 /**
@@ -102,4 +60,11 @@ export function cpuTimeMs(pid: number): number {
   const ofThread = (thread: string): number =>
     Number(readFileSync(`${folder}/${thread}/schedstat`, "utf8").split(" ")[0]);
   return readdirSync(folder).reduce((sumNs, thread) => sumNs + ofThread(thread), 0) / 1e6;
+}
+
+/** Returns the share of a core that a process takes while `work` runs, in percent. */
+export async function corePercent(pid: number, work: () => Promise<unknown>): Promise<number> {
+  const [cpuBeforeMs, beganAtMs] = [cpuTimeMs(pid), performance.now()];
+  await work();
+  return (100 * (cpuTimeMs(pid) - cpuBeforeMs)) / (performance.now() - beganAtMs);
 }

@@ -8,8 +8,8 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { messageOf } from "@diskmesh/domain";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
 import { createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
-import { NOOP } from "../bench/noop.js";
 import type { BystanderWork, TooLate, Waited, Watched } from "./bystanders.js";
+import { NOOP } from "./noop.js";
 import { waitedForTurnsMs } from "./watched-processes.js";
 
 const EVERY_MS = 50;

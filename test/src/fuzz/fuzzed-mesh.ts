@@ -1,9 +1,9 @@
 import { createConnection } from "node:net";
 import { eventually } from "@diskmesh/testkit";
-import { startNoopServer } from "../bench/noop.js";
 import { Bystanders, type TooLate, type Waited, type Watched } from "./bystanders.js";
 import { FuzzTarget, HOST } from "./fuzz-target.js";
 import { MeshCheck } from "./mesh-check.js";
+import { startNoopServer } from "./noop.js";
 import { VICTIM_HOST } from "./vocabulary.js";
 import { type Usage, usages } from "./watched-processes.js";
 

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Task, TaskState } from "@diskmesh/api/director";
 import { TestDirector } from "@diskmesh/director/testing";
-import { cpuTimeMs, type Measurement, measurement } from "./measure.js";
+import { type Bench, corePercent } from "./measure.js";
 
 const AGENTS = 1_000;
 /**
@@ -17,7 +17,6 @@ const IDLE_MS = 30_000;
 const SETTLE_MS = 10_000;
 /** Longer than any unary call may take; streams have no maximum deadline. */
 const DEPLOY_TIMEOUT_MS = 1_800_000;
-const MAX_CORES = 0.01;
 const HOST_IDS = Array.from({ length: AGENTS }, (_, index) => `host-${index}`);
 const MANIFEST = `name: web
 update: {canaries: 1, max_in_flight: 32, canary_watch_time: 0-60000, update_watch_time: 0-60000}
@@ -28,16 +27,17 @@ instance_groups: [{name: db, instances: ${AGENTS}, azs: [z1]}]
  * Measures the cost of 1,000 VMs for a director, beyond the cost of a director without VMs: processing a heartbeat from
  * each agent every 30 s, and searching for silent VMs.
  */
-export async function benchAgents(report: (line: string) => void): Promise<Measurement[]> {
+export async function startVms(report: (line: string) => void): Promise<Bench> {
   report(`${AGENTS} agents connect to NATS`);
   const director = await TestDirector.start(
     { log: { level: "info" }, resurrection: { enabled: true } },
     { hostIds: HOST_IDS },
   );
+  const percentOver = (durationMs: number) => corePercent(director.process.pid, () => sleep(durationMs));
   try {
     for (const agent of director.agents) await agent.stop();
     await sleep(SETTLE_MS);
-    const idleCores = await coresOver(director, IDLE_MS);
+    const idlePercent = await percentOver(IDLE_MS);
     report(`${AGENTS} VMs are deployed`);
     for (const [index, agent] of director.agents.entries()) {
       agent.heartbeatIntervalMs = BEAT_INTERVAL_MS;
@@ -48,29 +48,20 @@ export async function benchAgents(report: (line: string) => void): Promise<Measu
     const task = await endedTask(director, await director.deployments.deploy({ manifest: MANIFEST }));
     if (task.state !== TaskState.DONE) throw new Error(`the deploy ended as ${task.state}: ${task.result}`);
     await sleep(SETTLE_MS);
-    report(`their agents beat every ${BEAT_INTERVAL_MS / 1_000} s, for ${MEASURED_MS / 1_000} s`);
-    const cores = await coresOver(director, MEASURED_MS);
-    await requireHeard(director);
-    report(`${cores.toFixed(4)} of a core, without VMs ${idleCores.toFixed(4)}`);
-    return [
-      measurement({
-        name: "agents_heard_cpu",
-        value: 100 * (cores - idleCores),
-        unit: `% of a core for ${AGENTS} agents`,
-        floor: 100 * MAX_CORES,
-        floorOf: "the most that is allowed",
-        budget: { atMost: 1 },
-      }),
-    ];
-  } finally {
+    return {
+      warmUpRounds: 0,
+      rounds: 3,
+      round: async () => {
+        const percent = await percentOver(MEASURED_MS);
+        await requireHeard(director);
+        return { vms_director_cpu: { value: percent - idlePercent, unit: `% of a core for ${AGENTS} agents` } };
+      },
+      [Symbol.asyncDispose]: () => director.stop(),
+    };
+  } catch (error) {
     await director.stop();
+    throw error;
   }
-}
-
-async function coresOver({ process }: TestDirector, durationMs: number): Promise<number> {
-  const [cpuBeforeMs, beganAtMs] = [cpuTimeMs(process.pid), performance.now()];
-  await sleep(durationMs);
-  return (cpuTimeMs(process.pid) - cpuBeforeMs) / (performance.now() - beganAtMs);
 }
 
 /** Follows a started task, and returns it once it has ended. */

@@ -28,12 +28,8 @@ export interface NoopServer extends AsyncDisposable {
 }
 
 /** Starts a bare grpc-js server with mutual TLS in its own process, which is the floor of every RPC. */
-export async function startNoopServer(
-  server: TlsFiles,
-  client: TlsFiles,
-  responseBytes = SMALL_MESSAGE_BYTES,
-): Promise<NoopServer> {
-  const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(server), String(responseBytes)], {
+export async function startNoopServer(server: TlsFiles, client: TlsFiles): Promise<NoopServer> {
+  const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(server)], {
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
   const [port] = (await once(child, "message")) as [number];
@@ -57,11 +53,11 @@ export async function startNoopServer(
   };
 }
 
-async function serve(tls: TlsFiles, responseBytes: number): Promise<void> {
+async function serve(tls: TlsFiles): Promise<void> {
   const server = new Server({ "grpc.enable_channelz": 0 });
   server.addService(Object.fromEntries(methodsOf(NOOP)), {
     call: (_call: unknown, callback: (error: null, response: Buffer) => void) =>
-      callback(null, Buffer.alloc(responseBytes)),
+      callback(null, Buffer.alloc(SMALL_MESSAGE_BYTES)),
   });
   const [ca, cert, key] = [tls.caFile, tls.certFile, tls.keyFile].map((file) => readFileSync(file));
   const credentials = ServerCredentials.createSsl(
@@ -76,5 +72,4 @@ async function serve(tls: TlsFiles, responseBytes: number): Promise<void> {
   process.once("disconnect", () => process.exit(0));
 }
 
-if (process.send && process.argv[1] === fileURLToPath(import.meta.url))
-  await serve(JSON.parse(process.argv[2] ?? ""), Number(process.argv[3]));
+if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) await serve(JSON.parse(process.argv[2] ?? ""));
