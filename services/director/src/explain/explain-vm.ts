@@ -65,7 +65,7 @@ export function useCauses({ kind, name }: Subject, { diskOf, vmOf }: Known): Fou
   if (kind === "VM") {
     const { instance } = vmOf(name) ?? {};
     if (instance === undefined) return [];
-    const stop = way(instance, "stop it and have its VM deleted", "stop", "--hard");
+    const stop = way(instance, "stop it and have its VM deleted", "stop --hard");
     return [cause("IN_USE", `VM ${name} belongs to ${shown(instance)}`, [stop])];
   }
   const disk = kind === "DISK" ? diskOf(name) : undefined;
@@ -79,7 +79,7 @@ export function useCauses({ kind, name }: Subject, { diskOf, vmOf }: Known): Fou
   const take: Cure =
     "name" in disk
       ? ["detach it", `diskmesh detach ${disk.name}`]
-      : way(instance, "stop it and have its VM deleted", "stop", "--hard");
+      : way(instance, "stop it and have its VM deleted", "stop --hard");
   return [cause("IN_USE", `${what} (${name}) is attached to ${shown(instance)}`, [take])];
 }
 
@@ -194,10 +194,12 @@ function cause(
 
 const recreate = (instance: Instance): Cure => way(instance, "recreate its VM", "recreate");
 
-/** Returns a remedy that uses the bosh CLI. The command cloud-check applies to the whole deployment. */
-function way(instance: Instance, what: string, command: string, ...options: readonly string[]): Cure {
-  const slug = command === "cloud-check" ? [] : [formatInstance(instance)];
-  return [what, ["bosh", "-d", instance.deployment, command, ...slug, ...options].join(" ")];
+/** Commands of the bosh CLI that causes offer. cloud-check applies to a deployment, the others to an instance. */
+export type BoshCommand = "cloud-check" | "recreate" | "start" | "stop --hard" | "unignore";
+
+function way(instance: Instance, what: string, command: BoshCommand): Cure {
+  const slug = command === "cloud-check" ? "" : ` ${formatInstance(instance)}`;
+  return [what, `bosh -d ${instance.deployment} ${command}${slug}`];
 }
 
 function shown(instance: Instance): string {

@@ -10,3 +10,4 @@ export { openPageFeed, type PageFeed } from "./page-feed.js";
 export { TestAgent } from "./test-agent.js";
 export { type DirectorChange, TestDirector } from "./test-director.js";
 export type { Tuning } from "./tuning.js";
+export { typeBosh } from "./type-bosh.js";
