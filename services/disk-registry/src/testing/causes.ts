@@ -64,6 +64,8 @@ interface Expected {
   readonly isEcho?: true;
   /** Commands that the cures must contain. */
   readonly commands?: readonly string[];
+  /** Number of cures, with and without commands; undefined for any. */
+  readonly cureCount?: number;
 }
 
 /**
@@ -87,11 +89,12 @@ export function testCauses(rows: readonly ExplainRow[]): void {
         expected.find(({ isRoutine }) => !isRoutine)?.reason,
       );
       expect(found.map(({ reason }) => reason)).to.deep.equal(expected.map(({ reason }) => reason));
-      for (const [index, { says, commands = [], ...rest }] of expected.entries()) {
+      for (const [index, { says, commands = [], cureCount, ...rest }] of expected.entries()) {
         const { message, cures = [], subject: of, ...told } = found[index] as (typeof found)[number];
         expect(of).to.deep.equal(subject);
         expect(message).to.match(says);
         expect(cures.map(([, command]) => command).filter(Boolean)).to.deep.equal(commands);
+        expect(cures).to.have.length(cureCount ?? cures.length);
         const set = Object.fromEntries(
           Object.entries(told).filter(([, value]) => value !== undefined && value !== false),
         );

@@ -37,6 +37,12 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "nobody added it, and its host is DEAD, so AddHost would be refused",
+    DEVICE,
+    { device: { attachState: "UNKNOWN", detachConfirmed: true }, host: { state: "DEAD" } },
+    [{ reason: "NOT_ADDED", says: /device d1 has not been added/, sinceMs: 0, isRoutine: true }],
+  ],
+  [
     "its agent was ordered to hold it just now",
     DEVICE,
     { device: { attachState: "ATTACHING", stateChangedAtMs: 600 } },
@@ -137,6 +143,15 @@ const rows: readonly ExplainRow[] = [
     [{ reason: "REPLACED", says: /other hardware .*\/dev\/other/, commands: ["diskmesh add-device h1 d1"] }],
   ],
   [
+    "other hardware is in its place, so its health has no cure of its own",
+    DEVICE,
+    { device: { replacement, health: "ERROR", healthMessage: "other hardware" } },
+    [
+      { reason: "UNHEALTHY", says: /other hardware/, cureCount: 0 },
+      { reason: "REPLACED", says: /other hardware .*\/dev\/other/, commands: ["diskmesh add-device h1 d1"] },
+    ],
+  ],
+  [
     "other hardware is in its place, and a disk is on it, so AddDevice would be refused",
     DEVICE,
     { device: { replacement }, disk: {} },
@@ -165,6 +180,19 @@ const rows: readonly ExplainRow[] = [
     DEVICE,
     { device: { missing: true } },
     [{ reason: "NOT_REPORTED", says: /does not find device d1/, commands: ["diskmesh remove-device h1 d1"] }],
+  ],
+  [
+    "it is gone with data on it, which nothing can erase",
+    DEVICE,
+    { device: { missing: true, dirty: true } },
+    [
+      { reason: "TO_BE_ERASED", says: /is erased before/, nextTryAtMs: 900, isRoutine: true, becauseOf: [HOST] },
+      {
+        reason: "NOT_REPORTED",
+        says: /does not find device d1/,
+        commands: ["diskmesh remove-device h1 d1 --keep-data"],
+      },
+    ],
   ],
   [
     "it is gone, and a disk is on it",

@@ -54,7 +54,8 @@ function notAdded(tables: RegistryTables, device: Device, { serialNumbersOfMany,
     reason: "NOT_ADDED",
     message: `device ${deviceId} has not been added`,
     sinceMs,
-    cures: [add],
+    // AddHost is refused for a DEAD host.
+    cures: tables.hosts.get(hostId)?.state === "DEAD" ? [] : [add],
     isRoutine: true,
   };
 }
@@ -104,11 +105,13 @@ function health(device: Device, add: string): Found {
   const mend: Cure = UNUSABLE_FILE.test(healthMessage)
     ? [`correct the device file on host ${hostId}, as the message says; its agent opens it by itself then`, ""]
     : [`repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`, ""];
+  // A drive that is another one, or gone, has a cause with its cures of its own.
+  const mends = device.replacement === undefined && device.missing === undefined ? [mend] : [];
   return {
     reason: "UNHEALTHY",
     message: `device ${deviceId} of host ${hostId} has health ${value}: ${healthMessage}`,
     sinceMs: unhealthySinceMs(device),
-    cures: [isKept ? trust : grownToBytes === undefined ? mend : grow],
+    cures: isKept ? [trust] : grownToBytes === undefined ? mends : [grow],
   };
 }
 
@@ -146,7 +149,7 @@ function unknownDisk({ deviceId, unknownSession }: Device): Found {
 }
 
 function notReported(device: Device, add: string): Found {
-  const { deviceId, hostId, diskId, missing, replacement } = device;
+  const { deviceId, hostId, diskId, dirty, missing, replacement } = device;
   if (replacement !== undefined) {
     const confirm: Cure = [
       "check that the drive is the same, then confirm it",
@@ -165,14 +168,14 @@ function notReported(device: Device, add: string): Found {
     };
   }
   if (missing === undefined) return undefined;
+  // A removal erases a dirty device first, and nothing can erase a device that is gone.
+  const out: Cure = dirty
+    ? ["put the device back, or remove it with its data", `diskmesh remove-device ${hostId} ${deviceId} --keep-data`]
+    : ["put the device back, or remove it", `diskmesh remove-device ${hostId} ${deviceId}`];
   return {
     reason: "NOT_REPORTED",
     message: `the agent of host ${hostId} does not find device ${deviceId} any more`,
-    cures: [
-      diskId === ""
-        ? ["put the device back, or remove it", `diskmesh remove-device ${hostId} ${deviceId}`]
-        : [`put the device back: disk ${diskId} is on it`, ""],
-    ],
+    cures: [diskId === "" ? out : [`put the device back: disk ${diskId} is on it`, ""]],
   };
 }
 

@@ -239,7 +239,7 @@ const rows: readonly ExplainRow[] = [
         reason: "REMOVAL_WAITS",
         says: /, it has lost 1 disk: x \(1 of 1 parts, on d1; unpublished\)$/,
         becauseOf: [DEVICE],
-        commands: ["diskmesh purge-host h1 --force", "diskmesh add-host h1"],
+        commands: ["diskmesh purge-host h1 --force"],
       },
     ],
   ],

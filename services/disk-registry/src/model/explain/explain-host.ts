@@ -232,7 +232,8 @@ function removal(tables: RegistryTables, host: Host): Found {
     sinceMs: wishedAtMs(devices),
     cures: [
       lost.length > 0 ? acceptLossOf(host) : ["wait until the removal ends", `diskmesh remove-host ${hostId} --wait`],
-      ["cancel the removal", `diskmesh add-host ${hostId}`],
+      // AddHost is refused for a DEAD host.
+      ...(host.state === "DEAD" ? [] : [["cancel the removal", `diskmesh add-host ${hostId}`] as const]),
     ],
     becauseOf: [
       ...served.map((diskId): Subject => ({ kind: "DISK", name: diskId })),

@@ -15,6 +15,12 @@ const rows: readonly ExplainRow[] = [
       },
     ],
   ],
+  [
+    "nobody has added a device, and its host is DEAD, so AddHost would be refused",
+    POOL,
+    { device: { attachState: "UNKNOWN" }, host: { state: "DEAD" } },
+    [{ ...NO_ROOM, says: /on devices that have not been added$/ }],
+  ],
   ["a device is free", POOL, {}, [{ ...NO_ROOM, says: /^of pool default \d+ \wiB are free$/ }]],
   [
     "a disk lies on it",

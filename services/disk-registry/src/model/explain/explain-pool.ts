@@ -55,7 +55,8 @@ function roomOf(tables: RegistryTables, pool: string, { whySuspected }: Known): 
     const host = tables.hosts.get(hostId);
     if (device.attachState === "UNKNOWN") {
       bytes.notAddedBytes += sizeBytes;
-      hostsNotAdded.add(hostId);
+      // AddHost is refused for a DEAD host.
+      if (host?.state !== "DEAD") hostsNotAdded.add(hostId);
     } else if (device.diskId !== "") bytes.usedBytes += sizeBytes;
     else if (host === undefined || !isPlaceable(host, whySuspected)) {
       bytes.keptOutBytes += sizeBytes;
