@@ -1,0 +1,74 @@
+import type { ExplainResponse } from "@diskmesh/api/common";
+import { HttpClient, httpUsers, typeBosh } from "@diskmesh/director/testing";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { eventually, freePort, leaveToVerify } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { DIRECTOR_TROUBLES } from "./cures/director-troubles.js";
+import { FLEET_TROUBLES, SPARE_POOL } from "./cures/fleet-troubles.js";
+import { done, PATIENCE } from "./cures/trouble.js";
+import { wholeFleet } from "./mesh/fleets.js";
+import { addHosts, devicesReady } from "./mesh/steps.js";
+import { TestMesh } from "./mesh/test-mesh.js";
+
+/** Exit codes of a command that is done, or accepted and not done yet. */
+const EXIT_CODES = [0, 4];
+/** Hosts that are added from the beginning. Troubles happen on host-4. */
+const ADDED = ["host-1", "host-2", "host-3"];
+
+describe("the cures that why offers", () => {
+  let mesh: TestMesh;
+
+  let http: HttpClient;
+
+  before(async function () {
+    leaveToVerify(this);
+    const port = await freePort();
+    const users = await httpUsers({ admin: ["bosh.admin"] });
+    mesh = await TestMesh.start(
+      wholeFleet({
+        ...{ hosts: 4, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES },
+        overrides: {
+          director: { http: { listen: { port }, users } },
+          "disk-registry": { unavailableRemovalTimeoutMs: 1_000 },
+        },
+      }),
+    );
+    http = new HttpClient(mesh.certificates, port, "admin:pw-admin");
+    for (const hostId of ["host-3", "host-4"]) {
+      const { config } = mesh.process(hostId);
+      const [first, second] = (config as { readonly devices: readonly object[] }).devices;
+      await mesh.process(hostId).restart({ ...config, devices: [first, { ...second, pool: SPARE_POOL }] });
+    }
+    const added = { clients: mesh.clients, hostIds: ADDED };
+    await addHosts(added);
+    await devicesReady(added);
+  });
+  after(() => mesh?.[Symbol.asyncDispose]());
+
+  /** Types a command into diskmesh or the stock bosh CLI. */
+  async function type(command: string): Promise<void> {
+    if (command.startsWith("bosh ")) return typeBosh(http, command);
+    const { code, out, err } = await mesh.typed(...command.split(" ").slice(1));
+    expect(EXIT_CODES, `${command}: ${out}${err}`).to.include(code);
+  }
+
+  for (const { title, make, asked, reason, cure, meanwhile, gone, after } of [...FLEET_TROUBLES, ...DIRECTOR_TROUBLES])
+    it(`${title}: ${cure.source} ends ${reason}`, async () => {
+      await make(mesh);
+      const subject = typeof asked === "function" ? await asked(mesh) : asked;
+      const causes = async () => {
+        const answer = await done(mesh, `why ${subject.join(" ")} --json`);
+        return (JSON.parse(answer) as ExplainResponse).causes.filter((each) => each.reason === reason);
+      };
+      const command = await eventually(async () => {
+        const shown = await causes();
+        const offered = shown.flatMap(({ message, cures }) => [...cures.map((each) => each.command), message]);
+        const text = offered.find((each) => cure.test(each));
+        if (text === undefined) throw new Error(`no cure ${cure} among ${JSON.stringify(shown)}`);
+        return /(?:diskmesh|bosh) [^,;:`]+/.exec(text)?.[0] ?? "";
+      }, PATIENCE);
+      await Promise.all([type(command), meanwhile?.(mesh)]);
+      await eventually(async () => (gone === undefined ? expect(await causes()).to.be.empty : gone(mesh)), PATIENCE);
+      await after?.(mesh);
+    });
+});
