@@ -41,7 +41,7 @@ export async function* watch<Item, Changed, Removed>(
   const resumed = parseResumeToken(context, watched.what, resumeToken);
   const { watchers, limits } = context;
   if (watchers.count >= limits.maxWatchers) {
-    const text = `${watchers.count} callers already watch hosts, devices and disks, the limit of watch.maxWatchers: end a watch, or raise the limit`;
+    const text = `${watchers.count} callers already watch hosts, devices and disks, the limit (maxWatchers): end a watch, or try again later`;
     throw new ResourceExhaustedError(text, { reason: "QUEUE_FULL", retryAfterMs: 1_000 });
   }
   watchers.count++;
