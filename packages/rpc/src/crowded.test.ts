@@ -81,7 +81,7 @@ describe("a crowded server", () => {
     const director = bench.client({ tls: bench.files("director") });
     const held21 = Array.from({ length: 21 }, () => director.get(ask));
     await eventually(async () => {
-      await rejection(director.get(ask, { deadlineMs: 300 }), Error, "rpc.maxConcurrentCalls");
+      await rejection(director.get(ask, { deadlineMs: 300 }), Error, "(maxConcurrentCalls)");
     });
     expect(await bench.client().get(ask)).to.deep.equal(ask);
     expect(await agent().get(ask)).to.deep.equal(ask);

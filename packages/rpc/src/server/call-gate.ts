@@ -251,7 +251,7 @@ export class CallGate {
       const whose = entry.full === "peer" ? formatIdentity(active.identity) : "this server";
       const what = method.streams ? "streams" : "calls";
       throw new ResourceExhaustedError(
-        `${whose} already has ${limits[name]} open ${what}, the limit (rpc.${name}); end some, or try again later`,
+        `${whose} already has ${limits[name]} open ${what}, the limit (${name}); end some, or try again later`,
         { reason: "QUEUE_FULL", retryAfterMs: RETRY_WHEN_FULL_MS },
       );
     }

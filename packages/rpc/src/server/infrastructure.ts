@@ -83,7 +83,7 @@ export class Infrastructure {
     const ofCaller = [...this.#openStreams].filter(([, caller]) => caller === name).map(([open]) => open);
     const [oldest] = ofCaller;
     if (oldest && ofCaller.length >= this.limits.maxStreamsPerPeer) {
-      const why = "the server closed this stream to admit a newer stream of the same caller (rpc.maxStreamsPerPeer)";
+      const why = "the server closed this stream to admit a newer stream of the same caller (maxStreamsPerPeer)";
       oldest.emit("error", statusOfError(new UnavailableError(why), "none"));
       this.#openStreams.delete(oldest);
     }

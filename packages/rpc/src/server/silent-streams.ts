@@ -51,7 +51,7 @@ export class SilentStreams {
       if (opened.sweep === this.#sweeps) return;
       if (opened.peer !== peer) continue;
       this.heard(stream);
-      refuse(stream, status.RESOURCE_EXHAUSTED, "too many calls without a message (rpc.maxSilentStreamsPerPeer)");
+      refuse(stream, status.RESOURCE_EXHAUSTED, "too many calls without a message (maxSilentStreamsPerPeer)");
       return;
     }
   }
@@ -63,7 +63,7 @@ export class SilentStreams {
       if (!overdue && !stream.destroyed) continue;
       this.heard(stream);
       if (overdue)
-        refuse(stream, status.DEADLINE_EXCEEDED, "no complete message arrived in time (rpc.firstMessageTimeoutMs)");
+        refuse(stream, status.DEADLINE_EXCEEDED, "no complete message arrived in time (firstMessageTimeoutMs)");
     }
     if (this.#streams.size > 0) return;
     clearInterval(this.#timer);
