@@ -43,7 +43,7 @@ export class Descriptors {
     this.#used += 1;
     if (this.#used > this.#allowed && performance.now() - this.#countedAtMs >= MIN_COUNT_INTERVAL_MS) this.#count();
     return this.#used > this.#allowed
-      ? `${this.#allowed} of ${this.#limit} descriptors are in use, the rest is reserved (rpc.reservedDescriptors)`
+      ? `${this.#allowed} of ${this.#limit} descriptors are in use, the rest is reserved (reservedDescriptors)`
       : undefined;
   }
 
