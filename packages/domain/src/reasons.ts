@@ -176,7 +176,7 @@ export const REASONS = {
   RESOURCE_EXHAUSTED: {
     code: "RESOURCE_EXHAUSTED",
     meaning: "A limit on size or number is reached. The message names it.",
-    cure: "Wait and try again. If the error stays, raise the limit that the message names, or add room.",
+    cure: "Wait and try again. If the error stays, add room, or raise the limit that the message names if it is a key of the configuration.",
   },
   QUEUE_FULL: {
     code: "RESOURCE_EXHAUSTED",
