@@ -13,6 +13,10 @@ const KINDS: Readonly<Record<string, (mesh: Mesh, name: string) => Promise<objec
   "dynamic-disk": async ({ disks }, diskName) => (await disks.getDisk({ diskName })).disk,
   pool: async ({ registry }, pool) => (await registry.getCapacity({ pool })).pools,
   vm: getInstance,
+  config: async ({ configs }, typeAndName) => {
+    const [type = "", name = ""] = typeAndName.split("/");
+    return (await configs.getConfig({ type, name })).config;
+  },
   task: async ({ tasks }, name) => (await tasks.getTask({ taskId: taskIdOf(name) })).task,
 };
 
