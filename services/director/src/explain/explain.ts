@@ -126,7 +126,7 @@ function failure({ state, result, endedAtMs, failure: why }: Task): Found[] {
         reason: "CPI_UNUSABLE",
         cures: [
           ["repair what the message names: the CPI's executable on the dispatcher's machine, or the cpi config", ""],
-          ["see the cpi config", "diskmesh configs --type cpi --json"],
+          ["see the cpi config", "diskmesh get config cpi"],
           ["then repeat the request", ""],
         ],
       },
