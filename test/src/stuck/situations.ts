@@ -187,7 +187,10 @@ export const SITUATIONS: readonly Situation[] = [
         reasons: ["CPI_UNUSABLE"],
         row: ["cpi gone", /gone cannot be run \(ENOENT\): install it there/],
         cure: /^repair what the message names: the CPI's executable on the dispatcher's machine/,
-        follow: async () => stuck.writeCpi("gone", 'echo \'{"result":null,"error":null,"log":""}\''),
+        follow: async () => {
+          expect(await stuck.done("get config cpi")).to.contain(stuck.cpiFile("gone"));
+          stuck.writeCpi("gone", 'echo \'{"result":null,"error":null,"log":""}\'');
+        },
         cured: async () => {
           const again = await stuck.deploy("gone", "az-gone");
           await eventually(async () => {
