@@ -5,6 +5,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "../mesh/device-files.js";
 import type { TestMesh } from "../mesh/test-mesh.js";
+import { rebootWithDrive, takeDriveOut, whyNoReboot } from "./reboots.js";
 import { done, PATIENCE, type Trouble } from "./trouble.js";
 
 /** Pool of the second device of each host. */
@@ -257,6 +258,17 @@ export const FLEET_TROUBLES: readonly Trouble[] = [
     },
     cure: new RegExp(`^diskmesh add-device host-4 ${DEVICE}$`),
     gone: async (mesh) => expect((await mesh.device(DEVICE)).sizeBytes).to.equal(4 * MIB_BYTES),
+  },
+  {
+    ...{
+      title: "a drive that nothing identifies after a reboot",
+      asked: ["device", "host-4-drive"],
+      reason: "REPLACED",
+    },
+    problem: whyNoReboot,
+    make: rebootWithDrive,
+    cure: /^diskmesh confirm-device host-4 host-4-drive$/,
+    after: takeDriveOut,
   },
   {
     ...{ title: "a disk that cannot move", asked: ["disk", DISK], reason: "MOVING" },

@@ -8,6 +8,8 @@ type Asked = readonly [kind: string, name: string];
 /** A trouble, and the command that `why` offers for it. */
 export interface Trouble {
   readonly title: string;
+  /** Returns why this machine cannot cause it; undefined when it can. */
+  readonly problem?: () => string | undefined;
   /** Brings the trouble about. */
   readonly make: (mesh: TestMesh) => Promise<unknown>;
   /** Arguments of `diskmesh why`, or a function that returns these once the trouble is there. */

@@ -1,0 +1,56 @@
+const CURES = "test/src/cures/fleet-troubles.ts";
+const DIRECTOR_CURES = "test/src/cures/director-troubles.ts";
+const STUCK = "test/src/stuck/situations.ts";
+const CLI = "test/src/cli.test.ts";
+
+/**
+ * Test that types each command which errors, causes and the page offer: its file, and a text in the file. Pages of
+ * docs/operate are typed by test/src/operations.test.ts.
+ */
+export const TYPED: Readonly<Record<string, readonly [file: string, text: string]>> = {
+  "add-device X X": [CURES, "other hardware in a device's place"],
+  "add-device X X --accept-unidentified": ["test/src/stuck/stuck-fleet.ts", "--accept-unidentified --wait"],
+  "add-host X": [CURES, "a device that was never added"],
+  agents: ["test/src/agent-certificates-end.test.ts", 'typed("agents")'],
+  "cancel X": [STUCK, "CPI that hangs"],
+  "cancel-move X": [CURES, "a disk that cannot move"],
+  "confirm-device X X": [CURES, "a drive that nothing identifies after a reboot"],
+  "delete-disk X": [CLI, '["detach", "delete-disk"]'],
+  "delete-orphan X": [
+    "test/src/possible-orphans.test.ts",
+    "Types each command that errors about possible orphans name",
+  ],
+  "detach X": [STUCK, "host to be removed that serves a disk"],
+  disks: [CLI, 'done("disks")'],
+  "fence-host X --reason X": [CURES, "a silent host with a disk"],
+  "forget-orphan X": [
+    "test/src/possible-orphans.test.ts",
+    "Types each command that errors about possible orphans name",
+  ],
+  "get config cpi": [STUCK, "get config cpi"],
+  "init X --config X": ["docs/operate/services.md", "diskmesh init registry --config"],
+  "nats-config": ["docs/operate/certificates.md", "diskmesh nats-config nats --folder pki"],
+  orphans: ["test/src/possible-orphans.test.ts", 'done("orphans")'],
+  "pki list": ["test/src/pki.test.ts", "make files with which nats-server admits the director"],
+  "pki make": ["docs/operate/certificates.md", "diskmesh pki make --folder pki"],
+  "pki renew": ["docs/operate/certificates.md", "diskmesh pki renew --folder pki"],
+  "purge-host X --force": [CURES, "a removal of a host that never comes back"],
+  "remove-device X X": [CURES, "a clean device that is gone"],
+  "remove-device X X --keep-data": [CURES, "a used device that is gone"],
+  "remove-host X": [CURES, "a host to be removed, whose disk does not move"],
+  "remove-host X --keep-data": ["test/src/cures.test.ts", "remove-host host-4 --keep-data"],
+  "remove-host X --wait": [CURES, "a removal that waits"],
+  "resume X": [DIRECTOR_CURES, "a task under way in a restored backup"],
+  salvage: [CLI, "salvage director"],
+  "set-device-state online X": [CURES, "a device that an operator distrusts"],
+  "set-host-state dead X --reason X": [CURES, '"a silent host"'],
+  "set-host-state online X": [CURES, "a cordoned host"],
+  status: [CLI, 'done("status")'],
+  verify: [CLI, "verify director"],
+  why: [CLI, 'done("why")'],
+  "why device X": [CURES, '["device", DEVICE]'],
+  "why pool X": [CLI, '"why", "pool"'],
+};
+
+/** Words that stand where a command stands, but that nobody is to type: names of files, folders and scripts. */
+export const NOT_OFFERED: readonly string[] = ["backup", "completion bash", "init", "names", "pki"];
