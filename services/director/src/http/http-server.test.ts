@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { connect as connectTcp } from "node:net";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { connect } from "node:tls";
 import { gzipSync } from "node:zlib";
 import { issueCertificate } from "@diskmesh/pki";
-import type { CallContext } from "@diskmesh/rpc";
 import { Readiness } from "@diskmesh/service";
 import { eventually, freePort, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -227,7 +227,7 @@ describe("a client that disconnects", () => {
       const socket = connect({ socket: tcp, rejectUnauthorized: false }, () =>
         socket.write(
           // The body is complete, so the later reset does not count as an interrupted upload.
-          `GET /dynamic_disks HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`,
+          `GET /events?user=none HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`,
         ),
       );
       socket.on("error", () => {});
@@ -246,16 +246,17 @@ describe("a client that disconnects", () => {
     }
   }
 
-  /** Returns a context whose disk list is answered only after the client has disconnected. */
+  /** Returns a context whose list of events goes on after the client has disconnected. */
   function contextWith(leave: () => void): Context {
-    const page = async (_request: unknown, { signal }: CallContext) => {
+    const bounds = async () => {
       leave();
-      if (!signal.aborted) await once(signal, "abort");
-      return { items: [], nextPageToken: "" };
+      return { first: 0, next: 1_000 };
     };
+    // Lets the server see the end of the connection between any two reads.
+    const readBelow = (index: number) => delay(5, [{ eventId: index, deployment: "" }]);
     const tablet = { id: "some", read: async () => [] };
     const feed = { close: () => {} };
-    return { tablet, lists: { page }, feed, config: { dynamicDisks: { enabled: true } } } as unknown as Context;
+    return { tablet, events: { bounds, readBelow }, feed } as unknown as Context;
   }
 });
 
