@@ -91,7 +91,9 @@ describe("CPI executables behind the dispatcher", () => {
       await bench.dispatcher.setCpis([cpi]);
       await bench.director.hasVm({ context: context({ cpi: "a", callId: "1a2b3c4d-5e6f" }), vmCid: "v" });
       const [, request] = requestsOf(cpi);
-      expect(request?.context).to.have.property("request_id").that.matches(/^r1-1a2b3c4d-[0-9a-f]{8}$/);
+      expect(request?.context)
+        .to.have.property("request_id")
+        .that.matches(/^r1-1a2b3c4d-[0-9a-f]{8}$/);
     });
 
     it("contain the stemcell's version, and 2 when there is none or it is unknown", async () => {
