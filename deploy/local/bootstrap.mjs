@@ -7,6 +7,7 @@ import { ensureBuilt, ensureTranspiled } from "./bootstrap/build.mjs";
 import { ensureBundled } from "./bootstrap/bundle.mjs";
 import { runContract } from "./bootstrap/contract.mjs";
 import { ensureDependencies } from "./bootstrap/dependencies.mjs";
+import { writeLines } from "./bootstrap/lines.mjs";
 import { requireWritable, withLock } from "./bootstrap/lock.mjs";
 import { ensureNatsServer } from "./bootstrap/nats-server.mjs";
 import { notePictures } from "./bootstrap/pictures.mjs";
@@ -34,6 +35,7 @@ const commands = {
   sim: () => runModule("test/dist/sim/main.js"),
   fuzz: () => runModule("test/dist/fuzz/main.js"),
   "password-hash": () => runModule("services/director/dist/hash-password.js"),
+  lines: async () => writeLines(root),
   metrics: () => runModule("test/dist/metrics/main.js"),
   release: (args) => release(root, args),
   configuration: () => runModule("test/dist/configuration/main.js"),

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "@diskmesh/domain";
 
-export interface ListLimits {
+interface ListLimits {
   readonly defaultPageSize: number;
   readonly maxPageSize: number;
   readonly maxScannedPerPage: number;
