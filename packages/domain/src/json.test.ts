@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import fc from "fast-check";
 import { InvalidArgumentError } from "./errors.js";
 import { MAX_ENVELOPE_DEPTH, MAX_JSON_DEPTH, parseJson, problemAsJson } from "./json.js";
 
@@ -28,7 +29,36 @@ describe("external JSON", () => {
     it(`${text.slice(0, 20)}... is refused and not quoted`, () => {
       expect(() => parseJson("the text", text)).to.throw(InvalidArgumentError, effect);
     });
+
+  it("any text is parsed as JSON.parse does when it is not too deep, and refused otherwise", () => {
+    const tokens = fc.array(fc.constantFrom(..."[]{}:,1", '"', "\\", '"a"', "null"), { maxLength: 12 });
+    const text = fc.oneof(
+      fc.json({ maxDepth: 4 }),
+      fc.json({ maxDepth: 2 }).map((json) => JSON.stringify([`"${json}`, json])),
+      tokens.map((parts) => parts.join("")),
+      fc.string({ unit: "binary" }),
+    );
+    fc.assert(
+      fc.property(text, fc.nat(4), (json, maxDepth) => {
+        let expected: unknown;
+        try {
+          expected = JSON.parse(json);
+        } catch {
+          expect(() => parseJson("it", json)).to.throw(InvalidArgumentError);
+          return;
+        }
+        if (depthOf(expected) <= maxDepth) expect(parseJson("it", json, maxDepth)).to.deep.equal(expected);
+        else expect(() => parseJson("it", json, maxDepth)).to.throw(InvalidArgumentError, /nested more than/);
+      }),
+      { numRuns: 200 },
+    );
+  });
 });
+
+function depthOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+}
 
 describe("problemAsJson", () => {
   const deep = (depth: number): unknown => JSON.parse(`${"[".repeat(depth)}${"]".repeat(depth)}`);
