@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { expect } from "chai";
+import fc from "fast-check";
 import {
   decodeReply,
   decodeRequest,
@@ -11,6 +12,8 @@ import {
 import { redactedArguments, redactorOf } from "./redaction.js";
 
 const text = (data: Uint8Array) => Buffer.from(data).toString("utf8");
+/** Compares as JSON, which has no -0. */
+const json = (value: unknown) => JSON.stringify(value);
 const data = (value: unknown) => Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
 
 describe("a request", () => {
@@ -66,10 +69,54 @@ describe("a request", () => {
     { reply_to: "r" },
     { method: 5, reply_to: "r" },
     { method: "a b", reply_to: "r" },
+    { method: { toString: 1, valueOf: 1 }, reply_to: "r" },
     { method: "ping", reply_to: "r", arguments: {} },
   ])
     it(`is never decoded from ${JSON.stringify(bad)}`, () => {
       expect(() => decodeRequest(data(bad))).to.throw(InvalidArgumentError);
+    });
+});
+
+/** Any bytes, any JSON, and envelopes whose keys have any values. */
+const anyEnvelope = fc.oneof(
+  fc.uint8Array({ maxLength: 200 }),
+  fc.json().map(data),
+  fc
+    .record(
+      {
+        method: fc.oneof(fc.constant("ping"), fc.jsonValue()),
+        arguments: fc.jsonValue(),
+        reply_to: fc.oneof(fc.string(), fc.jsonValue()),
+        answer_within_ms: fc.jsonValue(),
+        traceparent: fc.jsonValue(),
+        value: fc.jsonValue(),
+        exception: fc.oneof(fc.record({ message: fc.jsonValue() }), fc.jsonValue()),
+      },
+      { requiredKeys: [] },
+    )
+    .map(data),
+);
+
+describe("any message", () => {
+  for (const [what, decode] of [
+    ["a request", decodeRequest],
+    ["a reply", decodeReply],
+  ] as const)
+    it(`is ${what} that is encoded and decoded again, or is refused`, () => {
+      fc.assert(
+        fc.property(anyEnvelope, (bytes) => {
+          let decoded: ReturnType<typeof decode>;
+          try {
+            decoded = decode(bytes);
+          } catch (error) {
+            expect(error).to.be.instanceOf(InvalidArgumentError);
+            return;
+          }
+          const encoded = "method" in decoded ? encodeRequest(decoded) : encodeReply(decoded);
+          expect(json(decode(encoded))).to.equal(json(decoded));
+        }),
+        { numRuns: 200 },
+      );
     });
 });
 
@@ -80,6 +127,8 @@ describe("a reply", () => {
     expect(text(encodeReply({ exception: "no" }))).to.equal('{"exception":{"message":"no"}}');
     expect(decodeReply(data('{"value":null}'))).to.deep.equal({ value: null });
     expect(decodeReply(data('{"exception":{"message":"no","backtrace":[]}}'))).to.deep.equal({ exception: "no" });
+    const noText = '{"toString":1,"valueOf":1}';
+    expect(decodeReply(data(`{"exception":{"message":${noText}}}`))).to.deep.equal({ exception: noText });
   });
 
   for (const bad of ["", "null", "{}", '{"exception":"no"}'])

@@ -52,8 +52,9 @@ export function decodeRequest(data: Uint8Array): AgentRequest {
   const envelope = decodeObject("request", data);
   const { method, arguments: args = [], reply_to: replyTo, answer_within_ms: withinMs } = envelope;
   if (typeof replyTo !== "string") throw new InvalidArgumentError("the request has no reply_to");
-  if (typeof method !== "string" || !METHOD_PATTERN.test(method))
-    throw new InvalidArgumentError(`the request's method ${quoted(String(method))} is not a name`);
+  if (typeof method !== "string") throw new InvalidArgumentError("the request's method is not a string");
+  if (!METHOD_PATTERN.test(method))
+    throw new InvalidArgumentError(`the request's method ${quoted(method)} is not a name`);
   if (!Array.isArray(args)) throw new InvalidArgumentError(`the arguments of ${method} are not a list`);
   const traceHeaders: Record<string, string> = {};
   for (const name of TRACE_HEADERS) {
@@ -81,8 +82,10 @@ export function encodeReply(reply: AgentReply): Uint8Array {
 export function decodeReply(data: Uint8Array): AgentReply {
   const envelope = decodeObject("reply", data);
   const { exception } = envelope;
-  if (typeof exception === "object" && exception !== null && "message" in exception)
-    return { exception: String(exception.message) };
+  if (typeof exception === "object" && exception !== null && "message" in exception) {
+    const { message } = exception;
+    return { exception: typeof message === "string" ? message : JSON.stringify(message) };
+  }
   if (Object.hasOwn(envelope, "value")) return { value: envelope.value };
   throw new InvalidArgumentError("the reply holds neither a value nor an exception");
 }

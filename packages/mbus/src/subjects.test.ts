@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { expect } from "chai";
+import fc from "fast-check";
 import { mbusPermissions } from "./permissions.js";
 import {
   agentSubject,
@@ -45,6 +46,19 @@ describe("subjects", () => {
     it(`of replies do not match ${JSON.stringify(subject)}`, () => {
       expect(parseReplySubject(subject)).to.equal(undefined);
     });
+
+  it("of replies are parsed from any text only when they were built so", () => {
+    const token = fc.oneof(fc.constantFrom("director", "d1", "host-1", "*", ">", ""), fc.string());
+    fc.assert(
+      fc.property(fc.array(token, { maxLength: 5 }), (tokens) => {
+        const subject = tokens.join(".");
+        const address = parseReplySubject(subject);
+        if (address === undefined) return;
+        expect(replySubject(address.directorId, address.agentId, address.requestId)).to.equal(subject);
+      }),
+      { numRuns: 200 },
+    );
+  });
 
   it("of heartbeats name the agent", () => {
     expect(parseHealthSubject("heartbeat", "hm.agent.heartbeat.host-1")).to.equal("host-1");
