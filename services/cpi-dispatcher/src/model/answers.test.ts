@@ -1,9 +1,13 @@
 import { InvalidCpiResponseError } from "@diskmesh/cpi";
 import { expect } from "chai";
+import fc from "fast-check";
 import { parseAnswer, resultOf } from "./answers.js";
 
 const ok = { result: null, error: null, log: "" };
 const failed = { type: "T", message: "M", ok_to_retry: true };
+
+/** Any JSON, and some values that methods return. */
+const any = fc.oneof(fc.jsonValue(), fc.constantFrom("vm-1", ["vm-1", {}], ["vm-1", "d"], "T", 2, true));
 
 describe("an answer of a CPI", () => {
   it("is a result, an error and a log", () => {
@@ -48,6 +52,20 @@ describe("an answer of a CPI", () => {
 
   it("is not quoted, because it may contain secrets", () => {
     expect(() => parseAnswer("s3cret")).to.throw(InvalidCpiResponseError, /^((?!s3cret).)*$/);
+  });
+
+  it("of any keys and values, or any text, is read or invalid", () => {
+    const error = fc.oneof(fc.record({ type: any, message: any, ok_to_retry: any }), any);
+    const answer = fc.record({ result: any, error, log: fc.oneof(fc.string(), any) }, { requiredKeys: [] });
+    const text = fc.oneof(
+      answer.map((value) => JSON.stringify(value)),
+      fc.json(),
+      fc.string({ unit: "binary" }),
+    );
+    fc.assert(
+      fc.property(text, (printed) => readOrInvalid(() => parseAnswer(printed))),
+      { numRuns: 200 },
+    );
   });
 
   it("that is invalid leaves the outcome unknown", () => {
@@ -113,4 +131,30 @@ describe("a result", () => {
     it(`is invalid: ${what}`, () => {
       expect(parse).to.throw(InvalidCpiResponseError, what.split(",")[0]?.split(" ")[0]);
     });
+
+  const parsers: Record<string, (result: unknown) => unknown> = {
+    info: (result) => resultOf.info(result),
+    "info with any keys": (value) => resultOf.info({ api_version: value, stemcell_formats: value }),
+    create_vm: (result) => resultOf.createVm(result, "either"),
+    create_disk: (result) => resultOf.cid("create_disk", result),
+    has_vm: (result) => resultOf.flag("has_vm", result),
+    get_disks: (result) => resultOf.cids("get_disks", result),
+    update_disk: (result) => resultOf.updatedDisk(result, "d1"),
+    calculate_vm_cloud_properties: (result) => resultOf.object("calculate_vm_cloud_properties", result),
+  };
+  for (const [method, parse] of Object.entries(parsers))
+    it(`of any kind to ${method} is read or invalid`, () => {
+      fc.assert(
+        fc.property(any, (result) => readOrInvalid(() => parse(result))),
+        { numRuns: 100 },
+      );
+    });
 });
+
+function readOrInvalid(read: () => unknown): void {
+  try {
+    read();
+  } catch (error) {
+    expect(error).to.be.instanceOf(InvalidCpiResponseError);
+  }
+}

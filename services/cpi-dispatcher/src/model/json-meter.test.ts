@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import fc from "fast-check";
 import { JsonMeter } from "./json-meter.js";
 
 describe("limits of an answer's JSON", () => {
@@ -24,4 +25,30 @@ describe("limits of an answer's JSON", () => {
       const found = [...bytes].map((byte) => meter.add(Uint8Array.of(byte))).find((one) => one !== undefined);
       expect(found).to.equal(tooMuch);
     });
+
+  it("any JSON, cut anywhere -> measured as its parsed value", () => {
+    const limits = { maxDepth: 2, maxValues: 8 };
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 3 }), fc.nat(), (text, at) => {
+        const bytes = Buffer.from(text);
+        const meter = new JsonMeter(limits);
+        const cut = at % (bytes.length + 1);
+        const tooMuch = meter.add(bytes.subarray(0, cut)) ?? meter.add(bytes.subarray(cut));
+        const { depth, values } = measured(JSON.parse(text));
+        expect(tooMuch !== undefined).to.equal(depth > limits.maxDepth || values > limits.maxValues);
+      }),
+      { numRuns: 200 },
+    );
+  });
 });
+
+/** Returns the nesting and the number of values; an empty list counts as if it held one. */
+function measured(value: unknown): { readonly depth: number; readonly values: number } {
+  if (typeof value !== "object" || value === null) return { depth: 0, values: 1 };
+  const inner = Object.values(value).map(measured);
+  const extra = inner.length === 0 ? 1 : 0;
+  return {
+    depth: 1 + Math.max(0, ...inner.map(({ depth }) => depth)),
+    values: 1 + extra + inner.reduce((sum, { values }) => sum + values, 0),
+  };
+}
