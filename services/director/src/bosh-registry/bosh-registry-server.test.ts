@@ -4,12 +4,15 @@ import { connect } from "node:net";
 import { PersistentDiskState, TaskState } from "@diskmesh/api/director";
 import { eventually, freePort, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
+import fc from "fast-check";
 import { CLOUD_CONFIG, TestDirector } from "../testing/test-director.js";
 
 const PASSWORD = "registry-pa55";
 const WRONG_PASSWORD = "gue55ed-password";
 const CANARY = "canary-s3ttings";
 const BASIC = `Basic ${Buffer.from(`admin:${PASSWORD}`).toString("base64")}`;
+
+const asJson = (value: unknown): string => JSON.stringify(value);
 
 interface Reply {
   readonly code: number;
@@ -235,6 +238,27 @@ describe("the bosh-registry", () => {
         else expect(reply.body.message).to.match(message);
       });
     }
+
+    it("any id and any settings -> stored and served as they are, or refused", async () => {
+      const id = fc.oneof(fc.constantFrom("..", "a/b", "%", "a\0b", "__proto__"), fc.string({ maxLength: 260 }));
+      const settings = fc.oneof(
+        fc.json({ maxDepth: 8 }),
+        fc.dictionary(fc.string(), fc.jsonValue()).map(asJson),
+        fc.string(),
+      );
+      await call("DELETE", "/instances/a%20b/settings");
+      await fc.assert(
+        fc.asyncProperty(id, settings, async (name, body) => {
+          const path = `/instances/${encodeURIComponent(name)}/settings`;
+          const stored = await call("PUT", path, { body });
+          const served = await call("GET", path);
+          if (stored.code === 200) expect(served.body.settings).to.equal(body);
+          else expect([400, 404, 413]).to.include(stored.code);
+          if (stored.code === 200) expect((await call("DELETE", path)).code).to.equal(200);
+        }),
+        { numRuns: 100 },
+      );
+    });
 
     it("each PUT and DELETE -> a log line with the instance and without the settings", async () => {
       const lines = () =>

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, type KeyObject } from "node:crypto";
+import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,8 +7,9 @@ import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { hashPassword, isPasswordHash, isPasswordOf } from "@diskmesh/pki/password-hash";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import fc from "fast-check";
 import { exportJWK, type JWTPayload, SignJWT } from "jose";
-import { httpConfig } from "../config/http-config.js";
+import { httpConfig, LOGIN_NAME } from "../config/http-config.js";
 import { LoginRateLimiter } from "./login-rate-limiter.js";
 import { Logins } from "./logins.js";
 import { passwordQueue } from "./password-queue.js";
@@ -78,6 +79,43 @@ describe("tokens", () => {
       expect(error).to.include({ reason: "UNAUTHENTICATED" });
       expect((error as Error).message).not.to.contain(token);
     }
+  });
+
+  it("any claims and any header -> a login with a safe name, or refused; of another key -> refused", async () => {
+    const tokens = tokensOf(ec.publicKey);
+    const other = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const mostly = <T>(usual: T, ...others: readonly unknown[]) =>
+      fc.oneof({ weight: 9, arbitrary: fc.constant(usual) }, fc.constantFrom(...others), fc.jsonValue());
+    const claims = fc.record({
+      exp: mostly(4_102_444_800, 0, -1, "4102444800"),
+      nbf: mostly(0, 4_102_444_800, "0"),
+      jti: mostly("1", "1-r", ""),
+      scope: fc.oneof(fc.jsonValue(), fc.constantFrom("a b", ["a"], [1, "a"], Array(2_000).fill("a"))),
+      user_name: fc.oneof(fc.jsonValue(), fc.constantFrom("ann", "a\nb", "")),
+    });
+    const header = fc.record({ alg: mostly("ES256", "none", "HS256", ["ES256"]), crit: mostly(undefined, ["x"]) });
+    const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+    await fc.assert(
+      fc.asyncProperty(
+        fc.oneof(claims, fc.jsonValue()),
+        header,
+        fc.boolean(),
+        async (payload, protectedHeader, isOurs) => {
+          const signed = `${part(protectedHeader)}.${part(payload)}`;
+          const key = { key: isOurs ? ec.privateKey : other.privateKey, dsaEncoding: "ieee-p1363" } as const;
+          const token = `${signed}.${sign("sha256", Buffer.from(signed), key).toString("base64url")}`;
+          const login = await tokens.login(token).catch((error) => {
+            expect(error).to.include({ reason: "UNAUTHENTICATED" });
+            return undefined;
+          });
+          if (login === undefined) return;
+          expect(isOurs && protectedHeader.alg).to.equal("ES256");
+          expect(login.name).to.match(LOGIN_NAME);
+          for (const scope of login.scopes) expect(scope).to.be.a("string");
+        },
+      ),
+      { numRuns: 200 },
+    );
   });
 
   it("a secret in place of a public key -> refused, because its text is no key", async () => {

@@ -5,6 +5,7 @@ import { InvalidArgumentError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import fc from "fast-check";
 import { tarEntries } from "./tar-reader.js";
 
 const GIB_BYTES = 1024 ** 3;
@@ -84,6 +85,14 @@ describe("the tar reader", () => {
     }
   });
 
+  it("a directory with a size -> no content, and the entries after it", async () => {
+    const archive = Buffer.concat([header({ name: "a", type: "5", sizeBytes: 1_024 }), file("image", "x"), END]);
+    expect((await read(archive)).map(({ name, text }) => [name, text])).to.deep.equal([
+      ["a", ""],
+      ["image", "x"],
+    ]);
+  });
+
   it("an archive without magic and without blocks of zeros at the end -> its files", async () => {
     const archive = Buffer.concat([header({ name: "a", magic: "" }), file("image", "x")]);
     expect((await read(archive)).map(({ name }) => name)).to.deep.equal(["a", "image"]);
@@ -152,6 +161,38 @@ describe("the tar reader", () => {
           await rejection(read(archive, { pieceBytes, skip }), InvalidArgumentError, says);
         }
     });
+
+  it("a damaged archive -> the same files, or refused, in pieces of any size", async () => {
+    const entry = fc.record({
+      name: fc.oneof(fc.constantFrom("stemcell.MF", "../image", "/etc/passwd"), fc.string({ maxLength: 100 })),
+      type: fc.constantFrom("0", "\0", "1", "5", "L", "x", "g", "S"),
+      content: fc.uint8Array({ maxLength: 700 }),
+    });
+    const change = fc.record({ at: fc.nat(4_000), byte: fc.nat(255) });
+    const end = fc.oneof(fc.constant(Number.POSITIVE_INFINITY), fc.nat(4_000));
+    await fc.assert(
+      fc.asyncProperty(fc.array(entry, { maxLength: 4 }), fc.array(change, { maxLength: 3 }), end, async (...made) => {
+        const [entries, changes, endBytes] = made;
+        const parts = entries.flatMap(({ name, type, content }) => [
+          header({ name: name.slice(0, 99), type, sizeBytes: content.length }),
+          padded(Buffer.from(content)),
+        ]);
+        const archive = Buffer.concat([...parts, END]);
+        for (const { at, byte } of changes) if (at < archive.length) archive[at] = byte;
+        const cut = archive.subarray(0, endBytes);
+        const found = await Promise.all(
+          [100, 512, 16_384].map((pieceBytes) =>
+            read(cut, { pieceBytes }).catch((error: unknown) => {
+              expect(error).to.be.instanceOf(InvalidArgumentError);
+              return "refused";
+            }),
+          ),
+        );
+        for (const one of found) expect(one).to.deep.equal(found[0]);
+      }),
+      { numRuns: 200, timeout: 5_000 },
+    );
+  });
 
   it("a failing input -> its own error, between entries and within an entry", async () => {
     const mine = new InvalidArgumentError("enough");

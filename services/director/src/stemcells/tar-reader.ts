@@ -36,6 +36,8 @@ export async function* tarEntries(bytes: AsyncIterable<Buffer>): AsyncGenerator<
     }
   }
   for await (const entry of through(withoutLongHeaders(), extract(ALSO_OLD_FORMATS), "tar archive")) {
+    // A directory has no content, whatever its header says. The library would wait forever for it.
+    if (entry.header.type === "directory") entry.header.size = 0;
     const { name, type, size: sizeBytes } = entry.header;
     // The library waits forever for the content of an entry with an unparsable size.
     if (!Number.isSafeInteger(sizeBytes)) throw refused("tar archive", "a size is out of range");

@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import fc from "fast-check";
 import { diffLines } from "./line-diff.js";
 
 describe("differences of lines", () => {
@@ -27,6 +28,14 @@ describe("differences of lines", () => {
     expect(lines.filter(({ change }) => change !== "removed").map(({ text }) => text)).to.deep.equal(to);
     return lines.filter(({ change }) => change !== "none").length;
   };
+
+  it("any two texts -> both are in the lines, in order", () => {
+    const lines = fc.array(fc.constantFrom("a", "b", "c", ""), { maxLength: 20 });
+    fc.assert(
+      fc.property(lines, lines, (from, to) => void changesOf(from, to)),
+      { numRuns: 200 },
+    );
+  });
 
   it("long texts with few changes -> only these", () => {
     const from = numbered(20_000);

@@ -2,6 +2,7 @@ import { CreateVmRequest, SetCpiConfigRequest } from "@diskmesh/api/cpi";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
+import fc from "fast-check";
 import { vmEnv } from "../instances/vm-spec.js";
 import { parseCloudConfig } from "./cloud-config.js";
 import { parseCpiConfig } from "./cpi-config.js";
@@ -98,6 +99,54 @@ compilation: {workers: 3, network: default}
       expect(() => parseCloudConfig(content, CLOUD)).to.throw(InvalidArgumentError, effect);
     });
   }
+});
+
+describe("any text", () => {
+  const BITS = ["&a ", "*a", "<<: *a\n", "!!binary ", "!!set {a}", "!!omap ", "!<x> ", "? ", "- ", "-\t", ": ", "|2\n"];
+  const MORE = [">-\n", "---\n", "...\n", "%YAML 1.1\n", "#", "'", '"', "\t", "\r", "{", "[", "}", "]", "~", "1e400"];
+  const WORDS = [
+    "azs",
+    "cpis",
+    "name",
+    "instance_groups",
+    "instances: 1\n",
+    "\n",
+    "  ",
+    ",",
+    "z1",
+    "\0",
+    "\ufeff",
+    "\ud800",
+  ];
+  const yaml = fc.array(fc.constantFrom(...BITS, ...MORE, ...WORDS), { maxLength: 30 }).map((bits) => bits.join(""));
+
+  for (const [what, read] of [
+    ["a cloud config", (text: string) => parseCloudConfig(text, CLOUD)],
+    ["a cpi config", (text: string) => parseCpiConfig(text, CLOUD)],
+    ["a manifest", (text: string) => parseManifest(text, MANIFEST)],
+    ["a stored text", (text: string) => readYaml(text, storedLimits("text"))],
+  ] as const)
+    it(`as ${what} -> read or refused`, () => {
+      fc.assert(
+        fc.property(fc.oneof(yaml, fc.string({ unit: "binary" })), (text) => {
+          try {
+            read(text);
+          } catch (error) {
+            expect(error).to.be.instanceOf(InvalidArgumentError);
+          }
+        }),
+        { numRuns: 200 },
+      );
+    });
+
+  it("of JSON without large numbers -> its value", () => {
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 5 }), (text) => {
+        expect(readYaml(text, storedLimits("text"))).to.deep.equal(JSON.parse(text));
+      }),
+      { numRuns: 200 },
+    );
+  });
 });
 
 describe("manifests in YAML", () => {
