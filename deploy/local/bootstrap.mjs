@@ -33,7 +33,6 @@ const commands = {
     return runTests(root, ["crash-places", ...args], { fileTimeoutMs: CRASH_TEST_TIMEOUT_MS });
   },
   sim: () => runModule("test/dist/sim/main.js"),
-  fuzz: () => runModule("test/dist/fuzz/main.js"),
   "password-hash": () => runModule("services/director/dist/hash-password.js"),
   lines: async () => writeLines(root),
   metrics: () => runModule("test/dist/metrics/main.js"),

@@ -22,7 +22,7 @@ const RUN_ON_LTS =
 
 /** Longest tests, started first, so that none of them runs alone at the end. */
 const BEGUN_FIRST =
-  /^test\/dist\/(?:operations|fuzz|sim\/|kill-test|reference-cpi|agent-life)|\/mongo-storage\.test|\/crash-places|\/dist\/start\.test/;
+  /^test\/dist\/(?:operations|sim\/|kill-test|reference-cpi|agent-life)|\/mongo-storage\.test|\/crash-places|\/dist\/start\.test/;
 
 /**
  * Runs compiled test files with Mocha in several processes; returns the exit code. With `--changed`, runs the test
