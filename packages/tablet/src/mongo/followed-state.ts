@@ -30,8 +30,11 @@ class Placed<T> {
 export class FollowedState {
   readonly #documents = new Placed<DecodedDocument>();
   readonly #sums = new StateSums();
-  /** Sums of the last entry, which the documents must match. A tablet that nobody has loaded yet is empty. */
-  #expected: StoredSums = {};
+  /**
+   * Sums of the last entry, which the documents must match; undefined when another program removed them. A tablet that
+   * nobody has loaded yet is empty.
+   */
+  #expected: StoredSums | undefined = {};
   /** Documents that log entries have set so far, which the view must not override. Kept only while the view is read. */
   #inLog: Placed<true> | undefined = new Placed();
   /** Documents of the view that late writes of dead leaders left and that no log entry has replaced since. */
@@ -131,10 +134,12 @@ export class FollowedState {
    * claim, a document with a higher number than the claim is an error, too.
    */
   difference(claim: Pick<ClaimEntry, "_id"> = { _id: Number.POSITIVE_INFINITY }): string | undefined {
-    const unknown = this.#unknownCollections.find((table) => Object.hasOwn(this.#expected, table));
+    const expected = this.#expected;
+    if (expected === undefined) return "its last log entry has no sums";
+    const unknown = this.#unknownCollections.find((table) => Object.hasOwn(expected, table));
     if (unknown !== undefined)
       return `table ${JSON.stringify(unknown)} is unknown to this version; run the version that wrote it`;
-    const difference = this.#sums.differenceFrom(this.#expected);
+    const difference = this.#sums.differenceFrom(expected);
     const { table, id, seq } = this.#newest;
     if (difference !== undefined || seq <= claim._id) return difference;
     // A later commit of this process may have a lower number than such a document, and the server would ignore its

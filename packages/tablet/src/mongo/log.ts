@@ -335,8 +335,10 @@ export class TabletLog {
     if (lastClaim !== undefined && lastClaim.format > STORE_FORMAT)
       throw new InvalidStateError(newerFormat(this.#where, lastClaim.format));
     refuseRestore(lastClaim, restore, this.#where);
-    const first = lastClaim && (await this.#get(lastClaim.firstNumber));
-    if (first?.kind === "claim" && first.incarnation === lastClaim?.incarnation) return;
+    // Another program may have removed fields of claims.
+    const { firstNumber, incarnation }: Partial<ClaimEntry> = lastClaim ?? {};
+    const first = firstNumber === undefined ? undefined : await this.#get(firstNumber);
+    if (first?.kind === "claim" && incarnation !== undefined && first.incarnation === incarnation) return;
     throw new InvalidStateError(
       `${this.#collection} in MongoDB at ${this.#server.name} does not begin with a claim of its incarnation; ${CURE}`,
     );

@@ -133,6 +133,21 @@ describe("a copied or damaged database", () => {
     await expectRefusal(await restored({ ...copy, [VIEW]: fewer }), "table devices has 19 of 20 documents: 1 missing");
   });
 
+  it("is refused when its last log entry lost its sums, or its claim a field", async () => {
+    const copy = await dump(...everything);
+    const without = (field: string, kind: string) =>
+      restored({
+        ...copy,
+        [LOG]: (copy[LOG] ?? []).map((entry) => {
+          const { [field]: _, ...rest } = entry;
+          return entry.kind === kind ? (rest as StoredDocument) : entry;
+        }),
+      });
+    await expectRefusal(await without("sums", "checkpoint"), "its last log entry has no sums");
+    await expectRefusal(await without("incarnation", "claim"), "does not begin with a claim of its incarnation");
+    await expectRefusal(await without("firstNumber", "claim"), "does not begin with a claim of its incarnation");
+  });
+
   it("is refused when its log was copied before its view, and the other way round", async () => {
     const before = { log: await dump(LOG), view: await dump(VIEW) };
     const rest = await dump("registry.hosts", "registry.format");
