@@ -115,7 +115,8 @@ export class CpiUnusableError extends InvalidStateError {
 }
 
 /**
- * The CPI does not have the object to delete, and it is unknown which other CPI has it, if any. Nothing was deleted.
+ * The CPI does not have the object to delete, and it is unknown which other CPI has it, if any. Nothing was deleted,
+ * except perhaps by a CPI that cannot tell whether it has the object.
  */
 export class PossiblyElsewhereError extends InvalidStateError {
   override readonly reason = "POSSIBLY_ELSEWHERE" satisfies CpiReason;
@@ -129,4 +130,17 @@ export class CpiConfigUnknownError extends InvalidStateError {
 /** The dispatcher cannot use the cpi-config; the message names the fault. */
 export class CpiConfigInvalidError extends InvalidStateError {
   override readonly reason = "CPI_CONFIG_INVALID" satisfies CpiReason;
+}
+
+/** Reasons of the errors by which a CPI denies to have an object. BOSH's contract has none for snapshots. */
+const DENIALS = {
+  vm: ["VM_NOT_FOUND"],
+  disk: ["DISK_NOT_FOUND"],
+  snapshot: ["DISK_NOT_FOUND", "NOT_FOUND"],
+} as const;
+
+/** Returns true for the error of a CPI that does not have the VM, disk or snapshot. */
+export function isDenial(kind: keyof typeof DENIALS, error: unknown): boolean {
+  const denials: readonly string[] = DENIALS[kind];
+  return error instanceof DomainError && denials.includes(error.reason);
 }

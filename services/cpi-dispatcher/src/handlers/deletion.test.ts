@@ -88,7 +88,7 @@ describe("deletions of objects that their CPI does not have", () => {
 
   it("two others have it -> nothing is deleted, and both are named", async () => {
     await offer({ a: WITHOUT, b: WITH, c: WITH });
-    const failure = await rejection(deleteVm({ cpi: "a" }), Error, "CPI `a` does not have VM v");
+    const failure = await rejection(deleteVm({ cpi: "a" }), Error, "CPI `a` does not have vm v");
     expect(failure.message).to.contain("CPI `b` and CPI `c` have it");
     expect(await reasonOfFailed(deleteVm({ cpi: "a" }))).to.equal("POSSIBLY_ELSEWHERE");
     expect([...methodsOf("b"), ...methodsOf("c")]).to.not.include("delete_vm");

@@ -1,5 +1,12 @@
-import { type Cpi, type CpiCall, DiskNotFoundError, PossiblyElsewhereError, VmNotFoundError } from "@diskmesh/cpi";
-import { DomainError, messageOf, NotFoundError, NotImplementedError } from "@diskmesh/domain";
+import {
+  type Cpi,
+  type CpiCall,
+  DiskNotFoundError,
+  isDenial,
+  PossiblyElsewhereError,
+  VmNotFoundError,
+} from "@diskmesh/cpi";
+import { messageOf, NotFoundError, NotImplementedError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import type { ChosenCpi } from "../cpi-set.js";
@@ -18,16 +25,11 @@ export interface Deletion<Request> {
   readonly isThere?: (cpi: Cpi, cid: string, call: CpiCall) => Promise<boolean>;
 }
 
-/** Names of the objects, errors for objects that no CPI has, and reasons by which a CPI denies to have an object. */
+/** Kinds of the objects, and errors for objects that no CPI has. */
 const OBJECTS = {
-  delete_vm: { kind: "VM", notFound: (cid: string) => new VmNotFoundError(cid), denials: ["VM_NOT_FOUND"] },
-  delete_disk: { kind: "disk", notFound: (cid: string) => new DiskNotFoundError(cid), denials: ["DISK_NOT_FOUND"] },
-  // BOSH's contract has no error for a missing snapshot.
-  delete_snapshot: {
-    kind: "snapshot",
-    notFound: (cid: string) => new NotFoundError(`there is no snapshot ${cid}`),
-    denials: ["DISK_NOT_FOUND", "NOT_FOUND"],
-  },
+  delete_vm: { kind: "vm", notFound: (cid: string) => new VmNotFoundError(cid) },
+  delete_disk: { kind: "disk", notFound: (cid: string) => new DiskNotFoundError(cid) },
+  delete_snapshot: { kind: "snapshot", notFound: (cid: string) => new NotFoundError(`there is no snapshot ${cid}`) },
 } as const;
 
 /**
@@ -76,8 +78,7 @@ class Removal {
 
   /** Returns true for the error of a CPI that does not have the object. */
   isDenial(error: unknown): boolean {
-    const denials: readonly string[] = OBJECTS[this.deletion.method].denials;
-    return error instanceof DomainError && denials.includes(error.reason);
+    return isDenial(OBJECTS[this.deletion.method].kind, error);
   }
 
   /** Deletes the object at the CPI that has it; returns false when none has it. */

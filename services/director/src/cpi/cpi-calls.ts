@@ -203,10 +203,10 @@ export class CpiCalls {
         someUnknown ||= isUnknown(error);
         const delayMs = Math.max(backoffMs(attempts, BACKOFF, random()), retryAfterMs(error));
         if (isLasting(error)) lastingFailures++;
-        const late = clock.monotonicMs() + delayMs > untilMs || lastingFailures > 1;
+        const isOver = clock.monotonicMs() + delayMs > untilMs || lastingFailures > 1;
         const untold = isCpiError(error, "CPI_CONFIG_UNKNOWN");
         const repeatable = untold || (passes(error) && (repeatUnknown || !someUnknown));
-        if (!repeatable || late || signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
+        if (!repeatable || isOver || signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
         // A restarted dispatcher has lost the cpi-config, so the config is sent before the next attempt.
         const told =
           untold && dispatcher !== undefined && (await this.#sendConfig(dispatcher, method, signals, someUnknown));

@@ -1,4 +1,4 @@
-import { DomainError } from "@diskmesh/domain";
+import { isDenial } from "@diskmesh/cpi";
 import type { PossibleOrphan } from "../store/possible-orphan.js";
 import type { TaskRun } from "../tasks/task-run.js";
 import type { CpiJobContext } from "./context.js";
@@ -25,13 +25,6 @@ export interface Deletion {
   /** Reason why the object may still exist at another CPI than the recorded one; undefined when it does not. */
   readonly mayExist: string | undefined;
 }
-
-/** Reasons of the errors by which a CPI denies to have an object. BOSH's contract has none for snapshots. */
-const DENIALS: Readonly<Record<UnknownObject["kind"], readonly string[]>> = {
-  vm: ["VM_NOT_FOUND"],
-  disk: ["DISK_NOT_FOUND"],
-  snapshot: ["DISK_NOT_FOUND", "NOT_FOUND"],
-};
 
 /**
  * Deletes an object with its recorded CPI. The other CPIs are searched when that CPI does not have the object. If
@@ -77,9 +70,5 @@ async function hasDeleted(
     disk: () => cpi.call("deleteDisk", target, { diskCid: cid }, run),
     snapshot: () => cpi.call("deleteSnapshot", target, { snapshotCid: cid }, run),
   };
-  const answer = await tolerate<object>(
-    calls[kind](),
-    ({ cause }) => cause instanceof DomainError && DENIALS[kind].includes(cause.reason),
-  );
-  return answer !== undefined;
+  return (await tolerate<object>(calls[kind](), ({ cause }) => isDenial(kind, cause))) !== undefined;
 }
