@@ -44,10 +44,10 @@ export class LocalMesh implements AsyncDisposable {
       await writeConfigs(layout);
       await makeTablets(layout, signal);
       await checkNatsServer();
-      const [nats = [], ...services] = meshMembers(layout);
-      await mesh.start(nats, signal);
-      // All services start in parallel, because each waits for the others by itself.
-      await Promise.all(services.map((group) => mesh.start(group, signal)));
+      const { nats, services, agents } = meshMembers(layout);
+      await mesh.start([nats], signal);
+      await Promise.all(services.map((service) => mesh.start([service], signal)));
+      await mesh.start(agents, signal);
       await powerOnAll(layout.processCpi.stateFolder);
       await writeEndpoints(layout);
       return local;

@@ -11,14 +11,21 @@ import type { Member } from "./mesh.js";
 const CONNECT_TIMEOUT_MS = 1000;
 const POLL_MS = 50;
 
-/** Returns the processes of the mesh in groups. Each group needs the earlier ones to be ready. */
-export function meshMembers(layout: MeshLayout): Member[][] {
-  return [
-    [natsServer(layout)],
-    [service(layout, "disk-registry")],
-    [service(layout, "cpi-dispatcher"), ...HOSTS.map(({ hostId }) => diskAgent(layout, hostId))],
-    [service(layout, "director")],
-  ];
+/** Programs of the mesh, in the order of their start. */
+export interface MeshMembers {
+  readonly nats: Member;
+  /** Each waits for the others by itself. They are stopped in reverse order. */
+  readonly services: readonly Member[];
+  /** NATS keeps an agent waiting for seconds while no director says whether it may connect. */
+  readonly agents: readonly Member[];
+}
+
+export function meshMembers(layout: MeshLayout): MeshMembers {
+  return {
+    nats: natsServer(layout),
+    services: [service(layout, "disk-registry"), service(layout, "cpi-dispatcher"), service(layout, "director")],
+    agents: HOSTS.map(({ hostId }) => diskAgent(layout, hostId)),
+  };
 }
 
 function natsServer(layout: MeshLayout): Member {
