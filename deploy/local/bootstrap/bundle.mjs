@@ -38,12 +38,12 @@ const NATIVE = ["fs-native-extensions"];
 const BANNER = `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`;
 
 /**
- * Bundles each service with its imports into a few files, with `services/NAME/bundle/main.js` as entry point. Starting
- * from some 700 separate files takes twice the CPU time. Sets DISKMESH_BUNDLED, so that processes started from here use
- * the bundles.
+ * Bundles the services with their imports into a few files, with `bundle/NAME-main.js` as entry points. Starting from
+ * some 700 separate files takes twice the CPU time. Sets DISKMESH_BUNDLED, so that processes started from here use the
+ * bundles.
  */
 export async function ensureBundled(root) {
-  const made = Object.keys(OTHERS).map((name) => join(root, "services", name, "bundle/main.js"));
+  const made = Object.keys(OTHERS).map((name) => join(root, "bundle", `${name}-main.js`));
   const from = [...builtFiles(root), join(root, "node_modules/.package-lock.json"), fileURLToPath(import.meta.url)];
   if (Math.min(...made.map(changedMs)) < Math.max(...from.map(changedMs)))
     await step("bundling the services (esbuild)", () => bundleAll(root), { quietMs: 1500 });
@@ -51,16 +51,21 @@ export async function ensureBundled(root) {
 }
 
 async function bundleAll(root) {
+  const entryPoints = Object.entries(OTHERS).flatMap(([service, others]) =>
+    [`services/${service}/dist/main.js`, ...others].map((file) => ({ in: file, out: bundleName(service, file) })),
+  );
   try {
-    await Promise.all(Object.keys(OTHERS).map((name) => bundle(root, name)));
+    // One run for all services, because they have most of their code in common.
+    await bundleInto(root, "bundle", { entryPoints });
   } catch (error) {
     throw new Failure(`${error.message}\nthe services could not be bundled`);
   }
 }
 
-async function bundle(root, name) {
-  const entryPoints = [`services/${name}/dist/main.js`, ...OTHERS[name]];
-  await bundleInto(root, `services/${name}/bundle`, { entryPoints });
+/** Threads and drivers are started by the name of their file; services have programs of equal names. */
+function bundleName(service, file) {
+  const name = basename(file, ".js");
+  return /(?:^|-)main$|^init$/.test(name) ? `${service}-${name}` : name;
 }
 
 /**
@@ -95,8 +100,8 @@ export async function bundleInto(root, outdir, { entryPoints, external = [] }) {
     if (!made.includes(join(root, outdir, file))) rmSync(join(root, outdir, file));
   const renamed = made.filter((file) => file.endsWith(".js")).flatMap(renamedErrors);
   if (renamed.length > 0) {
-    // Deletes the entry point, so that the next start bundles again.
-    rmSync(join(root, outdir, basename(entryPoints[0])));
+    // Without the entry points the next start bundles again.
+    rmSync(join(root, outdir), { recursive: true });
     throw new Error(`${renamed.join("; ")}: let no other module have an error of its name`);
   }
   const lazy = Object.values(metafile.inputs)

@@ -338,7 +338,7 @@ describe("the set-up behind npm start and npm test", () => {
       write(join(folder, service, "dist/main.js"), `import { word } from "./word.js"; console.log(word);`);
       write(join(folder, service, "dist/word.js"), `export const word = "first";`);
     }
-    const main = join(folder, "services/disk-agent/bundle/main.js");
+    const main = join(folder, "bundle/disk-agent-main.js");
     const bundled = async () => {
       const { output } = await run("bundle.mjs", `await m.ensureBundled(${JSON.stringify(folder)})`);
       // On a slow machine the output has a line with the duration of the bundling.
@@ -436,7 +436,7 @@ describe("the set-up behind npm start and npm test", () => {
       const make = module === "build.mjs" ? "ensureTranspiled" : "ensureBundled";
       expect((await run(module, `await m.${make}(${JSON.stringify(folder)})`)).output).not.to.include("FAILURE");
     }
-    const programs = ["deploy/local/dist/main.js", "packages/cli/bin/diskmesh.mjs", "services/director/bundle/main.js"];
+    const programs = ["deploy/local/dist/main.js", "packages/cli/bin/diskmesh.mjs", "bundle/director-main.js"];
     for (const program of programs)
       expect(execFileSync(process.execPath, [join(folder, program), "--help"], { encoding: "utf8" })).to.include("--");
   });

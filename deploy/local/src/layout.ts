@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { type CertificateFiles, certificateFiles } from "@diskmesh/pki";
 
@@ -35,6 +36,14 @@ export type ServiceName = keyof typeof SERVICE_PORTS;
 /** Services with a tablet. */
 export const STATEFUL_SERVICES = ["disk-registry", "director"] as const satisfies readonly ServiceName[];
 export type StatefulService = (typeof STATEFUL_SERVICES)[number];
+
+/** Returns the path of a workspace's program: its bundle, where `npm start` made one. */
+export function programFile(workspace: string, program: "main" | "init"): string {
+  const { DISKMESH_BUNDLED } = process.env;
+  const file =
+    DISKMESH_BUNDLED === undefined ? `services/${workspace}/dist/${program}.js` : `bundle/${workspace}-${program}.js`;
+  return fileURLToPath(new URL(`../../../${file}`, import.meta.url));
+}
 
 /** Paths and ports of a local mesh: files below the state folder, ports from the base port on. */
 export class MeshLayout {

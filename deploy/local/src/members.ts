@@ -1,11 +1,10 @@
 import { connect } from "node:net";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { csiClients } from "@diskmesh/csi-driver/client";
 import { parseHostPort, type Role, TimeoutError } from "@diskmesh/domain";
 import { waitForHealth } from "@diskmesh/rpc";
-import { agentName, HOSTS, type MeshLayout, type ServiceName } from "./layout.js";
+import { agentName, HOSTS, type MeshLayout, programFile, type ServiceName } from "./layout.js";
 import type { Member } from "./mesh.js";
 
 const CONNECT_TIMEOUT_MS = 1000;
@@ -79,9 +78,11 @@ function nodeProcess(layout: MeshLayout, name: string, workspace: string) {
   const args = ["--config", layout.configFile(name)];
   const release = process.env.DISKMESH_RELEASE;
   if (release !== undefined) return { ...started, file: resolve(release, "bin", `diskmesh-${workspace}`), args };
-  const built = process.env.DISKMESH_BUNDLED === undefined ? "dist" : "bundle";
-  const main = fileURLToPath(new URL(`../../../services/${workspace}/${built}/main.js`, import.meta.url));
-  return { ...started, file: process.execPath, args: ["--enable-source-maps", main, ...args] };
+  return {
+    ...started,
+    file: process.execPath,
+    args: ["--enable-source-maps", programFile(workspace, "main"), ...args],
+  };
 }
 
 async function waitUntilAccepts(address: string, timeoutMs: number, signal: AbortSignal): Promise<void> {

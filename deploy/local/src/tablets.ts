@@ -1,10 +1,9 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { InvalidStateError } from "@diskmesh/domain";
-import { type MeshLayout, STATEFUL_SERVICES, type StatefulService } from "./layout.js";
+import { type MeshLayout, programFile, STATEFUL_SERVICES, type StatefulService } from "./layout.js";
 
 const TIMEOUT_MS = 60_000;
 
@@ -28,6 +27,5 @@ async function makeTablet(layout: MeshLayout, service: StatefulService, signal: 
 function initProgram(service: StatefulService): [file: string, ...args: string[]] {
   const release = process.env.DISKMESH_RELEASE;
   if (release !== undefined) return [resolve(release, "bin/diskmesh"), "init", service];
-  const built = process.env.DISKMESH_BUNDLED === undefined ? "dist" : "bundle";
-  return [process.execPath, fileURLToPath(new URL(`../../../services/${service}/${built}/init.js`, import.meta.url))];
+  return [process.execPath, programFile(service, "init")];
 }

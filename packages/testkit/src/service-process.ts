@@ -160,7 +160,7 @@ export class ServiceProcess {
 function asStarted(mainFile: string): string {
   return process.env.DISKMESH_BUNDLED === undefined
     ? mainFile
-    : mainFile.replace(/dist\/(?:testing\/)?([\w-]*main\.js)$/, "bundle/$1");
+    : mainFile.replace(/services\/([\w-]+)\/dist\/(?:testing\/)?([\w-]*main\.js)$/, "bundle/$1-$2");
 }
 
 function formatExit(exit: Exit): string {
