@@ -4,12 +4,9 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { repositoryFolder } from "../repository-folder.js";
-import { type Bench, medians, type Round } from "./measure.js";
+import { type Bench, type Counts, medians, type Round, roundText } from "./measure.js";
 
 const run = promisify(execFile);
-
-/** Rounds of a bench that runs in a process of its own. */
-type Counts = Pick<Bench, "warmUpRounds" | "rounds">;
 
 /**
  * Measures the present tree and a revision of it in turns, so that other work of the machine slows both. The revision is
@@ -70,7 +67,7 @@ async function roundsInTurns(
     }
     for (let turn = -counts.warmUpRounds; turn < counts.rounds; turn++)
       for (const [i, child] of children.entries()) {
-        report(`${name}, round ${turn + 1} of ${counts.rounds}, of ${i === 0 ? "the present tree" : "the revision"}`);
+        report(`${name}, ${roundText(turn, counts)}, of ${i === 0 ? "the present tree" : "the revision"}`);
         child.send("round");
         const round = (await messageOf(child)) as Round;
         if (turn >= 0) rounds[i]?.push(round);

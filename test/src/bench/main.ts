@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import { measureAgainst, takeTurns } from "./against.js";
 import { startData } from "./data.js";
 import { startIdle, startStorm } from "./fleet.js";
-import { type Bench, medians, type Round, type StartBench } from "./measure.js";
+import { type Bench, medians, type Round, roundText, type StartBench } from "./measure.js";
 import { measureMemory } from "./memory.js";
 import { startPairs } from "./pairs.js";
 import { measureTakeover } from "./takeover.js";
@@ -25,8 +25,11 @@ const report = (line: string) => void process.stderr.write(`bench: ${line}\n`);
 
 async function measure(bench: Bench): Promise<Round> {
   const rounds: Round[] = [];
-  for (let round = 0; round < bench.warmUpRounds; round++) await bench.round();
-  for (let round = 0; round < bench.rounds; round++) rounds.push(await bench.round());
+  for (let round = -bench.warmUpRounds; round < bench.rounds; round++) {
+    report(roundText(round, bench));
+    const measured = await bench.round();
+    if (round >= 0) rounds.push(measured);
+  }
   return medians(rounds);
 }
 

@@ -11,12 +11,21 @@ interface Value {
 /** The values of a round, by name. */
 export type Round = Readonly<Record<string, Value>>;
 
-/** Something that is measured in rounds. */
-export interface Bench extends AsyncDisposable {
+/** Numbers of rounds. */
+export interface Counts {
   /** Rounds that are not counted, in which V8 compiles the code. */
   readonly warmUpRounds: number;
   readonly rounds: number;
+}
+
+/** Something that is measured in rounds. */
+export interface Bench extends AsyncDisposable, Counts {
   round(): Promise<Round>;
+}
+
+/** Names a round; those of the warm-up are negative. */
+export function roundText(round: number, { warmUpRounds, rounds }: Counts): string {
+  return round < 0 ? `warm-up round ${warmUpRounds + round + 1} of ${warmUpRounds}` : `round ${round + 1} of ${rounds}`;
 }
 
 /** Starts what a bench measures; `report` prints its progress. */
