@@ -4,11 +4,11 @@ import { AlreadyExistsError, InvalidStateError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { table } from "./documents/schema.js";
 import { makeTablet } from "./make-tablet.js";
 import { documentDatabase } from "./mongo/testing/document-database.js";
 import { databaseUrl, newTabletName, removeTablet } from "./mongo/testing/test-location.js";
 import { openStorage } from "./open-storage.js";
-import { table } from "./schema.js";
 import { Tablet } from "./tablet.js";
 
 interface Host {

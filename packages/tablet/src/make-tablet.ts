@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { AlreadyExistsError } from "@diskmesh/domain";
 import { openStorage } from "./open-storage.js";
-import type { Claim } from "./storage.js";
+import type { Claim } from "./storage/storage.js";
 
 /** Makes a new, empty tablet. Throws AlreadyExistsError, without any change, when the storage has one. */
 export async function makeTablet(url: string, tabletName: string): Promise<Claim> {

@@ -1,13 +1,13 @@
 import { join, resolve } from "node:path";
 import { InvalidArgumentError, type Logger, NotImplementedError } from "@diskmesh/domain";
+import type { Schema } from "./documents/schema.js";
 import { openEmbeddedStorage } from "./embedded/embedded-storage.js";
 import { openEmbeddedEventLog } from "./embedded/events/embedded-event-log.js";
 import { examineFolder } from "./embedded/examine-folder.js";
 import type { Examined } from "./examine/examination.js";
 import type { MongoStorageLimits } from "./mongo/mongo-storage.js";
 import { examineMongoStorage, openMongoEventLog, openMongoStorage } from "./mongo/open-mongo.js";
-import type { Schema } from "./schema.js";
-import type { EventLog, TabletStorage } from "./storage.js";
+import type { EventLog, TabletStorage } from "./storage/storage.js";
 
 /**
  * Opens the storage of a tablet. `url` is `mongodb://...` for a MongoDB-compatible database, or the path of a folder.

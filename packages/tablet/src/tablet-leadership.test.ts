@@ -1,8 +1,8 @@
 import { FencedError, InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
+import { table } from "./documents/schema.js";
 import { openEmbeddedStorage } from "./embedded/embedded-storage.js";
-import { table } from "./schema.js";
 import { Tablet } from "./tablet.js";
 import { TabletScene, turn } from "./testing/tablet-scene.js";
 

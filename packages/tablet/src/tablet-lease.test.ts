@@ -1,8 +1,8 @@
 import { UnavailableError } from "@diskmesh/domain";
 import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { type Change, table } from "./schema.js";
-import type { Claim, ClaimOptions, Leader, TabletStorage } from "./storage.js";
+import { type Change, table } from "./documents/schema.js";
+import type { Claim, ClaimOptions, Leader, TabletStorage } from "./storage/storage.js";
 import { Tablet } from "./tablet.js";
 
 const schema = { hosts: table<{ id: string }>()({ key: ({ id }) => id }) };

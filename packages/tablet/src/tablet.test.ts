@@ -1,7 +1,7 @@
 import { FencedError, NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import type { Change } from "./schema.js";
+import type { Change } from "./documents/schema.js";
 import { TabletScene, turn, turns } from "./testing/tablet-scene.js";
 
 describe("Tablet", () => {

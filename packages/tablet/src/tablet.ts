@@ -8,16 +8,16 @@ import {
   systemClock,
   UnavailableError,
 } from "@diskmesh/domain";
-import { type BackupDocument, backupPieces } from "./backup/backup-file.js";
-import { addToBatch, type Batch, type CommitListener, newBatch } from "./batch.js";
-import { lateAnswers, type TabletClock } from "./clock.js";
-import { commitSized } from "./commit-sized.js";
-import { leaderState } from "./leader-state.js";
-import { loadAll } from "./load-document.js";
-import { MemoryTables } from "./memory-tables.js";
-import { OneAtATime } from "./one-at-a-time.js";
-import type { Conclude, Schema, Tables, Transaction } from "./schema.js";
-import type { Claim, ClaimOptions, LeaderState, StoredChange, TabletStorage } from "./storage.js";
+import { backupPieces } from "./backup/backup-file.js";
+import { MemoryTables } from "./documents/memory-tables.js";
+import type { Conclude, Schema, StoredChange, StoredDocument, Tables, Transaction } from "./documents/schema.js";
+import { addToBatch, type Batch, type CommitListener, newBatch } from "./storage/batch.js";
+import { lateAnswers, type TabletClock } from "./storage/clock.js";
+import { commitSized } from "./storage/commit-sized.js";
+import { leaderState } from "./storage/leader-state.js";
+import { loadAll } from "./storage/load-document.js";
+import { OneAtATime } from "./storage/one-at-a-time.js";
+import type { Claim, ClaimOptions, LeaderState, TabletStorage } from "./storage/storage.js";
 import { DEFAULT_TABLET_LIMITS, type TabletLimits } from "./tablet-limits.js";
 
 /** Options of a tablet. Those of ClaimOptions control the wait until this process may lead. */
@@ -232,7 +232,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   /** Returns the present documents once they are durable. */
-  async #durableDocuments(): Promise<Iterable<BackupDocument>> {
+  async #durableDocuments(): Promise<Iterable<StoredDocument>> {
     this.#refuseWhenEnded();
     const documents = this.#memory.snapshot();
     await this.#barrier();

@@ -1,4 +1,4 @@
-import type { Schema } from "./schema.js";
+import type { Schema } from "./documents/schema.js";
 import type { Tablet } from "./tablet.js";
 
 /** Returns the keys of the tally to which a document contributes, with the amounts. */

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import * as z from "zod";
-import type { Versioned } from "../checksums.js";
+import type { StoredDocument } from "../documents/schema.js";
 import { DocumentRules, problemOfHeader } from "./backup-rules.js";
 
 /**
@@ -38,13 +38,8 @@ const endShape = z.strictObject({ documents: z.int().min(0), sha256: z.string() 
 
 export type BackupHeader = Omit<z.output<typeof headerShape>, "kind" | "format">;
 
-export interface BackupDocument extends Versioned {
-  readonly table: string;
-  readonly key: string;
-}
-
 /** Yields the text of a backup in pieces. */
-export function* backupPieces(header: BackupHeader, documents: Iterable<BackupDocument>): Generator<string> {
+export function* backupPieces(header: BackupHeader, documents: Iterable<StoredDocument>): Generator<string> {
   const hash = createHash("sha256");
   let piece = `${JSON.stringify({ kind: KIND, format: FORMAT, ...header })}\n`;
   let count = 0;
@@ -81,7 +76,7 @@ export async function checkBackup(path: string): Promise<{ header: BackupHeader;
 }
 
 /** Yields the documents of a backup that passed `checkBackup`. */
-export async function* documentsOf(path: string): AsyncGenerator<BackupDocument> {
+export async function* documentsOf(path: string): AsyncGenerator<StoredDocument> {
   const rules = new DocumentRules();
   let last: string | undefined;
   let isHeader = true;

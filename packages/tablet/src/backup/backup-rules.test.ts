@@ -5,8 +5,8 @@ import { DomainError, visible } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { table } from "../documents/schema.js";
 import { openStorage } from "../open-storage.js";
-import { table } from "../schema.js";
 import { type BackupHeader, backupPieces } from "./backup-file.js";
 import { restoreBackup } from "./restore.js";
 

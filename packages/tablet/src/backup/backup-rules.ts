@@ -1,5 +1,5 @@
 import { quoted } from "@diskmesh/domain";
-import { checkKey } from "../document.js";
+import { checkKey } from "../documents/document.js";
 
 /** Header fields that determine the restored state. */
 interface Header {

@@ -4,12 +4,12 @@ import { type DomainError, InvalidArgumentError, InvalidStateError, UnavailableE
 import { rejection } from "@diskmesh/domain/testing";
 import { leaveToVerify, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { type StoredDocument, table } from "../documents/schema.js";
 import { documentDatabase } from "../mongo/testing/document-database.js";
 import { databaseUrl, newTabletName, removeTablet } from "../mongo/testing/test-location.js";
 import { openStorage } from "../open-storage.js";
-import { table } from "../schema.js";
 import { Tablet } from "../tablet.js";
-import { type BackupDocument, backupPieces } from "./backup-file.js";
+import { backupPieces } from "./backup-file.js";
 import { restoreBackup } from "./restore.js";
 
 interface Host {
@@ -163,7 +163,7 @@ describe("backup and restore", () => {
   });
 
   it("leaves a storage unchanged when the backup holds content that this version cannot use", async () => {
-    const unusable: Record<string, BackupDocument> = {
+    const unusable: Record<string, StoredDocument> = {
       "unknown table": { table: "others", key: "o", version: 1, document: {} },
       "newer version": { table: "hosts", key: "h9", version: 2, document: { id: "h9", n: 9 } },
       "another shape": { table: "hosts", key: "h9", version: 1, document: { id: "h9" } },

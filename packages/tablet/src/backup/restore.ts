@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { InvalidArgumentError, InvalidStateError, messageOf, quoted, UnavailableError } from "@diskmesh/domain";
-import { commitSized } from "../commit-sized.js";
-import { loadedDocument, versionOf } from "../memory-tables.js";
-import type { Schema, Table } from "../schema.js";
-import type { Claim, StoredChange, TabletStorage } from "../storage.js";
-import { type BackupDocument, checkBackup, documentsOf } from "./backup-file.js";
+import { loadedDocument, versionOf } from "../documents/memory-tables.js";
+import type { Schema, StoredChange, StoredDocument, Table } from "../documents/schema.js";
+import { commitSized } from "../storage/commit-sized.js";
+import type { Claim, TabletStorage } from "../storage/storage.js";
+import { checkBackup, documentsOf } from "./backup-file.js";
 import { impossibleNumber } from "./backup-rules.js";
 import { GENERATION_STEP } from "./restored-claim.js";
 
@@ -111,7 +111,7 @@ async function commitAll(file: string, schema: Schema, storage: TabletStorage): 
   await commit();
 }
 
-function restoredChange(schema: Schema, backedUp: BackupDocument): StoredChange {
+function restoredChange(schema: Schema, backedUp: StoredDocument): StoredChange {
   const { table, key } = backedUp;
   // hasOwn, because `schema.constructor` is inherited from Object.
   const definition = (Object.hasOwn(schema, table) ? schema[table] : undefined) as Table<object> | undefined;

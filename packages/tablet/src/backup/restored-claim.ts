@@ -1,5 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import type { RestoredClaim } from "../storage.js";
+import type { RestoredClaim } from "../storage/storage.js";
 
 /** Fields of the latest claim that decide whether a new claim is allowed. */
 interface LatestClaim {

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { writeSync } from "node:fs";
 import { FencedError } from "@diskmesh/domain";
-import type { TabletStorage } from "../storage.js";
+import type { TabletStorage } from "../storage/storage.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 
 const [moduleUrl, argument] = process.argv.slice(2) as [string, string];

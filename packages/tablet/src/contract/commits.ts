@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import type { Change } from "../schema.js";
+import type { Change } from "../documents/schema.js";
 import type { TrackedStorage } from "../testing/tracked-storage.js";
 import { randomOf } from "./random.js";
 import { claim, contentsOf, put, remove, type StorageClients } from "./storage-clients.js";

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, ResourceExhaustedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import type { EventLog, RecordRange } from "../storage.js";
+import type { EventLog, RecordRange } from "../storage/storage.js";
 
 /** Place of one event log. The contract calls `open` again only after it has closed the former log. */
 export interface EventLogLocation {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "chai";
-import type { Change } from "../schema.js";
-import type { Claim } from "../storage.js";
+import type { Change } from "../documents/schema.js";
+import type { Claim } from "../storage/storage.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import type { Contents, StorageLocation } from "./storage-location.js";
 

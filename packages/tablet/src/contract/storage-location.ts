@@ -1,4 +1,4 @@
-import type { TabletStorage } from "../storage.js";
+import type { TabletStorage } from "../storage/storage.js";
 
 /** Location of one tablet's state, provided by the tests of an adapter. */
 export interface StorageLocation {

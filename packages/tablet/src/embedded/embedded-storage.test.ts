@@ -12,21 +12,21 @@ import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
 import { type Files, systemFiles } from "./files.js";
 import { lineOf } from "./lines.js";
-import { openLocation, openWithSnapshots } from "./test-location.js";
 import { PowerCutFiles } from "./testing/power-cut-files.js";
+import { openLocation, openWithSnapshots } from "./testing/test-location.js";
 
 const LEADER = { writer: "writer", address: "127.0.0.1:1" };
-const CHILD = fileURLToPath(new URL("./claim-and-wait.js", import.meta.url));
+const CHILD = fileURLToPath(new URL("./testing/claim-and-wait.js", import.meta.url));
 
 storageContract("embedded", async () => {
   const folder = temporaryFolder();
-  const moduleUrl = new URL("./test-location.js", import.meta.url).href;
+  const moduleUrl = new URL("./testing/test-location.js", import.meta.url).href;
   return { open: () => openLocation(folder), moduleUrl, argument: folder, remove: async () => {} };
 });
 
 storageContract("embedded, with a snapshot every few commits", async () => {
   const folder = temporaryFolder();
-  const moduleUrl = new URL("./test-location-snapshots.js", import.meta.url).href;
+  const moduleUrl = new URL("./testing/test-location-snapshots.js", import.meta.url).href;
   return { open: () => openWithSnapshots(folder), moduleUrl, argument: folder, remove: async () => {} };
 });
 

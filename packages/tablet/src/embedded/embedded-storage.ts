@@ -2,10 +2,11 @@ import { randomUUID } from "node:crypto";
 import { diskFullError, InvalidStateError, systemClock } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
-import { addChanges } from "../batch.js";
-import type { TabletClock } from "../clock.js";
-import { CURE } from "../format.js";
-import { OneAtATime } from "../one-at-a-time.js";
+import type { StoredChange } from "../documents/schema.js";
+import { addChanges } from "../storage/batch.js";
+import type { TabletClock } from "../storage/clock.js";
+import { CURE } from "../storage/format.js";
+import { OneAtATime } from "../storage/one-at-a-time.js";
 import type {
   Claim,
   ClaimOptions,
@@ -13,9 +14,8 @@ import type {
   OnDocument,
   RestoredClaim,
   Snapshot,
-  StoredChange,
   TabletStorage,
-} from "../storage.js";
+} from "../storage/storage.js";
 import { keepFilesChecked } from "./file-check.js";
 import { type Files, systemFiles } from "./files.js";
 import { ensureFolder } from "./folders.js";

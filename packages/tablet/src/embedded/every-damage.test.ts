@@ -1,8 +1,8 @@
 import { InvalidStateError, messageOf } from "@diskmesh/domain";
 import { expect } from "chai";
 import { randomOf } from "../contract/random.js";
+import { table } from "../documents/schema.js";
 import type { Examined } from "../examine/examination.js";
-import { table } from "../schema.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
 import { examineFolder } from "./examine-folder.js";

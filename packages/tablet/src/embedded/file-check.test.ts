@@ -4,7 +4,7 @@ import { InvalidStateError } from "@diskmesh/domain";
 import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { table } from "../schema.js";
+import { table } from "../documents/schema.js";
 import { Tablet } from "../tablet.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
 

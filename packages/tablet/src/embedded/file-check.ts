@@ -1,8 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import { messageOf } from "@diskmesh/domain";
-import { checksumInAnyOrder, StateSums, type StoredSums } from "../checksums.js";
-import { sleep, type TabletClock } from "../clock.js";
-import type { Snapshot } from "../storage.js";
+import { checksumInAnyOrder, StateSums, type StoredSums } from "../documents/checksums.js";
+import { sleep, type TabletClock } from "../storage/clock.js";
+import type { Snapshot } from "../storage/storage.js";
 import type { Files } from "./files.js";
 import { type Journal, JournalFolder } from "./journal-folder.js";
 import { LineFiles } from "./line-file.js";

@@ -6,7 +6,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { randomOf } from "../contract/random.js";
-import { table } from "../schema.js";
+import { table } from "../documents/schema.js";
 import { Tablet } from "../tablet.js";
 import { openEmbeddedStorage } from "./embedded-storage.js";
 import { examineFolder } from "./examine-folder.js";

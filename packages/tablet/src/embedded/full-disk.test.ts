@@ -132,5 +132,5 @@ async function outputOf(child: ChildProcess): Promise<{ code: number | null; out
   return { code, output, errors };
 }
 
-const FILL = fileURLToPath(new URL("./fill-until-full.js", import.meta.url));
-const OPEN = fileURLToPath(new URL("./open-and-print.js", import.meta.url));
+const FILL = fileURLToPath(new URL("./testing/fill-until-full.js", import.meta.url));
+const OPEN = fileURLToPath(new URL("./testing/open-and-print.js", import.meta.url));

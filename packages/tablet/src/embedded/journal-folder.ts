@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { FencedError, InvalidStateError } from "@diskmesh/domain";
-import { newerFormat } from "../format.js";
-import type { Claim, Leader } from "../storage.js";
+import { newerFormat } from "../storage/format.js";
+import type { Claim, Leader } from "../storage/storage.js";
 import { collecting, refuseDamage } from "./damage.js";
 import type { LineFile, LineFiles, Place, ReadOptions } from "./line-file.js";
 import { lineOf } from "./lines.js";

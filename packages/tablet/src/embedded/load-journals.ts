@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
-import type { Versioned } from "../checksums.js";
-import type { OnDocument } from "../storage.js";
+import type { Versioned } from "../documents/checksums.js";
+import type { OnDocument } from "../storage/storage.js";
 import { type Chain, chainTo, type Part } from "./chain.js";
 import { collecting, type OnDamage, refuseDamage } from "./damage.js";
 import type { JournalFolder, StoredClaim } from "./journal-folder.js";

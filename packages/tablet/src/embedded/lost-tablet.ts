@@ -1,6 +1,6 @@
 import { AlreadyExistsError, InvalidStateError } from "@diskmesh/domain";
-import { noTablet } from "../no-tablet.js";
-import type { ClaimOptions } from "../storage.js";
+import { noTablet } from "../storage/no-tablet.js";
+import type { ClaimOptions } from "../storage/storage.js";
 import type { Files } from "./files.js";
 import { namesIn, restoredBeside } from "./folders.js";
 import { MARK } from "./mark.js";

@@ -14,7 +14,7 @@ import { openEmbeddedStorage } from "./embedded-storage.js";
 import { backupOf, counted, makeTablet, type Texts, textsIn, textsOf } from "./testing/counted-tablet.js";
 import { PowerCutFiles } from "./testing/power-cut-files.js";
 
-const CHILD = fileURLToPath(new URL("./restore-once.js", import.meta.url));
+const CHILD = fileURLToPath(new URL("./testing/restore-once.js", import.meta.url));
 const FOLDER = "/state/registry";
 const OLD = textsOf("old", 7);
 const NEW = textsOf("new", 5);

@@ -1,7 +1,7 @@
 import { DiskFullError, messageOf } from "@diskmesh/domain";
-import type { BackupDocument } from "../backup/backup-file.js";
-import type { TabletClock } from "../clock.js";
-import type { Snapshot } from "../storage.js";
+import type { StoredDocument } from "../documents/schema.js";
+import type { TabletClock } from "../storage/clock.js";
+import type { Snapshot } from "../storage/storage.js";
 import type { Journal, JournalFolder } from "./journal-folder.js";
 import { lineOf, sumOf } from "./lines.js";
 import type { StoredSizes } from "./load-journals.js";
@@ -123,7 +123,7 @@ export class Snapshots {
   }
 
   /** Yields pieces of the snapshot; commits run between them. The last line holds the number of documents. */
-  async *#pieces(head: SnapshotHead, documents: Iterable<BackupDocument>): AsyncGenerator<Buffer> {
+  async *#pieces(head: SnapshotHead, documents: Iterable<StoredDocument>): AsyncGenerator<Buffer> {
     let line = lineOf(head);
     let lines: Buffer[] = [line];
     let sizeBytes = 0;

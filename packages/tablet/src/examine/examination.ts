@@ -1,16 +1,15 @@
 import { messageOf } from "@diskmesh/domain";
-import type { BackupDocument } from "../backup/backup-file.js";
-import { type Checked, StateSums, type StoredSums } from "../checksums.js";
-import { loadedDocument } from "../memory-tables.js";
-import type { Schema, Table } from "../schema.js";
-import type { Claim } from "../storage.js";
+import { type Checked, StateSums, type StoredSums } from "../documents/checksums.js";
+import { loadedDocument } from "../documents/memory-tables.js";
+import type { Schema, StoredDocument, Table } from "../documents/schema.js";
+import type { Claim } from "../storage/storage.js";
 
 /** Contents of a store that no process uses. */
 export interface Examined {
   /** Latest claim. Fields lost by damage are generated anew and listed in `problems`. */
   readonly claim: Claim;
   /** Documents that match their checksums. */
-  readonly documents: readonly BackupDocument[];
+  readonly documents: readonly StoredDocument[];
   /**
    * Descriptions of the damage, one line each, with the name of every omitted document. Empty when the store is
    * undamaged.
@@ -25,7 +24,7 @@ export interface Examined {
 
 /** Collects the undamaged documents of a store. */
 export class Examination {
-  readonly documents: BackupDocument[] = [];
+  readonly documents: StoredDocument[] = [];
   readonly problems: string[] = [];
   readonly #schema: Schema;
   readonly #sums = new StateSums();

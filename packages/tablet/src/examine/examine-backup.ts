@@ -1,6 +1,6 @@
 import { checkBackup, documentsOf } from "../backup/backup-file.js";
-import { checksumInAnyOrder } from "../checksums.js";
-import type { Schema } from "../schema.js";
+import { checksumInAnyOrder } from "../documents/checksums.js";
+import type { Schema } from "../documents/schema.js";
 import { Examination, type Examined } from "./examination.js";
 
 /**

@@ -1,5 +1,5 @@
-import { FORMAT_TABLE } from "../format.js";
-import type { Schema } from "../schema.js";
+import type { Schema } from "../documents/schema.js";
+import { FORMAT_TABLE } from "../storage/format.js";
 
 /** Collection of leases, one document per tablet of the database. */
 export const LEASES = "tablets";

@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import { BSON } from "mongodb";
 import { randomOf } from "../contract/random.js";
-import { MemoryTables } from "../memory-tables.js";
-import { table } from "../schema.js";
+import { MemoryTables } from "../documents/memory-tables.js";
+import { table } from "../documents/schema.js";
 import { encodeDocument } from "./encoding.js";
 
 const TABLE = "t".repeat(63);

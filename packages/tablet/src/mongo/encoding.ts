@@ -1,6 +1,6 @@
-import { type Checked, checksumInAnyOrder, hexOf, type Versioned } from "../checksums.js";
-import { compactDocument } from "../compact-document.js";
-import { fieldNamesOf } from "../field-names.js";
+import { type Checked, checksumInAnyOrder, hexOf, type Versioned } from "../documents/checksums.js";
+import { compactDocument } from "../documents/compact-document.js";
+import { fieldNamesOf } from "../documents/field-names.js";
 import type { Fields } from "./document-server.js";
 
 /** Field that holds the whole document as JSON text when MongoDB would refuse or change its field names or strings. */

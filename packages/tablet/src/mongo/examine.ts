@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
-import type { Checked, StoredSums } from "../checksums.js";
-import { sleep, type TabletClock } from "../clock.js";
+import type { Checked, StoredSums } from "../documents/checksums.js";
+import type { Schema } from "../documents/schema.js";
 import { Examination, type Examined } from "../examine/examination.js";
-import { FORMAT_TABLE, newerFormat, STORE_FORMAT } from "../format.js";
-import type { Schema } from "../schema.js";
+import { sleep, type TabletClock } from "../storage/clock.js";
+import { FORMAT_TABLE, newerFormat, STORE_FORMAT } from "../storage/format.js";
 import { LEASES } from "./collections.js";
 import type { DocumentReader, DocumentServer, Fields, StoredDocument } from "./document-server.js";
 import { decodeDocument } from "./encoding.js";

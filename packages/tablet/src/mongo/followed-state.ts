@@ -1,6 +1,6 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { StateSums, type StoredSums, type Versioned } from "../checksums.js";
-import { CURE, FORMAT_KEY, FORMAT_TABLE } from "../format.js";
+import { StateSums, type StoredSums, type Versioned } from "../documents/checksums.js";
+import { CURE, FORMAT_KEY, FORMAT_TABLE } from "../storage/format.js";
 import type { Fields, StoredDocument } from "./document-server.js";
 import { type DecodedDocument, decodeDocument } from "./encoding.js";
 import type { ClaimEntry, CommitEntry, Entry, LoadEntry } from "./log.js";

@@ -1,6 +1,6 @@
 import { ManualClock } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { hexOf } from "../checksums.js";
+import { hexOf } from "../documents/checksums.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
 import { encodeDocument } from "./encoding.js";

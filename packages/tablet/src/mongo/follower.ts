@@ -1,6 +1,6 @@
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
-import { sleep, type TabletClock } from "../clock.js";
-import { CURE } from "../format.js";
+import { sleep, type TabletClock } from "../storage/clock.js";
+import { CURE } from "../storage/format.js";
 import type { FollowedState } from "./followed-state.js";
 import { beginState, type LoadOptions, type ReadOptions, readLog, readView } from "./load.js";
 import type { ClaimEntry } from "./log.js";

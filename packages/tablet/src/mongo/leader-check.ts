@@ -1,6 +1,7 @@
-import { checksumInAnyOrder, type Versioned } from "../checksums.js";
-import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
-import type { LeaderState, StoredChange } from "../storage.js";
+import { checksumInAnyOrder, type Versioned } from "../documents/checksums.js";
+import type { StoredChange } from "../documents/schema.js";
+import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../storage/format.js";
+import type { LeaderState } from "../storage/storage.js";
 import type { LoadOptions } from "./load.js";
 import type { View } from "./view.js";
 import { type CheckedState, editedText, type ViewCheckOptions, type WrongDocument } from "./view-check.js";

@@ -1,6 +1,6 @@
 import { FencedError, LEADER_ADDRESS, servedElsewhere } from "@diskmesh/domain";
-import { sleep, type TabletClock } from "../clock.js";
-import { OneAtATime } from "../one-at-a-time.js";
+import { sleep, type TabletClock } from "../storage/clock.js";
+import { OneAtATime } from "../storage/one-at-a-time.js";
 import { LEASES } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
 import { FOREVER_MS, type RetryPolicy } from "./retry-policy.js";

@@ -1,5 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { CURE } from "../format.js";
+import { CURE } from "../storage/format.js";
 import type { IsOurs } from "./collections.js";
 import type { DocumentReader, DocumentServer, StoredDocument } from "./document-server.js";
 import { FollowedState } from "./followed-state.js";

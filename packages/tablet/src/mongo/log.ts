@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { AlreadyExistsError, FencedError, InvalidStateError } from "@diskmesh/domain";
 import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
-import type { StoredSums } from "../checksums.js";
-import { CURE, newerFormat, STORE_FORMAT } from "../format.js";
-import { noTablet } from "../no-tablet.js";
-import { OneAtATime } from "../one-at-a-time.js";
-import type { ClaimOptions, RestoredClaim } from "../storage.js";
+import type { StoredSums } from "../documents/checksums.js";
+import { CURE, newerFormat, STORE_FORMAT } from "../storage/format.js";
+import { noTablet } from "../storage/no-tablet.js";
+import { OneAtATime } from "../storage/one-at-a-time.js";
+import type { ClaimOptions, RestoredClaim } from "../storage/storage.js";
 import type { IsOurs } from "./collections.js";
 import {
   type DocumentReader,

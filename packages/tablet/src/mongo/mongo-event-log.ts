@@ -9,9 +9,9 @@ import {
   checkStream,
   LINES_MAX,
   RECORDS_MAX,
-} from "../event-log-limits.js";
-import { OneAtATime } from "../one-at-a-time.js";
-import type { EventLog, LogRecord, RecordRange } from "../storage.js";
+} from "../storage/event-log-limits.js";
+import { OneAtATime } from "../storage/one-at-a-time.js";
+import type { EventLog, LogRecord, RecordRange } from "../storage/storage.js";
 import type { DocumentServer, StoredDocument, ViewWrite } from "./document-server.js";
 import { RetryPolicy } from "./retry-policy.js";
 

@@ -1,9 +1,9 @@
 import { InvalidStateError, messageOf, systemClock, UnavailableError } from "@diskmesh/domain";
-import { KnownChecksums, StateSums } from "../checksums.js";
-import { sleep, type TabletClock } from "../clock.js";
-import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
-import type { Schema } from "../schema.js";
-import type { Claim, ClaimOptions, Leader, LeaderState, OnDocument, StoredChange, TabletStorage } from "../storage.js";
+import { KnownChecksums, StateSums } from "../documents/checksums.js";
+import type { Schema, StoredChange } from "../documents/schema.js";
+import { sleep, type TabletClock } from "../storage/clock.js";
+import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../storage/format.js";
+import type { Claim, ClaimOptions, Leader, LeaderState, OnDocument, TabletStorage } from "../storage/storage.js";
 import { collectionsOf, type IsOurs, unknownCollectionsWarning } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
 import { encodeDocument } from "./encoding.js";

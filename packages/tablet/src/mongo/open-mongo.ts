@@ -1,7 +1,7 @@
 import { systemClock, UnavailableError } from "@diskmesh/domain";
+import type { Schema } from "../documents/schema.js";
 import type { Examined } from "../examine/examination.js";
-import type { Schema } from "../schema.js";
-import type { EventLog, TabletStorage } from "../storage.js";
+import type { EventLog, TabletStorage } from "../storage/storage.js";
 import type { IsOurs } from "./collections.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
 import { examineMongo } from "./examine.js";

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { table } from "../schema.js";
+import { table } from "../documents/schema.js";
 import { Tablet } from "../tablet.js";
 import { openMongoStorage } from "./open-mongo.js";
 import { CommandProxy } from "./testing/command-proxy.js";

@@ -3,7 +3,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { firstNumberAfter, restoredClaim } from "../backup/restore.js";
-import type { Claim } from "../storage.js";
+import type { Claim } from "../storage/storage.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
 import { MongoStorage } from "./mongo-storage.js";

@@ -1,5 +1,5 @@
 import { messageOf, UnavailableError } from "@diskmesh/domain";
-import { sleep, type TabletClock } from "../clock.js";
+import { sleep, type TabletClock } from "../storage/clock.js";
 import { LostAnswerError } from "./document-server.js";
 
 const FIRST_PAUSE_MS = 10;

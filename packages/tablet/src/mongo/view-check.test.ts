@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { UnavailableError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { table } from "../schema.js";
+import { table } from "../documents/schema.js";
 import { Tablet } from "../tablet.js";
 import type { DocumentServer } from "./document-server.js";
 import { MongoStorage } from "./mongo-storage.js";

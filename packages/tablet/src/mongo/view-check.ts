@@ -1,5 +1,5 @@
 import { UnavailableError } from "@diskmesh/domain";
-import { sleep, type TabletClock } from "../clock.js";
+import { sleep, type TabletClock } from "../storage/clock.js";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
 import { decodeDocument } from "./encoding.js";
 import { leftoverTest } from "./followed-state.js";

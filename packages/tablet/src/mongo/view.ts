@@ -1,4 +1,4 @@
-import { sleep, type TabletClock } from "../clock.js";
+import { sleep, type TabletClock } from "../storage/clock.js";
 import { type DocumentServer, LostAnswerError, type ViewWrite } from "./document-server.js";
 import type { Outcomes } from "./followed-state.js";
 import type { Lease } from "./lease.js";

@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { restoreBackup, restoredDocument } from "../backup/restore.js";
+import type { Schema, Table } from "../documents/schema.js";
 import type { StoredDocument } from "../mongo/document-server.js";
 import { openStorage } from "../open-storage.js";
-import type { Schema, Table } from "../schema.js";
 import { Tablet } from "../tablet.js";
 
 // Backups that 0.1.0 made of a mesh with a silent host, a frozen CPI, a moving disk and a suspended task; and the same

@@ -1,5 +1,5 @@
-import type { Change } from "../schema.js";
-import type { Claim, Leader, OnDocument, Snapshot, StoredChange, TabletStorage } from "../storage.js";
+import type { Change, StoredChange } from "../documents/schema.js";
+import type { Claim, Leader, OnDocument, Snapshot, TabletStorage } from "../storage/storage.js";
 
 /** A storage whose commits wait while the gate is closed. Tests can also make commits fail. */
 export class GatedStorage implements TabletStorage {

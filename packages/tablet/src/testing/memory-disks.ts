@@ -1,5 +1,5 @@
-import { MemoryTables } from "../memory-tables.js";
-import { table } from "../schema.js";
+import { MemoryTables } from "../documents/memory-tables.js";
+import { table } from "../documents/schema.js";
 
 export interface Disk {
   readonly diskId: string;

@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { table } from "../documents/schema.js";
 import { openEmbeddedStorage } from "../embedded/embedded-storage.js";
-import { table } from "../schema.js";
 import { Tablet } from "../tablet.js";
 import type { TabletLimits } from "../tablet-limits.js";
 import { GatedStorage } from "./gated-storage.js";

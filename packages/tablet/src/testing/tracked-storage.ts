@@ -1,6 +1,5 @@
-import type { BackupDocument } from "../backup/backup-file.js";
-import type { Change } from "../schema.js";
-import type { Claim, ClaimOptions, Leader, StoredChange, TabletStorage } from "../storage.js";
+import type { Change, StoredChange, StoredDocument } from "../documents/schema.js";
+import type { Claim, ClaimOptions, Leader, TabletStorage } from "../storage/storage.js";
 
 /**
  * Drives a storage without a tablet, for tests and benchmarks. It remembers the stored documents, because each change
@@ -8,7 +7,7 @@ import type { Claim, ClaimOptions, Leader, StoredChange, TabletStorage } from ".
  */
 export class TrackedStorage {
   readonly inner: TabletStorage;
-  #contents = new Map<string, BackupDocument>();
+  #contents = new Map<string, StoredDocument>();
   #committing: Promise<unknown> = Promise.resolve();
 
   constructor(inner: TabletStorage) {
@@ -20,7 +19,7 @@ export class TrackedStorage {
   }
 
   async load(onDocument: (table: string, key: string, document: object) => void = () => {}): Promise<void> {
-    const contents = new Map<string, BackupDocument>();
+    const contents = new Map<string, StoredDocument>();
     await this.inner.load(
       (table, key, stored) => {
         contents.set(`${table}/${key}`, { table, key, ...stored });
@@ -41,7 +40,7 @@ export class TrackedStorage {
   }
 
   async #commit(changes: readonly Change[]): Promise<void> {
-    const after = new Map<string, BackupDocument | null>();
+    const after = new Map<string, StoredDocument | null>();
     const stored = changes.map((change): StoredChange => {
       const id = `${change.table}/${change.key}`;
       const before = after.get(id);

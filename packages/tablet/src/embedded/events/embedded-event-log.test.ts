@@ -7,7 +7,7 @@ import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { eventLogContract } from "../../contract/event-log-contract.js";
 import { randomOf } from "../../contract/random.js";
-import type { EventLog } from "../../storage.js";
+import type { EventLog } from "../../storage/storage.js";
 import type { OpenFile } from "../files.js";
 import { ensureFolder } from "../folders.js";
 import { lineOf } from "../lines.js";

@@ -9,8 +9,8 @@ import {
   checkStream,
   LINES_MAX,
   RECORDS_MAX,
-} from "../../event-log-limits.js";
-import type { EventLog, LogRecord, RecordRange } from "../../storage.js";
+} from "../../storage/event-log-limits.js";
+import type { EventLog, LogRecord, RecordRange } from "../../storage/storage.js";
 import { type Files, systemFiles } from "../files.js";
 import { ensureFolder } from "../folders.js";
 import { LineFiles } from "../line-file.js";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { InvalidStateError } from "@diskmesh/domain";
-import { newerFormat } from "../../format.js";
+import { newerFormat } from "../../storage/format.js";
 import type { OpenFile } from "../files.js";
 import type { LineFile, LineFiles, LinePlace, Place } from "../line-file.js";
 import { sumOf } from "../lines.js";

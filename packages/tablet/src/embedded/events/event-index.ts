@@ -1,5 +1,5 @@
-import { type OrderedMap, orderedMap } from "../../key-set.js";
-import type { RecordRange } from "../../storage.js";
+import { type OrderedMap, orderedMap } from "../../documents/key-set.js";
+import type { RecordRange } from "../../storage/storage.js";
 import type { LinePlace } from "../line-file.js";
 
 /**

@@ -2,8 +2,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { backupPieces } from "../../backup/backup-file.js";
-import { table } from "../../schema.js";
-import type { TabletStorage } from "../../storage.js";
+import { table } from "../../documents/schema.js";
+import type { TabletStorage } from "../../storage/storage.js";
 
 interface Counted {
   readonly id: string;

@@ -1,5 +1,5 @@
 import { FencedError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
-import { table } from "../../schema.js";
+import { table } from "../../documents/schema.js";
 import type {
   Claim,
   ClaimOptions,
@@ -8,7 +8,7 @@ import type {
   OnDocument,
   RestoredClaim,
   TabletStorage,
-} from "../../storage.js";
+} from "../../storage/storage.js";
 import { Tablet } from "../../tablet.js";
 import type { DocumentServer } from "../document-server.js";
 import { MongoStorage } from "../mongo-storage.js";

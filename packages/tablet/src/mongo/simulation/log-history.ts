@@ -1,4 +1,4 @@
-import { FORMAT_TABLE } from "../../format.js";
+import { FORMAT_TABLE } from "../../storage/format.js";
 import { decodeDocument } from "../encoding.js";
 import type { ClaimEntry, CommitEntry, Entry } from "../log.js";
 

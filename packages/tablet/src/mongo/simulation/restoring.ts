@@ -1,5 +1,5 @@
 import { firstNumberAfter, restoredClaim } from "../../backup/restore.js";
-import type { StoredChange } from "../../storage.js";
+import type { StoredChange } from "../../documents/schema.js";
 import { type Ablation, type Callers, isLoss, ObservedStorage } from "./candidate.js";
 import type { SimulatedProcess } from "./world.js";
 

@@ -1,4 +1,4 @@
-import { StateSums } from "../../checksums.js";
+import { StateSums } from "../../documents/checksums.js";
 import { type Ablation, Callers, candidate } from "./candidate.js";
 import { restoring } from "./restoring.js";
 import { CLIMATES, type Climate, World } from "./world.js";

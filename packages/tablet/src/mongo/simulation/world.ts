@@ -1,5 +1,5 @@
-import type { TabletClock } from "../../clock.js";
 import { randomOf } from "../../contract/random.js";
+import type { TabletClock } from "../../storage/clock.js";
 import { SharedDocuments } from "./shared-documents.js";
 
 /** Probability of each fault, per step or operation. */

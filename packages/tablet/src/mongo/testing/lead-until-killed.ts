@@ -1,7 +1,7 @@
 /** A child process for tests: leads a tablet, prints each acknowledged number, and waits to be killed. */
 import { writeSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { table } from "../../schema.js";
+import { table } from "../../documents/schema.js";
 import { Tablet } from "../../tablet.js";
 import { openMongoStorage } from "../open-mongo.js";
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { MongoClient } from "mongodb";
 import type { StorageLocation } from "../../contract/storage-location.js";
-import type { TabletStorage } from "../../storage.js";
+import type { TabletStorage } from "../../storage/storage.js";
 import { openMongoStorage } from "../open-mongo.js";
 
 const DATABASE = "diskmesh_test";

@@ -1,5 +1,5 @@
-import { sealDocument } from "./document.js";
-import type { StoredChange } from "./storage.js";
+import { sealDocument } from "../documents/document.js";
+import type { StoredChange } from "../documents/schema.js";
 
 /** Upper bound of the size of a change with the longest possible key, without its document. */
 const CHANGE_OVERHEAD_BYTES = 2_048;

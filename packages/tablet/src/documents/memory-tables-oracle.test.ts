@@ -1,7 +1,7 @@
 import { expect } from "chai";
-import { randomOf } from "./contract/random.js";
+import { randomOf } from "../contract/random.js";
+import { type Disk, disk, ids, schema } from "../testing/memory-disks.js";
 import { MemoryTables } from "./memory-tables.js";
-import { type Disk, disk, ids, schema } from "./testing/memory-disks.js";
 
 describe("MemoryTables compared with a naive map", () => {
   it("agree through any sequence of transactions", () => {

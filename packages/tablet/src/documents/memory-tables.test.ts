@@ -1,8 +1,8 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import { expect } from "chai";
+import { type Disk, disk, ids, schema, withDisks } from "../testing/memory-disks.js";
 import { MemoryTables } from "./memory-tables.js";
 import type { Change } from "./schema.js";
-import { type Disk, disk, ids, schema, withDisks } from "./testing/memory-disks.js";
 
 /** Removes fields that only storages need. */
 function told(changes: readonly Change[]): Change[] {

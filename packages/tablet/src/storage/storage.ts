@@ -1,20 +1,11 @@
-import type { BackupDocument } from "./backup/backup-file.js";
-import type { Versioned } from "./checksums.js";
-import type { Change, Schema } from "./schema.js";
-
-/** A change with the data that a storage needs to update the checksum sums. */
-export interface StoredChange extends Change {
-  /** Version of the table's shape. */
-  readonly version: number;
-  /** Document that the change replaces, as stored; null for none. */
-  readonly previous: Versioned | null;
-}
+import type { Versioned } from "../documents/checksums.js";
+import type { Schema, StoredChange, StoredDocument } from "../documents/schema.js";
 
 /** Called once per stored document during a load. */
 export type OnDocument = (table: string, key: string, stored: Versioned) => void;
 
 /** Resolves with all documents as of the call, once they are durable. Rejects when the tablet was lost. */
-export type Snapshot = () => Promise<Iterable<BackupDocument>>;
+export type Snapshot = () => Promise<Iterable<StoredDocument>>;
 
 /** A process that wants to lead. `writer` is unique per attempt. Standbys refer callers to `address`. */
 export interface Leader {

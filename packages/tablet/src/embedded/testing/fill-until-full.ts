@@ -4,9 +4,9 @@
  */
 import { rmSync } from "node:fs";
 import { messageOf } from "@diskmesh/domain";
-import { TrackedStorage } from "../testing/tracked-storage.js";
-import { openEmbeddedStorage } from "./embedded-storage.js";
-import { openEmbeddedEventLog } from "./events/embedded-event-log.js";
+import { TrackedStorage } from "../../testing/tracked-storage.js";
+import { openEmbeddedStorage } from "../embedded-storage.js";
+import { openEmbeddedEventLog } from "../events/embedded-event-log.js";
 
 process.on("unhandledRejection", () => process.exit(9));
 const [, , folder, filler] = process.argv as [string, string, string, string?];

@@ -2,7 +2,7 @@
  * A child process for tests: opens the tablet in a folder and prints "serves" with the number of documents, or the
  * error.
  */
-import { openEmbeddedStorage } from "./embedded-storage.js";
+import { openEmbeddedStorage } from "../embedded-storage.js";
 
 const storage = openEmbeddedStorage({ folder: process.argv[2] as string });
 await storage.claim({ writer: "child", address: "127.0.0.1:1" });

@@ -1,8 +1,8 @@
 import { InvalidStateError, messageOf } from "@diskmesh/domain";
-import type { Versioned } from "./checksums.js";
-import type { MemoryTables } from "./memory-tables.js";
-import type { Schema } from "./schema.js";
-import type { Snapshot, StoredChange, TabletStorage } from "./storage.js";
+import type { Versioned } from "../documents/checksums.js";
+import type { MemoryTables } from "../documents/memory-tables.js";
+import type { Schema, StoredChange } from "../documents/schema.js";
+import type { Snapshot, TabletStorage } from "./storage.js";
 
 /** Loads all documents into memory; resolves with changes that store the upgraded documents. */
 export async function loadAll<S extends Schema>(

@@ -1,3 +1,4 @@
+import type { Versioned } from "./checksums.js";
 /** Values under which an index lists a document: one, several, or undefined to omit the document. */
 export type IndexedValue = string | readonly string[] | undefined;
 
@@ -121,4 +122,18 @@ export interface Change {
   readonly key: string;
   /** null means deleted. */
   readonly document: object | null;
+}
+
+/** A change with the data that a storage needs to update the checksum sums. */
+export interface StoredChange extends Change {
+  /** Version of the table's shape. */
+  readonly version: number;
+  /** Document that the change replaces, as stored; null for none. */
+  readonly previous: Versioned | null;
+}
+
+/** A document with its place. */
+export interface StoredDocument extends Versioned {
+  readonly table: string;
+  readonly key: string;
 }

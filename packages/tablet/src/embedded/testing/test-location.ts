@@ -1,5 +1,5 @@
-import type { TabletStorage } from "../storage.js";
-import { openEmbeddedStorage } from "./embedded-storage.js";
+import type { TabletStorage } from "../../storage/storage.js";
+import { openEmbeddedStorage } from "../embedded-storage.js";
 
 /** Opens a folder for the contract suite and its child processes. Without the lock, so that several leaders compete. */
 export function openLocation(folder: string): TabletStorage {

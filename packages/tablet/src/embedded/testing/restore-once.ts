@@ -1,7 +1,7 @@
 /** A child process for tests: restores a backup into the tablet in a folder, replacing it. */
-import { restoreBackup } from "../backup/restore.js";
-import { openEmbeddedStorage } from "./embedded-storage.js";
-import { counted } from "./testing/counted-tablet.js";
+import { restoreBackup } from "../../backup/restore.js";
+import { openEmbeddedStorage } from "../embedded-storage.js";
+import { counted } from "./counted-tablet.js";
 
 const [, , folder, file] = process.argv as [string, string, string, string];
 const storage = openEmbeddedStorage({ folder });

@@ -1,7 +1,7 @@
-import { sealDocument } from "./document.js";
-import { changeSizeBytes, type MemoryTables } from "./memory-tables.js";
-import type { Schema } from "./schema.js";
-import type { LeaderState, StoredChange } from "./storage.js";
+import { sealDocument } from "../documents/document.js";
+import { changeSizeBytes, type MemoryTables } from "../documents/memory-tables.js";
+import type { Schema, StoredChange } from "../documents/schema.js";
+import type { LeaderState } from "./storage.js";
 
 /** Returns the leader's in-memory state for comparison with the storage. `current` throws once the leader has ended. */
 export function leaderState<S extends Schema>(

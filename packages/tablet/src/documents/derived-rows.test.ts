@@ -1,8 +1,8 @@
 import { expect } from "chai";
-import { randomOf } from "./contract/random.js";
+import { randomOf } from "../contract/random.js";
+import { type Disk, disk } from "../testing/memory-disks.js";
 import { MemoryTables } from "./memory-tables.js";
 import { type Schema, table } from "./schema.js";
-import { type Disk, disk } from "./testing/memory-disks.js";
 
 interface Host {
   readonly hostId: string;

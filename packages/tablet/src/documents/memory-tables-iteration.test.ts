@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { type Disk, disk, ids, withDisks } from "./testing/memory-disks.js";
+import { type Disk, disk, ids, withDisks } from "../testing/memory-disks.js";
 
 describe("iteration over MemoryTables", () => {
   const hundreds = Array.from({ length: 1_500 }, (_, i) =>

@@ -1,5 +1,4 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
-import type { BackupDocument } from "./backup/backup-file.js";
 import type { Versioned } from "./checksums.js";
 import { compactDocument } from "./compact-document.js";
 import { checkKey, freezeDocument, sealDocument } from "./document.js";
@@ -9,12 +8,13 @@ import type {
   PageOptions,
   ReadableTable,
   Schema,
+  StoredChange,
+  StoredDocument,
   Table,
   Tables,
   Transaction,
   WritableTable,
 } from "./schema.js";
-import type { StoredChange } from "./storage.js";
 
 /** A key changed by the running transaction, with the former document (to undo) and the current one (to store). */
 interface Replaced {
@@ -142,7 +142,7 @@ export class MemoryTables<S extends Schema> {
   }
 
   /** Returns all documents as of now, unaffected by later changes. */
-  snapshot(): Iterable<BackupDocument> {
+  snapshot(): Iterable<StoredDocument> {
     const tables = [...this.#byName].map(([table, { definition, memory }]) => ({
       table,
       version: versionOf(definition),

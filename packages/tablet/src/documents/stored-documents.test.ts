@@ -3,14 +3,14 @@ import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import * as z from "zod";
-import { openEmbeddedStorage } from "./embedded/embedded-storage.js";
-import { MongoStorage } from "./mongo/mongo-storage.js";
-import { changed } from "./mongo/simulation/candidate.js";
-import { idealServer } from "./mongo/testing/ideal-server.js";
+import { openEmbeddedStorage } from "../embedded/embedded-storage.js";
+import { MongoStorage } from "../mongo/mongo-storage.js";
+import { changed } from "../mongo/simulation/candidate.js";
+import { idealServer } from "../mongo/testing/ideal-server.js";
+import type { TabletStorage } from "../storage/storage.js";
+import { Tablet } from "../tablet.js";
 import { type Table, table } from "./schema.js";
 import { checkOf, shapeOf } from "./shape.js";
-import type { TabletStorage } from "./storage.js";
-import { Tablet } from "./tablet.js";
 
 interface Host {
   readonly id: string;

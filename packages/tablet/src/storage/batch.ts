@@ -1,4 +1,4 @@
-import type { StoredChange } from "./storage.js";
+import type { StoredChange } from "../documents/schema.js";
 
 /** Called after each durable commit, with its changes, duration and size. */
 export type CommitListener = (
