@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { MemoryCpi } from "@diskmesh/cpi/testing";
 import { eventually, leaveToVerify, type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { OfferedCpi } from "./cpi-set.js";
+import { OfferedCpi } from "./cpis/cpi-set.js";
 import { openDescriptors, processesOf } from "./testing/processes.js";
 import { contextOf, TestDispatcher } from "./testing/test-dispatcher.js";
 

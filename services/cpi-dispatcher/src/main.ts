@@ -1,5 +1,5 @@
 import { runService } from "@diskmesh/service";
-import { dispatcherConfig } from "./config.js";
+import { dispatcherConfig } from "./config/config.js";
 import { startDispatcher } from "./start.js";
 
 await runService("cpi-dispatcher", dispatcherConfig, startDispatcher);

@@ -2,7 +2,7 @@ import type { CpiCall } from "@diskmesh/cpi";
 import { cpiContract, MemoryCpi, OPTIONAL_IN_MEMORY, RemoteCpi, reasonOfFailed } from "@diskmesh/cpi/testing";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { OfferedCpi } from "./cpi-set.js";
+import { OfferedCpi } from "./cpis/cpi-set.js";
 import { type CpiClient, contextOf, TestDispatcher } from "./testing/test-dispatcher.js";
 
 class MemoryDispatcher extends TestDispatcher {

@@ -1,7 +1,7 @@
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, allowChange, offer, type RpcServer } from "@diskmesh/rpc";
-import type { DispatcherContext } from "./context.js";
+import type { DispatcherContext } from "./cpis/context.js";
 import { cpiMethods } from "./handlers/cpi-methods.js";
 import { createStemcell } from "./handlers/create-stemcell.js";
 import { endCalls } from "./handlers/end-calls.js";

@@ -1,14 +1,14 @@
 import type { Logger } from "@diskmesh/domain";
 import { createRpcServer, type Lifecycle, Readiness } from "@diskmesh/service";
-import { type DispatcherConfig, RPC_LIMITS, runFolderOf } from "./config.js";
-import type { DispatcherContext } from "./context.js";
-import { CpiConfigs } from "./cpi-configs.js";
-import { CpiLog } from "./cpi-log.js";
-import { CpiSet, type OfferedCpi } from "./cpi-set.js";
+import { type DispatcherConfig, RPC_LIMITS, runFolderOf } from "./config/config.js";
+import type { DispatcherContext } from "./cpis/context.js";
+import { CpiConfigs } from "./cpis/cpi-configs.js";
+import { CpiLog } from "./cpis/cpi-log.js";
+import { CpiSet, type OfferedCpi } from "./cpis/cpi-set.js";
+import { Fence } from "./cpis/fence.js";
+import { CpiMaker } from "./cpis/make-cpis.js";
 import { RunFolder } from "./executables/run-folder.js";
-import { Fence } from "./fence.js";
 import { RegistryClients } from "./fleet/registry-client.js";
-import { CpiMaker } from "./make-cpis.js";
 import { addServices } from "./services.js";
 
 /** Starts the dispatcher: kills processes left by its predecessor, creates the CPIs, then starts the server. */

@@ -25,8 +25,8 @@ import type { Slots } from "@diskmesh/service";
 import { resultOf } from "../model/answers.js";
 import { type InfoOutcome, type Negotiated, negotiate } from "../model/negotiation.js";
 import { secretEnv } from "../model/redacted-request.js";
-import { unlessAborted } from "../unless-aborted.js";
 import { CpiProcess, type CpiProcessOptions, type CpiRequest, withCpiOn } from "./cpi-process.js";
+import { unlessAborted } from "./unless-aborted.js";
 
 interface CallLimits {
   readonly maxConcurrentCalls: number;

@@ -2,11 +2,11 @@ import { CallContext as CpiContext } from "@diskmesh/api/cpi";
 import { type Cpi, type CpiCall, requestIdOfCall, stemcellVersionOf } from "@diskmesh/cpi";
 import { type Identity, InvalidArgumentError, parseId, parseName, parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { DispatcherContext } from "../context.js";
-import type { Offered } from "../cpi-configs.js";
-import type { ChosenCpi } from "../cpi-set.js";
-import type { DirectorGeneration } from "../fence.js";
-import { measured } from "../metrics.js";
+import type { DispatcherContext } from "../cpis/context.js";
+import type { Offered } from "../cpis/cpi-configs.js";
+import type { ChosenCpi } from "../cpis/cpi-set.js";
+import type { DirectorGeneration } from "../cpis/fence.js";
+import { measured } from "../cpis/metrics.js";
 import type { Wanted } from "../model/choice.js";
 import type { CpiMethod } from "../model/methods.js";
 

@@ -2,7 +2,7 @@ import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { parseCid, parseOptionalCid } from "@diskmesh/cpi";
 import { parseId, parseIoLimits, parseOptionalName } from "@diskmesh/domain";
 import type { Handlers, Serve } from "@diskmesh/rpc";
-import type { DispatcherContext } from "../context.js";
+import type { DispatcherContext } from "../cpis/context.js";
 import { stringifiedHint } from "../model/disk-hint.js";
 import { parseSizeMib } from "../model/size.js";
 import { cpiMethod } from "./cpi-method.js";

@@ -2,10 +2,10 @@ import type { CreatedStemcell, CreateStemcellRequest, CreateStemcellResponse } f
 import type { CpiCall, NewStemcell } from "@diskmesh/cpi";
 import { InvalidArgumentError, messageOf, NotImplementedError, quoted } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { DispatcherContext } from "../context.js";
-import type { ChosenCpi } from "../cpi-set.js";
-import { endingEarly } from "../ending-early.js";
-import { measured } from "../metrics.js";
+import type { DispatcherContext } from "../cpis/context.js";
+import type { ChosenCpi } from "../cpis/cpi-set.js";
+import { endingEarly } from "../cpis/ending-early.js";
+import { measured } from "../cpis/metrics.js";
 import { withCpis } from "./cpi-method.js";
 
 /**

@@ -8,10 +8,10 @@ import {
 } from "@diskmesh/cpi";
 import { messageOf, NotFoundError, NotImplementedError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { DispatcherContext } from "../context.js";
-import type { ChosenCpi } from "../cpi-set.js";
-import { endingEarly, timeLeftMs } from "../ending-early.js";
-import { measured } from "../metrics.js";
+import type { DispatcherContext } from "../cpis/context.js";
+import type { ChosenCpi } from "../cpis/cpi-set.js";
+import { endingEarly, timeLeftMs } from "../cpis/ending-early.js";
+import { measured } from "../cpis/metrics.js";
 import { type Answer, nextSearchStep } from "../model/search.js";
 import { type ContextOnly, withCpis } from "./cpi-method.js";
 

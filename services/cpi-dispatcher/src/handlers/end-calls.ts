@@ -1,7 +1,7 @@
 import type { EndCallsRequest, EndCallsResponse } from "@diskmesh/api/cpi";
 import { parseName, parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { DispatcherContext } from "../context.js";
+import type { DispatcherContext } from "../cpis/context.js";
 import { parseDirector } from "./cpi-method.js";
 
 export async function endCalls(

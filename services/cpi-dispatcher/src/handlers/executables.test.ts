@@ -1,7 +1,7 @@
 import { reasonOfFailed } from "@diskmesh/cpi/testing";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { OfferedCpi } from "../cpi-set.js";
+import { OfferedCpi } from "../cpis/cpi-set.js";
 import {
   answers,
   context,

@@ -1,6 +1,6 @@
 import type { FenceRequest, FenceResponse } from "@diskmesh/api/cpi";
 import type { CallContext } from "@diskmesh/rpc";
-import type { DispatcherContext } from "../context.js";
+import type { DispatcherContext } from "../cpis/context.js";
 import { parseDirector } from "./cpi-method.js";
 
 export async function fence(

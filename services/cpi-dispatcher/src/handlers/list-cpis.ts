@@ -2,10 +2,10 @@ import type { Cpi as CpiMessage, ListCpisRequest, ListCpisResponse } from "@disk
 import type { CpiCall } from "@diskmesh/cpi";
 import { messageOf } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { DispatcherContext } from "../context.js";
-import type { Offered } from "../cpi-configs.js";
-import type { OfferedCpi } from "../cpi-set.js";
-import { endingEarly } from "../ending-early.js";
+import type { DispatcherContext } from "../cpis/context.js";
+import type { Offered } from "../cpis/cpi-configs.js";
+import type { OfferedCpi } from "../cpis/cpi-set.js";
+import { endingEarly } from "../cpis/ending-early.js";
 import { withCpis } from "./cpi-method.js";
 
 /** Lists the CPIs. A CPI whose info fails is listed with its error. */

@@ -4,7 +4,7 @@ import { reasonOfFailed } from "@diskmesh/cpi/testing";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { OfferedCpi } from "../cpi-set.js";
+import { OfferedCpi } from "../cpis/cpi-set.js";
 import { processesOf } from "../testing/processes.js";
 import { answers, context, requestsOf, ScriptDispatcher, V2 } from "../testing/script-dispatcher.js";
 import { TestDispatcher } from "../testing/test-dispatcher.js";

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { SetCpiConfigRequest, type SetCpiConfigResponse } from "@diskmesh/api/cpi";
 import { InvalidArgumentError, parseName, parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { DispatcherContext } from "../context.js";
-import type { AzsByCpi } from "../cpi-configs.js";
+import type { DispatcherContext } from "../cpis/context.js";
+import type { AzsByCpi } from "../cpis/cpi-configs.js";
 import { parseDirector } from "./cpi-method.js";
 
 export async function setCpiConfig(

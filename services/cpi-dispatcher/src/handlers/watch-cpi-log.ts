@@ -1,8 +1,8 @@
 import type { WatchCpiLogRequest, WatchCpiLogResponse } from "@diskmesh/api/cpi";
 import { InvalidArgumentError, parseId, parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { DispatcherContext } from "../context.js";
-import type { WatchedLog } from "../cpi-log.js";
+import type { DispatcherContext } from "../cpis/context.js";
+import type { WatchedLog } from "../cpis/cpi-log.js";
 
 export async function* watchCpiLog(
   context: DispatcherContext,

@@ -1,3 +1,3 @@
-export { OfferedCpi } from "../cpi-set.js";
+export { OfferedCpi } from "../cpis/cpi-set.js";
 export { addServices } from "../services.js";
 export { TestDispatcher } from "./test-dispatcher.js";

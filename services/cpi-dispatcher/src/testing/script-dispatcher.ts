@@ -3,7 +3,7 @@ import type { CallContext, CpiConfig } from "@diskmesh/api/cpi";
 import { MemoryCpi } from "@diskmesh/cpi/testing";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { OfferedCpi } from "../cpi-set.js";
+import { OfferedCpi } from "../cpis/cpi-set.js";
 import { processesOf } from "./processes.js";
 import { type CpiClient, contextOf, TestDispatcher } from "./test-dispatcher.js";
 

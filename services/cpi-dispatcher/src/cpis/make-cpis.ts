@@ -3,15 +3,15 @@ import type { CpiConfig as CpiConfigMessage } from "@diskmesh/api/cpi";
 import { CPI_NAME_PATTERN, CPI_NAME_RULE, type NamedCpi } from "@diskmesh/cpi";
 import { DomainError, hostPortOf, InvalidArgumentError, type JsonObject, messageOf, quoted } from "@diskmesh/domain";
 import { type Slots, slotsOfEach } from "@diskmesh/service";
-import type { DispatcherConfig } from "./config.js";
+import type { DispatcherConfig } from "../config/config.js";
+import { AnswerBudget } from "../executables/answer.js";
+import { ExecutableCpi } from "../executables/executable-cpi.js";
+import { EXECUTABLE_LIMITS } from "../executables/limits.js";
+import type { RunFolder } from "../executables/run-folder.js";
+import { FleetCpi } from "../fleet/fleet-cpi.js";
+import type { RegistryClients } from "../fleet/registry-client.js";
+import { checkCpiNames } from "../model/choice.js";
 import { CpiSet, OfferedCpi } from "./cpi-set.js";
-import { AnswerBudget } from "./executables/answer.js";
-import { ExecutableCpi } from "./executables/executable-cpi.js";
-import { EXECUTABLE_LIMITS } from "./executables/limits.js";
-import type { RunFolder } from "./executables/run-folder.js";
-import { FleetCpi } from "./fleet/fleet-cpi.js";
-import type { RegistryClients } from "./fleet/registry-client.js";
-import { checkCpiNames } from "./model/choice.js";
 
 /** A CPI as described by the dispatcher's own config or by a director's cpi-config. */
 export interface CpiDescription extends NamedCpi {

@@ -1,5 +1,5 @@
 import { AbortedError, CancelledError, OutdatedError, ResourceExhaustedError } from "@diskmesh/domain";
-import { unlessAborted } from "./unless-aborted.js";
+import { unlessAborted } from "../executables/unless-aborted.js";
 
 /** A director with the generation of its leading tablet. */
 export interface DirectorGeneration {

@@ -1,6 +1,6 @@
 import { DomainError, NotImplementedError } from "@diskmesh/domain";
 import { DURATION_BUCKETS_SECONDS, histogramOf, metric } from "@diskmesh/metrics";
-import type { CpiMethod } from "./model/methods.js";
+import type { CpiMethod } from "../model/methods.js";
 
 const OUTCOMES = ["done", "not_supported", "not_done", "unknown"] as const;
 

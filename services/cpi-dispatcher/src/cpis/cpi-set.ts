@@ -1,7 +1,7 @@
 import { type Cpi, type CpiCall, type CpiInfo, CpiUnusableError } from "@diskmesh/cpi";
 import { CancelledError, messageOf, NotFoundError } from "@diskmesh/domain";
+import { type Choice, chooseCpis, DEFAULT_CPI, type Offer, type Wanted } from "../model/choice.js";
 import { endingEarly, timeLeftMs } from "./ending-early.js";
-import { type Choice, chooseCpis, DEFAULT_CPI, type Offer, type Wanted } from "./model/choice.js";
 
 const MAX_ERROR_LENGTH = 1_000;
 
