@@ -1,6 +1,6 @@
 import { DomainError, UnavailableError } from "@diskmesh/domain";
 import { status } from "@grpc/grpc-js";
-import { OutOfRangeError } from "./model/capacity.js";
+import { OutOfRangeError } from "../model/capacity.js";
 
 /** Returns the code of an error that diskmesh's own APIs do not answer with. */
 export function codeOf(error: unknown): status | undefined {

@@ -1,4 +1,4 @@
-import type { SharedWork } from "../shared-work.js";
+import type { SharedWork } from "../calls/shared-work.js";
 import type { DirectorDisks } from "./director-disks.js";
 
 export interface ControllerContext {

@@ -3,7 +3,7 @@ import type { OnHostSilence, Trouble } from "@diskmesh/api/registry";
 import { NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { type Client, errorOfMessage } from "@diskmesh/rpc";
 import { Slots } from "@diskmesh/service";
-import { csiError } from "../errors.js";
+import { csiError } from "../calls/errors.js";
 import type { Limits } from "../model/limits.js";
 
 type Disks = Client<typeof DynamicDiskServiceDefinition>;

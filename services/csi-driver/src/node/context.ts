@@ -1,4 +1,4 @@
-import type { SharedWork } from "../shared-work.js";
+import type { SharedWork } from "../calls/shared-work.js";
 import type { DeviceUses } from "./device-uses.js";
 
 export interface NodeContext {
