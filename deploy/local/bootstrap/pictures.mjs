@@ -9,7 +9,7 @@ const SHOWN = [
   "packages/page/src",
   "packages/page/public",
   "services/director/src/page",
-  "packages/cli/src/output.ts",
+  "packages/cli/src/output/output.ts",
   "packages/cli/src/actions/fleet/hosts.ts",
   "packages/cli/src/actions/why.ts",
   "test/src/pictures",

@@ -9,8 +9,8 @@ import { skipWithout } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { actionsFor, allActions } from "./actions/index.js";
 import { runCommandLine } from "./command-line.js";
-import { Output, type OutputOptions, sizeText } from "./output.js";
-import { sizeBytesOf, timeOf } from "./values.js";
+import { Output, type OutputOptions, sizeText } from "./output/output.js";
+import { sizeBytesOf, timeOf } from "./output/values.js";
 
 const ALL = await allActions();
 

@@ -1,16 +1,16 @@
 import type { Writable } from "node:stream";
 import { DomainError, quoted, TimeoutError, VERSION, visible } from "@diskmesh/domain";
 import { Command, CommanderError } from "commander";
-import { type Action, type Options, textOption } from "./action.js";
+import { type Action, type Options, textOption } from "./actions/action.js";
+import { completionOf } from "./actions/completion.js";
 import { actionsFor } from "./actions/index.js";
-import { completionOf } from "./completion.js";
-import { inContext } from "./contexts.js";
-import { EndedWith, EXIT_CODES, exitCodeOf, UsageError } from "./exit-codes.js";
-import { Mesh } from "./mesh.js";
-import { FORMATS, loadYaml, Output, type OutputOptions } from "./output.js";
-import { failureText } from "./peer-clock.js";
+import { inContext } from "./mesh/contexts.js";
+import { Mesh } from "./mesh/mesh.js";
+import { failureText } from "./mesh/peer-clock.js";
+import { EndedWith, EXIT_CODES, exitCodeOf, UsageError } from "./output/exit-codes.js";
+import { FORMATS, loadYaml, Output, type OutputOptions } from "./output/output.js";
 
-export type { Action } from "./action.js";
+export type { Action } from "./actions/action.js";
 export { allActions } from "./actions/index.js";
 
 export interface Surroundings {

@@ -1,5 +1,5 @@
 import { runCommandLine } from "./command-line.js";
-import { EXIT_CODES } from "./exit-codes.js";
+import { EXIT_CODES } from "./output/exit-codes.js";
 
 const stop = new AbortController();
 process.once("SIGINT", () => stop.abort());

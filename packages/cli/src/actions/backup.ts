@@ -2,10 +2,10 @@ import { renameSync, rmSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { quoted } from "@diskmesh/domain";
 import { checkBackup } from "@diskmesh/tablet/backup-file";
-import type { Action } from "../action.js";
-import { UsageError } from "../exit-codes.js";
-import { writePieces } from "../pieces.js";
-import { statefulService } from "../stateful-service.js";
+import { statefulService } from "../mesh/stateful-service.js";
+import { UsageError } from "../output/exit-codes.js";
+import { writePieces } from "../output/pieces.js";
+import type { Action } from "./action.js";
 
 export const backup: Action = {
   usage: "backup <service> <file>",

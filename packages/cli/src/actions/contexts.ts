@@ -1,6 +1,6 @@
-import type { Action } from "../action.js";
-import { contextNames, contextsFolder, readContext } from "../contexts.js";
-import type { Columns } from "../output.js";
+import { contextNames, contextsFolder, readContext } from "../mesh/contexts.js";
+import type { Columns } from "../output/output.js";
+import type { Action } from "./action.js";
 
 interface Context {
   readonly name: string;

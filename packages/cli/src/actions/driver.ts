@@ -4,9 +4,9 @@ import { resolve } from "node:path";
 import { MethodScope } from "@diskmesh/api/director";
 import { InvalidArgumentError, type Logger, messageOf, quoted } from "@diskmesh/domain";
 import type { DriverHost, DriverListing, DriverOffers } from "@diskmesh/driver/host";
-import { type Action, type ActionCall, textOption } from "../action.js";
-import { UsageError } from "../exit-codes.js";
-import type { Output } from "../output.js";
+import { UsageError } from "../output/exit-codes.js";
+import type { Output } from "../output/output.js";
+import { type Action, type ActionCall, textOption } from "./action.js";
 import { argumentsOf, METHOD_COLUMNS, objectOf, showResult } from "./passthru.js";
 
 const NODE_ID = "node-1";

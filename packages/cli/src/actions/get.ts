@@ -1,10 +1,10 @@
 import { quoted } from "@diskmesh/domain";
-import type { Action } from "../action.js";
-import { cidOfDisk } from "../disk-names.js";
-import { UsageError } from "../exit-codes.js";
-import { getInstance } from "../instances.js";
-import type { Mesh } from "../mesh.js";
-import { taskIdOf } from "../values.js";
+import type { Mesh } from "../mesh/mesh.js";
+import { UsageError } from "../output/exit-codes.js";
+import { taskIdOf } from "../output/values.js";
+import type { Action } from "./action.js";
+import { cidOfDisk } from "./disk-names.js";
+import { getInstance } from "./instances.js";
 
 const KINDS: Readonly<Record<string, (mesh: Mesh, name: string) => Promise<object | undefined>>> = {
   host: async ({ registry }, hostId) => (await registry.getHost({ hostId })).host,

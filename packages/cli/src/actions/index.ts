@@ -1,4 +1,4 @@
-import type { Action } from "../action.js";
+import type { Action } from "./action.js";
 
 /**
  * The subcommands in the order of the help: reads first, then changes. Each is loaded on use, because some load much

@@ -1,6 +1,6 @@
-import type { Action } from "../action.js";
-import { runServiceProgram, serviceConfigOption } from "../service-program.js";
-import { statefulService } from "../stateful-service.js";
+import { statefulService } from "../mesh/stateful-service.js";
+import type { Action } from "./action.js";
+import { runServiceProgram, serviceConfigOption } from "./service-program.js";
 
 export const init: Action = {
   usage: "init <service>",

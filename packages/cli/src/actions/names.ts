@@ -1,9 +1,9 @@
 import { quoted } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
-import type { Action } from "../action.js";
-import { dynamicDisks } from "../disk-names.js";
-import { UsageError } from "../exit-codes.js";
-import type { Mesh } from "../mesh.js";
+import type { Mesh } from "../mesh/mesh.js";
+import { UsageError } from "../output/exit-codes.js";
+import type { Action } from "./action.js";
+import { dynamicDisks } from "./disk-names.js";
 
 const PAGE_SIZE = 1_000;
 

@@ -2,9 +2,9 @@ import { mkdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { replaceFile } from "@diskmesh/atomic-file";
 import { quoted } from "@diskmesh/domain";
-import { type Action, type ActionCall, textOption } from "../action.js";
-import { UsageError } from "../exit-codes.js";
-import { refuseOpenKey } from "../trusted-files.js";
+import { refuseOpenKey } from "../mesh/trusted-files.js";
+import { UsageError } from "../output/exit-codes.js";
+import { type Action, type ActionCall, textOption } from "./action.js";
 import { folderOf, open } from "./pki.js";
 
 /** File name in the folder of `diskmesh pki`. */

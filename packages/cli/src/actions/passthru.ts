@@ -2,10 +2,10 @@ import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import type { MethodTarget, PublishedMethod } from "@diskmesh/api/director";
 import { isJsonObject, type JsonObject, messageOf, quoted } from "@diskmesh/domain";
-import { type Action, type ActionCall, textOption } from "../action.js";
-import { UsageError } from "../exit-codes.js";
-import { type Columns, type Output, short } from "../output.js";
-import { followTask } from "../task-run.js";
+import { UsageError } from "../output/exit-codes.js";
+import { type Columns, type Output, short } from "../output/output.js";
+import { type Action, type ActionCall, textOption } from "./action.js";
+import { followTask } from "./task-run.js";
 
 export const METHOD_COLUMNS: Columns<Omit<PublishedMethod, "argsSchema" | "exclusiveLock">> = {
   method: ({ name }) => name,

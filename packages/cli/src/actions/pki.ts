@@ -2,11 +2,11 @@ import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { formatIdentity, messageOf, quoted } from "@diskmesh/domain";
 import type { MeshCertificates } from "@diskmesh/pki";
-import { type Action, type ActionCall, textOption } from "../action.js";
-import { UsageError } from "../exit-codes.js";
-import { timeText } from "../output.js";
-import { refuseOpenKey } from "../trusted-files.js";
-import { countOf } from "../values.js";
+import { refuseOpenKey } from "../mesh/trusted-files.js";
+import { UsageError } from "../output/exit-codes.js";
+import { timeText } from "../output/output.js";
+import { countOf } from "../output/values.js";
+import { type Action, type ActionCall, textOption } from "./action.js";
 
 const VALID_DAYS = 365;
 const MAX_VALID_DAYS = 3_650;

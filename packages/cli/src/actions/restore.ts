@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
-import type { Action } from "../action.js";
-import { requireReadable, runServiceProgram, serviceConfigOption } from "../service-program.js";
-import { statefulService } from "../stateful-service.js";
+import { statefulService } from "../mesh/stateful-service.js";
+import type { Action } from "./action.js";
+import { requireReadable, runServiceProgram, serviceConfigOption } from "./service-program.js";
 
 export const restore: Action = {
   usage: "restore <service> <file>",

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { HealthListResponse } from "@diskmesh/api/grpc-health";
-import { type Action, textOption } from "../action.js";
-import { listAttention, whatNeedsAttention } from "../attention.js";
-import { EndedWith, EXIT_CODES } from "../exit-codes.js";
-import { type Mesh, SERVICES, type ServiceName } from "../mesh.js";
-import type { Columns } from "../output.js";
-import { failureText } from "../peer-clock.js";
-import { countOf } from "../values.js";
+import { type Mesh, SERVICES, type ServiceName } from "../mesh/mesh.js";
+import { failureText } from "../mesh/peer-clock.js";
+import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
+import type { Columns } from "../output/output.js";
+import { countOf } from "../output/values.js";
+import { type Action, textOption } from "./action.js";
+import { listAttention, whatNeedsAttention } from "./attention.js";
 
 interface ProcessStatus {
   readonly service: ServiceName;

@@ -1,8 +1,8 @@
 import type { Device, Disk, Host } from "@diskmesh/api/registry";
 import { quoted } from "@diskmesh/domain";
-import type { Action, ActionCall } from "../action.js";
-import { UsageError } from "../exit-codes.js";
-import { short, troubleText } from "../output.js";
+import { UsageError } from "../output/exit-codes.js";
+import { short, troubleText } from "../output/output.js";
+import type { Action, ActionCall } from "./action.js";
 
 export const watch: Action = {
   usage: "watch <kind>",

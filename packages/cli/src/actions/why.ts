@@ -1,13 +1,13 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
 import { DomainError, quoted } from "@diskmesh/domain";
-import type { Action } from "../action.js";
-import { tellAttention, whatNeedsAttention } from "../attention.js";
-import { EndedWith, EXIT_CODES, UsageError } from "../exit-codes.js";
-import { type Mesh, SERVICES, type ServiceName } from "../mesh.js";
-import { timeText } from "../output.js";
-import { rootCause } from "../root-cause.js";
-import { explainService } from "../service-state.js";
-import { taskIdOf } from "../values.js";
+import { type Mesh, SERVICES, type ServiceName } from "../mesh/mesh.js";
+import { explainService } from "../mesh/service-state.js";
+import { EndedWith, EXIT_CODES, UsageError } from "../output/exit-codes.js";
+import { timeText } from "../output/output.js";
+import { taskIdOf } from "../output/values.js";
+import type { Action } from "./action.js";
+import { tellAttention, whatNeedsAttention } from "./attention.js";
+import { rootCause } from "./root-cause.js";
 
 /**
  * Kinds that users type, with the subject kind and the services to query. The second service is queried only if the

@@ -1,7 +1,7 @@
 import type { AgentCertificate } from "@diskmesh/api/director";
 import { allPages } from "@diskmesh/rpc";
-import { type Action, textOption } from "../../action.js";
-import { type Columns, timeText } from "../../output.js";
+import { type Columns, timeText } from "../../output/output.js";
+import { type Action, textOption } from "../action.js";
 
 const COLUMNS: Columns<AgentCertificate> = {
   agent: ({ agentId }) => agentId,

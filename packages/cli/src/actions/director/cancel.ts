@@ -1,6 +1,6 @@
-import type { Action } from "../../action.js";
-import { short } from "../../output.js";
-import { taskIdOf } from "../../values.js";
+import { short } from "../../output/output.js";
+import { taskIdOf } from "../../output/values.js";
+import type { Action } from "../action.js";
 
 export const cancel: Action = {
   usage: "cancel <task-id>",

@@ -1,6 +1,6 @@
 import type { Config } from "@diskmesh/api/director";
-import { type Action, textOption } from "../../action.js";
-import { type Columns, timeText } from "../../output.js";
+import { type Columns, timeText } from "../../output/output.js";
+import { type Action, textOption } from "../action.js";
 
 const COLUMNS: Columns<Config> = {
   id: ({ configId }) => configId,

@@ -1,5 +1,5 @@
-import { type Action, textOption } from "../../action.js";
-import { followTask } from "../../task-run.js";
+import { type Action, textOption } from "../action.js";
+import { followTask } from "../task-run.js";
 
 export const deleteDisk: Action = {
   usage: "delete-disk <disk-name>",

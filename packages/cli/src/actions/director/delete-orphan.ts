@@ -1,8 +1,8 @@
 import { OrphanKind } from "@diskmesh/api/director";
-import type { Action } from "../../action.js";
-import { UsageError } from "../../exit-codes.js";
-import { cureOf, orphanNamed } from "../../orphans.js";
-import { followTask } from "../../task-run.js";
+import { UsageError } from "../../output/exit-codes.js";
+import type { Action } from "../action.js";
+import { cureOf, orphanNamed } from "../orphans.js";
+import { followTask } from "../task-run.js";
 
 export const deleteOrphan: Action = {
   usage: "delete-orphan <token>",

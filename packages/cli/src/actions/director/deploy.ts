@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { messageOf } from "@diskmesh/domain";
-import { type Action, textOption } from "../../action.js";
-import { UsageError } from "../../exit-codes.js";
-import { followTask } from "../../task-run.js";
+import { UsageError } from "../../output/exit-codes.js";
+import { type Action, textOption } from "../action.js";
+import { followTask } from "../task-run.js";
 
 export const deploy: Action = {
   usage: "deploy <manifest-file>",

@@ -2,12 +2,12 @@ import type { DynamicDisk } from "@diskmesh/api/director";
 import { type Disk, devicesWithBytes } from "@diskmesh/api/registry";
 import { NotFoundError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
-import { type Action, textOption } from "../../action.js";
-import { dynamicDisks, namesOfDisks } from "../../disk-names.js";
-import { UsageError } from "../../exit-codes.js";
-import type { Mesh } from "../../mesh.js";
-import { moveProgress } from "../../move-output.js";
-import { type Columns, short, sizeText, timeText, troubleText } from "../../output.js";
+import type { Mesh } from "../../mesh/mesh.js";
+import { UsageError } from "../../output/exit-codes.js";
+import { moveProgress } from "../../output/move-output.js";
+import { type Columns, short, sizeText, timeText, troubleText } from "../../output/output.js";
+import { type Action, textOption } from "../action.js";
+import { dynamicDisks, namesOfDisks } from "../disk-names.js";
 
 const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({
   disk: ({ diskId }) => diskId,

@@ -1,5 +1,5 @@
-import type { Action } from "../../action.js";
-import { kindOfOrphan, orphanNamed } from "../../orphans.js";
+import type { Action } from "../action.js";
+import { kindOfOrphan, orphanNamed } from "../orphans.js";
 
 export const forgetOrphan: Action = {
   usage: "forget-orphan <token>",

@@ -1,6 +1,6 @@
 import type { Instance } from "@diskmesh/api/director";
-import type { Action } from "../../action.js";
-import { type Columns, short } from "../../output.js";
+import { type Columns, short } from "../../output/output.js";
+import type { Action } from "../action.js";
 
 const COLUMNS: Columns<Instance> = {
   instance: ({ group, index }) => `${group}/${index}`,

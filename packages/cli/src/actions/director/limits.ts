@@ -1,7 +1,7 @@
-import { type Action, textOption } from "../../action.js";
-import { UsageError } from "../../exit-codes.js";
-import { followTask } from "../../task-run.js";
-import { countOf, sizeBytesOf } from "../../values.js";
+import { UsageError } from "../../output/exit-codes.js";
+import { countOf, sizeBytesOf } from "../../output/values.js";
+import { type Action, textOption } from "../action.js";
+import { followTask } from "../task-run.js";
 
 const MAX_IOPS = 10 ** 12;
 const MAX_BURST_SECONDS = 3_600;

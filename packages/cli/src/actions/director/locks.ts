@@ -1,6 +1,6 @@
 import type { Lock } from "@diskmesh/api/director";
-import type { Action } from "../../action.js";
-import { type Columns, timeText } from "../../output.js";
+import { type Columns, timeText } from "../../output/output.js";
+import type { Action } from "../action.js";
 
 const COLUMNS: Columns<Lock> = {
   type: ({ type }) => type,

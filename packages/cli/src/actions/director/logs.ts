@@ -2,11 +2,11 @@ import { renameSync, rmSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { LogType } from "@diskmesh/api/director";
 import { messageOf, quoted } from "@diskmesh/domain";
-import { type Action, textOption } from "../../action.js";
-import { UsageError } from "../../exit-codes.js";
-import { sizeText } from "../../output.js";
-import { writePieces } from "../../pieces.js";
-import { followToDone } from "../../task-run.js";
+import { UsageError } from "../../output/exit-codes.js";
+import { sizeText } from "../../output/output.js";
+import { writePieces } from "../../output/pieces.js";
+import { type Action, textOption } from "../action.js";
+import { followToDone } from "../task-run.js";
 
 const TYPES: Readonly<Record<string, LogType>> = {
   job: LogType.JOB,

@@ -1,7 +1,7 @@
 import type { PossibleOrphan } from "@diskmesh/api/director";
-import type { Action } from "../../action.js";
-import { cureOf, kindOfOrphan, possibleOrphans } from "../../orphans.js";
-import { type Columns, timeText } from "../../output.js";
+import { type Columns, timeText } from "../../output/output.js";
+import type { Action } from "../action.js";
+import { cureOf, kindOfOrphan, possibleOrphans } from "../orphans.js";
 
 const COLUMNS: Columns<PossibleOrphan> = {
   kind: kindOfOrphan,

@@ -1,7 +1,7 @@
-import { type Action, textOption } from "../../action.js";
-import { getInstance } from "../../instances.js";
-import { followTask } from "../../task-run.js";
-import { sizeBytesOf } from "../../values.js";
+import { sizeBytesOf } from "../../output/values.js";
+import { type Action, textOption } from "../action.js";
+import { getInstance } from "../instances.js";
+import { followTask } from "../task-run.js";
 
 export const provide: Action = {
   usage: "provide <disk-name> <instance>",

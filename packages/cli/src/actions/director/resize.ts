@@ -1,6 +1,6 @@
-import type { Action } from "../../action.js";
-import { followTask } from "../../task-run.js";
-import { sizeBytesOf } from "../../values.js";
+import { sizeBytesOf } from "../../output/values.js";
+import type { Action } from "../action.js";
+import { followTask } from "../task-run.js";
 
 export const resize: Action = {
   usage: "resize <disk-name> <size>",

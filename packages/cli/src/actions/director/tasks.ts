@@ -1,7 +1,7 @@
 import { type Task, TaskState } from "@diskmesh/api/director";
 import { allPages } from "@diskmesh/rpc";
-import { type Action, textOption } from "../../action.js";
-import { type Columns, short, timeText } from "../../output.js";
+import { type Columns, short, timeText } from "../../output/output.js";
+import { type Action, textOption } from "../action.js";
 
 const COLUMNS: Columns<Task> = {
   task: ({ taskId }) => taskId,

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { messageOf } from "@diskmesh/domain";
-import { type Action, textOption } from "../../action.js";
-import { UsageError } from "../../exit-codes.js";
+import { UsageError } from "../../output/exit-codes.js";
+import { type Action, textOption } from "../action.js";
 
 export const updateConfig: Action = {
   usage: "update-config <type> <file>",

@@ -1,6 +1,6 @@
 import { ActionCode } from "@diskmesh/api/registry";
-import type { Action } from "../../action.js";
-import { repeatAction } from "../../host-action.js";
+import type { Action } from "../action.js";
+import { repeatAction } from "../host-action.js";
 
 export const confirmDevice: Action = {
   usage: "confirm-device <host-id> <device-id>",

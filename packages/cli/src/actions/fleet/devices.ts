@@ -1,8 +1,8 @@
 import { AttachState, type Device, IdentifiedBy } from "@diskmesh/api/registry";
 import { allPages } from "@diskmesh/rpc";
-import { type Action, textOption } from "../../action.js";
-import { type Columns, short, sizeText, troubleText } from "../../output.js";
-import { attachState } from "../../values.js";
+import { type Columns, short, sizeText, troubleText } from "../../output/output.js";
+import { attachState } from "../../output/values.js";
+import { type Action, textOption } from "../action.js";
 
 const COLUMNS: Columns<Device> = {
   device: ({ deviceId }) => deviceId,

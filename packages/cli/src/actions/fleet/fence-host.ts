@@ -1,7 +1,7 @@
 import type { FencedDisk } from "@diskmesh/api/registry";
-import { type Action, textOption } from "../../action.js";
-import { EndedWith, EXIT_CODES } from "../../exit-codes.js";
-import type { Columns } from "../../output.js";
+import { EndedWith, EXIT_CODES } from "../../output/exit-codes.js";
+import type { Columns } from "../../output/output.js";
+import { type Action, textOption } from "../action.js";
 
 const COLUMNS: Columns<FencedDisk> = {
   disk: ({ diskId }) => diskId,

@@ -1,8 +1,8 @@
 import type { Host, HostState } from "@diskmesh/api/registry";
 import { allPages } from "@diskmesh/rpc";
-import { type Action, textOption } from "../../action.js";
-import { type Columns, short, timeText, troubleText } from "../../output.js";
-import { hostState } from "../../values.js";
+import { type Columns, short, timeText, troubleText } from "../../output/output.js";
+import { hostState } from "../../output/values.js";
+import { type Action, textOption } from "../action.js";
 
 const COLUMNS: Columns<Host> = {
   host: ({ hostId }) => hostId,

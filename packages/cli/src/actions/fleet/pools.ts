@@ -1,6 +1,6 @@
 import type { PoolCapacity } from "@diskmesh/api/registry";
-import { type Action, textOption } from "../../action.js";
-import { type Columns, sizeText } from "../../output.js";
+import { type Columns, sizeText } from "../../output/output.js";
+import { type Action, textOption } from "../action.js";
 
 const COLUMNS: Columns<PoolCapacity> = {
   pool: ({ pool }) => pool,

@@ -1,7 +1,7 @@
 import { Health } from "@diskmesh/api/registry";
-import { type Action, textOption } from "../../action.js";
-import { UsageError } from "../../exit-codes.js";
-import { deviceHealth } from "../../values.js";
+import { UsageError } from "../../output/exit-codes.js";
+import { deviceHealth } from "../../output/values.js";
+import { type Action, textOption } from "../action.js";
 
 export const setDeviceState: Action = {
   usage: "set-device-state <health> <device-ids...>",

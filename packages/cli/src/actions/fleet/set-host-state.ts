@@ -1,7 +1,7 @@
 import { HostState } from "@diskmesh/api/registry";
-import { type Action, textOption } from "../../action.js";
-import { UsageError } from "../../exit-codes.js";
-import { named } from "../../values.js";
+import { UsageError } from "../../output/exit-codes.js";
+import { named } from "../../output/values.js";
+import { type Action, textOption } from "../action.js";
 
 const { DEAD, CORDONED, ONLINE } = HostState;
 

@@ -7,8 +7,8 @@ import { UnavailableError } from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { runCommandLine } from "./command-line.js";
-import { EXIT_CODES } from "./exit-codes.js";
+import { runCommandLine } from "../command-line.js";
+import { EXIT_CODES } from "../output/exit-codes.js";
 import { failureText } from "./peer-clock.js";
 
 const ENDED_DAYS = -1;

@@ -6,7 +6,7 @@ import { PassThrough } from "node:stream";
 import { skipBecause } from "@diskmesh/domain/testing";
 import { MeshCertificates, parseHolders } from "@diskmesh/pki";
 import { expect } from "chai";
-import { runCommandLine } from "./command-line.js";
+import { runCommandLine } from "../command-line.js";
 
 describe("files that the command trusts", () => {
   let folder: string;

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { messageOf, quoted } from "@diskmesh/domain";
-import { UsageError } from "./exit-codes.js";
+import { UsageError } from "../output/exit-codes.js";
 import { refuseChangeable } from "./trusted-files.js";
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,9 +1,9 @@
 import { setTimeout } from "node:timers/promises";
 import { type Task, type TaskEvent, TaskState } from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
+import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
+import { short, timeText } from "../output/output.js";
 import type { ActionCall } from "./action.js";
-import { EndedWith, EXIT_CODES } from "./exit-codes.js";
-import { short, timeText } from "./output.js";
 
 const PAUSE_MS = 1_000;
 

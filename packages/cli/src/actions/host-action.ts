@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ActionCode, type ActionResult } from "@diskmesh/api/registry";
+import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
+import { short, sizeText } from "../output/output.js";
 import type { ActionCall } from "./action.js";
-import { EndedWith, EXIT_CODES } from "./exit-codes.js";
-import { short, sizeText } from "./output.js";
 
 const MIN_PAUSE_MS = 200;
 const MAX_PAUSE_MS = 5_000;

@@ -1,5 +1,5 @@
-import type { Mesh } from "./mesh.js";
-import type { Output } from "./output.js";
+import type { Mesh } from "../mesh/mesh.js";
+import type { Output } from "../output/output.js";
 
 export interface ActionCall {
   readonly mesh: Mesh;

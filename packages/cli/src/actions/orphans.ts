@@ -1,7 +1,7 @@
 import { OrphanKind, type PossibleOrphan } from "@diskmesh/api/director";
 import { allPages } from "@diskmesh/rpc";
-import { UsageError } from "./exit-codes.js";
-import type { Mesh } from "./mesh.js";
+import type { Mesh } from "../mesh/mesh.js";
+import { UsageError } from "../output/exit-codes.js";
 
 export function possibleOrphans({ deployments }: Mesh): Promise<PossibleOrphan[]> {
   return allPages(async (pageToken) => {

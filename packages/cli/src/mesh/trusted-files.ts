@@ -1,7 +1,7 @@
 import { realpathSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { messageOf } from "@diskmesh/domain";
-import { UsageError } from "./exit-codes.js";
+import { UsageError } from "../output/exit-codes.js";
 
 // Only other users of the machine count. A group has the rights that the operator gave it on purpose: the keys of a
 // Kubernetes secret belong to root and to the pod's group.

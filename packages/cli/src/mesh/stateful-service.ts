@@ -1,5 +1,5 @@
 import { quoted } from "@diskmesh/domain";
-import { UsageError } from "./exit-codes.js";
+import { UsageError } from "../output/exit-codes.js";
 
 /** Services with state to back up, keyed by the names that users may type. */
 const STATEFUL = { registry: "disk-registry", "disk-registry": "disk-registry", director: "director" } as const;

@@ -1,7 +1,7 @@
 import type { Instance } from "@diskmesh/api/director";
 import { NotFoundError, quoted } from "@diskmesh/domain";
-import { UsageError } from "./exit-codes.js";
-import type { Mesh } from "./mesh.js";
+import type { Mesh } from "../mesh/mesh.js";
+import { UsageError } from "../output/exit-codes.js";
 
 /** Returns the instance named DEPLOYMENT/GROUP/INDEX-or-ID. */
 export async function getInstance({ deployments }: Mesh, name: string): Promise<Instance> {

@@ -17,7 +17,7 @@ import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { hostPortOf, InvalidArgumentError, isJsonObject, messageOf, quoted } from "@diskmesh/domain";
 import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
-import { UsageError } from "./exit-codes.js";
+import { UsageError } from "../output/exit-codes.js";
 import { refuseChangeable, refuseFolderOfOthers, refuseOpenKey } from "./trusted-files.js";
 
 export const SERVICES = ["director", "cpi-dispatcher", "disk-registry"] as const;

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { DynamicDisk } from "@diskmesh/api/director";
-import { UsageError } from "./exit-codes.js";
+import { UsageError } from "../output/exit-codes.js";
 
 /** Name of the driver in Kubernetes. */
 const DRIVER = "csi.diskmesh";

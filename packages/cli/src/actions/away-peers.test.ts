@@ -5,8 +5,8 @@ import { PassThrough } from "node:stream";
 import { createServer as createTlsServer } from "node:tls";
 import { freePort, type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { allActions, runCommandLine } from "./command-line.js";
-import { EXIT_CODES } from "./exit-codes.js";
+import { allActions, runCommandLine } from "../command-line.js";
+import { EXIT_CODES } from "../output/exit-codes.js";
 
 /** Actions that call no service. */
 const LOCAL = ["contexts", "driver", "init", "restore", "verify", "salvage", "pki", "nats-config"];

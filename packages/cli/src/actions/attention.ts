@@ -1,10 +1,10 @@
 import { type ListTroublesResponse, SubjectKind } from "@diskmesh/api/common";
 import { DomainError } from "@diskmesh/domain";
 import { type Attention, attentionTo, type Troubled, type TroubledKind } from "@diskmesh/page/attention";
-import { EndedWith, EXIT_CODES } from "./exit-codes.js";
-import type { Mesh, ServiceName } from "./mesh.js";
-import { type Columns, type Output, timeText } from "./output.js";
-import { failureText } from "./peer-clock.js";
+import type { Mesh, ServiceName } from "../mesh/mesh.js";
+import { failureText } from "../mesh/peer-clock.js";
+import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
+import { type Columns, type Output, timeText } from "../output/output.js";
 
 /** Kinds as users type them to `why`. */
 const KINDS: Readonly<Record<TroubledKind, readonly [kind: SubjectKind, typed: string]>> = {

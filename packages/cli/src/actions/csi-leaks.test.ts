@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { DynamicDisk } from "@diskmesh/api/director";
 import { expect } from "chai";
+import { UsageError } from "../output/exit-codes.js";
 import { leaksIn, parseObjects, stagedLeaksIn } from "./csi-leaks.js";
-import { UsageError } from "./exit-codes.js";
 
 const CREATED = new Date(1_000);
 const nameOf = (digit: string) => `csi-${digit.repeat(32)}`;

@@ -4,14 +4,14 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { messageOf } from "@diskmesh/domain";
+import { EndedWith, EXIT_CODES, UsageError } from "../output/exit-codes.js";
+import type { Output } from "../output/output.js";
 import { type Options, textOption } from "./action.js";
-import { EndedWith, EXIT_CODES, UsageError } from "./exit-codes.js";
-import type { Output } from "./output.js";
 
 /** Paths of a service's program relative to this package: in a release, and in the repository. */
 const PLACES = [
   (service: string, program: string) => `../${service}/${program}.js`,
-  (service: string, program: string) => `../../../services/${service}/dist/${program}.js`,
+  (service: string, program: string) => `../../../../services/${service}/dist/${program}.js`,
 ];
 
 /** Returns the path of the service's config. Throws UsageError when the option is missing or the file is unreadable. */

@@ -1,6 +1,6 @@
 import { quoted } from "@diskmesh/domain";
+import { UsageError } from "../output/exit-codes.js";
 import type { Action } from "./action.js";
-import { UsageError } from "./exit-codes.js";
 
 /** Returns a shell script that completes action names and then the options of the typed action. */
 export function completionOf(shell: string, actions: readonly Action[]): string {
