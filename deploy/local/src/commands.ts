@@ -1,8 +1,8 @@
 import { dirname, relative } from "node:path";
-import { BOSH_USER } from "./bosh-login.js";
-import type { MeshLayout } from "./layout.js";
-import { DEVICE_SIZE_BYTES, HOSTS } from "./layout.js";
-import { DEPLOYMENT, DISK_POOL } from "./story/deployment.js";
+import { BOSH_USER } from "./mesh/bosh-login.js";
+import type { MeshLayout } from "./mesh/layout.js";
+import { DEPLOYMENT, DEVICE_SIZE_BYTES, HOSTS } from "./mesh/layout.js";
+import { DISK_POOL } from "./story/deployment.js";
 import { DISK_NAME } from "./story/disk.js";
 
 /** Returns shell commands for the operator's next steps, with this mesh's addresses and certificates. */

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { PORT_SPAN } from "./layout.js";
+import { PORT_SPAN } from "./mesh/layout.js";
 import { parseOptions } from "./options.js";
 
 describe("options of npm start", () => {

@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
-import { PORT_SPAN } from "./layout.js";
+import { PORT_SPAN } from "./mesh/layout.js";
 
 export interface LocalOptions {
   /** True exits after the story instead of serving on. */

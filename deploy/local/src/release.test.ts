@@ -23,8 +23,8 @@ import {
   temporaryFolder,
 } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { BOSH_USER, boshLogin } from "./bosh-login.js";
-import { MeshLayout, PORT_SPAN } from "./layout.js";
+import { BOSH_USER, boshLogin } from "./mesh/bosh-login.js";
+import { MeshLayout, PORT_SPAN } from "./mesh/layout.js";
 
 const repository = fileURLToPath(new URL("../../..", import.meta.url));
 const SERVICES = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"];

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
@@ -15,6 +15,7 @@ const ROOMS: Readonly<Record<string, string>> = {
     logins bosh-registry page http http/routes .`,
   "services/disk-registry/src": `model/store model/events model/devices model/disks model/hosts model/explain
     store config metrics requests agents workers calls handlers/hosts handlers/devices handlers/disks handlers .`,
+  "packages/tablet/src": "documents storage backup examine embedded embedded/events mongo .",
   "packages/rpc/src": "errors call reflection server client .",
   "packages/service/src": "time health config telemetry serving .",
 };
@@ -56,8 +57,68 @@ function importsOf(source: string, file: string): readonly string[] {
 
 function filesIn(source: string): readonly string[] {
   const all = readdirSync(join(repository, source), { recursive: true, encoding: "utf8" });
-  return all.filter((file) => /\.tsx?$/.test(file) && !/\.test\.ts$|^testing\/|^sample-/.test(file));
+  return all.filter(
+    (file) =>
+      /\.tsx?$/.test(file) && !/\.test\.ts$|(^|\/)(testing|contract|simulation|generated)\/|^sample-/.test(file),
+  );
 }
+
+const WORKSPACES = ["packages", "services", "deploy"].flatMap((parent) =>
+  readdirSync(join(repository, parent))
+    .map((name) => `${parent}/${name}/src`)
+    .filter((source) => existsSync(join(repository, source))),
+);
+/** Workspaces whose folders may import one another in a circle. */
+const ENTANGLED = ["services/disk-agent/src"];
+const MAX_FILES = 30;
+const MAX_CONTEXT_FIELDS = 12;
+
+/** Returns the folders that each folder imports from. */
+function importedFolders(source: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const found = new Map<string, Set<string>>();
+  for (const file of filesIn(source)) {
+    const from = found.get(dirname(file)) ?? new Set();
+    found.set(dirname(file), from);
+    for (const name of importsOf(source, file)) if (name.startsWith(".")) from.add(dirname(name.slice("./".length)));
+    from.delete(dirname(file));
+  }
+  return found;
+}
+
+/** Returns the folders that import from one another, directly or not. */
+function circle(folders: ReadonlyMap<string, ReadonlySet<string>>): readonly string[] {
+  const left = new Map(folders);
+  for (let before = -1; before !== left.size; ) {
+    before = left.size;
+    for (const [folder, imported] of left) if (![...imported].some((each) => left.has(each))) left.delete(folder);
+  }
+  return [...left.keys()].filter((folder) => [...left.values()].some((imported) => imported.has(folder)));
+}
+
+describe("every workspace", () => {
+  for (const source of WORKSPACES) {
+    it(`${source}: no folders import one another in a circle`, () => {
+      const found = circle(importedFolders(source));
+      expect(found.length > 0).to.equal(ENTANGLED.includes(source), found.join(" "));
+    });
+
+    it(`${source}: a folder has at most ${MAX_FILES} files, a context at most ${MAX_CONTEXT_FIELDS} fields of its own`, () => {
+      const counts = new Map<string, number>();
+      for (const file of filesIn(source)) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);
+      expect([...counts].filter(([, count]) => count > MAX_FILES)).to.deep.equal([]);
+      const wide = filesIn(source).flatMap((file) =>
+        [
+          ...readFileSync(join(repository, source, file), "utf8").matchAll(
+            /interface (\w*Context)\b.*\{\n([\s\S]*?)^\}/gm,
+          ),
+        ]
+          .map(([, name, body = ""]) => [name, body.match(/^ {2}(?:readonly )?\w+\??:/gm)?.length ?? 0] as const)
+          .filter(([, fields]) => fields > MAX_CONTEXT_FIELDS),
+      );
+      expect(wide.filter(() => !ENTANGLED.includes(source))).to.deep.equal([]);
+    });
+  }
+});
 
 describe("the folders' order", () => {
   for (const [source, list] of Object.entries(ROOMS))

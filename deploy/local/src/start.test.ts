@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { eventually, freePort, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { operatorClients } from "./clients.js";
-import { MeshLayout, PORT_SPAN } from "./layout.js";
+import { operatorClients } from "./mesh/clients.js";
+import { MeshLayout, PORT_SPAN } from "./mesh/layout.js";
 
 type Command = readonly [file: string, ...args: string[]];
 

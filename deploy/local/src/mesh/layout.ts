@@ -17,6 +17,8 @@ export const HOSTS: readonly LocalHost[] = [1, 2, 3].map((number) => ({
   rack: `rack-${number}`,
 }));
 
+/** The deployment of the story. */
+export const DEPLOYMENT = "demo";
 export const DEVICES_PER_HOST = 4;
 export const DEVICE_SIZE_BYTES = 64 * MIB_BYTES;
 
@@ -42,7 +44,7 @@ export function programFile(workspace: string, program: "main" | "init"): string
   const { DISKMESH_BUNDLED } = process.env;
   const file =
     DISKMESH_BUNDLED === undefined ? `services/${workspace}/dist/${program}.js` : `bundle/${workspace}-${program}.js`;
-  return fileURLToPath(new URL(`../../../${file}`, import.meta.url));
+  return fileURLToPath(new URL(`../../../../${file}`, import.meta.url));
 }
 
 /** Paths and ports of a local mesh: files below the state folder, ports from the base port on. */

@@ -2,14 +2,13 @@ import { createDevelopmentCertificates } from "@diskmesh/pki";
 import { installCpi, powerOffAll, powerOnAll } from "@diskmesh/process-cpi";
 import { makeDeviceFiles } from "./device-files.js";
 import { writeEndpoints } from "./endpoints.js";
-import { HOSTS, type MeshLayout } from "./layout.js";
+import { DEPLOYMENT, HOSTS, type MeshLayout } from "./layout.js";
 import { meshMembers } from "./members.js";
 import { Mesh } from "./mesh.js";
 import { checkNatsServer } from "./nats-server.js";
 import { checkPorts } from "./ports.js";
 import { writeConfigs } from "./service-configs.js";
 import { StateFolder } from "./state-folder.js";
-import { DEPLOYMENT } from "./story/deployment.js";
 import { makeTablets } from "./tablets.js";
 
 export interface LocalMeshOptions {

@@ -1,10 +1,9 @@
 import type { Instance } from "@diskmesh/api/director";
 import { InvalidStateError } from "@diskmesh/domain";
-import { HOSTS } from "../layout.js";
+import { DEPLOYMENT, HOSTS } from "../mesh/layout.js";
 import { whyNoMounts } from "./mounted-disk.js";
 import { runTask, type Scene, waitFor } from "./scene.js";
 
-export const DEPLOYMENT = "demo";
 export const DISK_POOL = "standard";
 
 const AZS = [...new Set(HOSTS.map(({ az }) => az))];

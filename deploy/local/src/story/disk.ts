@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { DynamicDisk, Instance } from "@diskmesh/api/director";
 import { InvalidStateError, MIB_BYTES, NotFoundError } from "@diskmesh/domain";
-import type { MeshLayout } from "../layout.js";
+import type { MeshLayout } from "../mesh/layout.js";
 import { DISK_POOL } from "./deployment.js";
 import { runTask, type Scene, waitFor } from "./scene.js";
 

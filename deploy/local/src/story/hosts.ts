@@ -1,7 +1,7 @@
 import { ActionCode, type ActionResult, type AddHostResponse, AttachState, type Device } from "@diskmesh/api/registry";
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
-import { DEVICES_PER_HOST, HOSTS } from "../layout.js";
+import { DEVICES_PER_HOST, HOSTS } from "../mesh/layout.js";
 import { type Scene, waitFor } from "./scene.js";
 
 const PAGE_SIZE = 100;

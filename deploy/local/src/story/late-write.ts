@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { devicesWithBytes } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError, messageOf, parseHostPort, UnavailableError } from "@diskmesh/domain";
-import type { MeshLayout } from "../layout.js";
+import type { MeshLayout } from "../mesh/layout.js";
 import { type Scene, waitFor } from "./scene.js";
 
 const BLOCK = Buffer.alloc(4096, "late");

@@ -1,7 +1,7 @@
 import type { Instance } from "@diskmesh/api/director";
 import { ActionCode, CopyState, type Disk } from "@diskmesh/api/registry";
 import { InvalidStateError } from "@diskmesh/domain";
-import { HOSTS } from "../layout.js";
+import { HOSTS } from "../mesh/layout.js";
 import { useDisk } from "./disk-data.js";
 import { type Scene, waitFor } from "./scene.js";
 

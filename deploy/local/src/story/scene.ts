@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Task, TaskState } from "@diskmesh/api/director";
 import { DomainError, InvalidStateError, messageOf, TimeoutError } from "@diskmesh/domain";
-import type { OperatorClients } from "../clients.js";
-import type { MeshLayout } from "../layout.js";
+import type { OperatorClients } from "../mesh/clients.js";
+import type { MeshLayout } from "../mesh/layout.js";
 
 const POLL_MS = 50;
 const WAIT_TIMEOUT_MS = 60_000;

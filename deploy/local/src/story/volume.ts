@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { InvalidStateError, MIB_BYTES } from "@diskmesh/domain";
 import { errorOfStatus } from "@diskmesh/rpc";
-import type { CsiDrivers, CsiNode } from "../csi-drivers.js";
+import type { CsiDrivers, CsiNode } from "../mesh/csi-drivers.js";
 import { DISK_POOL, describeInstance } from "./deployment.js";
 import { whyNoMounts } from "./mounted-disk.js";
 import { type Scene, waitFor } from "./scene.js";
