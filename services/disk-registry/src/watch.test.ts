@@ -50,6 +50,24 @@ describe("WatchDevices", () => {
     await eventually(() => watcher.seen.includes("-d1") && watcher.seen.includes("-d2"));
   });
 
+  it("until now -> ends after what has changed since the token, and sends nothing without a change", async () => {
+    await letGo("h1", ["d1", "d2"]);
+    let resumeToken = "";
+    const changed = async () => {
+      const updates: (string | undefined)[] = [];
+      for await (const message of registry.operator.watchDevices({ resumeToken, untilNow: true })) {
+        updates.push(message.update?.$case);
+        resumeToken = message.resumeToken;
+      }
+      return updates;
+    };
+    expect(await changed()).to.deep.equal(["snapshotBegin", "device", "device", "snapshotEnd"]);
+    expect(await changed()).to.deep.equal([]);
+    await registry.operator.purgeHost({ hostId: "h1" });
+    expect(await changed()).to.deep.equal(["removedDeviceId", "removedDeviceId"]);
+    expect(await changed()).to.deep.equal([]);
+  });
+
   it("sends only what matches a filter, and reports what no longer matches", async () => {
     await letGo("h1", ["d1"]);
     await letGo("h2", ["d2"]);

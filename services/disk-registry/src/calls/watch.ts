@@ -31,10 +31,10 @@ interface Message<Update> {
   resumeToken: string;
 }
 
-/** Streams items and their changes. Ends only with an error. */
+/** Streams items and their changes. Ends only with an error, or when nothing has changed with `untilNow`. */
 export async function* watch<Item, Changed, Removed>(
   context: Context,
-  { resumeToken }: { readonly resumeToken: string },
+  { resumeToken, untilNow }: { readonly resumeToken: string; readonly untilNow: boolean },
   call: CallContext,
   watched: Watched<Item, Changed, Removed>,
 ): AsyncGenerator<Message<Changed | Removed>> {
@@ -46,7 +46,7 @@ export async function* watch<Item, Changed, Removed>(
   }
   watchers.count++;
   try {
-    yield* new Watch(context, watched, call.signal).run(resumed);
+    yield* new Watch(context, watched, call.signal).run(resumed, untilNow);
   } finally {
     watchers.count--;
   }
@@ -66,11 +66,11 @@ class Watch<Item, Changed, Removed> {
     private readonly signal: AbortSignal,
   ) {}
 
-  async *run(resumed: number | undefined): AsyncGenerator<Message<Changed | Removed>> {
+  async *run(resumed: number | undefined, untilNow: boolean): AsyncGenerator<Message<Changed | Removed>> {
     const changes = this.context.tableChanges[this.watched.what];
     if (resumed === undefined) yield* this.#snapshot();
     else this.#position = resumed;
-    for (;;) {
+    while (!untilNow || changes.end > this.#position) {
       await changes.beyond(this.#position, this.signal);
       const changed = changes.since(this.#position, READ_AT_ONCE);
       if (changed === undefined) {

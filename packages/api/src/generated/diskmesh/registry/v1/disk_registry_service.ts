@@ -311,6 +311,8 @@ export interface WatchHostsRequest {
   state: HostState;
   /** resume_token of an earlier WatchHosts response. Works as in WatchDevicesRequest. */
   resumeToken: string;
+  /** Works as in WatchDevicesRequest. */
+  untilNow: boolean;
 }
 
 /** One message of the stream. */
@@ -385,6 +387,11 @@ export interface WatchDevicesRequest {
    * serves the call.
    */
   resumeToken: string;
+  /**
+   * True: the stream ends when all changes until now were sent; without a change it sends nothing. False: it goes on
+   * until the caller ends it.
+   */
+  untilNow: boolean;
 }
 
 /** One message of the stream. */
@@ -511,6 +518,8 @@ export interface WatchDisksRequest {
   hostId: string;
   /** resume_token of an earlier WatchDisks response. Works as in WatchDevicesRequest. */
   resumeToken: string;
+  /** Works as in WatchDevicesRequest. */
+  untilNow: boolean;
 }
 
 /** One message of the stream. */
@@ -2830,7 +2839,7 @@ export const ListHostsResponse: MessageFns<ListHostsResponse> = {
 };
 
 function createBaseWatchHostsRequest(): WatchHostsRequest {
-  return { az: "", state: HostState.UNSPECIFIED, resumeToken: "" };
+  return { az: "", state: HostState.UNSPECIFIED, resumeToken: "", untilNow: false };
 }
 
 export const WatchHostsRequest: MessageFns<WatchHostsRequest> = {
@@ -2843,6 +2852,9 @@ export const WatchHostsRequest: MessageFns<WatchHostsRequest> = {
     }
     if (message.resumeToken !== "") {
       writer.uint32(26).string(message.resumeToken);
+    }
+    if (message.untilNow !== false) {
+      writer.uint32(32).bool(message.untilNow);
     }
     return writer;
   },
@@ -2884,6 +2896,14 @@ export const WatchHostsRequest: MessageFns<WatchHostsRequest> = {
             message.resumeToken = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.untilNow = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2904,6 +2924,7 @@ export const WatchHostsRequest: MessageFns<WatchHostsRequest> = {
     message.az = object.az ?? "";
     message.state = object.state ?? HostState.UNSPECIFIED;
     message.resumeToken = object.resumeToken ?? "";
+    message.untilNow = object.untilNow ?? false;
     return message;
   },
 };
@@ -3318,7 +3339,7 @@ export const ListDevicesResponse: MessageFns<ListDevicesResponse> = {
 };
 
 function createBaseWatchDevicesRequest(): WatchDevicesRequest {
-  return { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", resumeToken: "" };
+  return { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", resumeToken: "", untilNow: false };
 }
 
 export const WatchDevicesRequest: MessageFns<WatchDevicesRequest> = {
@@ -3334,6 +3355,9 @@ export const WatchDevicesRequest: MessageFns<WatchDevicesRequest> = {
     }
     if (message.resumeToken !== "") {
       writer.uint32(34).string(message.resumeToken);
+    }
+    if (message.untilNow !== false) {
+      writer.uint32(40).bool(message.untilNow);
     }
     return writer;
   },
@@ -3383,6 +3407,14 @@ export const WatchDevicesRequest: MessageFns<WatchDevicesRequest> = {
             message.resumeToken = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.untilNow = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3404,6 +3436,7 @@ export const WatchDevicesRequest: MessageFns<WatchDevicesRequest> = {
     message.attachState = object.attachState ?? AttachState.UNSPECIFIED;
     message.pool = object.pool ?? "";
     message.resumeToken = object.resumeToken ?? "";
+    message.untilNow = object.untilNow ?? false;
     return message;
   },
 };
@@ -4220,7 +4253,7 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
 };
 
 function createBaseWatchDisksRequest(): WatchDisksRequest {
-  return { hostId: "", resumeToken: "" };
+  return { hostId: "", resumeToken: "", untilNow: false };
 }
 
 export const WatchDisksRequest: MessageFns<WatchDisksRequest> = {
@@ -4230,6 +4263,9 @@ export const WatchDisksRequest: MessageFns<WatchDisksRequest> = {
     }
     if (message.resumeToken !== "") {
       writer.uint32(18).string(message.resumeToken);
+    }
+    if (message.untilNow !== false) {
+      writer.uint32(24).bool(message.untilNow);
     }
     return writer;
   },
@@ -4263,6 +4299,14 @@ export const WatchDisksRequest: MessageFns<WatchDisksRequest> = {
             message.resumeToken = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.untilNow = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4282,6 +4326,7 @@ export const WatchDisksRequest: MessageFns<WatchDisksRequest> = {
     const message = createBaseWatchDisksRequest();
     message.hostId = object.hostId ?? "";
     message.resumeToken = object.resumeToken ?? "";
+    message.untilNow = object.untilNow ?? false;
     return message;
   },
 };
