@@ -1,11 +1,11 @@
 import { execFile } from "node:child_process";
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { ExplainResponse } from "@diskmesh/api/common";
 import { runCommandLine } from "@diskmesh/cli";
-import { httpUsers, openPageFeed, type PageFeed } from "@diskmesh/director/testing";
+import { HttpClient, httpUsers, OpenPage } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -26,18 +26,17 @@ const tuning = { agents: { unresponsiveAfterMs: 1_000 } };
 /** Runs command lines of an operator against a mesh of real processes. */
 describe("the diskmesh command and a mesh", () => {
   let mesh: TestMesh;
-  let feed: PageFeed;
+  let page: OpenPage;
 
   before(async () => {
     const port = await freePort();
     const director = { http: { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) }, tuning };
     const hosts = { hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES };
     mesh = await TestMesh.start(wholeFleet({ ...hosts, overrides: { director } }));
-    const ca = readFileSync(mesh.operatorFiles.caFile);
-    feed = await openPageFeed({ port, ca, login: "admin:pw-admin" });
+    page = new OpenPage(new HttpClient(mesh.certificates, port, "admin:pw-admin"));
   });
   after(async () => {
-    feed?.close();
+    page?.close();
     await mesh?.[Symbol.asyncDispose]();
   });
 
@@ -56,7 +55,7 @@ describe("the diskmesh command and a mesh", () => {
     const { trouble } = (await listed(`${kind}s`)).find((each) => each[`${kind}Id`] === name);
     expect(trouble.sentence).to.equal(sentence).and.not.to.equal("");
     expect(await done(`${kind}s`)).to.contain(sentence);
-    await eventually(() => expect(feed.rows.get(`${kind} ${name}`)?.trouble).to.equal(sentence));
+    await eventually(() => expect(page.rows.get(`${kind} ${name}`)?.trouble).to.equal(sentence));
   }
 
   const listedWhy = async (line: string) => (JSON.parse(await done(`${line} --json`)) as ExplainResponse).causes;
@@ -235,7 +234,7 @@ describe("the diskmesh command and a mesh", () => {
     const [{ vmCid }] = await listed("instances demo");
     const { hostId } = (await listed("hosts")).find(({ assignment }) => assignment?.vmCid === vmCid);
     await done(`purge-host ${hostId} --force`);
-    const isTold = () => expect(feed.rows.get("vm demo/web/0")?.trouble).to.contain(`VM ${vmCid} of demo/web/`);
+    const isTold = () => expect(page.rows.get("vm demo/web/0")?.trouble).to.contain(`VM ${vmCid} of demo/web/`);
     await eventually(isTold);
   });
 

@@ -55,7 +55,7 @@ describe("stuck things on a mesh", () => {
         if (since !== undefined) expect(Date.now() - Date.parse(String(since)), reason).to.be.within(-5_000, 300_000);
       const onPage = await mesh.pageWhy(kind, name);
       expect(onPage.causes.map(({ reason }) => reason)).to.include.members([...reasons]);
-      expect(String((await mesh.pageRow(row[0]))?.trouble), row[0]).to.match(row[1]);
+      expect(String(mesh.pageRow(row[0])?.trouble), row[0]).to.match(row[1]);
       const cures = causes.flatMap((cause) => cause.cures);
       if (refused !== undefined) expect(cures.map(textOf).join("; ")).not.to.match(refused);
       expect(await attention(), "what needs attention").to.include(row[0].replace(/^source /, "service "));
@@ -83,9 +83,7 @@ describe("stuck things on a mesh", () => {
     const [key, trouble] = row;
     // A failed task is shown for a while.
     if (key.startsWith("task ")) return;
-    await eventually(async () => {
-      expect(String((await mesh.pageRow(key))?.trouble)).not.to.match(trouble);
-    });
+    await eventually(() => expect(String(mesh.pageRow(key)?.trouble)).not.to.match(trouble));
   }
 
   for (const { title, problem, make } of [...SITUATIONS, ...OPERATOR_SITUATIONS])

@@ -96,7 +96,7 @@ const SOURCES: readonly Column<SourceRow>[] = [
 function Entrance() {
   const { name, failure } = useSession();
   useEffect(() => {
-    if (name) store.open();
+    if (name) void store.open();
   }, [name]);
   if (name === undefined) return null;
   return name === "" ? <LoginForm failure={failure} /> : <Page user={name} />;

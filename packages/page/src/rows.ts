@@ -1,4 +1,4 @@
-/** Rows of the page, in the form of the director's feed. Times are ms since 1970. */
+/** Rows of the page, as the director sends them. Times are ms since 1970. */
 
 interface Shown {
   /** Problem that a user should check; absent when all is well. */
@@ -152,6 +152,17 @@ export type RowKind = keyof Rows;
 
 /** One row in its present state; null when it is gone. */
 export type RowChange = readonly [kind: RowKind, name: string, row: Rows[RowKind] | null];
+
+/** What has changed since a former answer. */
+export interface OverviewAnswer {
+  /** Names this answer in the next request. */
+  readonly since: string;
+  /** True: this is the first of the answers with all rows, because the director does not know the former answer. */
+  readonly isWhole: boolean;
+  /** True: the next answer has more rows. */
+  readonly hasMore: boolean;
+  readonly rows: readonly RowChange[];
+}
 
 /** States of a device by letter. */
 export const DEVICE_LETTERS = {

@@ -1,18 +1,12 @@
 import { ask, UnauthorizedError } from "./ask.js";
-import type { RowChange, RowKind, Rows, SourceRow } from "./rows.js";
+import type { OverviewAnswer, RowKind, Rows, SourceRow } from "./rows.js";
 
 type Tables = { readonly [Kind in RowKind]: Map<string, Rows[Kind]> };
 
-/**
- * Time without events after which the page says that it may be out of date, and opens the stream again. A heartbeat
- * event comes every 5 s. A browser does not notice that a director hangs or that its machine is gone.
- */
-const STALE_MS = 12_000;
-/**
- * Interval of checks of the stream. It is opened again when it is stale, and after a response that is no event stream;
- * after other failures the browser reconnects by itself.
- */
-const LOOK_MS = 2_000;
+/** Interval of requests for what has changed. */
+const ASK_INTERVAL_MS = 1_000;
+/** Time after which a request is given up. A browser does not notice that a director hangs or that its machine is gone. */
+const ANSWER_TIMEOUT_MS = 10_000;
 
 const emptyTables = (): Tables => ({
   source: new Map(),
@@ -28,35 +22,29 @@ const emptyTables = (): Tables => ({
   pool: new Map(),
 });
 
-/** All data of the page, updated by the director's events. */
+/** All data of the page, updated by the director's answers. */
 export class Store {
   tables = emptyTables();
   /** Increases with each change, so that components know when to render. */
   version = 0;
-  /** Time of the director's last event; 0 for never. */
+  /** Time of the director's last answer; 0 for never. */
   heardAtMs = 0;
   isLive = false;
   readonly #listeners = new Set<() => void>();
-  /**
-   * Rows of a new connection, shown when the initial rows are complete; undefined when changes are shown as they
-   * arrive.
-   */
+  /** The last answer that the rows are of; empty to ask for all rows. */
+  #since = "";
+  /** All rows of a new director until the last of them has arrived; undefined when changes are shown as they arrive. */
   #next: Tables | undefined;
-  /** True once all initial rows of the first connection have arrived. */
+  /** True once all rows have arrived for the first time. */
   isComplete = false;
   #isTelling = false;
 
-  open(): void {
-    let source = this.#connect();
-    let openedAtMs = Date.now();
-    setInterval(() => {
-      const isStale = Date.now() - Math.max(this.heardAtMs, openedAtMs) >= STALE_MS;
-      if (isStale) this.#setLive(false);
-      if (!isStale && source.readyState !== EventSource.CLOSED) return;
-      source.close();
-      source = this.#connect();
-      openedAtMs = Date.now();
-    }, LOOK_MS);
+  /** Asks the director for what has changed, for as long as the page is open. */
+  async open(): Promise<never> {
+    for (;;) {
+      const hasMore = await this.#ask();
+      if (!hasMore) await new Promise((resolve) => setTimeout(resolve, ASK_INTERVAL_MS));
+    }
   }
 
   /** Calls back at most once a frame; returns a function that stops this. */
@@ -71,56 +59,53 @@ export class Store {
     return !this.isComplete || states.includes("reading") || (states.length === 0 && service !== "disk-registry");
   }
 
-  #connect(): EventSource {
-    const source = new EventSource("/page/feed");
-    source.addEventListener("begin", () => {
-      this.#next = this.isComplete ? emptyTables() : undefined;
-      if (!this.isComplete) this.tables = emptyTables();
-      this.#heard();
-    });
-    source.addEventListener("rows", ({ data }) => {
-      for (const [kind, name, row] of JSON.parse(data) as RowChange[]) {
-        const table = (this.#next ?? this.tables)[kind] as Map<string, Rows[RowKind]> | undefined;
-        if (row === null) table?.delete(name);
-        else table?.set(name, row);
-      }
-      this.#heard();
-      this.#changed();
-    });
-    source.addEventListener("complete", () => {
-      this.isComplete = true;
-      if (this.#next !== undefined) this.tables = this.#next;
-      this.#next = undefined;
-      this.#heard();
-      this.#changed();
-    });
-    source.addEventListener("beat", () => this.#heard());
-    source.addEventListener("error", () => {
+  /** Returns whether there is more to ask for at once. */
+  async #ask(): Promise<boolean> {
+    try {
+      const path = `/page/overview?${new URLSearchParams({ since: this.#since })}`;
+      const answer = await ask<OverviewAnswer>(path, { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) });
+      this.#take(answer);
+      return answer.hasMore;
+    } catch (error) {
+      // The session has ended, so the page reloads with its login form.
+      if (error instanceof UnauthorizedError) location.reload();
+      // All rows are asked for again, because the director's own row is replaced below.
+      this.#since = "";
       this.#setLive(false);
-      void this.#askWhy();
-    });
-    return source;
+      await this.#askWhy();
+      return false;
+    }
   }
 
-  /** Shows the director's description of its own state until events return. */
+  #take({ since, isWhole, hasMore, rows }: OverviewAnswer): void {
+    if (isWhole) this.#next = this.isComplete ? emptyTables() : undefined;
+    if (isWhole && !this.isComplete) this.tables = emptyTables();
+    for (const [kind, name, row] of rows) {
+      const table = (this.#next ?? this.tables)[kind] as Map<string, Rows[RowKind]>;
+      if (row === null) table.delete(name);
+      else table.set(name, row);
+    }
+    this.#since = since;
+    this.heardAtMs = Date.now();
+    this.#setLive(true);
+    if (!hasMore && this.#next !== undefined) this.tables = this.#next;
+    if (!hasMore) this.#next = undefined;
+    const isFirst = !hasMore && !this.isComplete;
+    if (isFirst) this.isComplete = true;
+    if (isFirst || isWhole || rows.length > 0) this.#changed();
+  }
+
+  /** Shows the director's description of its own state until it answers again. */
   async #askWhy(): Promise<void> {
     const nobody = {
       state: "silent",
       trouble: "nobody answers at this address: see that a director runs there",
     } as const;
-    const row = await ask<SourceRow>("/page/self").catch((error: unknown): SourceRow => {
-      // The session has ended, so the page reloads with its login form.
-      if (error instanceof UnauthorizedError) location.reload();
-      return nobody;
-    });
-    if (this.isLive || row.trouble === undefined) return;
+    const timeout = { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) };
+    const row = await ask<SourceRow>("/page/self", timeout).catch((): SourceRow => nobody);
+    if (row.trouble === undefined) return;
     this.tables.source.set("director", row);
     this.#changed();
-  }
-
-  #heard(): void {
-    this.heardAtMs = Date.now();
-    this.#setLive(true);
   }
 
   #setLive(isLive: boolean): void {

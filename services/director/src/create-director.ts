@@ -27,7 +27,7 @@ import { LogFiles } from "./instance-logs/log-files.js";
 import type { JobContext } from "./job-context.js";
 import { LockKeeper } from "./locks/lock-keeper.js";
 import { lockTimes } from "./locks/lock-times.js";
-import { makeFeed } from "./make-feed.js";
+import { makeOverview } from "./make-overview.js";
 import { observeDirector, observeLocks } from "./observe-director.js";
 import { Activity } from "./page/activity.js";
 import { cpisOfJob, planWith } from "./planners.js";
@@ -289,7 +289,7 @@ function makeContext(
     callTimeoutMs: limits.nodes.callTimeoutMs,
     syncTimeoutMs: DRIVER_LIMITS.syncTimeoutMs,
   });
-  const feed = makeFeed({
+  const overview = makeOverview({
     ...{ limits, tablet, endedTasks, locks, agentHealths, registries, report, clock },
     calls: callRecords,
     dispatchers: dispatchers.all,
@@ -300,7 +300,7 @@ function makeContext(
     ...{ config, limits, tablet, agentCertificates, configs, cpi, stemcellFiles, logFiles },
     ...{ tasks, endedTasks, taskLog, events, changes, locks, agentHealths, passthru, registries, callRecords },
     refusals: new Refusals(events, clock),
-    feed: lifecycle.use("page", feed),
+    overview: lifecycle.use("page", overview),
     activity: lifecycle.use("page's samples", activity),
     agentsAreHeard: () => agents.isConnected,
     report,

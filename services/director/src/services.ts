@@ -193,7 +193,7 @@ export function addServices(
     getNode: permit("readByVendorMethod", getNode),
     listDrivers: permit("readByVendorMethod", listDrivers),
   });
-  const listTroubles = async ({ feed }: Context, { signal }: CallContext) =>
-    troublesMessage(await feed.troubles(signal));
+  const listTroubles = async ({ overview }: Context, { signal }: CallContext) =>
+    troublesMessage(await overview.troubles(signal));
   addAdminService(server, current, { explain, listTroubles }, { service: "director", report, noteBackup });
 }

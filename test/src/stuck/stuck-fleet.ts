@@ -1,9 +1,9 @@
-import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, renameSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ExplainResponse } from "@diskmesh/api/common";
-import { HttpClient, httpUsers, openPageFeed, type PageFeed } from "@diskmesh/director/testing";
+import { HttpClient, httpUsers, OpenPage } from "@diskmesh/director/testing";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { WhyAnswer } from "@diskmesh/page/rows";
@@ -58,7 +58,7 @@ function answered(port: number, path: string): Promise<void> {
 
 /** A mesh of ten hosts with three CPIs, with the command and the page. */
 export class StuckFleet implements AsyncDisposable {
-  #feed: PageFeed | undefined;
+  #page: OpenPage | undefined;
   #drive: Drive | undefined;
 
   private constructor(
@@ -160,12 +160,9 @@ export class StuckFleet implements AsyncDisposable {
   }
 
   /** Returns a row of the page as an open browser gets it through updates. */
-  async pageRow(key: string): Promise<Readonly<Record<string, unknown>> | null | undefined> {
-    if (this.#feed === undefined || this.#feed.isEnded()) {
-      const ca = readFileSync(this.mesh.operatorFiles.caFile);
-      this.#feed = await openPageFeed({ port: this.http.port, ca, login: LOGIN });
-    }
-    return this.#feed.rows.get(key);
+  pageRow(key: string): Readonly<Record<string, unknown>> | null | undefined {
+    this.#page ??= new OpenPage(this.http);
+    return this.#page.rows.get(key);
   }
 
   /** Returns the id of the latest task. */
@@ -255,7 +252,7 @@ export class StuckFleet implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#feed?.close();
+    this.#page?.close();
     this.#drive?.resume();
     await this.mesh[Symbol.asyncDispose]();
     await this.#drive?.close();

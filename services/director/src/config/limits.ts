@@ -172,16 +172,8 @@ const resurrection = {
 
 /** The web page. */
 const page = {
-  /** Maximum number of concurrent browser connections. One login may hold half of them. */
-  maxViewers: 50,
-  /** Minimum interval between updates to a browser. */
-  sendIntervalMs: 250,
-  /** Keepalive interval of a browser connection. */
-  beatIntervalMs: 5_000,
   /** A task that waits this long for a worker or a CPI's answer is shown as stuck. */
   stuckAfterMs: MINUTE_MS,
-  /** Time for which rows stay up to date after the last viewer left, so that a page reload finds them. */
-  lingerMs: 10_000,
 };
 
 /**

@@ -6,7 +6,7 @@ import type { HealthContext } from "../health/context.js";
 import type { LogContext } from "../instance-logs/context.js";
 import type { InstanceContext } from "../instances/context.js";
 import type { Activity } from "../page/activity.js";
-import type { Feed } from "../page/feed.js";
+import type { Overview } from "../page/overview.js";
 import type { StemcellContext } from "../stemcells/context.js";
 import type { VendorContext } from "../vendor-methods/context.js";
 
@@ -20,6 +20,6 @@ export interface Context
     CapacityContext,
     ExplainContext {
   readonly refusals: Refusals;
-  readonly feed: Feed;
+  readonly overview: Overview;
   readonly activity: Activity;
 }

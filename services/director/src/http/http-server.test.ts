@@ -255,8 +255,7 @@ describe("a client that disconnects", () => {
     // Lets the server see the end of the connection between any two reads.
     const readBelow = (index: number) => delay(5, [{ eventId: index, deployment: "" }]);
     const tablet = { id: "some", read: async () => [] };
-    const feed = { close: () => {} };
-    return { tablet, events: { bounds, readBelow }, feed } as unknown as Context;
+    return { tablet, events: { bounds, readBelow } } as unknown as Context;
   }
 });
 

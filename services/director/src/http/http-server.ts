@@ -113,7 +113,6 @@ export class HttpServer {
 
   /** Finishes requests under way and aborts those that exceed the drain timeout. */
   async close(): Promise<void> {
-    this.#endFeed();
     const timer = setTimeout(() => this.#fastify.server.closeAllConnections(), this.#limits.http.drainTimeoutMs);
     await this.#fastify.close();
     clearTimeout(timer);
@@ -252,11 +251,6 @@ export class HttpServer {
     served.answerBegins();
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);
-  }
-
-  /** Closes the event feeds of the page, which never end by themselves. */
-  #endFeed(): void {
-    if (this.#leads()) this.#options.current().feed.close();
   }
 
   #leads(): boolean {

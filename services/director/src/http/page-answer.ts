@@ -11,8 +11,8 @@ export const PAGE_HEADERS = {
   "x-frame-options": "DENY",
 };
 export const DATA_HEADERS = { ...PAGE_HEADERS, "cache-control": "no-store" };
+export const JSON_HEADERS = { ...DATA_HEADERS, "content-type": "application/json" };
 
 export function data(value: unknown): Answer {
-  const headers = { ...DATA_HEADERS, "content-type": "application/json" };
-  return { status: 200, headers, body: visibleInJson(JSON.stringify(value)) };
+  return { status: 200, headers: JSON_HEADERS, body: visibleInJson(JSON.stringify(value)) };
 }

@@ -36,11 +36,11 @@ describe("the HTTPS API of a standby director", () => {
     expect((await http.send("GET", "/tasks", { login: "admin:q" })).status).to.equal(401);
   });
 
-  it("the page -> served here, with the reason why this director does not lead; its event stream by no director", async () => {
+  it("the page -> served here, with the reason why this director does not lead; its rows by no director", async () => {
     api.leaderAddress = "";
     expect((await http.send("GET", "/page")).body).to.contain("<!doctype html>");
     expect((await http.send("GET", "/page/files/main.js")).status).to.equal(200);
-    expect((await http.send("GET", "/page/feed", { headers: { accept: "text/event-stream" } })).status).to.equal(503);
+    expect((await http.send("GET", "/page/overview")).status).to.equal(503);
     const { state, trouble, sinceMs, cures } = (await http.json("/page/self")) as SourceRow;
     expect({ state, trouble }).to.deep.equal({
       state: "silent",

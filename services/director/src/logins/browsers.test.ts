@@ -1,7 +1,4 @@
-import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import type { IncomingMessage } from "node:http";
-import { Agent, request as httpsRequest } from "node:https";
+import { Agent } from "node:https";
 import { ManualClock } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -198,7 +195,7 @@ describe("browsers at the HTTPS API", () => {
         expect(await statusOf(copied)).to.equal(200);
         const { status, headers } = await logOut(copied);
         expect([status, headers["set-cookie"]]).to.deep.equal([204, [NO_SESSION]]);
-        for (const path of ["/page/session", "/page/self", "/page/docs/README.md", "/page/activity"])
+        for (const path of ["/page/session", "/page/overview", "/page/self", "/page/docs/README.md", "/page/activity"])
           expect([path, await statusOf(copied, path)]).to.deep.equal([path, 401]);
         expect((await logOut(copied)).status).to.equal(401);
         expect(await statusOf(other)).to.equal(200);
@@ -208,19 +205,6 @@ describe("browsers at the HTTPS API", () => {
         await mesh.director.process.restart();
         expect(await statusOf(copied)).to.equal(401);
         expect(await statusOf(other)).to.equal(200);
-      });
-
-      it("with the events that it receives", async () => {
-        const headers = { cookie: other, accept: "text/event-stream" };
-        const { caFile } = mesh.director.certs.files("operator");
-        const place = { host: "127.0.0.1", port: http.port, path: "/page/feed", agent: false } as const;
-        const events = httpsRequest({ ...place, headers, ca: readFileSync(caFile) }).end();
-        const [received] = (await once(events, "response")) as [IncomingMessage];
-        expect(received.statusCode).to.equal(200);
-        expect((await logOut(other)).status).to.equal(204);
-        let text = "";
-        for await (const piece of received) text += String(piece);
-        expect(text).to.contain("event: begin");
       });
 
       it("and not with a login by password, which has no session", async () => {

@@ -1,171 +1,156 @@
-import {
-  Device,
-  Host,
-  HostState,
-  type MassSilence,
-  type WatchDevicesResponse,
-  type WatchHostsResponse,
-} from "@diskmesh/api/registry";
-import { TimeoutError, UnavailableError } from "@diskmesh/domain";
+import { Device, Host, type MassSilence } from "@diskmesh/api/registry";
+import { UnavailableError } from "@diskmesh/domain";
 import { ManualClock } from "@diskmesh/domain/testing";
-import type { RowKind, Rows } from "@diskmesh/page/rows";
+import type { Rows } from "@diskmesh/page/rows";
 import { expect } from "chai";
 import { Fleet } from "./fleet.js";
 import { RowCache } from "./row-cache.js";
 
-const DEVICES = 1_000;
-const HOUR_MS = 3_600_000;
-
-/** Counts the updates of host rows and records the source rows. */
-class NotingRowCache extends RowCache {
-  hostsSet = 0;
-  readonly sources: Rows["source"][] = [];
-  readonly last = new Map<string, unknown>();
-
-  override set<Kind extends RowKind>(kind: Kind, name: string, row: Rows[Kind] | undefined): void {
-    if (kind === "host") this.hostsSet++;
-    if (kind === "source") this.sources.push(row as Rows["source"]);
-    this.last.set(`${kind} ${name}`, row);
-    super.set(kind, name, row);
-  }
-}
-
-type Stream = (resumeToken: string) => AsyncIterable<unknown>;
-
-async function* endless(...messages: readonly unknown[]): AsyncIterable<unknown> {
-  yield* messages;
-  await new Promise(() => {});
-}
-
 const begin = { update: { $case: "snapshotBegin", value: {} }, resumeToken: "" };
 const end = (resumeToken: string) => ({ update: { $case: "snapshotEnd", value: {} }, resumeToken });
-const hostMessage = (hostId: string): WatchHostsResponse => ({
-  update: { $case: "host", value: Host.fromPartial({ hostId, state: "HOST_STATE_ONLINE" }) },
-  resumeToken: "",
+const hostMessage = (hostId: string, more: object = {}, resumeToken = "") => ({
+  update: { $case: "host", value: Host.fromPartial({ hostId, state: "HOST_STATE_ONLINE", ...more }) },
+  resumeToken,
 });
-const deviceMessage = (deviceId: string, attachState = "ATTACH_STATE_ATTACHED"): WatchDevicesResponse => ({
+const removed = (hostId: string, resumeToken: string) => ({
+  update: { $case: "removedHostId", value: hostId },
+  resumeToken,
+});
+const deviceMessage = (deviceId: string, attachState: string, resumeToken = "") => ({
   update: {
     $case: "device",
     value: Device.fromPartial({ deviceId, hostId: "h", attachState: attachState as Device["attachState"] }),
   },
-  resumeToken: "",
+  resumeToken,
 });
 
-describe("rows of a disk registry's hosts", () => {
-  let ended: AbortController;
-  beforeEach(() => {
-    ended = new AbortController();
-  });
-  afterEach(() => ended.abort());
+type Read = (resumeToken: string) => readonly unknown[];
 
-  function follow(streams: {
-    readonly hosts?: Stream;
-    readonly devices?: Stream;
-    readonly explain?: () => unknown;
-    readonly read?: () => unknown;
-  }): {
-    readonly rowCache: NotingRowCache;
-    readonly clock: ManualClock;
-  } {
-    const [rowCache, clock] = [new NotingRowCache(), new ManualClock()];
-    const all = () => endless(begin, end("t.1"));
-    const watch =
-      (stream: Stream = all) =>
-      ({ resumeToken = "" }) =>
-        stream(resumeToken);
+describe("rows of a disk registry", () => {
+  const { signal } = new AbortController();
+
+  function followed(answers: {
+    readonly hosts?: Read;
+    readonly devices?: Read;
+    readonly explain?: () => object;
+    readonly read?: () => object;
+    readonly pools?: () => readonly object[];
+  }) {
+    const [rowCache, clock] = [new RowCache(), new ManualClock(10_000)];
+    const watch = (read: Read = (token) => (token === "" ? [begin, end("t.1")] : [])) =>
+      async function* ({ resumeToken = "" }) {
+        for (const message of read(resumeToken)) {
+          if (message instanceof Error) throw message;
+          yield message;
+        }
+      };
     const registry = {
-      watchHosts: watch(streams.hosts),
-      watchDevices: watch(streams.devices),
+      watchHosts: watch(answers.hosts),
+      watchDevices: watch(answers.devices),
       watchDisks: watch(),
-      listHosts: async () => streams.read?.() ?? {},
+      listHosts: async () => answers.read?.() ?? {},
+      getCapacity: async () => ({ pools: answers.pools?.() ?? [] }),
     };
-    const admin = { explain: async () => streams.explain?.() ?? { summary: "", causes: [] } };
-    new Fleet("disk-registry", { registry, admin } as never, rowCache, clock, ended.signal).start();
-    return { rowCache, clock };
+    const admin = { explain: async () => answers.explain?.() ?? { summary: "", causes: [] } };
+    const fleet = new Fleet("disk-registry", { registry, admin } as never, rowCache, clock);
+    const row = (name: string) =>
+      [...rowCache.rows()].find(([kind, each]) => `${kind} ${each}` === name)?.[2] as Rows["source" | "host"];
+    const source = () => row("source disk-registry") as Rows["source"];
+    return { clock, row, source, read: () => fleet.read(signal), vmCids: () => fleet.vmCids() };
   }
 
-  it("changes of many devices of a host -> few updates of its row, with all of them, in order", async () => {
-    const ids = Array.from({ length: DEVICES }, (_, index) => `d${String(DEVICES - index).padStart(5, "0")}`);
-    const { rowCache, clock } = follow({
-      hosts: () => endless(begin, hostMessage("h"), end("hosts.1")),
-      devices: () =>
-        endless(
-          begin,
-          ...ids.map((id) => deviceMessage(id, id === "d00002" ? "ATTACH_STATE_CLOSING" : undefined)),
-          end("devices.1"),
-        ),
-    });
-    await clock.advance(1);
-    expect(clock.sleepers).to.be.below(10);
-    await clock.advance(1_000);
-    expect(rowCache.last.get("host h")).to.include({ state: "online", devices: `ac${"a".repeat(DEVICES - 2)}` });
-    expect(rowCache.hostsSet).to.be.below(10);
-  });
-
-  it("a watch that reaches its own deadline -> resumed, and no source is shown as silent", async () => {
-    const tokens: string[] = [];
-    const { rowCache, clock } = follow({
-      hosts: async function* (resumeToken) {
-        tokens.push(resumeToken);
-        if (resumeToken === "") yield* [begin, hostMessage("h"), end("hosts.1")];
-        await clock.sleep(HOUR_MS, ended.signal);
-        throw new TimeoutError("the deadline has passed");
+  it("a host -> a row with a letter for each device, in order, brought up to date by what changes", async () => {
+    const { read, row, source, vmCids } = followed({
+      hosts: (token) =>
+        token === "" ? [begin, hostMessage("h", { assignment: { vmCid: "vm-1" } }), end("hosts.1")] : [],
+      devices: (token) => {
+        if (token === "devices.2")
+          return [{ update: { $case: "removedDeviceId", value: "d1" }, resumeToken: "devices.3" }];
+        if (token === "devices.1") return [deviceMessage("d2", "ATTACH_STATE_CLOSING", "devices.2")];
+        const attached = ["d3", "d1", "d2"].map((id) => deviceMessage(id, "ATTACH_STATE_ATTACHED"));
+        return [begin, ...attached, end("devices.1")];
       },
     });
-    await clock.advance(3.5 * HOUR_MS);
-    expect(tokens).to.deep.equal(["", "hosts.1", "hosts.1", "hosts.1"]);
-    expect(rowCache.sources.map(({ state }) => state)).not.to.include("silent");
-    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
+    expect(source()).to.deep.equal({ state: "reading" });
+    expect(vmCids()).to.equal(undefined);
+    for (const devices of ["aaa", "aca", "ca"]) {
+      await read();
+      expect(row("host h")).to.include({ state: "online", devices, vm: "vm-1" });
+    }
+    expect(source()).to.deep.equal({ state: "live" });
+    expect(vmCids()).to.deep.equal(["vm-1"]);
   });
 
-  it("a registry without a leader -> its missing dependency, since when, and the remedy, until it is watched again", async () => {
+  it("a registry without a leader -> its missing dependency, since when, and the remedy, until it is read again", async () => {
     let isLed = false;
     const since = new Date(7_000);
     const cures = [{ what: "start the database", command: "" }];
     const message = "the disk-registry that was asked lacks its database: it has not answered";
-    const { rowCache, clock } = follow({
-      hosts: async function* () {
+    const { read, source, vmCids } = followed({
+      read: () => {
         if (!isLed) throw new UnavailableError("nobody leads");
-        yield* endless(begin, end("hosts.1"));
+        return {};
       },
       explain: () => ({ summary: "", causes: [{ message, since, cures }] }),
     });
-    await clock.advance(1_000);
-    expect(rowCache.sources.at(-1)).to.deep.equal({
+    await read();
+    expect(source()).to.deep.equal({
       state: "silent",
       trouble: `shown is what it said last; ${message}: start the database`,
       sinceMs: 7_000,
       cures,
     });
+    expect(vmCids()).to.equal(undefined);
     isLed = true;
-    await clock.advance(60_000);
-    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
+    await read();
+    expect(source()).to.deep.equal({ state: "live" });
   });
 
-  it("open watches of a registry that cannot read its data -> shown likewise; live once it can", async () => {
-    let canRead = true;
-    const { rowCache, clock } = follow({
-      read: () => {
-        if (!canRead) throw new UnavailableError("the lease has ended");
-        return {};
+  it("no process of the registry answers -> the reason, since the first failure", async () => {
+    const gone = (): never => {
+      throw new UnavailableError("no connection");
+    };
+    const { read, source, clock } = followed({ hosts: gone, explain: gone });
+    for (const _ of [1, 2]) {
+      await read();
+      const trouble = "shown is what it said last; no connection";
+      expect(source()).to.deep.equal({ state: "silent", trouble, sinceMs: 10_000 });
+      await clock.advance(1_000);
+    }
+  });
+
+  it("a list breaks off -> read again from its last token; another leader's list -> what it lacks is gone", async () => {
+    const tokens: string[] = [];
+    const lists = [
+      [begin, hostMessage("a"), hostMessage("b"), end("hosts.1")],
+      [hostMessage("c", {}, "hosts.2"), new UnavailableError("the connection broke")],
+      [removed("b", "hosts.3")],
+      [begin, hostMessage("c"), end("hosts.4")],
+    ];
+    const { read, row, source } = followed({
+      hosts: (token) => {
+        tokens.push(token);
+        return lists.shift() ?? [];
       },
     });
-    await clock.advance(10_000);
-    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
-    canRead = false;
-    await clock.advance(10_000);
-    const trouble = "shown is what it said last; reads: the lease has ended";
-    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "silent", trouble, sinceMs: 11_000 });
-    canRead = true;
-    await clock.advance(10_000);
-    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
+    const shown = () => ["a", "b", "c"].filter((hostId) => row(`host ${hostId}`)).join("");
+    for (const [hosts, state] of [
+      ["ab", "live"],
+      ["abc", "silent"],
+      ["ac", "live"],
+      ["c", "live"],
+    ]) {
+      await read();
+      expect([shown(), source().state]).to.deep.equal([hosts, state]);
+    }
+    expect(tokens).to.deep.equal(["", "hosts.1", "hosts.2", "hosts.3"]);
   });
 
   it("most hosts are silent -> their number, the start and the remedy, while all is live, until it is over", async () => {
     let massSilence: MassSilence | undefined = { since: new Date(7_000), silentHosts: 6, hosts: 10 };
-    const { rowCache, clock } = follow({ read: () => ({ massSilence }) });
-    await clock.advance(2_000);
-    expect(rowCache.sources.at(-1)).to.deep.equal({
+    const { read, source } = followed({ read: () => ({ massSilence }) });
+    await read();
+    expect(source()).to.deep.equal({
       state: "live",
       trouble:
         "6 of 10 hosts are silent: none of them is marked UNAVAILABLE, and none gets new disks: check the network and the power; or mark the dead hosts: diskmesh set-host-state dead HOST --reason WHY",
@@ -176,80 +161,42 @@ describe("rows of a disk registry's hosts", () => {
       ],
     });
     massSilence = undefined;
-    await clock.advance(2_000);
-    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
+    await read();
+    expect(source()).to.deep.equal({ state: "live" });
   });
 
   it("a suspected host -> shown with the registry's text; a dead host is shown as dead", async () => {
     const trouble = { code: "HEARTBEATS_MISSED", sentence: "two heartbeats are missing", since: new Date(5_000) };
-    const message = (hostId: string, state: HostState): WatchHostsResponse => ({
-      update: { $case: "host", value: Host.fromPartial({ hostId, state, suspected: true, trouble }) },
-      resumeToken: "",
+    const suspected = { suspected: true, trouble };
+    const dead = { ...suspected, state: "HOST_STATE_DEAD" };
+    const { read, row } = followed({
+      hosts: () => [begin, hostMessage("h", suspected), hostMessage("d", dead), end("hosts.1")],
     });
-    const { rowCache, clock } = follow({
-      hosts: () => endless(begin, message("h", HostState.ONLINE), message("d", HostState.DEAD), end("hosts.1")),
-    });
-    await clock.advance(1_000);
-    const suspected = { state: "suspected", trouble: trouble.sentence, sinceMs: 5_000 };
-    expect(rowCache.last.get("host h")).to.include(suspected);
-    expect(rowCache.last.get("host d")).to.include({ state: "dead" });
+    await read();
+    expect(row("host h")).to.include({ state: "suspected", trouble: trouble.sentence, sinceMs: 5_000 });
+    expect(row("host d")).to.include({ state: "dead" });
   });
 
   it("a host to be removed -> done once the registry reports no trouble", async () => {
-    const message = (hostId: string, trouble: object | undefined): WatchHostsResponse => ({
-      update: {
-        $case: "host",
-        value: Host.fromPartial({ hostId, state: "HOST_STATE_ONLINE", removalRequested: true, ...trouble }),
-      },
-      resumeToken: "",
+    const waits = { removalRequested: true, trouble: { code: "REMOVAL_WAITS", sentence: "it serves 1 disk" } };
+    const { read, row } = followed({
+      hosts: () => [begin, hostMessage("h", waits), hostMessage("left", { removalRequested: true }), end("hosts.1")],
     });
-    const waits = { trouble: { code: "REMOVAL_WAITS", sentence: "it serves 1 disk" } };
-    const { rowCache, clock } = follow({
-      hosts: () => endless(begin, message("h", waits), message("left", undefined), end("hosts.1")),
-    });
-    await clock.advance(1_000);
-    expect(rowCache.last.get("host h")).to.include({ removal: "wanted", trouble: "it serves 1 disk" });
-    expect(rowCache.last.get("host left")).to.include({ removal: "done" }).and.not.to.have.property("trouble");
+    await read();
+    expect(row("host h")).to.include({ removal: "wanted", trouble: "it serves 1 disk" });
+    expect(row("host left")).to.include({ removal: "done" }).and.not.to.have.property("trouble");
   });
 
-  it("no process of the registry answers -> the reason", async () => {
-    const { rowCache, clock } = follow({
-      hosts: () => {
-        throw new UnavailableError("no connection");
-      },
-      explain: () => {
-        throw new UnavailableError("no connection");
-      },
-    });
-    await clock.advance(1_000);
-    expect(rowCache.sources.at(-1)?.trouble).to.match(/^shown is what it said last; hosts: no connection$/);
-  });
-
-  it("the registry goes away and comes back -> silent, then live without a change, and deleted objects are gone", async () => {
-    let isThere = true;
-    let breakIt = (): void => {};
-    const { rowCache, clock } = follow({
-      hosts: async function* (resumeToken) {
-        if (!isThere) throw new UnavailableError("no connection");
-        const broken = new Promise<void>((resolve) => {
-          breakIt = resolve;
-        });
-        // A resumed watch sends nothing until a change.
-        if (resumeToken === "") yield* [begin, hostMessage(rowCache.last.has("host a") ? "b" : "a"), end("hosts.1")];
-        await broken;
-        throw new UnavailableError("the connection broke");
-      },
-    });
-    await clock.advance(1_000);
-    expect(rowCache.last.get("host a")).to.include({ state: "online" });
-    isThere = false;
-    breakIt();
-    await clock.advance(60_000);
-    expect(rowCache.sources.at(-1)).to.include({ state: "silent" });
-    isThere = true;
-    await clock.advance(60_000);
-    expect(rowCache.sources.at(-1)).to.deep.equal({ state: "live" });
-    expect(rowCache.last.get("host b")).to.include({ state: "online" });
-    expect(rowCache.last.get("host a")).to.equal(undefined);
+  it("pools -> read every 10 s, until they are gone", async () => {
+    let pools = [{ az: "z1", pool: "default" }];
+    const { read, row, clock } = followed({ pools: () => pools });
+    await read();
+    expect(row("pool z1/default")).to.include({ pool: "default" });
+    pools = [];
+    await read();
+    expect(row("pool z1/default")).to.include({ pool: "default" });
+    await clock.advance(10_000);
+    await read();
+    expect(row("pool z1/default")).to.equal(undefined);
   });
 });

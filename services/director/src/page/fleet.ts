@@ -1,63 +1,48 @@
 import type { Device, Disk, Host } from "@diskmesh/api/registry";
-import { backoffMs, messageOf, TimeoutError } from "@diskmesh/domain";
+import { messageOf } from "@diskmesh/domain";
 import type { DeviceLetter } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../explain/registries.js";
 import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
 import type { RowCache } from "./row-cache.js";
-import { causeOfRegistry, massSilenceCause, type SourceCause, sourceRow } from "./source-row.js";
+import { causeOfRegistry, massSilenceCause, sourceRow } from "./source-row.js";
 
-const BACKOFF = { minDelayMs: 250, maxDelayMs: 5_000 };
-/** Deadline of a watch, after which the watch is resumed by its token. */
-const WATCH_DEADLINE_MS = 3_600_000;
-/**
- * Interval of probe reads. A watch stays open silently while the registry cannot read its data, so a read detects the
- * outage.
- */
-const READ_INTERVAL_MS = 1_000;
+/** Deadline of the lists, which are long at the first read. */
+const LIST_DEADLINE_MS = 30_000;
+/** Deadline of short reads. They also detect a registry that hangs. */
 const READ_DEADLINE_MS = 3_000;
-/**
- * Interval at which changed hosts are shown in a batch, so that each host is shown once for all changes of its devices.
- */
-const SHOW_INTERVAL_MS = 50;
-
 /** Interval of capacity reads, for which the registry goes through all devices. */
 const CAPACITY_INTERVAL_MS = 10_000;
 
-const READS = "reads";
+type Call = { readonly signal: AbortSignal; readonly deadlineMs: number };
 
-type Update<Thing> =
-  | { readonly $case: "snapshotBegin" | "snapshotEnd" }
-  | { readonly $case: "thing"; readonly name: string; readonly value: Thing }
-  | { readonly $case: "gone"; readonly name: string };
-
-/** The kind of objects that a watch delivers. */
-interface Watched<Thing> {
-  readonly what: string;
-  open(
-    resumeToken: string,
-  ): AsyncIterable<{ readonly update: Update<Thing> | undefined; readonly resumeToken: string }>;
-  set(name: string, thing: Thing | undefined): void;
+interface Message {
+  readonly update?: { readonly $case: string; readonly value: unknown } | undefined;
+  readonly resumeToken: string;
 }
 
-/** Keeps the cached rows of a disk registry current until the signal aborts. */
+/** A list of a registry. */
+interface List<Thing> {
+  /** Streams what has changed since the token, or all things. */
+  readonly open: (resumeToken: string, call: Call) => AsyncIterable<Message>;
+  readonly nameOf: (thing: Thing) => string;
+  readonly set: (name: string, thing: Thing | undefined) => void;
+}
+
+/** Reads what has changed in a disk registry into the page's rows. */
 export class Fleet {
   readonly #hosts = new Map<string, Host>();
   /** Devices by host id, then by device id. */
   readonly #devices = new Map<string, Map<string, DeviceLetter>>();
   readonly #hostOfDevice = new Map<string, string>();
-  /** Hosts to show in the next batch. */
-  readonly #unshown = new Set<string>();
-  /**
-   * The lists that are not known, by name. The value is the error of the failed read, or empty while the list is being
-   * read.
-   */
-  readonly #missing = new Map<string, string>();
-  /** Time of the first failed read since the registry was last live. */
+  /** Hosts whose rows are outdated. */
+  readonly #changedHosts = new Set<string>();
+  readonly #readLists: readonly ((call: Call) => Promise<void>)[];
+  /** Time of the first failed read since the last success. */
   #silentSinceMs: number | undefined;
-  /** The registry's own explanation while it cannot be watched. */
-  #itself: SourceCause | undefined;
-  #massSilence: SourceCause | undefined;
+  #isLive = false;
+  readonly #pools = new Set<string>();
+  #capacityReadAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     /** The registry's display name. */
@@ -65,158 +50,94 @@ export class Fleet {
     private readonly clients: RegistryClients,
     private readonly rowCache: RowCache,
     private readonly clock: Clock,
-    private readonly signal: AbortSignal,
-  ) {}
-
-  start(): void {
-    const { registry } = this.clients;
-    const { signal } = this;
-    const call = { signal, deadlineMs: WATCH_DEADLINE_MS };
-    void this.#keepReading();
-    void this.#keepCapacity();
-    void this.#follow<Host>({
-      what: "hosts",
-      open: (resumeToken) =>
-        named(registry.watchHosts({ resumeToken }, call), "host", "removedHostId", ({ hostId }: Host) => hostId),
-      set: (hostId, host) => this.#setHost(hostId, host),
-    });
-    void this.#follow<Device>({
-      what: "devices",
-      open: (resumeToken) =>
-        named(
-          registry.watchDevices({ resumeToken }, call),
-          "device",
-          "removedDeviceId",
-          ({ deviceId }: Device) => deviceId,
-        ),
-      set: (deviceId, device) => this.#setDevice(deviceId, device),
-    });
-    void this.#follow<Disk>({
-      what: "disks",
-      open: (resumeToken) =>
-        named(registry.watchDisks({ resumeToken }, call), "disk", "removedDiskId", ({ diskId }: Disk) => diskId),
-      set: (diskId, disk) => this.rowCache.set("disk", diskId, disk && diskRow(disk)),
-    });
+  ) {
+    const { registry } = clients;
+    const untilNow = true;
+    this.#readLists = [
+      changesOf<Host>({
+        open: (resumeToken, call) => registry.watchHosts({ resumeToken, untilNow }, call),
+        nameOf: ({ hostId }) => hostId,
+        set: (hostId, host) => this.#setHost(hostId, host),
+      }),
+      changesOf<Device>({
+        open: (resumeToken, call) => registry.watchDevices({ resumeToken, untilNow }, call),
+        nameOf: ({ deviceId }) => deviceId,
+        set: (deviceId, device) => this.#setDevice(deviceId, device),
+      }),
+      changesOf<Disk>({
+        open: (resumeToken, call) => registry.watchDisks({ resumeToken, untilNow }, call),
+        nameOf: ({ diskId }) => diskId,
+        set: (diskId, disk) => rowCache.set("disk", diskId, disk && diskRow(disk)),
+      }),
+    ];
+    rowCache.set("source", name, { state: "reading" });
   }
 
-  async #keepReading(): Promise<void> {
-    const { signal, clock } = this;
-    while (!signal.aborted) {
-      await clock.sleep(READ_INTERVAL_MS, signal).catch(() => {});
-      try {
-        const once = { signal, deadlineMs: READ_DEADLINE_MS };
-        const { massSilence } = await this.clients.registry.listHosts({ pageSize: 1 }, once);
-        this.#massSilence = massSilence && massSilenceCause(massSilence);
-        this.#lacks(READS, undefined);
-      } catch (error) {
-        if (signal.aborted) return;
-        this.#lacks(READS, messageOf(error));
-        await this.#askItself();
-      }
+  /** Reads what has changed. A failure becomes the registry's own row; throws only when the signal aborts. */
+  async read(signal: AbortSignal): Promise<void> {
+    const { rowCache, name, clock } = this;
+    try {
+      const massSilence = await this.#readAll(signal);
+      this.#isLive = true;
+      this.#silentSinceMs = undefined;
+      rowCache.set("source", name, sourceRow("live", massSilence === undefined ? [] : [massSilenceCause(massSilence)]));
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#isLive = false;
+      this.#silentSinceMs ??= clock.nowMs();
+      const untold = { message: messageOf(error), sinceMs: this.#silentSinceMs, cures: [] };
+      rowCache.set("source", name, sourceRow("silent", [(await causeOfRegistry(this.clients, signal)) ?? untold]));
     }
-  }
-
-  /** The last capacity stays shown while the registry does not answer, which the registry's own row says. */
-  async #keepCapacity(): Promise<void> {
-    const { signal, clock, rowCache, name } = this;
-    const shown = new Set<string>();
-    while (!signal.aborted) {
-      try {
-        const { pools } = await this.clients.registry.getCapacity({}, { signal, deadlineMs: READ_DEADLINE_MS });
-        const rows = new Map(
-          pools.map((each) => [`${each.az}/${each.pool}${name === "disk-registry" ? "" : ` (${name})`}`, each]),
-        );
-        for (const [key, row] of rows) {
-          rowCache.set("pool", key, row);
-          shown.add(key);
-        }
-        for (const key of shown) if (!rows.has(key) && shown.delete(key)) rowCache.set("pool", key, undefined);
-      } catch {
-        if (signal.aborted) return;
-      }
-      await clock.sleep(CAPACITY_INTERVAL_MS, signal).catch(() => {});
-    }
-  }
-
-  async #follow<Thing>({ what, open, set }: Watched<Thing>): Promise<void> {
-    const { signal } = this;
-    let resumeToken = "";
-    let seen: Set<string> | undefined;
-    const known = new Set<string>();
-    this.#lacks(what, "");
-    for (let failures = 0; !signal.aborted; ) {
-      try {
-        for await (const { update, resumeToken: token } of open(resumeToken)) {
-          if (signal.aborted) return;
-          if (token !== "") resumeToken = token;
-          if (update?.$case === "snapshotBegin") seen = new Set();
-          if (update?.$case === "thing") {
-            known.add(update.name);
-            seen?.add(update.name);
-            set(update.name, update.value);
-          }
-          if (update?.$case === "gone" && known.delete(update.name)) set(update.name, undefined);
-          if (update?.$case === "snapshotEnd") {
-            for (const name of known) if (seen?.has(name) === false && known.delete(name)) set(name, undefined);
-            seen = undefined;
-          }
-          if (seen === undefined) this.#lacks(what, undefined);
-          failures = 0;
-        }
-      } catch (error) {
-        if (signal.aborted) return;
-        // A watch that ends at its own deadline after a complete snapshot is resumed by its token.
-        const goesOn = error instanceof TimeoutError && resumeToken !== "" && !this.#missing.has(what);
-        if (!goesOn) {
-          this.#lacks(what, messageOf(error));
-          await this.#askItself();
-          // A resumed watch is silent until a change. Only a new watch with a snapshot shows that all objects are known
-          // again.
-          resumeToken = "";
-        }
-      }
-      // Backs off, because a stream of a stopping registry may end at once again.
-      await this.clock.sleep(backoffMs(failures++, BACKOFF, Math.random()), signal).catch(() => {});
-    }
+    for (const hostId of this.#changedHosts) this.#showHost(hostId);
+    this.#changedHosts.clear();
   }
 
   /** Returns the cids of the VMs that are hosts of this registry; undefined while not all hosts are known. */
   vmCids(): readonly string[] | undefined {
-    if (this.#missing.size > 0) return undefined;
+    if (!this.#isLive) return undefined;
     return [...this.#hosts.values()].flatMap(({ assignment }) => assignment?.vmCid ?? []);
   }
 
-  /**
-   * Records a list's state. `why` is the error of a failed read, empty while the list is being read, and undefined once
-   * the list is known.
-   */
-  #lacks(what: string, why: string | undefined): void {
-    if (why === undefined) this.#missing.delete(what);
-    else this.#missing.set(what, why);
-    if (this.#missing.size === 0) this.#itself = undefined;
-    if (this.#missing.size === 0) this.#silentSinceMs = undefined;
-    else if (why) this.#silentSinceMs ??= this.clock.nowMs();
-    this.#showItself();
+  /** Returns the present mass silence. Throws the first failure, after which the other reads have ended, too. */
+  async #readAll(signal: AbortSignal) {
+    const stop = new AbortController();
+    const either = AbortSignal.any([signal, stop.signal]);
+    const failures: unknown[] = [];
+    const noted = <Answer>(reading: Promise<Answer>): Promise<Answer | undefined> =>
+      reading.catch((error: unknown) => {
+        failures.push(error);
+        stop.abort();
+        return undefined;
+      });
+    const short = { signal: either, deadlineMs: READ_DEADLINE_MS };
+    const [hosts] = await Promise.all([
+      noted(this.clients.registry.listHosts({ pageSize: 1 }, short)),
+      noted(this.#readCapacity(short)),
+      ...this.#readLists.map((read) => noted(read({ signal: either, deadlineMs: LIST_DEADLINE_MS }))),
+    ]);
+    if (failures.length > 0) throw failures[0];
+    return hosts?.massSilence;
   }
 
-  /** Requests the registry's explanation. Without one, only the errors of the lists are shown. */
-  async #askItself(): Promise<void> {
-    this.#itself = await causeOfRegistry(this.clients, this.signal);
-    if (!this.signal.aborted) this.#showItself();
-  }
-
-  #showItself(): void {
-    const silent = [...this.#missing].filter(([, each]) => each !== "").map(([each, text]) => `${each}: ${text}`);
-    const state = silent.length > 0 ? "silent" : this.#missing.size > 0 ? "reading" : "live";
-    const untold = { message: silent.join("; "), sinceMs: this.#silentSinceMs, cures: [] };
-    const cause = state === "silent" ? (this.#itself ?? untold) : this.#massSilence;
-    this.rowCache.set("source", this.name, sourceRow(state, cause === undefined ? [] : [cause]));
+  async #readCapacity(call: Call): Promise<void> {
+    const { rowCache, name, clock } = this;
+    if (clock.monotonicMs() - this.#capacityReadAtMs < CAPACITY_INTERVAL_MS) return;
+    const { pools } = await this.clients.registry.getCapacity({}, call);
+    this.#capacityReadAtMs = clock.monotonicMs();
+    const rows = new Map(
+      pools.map((each) => [`${each.az}/${each.pool}${name === "disk-registry" ? "" : ` (${name})`}`, each]),
+    );
+    for (const key of this.#pools) if (!rows.has(key) && this.#pools.delete(key)) rowCache.set("pool", key, undefined);
+    for (const [key, row] of rows) {
+      rowCache.set("pool", key, row);
+      this.#pools.add(key);
+    }
   }
 
   #setHost(hostId: string, host: Host | undefined): void {
     if (host === undefined) this.#hosts.delete(hostId);
     else this.#hosts.set(hostId, host);
-    this.#showSoon(hostId);
+    this.#changedHosts.add(hostId);
   }
 
   #setDevice(deviceId: string, device: Device | undefined): void {
@@ -232,50 +153,38 @@ export class Fleet {
       this.#hostOfDevice.set(deviceId, hostId);
     }
     this.rowCache.set("device", deviceId, device && deviceRow(device));
-    this.#showSoon(hostId);
-  }
-
-  #showSoon(hostId: string): void {
-    const isAwaited = this.#unshown.size > 0;
-    this.#unshown.add(hostId);
-    if (isAwaited) return;
-    const show = (): void => {
-      const hostIds = [...this.#unshown];
-      this.#unshown.clear();
-      for (const each of hostIds) this.#showHost(each);
-    };
-    this.clock.sleep(SHOW_INTERVAL_MS, this.signal).then(show, () => {});
+    this.#changedHosts.add(hostId);
   }
 
   #showHost(hostId: string): void {
     const host = this.#hosts.get(hostId);
-    if (host === undefined) {
-      this.rowCache.set("host", hostId, undefined);
-      return;
-    }
     const devices = [...(this.#devices.get(hostId) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
-    this.rowCache.set("host", hostId, hostRow(host, devices.map(([, letter]) => letter).join("")));
+    this.rowCache.set("host", hostId, host && hostRow(host, devices.map(([, letter]) => letter).join("")));
   }
 }
 
-type Messages = AsyncIterable<{
-  readonly update?: { readonly $case: string; readonly value: unknown } | undefined;
-  readonly resumeToken: string;
-}>;
-
-/** Converts the messages of the three watches to a common form. */
-async function* named<Thing>(
-  messages: Messages,
-  thingCase: string,
-  goneCase: string,
-  nameOf: (thing: Thing) => string,
-): AsyncGenerator<{ readonly update: Update<Thing> | undefined; readonly resumeToken: string }> {
-  for await (const { update, resumeToken } of messages) {
-    if (update?.$case === thingCase) {
-      const value = update.value as Thing;
-      yield { update: { $case: "thing", name: nameOf(value), value }, resumeToken };
-    } else if (update?.$case === goneCase) yield { update: { $case: "gone", name: String(update.value) }, resumeToken };
-    else if (update?.$case === "snapshotBegin" || update?.$case === "snapshotEnd")
-      yield { update: { $case: update.$case }, resumeToken };
-  }
+/** Returns the function that sets what has changed since its last call. A broken call is repeated from the last token. */
+function changesOf<Thing>({ open, nameOf, set }: List<Thing>): (call: Call) => Promise<void> {
+  const known = new Set<string>();
+  let token = "";
+  return async (call) => {
+    /** Names in the present snapshot. */
+    let seen: Set<string> | undefined;
+    for await (const { update, resumeToken } of open(token, call)) {
+      const { $case, value } = update ?? {};
+      if ($case === "snapshotBegin") seen = new Set();
+      else if ($case === "snapshotEnd") {
+        for (const name of known) if (seen?.has(name) === false && known.delete(name)) set(name, undefined);
+        seen = undefined;
+      } else if ($case?.startsWith("removed")) {
+        if (known.delete(value as string)) set(value as string, undefined);
+      } else if ($case !== undefined) {
+        const name = nameOf(value as Thing);
+        known.add(name);
+        seen?.add(name);
+        set(name, value as Thing);
+      }
+      if (resumeToken !== "") token = resumeToken;
+    }
+  };
 }

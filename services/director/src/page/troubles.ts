@@ -5,11 +5,10 @@ import type { Troubled, TroubledKind } from "@diskmesh/page/attention";
 import { allPages } from "@diskmesh/rpc";
 import type { Registries, RegistryClients } from "../explain/registries.js";
 import { leftoverVolumes } from "./leftover-volumes.js";
-import { cpiName, type OwnParts, taskRows } from "./own.js";
+import { allVmRows, cpiName, type OwnParts, taskRows } from "./own.js";
 import { cpiRow } from "./own-rows.js";
 import { RowCache } from "./row-cache.js";
 import { causeOfRegistry, massSilenceCause, ownSourceRow, sourceRow } from "./source-row.js";
-import { Vms } from "./vms.js";
 
 export interface Troubles {
   readonly troubled: readonly Troubled[];
@@ -29,15 +28,10 @@ export async function readTroublesOnce(own: OwnParts, registries: Registries, si
   const found = await Promise.all(registries.named().map((each) => registryTroubles(each, rowCache, call)));
   await Promise.all(own.cpisOf.map((each) => setCpis(each, own, rowCache, call)));
   rowCache.setAll("task", await taskRows(own));
-  const vms = new Vms(rowCache, own.agentHealths);
-  await own.tablet.read((tables) => {
-    vms.readAll(tables);
-    vms.noteTasks(tables);
-    vms.show(tables, [...vms.changed]);
-  });
   const hosts = found.map((each) => each?.hosts);
-  if (hosts.length > 0 && !hosts.includes(undefined))
-    vms.lookAgain(new Set(hosts.flatMap((each) => each?.map(({ assignment }) => assignment?.vmCid ?? "") ?? [])));
+  const isKnown = hosts.length > 0 && !hosts.includes(undefined);
+  const cids = new Set(hosts.flatMap((each) => each?.map(({ assignment }) => assignment?.vmCid ?? "") ?? []));
+  rowCache.setAll("vm", await allVmRows(own, ({ vmCid }) => isKnown && !cids.has(vmCid)));
   const { tablet, clock } = own;
   const leftovers = await tablet.read(({ disks }) => [
     ...leftoverVolumes(disks.entries(), tablet.incarnation, clock.nowMs()),

@@ -1,10 +1,7 @@
 import { expect } from "chai";
-import type { Disk } from "../store/disk.js";
 import type { Instance } from "../store/instance.js";
-import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DirectorTables } from "../store/schema.js";
-import { RowCache } from "./row-cache.js";
-import { Vms, vmRow } from "./vms.js";
+import { labelRows, vmRow, vmRows } from "./vms.js";
 
 const HEARD_MS = 1_700_000_012_345;
 const instance = { vmState: "running", vmCid: "vm-1", agentId: "a", cpi: "", az: "z1" } as Instance;
@@ -99,42 +96,37 @@ describe("rows of VMs", () => {
   });
 });
 
+const one = { ...instance, instanceId: "i", deployment: "work", group: "db", index: 0, agentId: "", stemcell: "" };
+const none = { by: () => [] };
+
 describe("VMs whose host was purged", () => {
-  it("shown once all hosts are known, unless the VM has a stemcell, until the VM is replaced", () => {
-    const rowCache = new RowCache();
-    const vms = new Vms(rowCache, { shown: () => undefined as never });
-    let one = { ...instance, instanceId: "i", deployment: "work", group: "db", index: 0, agentId: "", stemcell: "" };
-    const tables = { instances: { get: () => one }, persistentDisks: { by: () => [] }, disks: { by: () => [] } };
-    const look = (hosts: readonly string[] | undefined, change: Partial<Instance> = {}): string => {
-      one = { ...one, ...change };
-      vms.show(tables as unknown as DirectorTables, ["i"]);
-      vms.lookAgain(hosts && new Set(hosts));
-      return rowCache.textOf(["vm work/db/0"]);
+  it("are told, unless the VM has a stemcell or is being made", () => {
+    const tables = { tasks: none, persistentDisks: none, disks: none } as unknown as DirectorTables;
+    const told = (change: Partial<Instance>, isNowhere = true): string | undefined => {
+      const known = { agentHealths: { shown: () => undefined as never }, isNowhere: () => isNowhere };
+      return vmRows(tables, [{ ...one, ...change } as Instance], known).get("work/db/0")?.trouble;
     };
-    expect(look(undefined)).not.to.contain("purged");
-    expect(look(["vm-2"])).to.contain("the host of VM vm-1 of work/db/i was purged: no disk-registry knows it");
-    expect(look(["vm-2"], { stemcell: "jammy/1" })).not.to.contain("purged");
-    expect(look(["vm-2"], { stemcell: "", vmCid: "vm-2" })).not.to.contain("purged");
-    expect(look(["vm-2"], { vmCid: "vm-3", vmState: "creating" })).not.to.contain("purged");
+    expect(told({})).to.contain("the host of VM vm-1 of work/db/i was purged: no disk-registry knows it");
+    expect(told({}, false)).to.equal(undefined);
+    expect(told({ stemcell: "jammy/1" })).to.equal(undefined);
+    expect(told({ vmState: "creating", state: "detached" })).to.equal(undefined);
   });
 });
 
 describe("labels of disks", () => {
-  it("a dynamic disk -> its name; a persistent disk -> its instance; deleted with the disk", () => {
-    const rowCache = new RowCache();
-    const vms = new Vms(rowCache, { shown: () => undefined as never });
-    const dynamic = { name: "scratch", diskCid: "cid-1", instanceId: "" } as Disk;
-    const persistent = { diskId: "p", diskCid: "cid-2", instanceId: "i" } as PersistentDisk;
-    vms.diskChanged("disks scratch", dynamic);
-    vms.diskChanged("persistentDisks p", persistent);
-    const one = { ...instance, instanceId: "i", deployment: "work", group: "db", index: 0, agentId: "" } as Instance;
-    const owned = (disks: readonly object[]) => ({ by: () => disks });
-    const tables = { instances: { get: () => one }, persistentDisks: owned([persistent]), disks: owned([]) };
-    vms.show(tables as unknown as DirectorTables, ["i"]);
-    const labels = () => rowCache.textOf(["label cid-1", "label cid-2"]);
-    expect(labels()).to.equal('[["label","cid-1",{"text":"scratch"}],["label","cid-2",{"text":"disk of work/db/0"}]]');
-    vms.diskChanged("disks scratch", null);
-    vms.diskChanged("persistentDisks p", { ...persistent, diskCid: "cid-3" });
-    expect(labels()).to.equal('[["label","cid-1",null],["label","cid-2",null]]');
+  it("a dynamic disk -> its name; a persistent disk -> its instance; none without a cid or an instance", () => {
+    const table = (...documents: readonly object[]) => ({ entries: () => documents });
+    const disks = table({ name: "scratch", diskCid: "cid-1" }, { name: "unmade", diskCid: "" });
+    const persistentDisks = table(
+      { diskCid: "cid-2", instanceId: "i" },
+      { diskCid: "cid-3", instanceId: "" },
+      { diskCid: "cid-4", instanceId: "gone" },
+    );
+    const instances = { get: (instanceId: string) => (instanceId === "i" ? one : undefined) };
+    const labels = labelRows({ disks, persistentDisks, instances } as unknown as DirectorTables);
+    expect([...labels]).to.deep.equal([
+      ["cid-1", { text: "scratch" }],
+      ["cid-2", { text: "disk of work/db/0" }],
+    ]);
   });
 });

@@ -1,193 +1,61 @@
 import type { VmRow } from "@diskmesh/page/rows";
-import type { Clock } from "@diskmesh/service";
 import type { AgentHealths, ShownHealth } from "../agents/agent-healths.js";
-import { agentOfOwedRemoval } from "../disks/owed-removal.js";
 import { forgottenText, isForgottenHost } from "../explain/explain-vm.js";
-import type { Disk } from "../store/disk.js";
 import type { Instance } from "../store/instance.js";
 import type { OwedRemoval } from "../store/owed-removal.js";
-import type { PersistentDisk } from "../store/persistent-disk.js";
 import type { DirectorTables } from "../store/schema.js";
-import type { DirectorTablet } from "../store/stored-schema.js";
 import { about } from "./fleet-rows.js";
-import type { RowCache } from "./row-cache.js";
 
-export interface VmsOptions {
-  readonly rowCache: RowCache;
-  readonly tablet: DirectorTablet;
-  readonly agentHealths: Pick<AgentHealths, "shown">;
-  /** Returns the cids of the VMs that are hosts of registries; undefined while not all hosts are known. */
-  readonly hostVmCids: () => ReadonlySet<string> | undefined;
-  readonly lookIntervalMs: number;
-  readonly clock: Clock;
-}
-
-/** Interval of health checks, because agents fall silent without a change in the tablet. */
-const HEALTH_INTERVAL_MS = 5_000;
 /**
  * Resolution of the time of the last heartbeat. With a finer resolution, each heartbeat of each agent would change a
  * row.
  */
 const HEARD_STEP_MS = 60_000;
-/** Maximum rows made before yielding to the event loop, so that other requests are not delayed long. */
-const ROWS_AT_ONCE = 500;
 
-/** Keeps the cached rows of all instances and their VMs current until the signal aborts. */
-export async function keepVms(options: VmsOptions, signal: AbortSignal) {
-  const { rowCache, tablet, agentHealths, hostVmCids, lookIntervalMs, clock } = options;
-  const vms = new Vms(rowCache, agentHealths);
-  const unwatch = tablet.watch((changes) => {
-    for (const { table, key, document } of changes) {
-      if (table === "instances") vms.changed.add(key);
-      if (table === "owedRemovals") vms.owing.add(agentOfOwedRemoval(key));
-      if (table === "disks" || table === "persistentDisks")
-        vms.diskChanged(`${table} ${key}`, document as Disk | PersistentDisk | null);
-    }
-  });
-  try {
-    await tablet.read((tables) => vms.readAll(tables));
-    let lookedAtMs = clock.monotonicMs();
-    while (!signal.aborted) {
-      if (clock.monotonicMs() - lookedAtMs > HEALTH_INTERVAL_MS) {
-        lookedAtMs = clock.monotonicMs();
-        await tablet.read((tables) => vms.noteTasks(tables));
-        vms.lookAgain(hostVmCids());
-      }
-      if (vms.owing.size > 0) await tablet.read((tables) => vms.oweChanged(tables));
-      while (vms.changed.size > 0 && !signal.aborted) {
-        const instanceIds = [...vms.changed].slice(0, ROWS_AT_ONCE);
-        for (const instanceId of instanceIds) vms.changed.delete(instanceId);
-        await tablet.read((tables) => {
-          vms.noteTasks(tables);
-          vms.show(tables, instanceIds);
-        });
-      }
-      await clock.sleep(lookIntervalMs, signal).catch(() => {});
-    }
-  } finally {
-    unwatch();
-  }
+/** Facts about VMs that the tables do not contain. */
+export interface KnownOfVms {
+  readonly agentHealths: Pick<AgentHealths, "shown">;
+  /** Returns whether no registry has the instance's VM as a host. */
+  readonly isNowhere: (instance: Instance) => boolean;
 }
 
-export class Vms {
-  /** Instances with outdated rows. */
-  readonly changed = new Set<string>();
-  /** Agents whose pending detach notifications have changed. */
-  readonly owing = new Set<string>();
-  readonly #instanceOfDisk = new Map<string, string>();
-  /** The cids of disks that have a label. */
-  readonly #labelled = new Map<string, string>();
-  /** Instances whose VM is a host that its registry has removed. */
-  readonly #forgotten = new Set<string>();
-  /** Deployments with an unfinished task. */
-  #busy: ReadonlySet<string> = new Set();
-  /** Each instance's name and the facts known without its agent. */
-  readonly #shown = new Map<
-    string,
-    {
-      readonly name: string;
-      readonly instance: Instance;
-      readonly disks: string[];
-      readonly owed: readonly Pick<OwedRemoval, "diskName" | "diskCid" | "sinceMs">[];
-    }
-  >();
-
-  constructor(
-    private readonly rowCache: RowCache,
-    private readonly agentHealths: Pick<AgentHealths, "shown">,
-  ) {}
-
-  readAll(tables: DirectorTables): void {
-    for (const { instanceId } of tables.instances.entries()) this.changed.add(instanceId);
-    for (const disk of tables.disks.entries()) this.diskChanged(`disks ${disk.name}`, disk);
-    for (const disk of tables.persistentDisks.entries()) this.diskChanged(`persistentDisks ${disk.diskId}`, disk);
+/** Returns the rows of instances and their VMs by the instances' names. */
+export function vmRows(
+  tables: DirectorTables,
+  instances: Iterable<Instance>,
+  { agentHealths, isNowhere }: KnownOfVms,
+): Map<string, VmRow> {
+  const busy = new Set([...tables.tasks.by("byEnd", "live")].map(({ deployment }) => deployment));
+  const rows = new Map<string, VmRow>();
+  for (const instance of instances) {
+    const { instanceId, agentId, deployment, vmState } = instance;
+    const own = [...tables.persistentDisks.by("byInstance", instanceId), ...tables.disks.by("byInstance", instanceId)];
+    const disks = own.map(({ diskCid }) => diskCid).filter(Boolean);
+    const health = agentId === "" ? undefined : agentHealths.shown(agentId);
+    const owed = agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", agentId)];
+    const isForgotten = vmState === "running" && isForgottenHost({ instance, isNowhere: isNowhere(instance) });
+    rows.set(nameOf(instance), vmRow(instance, disks, health, { owed, isForgotten, isBusy: busy.has(deployment) }));
   }
+  return rows;
+}
 
-  noteTasks({ tasks }: Pick<DirectorTables, "tasks">): void {
-    this.#busy = new Set([...tasks.by("byEnd", "live")].map(({ deployment }) => deployment));
+/** Returns the users' names of disks by the disks' cids: a persistent disk is named by its instance. */
+export function labelRows({
+  disks,
+  persistentDisks,
+  instances,
+}: DirectorTables): Map<string, { readonly text: string }> {
+  const rows = new Map<string, { readonly text: string }>();
+  for (const { diskCid, name } of disks.entries()) if (diskCid !== "") rows.set(diskCid, { text: name });
+  for (const { diskCid, instanceId } of persistentDisks.entries()) {
+    const instance = instanceId === "" ? undefined : instances.get(instanceId);
+    if (diskCid !== "" && instance !== undefined) rows.set(diskCid, { text: `disk of ${nameOf(instance)}` });
   }
+  return rows;
+}
 
-  /** Marks both the former and the new instance of the disk as changed. */
-  diskChanged(key: string, disk: Disk | PersistentDisk | null): void {
-    this.#label(key, disk?.diskCid ?? "", disk !== null && "name" in disk ? disk.name : undefined);
-    const before = this.#instanceOfDisk.get(key);
-    if (before !== undefined) this.changed.add(before);
-    if (disk === null || disk.instanceId === "") {
-      this.#instanceOfDisk.delete(key);
-      return;
-    }
-    this.#instanceOfDisk.set(key, disk.instanceId);
-    this.changed.add(disk.instanceId);
-  }
-
-  /** Sets the disk's label, and removes the label of its former cid. */
-  #label(key: string, diskCid: string, text: string | undefined): void {
-    const before = this.#labelled.get(key) ?? "";
-    if (before !== "" && before !== diskCid) this.rowCache.set("label", before, undefined);
-    if (diskCid === "") {
-      this.#labelled.delete(key);
-      return;
-    }
-    this.#labelled.set(key, diskCid);
-    if (text !== undefined) this.rowCache.set("label", diskCid, { text });
-  }
-
-  oweChanged(tables: DirectorTables): void {
-    for (const agentId of this.owing)
-      for (const { instanceId } of tables.instances.by("byAgent", agentId)) this.changed.add(instanceId);
-    this.owing.clear();
-  }
-
-  show(tables: DirectorTables, instanceIds: readonly string[]): void {
-    for (const instanceId of instanceIds) {
-      const before = this.#shown.get(instanceId);
-      const instance = tables.instances.get(instanceId);
-      const name = instance && `${instance.deployment}/${instance.group}/${instance.index}`;
-      if (before !== undefined && before.name !== name) this.rowCache.set("vm", before.name, undefined);
-      if (instance === undefined || name === undefined) {
-        this.#shown.delete(instanceId);
-        this.#forgotten.delete(instanceId);
-        continue;
-      }
-      const persistent = [...tables.persistentDisks.by("byInstance", instanceId)];
-      const own = [...persistent, ...tables.disks.by("byInstance", instanceId)];
-      for (const { diskCid } of persistent)
-        if (diskCid !== "") this.rowCache.set("label", diskCid, { text: `disk of ${name}` });
-      const disks = own.map(({ diskCid }) => diskCid).filter(Boolean);
-      const removals = instance.agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", instance.agentId)];
-      this.#shown.set(instanceId, { name, instance, disks, owed: removals });
-      this.#setRow(instanceId);
-    }
-  }
-
-  /**
-   * Updates the rows of agents that have fallen silent and of hosts removed from registries, which change without the
-   * tablet.
-   */
-  lookAgain(hostVmCids: ReadonlySet<string> | undefined): void {
-    for (const [instanceId, { instance }] of this.#shown) {
-      const isNowhere = hostVmCids !== undefined && !hostVmCids.has(instance.vmCid);
-      if (instance.vmState === "running" && isForgottenHost({ instance, isNowhere })) this.#forgotten.add(instanceId);
-      else this.#forgotten.delete(instanceId);
-      this.#setRow(instanceId);
-    }
-  }
-
-  #setRow(instanceId: string): void {
-    const shown = this.#shown.get(instanceId);
-    if (shown === undefined) return;
-    const { name, instance, disks, owed } = shown;
-    const health = instance.agentId === "" ? undefined : this.agentHealths.shown(instance.agentId);
-    this.rowCache.set(
-      "vm",
-      name,
-      vmRow(instance, disks, health, {
-        owed,
-        isForgotten: this.#forgotten.has(instanceId),
-        isBusy: this.#busy.has(instance.deployment),
-      }),
-    );
-  }
+function nameOf({ deployment, group, index }: Instance): string {
+  return `${deployment}/${group}/${index}`;
 }
 
 /** Facts about an instance's VM that neither its record nor its agent has. */

@@ -6,7 +6,7 @@ export { addServices } from "../services.js";
 export { type AgentAccess, agentAccess } from "./agent-access.js";
 export { type FollowedTask, type HttpAnswer, HttpClient } from "./http-client.js";
 export { httpUsers } from "./http-director.js";
-export { openPageFeed, type PageFeed } from "./page-feed.js";
+export { OpenPage } from "./open-page.js";
 export { TestAgent } from "./test-agent.js";
 export { type DirectorChange, TestDirector } from "./test-director.js";
 export type { Tuning } from "./tuning.js";

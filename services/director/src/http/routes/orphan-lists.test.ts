@@ -1,10 +1,9 @@
-import { readFileSync } from "node:fs";
 import { InvalidStateError, TimeoutError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { HttpClient } from "../../testing/http-client.js";
 import { type HttpDirector, startHttpDirector } from "../../testing/http-director.js";
-import { openPageFeed } from "../../testing/page-feed.js";
+import { OpenPage } from "../../testing/open-page.js";
 import { CLOUD_CONFIG } from "../../testing/test-director.js";
 
 const MANIFEST = "name: web\ninstance_groups:\n- {name: db, instances: 1, azs: [z1], persistent_disk: 100}\n";
@@ -88,9 +87,8 @@ describe("possible orphans over HTTPS", () => {
 
   it("the page -> shows them, deletes one after a dry run, and forgets one", async () => {
     const { vmCid, diskCid } = await leaveBehind();
-    const ca = readFileSync(mesh.director.certs.files("operator").caFile);
-    const feed = await openPageFeed({ port: http.port, ca, login: http.login });
-    const shown = () => [...feed.rows].filter(([name, row]) => name.startsWith("orphan ") && row !== null);
+    const page = new OpenPage(http);
+    const shown = () => [...page.rows].filter(([name, row]) => name.startsWith("orphan ") && row !== null);
     const [vm, disk] = await eventually(() => {
       const rows = shown();
       const tokens = [vmCid, diskCid].map((cid) => rows.find(([, row]) => row?.objectCid === cid)?.[0].split(" ")[1]);
@@ -107,7 +105,7 @@ describe("possible orphans over HTTPS", () => {
     expect(await act(`${vm}/delete`, false)).to.match(/^task \d+ deletes vm /);
     await act(`${disk}/forget`, false);
     await eventually(() => expect(shown()).to.deep.equal([]));
-    feed.close();
+    page.close();
     expect([mesh.director.cpi.vms.size, mesh.director.cpi.disks.size]).to.deep.equal([0, 1]);
     const gone = await http.send("POST", `/page/orphans/${vm}/delete`, { body: JSON.stringify({ dry_run: true }) });
     expect(gone.status).to.equal(404);

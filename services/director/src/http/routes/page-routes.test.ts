@@ -1,48 +1,24 @@
-import { readFileSync } from "node:fs";
+import type { OverviewAnswer } from "@diskmesh/page/rows";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { HttpClient } from "../../testing/http-client.js";
 import { type HttpDirector, startHttpDirector } from "../../testing/http-director.js";
-import { openPageFeed, type PageFeed } from "../../testing/page-feed.js";
+import { OpenPage } from "../../testing/open-page.js";
 
 describe("the page over HTTPS", () => {
   let mesh: HttpDirector;
   let http: HttpClient;
-  const open: PageFeed[] = [];
+  let page: OpenPage;
 
   before(async () => {
-    mesh = await startHttpDirector(
-      {},
-      {
-        tuning: {
-          http: { drainTimeoutMs: 3_600_000 },
-          page: { maxViewers: 3, sendIntervalMs: 50, beatIntervalMs: 100 },
-        },
-      },
-    );
+    mesh = await startHttpDirector();
     ({ http } = mesh);
+    page = new OpenPage(http);
   });
-  afterEach(() => {
-    for (const watching of open.splice(0)) watching.close();
+  after(async () => {
+    page?.close();
+    await mesh?.director.stop();
   });
-  after(() => mesh?.director.stop());
-
-  async function watch(user = "reader"): Promise<PageFeed> {
-    const ca = readFileSync(mesh.director.certs.files("operator").caFile);
-    const watching = await openPageFeed({ port: http.port, ca, login: `${user}:pw-${user}` });
-    open.push(watching);
-    return watching;
-  }
-
-  /** Opens the feed once disconnected browsers have freed their places. */
-  async function watchOnce(): Promise<PageFeed> {
-    let watching: PageFeed | undefined;
-    await eventually(async () => {
-      watching = await watch();
-      expect(watching.status).to.equal(200);
-    });
-    return watching as PageFeed;
-  }
 
   it("its files -> complete, with types and ETags, and without references to other sites", async () => {
     const page = await mesh.as("reader").send("GET", "/page");
@@ -85,7 +61,7 @@ describe("the page over HTTPS", () => {
   });
 
   it("no login, no scope -> 401 without a browser password prompt; an unknown file -> 404", async () => {
-    for (const path of ["/page/feed", "/page/why?kind=task&name=1", "/page/session", "/page/docs/README.md"]) {
+    for (const path of ["/page/overview", "/page/why?kind=task&name=1", "/page/session", "/page/docs/README.md"]) {
       const without = await http.send("GET", path, { login: "" });
       expect(without.status, path).to.equal(401);
       expect(without.headers, path).not.to.have.property("www-authenticate");
@@ -96,7 +72,7 @@ describe("the page over HTTPS", () => {
   });
 
   it("a task -> shown within a second of its commit, and its end; without secrets", async () => {
-    const { rows } = await watchOnce();
+    const { rows } = page;
     await mesh.director.deploy("seen", 1);
     const committedMs = Date.now();
     await eventually(() =>
@@ -109,7 +85,7 @@ describe("the page over HTTPS", () => {
   });
 
   it("the director's own missing dependencies -> shown at the top of the page until they are back", async () => {
-    const { rows } = await watchOnce();
+    const { rows } = page;
     expect(await http.json("/page/self")).to.deep.equal({ state: "live" });
     expect((await mesh.as("nobody").send("GET", "/page/self")).status).to.equal(401);
     await mesh.director.nats.kill();
@@ -123,16 +99,6 @@ describe("the page over HTTPS", () => {
       await mesh.director.nats.start();
     }
     await eventually(() => expect(rows.get("source director")).to.deep.equal({ state: "live" }));
-  });
-
-  it("beyond maxViewers, or half of them for one login -> 429; a disconnect frees a place", async () => {
-    const first = await watchOnce();
-    await watchOnce();
-    expect((await watch()).status, "a third one of the same login").to.equal(429);
-    expect((await watch("admin")).status).to.equal(200);
-    expect((await watch("admin")).status, "a fourth one").to.equal(429);
-    first.close();
-    await watchOnce();
   });
 
   it("explanations and events of known and unknown objects", async () => {
@@ -161,10 +127,14 @@ describe("the page over HTTPS", () => {
     expect((await http.send("POST", "/page/hosts/h/state", { body: dead })).status).to.equal(404);
   });
 
-  it("the director stops -> the event stream ends at once, and the browser connects to the next leader", async () => {
-    const watching = await watchOnce();
-    const exited = mesh.director.process.stop();
-    await eventually(() => expect(watching.isEnded()).to.equal(true));
-    await exited;
+  it("the director restarts -> all rows again", async () => {
+    const { since } = (await http.json("/page/overview")) as OverviewAnswer;
+    const asked = async (from: string) =>
+      (await http.json(`/page/overview?${new URLSearchParams({ since: from })}`)) as OverviewAnswer;
+    expect(await asked(since)).to.include({ isWhole: false });
+    page.rows.clear();
+    await mesh.director.process.restart();
+    await eventually(() => expect(page.rows.get("task 1")).to.include({ state: "done" }));
+    expect(await asked(since)).to.include({ isWhole: true });
   });
 });

@@ -1,4 +1,3 @@
-import { Readable } from "node:stream";
 import { SubjectKind } from "@diskmesh/api/common";
 import { NotFoundError } from "@diskmesh/domain";
 import type { DeviceItem, EventsAnswer, PartItem, WhyAnswer } from "@diskmesh/page/rows";
@@ -11,12 +10,9 @@ import { ownSourceRow } from "../../page/source-row.js";
 import { timelineOf } from "../../page/timeline.js";
 import type { Answer } from "../answer.js";
 import { BadRequestError } from "../http-error.js";
-import { DATA_HEADERS, data, PAGE_HEADERS } from "../page-answer.js";
+import { data, JSON_HEADERS, PAGE_HEADERS } from "../page-answer.js";
 import type { HttpCall, Route } from "../route.js";
 import { pageActions } from "./page-actions.js";
-
-/** Time after which a browser that reads no pending events is disconnected. */
-const STALLED_MS = 60_000;
 
 /** The page's static files. They contain no data and are served before login. */
 export const pageRoutes: readonly Route[] = [
@@ -46,11 +42,9 @@ export const pageRoutes: readonly Route[] = [
   },
   {
     method: "GET",
-    path: "/page/feed",
+    path: "/page/overview",
     operation: "seePage",
-    // A route that streams has no time limit, which the feed needs. The request has no body to stream.
-    streams: true,
-    serve: async (http) => feedAnswer(http),
+    serve: overviewAnswer,
   },
   {
     method: "GET",
@@ -98,18 +92,10 @@ function docsAnswer(path: string): Answer {
   return { status: 200, headers: { ...PAGE_HEADERS, "content-type": "text/html; charset=utf-8" }, body };
 }
 
-function feedAnswer({ context, call, login, request }: HttpCall): Answer {
-  if (!(request.headers.accept ?? "").includes("text/event-stream"))
-    throw new BadRequestError("this address serves events to browsers: accept text/event-stream");
-  request.raw.socket.setTimeout(STALLED_MS);
-  const { name, session } = login;
-  const ended = session === undefined ? [] : [AbortSignal.timeout(Math.max(0, session.endsAtMs - Date.now()))];
-  const events = context.feed.open(
-    { login: name, session: session?.sessionId },
-    AbortSignal.any([call.signal, ...ended]),
-  );
-  const body = Readable.from(events, { highWaterMark: 1 });
-  return { status: 200, headers: { ...DATA_HEADERS, "content-type": "text/event-stream" }, body };
+/** Returns the rows that changed since the answer whose `since` is given; all rows without one. */
+async function overviewAnswer({ context, query }: HttpCall): Promise<Answer> {
+  const body = await context.overview.changedSince(query.get("since") ?? "");
+  return { status: 200, headers: JSON_HEADERS, body };
 }
 
 function queried({ query }: HttpCall, name: string): string {

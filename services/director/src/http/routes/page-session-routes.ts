@@ -24,10 +24,8 @@ export const pageSessionRoutes: readonly Route[] = [
     operation: "seePage",
     serve: async ({ context, login }) => {
       const { name, session } = login;
-      if (session !== undefined) {
+      if (session !== undefined)
         await context.tablet.transact((tx) => endSession(tx, name, session, context.clock.nowMs()));
-        context.feed.endSession(session.sessionId);
-      }
       return { status: 204, headers: { ...DATA_HEADERS, "set-cookie": NO_SESSION } };
     },
   },

@@ -134,7 +134,7 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   "GET /v1/nodes/:ident": VENDORS,
   "POST /page/logout": READERS,
   "GET /page/session": READERS,
-  "GET /page/feed": READERS,
+  "GET /page/overview": READERS,
   "GET /page/self": READERS,
   "GET /page/why": READERS,
   "GET /page/timeline": READERS,

@@ -7,15 +7,15 @@ import type { CpiConfigSource } from "./cpi/cpi-calls.js";
 import type { Dispatcher } from "./cpi/dispatchers.js";
 import type { Registries } from "./explain/registries.js";
 import type { LockKeeper } from "./locks/lock-keeper.js";
-import { Feed } from "./page/feed.js";
 import { Fleet } from "./page/fleet.js";
-import { keepOwnRows } from "./page/own.js";
+import { Overview } from "./page/overview.js";
+import { CpiRows, OwnRows } from "./page/own.js";
 import { RowCache } from "./page/row-cache.js";
 import { readTroublesOnce } from "./page/troubles.js";
 import type { DirectorTablet } from "./store/stored-schema.js";
 import type { EndedTasks } from "./tasks/ended-tasks.js";
 
-export interface MakeFeedOptions {
+export interface MakeOverviewOptions {
   readonly limits: DirectorLimits;
   readonly tablet: DirectorTablet;
   readonly endedTasks: Pick<EndedTasks, "page">;
@@ -29,8 +29,8 @@ export interface MakeFeedOptions {
   readonly clock: Clock;
 }
 
-/** Creates the page's feed and the parts that keep its rows current while a browser is connected. */
-export function makeFeed({
+/** Creates the page's overview with all sources of its rows. */
+export function makeOverview({
   limits,
   tablet,
   endedTasks,
@@ -42,9 +42,8 @@ export function makeFeed({
   cpiConfig,
   report,
   clock,
-}: MakeFeedOptions): Feed {
+}: MakeOverviewOptions): Overview {
   const rowCache = new RowCache();
-  const { sendIntervalMs: lookIntervalMs, stuckAfterMs } = limits.page;
   const cpisOf = dispatchers.map(({ address, client }) => {
     const name = dispatchers.length === 1 ? "cpi-dispatcher" : `cpi-dispatcher ${address}`;
     const list = async (signal: AbortSignal) => {
@@ -54,16 +53,14 @@ export function makeFeed({
     };
     return { name, list };
   });
+  const { stuckAfterMs } = limits.page;
   const own = { tablet, endedTasks, locks, calls, cpisOf, agentHealths, report, stuckAfterMs, clock };
-  const keepUp = (signal: AbortSignal): void => {
-    const fleets = registries.named().map(({ name, clients }) => new Fleet(name, clients, rowCache, clock, signal));
-    for (const fleet of fleets) fleet.start();
-    const hostVmCids = (): ReadonlySet<string> | undefined => {
-      const found = fleets.map((fleet) => fleet.vmCids());
-      return found.length === 0 || found.includes(undefined) ? undefined : new Set(found.flatMap((each) => each ?? []));
-    };
-    keepOwnRows({ rowCache, ...own, hostVmCids, lookIntervalMs }, signal);
+  const fleets = registries.named().map(({ name, clients }) => new Fleet(name, clients, rowCache, clock));
+  const hostVmCids = (): ReadonlySet<string> | undefined => {
+    const found = fleets.map((fleet) => fleet.vmCids());
+    return found.length === 0 || found.includes(undefined) ? undefined : new Set(found.flatMap((each) => each ?? []));
   };
-  const readTroubles = (signal: AbortSignal) => readTroublesOnce(own, registries, signal);
-  return new Feed({ rowCache, limits: limits.page, keepUp, readTroubles, clock });
+  const cpis = cpisOf.map((dispatcher) => new CpiRows(dispatcher, own, rowCache));
+  const sources = [new OwnRows(own, rowCache, hostVmCids), ...fleets, ...cpis];
+  return new Overview(sources, rowCache, clock, (signal) => readTroublesOnce(own, registries, signal));
 }
