@@ -166,12 +166,8 @@ interface AskedProps {
   readonly mark: string;
 }
 
-function query({ kind, name }: AskedProps): string {
-  return new URLSearchParams({ kind, name }).toString();
-}
-
-function Why(props: AskedProps) {
-  const { answer, failure } = useAnswer<WhyAnswer>(`/page/why?${query(props)}`, props.mark);
+function Why({ kind, name, mark }: AskedProps) {
+  const { answer, failure } = useAnswer<WhyAnswer>(`/page/why?${new URLSearchParams({ kind, name })}`, mark);
   return (
     <section aria-labelledby="why-title" id="why">
       <h3 id="why-title">Why</h3>
@@ -234,7 +230,10 @@ function CureLine({ what, command }: Cure) {
 }
 
 function Timeline(props: AskedProps) {
-  const { answer, failure } = useAnswer<EventsAnswer>(`/page/timeline?${query(props)}`, props.mark);
+  const { answer, failure } = useAnswer<EventsAnswer>(
+    `/page/events?${new URLSearchParams({ thing: props.name, brief: "true" })}`,
+    props.mark,
+  );
   const isItself = (kind: string, name: string): boolean => kind === props.kind && name === props.name;
   const entries = answer?.entries.map((entry) => {
     return { ...entry, things: entry.things.filter(({ kind, name }) => !isItself(kind, name)) };

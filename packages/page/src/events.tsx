@@ -9,8 +9,8 @@ import { whenText } from "./text.js";
 export function EventList({ entries }: { entries: readonly EventEntry[] }) {
   return (
     <ol class="timeline">
-      {entries.map((entry, index) => (
-        <li key={`${entry.timeMs} ${entry.what} ${index}`} class={entry.isFailure ? "failure" : ""}>
+      {entries.map((entry) => (
+        <li key={entry.id} class={entry.isFailure ? "failure" : ""}>
           <time dateTime={new Date(entry.timeMs).toISOString()} title={new Date(entry.timeMs).toLocaleString()}>
             {whenText(entry.timeMs)}
           </time>

@@ -153,7 +153,7 @@ export type RowKind = keyof Rows;
 /** One row in its present state; null when it is gone. */
 export type RowChange = readonly [kind: RowKind, name: string, row: Rows[RowKind] | null];
 
-/** What has changed since a former answer. */
+/** The rows that have changed since a former answer. */
 export interface OverviewAnswer {
   /** Names this answer in the next request. */
   readonly since: string;
@@ -204,6 +204,8 @@ export interface ThingName {
 }
 
 export interface EventEntry {
+  /** Unique among the events of all services. */
+  readonly id: string;
   readonly timeMs: number;
   readonly who: string;
   readonly what: string;

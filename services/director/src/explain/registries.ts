@@ -1,12 +1,5 @@
 import type { AdminServiceDefinition, ExplainResponse } from "@diskmesh/api/common";
-import type {
-  ActionResult,
-  Device,
-  DiskPart,
-  DiskRegistryServiceDefinition,
-  Event,
-  Trouble,
-} from "@diskmesh/api/registry";
+import type { ActionResult, Device, DiskPart, DiskRegistryServiceDefinition, Trouble } from "@diskmesh/api/registry";
 import { HostState } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { allPages, type CallContext, type CallOptions, type Client } from "@diskmesh/rpc";
@@ -45,7 +38,6 @@ interface HostsOfVm {
 }
 
 const PAGE_SIZE = 1_000;
-const MAX_EVENTS = 100;
 
 /** The disk registries of the director's hosts. */
 export class Registries {
@@ -152,12 +144,6 @@ export class Registries {
   /** Returns the trouble of a disk; undefined when nothing is wrong, and for an unknown disk. */
   async troubleOfDisk(diskId: string, { signal }: Pick<CallContext, "signal">): Promise<Trouble | undefined> {
     return (await this.#first(({ registry }) => registry.getDisk({ diskId }, { signal })))?.disk?.trouble;
-  }
-
-  /** Returns the latest events of an object, newest first. */
-  async eventsOf(filter: { readonly [Kind in "hostId" | "deviceId" | "diskId"]?: string }): Promise<Event[]> {
-    const found = this.clients.map(({ registry }) => registry.listEvents({ ...filter, pageSize: MAX_EVENTS }));
-    return (await Promise.all(found)).flatMap(({ events }) => events);
   }
 
   /**

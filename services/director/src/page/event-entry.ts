@@ -17,6 +17,7 @@ export function ofDirector(event: OwnEvent): EventEntry {
   ];
   const where = [instance || deployment, context.disk_name && `disk ${context.disk_name}`].filter(Boolean).join(", ");
   return {
+    id: `director ${event.eventId}`,
     timeMs: time?.getTime() ?? 0,
     who: user,
     what: [action, objectType, isLinked || objectName === deployment ? "" : objectName].filter(Boolean).join(" "),
@@ -26,7 +27,11 @@ export function ofDirector(event: OwnEvent): EventEntry {
   };
 }
 
-export function ofRegistry({ time, user, action, answer, message, more, ...about }: RegistryEvent): EventEntry {
+/** `name` is the registry's display name. */
+export function ofRegistry(
+  name: string,
+  { eventId, time, user, action, answer, message, more, ...about }: RegistryEvent,
+): EventEntry {
   const named = (kind: string, names: readonly string[]): ThingName[] => names.map((name) => ({ kind, name }));
   const things = [
     ...named("disk", about.diskIds),
@@ -36,6 +41,7 @@ export function ofRegistry({ time, user, action, answer, message, more, ...about
   const unnamed = things.length > MAX_THINGS ? `and ${things.length - MAX_THINGS} more` : more ? "and more" : "";
   const isFine = answer === "" || answer === "OK" || answer === "S_OK";
   return {
+    id: `${name} ${eventId}`,
     timeMs: time?.getTime() ?? 0,
     who: user,
     what: action,

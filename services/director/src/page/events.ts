@@ -2,10 +2,11 @@ import { messageOf } from "@diskmesh/domain";
 import type { EventEntry, EventsAnswer } from "@diskmesh/page/rows";
 import { listEvents, NO_FILTERS } from "../audit/handlers.js";
 import type { ExplainContext } from "../explain/context.js";
+import { recordedDisk } from "../explain/known.js";
 import type { TaskContext } from "../tasks/context.js";
 import { ofDirector, ofRegistry } from "./event-entry.js";
 
-/** Minimum events of a page that is not the last. */
+/** Events that each source is asked for. */
 const PAGE_SIZE = 100;
 
 export interface EventFilters {
@@ -15,70 +16,77 @@ export interface EventFilters {
   readonly answer: string;
   readonly afterTime: Date | undefined;
   readonly beforeTime: Date | undefined;
+  /** True: only what each source finds at once, without a search of all its events. */
+  readonly isBrief: boolean;
 }
 
-type EventsContext = Pick<ExplainContext, "registries"> & Pick<TaskContext, "events">;
+type EventsContext = Pick<ExplainContext, "registries" | "tablet"> & Pick<TaskContext, "events">;
+type List = (pageToken: string) => Promise<{ readonly entries: readonly EventEntry[]; readonly nextPageToken: string }>;
 
 /**
- * Returns a page of the events of the director and its registries, newest first, from every source that answers. Events
- * of one millisecond are always on one page.
+ * Returns the newest events of the director and its registries, from every source that answers. Events of one
+ * millisecond are always in one answer.
  */
 export async function eventsOf(
   context: EventsContext,
-  filters: EventFilters,
+  { isBrief, ...filters }: EventFilters,
   signal: AbortSignal,
 ): Promise<EventsAnswer> {
-  const missing: string[] = [];
-  const sources = [
-    ownEvents(context, filters, signal),
-    ...context.registries.named().map(({ name, clients }) => registryEvents(name, clients.registry, filters, signal)),
-  ];
-  const next = (source: AsyncGenerator<EventEntry>): Promise<EventEntry | undefined> =>
-    source.next().then(
-      ({ value }) => value as EventEntry | undefined,
-      (error: unknown) => void missing.push(messageOf(error)),
-    );
-  const heads = await Promise.all(sources.map(next));
-  const entries: EventEntry[] = [];
-  for (;;) {
-    const latestMs = Math.max(...heads.map((head) => head?.timeMs ?? Number.NEGATIVE_INFINITY));
-    const at = heads.findIndex((head) => head?.timeMs === latestMs);
-    const [head, source] = [heads[at], sources[at]];
-    if (head === undefined || source === undefined) return { entries, missing };
-    const lastMs = entries.at(-1)?.timeMs ?? 0;
-    if (entries.length >= PAGE_SIZE && latestMs < lastMs) return { entries, missing, beforeMs: lastMs };
-    entries.push(head);
-    heads[at] = await next(source);
-  }
+  const things = await namesOf(context, filters.thing);
+  const lists = things.flatMap((thing) => listsOf(context, { ...filters, thing }, signal));
+  const settled = await Promise.allSettled(lists.map((list) => newestOf(list, isBrief)));
+  const found = settled.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+  const missing = settled.flatMap((each) => (each.status === "rejected" ? messageOf(each.reason) : []));
+  // Events up to this time may be missing, because a source has more of them.
+  const untilMs = Math.max(0, ...found.map((each) => each.untilMs));
+  const byId = new Map(found.flatMap(({ entries }) => entries.map((entry) => [entry.id, entry] as const)));
+  const entries = [...byId.values()].filter(({ timeMs }) => timeMs > untilMs).sort((a, b) => b.timeMs - a.timeMs);
+  return { entries, missing: [...new Set(missing)], ...(untilMs > 0 && { beforeMs: untilMs + 1 }) };
 }
 
-async function* ownEvents(
-  context: EventsContext,
-  filters: EventFilters,
+/** Returns the names under which the services know a thing: a disk has its user's name and its cid. */
+function namesOf({ tablet }: EventsContext, thing: string): Promise<string[]> {
+  return tablet.read((tables) => {
+    const disk = thing === "" ? undefined : recordedDisk(tables, thing);
+    const names = disk === undefined ? [] : [disk.diskCid, "name" in disk ? disk.name : ""];
+    return [thing, ...names.filter((name) => name !== "" && name !== thing)];
+  });
+}
+
+function listsOf(
+  { events, registries }: EventsContext,
+  filters: Omit<EventFilters, "isBrief">,
   signal: AbortSignal,
-): AsyncGenerator<EventEntry> {
-  for (let pageToken = ""; ; ) {
+): List[] {
+  const own: List = async (pageToken) => {
     const request = { ...NO_FILTERS, ...filters, beforeId: 0, pageSize: PAGE_SIZE, pageToken };
-    const page = await listEvents(context, request, { signal });
-    yield* page.events.map(ofDirector);
-    pageToken = page.nextPageToken;
-    if (pageToken === "") return;
-  }
+    const page = await listEvents({ events }, request, { signal });
+    return { ...page, entries: page.events.map(ofDirector) };
+  };
+  const others = registries.named().map(({ name, clients }): List => {
+    return async (pageToken) => {
+      const request = { ...filters, pageSize: PAGE_SIZE, pageToken };
+      const page = await clients.registry.listEvents(request, { signal }).catch((error: unknown) => {
+        throw new Error(`${name}: ${messageOf(error)}`, { cause: error });
+      });
+      return { ...page, entries: page.events.map((event) => ofRegistry(name, event)) };
+    };
+  });
+  return [own, ...others];
 }
 
-async function* registryEvents(
-  name: string,
-  registry: ReturnType<EventsContext["registries"]["named"]>[number]["clients"]["registry"],
-  filters: EventFilters,
-  signal: AbortSignal,
-): AsyncGenerator<EventEntry> {
+/** Returns a list's newest events, complete after `untilMs`. */
+async function newestOf(
+  list: List,
+  isBrief: boolean,
+): Promise<{ readonly entries: readonly EventEntry[]; readonly untilMs: number }> {
+  const entries: EventEntry[] = [];
   for (let pageToken = ""; ; ) {
-    const request = { ...filters, pageSize: PAGE_SIZE, pageToken };
-    const page = await registry.listEvents(request, { signal }).catch((error: unknown) => {
-      throw new Error(`${name}: ${messageOf(error)}`, { cause: error });
-    });
-    yield* page.events.map(ofRegistry);
+    const page = await list(pageToken);
+    entries.push(...page.entries);
     pageToken = page.nextPageToken;
-    if (pageToken === "") return;
+    if (pageToken === "" || isBrief) return { entries, untilMs: 0 };
+    const untilMs = entries.at(-1)?.timeMs ?? 0;
+    if (entries.length >= PAGE_SIZE && entries[0]?.timeMs !== untilMs) return { entries, untilMs };
   }
 }

@@ -2,12 +2,11 @@ import { SubjectKind } from "@diskmesh/api/common";
 import { NotFoundError } from "@diskmesh/domain";
 import type { DeviceItem, EventsAnswer, PartItem, WhyAnswer } from "@diskmesh/page/rows";
 import { explain } from "../../explain/handlers.js";
-import { docsPage } from "../../page/docs.js";
+import { docsText } from "../../page/docs.js";
 import { eventsOf } from "../../page/events.js";
 import { pageFiles } from "../../page/files.js";
 import { deviceItem, lower, partItems } from "../../page/fleet-rows.js";
 import { ownSourceRow } from "../../page/source-row.js";
-import { timelineOf } from "../../page/timeline.js";
 import type { Answer } from "../answer.js";
 import { BadRequestError } from "../http-error.js";
 import { data, JSON_HEADERS, PAGE_HEADERS } from "../page-answer.js";
@@ -54,17 +53,6 @@ export const pageRoutes: readonly Route[] = [
     serve: async ({ report }) => data(ownSourceRow(report())),
   },
   { method: "GET", path: "/page/why", operation: "seePage", serve: async (http) => data(await whyOf(http)) },
-  {
-    method: "GET",
-    path: "/page/timeline",
-    operation: "seePage",
-    serve: async (http) => {
-      const kind = queried(http, "kind");
-      if (kind !== "disk" && kind !== "host" && kind !== "device")
-        throw new BadRequestError("kind must be one of disk, host, device");
-      return data(await timelineOf(http.context, kind, queried(http, "name")));
-    },
-  },
   { method: "GET", path: "/page/events", operation: "seePage", serve: async (http) => data(await eventsFor(http)) },
   {
     method: "GET",
@@ -87,9 +75,9 @@ function fileAnswer({ request }: HttpCall, name: string): Answer {
 }
 
 function docsAnswer(path: string): Answer {
-  const body = docsPage(path);
+  const body = docsText(path);
   if (body === undefined) throw new NotFoundError("there is no such page of the documentation here");
-  return { status: 200, headers: { ...PAGE_HEADERS, "content-type": "text/html; charset=utf-8" }, body };
+  return { status: 200, headers: { ...PAGE_HEADERS, "content-type": "text/plain; charset=utf-8" }, body };
 }
 
 /** Returns the rows that changed since the answer whose `since` is given; all rows without one. */
@@ -132,6 +120,7 @@ function eventsFor(http: HttpCall): Promise<EventsAnswer> {
     answer: text("answer"),
     afterTime: time("after"),
     beforeTime: time("before"),
+    isBrief: http.query.has("brief"),
   };
   return eventsOf(http.context, filters, http.call.signal);
 }

@@ -137,7 +137,6 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   "GET /page/overview": READERS,
   "GET /page/self": READERS,
   "GET /page/why": READERS,
-  "GET /page/timeline": READERS,
   "GET /page/devices": READERS,
   "GET /page/parts": READERS,
   "GET /page/activity": READERS,
