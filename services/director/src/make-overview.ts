@@ -11,9 +11,11 @@ import { Fleet } from "./page/fleet.js";
 import { Overview } from "./page/overview.js";
 import { CpiRows, OwnRows } from "./page/own.js";
 import { RowCache } from "./page/row-cache.js";
-import { readTroublesOnce } from "./page/troubles.js";
 import type { DirectorTablet } from "./store/stored-schema.js";
 import type { EndedTasks } from "./tasks/ended-tasks.js";
+
+/** Deadline of a dispatcher's list, which it has in memory. */
+const CPIS_DEADLINE_MS = 3_000;
 
 export interface MakeOverviewOptions {
   readonly limits: DirectorLimits;
@@ -44,23 +46,21 @@ export function makeOverview({
   clock,
 }: MakeOverviewOptions): Overview {
   const rowCache = new RowCache();
-  const cpisOf = dispatchers.map(({ address, client }) => {
-    const name = dispatchers.length === 1 ? "cpi-dispatcher" : `cpi-dispatcher ${address}`;
+  const isOne = dispatchers.length === 1;
+  const cpis = dispatchers.map(({ address, client }) => {
     const list = async (signal: AbortSignal) => {
       const cpiConfigVersion = await cpiConfig.version();
       const context = { directorId: tablet.id, directorGeneration: tablet.generation, cpiConfigVersion };
-      return (await client.listCpis({ context }, { signal, deadlineMs: limits.nodes.requestTimeoutMs })).cpis;
+      return (await client.listCpis({ context }, { signal, deadlineMs: CPIS_DEADLINE_MS })).cpis;
     };
-    return { name, list };
+    return new CpiRows({ name: isOne ? "cpi-dispatcher" : `cpi-dispatcher ${address}`, list, isOne }, rowCache, clock);
   });
   const { stuckAfterMs } = limits.page;
-  const own = { tablet, endedTasks, locks, calls, cpisOf, agentHealths, report, stuckAfterMs, clock };
+  const own = { tablet, endedTasks, locks, calls, agentHealths, registries, report, stuckAfterMs, clock };
   const fleets = registries.named().map(({ name, clients }) => new Fleet(name, clients, rowCache, clock));
-  const hostVmCids = (): ReadonlySet<string> | undefined => {
-    const found = fleets.map((fleet) => fleet.vmCids());
+  const hostVmCids = async (): Promise<ReadonlySet<string> | undefined> => {
+    const found = await Promise.all(fleets.map((fleet) => fleet.vmCids()));
     return found.length === 0 || found.includes(undefined) ? undefined : new Set(found.flatMap((each) => each ?? []));
   };
-  const cpis = cpisOf.map((dispatcher) => new CpiRows(dispatcher, own, rowCache));
-  const sources = [new OwnRows(own, rowCache, hostVmCids), ...fleets, ...cpis];
-  return new Overview(sources, rowCache, clock, (signal) => readTroublesOnce(own, registries, signal));
+  return new Overview([new OwnRows(own, rowCache, hostVmCids), ...fleets, ...cpis], rowCache, clock);
 }

@@ -38,7 +38,7 @@ import type { Context } from "./http/context.js";
 import { downloadLogs, fetchLogs } from "./instance-logs/handlers.js";
 import { ignore, listInstances, unignore } from "./instances/handlers.js";
 import { listLocks } from "./locks/handlers.js";
-import { troublesMessage } from "./page/troubles.js";
+import { listTroubles } from "./page/troubles.js";
 import { listStemcells, stemcellTasks } from "./stemcells/handlers.js";
 import { uploadStemcell } from "./stemcells/upload-stemcell.js";
 import { cancelTask, getTask, getTaskOutput, listTasks, resumeTask, watchTask } from "./tasks/handlers.js";
@@ -193,7 +193,5 @@ export function addServices(
     getNode: permit("readByVendorMethod", getNode),
     listDrivers: permit("readByVendorMethod", listDrivers),
   });
-  const listTroubles = async ({ overview }: Context, { signal }: CallContext) =>
-    troublesMessage(await overview.troubles(signal));
   addAdminService(server, current, { explain, listTroubles }, { service: "director", report, noteBackup });
 }

@@ -26,7 +26,7 @@ export interface RegistryClients {
     | "addHost"
     | "cancelMove"
   >;
-  readonly admin: Pick<Client<typeof AdminServiceDefinition>, "explain" | "listTroubles">;
+  readonly admin: Pick<Client<typeof AdminServiceDefinition>, "explain">;
 }
 
 interface HostsOfVm {

@@ -72,13 +72,13 @@ describe("rows of a disk registry", () => {
       },
     });
     expect(source()).to.deep.equal({ state: "reading" });
-    expect(vmCids()).to.equal(undefined);
+    expect(await vmCids()).to.equal(undefined);
     for (const devices of ["aaa", "aca", "ca"]) {
       await read();
       expect(row("host h")).to.include({ state: "online", devices, vm: "vm-1" });
     }
     expect(source()).to.deep.equal({ state: "live" });
-    expect(vmCids()).to.deep.equal(["vm-1"]);
+    expect(await vmCids()).to.deep.equal(["vm-1"]);
   });
 
   it("a registry without a leader -> its missing dependency, since when, and the remedy, until it is read again", async () => {
@@ -100,7 +100,7 @@ describe("rows of a disk registry", () => {
       sinceMs: 7_000,
       cures,
     });
-    expect(vmCids()).to.equal(undefined);
+    expect(await vmCids()).to.equal(undefined);
     isLed = true;
     await read();
     expect(source()).to.deep.equal({ state: "live" });

@@ -1,6 +1,6 @@
 import type { Device, Disk, Host } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
-import type { DeviceLetter } from "@diskmesh/page/rows";
+import type { DeviceLetter, SourceRow } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../explain/registries.js";
 import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
@@ -40,7 +40,9 @@ export class Fleet {
   readonly #readLists: readonly ((call: Call) => Promise<void>)[];
   /** Time of the first failed read since the last success. */
   #silentSinceMs: number | undefined;
-  #isLive = false;
+  #state: SourceRow["state"] = "reading";
+  /** The read under way, or the last one. */
+  #reading: Promise<void> = Promise.resolve();
   readonly #pools = new Set<string>();
   #capacityReadAtMs = Number.NEGATIVE_INFINITY;
 
@@ -74,16 +76,21 @@ export class Fleet {
   }
 
   /** Reads what has changed. A failure becomes the registry's own row; throws only when the signal aborts. */
-  async read(signal: AbortSignal): Promise<void> {
+  read(signal: AbortSignal): Promise<void> {
+    this.#reading = this.#read(signal);
+    return this.#reading;
+  }
+
+  async #read(signal: AbortSignal): Promise<void> {
     const { rowCache, name, clock } = this;
     try {
       const massSilence = await this.#readAll(signal);
-      this.#isLive = true;
+      this.#state = "live";
       this.#silentSinceMs = undefined;
       rowCache.set("source", name, sourceRow("live", massSilence === undefined ? [] : [massSilenceCause(massSilence)]));
     } catch (error) {
       signal.throwIfAborted();
-      this.#isLive = false;
+      this.#state = "silent";
       this.#silentSinceMs ??= clock.nowMs();
       const untold = { message: messageOf(error), sinceMs: this.#silentSinceMs, cures: [] };
       rowCache.set("source", name, sourceRow("silent", [(await causeOfRegistry(this.clients, signal)) ?? untold]));
@@ -92,9 +99,13 @@ export class Fleet {
     this.#changedHosts.clear();
   }
 
-  /** Returns the cids of the VMs that are hosts of this registry; undefined while not all hosts are known. */
-  vmCids(): readonly string[] | undefined {
-    if (!this.#isLive) return undefined;
+  /**
+   * Returns the cids of the VMs that are hosts of this registry, after the read under way; undefined while not all hosts
+   * are known.
+   */
+  async vmCids(): Promise<readonly string[] | undefined> {
+    if (this.#state !== "silent") await this.#reading.catch(() => {});
+    if (this.#state !== "live") return undefined;
     return [...this.#hosts.values()].flatMap(({ assignment }) => assignment?.vmCid ?? []);
   }
 

@@ -14,8 +14,7 @@ describe("the page's overview", () => {
       rowCache.set("source", "director", { state: "live", sinceMs: reads });
     },
   };
-  const opened = (...sources: ConstructorParameters<typeof Overview>[0]) =>
-    new Overview(sources, rowCache, clock, () => Promise.reject(new Error("not asked")));
+  const opened = (...sources: ConstructorParameters<typeof Overview>[0]) => new Overview(sources, rowCache, clock);
 
   beforeEach(() => {
     [reads, rowCache, clock] = [0, new RowCache(), new ManualClock()];
@@ -25,6 +24,7 @@ describe("the page's overview", () => {
     const overview = opened(source);
     const answers = await Promise.all(Array.from({ length: 20 }, () => overview.changedSince("")));
     for (const answer of answers) expect((JSON.parse(answer) as OverviewAnswer).rows).to.have.length(1);
+    await overview.changedSince("");
     expect(reads).to.equal(1);
     await clock.advance(60_000);
     expect(reads).to.equal(1);
@@ -44,21 +44,30 @@ describe("the page's overview", () => {
     expect([hung, reads]).to.deep.equal([1, 2]);
   });
 
+  it("all rows -> read anew, and without a source that hangs", async () => {
+    const overview = opened(source);
+    await overview.changedSince("");
+    const [row] = [...(await overview.rows())];
+    expect([reads, row]).to.deep.equal([2, ["source", "director", { state: "live", sinceMs: 2 }]]);
+    const some = opened({ read: () => new Promise<void>(() => {}) }).rows();
+    await clock.advance(10_000);
+    expect([...(await some)]).to.have.length(1);
+  });
+
   it("is closed -> the reads under way end, and no other begins", async () => {
-    let ended = false;
+    const begun: AbortSignal[] = [];
     const waits = {
-      read: (signal: AbortSignal) =>
-        clock.sleep(60_000, signal).finally(() => {
-          ended = true;
-        }),
+      read: (signal: AbortSignal) => {
+        begun.push(signal);
+        return clock.sleep(60_000, signal);
+      },
     };
     const overview = opened(waits);
     const answer = overview.changedSince("");
     overview.close();
     await answer;
-    expect(ended).to.equal(true);
-    ended = false;
+    await clock.advance(10_000);
     await overview.changedSince("");
-    expect(ended).to.equal(false);
+    expect(begun.map(({ aborted }) => aborted)).to.deep.equal([true]);
   });
 });

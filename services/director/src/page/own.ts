@@ -5,6 +5,8 @@ import type { Clock } from "@diskmesh/service";
 import type { ProcessReport } from "@diskmesh/tablet-admin";
 import type { AgentHealths } from "../agents/agent-healths.js";
 import type { CallRecords } from "../cpi/call-records.js";
+import { isForgottenHost } from "../explain/explain-vm.js";
+import type { Registries } from "../explain/registries.js";
 import type { LockKeeper } from "../locks/lock-keeper.js";
 import { lockName } from "../locks/locks.js";
 import type { Instance } from "../store/instance.js";
@@ -18,6 +20,8 @@ import { labelRows, vmRows } from "./vms.js";
 
 interface DispatcherCpis {
   readonly name: string;
+  /** True: there is no other dispatcher, whose CPIs may have the same names. */
+  readonly isOne: boolean;
   readonly list: (signal: AbortSignal) => Promise<ListCpisResponse["cpis"]>;
 }
 
@@ -29,8 +33,7 @@ export interface OwnParts {
   readonly endedTasks: Pick<EndedTasks, "page">;
   readonly locks: Pick<LockKeeper, "list">;
   readonly calls: Pick<CallRecords, "awaited">;
-  /** The CPI reports of each dispatcher, by its name. */
-  readonly cpisOf: readonly DispatcherCpis[];
+  readonly registries: Pick<Registries, "hostsOf">;
   readonly report: () => ProcessReport;
   /** Time after which waiting work counts as stuck. */
   readonly stuckAfterMs: number;
@@ -44,48 +47,43 @@ const LOOK_INTERVAL_MS = 5_000;
 /** Maximum instances that are read at once, so that other requests are not delayed long. */
 const INSTANCES_AT_ONCE = 500;
 
-/** Returns the display name of a CPI of a dispatcher. */
-export function cpiName({ cpisOf }: Pick<OwnParts, "cpisOf">, dispatcher: string, cpi: string): string {
-  return cpisOf.length === 1 ? cpi : `${cpi} (${dispatcher})`;
-}
-
 /** Reads what has changed of the director's own state into the page's rows. */
 export class OwnRows {
   readonly #tasks = new Set(["tasks", "possibleOrphans"]);
   readonly #vms = new Set(["instances", "owedRemovals", "disks", "persistentDisks"]);
   /** Tables that have changed since the rows were made of them. */
   readonly #changed = new Set([...this.#tasks, ...this.#vms]);
-  #lookedAtMs: number;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
   #locksBefore = "";
-  /** The cids of VMs that no registry had as hosts at the last look, by instance. */
-  #nowhere: ReadonlyMap<string, string> = new Map();
+  /** The cids of VMs that no registry has as hosts. */
+  #nowhere: ReadonlySet<string> = new Set();
 
   constructor(
     private readonly own: OwnParts,
     private readonly rowCache: RowCache,
     /** Returns the cids of the VMs that are hosts of registries; undefined while not all hosts are known. */
-    private readonly hostVmCids: () => ReadonlySet<string> | undefined,
+    private readonly hostVmCids: () => Promise<ReadonlySet<string> | undefined>,
   ) {
-    this.#lookedAtMs = own.clock.monotonicMs();
     own.tablet.watch((changes) => {
       for (const { table } of changes) this.#changed.add(table);
     });
   }
 
-  /** Reads what has changed. A failure becomes the director's own row. */
-  async read(): Promise<void> {
+  /** Reads what has changed. A failure becomes the director's own row; throws only when the signal aborts. */
+  async read(signal: AbortSignal): Promise<void> {
     const { own, rowCache } = this;
     let failure = "";
     try {
-      await this.#readAll();
+      await this.#readAll(signal);
     } catch (error) {
+      signal.throwIfAborted();
       failure = messageOf(error);
       for (const table of [...this.#tasks, ...this.#vms]) this.#changed.add(table);
     }
     rowCache.set("source", "director", ownSourceRow(own.report(), failure));
   }
 
-  async #readAll(): Promise<void> {
+  async #readAll(signal: AbortSignal): Promise<void> {
     const { own, rowCache } = this;
     const held = own.locks.list();
     rowCache.setAll("lock", new Map(held.map((lock) => [lockName(lock), lockRow(lock)])));
@@ -97,7 +95,11 @@ export class OwnRows {
       rowCache.setAll("task", await taskRows(own));
       rowCache.setAll("orphan", await orphanRows(own.tablet));
     }
-    if (this.#take(this.#vms) || isDue) await this.#readVms(isDue);
+    if (this.#take(this.#vms) || isDue) {
+      if (isDue) this.#nowhere = await this.#vmsNowhere(signal);
+      rowCache.setAll("label", await own.tablet.read(labelRows));
+      rowCache.setAll("vm", await this.#vmRows());
+    }
   }
 
   /** Returns whether one of the tables has changed, and takes note that it is read now. */
@@ -107,38 +109,37 @@ export class OwnRows {
     return hasChanged;
   }
 
-  /** A VM is told to be nowhere after two looks, because the hosts are read apart from the instances. */
-  async #readVms(isLook: boolean): Promise<void> {
-    const { own, rowCache } = this;
-    const before = this.#nowhere;
-    const hosts = this.hostVmCids();
-    const nowhere = new Map<string, string>();
-    const isNowhere = ({ instanceId, vmCid }: Instance): boolean => {
-      if (hosts === undefined || hosts.has(vmCid)) return false;
-      nowhere.set(instanceId, vmCid);
-      return before.get(instanceId) === vmCid;
-    };
-    const rows = await allVmRows(own, isNowhere);
-    if (isLook) this.#nowhere = nowhere;
-    rowCache.setAll("label", await own.tablet.read(labelRows));
-    rowCache.setAll("vm", rows);
+  /**
+   * Returns the cids of the VMs that no registry has as hosts. The registries are asked for each such VM, because their
+   * hosts were read apart from the instances.
+   */
+  async #vmsNowhere(signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const { tablet, registries } = this.own;
+    const hosts = await this.hostVmCids();
+    if (hosts === undefined) return new Set();
+    const cids = await tablet.read(({ instances }) =>
+      Array.from(instances.entries()).flatMap((instance) => {
+        const isNowhere = !hosts.has(instance.vmCid);
+        return instance.vmState === "running" && isForgottenHost({ instance, isNowhere }) ? instance.vmCid : [];
+      }),
+    );
+    const asked = cids.map(async (cid) => ((await registries.hostsOf(cid, { signal })).isNowhere ? cid : []));
+    return new Set((await Promise.all(asked)).flat());
   }
-}
 
-/** Returns the rows of all instances. */
-export async function allVmRows(
-  { tablet, agentHealths }: Pick<OwnParts, "tablet" | "agentHealths">,
-  isNowhere: (instance: Instance) => boolean,
-): Promise<Map<string, VmRow>> {
-  const rows = new Map<string, VmRow>();
-  for (let after: string | undefined, isLast = false; !isLast; )
-    await tablet.read((tables) => {
-      const instances = [...tables.instances.entries({ after, limit: INSTANCES_AT_ONCE })];
-      for (const [name, row] of vmRows(tables, instances, { agentHealths, isNowhere })) rows.set(name, row);
-      after = instances.at(-1)?.instanceId;
-      isLast = instances.length < INSTANCES_AT_ONCE;
-    });
-  return rows;
+  async #vmRows(): Promise<Map<string, VmRow>> {
+    const { tablet, agentHealths } = this.own;
+    const isNowhere = ({ vmCid }: Instance): boolean => this.#nowhere.has(vmCid);
+    const rows = new Map<string, VmRow>();
+    for (let after: string | undefined, isLast = false; !isLast; )
+      await tablet.read((tables) => {
+        const instances = [...tables.instances.entries({ after, limit: INSTANCES_AT_ONCE })];
+        for (const [name, row] of vmRows(tables, instances, { agentHealths, isNowhere })) rows.set(name, row);
+        after = instances.at(-1)?.instanceId;
+        isLast = instances.length < INSTANCES_AT_ONCE;
+      });
+    return rows;
+  }
 }
 
 function orphanRows(tablet: DirectorTablet): Promise<Map<string, OrphanRow>> {
@@ -149,7 +150,7 @@ function orphanRows(tablet: DirectorTablet): Promise<Map<string, OrphanRow>> {
 }
 
 /** Returns the rows of live tasks, newest first, and of recently ended tasks. */
-export async function taskRows({
+async function taskRows({
   tablet,
   endedTasks,
   locks,
@@ -192,16 +193,18 @@ export class CpiRows {
 
   constructor(
     private readonly dispatcher: DispatcherCpis,
-    private readonly own: OwnParts,
     private readonly rowCache: RowCache,
+    private readonly clock: Clock,
   ) {}
 
   /** Reads the CPIs. A failure becomes the dispatcher's own row; throws only when the signal aborts. */
   async read(signal: AbortSignal): Promise<void> {
-    const { dispatcher, own, rowCache } = this;
-    const { name, list } = dispatcher;
+    const { rowCache, clock } = this;
+    const { name, list, isOne } = this.dispatcher;
     try {
-      const rows = new Map((await list(signal)).map((cpi) => [cpiName(own, name, cpi.name), cpiRow(cpi)]));
+      const rows = new Map(
+        (await list(signal)).map((cpi) => [isOne ? cpi.name : `${cpi.name} (${name})`, cpiRow(cpi)]),
+      );
       for (const gone of this.#shown) if (!rows.has(gone)) rowCache.set("cpi", gone, undefined);
       for (const [cpi, row] of rows) rowCache.set("cpi", cpi, row);
       this.#shown = new Set(rows.keys());
@@ -209,7 +212,7 @@ export class CpiRows {
       rowCache.set("source", name, { state: "live" });
     } catch (error) {
       signal.throwIfAborted();
-      this.#silentSinceMs ??= own.clock.nowMs();
+      this.#silentSinceMs ??= clock.nowMs();
       rowCache.set("source", name, { state: "silent", trouble: messageOf(error), sinceMs: this.#silentSinceMs });
     }
   }
