@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useAnswer } from "./hooks.js";
 import { State, Thing } from "./lists.js";
 import type { DeviceItem } from "./rows.js";
-import { sizeText } from "./text.js";
+import { sizeText, stateText } from "./text.js";
 
 const MAX_LISTED = 200;
 
@@ -22,19 +22,19 @@ export function DeviceFacts(props: AskedProps) {
   if (answer === undefined) return <p class="none">Loading…</p>;
   const [device] = answer;
   if (device === undefined) return <p class="none">It is not there (any more).</p>;
-  const { offsetBytes, sizeBytes, blockSizeBytes, disk, isDirty } = device;
+  const { offsetBytes, sizeBytes, blockSizeBytes, diskId, dirty } = device;
   const facts: readonly (readonly [string, ComponentChildren])[] = [
-    ["state", <State key="state" state={device.state} />],
-    ["health", <State key="health" state={device.health} />],
-    ["host", <Thing key="host" kind="host" name={device.host} />],
+    ["state", <State key="state" state={stateText(device.attachState)} />],
+    ["health", <State key="health" state={stateText(device.health)} />],
+    ["host", <Thing key="host" kind="host" name={device.hostId} />],
     ["path", device.path],
     ["offset", offsetBytes === 0 ? "" : `${offsetBytes.toLocaleString("en")} B`],
     ["size", `${sizeText(sizeBytes)} in blocks of ${sizeText(blockSizeBytes)}`],
-    ["serial", device.serial || "none is reported"],
+    ["serial", device.serialNumber || "none is reported"],
     ["pool", device.pool],
-    ["generation", device.generation],
-    ["disk", disk === "" ? "none" : <Thing key="disk" kind="disk" name={disk} />],
-    ["bytes", isDirty && disk === "" ? "those of a former disk: they are erased before its next use" : ""],
+    ["generation", `${device.tabletGeneration}.${device.deviceGeneration}`],
+    ["disk", diskId === "" ? "none" : <Thing key="disk" kind="disk" name={diskId} />],
+    ["bytes", dirty && diskId === "" ? "those of a former disk: they are erased before its next use" : ""],
   ];
   return <FactList facts={facts} />;
 }
@@ -60,13 +60,13 @@ export function DevicesOfHost(props: AskedProps) {
   return (
     <DeviceList id="devices" title="Devices" failure={failure} isLoading={answer === undefined}>
       {answer?.slice(0, MAX_LISTED).map((device) => (
-        <li key={device.id}>
-          <Thing kind="device" name={device.id} />
+        <li key={device.deviceId}>
+          <Thing kind="device" name={device.deviceId} />
           <State state={stateOf(device)} />
           <span class="soft">{sizeText(device.sizeBytes)}</span>
           <span class="soft">{device.pool}</span>
-          {device.disk !== "" && <Thing kind="disk" name={device.disk} />}
-          {device.note !== "" && <span class="why">{device.note}</span>}
+          {device.diskId !== "" && <Thing kind="disk" name={device.diskId} />}
+          {device.trouble && <span class="why">{device.trouble.sentence}</span>}
         </li>
       ))}
     </DeviceList>
@@ -96,6 +96,6 @@ export function DeviceList({ id, title, failure, isLoading, children }: DeviceLi
 }
 
 /** Returns the attach state of a healthy device, and the health of any other. */
-function stateOf({ health, state }: DeviceItem): string {
-  return health === "online" ? state : health;
+export function stateOf({ health, attachState }: DeviceItem): string {
+  return stateText(health === "HEALTH_ONLINE" ? attachState : health);
 }

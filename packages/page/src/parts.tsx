@@ -1,19 +1,19 @@
-import { DeviceList } from "./devices.js";
+import { DeviceList, stateOf } from "./devices.js";
 import { useAnswer } from "./hooks.js";
 import { State, Thing, Told } from "./lists.js";
-import type { PartItem } from "./rows.js";
-import { leftText, sizeText } from "./text.js";
+import type { DeviceItem, PartItem, PartsAnswer } from "./rows.js";
+import { leftText, sizeText, stateText } from "./text.js";
 
 /** Shows on which devices and hosts the bytes of a disk lie, in the order of the bytes, and the progress of its moves. */
 export function PartsOfDisk({ name, mark }: { readonly name: string; readonly mark: string }) {
-  const { answer, failure } = useAnswer<PartItem[]>(`/page/parts?${new URLSearchParams({ disk: name })}`, mark);
+  const { answer, failure } = useAnswer<PartsAnswer>(`/page/parts?${new URLSearchParams({ disk: name })}`, mark);
   // A disk moves one part at a time.
-  const isCopied = ({ copies }: PartItem): boolean => copies.some(({ state }) => state === "copying");
-  const moving = answer?.find(isCopied) ?? answer?.find(({ move }) => move);
+  const isCopied = ({ copies }: PartItem): boolean => copies.some(({ state }) => state === "COPY_STATE_COPYING");
+  const moving = answer?.parts.find(isCopied) ?? answer?.parts.find(({ move }) => move);
   let endBytes = 0;
   return (
     <DeviceList id="extents" title="Where its bytes lie" failure={failure} isLoading={answer === undefined}>
-      {answer?.map((part) => {
+      {answer?.parts.map((part) => {
         const startBytes = endBytes;
         endBytes += part.sizeBytes;
         const range = `${sizeText(startBytes)} to ${sizeText(endBytes)}`;
@@ -21,7 +21,7 @@ export function PartsOfDisk({ name, mark }: { readonly name: string; readonly ma
           <li key={startBytes}>
             <span class="soft">{range}</span>
             {part.copies.map((copy) => (
-              <Copy key={copy.device} copy={copy} isOnly={part.copies.length === 1} />
+              <Copy key={copy.deviceId} copy={copy} devices={answer.devices} isOnly={part.copies.length === 1} />
             ))}
             {part === moving ? (
               <Move part={part} range={range} />
@@ -35,18 +35,24 @@ export function PartsOfDisk({ name, mark }: { readonly name: string; readonly ma
   );
 }
 
-function Copy({ copy, isOnly }: { readonly copy: PartItem["copies"][number]; readonly isOnly: boolean }) {
-  const { device, host, state, deviceState } = copy;
+interface CopyProps {
+  readonly copy: PartItem["copies"][number];
+  readonly devices: readonly DeviceItem[];
+  readonly isOnly: boolean;
+}
+
+function Copy({ copy: { deviceId, hostId, state }, devices, isOnly }: CopyProps) {
+  const device = devices.find((each) => each.deviceId === deviceId);
   return (
     <span class="copy">
-      <Thing kind="device" name={device} />
-      {host !== "" && (
+      <Thing kind="device" name={deviceId} />
+      {hostId !== "" && (
         <span class="about">
-          on <Thing kind="host" name={host} />
+          on <Thing kind="host" name={hostId} />
         </span>
       )}
-      <State state={deviceState} />
-      {!isOnly && <State state={state} />}
+      <State state={device ? stateOf(device) : "unknown"} />
+      {!isOnly && <State state={stateText(state)} />}
     </span>
   );
 }

@@ -224,47 +224,43 @@ export interface EventsAnswer {
   readonly beforeMs?: number;
 }
 
+/** The fields of a registry's Device that the page shows. */
 export interface DeviceItem {
-  readonly id: string;
-  readonly host: string;
+  readonly deviceId: string;
+  readonly hostId: string;
   readonly path: string;
   readonly offsetBytes: number;
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
-  /** Empty when the hardware reports none. */
-  readonly serial: string;
+  readonly serialNumber: string;
   readonly pool: string;
-  /** Generation of the last order, "TABLET.DEVICE". */
-  readonly generation: string;
-  readonly state: string;
+  readonly tabletGeneration: number;
+  readonly deviceGeneration: number;
+  readonly attachState: string;
   readonly health: string;
-  /** Id of the disk on the device; empty for none. */
-  readonly disk: string;
-  /** True: the device is erased before its next use. */
-  readonly isDirty: boolean;
-  readonly note: string;
+  readonly diskId: string;
+  readonly dirty: boolean;
+  readonly trouble?: { readonly sentence: string } | undefined;
 }
 
-/** Consecutive bytes of a disk. */
+/** The fields of a registry's DiskPart that the page shows. */
 export interface PartItem {
   readonly sizeBytes: number;
-  readonly copies: readonly {
-    readonly device: string;
-    /** Empty when the device was purged. */
-    readonly host: string;
-    /** counts: has the bytes; copying: target of the move; leaving: former source. */
-    readonly state: "counts" | "copying" | "leaving";
-    /** Attach state of a healthy device, health of any other. */
-    readonly deviceState: string;
-  }[];
-  /** Absent when the part stays. Numbers are 0 while they are not known. */
-  readonly move?: {
-    /** Present step of the disk's moves, or its wait. */
-    readonly message: string;
-    readonly copiedBytes: number;
-    readonly bytesPerSecond: number;
-    readonly remainingMs: number;
-  };
+  readonly copies: readonly { readonly deviceId: string; readonly hostId: string; readonly state: string }[];
+  readonly move?:
+    | {
+        readonly message: string;
+        readonly copiedBytes: number;
+        readonly bytesPerSecond: number;
+        readonly remainingMs: number;
+      }
+    | undefined;
+}
+
+/** The parts of a disk in the order of its bytes, and the devices of their copies without purged ones. */
+export interface PartsAnswer {
+  readonly parts: readonly PartItem[];
+  readonly devices: readonly DeviceItem[];
 }
 
 /** Activity of the mesh in the time before `atMs`, up to the sample before it. */

@@ -46,6 +46,11 @@ export function countText(count: number, one: string, many = `${one}s`): string 
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
+/** Returns the name for people of an enum value of the registry, such as "ATTACH_STATE_ATTACHED". */
+export function stateText(value: string): string {
+  return value.replace(/^(?:ATTACH_STATE|COPY_STATE|HEALTH)_/, "").toLowerCase();
+}
+
 const KIND_TEXTS: Readonly<Record<string, string>> = { source: "service", vm: "VM", cpi: "CPI" };
 
 /** Returns a kind's name for people. */

@@ -1,4 +1,4 @@
-import { AttachState, HostState, type WatchDevicesRequest } from "@diskmesh/api/registry";
+import { AttachState, HostState, type WatchDevicesRequest, type WatchDevicesResponse } from "@diskmesh/api/registry";
 import { DomainError, ResourceExhaustedError } from "@diskmesh/domain";
 import type { StoredChange } from "@diskmesh/tablet";
 import { eventually } from "@diskmesh/testkit";
@@ -51,21 +51,18 @@ describe("WatchDevices", () => {
   });
 
   it("until now -> ends after what has changed since the token, and sends nothing without a change", async () => {
-    await letGo("h1", ["d1", "d2"]);
+    await letGo("h1", ["d1"]);
     let resumeToken = "";
     const changed = async () => {
-      const updates: (string | undefined)[] = [];
-      for await (const message of registry.operator.watchDevices({ resumeToken, untilNow: true })) {
-        updates.push(message.update?.$case);
-        resumeToken = message.resumeToken;
-      }
-      return updates;
+      const messages: WatchDevicesResponse[] = [];
+      for await (const each of registry.operator.watchDevices({ resumeToken, untilNow: true })) messages.push(each);
+      resumeToken = messages.at(-1)?.resumeToken ?? resumeToken;
+      return messages.map(({ update }) => update?.$case);
     };
-    expect(await changed()).to.deep.equal(["snapshotBegin", "device", "device", "snapshotEnd"]);
+    expect(await changed()).to.deep.equal(["snapshotBegin", "device", "snapshotEnd"]);
     expect(await changed()).to.deep.equal([]);
     await registry.operator.purgeHost({ hostId: "h1" });
-    expect(await changed()).to.deep.equal(["removedDeviceId", "removedDeviceId"]);
-    expect(await changed()).to.deep.equal([]);
+    expect(await changed()).to.deep.equal(["removedDeviceId"]);
   });
 
   it("sends only what matches a filter, and reports what no longer matches", async () => {

@@ -23,18 +23,22 @@ export interface EventFilters {
 type EventsContext = Pick<ExplainContext, "registries" | "tablet"> & Pick<TaskContext, "events">;
 type List = (pageToken: string) => Promise<{ readonly entries: readonly EventEntry[]; readonly nextPageToken: string }>;
 
-/**
- * Returns the newest events of the director and its registries, from every source that answers. Events of one
- * millisecond are always in one answer.
- */
+/** Returns the newest events of the director and its registries, from every source that answers. */
 export async function eventsOf(
   context: EventsContext,
   { isBrief, ...filters }: EventFilters,
   signal: AbortSignal,
 ): Promise<EventsAnswer> {
   const things = await namesOf(context, filters.thing);
-  const lists = things.flatMap((thing) => listsOf(context, { ...filters, thing }, signal));
-  const settled = await Promise.allSettled(lists.map((list) => newestOf(list, isBrief)));
+  return newestOf(
+    things.flatMap((thing) => listsOf(context, { ...filters, thing }, signal)),
+    isBrief,
+  );
+}
+
+/** Returns the newest events of all lists, each event once. Events of one millisecond are always in one answer. */
+export async function newestOf(lists: readonly List[], isBrief: boolean): Promise<EventsAnswer> {
+  const settled = await Promise.allSettled(lists.map((list) => readNewest(list, isBrief)));
   const found = settled.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
   const missing = settled.flatMap((each) => (each.status === "rejected" ? messageOf(each.reason) : []));
   // Events up to this time may be missing, because a source has more of them.
@@ -76,7 +80,7 @@ function listsOf(
 }
 
 /** Returns a list's newest events, complete after `untilMs`. */
-async function newestOf(
+async function readNewest(
   list: List,
   isBrief: boolean,
 ): Promise<{ readonly entries: readonly EventEntry[]; readonly untilMs: number }> {

@@ -23,4 +23,15 @@ describe("the row of a host", () => {
       const { sinceMs } = hostRow(Host.fromPartial({ ...host, ...change }), "");
       expect(sinceMs).to.equal(expected?.getTime());
     });
+
+  it("is suspected with the registry's text, unless the host is dead; its removal is done without trouble", () => {
+    const row = (change: object) => hostRow(Host.fromPartial({ ...host, ...change }), "");
+    const told = { trouble: trouble.sentence, sinceMs: REMOVED_AT.getTime() };
+    expect(row({ suspected: true, trouble })).to.include({ state: "suspected", ...told });
+    expect(row({ suspected: true, trouble, state: "HOST_STATE_DEAD" })).to.include({ state: "dead" });
+    expect(row({ removalRequested: true, trouble })).to.include({ removal: "wanted", ...told });
+    expect(row({ removalRequested: true }))
+      .to.include({ removal: "done" })
+      .and.not.to.have.property("trouble");
+  });
 });

@@ -2,13 +2,12 @@ import {
   AttachState,
   type Device,
   type Disk,
-  type DiskPart,
   Health,
   type Host,
   PublicationState,
   type Trouble,
 } from "@diskmesh/api/registry";
-import type { DeviceItem, DeviceLetter, DeviceRow, DiskRow, HostRow, PartItem } from "@diskmesh/page/rows";
+import type { DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/rows";
 
 export function hostRow(host: Host, devices: string): HostRow {
   const { state, az, rack, assignment, stateChangedAt, removalRequested, cordoned, trouble } = host;
@@ -48,54 +47,6 @@ export function letterOf({ attachState, health }: Device): DeviceLetter {
 export function deviceRow({ hostId, attachState, diskId, trouble }: Device): DeviceRow | undefined {
   if (trouble === undefined) return undefined;
   return { host: hostId, state: lower("ATTACH_STATE_", attachState), disk: diskId, ...shown(trouble, undefined) };
-}
-
-/** Returns all facts of a device that the page shows. */
-export function deviceItem(device: Device): DeviceItem {
-  const { tabletGeneration, deviceGeneration, attachState, health, trouble } = device;
-  return {
-    id: device.deviceId,
-    host: device.hostId,
-    path: device.path,
-    offsetBytes: device.offsetBytes,
-    sizeBytes: device.sizeBytes,
-    blockSizeBytes: device.blockSizeBytes,
-    serial: device.serialNumber,
-    pool: device.pool,
-    generation: `${tabletGeneration}.${deviceGeneration}`,
-    state: lower("ATTACH_STATE_", attachState),
-    health: lower("HEALTH_", health),
-    disk: device.diskId,
-    isDirty: device.dirty,
-    note: trouble?.sentence ?? "",
-  };
-}
-
-/** Returns the parts of a disk with the states of their devices. */
-export function partItems(parts: readonly DiskPart[], devices: readonly Device[]): PartItem[] {
-  const states = new Map(devices.map((device) => [device.deviceId, deviceState(device)]));
-  return parts.map(({ sizeBytes, copies, move }) => ({
-    sizeBytes,
-    copies: copies.map(({ deviceId, hostId, state }) => ({
-      device: deviceId,
-      host: hostId,
-      state: lower("COPY_STATE_", state) as PartItem["copies"][number]["state"],
-      deviceState: states.get(deviceId) ?? "unknown",
-    })),
-    ...(move && {
-      move: {
-        message: move.message,
-        copiedBytes: move.copiedBytes,
-        bytesPerSecond: move.bytesPerSecond,
-        remainingMs: move.remainingMs,
-      },
-    }),
-  }));
-}
-
-/** Returns the attach state of a healthy device, and the health of any other. */
-function deviceState({ health, attachState }: Device): string {
-  return health === Health.ONLINE ? lower("ATTACH_STATE_", attachState) : lower("HEALTH_", health);
 }
 
 const PUBLICATIONS: Readonly<Record<string, DiskRow["state"]>> = {

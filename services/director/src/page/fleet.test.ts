@@ -34,7 +34,6 @@ describe("rows of a disk registry", () => {
     readonly devices?: Read;
     readonly explain?: () => object;
     readonly read?: () => object;
-    readonly pools?: () => readonly object[];
   }) {
     const [rowCache, clock] = [new RowCache(), new ManualClock(10_000)];
     const watch = (read: Read = (token) => (token === "" ? [begin, end("t.1")] : [])) =>
@@ -49,7 +48,8 @@ describe("rows of a disk registry", () => {
       watchDevices: watch(answers.devices),
       watchDisks: watch(),
       listHosts: async () => answers.read?.() ?? {},
-      getCapacity: async () => ({ pools: answers.pools?.() ?? [] }),
+      // An unread capacity hides nothing else.
+      getCapacity: async () => Promise.reject(new Error("the answer cannot be decoded")),
     };
     const admin = { explain: async () => answers.explain?.() ?? { summary: "", causes: [] } };
     const fleet = new Fleet("disk-registry", { registry, admin } as never, rowCache, clock);
@@ -163,40 +163,5 @@ describe("rows of a disk registry", () => {
     massSilence = undefined;
     await read();
     expect(source()).to.deep.equal({ state: "live" });
-  });
-
-  it("a suspected host -> shown with the registry's text; a dead host is shown as dead", async () => {
-    const trouble = { code: "HEARTBEATS_MISSED", sentence: "two heartbeats are missing", since: new Date(5_000) };
-    const suspected = { suspected: true, trouble };
-    const dead = { ...suspected, state: "HOST_STATE_DEAD" };
-    const { read, row } = followed({
-      hosts: () => [begin, hostMessage("h", suspected), hostMessage("d", dead), end("hosts.1")],
-    });
-    await read();
-    expect(row("host h")).to.include({ state: "suspected", trouble: trouble.sentence, sinceMs: 5_000 });
-    expect(row("host d")).to.include({ state: "dead" });
-  });
-
-  it("a host to be removed -> done once the registry reports no trouble", async () => {
-    const waits = { removalRequested: true, trouble: { code: "REMOVAL_WAITS", sentence: "it serves 1 disk" } };
-    const { read, row } = followed({
-      hosts: () => [begin, hostMessage("h", waits), hostMessage("left", { removalRequested: true }), end("hosts.1")],
-    });
-    await read();
-    expect(row("host h")).to.include({ removal: "wanted", trouble: "it serves 1 disk" });
-    expect(row("host left")).to.include({ removal: "done" }).and.not.to.have.property("trouble");
-  });
-
-  it("pools -> read every 10 s, until they are gone", async () => {
-    let pools = [{ az: "z1", pool: "default" }];
-    const { read, row, clock } = followed({ pools: () => pools });
-    await read();
-    expect(row("pool z1/default")).to.include({ pool: "default" });
-    pools = [];
-    await read();
-    expect(row("pool z1/default")).to.include({ pool: "default" });
-    await clock.advance(10_000);
-    await read();
-    expect(row("pool z1/default")).to.equal(undefined);
   });
 });

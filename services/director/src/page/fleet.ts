@@ -123,7 +123,8 @@ export class Fleet {
     const short = { signal: either, deadlineMs: READ_DEADLINE_MS };
     const [hosts] = await Promise.all([
       noted(this.clients.registry.listHosts({ pageSize: 1 }, short)),
-      noted(this.#readCapacity(short)),
+      // The last capacity stays shown while it cannot be read: the other reads say whether the registry answers.
+      this.#readCapacity(short).catch(() => {}),
       ...this.#readLists.map((read) => noted(read({ signal: either, deadlineMs: LIST_DEADLINE_MS }))),
     ]);
     if (failures.length > 0) throw failures[0];

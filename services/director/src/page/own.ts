@@ -42,6 +42,15 @@ export interface OwnParts {
 const MAX_LIVE_TASKS = 500;
 const MAX_ENDED_TASKS = 50;
 const MAX_ORPHANS = 500;
+/** The tables that the rows are made of. */
+const TABLES: ReadonlySet<string> = new Set([
+  "tasks",
+  "possibleOrphans",
+  "instances",
+  "owedRemovals",
+  "disks",
+  "persistentDisks",
+]);
 /** Interval of reads without a change of the tables, because tasks become stuck and agents fall silent by time. */
 const LOOK_INTERVAL_MS = 5_000;
 /** Maximum instances that are read at once, so that other requests are not delayed long. */
@@ -49,10 +58,8 @@ const INSTANCES_AT_ONCE = 500;
 
 /** Reads what has changed of the director's own state into the page's rows. */
 export class OwnRows {
-  readonly #tasks = new Set(["tasks", "possibleOrphans"]);
-  readonly #vms = new Set(["instances", "owedRemovals", "disks", "persistentDisks"]);
-  /** Tables that have changed since the rows were made of them. */
-  readonly #changed = new Set([...this.#tasks, ...this.#vms]);
+  /** True: a table has changed since the rows were made. */
+  #hasChanged = true;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #locksBefore = "";
   /** The cids of VMs that no registry has as hosts. */
@@ -65,7 +72,7 @@ export class OwnRows {
     private readonly hostVmCids: () => Promise<ReadonlySet<string> | undefined>,
   ) {
     own.tablet.watch((changes) => {
-      for (const { table } of changes) this.#changed.add(table);
+      this.#hasChanged ||= changes.some(({ table }) => TABLES.has(table));
     });
   }
 
@@ -78,7 +85,7 @@ export class OwnRows {
     } catch (error) {
       signal.throwIfAborted();
       failure = messageOf(error);
-      for (const table of [...this.#tasks, ...this.#vms]) this.#changed.add(table);
+      this.#hasChanged = true;
     }
     rowCache.set("source", "director", ownSourceRow(own.report(), failure));
   }
@@ -89,24 +96,15 @@ export class OwnRows {
     rowCache.setAll("lock", new Map(held.map((lock) => [lockName(lock), lockRow(lock)])));
     const locks = JSON.stringify(held);
     const isDue = own.clock.monotonicMs() - this.#lookedAtMs >= LOOK_INTERVAL_MS;
+    if (!this.#hasChanged && locks === this.#locksBefore && !isDue) return;
+    this.#hasChanged = false;
+    this.#locksBefore = locks;
+    rowCache.setAll("task", await taskRows(own));
+    rowCache.setAll("orphan", await orphanRows(own.tablet));
     if (isDue) this.#lookedAtMs = own.clock.monotonicMs();
-    if (this.#take(this.#tasks) || locks !== this.#locksBefore || isDue) {
-      this.#locksBefore = locks;
-      rowCache.setAll("task", await taskRows(own));
-      rowCache.setAll("orphan", await orphanRows(own.tablet));
-    }
-    if (this.#take(this.#vms) || isDue) {
-      if (isDue) this.#nowhere = await this.#vmsNowhere(signal);
-      rowCache.setAll("label", await own.tablet.read(labelRows));
-      rowCache.setAll("vm", await this.#vmRows());
-    }
-  }
-
-  /** Returns whether one of the tables has changed, and takes note that it is read now. */
-  #take(tables: ReadonlySet<string>): boolean {
-    let hasChanged = false;
-    for (const table of tables) hasChanged = this.#changed.delete(table) || hasChanged;
-    return hasChanged;
+    if (isDue) this.#nowhere = await this.#vmsNowhere(signal);
+    rowCache.setAll("label", await own.tablet.read(labelRows));
+    rowCache.setAll("vm", await this.#vmRows());
   }
 
   /**

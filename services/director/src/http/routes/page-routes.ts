@@ -1,11 +1,11 @@
 import { SubjectKind } from "@diskmesh/api/common";
 import { NotFoundError } from "@diskmesh/domain";
-import type { DeviceItem, EventsAnswer, PartItem, WhyAnswer } from "@diskmesh/page/rows";
+import type { DeviceItem, EventsAnswer, PartsAnswer, WhyAnswer } from "@diskmesh/page/rows";
 import { explain } from "../../explain/handlers.js";
 import { docsText } from "../../page/docs.js";
 import { eventsOf } from "../../page/events.js";
 import { pageFiles } from "../../page/files.js";
-import { deviceItem, lower, partItems } from "../../page/fleet-rows.js";
+import { lower } from "../../page/fleet-rows.js";
 import { ownSourceRow } from "../../page/source-row.js";
 import type { Answer } from "../answer.js";
 import { BadRequestError } from "../http-error.js";
@@ -95,13 +95,12 @@ function queried({ query }: HttpCall, name: string): string {
 /** Returns the devices of a host, or one device. */
 async function devicesFor(http: HttpCall): Promise<DeviceItem[]> {
   const { registries } = http.context;
-  if (http.query.has("host")) return (await registries.devicesOf(queried(http, "host"))).map(deviceItem);
-  return (await registries.deviceById(queried(http, "device"))).map(deviceItem);
+  if (http.query.has("host")) return registries.devicesOf(queried(http, "host"));
+  return registries.deviceById(queried(http, "device"));
 }
 
-async function partsFor(http: HttpCall): Promise<PartItem[]> {
-  const { parts, devices } = await http.context.registries.partsOfDisk(queried(http, "disk"));
-  return partItems(parts, devices);
+function partsFor(http: HttpCall): Promise<PartsAnswer> {
+  return http.context.registries.partsOfDisk(queried(http, "disk"));
 }
 
 function timeOf(name: string, value: string | null): Date | undefined {
