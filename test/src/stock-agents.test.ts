@@ -16,10 +16,7 @@ interface ListedVm {
   readonly vitals: { readonly load?: readonly string[] } | null;
 }
 
-/**
- * Uses diskmesh's own agent, and only the requests of the bosh CLI. `http/real-bosh-cli.test.ts` compares these with a
- * real CLI.
- */
+/** Uses diskmesh's own agent, and only the requests of the bosh CLI. */
 describe("docs/tutorial/stock-agents.md", function () {
   this.timeout(600_000);
   let vms: ProcessVms;
