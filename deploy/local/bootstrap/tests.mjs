@@ -14,11 +14,10 @@ const MAX_FAILURE_LINES = 60;
 const JOBS = Math.max(2, Math.min(8, availableParallelism() * 3));
 
 /**
- * Tests that also run on a newer LTS of Node, because they most likely break there: gRPC, stores, TLS between agents, and
- * the whole mesh.
+ * Tests that also run on a newer LTS of Node, because they most likely break there: HTTP/2, the journal's files, TLS and
+ * sockets. Slow tests of processes and of databases use these in the same way.
  */
-const RUN_ON_LTS =
-  /^packages\/(?:rpc|tablet)\/(?!.*\/simulation)|^services\/disk-agent\/dist\/(?:nbd|remote)\/|^deploy\/local\/dist\/start\.test/;
+const RUN_ON_LTS = /^packages\/(?:rpc|tablet\/dist\/embedded)\/|^services\/disk-agent\/dist\/nbd\//;
 
 /** Longest tests, started first, so that none of them runs alone at the end. */
 const BEGUN_FIRST =
