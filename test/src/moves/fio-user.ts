@@ -2,7 +2,6 @@ import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { messageOf } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 
 /** A pass without an end after this time in ms hangs. */
@@ -35,7 +34,6 @@ interface Ended {
   /** Exit code; undefined when fio hung and was killed. */
   readonly code: number | null | undefined;
   readonly output: string;
-  readonly longestMs: number;
 }
 
 /** I/O that ended with an error. */
@@ -51,10 +49,6 @@ export interface EndedPass {
 export class FioUser {
   /** Whole passes, each of which has read back all that it wrote. */
   passes = 0;
-  /** Passes that read back what an ended pass had acknowledged. */
-  checks = 0;
-  /** Longest read or write in ms of all whole passes. */
-  longestMs = 0;
   /** Reads that did not find the last acknowledged write. */
   readonly lost: string[] = [];
   readonly hangs: string[] = [];
@@ -94,10 +88,8 @@ export class FioUser {
       this.#number += 1;
       const ended = await this.#fio([]);
       if (ended === undefined) continue;
-      if (ended.code === 0) {
-        this.passes += 1;
-        this.longestMs = Math.max(this.longestMs, ended.longestMs);
-      } else if (this.#isIoError(ended) && this.#isNoted()) await this.#check();
+      if (ended.code === 0) this.passes += 1;
+      else if (this.#isIoError(ended) && this.#isNoted()) await this.#check();
     }
   }
 
@@ -107,10 +99,7 @@ export class FioUser {
     while (this.isRight) {
       if (performance.now() > untilMs) this.hangs.push("the disk is not served again");
       const ended = await this.#fio(CHECK);
-      if (ended?.code === 0) {
-        this.checks += 1;
-        return;
-      }
+      if (ended?.code === 0) return;
       if (ended !== undefined) this.#isIoError(ended);
     }
   }
@@ -185,25 +174,5 @@ async function run(folder: string, args: readonly string[]): Promise<Ended> {
   const hung = sleep(PASS_TIMEOUT_MS, undefined, { ref: false });
   const code = await Promise.race([ended, hung]);
   if (code === undefined) child.kill("SIGKILL");
-  const report = out.slice(out.indexOf("{"));
-  return {
-    code,
-    output: `${output}${out.slice(0, out.indexOf("{"))}`,
-    longestMs: longestOf(report),
-  };
-}
-
-function longestOf(report: string): number {
-  try {
-    const { jobs } = JSON.parse(report) as { jobs: { read: Side; write: Side }[] };
-    return Math.max(...jobs.flatMap(({ read, write }) => [read.clat_ns.max, write.clat_ns.max])) / 1e6;
-  } catch (error) {
-    // A killed fio prints no report.
-    void messageOf(error);
-    return 0;
-  }
-}
-
-interface Side {
-  readonly clat_ns: { readonly max: number };
+  return { code, output: `${output}${out.slice(0, out.indexOf("{"))}` };
 }

@@ -16,9 +16,6 @@ const WITHIN_MS = 1_500;
 const WINDOW_MS = 2_500;
 /** Time in ms for which a device fails. */
 const FAILS_FOR_MS = { least: 100, most: 4_000 };
-const MAX_ERROR_LENGTH = 150;
-/** Errors that fio prints. Its NBD engine calls the end of a connection an invalid argument. */
-const ERRORS = /Input\/output error|Transport endpoint is not connected|state DEAD: Invalid argument|Invalid argument/;
 /** Time in ms within which the disk of a killed process is served again. */
 const SERVED_AGAIN_MS = 30_000;
 /** The holder logs this between its answer EQUAL and the registry's answer to it. */
@@ -46,13 +43,6 @@ interface Happened {
   readonly onHost: string;
   readonly fromMs: number;
   readonly untilMs: number;
-}
-
-interface Account {
-  readonly moves: number;
-  readonly happened: readonly Happened[];
-  /** Errors of tries of moves, and how often each came. */
-  readonly errors: ReadonlyMap<string, number>;
 }
 
 interface Scene {
@@ -85,13 +75,14 @@ for (const engine of ["node", "qemu"] as const)
     it("reads every acknowledged write of a disk of one device", () =>
       use({ engine, parts: 1, devices: [1, 2] }, faultsOf(engine)));
 
-    it("reads every acknowledged write of a disk of a local and a remote device", () =>
-      use({ engine, parts: 2, devices: [2, 2] }, faultsOf("node")));
+    // With the other engine, the agent carries the bytes of both of these, too, and nothing outlives it.
+    if (engine === "qemu") {
+      it("reads every acknowledged write of a disk of a local and a remote device", () =>
+        use({ engine, parts: 2, devices: [2, 2] }, faultsOf("node")));
 
-    // The agent carries the bytes of the other engine, so that nothing outlives it.
-    if (engine === "qemu")
       it("reads every acknowledged write of a disk of another host that stays there", () =>
         use({ engine, parts: 1, devices: [0, 1], stays: true }, faultsOf(engine)));
+    }
 
     it("reads every acknowledged write when the target fails in the window of the cut-over", function () {
       const problem = Drive.problem();
@@ -107,38 +98,32 @@ function faultsOf(engine: "node" | "qemu"): readonly Fault[] {
 async function use(options: MovedDiskOptions, faults: readonly Fault[]): Promise<void> {
   const random = new Random(SEED);
   const happened: Happened[] = [];
-  const errors = new Map<string, number>();
-  let moves = 0;
   await using disk = await MovedDisk.start(options);
   const { user } = disk;
   await user.more();
   for (let round = 0; round < ROUNDS && user.isRight; round++) {
     // Each fault has its turn, also when there are few rounds.
     const fault = (round < faults.length ? faults[(round + SEED) % faults.length] : random.pick(faults)) as Fault;
-    const startedMs = performance.now();
     const left = random.pick(await disk.devices());
     if (options.stays) happened.push(await disturb(disk, fault, { left, random, isOver: () => true }));
     else {
       let isOver = false;
       await disk.leave(left);
       const disturbed = disturb(disk, fault, { left, random, isOver: () => isOver });
-      const error = (await disk.hasLeft(left)).slice(0, MAX_ERROR_LENGTH);
-      moves += 1;
+      await disk.hasLeft(left);
       isOver = true;
       happened.push(await disturbed);
-      if (error !== "") errors.set(error, (errors.get(error) ?? 0) + 1);
       if (options.canFail) await disk.mendAll();
       await disk.fill(left);
     }
-    console.log(`      round ${round + 1}: ${fault}, ${Math.round(performance.now() - startedMs)} ms`);
+    if (ROUNDS > 1) console.log(`      round ${round + 1}: ${fault}`);
     await user.more();
   }
   await user.end();
-  report(disk, { moves, happened, errors });
-  expect(user.lost, "acknowledged writes lost").to.deep.equal([]);
-  expect(user.hangs, "hanging I/O").to.deep.equal([]);
+  expect(user.lost, `acknowledged writes lost, seed ${SEED}`).to.deep.equal([]);
+  expect(user.hangs, `hanging I/O, seed ${SEED}`).to.deep.equal([]);
   const unexplained = user.ended.filter((one) => causeOf(options, one, happened) === undefined);
-  expect(unexplained, "failed I/O without a cause").to.deep.equal([]);
+  expect(unexplained, `failed I/O without a cause, seed ${SEED}`).to.deep.equal([]);
 }
 
 /** Lets the fault happen at any moment of the move, or in the window of the cut-over. */
@@ -219,20 +204,4 @@ function causeOf(
   if (before.some(({ fault }) => fault === "the storage daemon")) return "the storage daemon was killed";
   if (before.some(({ fault }) => fault === "the target fails")) return "the device failed";
   return undefined;
-}
-
-function report({ options, user }: MovedDisk, { moves, happened, errors }: Account): void {
-  const { engine, parts } = options;
-  const count = (names: readonly string[]): string =>
-    [...new Set(names)].map((name) => `${names.filter((each) => each === name).length} ${name}`).join(", ");
-  const causes = user.ended.map((one) => `${causeOf(options, one, happened)}`);
-  const lines = [
-    `engine ${engine}, devices ${parts}, seed ${SEED}: ${moves} moves, ${user.passes} passes of fio, ${user.checks} checks after ended I/O`,
-    `faults: ${count(happened.map(({ fault }) => fault))}`,
-    `acknowledged writes lost: ${user.lost.length}; hangs: ${user.hangs.length}; longest I/O of whole passes: ${Math.round(user.longestMs)} ms`,
-    `ended passes by cause: ${count(causes)}`,
-    `their errors: ${count(user.ended.map(({ output }) => ERRORS.exec(output)?.[0] ?? output.slice(0, MAX_ERROR_LENGTH)))}`,
-    ...[...errors].map(([error, times]) => `tries that failed (${times}): ${error}`),
-  ];
-  for (const line of lines) console.log(`      ${line}`);
 }

@@ -137,14 +137,12 @@ export class MovedDisk implements AsyncDisposable {
     await retrying("ReplaceDevice", () => this.mesh.clients.registry.replaceDevice(request));
   }
 
-  /** Waits until the disk has left the device and its moves have ended. Returns their last error, or "". */
-  async hasLeft(deviceId: string): Promise<string> {
-    let error = "";
+  /** Waits until the disk has left the device and its moves have ended. */
+  async hasLeft(deviceId: string): Promise<void> {
     await eventually(async () => {
       const { parts } = await this.get();
       const copying = parts.flatMap(({ copies }) => copies).find(({ state }) => state === "COPY_STATE_COPYING");
       this.target = copying?.deviceId ?? this.target;
-      for (const { move } of parts) error = move?.lastError || error;
       const state = parts.map(({ copies, move }) => [
         ...copies.map((copy) => `${copy.deviceId} ${copy.state}`),
         move?.message,
@@ -152,7 +150,6 @@ export class MovedDisk implements AsyncDisposable {
       if (parts.some(({ copies, move }) => copies.length > 1 || move !== undefined || copies[0]?.deviceId === deviceId))
         throw new Error(`the move from ${deviceId} does not end: ${JSON.stringify(state)}`);
     }, PATIENCE);
-    return error;
   }
 
   /** Writes other bytes to a device that the disk has left, once it is erased. */
