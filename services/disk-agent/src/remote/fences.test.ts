@@ -1,7 +1,7 @@
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Drive, eventually, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
+import { Drive, eventually, isQuickRun, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { endDaemons } from "../end-sessions.js";
 import { daemonFiles } from "../model/daemon-arguments.js";
@@ -10,8 +10,8 @@ import { hasHungHolder } from "../testing/file-holders.js";
 import { beginFlood } from "../testing/flood.js";
 import { SIZE_BYTES, TwoAgents } from "../testing/two-agents.js";
 
-/** Fences of each engine whose writer is on another host; more by hand with FENCES=1000. */
-const FENCES = Number(process.env.FENCES ?? 40);
+/** Fences of each engine whose writer is on another host; more by hand with FENCES=1000, fewer in `npm test`. */
+const FENCES = Number(process.env.FENCES ?? (isQuickRun ? 8 : 40));
 const KINDS = 4;
 const ROUNDS = Math.ceil(FENCES / KINDS);
 /** Time in ms after a grant in which a late write would land. */
