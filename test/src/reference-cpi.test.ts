@@ -71,7 +71,7 @@ class Setup {
   }
 }
 
-// What differs in versions 1 and 2 is tested below.
+// Tests below prove the differences of versions 1 and 2.
 describe("the reference CPI, speaking version 3", () => {
   before(function () {
     leaveToVerify(this);
