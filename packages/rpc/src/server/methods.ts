@@ -33,7 +33,7 @@ export function scoped<Serving>(method: OfferedMethod<Serving>): OfferedMethod<S
 }
 
 /**
- * Registers a service from one table of its methods. Each RPC gets its context from `current`, because each term of
+ * Registers a service from a table that has its methods. Each RPC gets its context from `current`, because each term of
  * leadership has its own context. `current` throws while this process does not serve.
  */
 export function offer<Context, Definition extends ServiceDefinition>(
@@ -45,7 +45,8 @@ export function offer<Context, Definition extends ServiceDefinition>(
   },
 ): void {
   type Any = OfferedMethod<(context: Context, ...args: unknown[]) => unknown>;
-  const offered = Object.entries(methods as unknown as Readonly<Record<string, Any>>);
+  const all = methods as unknown as Readonly<Record<string, Any>>;
+  const offered = Object.keys(definition.methods).map((name) => [name, all[name] as Any] as const);
   const roles = Object.fromEntries(offered.map(([name, method]) => [name, method.roles]));
   const handlers = Object.fromEntries(
     offered.map(([name, { serve }]) => [name, (...args: unknown[]) => serve(current(), ...args)]),
