@@ -45,34 +45,49 @@ import { cancelTask, getTask, getTaskOutput, listTasks, resumeTask, watchTask } 
 import { callMethod, getNode, listDrivers, listMethods } from "./vendor-methods/handlers.js";
 import { vmTasks } from "./vms/handlers.js";
 
-/** Offers a method by the operation's rule. */
-function offered<Serving>(operation: Operation, method: OfferedMethod<Serving>): OfferedMethod<Serving> {
-  const { isScoped }: Rule = POLICY[operation];
-  return isScoped ? scoped(method) : method;
+/** Methods whose operation has another name; the operation of any other method has the method's name. */
+const OPERATIONS = {
+  start: "startInstances",
+  stop: "stopInstances",
+  restart: "restartInstances",
+  recreate: "recreateInstances",
+  ignore: "ignoreInstances",
+  unignore: "ignoreInstances",
+  downloadLogs: "fetchLogs",
+  listMethods: "readByVendorMethod",
+  getNode: "readByVendorMethod",
+  listDrivers: "readByVendorMethod",
+} as const satisfies Readonly<Record<string, Operation>>;
+
+/** Names of methods that only read. A call of any other method is logged, and its refusal is an event. */
+const READS = /^(get|list|watch|diff|download)[A-Z]/;
+
+type Serving = (context: Context, request: unknown, call: CallContext) => unknown;
+
+/** Returns the handlers as methods that the roles of their operations may call. */
+function permitted<Handlers extends object>(
+  handlers: Handlers & Readonly<Record<Exclude<keyof Handlers, Operation | keyof typeof OPERATIONS>, never>>,
+) {
+  const methods = Object.entries(handlers as Readonly<Record<string, Serving>>).map(([name, serve]) => {
+    const operation = ((OPERATIONS as Readonly<Record<string, Operation>>)[name] ?? name) as Operation;
+    const { roles, isScoped }: Rule = POLICY[operation];
+    const method = READS.test(name) ? allow(roles, serve) : allowChange(roles, notingRefusals(operation, serve));
+    return [name, isScoped ? scoped(method) : method];
+  });
+  return Object.fromEntries(methods) as { readonly [Name in keyof Handlers]: OfferedMethod<Handlers[Name]> };
 }
 
-const permit = <Handler>(operation: Operation, handler: Handler) =>
-  offered(operation, allow(POLICY[operation].roles, handler));
-
-/**
- * Allows the operation's roles to make a call that may change something. Records an event when the handler refuses the
- * call. A permitted call is recorded by its task or transaction.
- */
-const permitChange = <Request, Response>(
-  operation: Operation,
-  handler: (context: Context, request: Request, call: CallContext) => Promise<Response>,
-) =>
-  offered(
-    operation,
-    allowChange(POLICY[operation].roles, async (context: Context, request: Request, call: CallContext) => {
-      try {
-        return await handler(context, request, call);
-      } catch (error) {
-        context.refusals.note(operation, call, request, error);
-        throw error;
-      }
-    }),
-  );
+/** Records an event when the handler refuses the call. A permitted call is recorded by its task or transaction. */
+function notingRefusals(operation: Operation, serve: Serving): Serving {
+  return async (context, request, call) => {
+    try {
+      return await serve(context, request, call);
+    } catch (error) {
+      context.refusals.note(operation, call, request as object, error);
+      throw error;
+    }
+  };
+}
 
 /**
  * Checks the caller's role for the operation that the request needs in addition to the method's own operation.
@@ -88,6 +103,7 @@ const permitting = <Request, Response>(
     return handler(context, request, call);
   };
 };
+
 /** Records a backup as an event, because a backup reads all data and changes nothing that would reveal it. */
 const noteBackup = ({ events }: Context, call: CallContext) =>
   events.record({ action: "create", objectType: "backup", objectName: "" }, { ...askerOf(call), answer: "OK" });
@@ -95,6 +111,58 @@ const noteBackup = ({ events }: Context, call: CallContext) =>
 const configSecrets = ({ type }: GetConfigRequest) => (type === CPI ? "readCpiConfigs" : undefined);
 const outputSecrets = ({ type }: GetTaskOutputRequest) =>
   type === TaskOutputType.DEBUG || type === TaskOutputType.CPI ? "getTaskDebugOutput" : undefined;
+
+/** The methods of all services, whose names differ. */
+const METHODS = {
+  ...permitted({
+    ...deploymentTasks,
+    ...dynamicDiskTasks,
+    ...persistentDiskTasks,
+    ...problemTasks,
+    ...stemcellTasks,
+    ...vmTasks,
+    updateConfig,
+    getConfig: permitting(configSecrets, getConfig),
+    listConfigs,
+    deleteConfig,
+    diffConfig,
+    listDeployments,
+    listInstances,
+    listPersistentDisks,
+    listPossibleOrphans,
+    forgetPossibleOrphan,
+    getCapacity,
+    getDisk,
+    listDisks,
+    listOwedRemovals,
+    getTask,
+    listTasks,
+    cancelTask,
+    resumeTask,
+    watchTask,
+    getTaskOutput: permitting(outputSecrets, getTaskOutput),
+    fetchLogs,
+    downloadLogs,
+    listAgentCertificates,
+    listAgentAuthorities,
+    forgetAgentAuthority,
+    listSnapshots,
+    uploadStemcell,
+    listStemcells,
+    listEvents,
+    listProblems,
+    updateResurrection,
+    getResurrection,
+    ignore,
+    unignore,
+    listLocks,
+    listMethods,
+    getNode,
+    listDrivers,
+  }),
+  // callMethod itself records all its events, including refusals.
+  callMethod: allowChange(POLICY.adminByVendorMethod.roles, callMethod),
+};
 
 /**
  * Adds the director's gRPC services, which are for operators only. `current` throws UnavailableError while this process
@@ -105,93 +173,18 @@ export function addServices(
   current: () => Context,
   report?: () => ProcessReport,
 ): void {
-  offer(server, ConfigServiceDefinition, current, {
-    updateConfig: permitChange("updateConfig", updateConfig),
-    getConfig: permit("getConfig", permitting(configSecrets, getConfig)),
-    listConfigs: permit("listConfigs", listConfigs),
-    deleteConfig: permitChange("deleteConfig", deleteConfig),
-    diffConfig: permit("diffConfig", diffConfig),
-  });
-  offer(server, DeploymentServiceDefinition, current, {
-    deploy: permitChange("deploy", deploymentTasks.deploy),
-    deleteDeployment: permitChange("deleteDeployment", deploymentTasks.deleteDeployment),
-    listDeployments: permit("listDeployments", listDeployments),
-    listInstances: permit("listInstances", listInstances),
-    listPersistentDisks: permit("listPersistentDisks", listPersistentDisks),
-    attachOrphanedDisk: permitChange("attachOrphanedDisk", persistentDiskTasks.attachOrphanedDisk),
-    orphanPersistentDisk: permitChange("orphanPersistentDisk", persistentDiskTasks.orphanPersistentDisk),
-    deleteOrphanedDisk: permitChange("deleteOrphanedDisk", persistentDiskTasks.deleteOrphanedDisk),
-    listPossibleOrphans: permit("listPossibleOrphans", listPossibleOrphans),
-    forgetPossibleOrphan: permitChange("forgetPossibleOrphan", forgetPossibleOrphan),
-  });
-  offer(server, DynamicDiskServiceDefinition, current, {
-    provideDisk: permitChange("provideDisk", dynamicDiskTasks.provideDisk),
-    createDisk: permitChange("createDisk", dynamicDiskTasks.createDisk),
-    attachDisk: permitChange("attachDisk", dynamicDiskTasks.attachDisk),
-    resizeDisk: permitChange("resizeDisk", dynamicDiskTasks.resizeDisk),
-    setDiskLimits: permitChange("setDiskLimits", dynamicDiskTasks.setDiskLimits),
-    getCapacity: permit("getCapacity", getCapacity),
-    detachDisk: permitChange("detachDisk", dynamicDiskTasks.detachDisk),
-    deleteDisk: permitChange("deleteDisk", dynamicDiskTasks.deleteDisk),
-    getDisk: permit("getDisk", getDisk),
-    listDisks: permit("listDisks", listDisks),
-    listOwedRemovals: permit("listOwedRemovals", listOwedRemovals),
-  });
-  offer(server, TaskServiceDefinition, current, {
-    getTask: permit("getTask", getTask),
-    listTasks: permit("listTasks", listTasks),
-    cancelTask: permitChange("cancelTask", cancelTask),
-    resumeTask: permitChange("resumeTask", resumeTask),
-    watchTask: permit("watchTask", watchTask),
-    getTaskOutput: permit("getTaskOutput", permitting(outputSecrets, getTaskOutput)),
-  });
-  offer(server, VmServiceDefinition, current, {
-    deleteVm: permitChange("deleteVm", vmTasks.deleteVm),
-    fetchLogs: permitChange("fetchLogs", fetchLogs),
-    downloadLogs: permit("fetchLogs", downloadLogs),
-    listAgentCertificates: permit("listAgentCertificates", listAgentCertificates),
-    listAgentAuthorities: permit("listAgentAuthorities", listAgentAuthorities),
-    forgetAgentAuthority: permitChange("forgetAgentAuthority", forgetAgentAuthority),
-  });
-  offer(server, SnapshotServiceDefinition, current, {
-    takeSnapshots: permitChange("takeSnapshots", persistentDiskTasks.takeSnapshots),
-    listSnapshots: permit("listSnapshots", listSnapshots),
-    deleteSnapshots: permitChange("deleteSnapshots", persistentDiskTasks.deleteSnapshots),
-  });
-  offer(server, StemcellServiceDefinition, current, {
-    uploadStemcell: permitChange("uploadStemcell", uploadStemcell),
-    listStemcells: permit("listStemcells", listStemcells),
-    deleteStemcell: permitChange("deleteStemcell", stemcellTasks.deleteStemcell),
-  });
-  offer(server, EventServiceDefinition, current, {
-    listEvents: permit("listEvents", listEvents),
-  });
-  offer(server, ProblemServiceDefinition, current, {
-    scanDeployment: permitChange("scanDeployment", problemTasks.scanDeployment),
-    listProblems: permit("listProblems", listProblems),
-    resolveProblems: permitChange("resolveProblems", problemTasks.resolveProblems),
-  });
-  offer(server, ResurrectionServiceDefinition, current, {
-    updateResurrection: permitChange("updateResurrection", updateResurrection),
-    getResurrection: permit("getResurrection", getResurrection),
-  });
-  offer(server, LifecycleServiceDefinition, current, {
-    stop: permitChange("stopInstances", deploymentTasks.stop),
-    start: permitChange("startInstances", deploymentTasks.start),
-    restart: permitChange("restartInstances", deploymentTasks.restart),
-    recreate: permitChange("recreateInstances", deploymentTasks.recreate),
-    ignore: permitChange("ignoreInstances", ignore),
-    unignore: permitChange("ignoreInstances", unignore),
-  });
-  offer(server, LockServiceDefinition, current, {
-    listLocks: permit("listLocks", listLocks),
-  });
-  offer(server, VendorPassthruServiceDefinition, current, {
-    listMethods: permit("readByVendorMethod", listMethods),
-    // callMethod itself records all its events, including refusals.
-    callMethod: allowChange(POLICY.adminByVendorMethod.roles, callMethod),
-    getNode: permit("readByVendorMethod", getNode),
-    listDrivers: permit("readByVendorMethod", listDrivers),
-  });
+  offer(server, ConfigServiceDefinition, current, METHODS);
+  offer(server, DeploymentServiceDefinition, current, METHODS);
+  offer(server, DynamicDiskServiceDefinition, current, METHODS);
+  offer(server, TaskServiceDefinition, current, METHODS);
+  offer(server, VmServiceDefinition, current, METHODS);
+  offer(server, SnapshotServiceDefinition, current, METHODS);
+  offer(server, StemcellServiceDefinition, current, METHODS);
+  offer(server, EventServiceDefinition, current, METHODS);
+  offer(server, ProblemServiceDefinition, current, METHODS);
+  offer(server, ResurrectionServiceDefinition, current, METHODS);
+  offer(server, LifecycleServiceDefinition, current, METHODS);
+  offer(server, LockServiceDefinition, current, METHODS);
+  offer(server, VendorPassthruServiceDefinition, current, METHODS);
   addAdminService(server, current, { explain, listTroubles }, { service: "director", report, noteBackup });
 }
