@@ -240,17 +240,6 @@ describe("the list of changes", () => {
     expect(list.since(98, 10)).to.deep.equal({ keys: ["d98", "d99"], position: 100 });
   });
 
-  it("waits for a change after a position, or for its signal", async () => {
-    const { list, tell } = listOf(10);
-    const waiting = list.beyond(0, new AbortController().signal);
-    tell("a");
-    await waiting;
-    const stop = new AbortController();
-    const ended = list.beyond(1, stop.signal).catch((error: Error) => error.message);
-    stop.abort(new Error("enough"));
-    expect(await ended).to.equal("enough");
-  });
-
   const of = (table: string, key: string, before: object | null, document: object | null): StoredChange => ({
     table,
     key,
