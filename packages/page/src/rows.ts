@@ -151,7 +151,7 @@ export interface Rows {
 export type RowKind = keyof Rows;
 
 /** One row in its present state; null when it is gone. */
-export type RowChange = readonly [kind: RowKind, name: string, row: Rows[RowKind] | null];
+type RowChange = readonly [kind: RowKind, name: string, row: Rows[RowKind] | null];
 
 /** The rows that have changed since a former answer. */
 export interface OverviewAnswer {

@@ -33,7 +33,7 @@ export class Store {
   readonly #listeners = new Set<() => void>();
   /** The last answer that the rows are of; empty to ask for all rows. */
   #since = "";
-  /** All rows of a new director until the last of them has arrived; undefined when changes are shown as they arrive. */
+  /** All rows of a director until the last of them has arrived; undefined when changes are shown as they arrive. */
   #next: Tables | undefined;
   /** True once all rows have arrived for the first time. */
   isComplete = false;
@@ -78,8 +78,7 @@ export class Store {
   }
 
   #take({ since, isWhole, hasMore, rows }: OverviewAnswer): void {
-    if (isWhole) this.#next = this.isComplete ? emptyTables() : undefined;
-    if (isWhole && !this.isComplete) this.tables = emptyTables();
+    if (isWhole) this.#next = emptyTables();
     for (const [kind, name, row] of rows) {
       const table = (this.#next ?? this.tables)[kind] as Map<string, Rows[RowKind]>;
       if (row === null) table.delete(name);
@@ -88,21 +87,19 @@ export class Store {
     this.#since = since;
     this.heardAtMs = Date.now();
     this.#setLive(true);
-    if (!hasMore && this.#next !== undefined) this.tables = this.#next;
-    if (!hasMore) this.#next = undefined;
-    const isFirst = !hasMore && !this.isComplete;
-    if (isFirst) this.isComplete = true;
-    if (isFirst || isWhole || rows.length > 0) this.#changed();
+    if (!hasMore && this.#next !== undefined) {
+      this.tables = this.#next;
+      this.#next = undefined;
+      this.isComplete = true;
+    }
+    if (isWhole || rows.length > 0) this.#changed();
   }
 
   /** Shows the director's description of its own state until it answers again. */
   async #askWhy(): Promise<void> {
-    const nobody = {
-      state: "silent",
-      trouble: "nobody answers at this address: see that a director runs there",
-    } as const;
+    const trouble = "nobody answers at this address: see that a director runs there";
     const timeout = { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) };
-    const row = await ask<SourceRow>("/page/self", timeout).catch((): SourceRow => nobody);
+    const row = await ask<SourceRow>("/page/self", timeout).catch((): SourceRow => ({ state: "silent", trouble }));
     if (row.trouble === undefined) return;
     this.tables.source.set("director", row);
     this.#changed();
