@@ -1,4 +1,4 @@
-import type { EventsAnswer, OverviewAnswer } from "@diskmesh/page/rows";
+import type { EventsAnswer } from "@diskmesh/page/rows";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { HttpClient } from "../../testing/http-client.js";
@@ -122,16 +122,5 @@ describe("the page over HTTPS", () => {
     );
     const dead = JSON.stringify({ dry_run: true, state: "dead", reason: "x" });
     expect((await http.send("POST", "/page/hosts/h/state", { body: dead })).status).to.equal(404);
-  });
-
-  it("the director restarts -> all rows again", async () => {
-    const { since } = (await http.json("/page/overview")) as OverviewAnswer;
-    const asked = async (from: string) =>
-      (await http.json(`/page/overview?${new URLSearchParams({ since: from })}`)) as OverviewAnswer;
-    expect(await asked(since)).to.include({ isWhole: false });
-    page.rows.clear();
-    await mesh.director.process.restart();
-    await eventually(() => expect(page.rows.get("task 1")).to.include({ state: "done" }));
-    expect(await asked(since)).to.include({ isWhole: true });
   });
 });
