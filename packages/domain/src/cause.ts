@@ -16,4 +16,13 @@ export interface Cause<Subject, Reason extends string> {
    * subjects omits this cause.
    */
   readonly isEcho?: true;
+  /** True when nobody needs to act: the step is in progress without an error, or nobody waits for it. */
+  readonly isRoutine?: boolean;
+}
+
+/** Returns the trouble of a subject: its first cause that somebody needs to act on; undefined when nothing is wrong. */
+export function troubleIn<Found extends Pick<Cause<unknown, string>, "isRoutine">>(
+  causes: readonly Found[],
+): Found | undefined {
+  return causes.find(({ isRoutine }) => !isRoutine);
 }

@@ -1,5 +1,5 @@
 export * from "./backoff.js";
-export type * from "./cause.js";
+export * from "./cause.js";
 export * from "./clock.js";
 export * from "./count-text.js";
 export * from "./device-path.js";

@@ -289,12 +289,14 @@ function makeContext(
     callTimeoutMs: limits.nodes.callTimeoutMs,
     syncTimeoutMs: DRIVER_LIMITS.syncTimeoutMs,
   });
-  const overview = makeOverview({
-    ...{ limits, tablet, endedTasks, locks, agentHealths, registries, report, clock },
-    calls: callRecords,
-    dispatchers: dispatchers.all,
-    cpiConfig: parts.sender,
-  });
+  const agentsAreHeard = (): boolean => agents.isConnected;
+  const overview = makeOverview(
+    {
+      ...{ limits, tablet, configs, endedTasks, locks, agentHealths, registries, callRecords },
+      ...{ agentsAreHeard, report, clock },
+    },
+    { dispatchers: dispatchers.all, cpiConfig: parts.sender },
+  );
   const activity = new Activity({ tablet, registries: registries.named().map(({ clients }) => clients), clock });
   return {
     ...{ config, limits, tablet, agentCertificates, configs, cpi, stemcellFiles, logFiles },
@@ -302,7 +304,7 @@ function makeContext(
     refusals: new Refusals(events, clock),
     overview: lifecycle.use("page", overview),
     activity: lifecycle.use("page's samples", activity),
-    agentsAreHeard: () => agents.isConnected,
+    agentsAreHeard,
     report,
     clock,
   };

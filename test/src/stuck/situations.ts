@@ -93,7 +93,7 @@ export const SITUATIONS: readonly Situation[] = [
         reasons: ["OWES_REMOVALS", "AGENT_SILENT"],
         row: [
           "vm work/worker/0",
-          /its agent was unreachable when disk owed was detached: the detach notification is pending/,
+          /^the agent of work\/worker\/0 (is silent; |was unreachable when disk owed was detached: the detach)/,
         ],
         cure: /^start its agent on host host-1/,
         follow: () => agent.start(),
@@ -166,7 +166,7 @@ export const SITUATIONS: readonly Situation[] = [
         asked: ["task", taskId],
         root: /is queued: CPI hangs has not answered createVm.*, since 20/,
         reasons: ["WAITS_FOR_LOCK", "LOCK_HELD", "CPI_AT_WORK"],
-        row: [`task ${taskId}`, /^waits for the lock deployment:hangs, which task \d+ holds$/],
+        row: [`task ${taskId}`, /^task \d+ waits for the lock of deployment hangs, which task \d+ \(.*\) holds$/],
         cure: new RegExp(`^cancel the task, which ends this call: diskmesh cancel ${owner}$`),
         cured: async () => {
           expect((await stuck.why("task", taskId)).causes.map(({ reason }) => reason)).not.to.include("WAITS_FOR_LOCK");

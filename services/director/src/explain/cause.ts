@@ -84,6 +84,10 @@ export interface Known {
   /** Returns the abandoned calls that may be changing the object: see CpiCall.things. */
   readonly callsAt: (thing: string) => readonly CpiCall[];
   readonly nowMs: number;
+  /** Time after which waiting work counts as stuck. */
+  readonly stuckAfterMs: number;
+  /** Returns true while a task works on the deployment, and may yet settle its VMs. */
+  readonly isBusy: (deployment: string) => boolean;
   readonly vmOf: (name: string) => KnownVm | undefined;
   readonly diskOf: (name: string) => Disk | PersistentDisk | undefined;
 }

@@ -17,13 +17,13 @@ export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
   const found: (Found | undefined)[] = [
     lock,
     instance.ignore
-      ? cause("IGNORED", `${name} is ignored, so the director changes nothing of it`, [
+      ? routine("IGNORED", `${name} is ignored, so the director changes nothing of it`, [
           way(instance, "unignore it", "unignore"),
         ])
       : undefined,
     heldUp(`vmCid ${instance.vmCid}`, known),
     // While a task holds the VM's lock, an unsettled state is no cause of its own, because that task settles the VM.
-    lock && isUnsettled(instance) ? undefined : vmState(vm),
+    lock && isUnsettled(instance) ? undefined : vmState(vm, known.isBusy(instance.deployment)),
     silence(vm),
     isShutOut
       ? cause("CERTIFICATE_ENDED", `the agent of ${name} cannot connect to NATS, because its certificate has ended`, [
@@ -38,6 +38,7 @@ export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
       reason: "DISK_UNSETTLED",
       message: `it is not known whether ${unsettled.map((disk) => disk.name).join(", ")} is attached to ${name}`,
       becauseOf: unsettled,
+      isRoutine: true,
     });
   return found.filter((each) => each !== undefined);
 }
@@ -98,7 +99,7 @@ function locked(type: LockType, resource: string, what: string, { locks, taskOf 
   const { taskId, sinceMs } = lock;
   const owner: Subject = taskId === 0 ? { kind: "LOCK", name: lockName(lock) } : { kind: "TASK", name: String(taskId) };
   const message = `${ownerText(lock, taskOf(taskId)?.description)} is working on ${what}`;
-  return { reason: "LOCKED", message, sinceMs, becauseOf: [owner], isEcho: true };
+  return { reason: "LOCKED", message, sinceMs, becauseOf: [owner], isEcho: true, isRoutine: true };
 }
 
 /** Returns a cause when the agent may have links for disks that are detached from its VM. */
@@ -110,7 +111,7 @@ function owes({ instance, owedRemovals, hostIds }: KnownVm): Found | undefined {
   const where = hostIds.length === 0 ? "" : ` on host ${hostIds.join(", ")}`;
   return {
     reason: "OWES_REMOVALS",
-    message: `agent ${instance.agentId} of ${shown(instance)} was unreachable when disk ${names.join(", ")}${more} was detached: the detach notification is pending, and its VM gets no other disk until the agent has confirmed it`,
+    message: `the agent of ${shown(instance)} was unreachable when disk ${names.join(", ")}${more} was detached: the detach notification is pending, and its VM gets no other disk until the agent has confirmed it`,
     sinceMs: Math.min(...owedRemovals.map(({ sinceMs }) => sinceMs)),
     cures: [[`start its agent${where}, or repair the network to it`, ""], recreate(instance)],
     becauseOf: hostIds.map((name) => ({ kind: "HOST", name })),
@@ -123,7 +124,7 @@ function owes({ instance, owedRemovals, hostIds }: KnownVm): Found | undefined {
  */
 function heldUp(thing: string, { callsAt, nowMs }: Known): Found | undefined {
   const [call] = callsAt(thing);
-  return call && { reason: "HELD_UP", message: whyHeldUp(call, nowMs), sinceMs: call.sinceMs };
+  return call && { reason: "HELD_UP", message: whyHeldUp(call, nowMs), sinceMs: call.sinceMs, isRoutine: true };
 }
 
 /** Returns true when the VM was a host that was purged. Only hosts of a fleet are VMs without a stemcell. */
@@ -131,52 +132,54 @@ export function isForgottenHost({ instance, isNowhere }: Pick<KnownVm, "instance
   return isNowhere && instance.stemcell === "";
 }
 
-/** Returns the sentence about a VM whose host was purged. */
-export function forgottenText(instance: Instance): string {
-  return `the host of VM ${instance.vmCid} of ${shown(instance)} was purged: no disk-registry knows it`;
-}
-
-function vmState(vm: KnownVm): Found | undefined {
+/** A missing or unsettled VM is routine while a task works on its deployment, or the instance leaves. */
+function vmState(vm: KnownVm, isBusy: boolean): Found | undefined {
   const { instance, hostIds } = vm;
-  const { vmState: state, vmCid, state: wanted } = instance;
+  const { vmState: state, vmCid, state: wanted, leaving } = instance;
   const name = shown(instance);
   const again = way(instance, "deploy again, or run cloud-check", "cloud-check");
   const hosts = hostIds.map((host): Subject => ({ kind: "HOST", name: host }));
+  const unsettled = isBusy || leaving || wanted === "detached" ? routine : cause;
   switch (state) {
     case "none":
       return wanted === "detached"
-        ? cause("STOPPED", `${name} was stopped, and its VM deleted, by an operator`, [
+        ? routine("STOPPED", `${name} was stopped, and its VM deleted, by an operator`, [
             way(instance, "start it", "start"),
           ])
-        : cause("NO_VM", `${name} has no VM: the task that should create it has failed or has not reached it`, [again]);
+        : unsettled("NO_VM", `${name} has no VM: the task that should create it has failed or has not reached it`, [
+            again,
+          ]);
     case "creating":
-      return cause("VM_UNSETTLED", `create_vm may have been called for ${name}, but its outcome is not known`, [again]);
+      return unsettled("VM_UNSETTLED", `create_vm may have been called for ${name}, but its outcome is not known`, [
+        again,
+      ]);
     case "deleting":
-      return cause("VM_UNSETTLED", `VM ${vmCid} of ${name} is being deleted`, [again], hosts);
+      return unsettled("VM_UNSETTLED", `VM ${vmCid} of ${name} is being deleted`, [again], hosts);
     case "lost":
       return cause(
         "VM_LOST",
-        `VM ${vmCid} of ${name} is lost: its CPI says that it is gone, or its agent did not answer in time`,
+        `the VM of ${name} is lost: its CPI says that it is gone, or its agent did not answer in time`,
         [again],
         hosts,
       );
     default:
-      if (isForgottenHost(vm)) return cause("VM_NOWHERE", forgottenText(instance), [again]);
+      if (isForgottenHost(vm))
+        return cause("VM_NOWHERE", `the host of VM ${vmCid} of ${name} was purged: no disk-registry knows it`, [again]);
       return wanted === "stopped"
-        ? cause("STOPPED", `the jobs of ${name} were stopped by an operator`, [way(instance, "start them", "start")])
+        ? routine("STOPPED", `the jobs of ${name} were stopped by an operator`, [way(instance, "start them", "start")])
         : undefined;
   }
 }
 
 function silence({ instance, isNatsAway, silentSinceMs, remedy, hostIds }: KnownVm): Found | undefined {
   if (isNatsAway)
-    return cause("NATS_AWAY", "no agent can be reached: this director has no connection to NATS", [
+    return routine("NATS_AWAY", "no agent can be reached: this director has no connection to NATS", [
       ["check that nats-server runs", "diskmesh status"],
     ]);
   if (silentSinceMs === undefined) return undefined;
   return {
     reason: "AGENT_SILENT",
-    message: `agent ${instance.agentId} of ${shown(instance)} is silent; its VM is ${remedy}`,
+    message: `the agent of ${shown(instance)} is silent; its VM is ${remedy}`,
     sinceMs: silentSinceMs,
     cures: [recreate(instance)],
     becauseOf: hostIds.map((name) => ({ kind: "HOST", name })),
@@ -192,6 +195,11 @@ function cause(
   return { reason, message, cures, becauseOf };
 }
 
+/** Returns a cause that needs no action here: an operator wants it, or a task or the director's own trouble ends it. */
+function routine(...about: Parameters<typeof cause>): Found {
+  return { ...cause(...about), isRoutine: true };
+}
+
 const recreate = (instance: Instance): Cure => way(instance, "recreate its VM", "recreate");
 
 /** Commands of the bosh CLI that causes offer. cloud-check applies to a deployment, the others to an instance. */
@@ -202,6 +210,7 @@ function way(instance: Instance, what: string, command: BoshCommand): Cure {
   return [what, `bosh -d ${instance.deployment} ${command}${slug}`];
 }
 
-function shown(instance: Instance): string {
-  return `${instance.deployment}/${formatInstance(instance)}`;
+/** Returns the instance's name on the page and in lists, where VMs with the same trouble are one entry. */
+function shown({ deployment, group, index }: Instance): string {
+  return `${deployment}/${group}/${index}`;
 }

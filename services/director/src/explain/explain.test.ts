@@ -1,9 +1,11 @@
+import { troubleIn } from "@diskmesh/domain";
 import { expect } from "chai";
 import type { CpiCall } from "../store/cpi-call.js";
 import type { Task, TaskFailure } from "../store/task.js";
 import type { TaskEvent } from "../tasks/task-event.js";
+import { known as knownOf } from "../testing/known.js";
 import type { Known, KnownVm, Subject } from "./cause.js";
-import { causesOf, openSteps } from "./explain.js";
+import { causesOf, openSteps, taskCauses } from "./explain.js";
 
 const task = (taskId: number, fields: Partial<Task> = {}): Task =>
   ({
@@ -38,20 +40,8 @@ const lock = (waitingTaskIds: readonly number[] = []): Known["locks"][number] =>
   deadlineAtMs: 900,
   waitingTaskIds,
 });
-const known = (tasks: readonly Task[], fields: Partial<Known> = {}): Known => ({
-  taskOf: (taskId) => tasks.find((each) => each.taskId === taskId),
-  locks: [],
-  openSteps: () => [],
-  liveIn: () => 4,
-  callsOf: () => [],
-  retriesOf: () => [],
-  dispatcherNeed: () => undefined,
-  callsAt: () => [],
-  nowMs: 1_000,
-  vmOf: () => undefined,
-  diskOf: () => undefined,
-  ...fields,
-});
+const known = (tasks: readonly Task[], fields: Partial<Known> = {}): Known =>
+  knownOf({ taskOf: (taskId) => tasks.find((each) => each.taskId === taskId), ...fields });
 const TASK: Subject = { kind: "TASK", name: "2" };
 const LOCK: Subject = { kind: "LOCK", name: "deployment:demo" };
 
@@ -145,6 +135,7 @@ describe("explain: causes at the director", () => {
         reason: "CPI_AT_WORK",
         message: `${whose} has not answered attachDisk for diskCid cid-1 (run by dispatcher d:1)`,
         sinceMs: 400,
+        isRoutine: true,
         cures: [["cancel the task, which ends this call", "diskmesh cancel 2"]],
         becauseOf: [{ kind: "SERVICE", name: "director" }],
       });
@@ -210,5 +201,44 @@ describe("explain: causes at the director", () => {
       event("failed", 1, "b"),
     ];
     expect(openSteps(events).map(({ stage, index }) => `${stage}${index}`)).to.deep.equal(["a2"]);
+  });
+});
+
+describe("explain: which causes of a task are its trouble", () => {
+  const NOW_MS = 10_000_000;
+  const troubleOf = (about: Partial<Task>, fields: Partial<Known> = {}) =>
+    troubleIn(taskCauses(task(2, about), knownOf({ nowMs: NOW_MS, ...fields })));
+  const failedBy = (reason: string, requestId?: string, ageMs = 1): Partial<Task> => {
+    const failure = { reason, about: {}, code: 9 };
+    return { state: "error", endedAtMs: NOW_MS - ageMs, failure, ...(requestId !== undefined && { requestId }) };
+  };
+
+  it("a failure of the mesh, for ten minutes; a caller's mistake only if the director itself made it", () => {
+    expect(troubleOf(failedBy("UNAVAILABLE", "r"))?.reason).to.equal("FAILED");
+    expect(troubleOf(failedBy("UNAVAILABLE", "r", 600_000))).to.equal(undefined);
+    for (const reason of ["INVALID_ARGUMENT", "NOT_FOUND", "DISK_IN_USE", "DISK_DIFFERS", "PERMISSION_DENIED"])
+      expect(troubleOf(failedBy(reason, "r")), reason).to.equal(undefined);
+    expect(troubleOf(failedBy("INVALID_STATE", "r"))).to.equal(undefined);
+    expect(troubleOf(failedBy("INVALID_STATE"))?.reason).to.equal("FAILED");
+  });
+
+  it("a wait for a lock, since the present owner has it, and a restored task", () => {
+    expect(troubleOf({}, { locks: [lock([2])] })).to.include({ reason: "WAITS_FOR_LOCK", sinceMs: 800 });
+    expect(troubleOf({ state: "held" })?.reason).to.equal("HELD");
+  });
+
+  it("a call or a wait for a worker that takes longer than work should; never work itself", () => {
+    const call = { dispatcher: "d:1", method: "createVm", things: [] as string[] };
+    const callSince = (sinceMs: number): Partial<Known> => ({ callsOf: () => [{ ...call, sinceMs } as never] });
+    for (const state of ["processing", "cancelling"] as const) {
+      expect(troubleOf({ state }, callSince(NOW_MS - 701))).to.include({
+        reason: "CPI_AT_WORK",
+        sinceMs: NOW_MS - 701,
+      });
+      expect(troubleOf({ state }, callSince(NOW_MS - 700))).to.equal(undefined);
+      expect(troubleOf({ state })).to.equal(undefined);
+    }
+    expect(troubleOf({ state: "queued", createdAtMs: NOW_MS - 701 })?.reason).to.equal("WAITS_FOR_WORKER");
+    expect(troubleOf({ state: "queued", createdAtMs: NOW_MS - 700 })).to.equal(undefined);
   });
 });

@@ -1,4 +1,4 @@
-import { type Cure, countText } from "@diskmesh/domain";
+import { type Cure, countText, type Reason } from "@diskmesh/domain";
 import { callText } from "../cpi/cpi-call.js";
 import { type LockName, lockName, ownerText } from "../locks/locks.js";
 import type { CpiCall } from "../store/cpi-call.js";
@@ -15,8 +15,10 @@ export function causesOf(subject: Subject, known: Known): Cause[] {
 
 function foundOf({ kind, name }: Subject, known: Known): Found[] {
   switch (kind) {
-    case "TASK":
-      return taskCauses(Number(name), known);
+    case "TASK": {
+      const task = known.taskOf(Number(name));
+      return task === undefined ? [] : taskCauses(task, known);
+    }
     case "LOCK":
       return lockCauses(name, known);
     case "VM":
@@ -45,11 +47,16 @@ export function openSteps(events: readonly TaskEvent[]): TaskEvent[] {
 
 const SHOWN_STEPS = 3;
 
-function taskCauses(taskId: number, known: Known): Found[] {
-  const task = known.taskOf(taskId);
-  if (task === undefined) return [];
-  if (hasEnded(task)) return failure(task);
-  const { state, queue, createdAtMs } = task;
+/** Time for which a failed task is trouble. */
+const LATELY_MS = 600_000;
+
+export function taskCauses(task: Task, known: Known): Found[] {
+  if (hasEnded(task)) {
+    const isRoutine = known.nowMs - (task.endedAtMs ?? 0) >= LATELY_MS || isCallersMistake(task);
+    return failure(task).map((found) => ({ ...found, isRoutine }));
+  }
+  const { taskId, state, queue, createdAtMs, startedAtMs } = task;
+  const isRecent = (sinceMs: number): boolean => known.nowMs - sinceMs <= known.stuckAfterMs;
   const cancel: Cure = ["cancel it: it ends at its next safe point", `diskmesh cancel ${taskId}`];
   if (state === "held") {
     const resume = ["resume it", `diskmesh resume ${taskId}`] as const;
@@ -63,7 +70,7 @@ function taskCauses(taskId: number, known: Known): Found[] {
       return {
         reason: "WAITS_FOR_LOCK",
         message,
-        sinceMs: createdAtMs,
+        sinceMs: Math.max(startedAtMs ?? createdAtMs, lock.sinceMs),
         cures: [cancel],
         becauseOf: [{ kind: "LOCK", name: lockName(lock) }],
       };
@@ -71,32 +78,30 @@ function taskCauses(taskId: number, known: Known): Found[] {
   if (waits.length > 0) return waits;
   if (state === "queued") {
     const message = `task ${taskId} waits for a worker: ${known.liveIn(queue)} tasks of queue ${queue} have not ended`;
-    return [{ reason: "WAITS_FOR_WORKER", message, sinceMs: createdAtMs, cures: [cancel] }];
+    const isRoutine = isRecent(createdAtMs);
+    return [{ reason: "WAITS_FOR_WORKER", message, sinceMs: createdAtMs, cures: [cancel], isRoutine }];
   }
   const steps = known.openSteps(taskId);
   const shown = steps.slice(-SHOWN_STEPS).map(({ stage, task: what }) => (what === "" ? stage : `${stage} (${what})`));
   const doing = shown.length === 0 ? "has started no step" : `is at: ${shown.join("; ")}`;
-  const sinceMs = steps.at(-1)?.timeMs ?? task.startedAtMs ?? undefined;
-  if (state === "cancelling")
-    return [
-      {
-        reason: "IS_TO_STOP",
-        message: `task ${taskId} is being cancelled and ends at its next safe point; it ${doing}`,
-        sinceMs,
-      },
-    ];
+  const sinceMs = steps.at(-1)?.timeMs ?? startedAtMs ?? undefined;
+  const isToStop = state === "cancelling";
   const becauseOf = known.locks.filter((lock) => lock.taskId === taskId).flatMap((lock) => lockedBy(lock, known));
-  const end: Cure = ["cancel the task, which ends this call", cancel[1]];
+  const end: Cure[] = isToStop ? [] : [["cancel the task, which ends this call", cancel[1]]];
   const calls = [
-    ...known.callsOf(taskId).map(callUnderWay),
+    ...known.callsOf(taskId).map((call) => ({ ...callUnderWay(call), isRoutine: isRecent(call.sinceMs) })),
     ...known.retriesOf(taskId).map(({ method, why, sinceMs: since }): Found => {
-      return { reason: "CPI_RETRIED", message: `${method} of task ${taskId} is tried again: ${why}`, sinceMs: since };
+      const message = `${method} of task ${taskId} is tried again: ${why}`;
+      return { reason: "CPI_RETRIED", message, sinceMs: since, isRoutine: true };
     }),
   ]
     .slice(0, SHOWN_STEPS)
-    .map((call): Found => ({ ...call, cures: [end], becauseOf: [DIRECTOR] }));
-  const work = { reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, becauseOf } as const;
-  return calls.length === 0 ? [{ ...work, cures: [cancel] }] : [...calls, work];
+    .map((call): Found => ({ ...call, cures: end, becauseOf: [DIRECTOR] }));
+  const stopping = `task ${taskId} is being cancelled and ends at its next safe point; it ${doing}`;
+  const work: Found = isToStop
+    ? { reason: "IS_TO_STOP", message: stopping, sinceMs, isRoutine: true }
+    : { reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, becauseOf, isRoutine: true };
+  return calls.length === 0 && !isToStop ? [{ ...work, cures: [cancel] }] : [...calls, work];
 }
 
 function callUnderWay(call: CpiCall): Found {
@@ -105,6 +110,25 @@ function callUnderWay(call: CpiCall): Found {
     message: `${callText(call)} (run by dispatcher ${call.dispatcher})`,
     sinceMs: call.sinceMs,
   };
+}
+
+/**
+ * Reasons of failures that the caller's request caused. The caller got them as the answer; they are no trouble of the
+ * mesh.
+ */
+const CALLERS_MISTAKES: readonly string[] = [
+  "INVALID_ARGUMENT",
+  "NOT_FOUND",
+  "ALREADY_EXISTS",
+  "INVALID_STATE",
+  "DISK_IN_USE",
+  "DISK_DIFFERS",
+  "PERMISSION_DENIED",
+] satisfies Reason[];
+
+/** Tasks that the director started itself have no request, and nobody who reads their answer. */
+function isCallersMistake({ failure: why, requestId }: Task): boolean {
+  return requestId !== undefined && why !== undefined && CALLERS_MISTAKES.includes(why.reason);
 }
 
 /** Returns the causes of a failed task, with the operator's remedies. */

@@ -18,7 +18,7 @@ import type { Known, KnownVm, Subject } from "./cause.js";
 import type { ExplainContext } from "./context.js";
 import { causesOf, openSteps } from "./explain.js";
 import { useCauses } from "./explain-vm.js";
-import { type LookedUp, recordedDisk, recordedInstance, whatIsKnown } from "./known.js";
+import { type LookedUp, NOTHING_LOOKED_UP, recordedDisk, recordedInstance, whatIsKnown } from "./known.js";
 
 /** Number of latest events of a task that are searched for unfinished steps. */
 const EVENTS_SEEN = 1_000;
@@ -230,7 +230,7 @@ function instanceNames(tables: DirectorTables): string[] {
 async function withUses(context: ExplainContext, answer: ExplainResponse): Promise<ExplainResponse> {
   const waitedFor = answer.causes.flatMap(({ becauseOf }) => becauseOf);
   const uses = await context.tablet.read((tables) => {
-    const known = whatIsKnown(context, tables, { task: undefined, steps: new Map(), hosts: new Map() });
+    const known = whatIsKnown(context, tables, NOTHING_LOOKED_UP);
     return explanation(
       "",
       waitedFor.flatMap(({ kind, name }): Subject[] =>

@@ -20,8 +20,19 @@ export interface LookedUp {
   readonly hosts: ReadonlyMap<string, Pick<KnownVm, "hostIds" | "isNowhere">>;
 }
 
-export function whatIsKnown(context: ExplainContext, tables: DirectorTables, { task, steps, hosts }: LookedUp): Known {
+/** Nothing is looked up: the answer is about records of the tables alone. */
+export const NOTHING_LOOKED_UP: LookedUp = { task: undefined, steps: new Map(), hosts: new Map() };
+
+/** The sources of what is known. */
+export interface KnownContext
+  extends Pick<ExplainContext, "limits" | "clock" | "configs" | "callRecords" | "report" | "agentsAreHeard"> {
+  readonly locks: Pick<ExplainContext["locks"], "list">;
+  readonly agentHealths: Pick<ExplainContext["agentHealths"], "shown">;
+}
+
+export function whatIsKnown(context: KnownContext, tables: DirectorTables, { task, steps, hosts }: LookedUp): Known {
   const { callRecords } = context;
+  let busy: ReadonlySet<string> | undefined;
   // The remedies of all VMs, computed together at the first silent VM.
   let remedies: RemedyOf | undefined;
   const remedyOf: RemedyOf = (instance) => {
@@ -41,6 +52,11 @@ export function whatIsKnown(context: ExplainContext, tables: DirectorTables, { t
     },
     callsAt: (thing) => [...tables.cpiCalls.by("byThing", thing)].filter((call) => callRecords.isLeft(call)),
     nowMs: context.clock.nowMs(),
+    stuckAfterMs: context.limits.page.stuckAfterMs,
+    isBusy: (deployment) => {
+      busy ??= new Set([...tables.tasks.by("byEnd", "live")].map((each) => each.deployment));
+      return busy.has(deployment);
+    },
     vmOf: (name) => {
       const instance = recordedInstance(tables, name);
       const places = (instance && hosts.get(instance.vmCid)) ?? { hostIds: [], isNowhere: false };
@@ -72,7 +88,7 @@ export function recordedDisk(tables: DirectorTables, name: string): Disk | Persi
 }
 
 function knownVm(
-  { agentHealths, clock, agentsAreHeard }: ExplainContext,
+  { agentHealths, clock, agentsAreHeard }: KnownContext,
   tables: DirectorTables,
   instance: Instance,
   { hostIds, isNowhere }: Pick<KnownVm, "hostIds" | "isNowhere">,
@@ -81,13 +97,13 @@ function knownVm(
   const nowMs = clock.nowMs();
   const { agentId, instanceId } = instance;
   const isNatsAway = !agentsAreHeard();
-  const { silentMs, isResponsive } = agentHealths.shown(agentId);
+  const { health, silentMs, isResponsive } = agentHealths.shown(agentId);
   const isSilent = isWatched(instance) && !isResponsive && !isNatsAway;
   const persistent = [...tables.persistentDisks.by("byInstance", instanceId)];
   return {
     instance,
     isNatsAway,
-    silentSinceMs: isSilent ? nowMs - silentMs : undefined,
+    silentSinceMs: isSilent ? (health?.heardAtMs ?? nowMs - silentMs) : undefined,
     remedy: isSilent ? remedyOf(instance) : "",
     isShutOut: agentId !== "" && isShutOut(instance.agentKeys, nowMs),
     owedRemovals: agentId === "" ? [] : [...tables.owedRemovals.by("byAgent", agentId)],
@@ -100,7 +116,7 @@ function knownVm(
 type RemedyOf = (instance: Instance) => string;
 
 /** Returns a function with the resurrector's decision for a VM. The decision for a VM depends on all silent VMs. */
-function remediesIn({ agentHealths, clock, limits, configs }: ExplainContext, tables: DirectorTables): RemedyOf {
+function remediesIn({ agentHealths, clock, limits, configs }: KnownContext, tables: DirectorTables): RemedyOf {
   const { resurrection } = limits;
   const silentMsOf = (agentId: string): number => agentHealths.shown(agentId).silentMs;
   const watched = watchedVms(tables, silentMsOf, configs.resurrection.wishes(tables), clock.nowMs());

@@ -2,14 +2,10 @@ import type { ListCpisResponse } from "@diskmesh/api/cpi";
 import { messageOf } from "@diskmesh/domain";
 import type { OrphanRow, TaskRow, VmRow } from "@diskmesh/page/rows";
 import type { Clock } from "@diskmesh/service";
-import type { ProcessReport } from "@diskmesh/tablet-admin";
-import type { AgentHealths } from "../agents/agent-healths.js";
-import type { CallRecords } from "../cpi/call-records.js";
 import { isForgottenHost } from "../explain/explain-vm.js";
+import { type KnownContext, type LookedUp, NOTHING_LOOKED_UP, whatIsKnown } from "../explain/known.js";
 import type { Registries } from "../explain/registries.js";
-import type { LockKeeper } from "../locks/lock-keeper.js";
 import { lockName } from "../locks/locks.js";
-import type { Instance } from "../store/instance.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { hasEnded, type Task } from "../store/task.js";
 import type { EndedTasks } from "../tasks/ended-tasks.js";
@@ -26,17 +22,10 @@ interface DispatcherCpis {
 }
 
 /** The sources of the director's own rows. */
-export interface OwnParts {
+export interface OwnParts extends KnownContext {
   readonly tablet: DirectorTablet;
-  readonly agentHealths: Pick<AgentHealths, "shown">;
-  readonly clock: Clock;
   readonly endedTasks: Pick<EndedTasks, "page">;
-  readonly locks: Pick<LockKeeper, "list">;
-  readonly calls: Pick<CallRecords, "awaited">;
   readonly registries: Pick<Registries, "hostsOf">;
-  readonly report: () => ProcessReport;
-  /** Time after which waiting work counts as stuck. */
-  readonly stuckAfterMs: number;
 }
 
 const MAX_LIVE_TASKS = 500;
@@ -62,8 +51,8 @@ export class OwnRows {
   #hasChanged = true;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #locksBefore = "";
-  /** The cids of VMs that no registry has as hosts. */
-  #nowhere: ReadonlySet<string> = new Set();
+  /** The VMs that no registry has as hosts, by their cids. */
+  #nowhere: LookedUp["hosts"] = new Map();
 
   constructor(
     private readonly own: OwnParts,
@@ -108,31 +97,31 @@ export class OwnRows {
   }
 
   /**
-   * Returns the cids of the VMs that no registry has as hosts. The registries are asked for each such VM, because their
-   * hosts were read apart from the instances.
+   * Returns the VMs that no registry has as hosts. The registries are asked for each such VM, because their hosts were
+   * read apart from the instances.
    */
-  async #vmsNowhere(signal: AbortSignal): Promise<ReadonlySet<string>> {
+  async #vmsNowhere(signal: AbortSignal): Promise<LookedUp["hosts"]> {
     const { tablet, registries } = this.own;
     const hosts = await this.hostVmCids();
-    if (hosts === undefined) return new Set();
+    if (hosts === undefined) return new Map();
     const cids = await tablet.read(({ instances }) =>
       Array.from(instances.entries()).flatMap((instance) => {
         const isNowhere = !hosts.has(instance.vmCid);
         return instance.vmState === "running" && isForgottenHost({ instance, isNowhere }) ? instance.vmCid : [];
       }),
     );
-    const asked = cids.map(async (cid) => ((await registries.hostsOf(cid, { signal })).isNowhere ? cid : []));
-    return new Set((await Promise.all(asked)).flat());
+    const asked = cids.map(async (cid) => [cid, await registries.hostsOf(cid, { signal })] as const);
+    return new Map((await Promise.all(asked)).filter(([, { isNowhere }]) => isNowhere));
   }
 
   async #vmRows(): Promise<Map<string, VmRow>> {
     const { tablet, agentHealths } = this.own;
-    const isNowhere = ({ vmCid }: Instance): boolean => this.#nowhere.has(vmCid);
     const rows = new Map<string, VmRow>();
     for (let after: string | undefined, isLast = false; !isLast; )
       await tablet.read((tables) => {
         const instances = [...tables.instances.entries({ after, limit: INSTANCES_AT_ONCE })];
-        for (const [name, row] of vmRows(tables, instances, { agentHealths, isNowhere })) rows.set(name, row);
+        const known = whatIsKnown(this.own, tables, { ...NOTHING_LOOKED_UP, hosts: this.#nowhere });
+        for (const [name, row] of vmRows(instances, known, agentHealths)) rows.set(name, row);
         after = instances.at(-1)?.instanceId;
         isLast = instances.length < INSTANCES_AT_ONCE;
       });
@@ -148,17 +137,8 @@ function orphanRows(tablet: DirectorTablet): Promise<Map<string, OrphanRow>> {
 }
 
 /** Returns the rows of live tasks, newest first, and of recently ended tasks. */
-async function taskRows({
-  tablet,
-  endedTasks,
-  locks,
-  calls,
-  clock,
-  stuckAfterMs,
-}: OwnParts): Promise<Map<string, TaskRow>> {
-  const waitsFor = new Map(
-    locks.list().flatMap((lock) => lock.waitingTaskIds.map((taskId) => [taskId, lock] as const)),
-  );
+async function taskRows(own: OwnParts): Promise<Map<string, TaskRow>> {
+  const { tablet, endedTasks } = own;
   const tasks = await tablet.read((tables) => {
     const live: Task[] = [];
     const ended: Task[] = [];
@@ -174,14 +154,10 @@ async function taskRows({
     { states: new Set(), deployment: undefined },
     { after: "", limit: MAX_ENDED_TASKS },
   );
-  const { awaited } = calls;
-  const known = {
-    lockFor: (taskId: number) => waitsFor.get(taskId),
-    callsOf: (taskId: number) => awaited.filter((call) => call.taskId === taskId),
-    stuckAfterMs,
-    nowMs: clock.nowMs(),
-  };
-  return new Map([...tasks, ...putAway].map((task) => [String(task.taskId), taskRow(task, known)]));
+  return tablet.read((tables) => {
+    const known = whatIsKnown(own, tables, NOTHING_LOOKED_UP);
+    return new Map([...tasks, ...putAway].map((task) => [String(task.taskId), taskRow(task, known)]));
+  });
 }
 
 /** Reads the CPIs of a dispatcher into the page's rows. */

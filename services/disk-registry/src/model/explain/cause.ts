@@ -55,10 +55,7 @@ export const REASONS = {
 
 type Reason = (typeof REASONS)[keyof typeof REASONS][number] | "NOT_ADDED" | "POOL_ROOM";
 
-export interface Cause extends CauseOf<Subject, Reason> {
-  /** True when the cause needs no action: the step is in progress without an error, or nobody waits for it. */
-  readonly isRoutine?: boolean;
-}
+export type Cause = CauseOf<Subject, Reason>;
 
 /** A refused connection or call under a host's name. */
 export interface Refusal {

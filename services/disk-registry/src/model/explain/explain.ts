@@ -1,3 +1,4 @@
+import { troubleIn } from "@diskmesh/domain";
 import type { RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 import { deviceCauses } from "./explain-device.js";
@@ -7,7 +8,7 @@ import { poolCauses } from "./explain-pool.js";
 
 /** Returns the first cause that needs somebody's action; undefined when nothing is wrong. */
 export function troubleOf(tables: RegistryTables, subject: Subject, known: Known): Cause | undefined {
-  return causesOf(tables, subject, known).find(({ isRoutine }) => !isRoutine);
+  return troubleIn(causesOf(tables, subject, known));
 }
 
 /** Returns why a thing is not, or not yet, in its wanted state. */
