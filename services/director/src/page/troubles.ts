@@ -1,8 +1,10 @@
 import { type ListTroublesResponse, SubjectKind } from "@diskmesh/api/common";
 import type { Troubled, TroubledKind } from "@diskmesh/page/attention";
 import type { RowKind } from "@diskmesh/page/rows";
-import type { Context } from "../http/context.js";
+import type { Clock } from "@diskmesh/service";
+import type { DirectorTablet } from "../store/stored-schema.js";
 import { leftoverVolumes } from "./leftover-volumes.js";
+import type { Overview } from "./overview.js";
 import type { RowCache } from "./row-cache.js";
 
 /** Kinds whose rows have trouble of their own. */
@@ -18,12 +20,14 @@ const KINDS = {
 
 const MAX_LISTED = 10_000;
 
+interface Sources {
+  readonly overview: Pick<Overview, "rows">;
+  readonly tablet: DirectorTablet;
+  readonly clock: Clock;
+}
+
 /** Lists the page's objects with trouble, and volumes that nobody needs. */
-export async function listTroubles({
-  overview,
-  tablet,
-  clock,
-}: Pick<Context, "overview" | "tablet" | "clock">): Promise<ListTroublesResponse> {
+export async function listTroubles({ overview, tablet, clock }: Sources): Promise<ListTroublesResponse> {
   const leftovers = await tablet.read(({ disks }) => [
     ...leftoverVolumes(disks.entries(), tablet.incarnation, clock.nowMs()),
   ]);
