@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { VERSION } from "@diskmesh/domain";
 import { hashPassword } from "@diskmesh/pki/password-hash";
-import { EXIT_CODES, fileKey, pathText, variablesOf } from "@diskmesh/service";
+import { EXIT_CODES, fileKey, pathText } from "@diskmesh/service";
 import { type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { exampleOf } from "./configuration/examples.js";
 import { configurationPage } from "./configuration/page.js";
-import { CONFIGS, configKeys, configOf } from "./configuration/services.js";
+import { CONFIGS, configKeys } from "./configuration/services.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 const SERVICES = [...CONFIGS.keys()];
@@ -29,14 +29,11 @@ describe("the keys of configs", () => {
       expect(without.map(({ path }) => pathText(path))).to.deep.equal([]);
     });
 
-    it(`of the ${service} have a variable each, and a secret's file is no other key`, () => {
-      const names = variablesOf(service, configOf(service)).map(({ name }) => name);
-      expect(new Set(names).size).to.equal(names.length);
+    it(`of the ${service} are none that names a secret's file`, () => {
       const paths = new Set(keys.map(({ path }) => pathText(path)));
       for (const key of keys) {
         const inFile = fileKey(key);
         if (inFile) expect(paths.has(pathText(inFile)), pathText(inFile)).to.equal(false);
-        expect(key.path[0], "what Kubernetes sets for a Service of this name").not.to.match(/^(port|service)/i);
       }
     });
 
@@ -69,9 +66,9 @@ interface Ran {
   readonly stderr: string;
 }
 
-function run(service: string, args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
+function run(service: string, args: readonly string[]): Promise<Ran> {
   const main = join(repositoryFolder, "services", service, "dist/main.js");
-  return promisify(execFile)(process.execPath, [main, ...args], { env: { PATH: process.env.PATH, ...env } }).then(
+  return promisify(execFile)(process.execPath, [main, ...args], { env: { PATH: process.env.PATH } }).then(
     (ended) => ({ code: 0, ...ended }),
     (ended: Ran) => ended,
   );
@@ -114,23 +111,20 @@ describe("a service's command line", () => {
     });
   }
 
-  it("reports all errors of the file, the environment and the certificates at once", async () => {
+  it("reports all errors of the file and the certificates at once", async () => {
     const service = "disk-agent";
     const file = installed(service);
     const text = readFileSync(file, "utf8")
       .replace("certs/ca.pem", "certs/none.pem")
       .replace("host: 0.0.0.0", "hots: a");
-    writeFileSync(file, `${text}\npassword: ${PASSWORD}\n`);
-    const name = `DISKMESH_${service.replaceAll("-", "_").toUpperCase()}`;
-    const { code, stdout, stderr } = await run(service, ["--check-config", file], {
-      [`${name}_REMOTE_IO_TIMEOUT_MS`]: "soon",
-    });
+    writeFileSync(file, `${text}\npassword: ${PASSWORD}\nremoteIoTimeoutMs: soon\n`);
+    const { code, stdout, stderr } = await run(service, ["--check-config", file]);
     expect([code, stdout]).to.deep.equal([EXIT_CODES.config, ""]);
     for (const part of [
       /^listen\.hots: this key is not known; did you mean listen\.host\?$/m,
       /^listen\.host: this key is missing; it takes: text$/m,
       /^password: this key is not known; .+$/m,
-      new RegExp(`^remoteIoTimeoutMs \\(of ${name}_REMOTE_IO_TIMEOUT_MS\\): "soon" does not fit; it takes: whole`, "m"),
+      /^remoteIoTimeoutMs: "soon" does not fit; it takes: whole/m,
       /^tls: cannot read the TLS file .*none\.pem: ENOENT/m,
       /: 5 things are wrong$/m,
     ])
@@ -138,14 +132,14 @@ describe("a service's command line", () => {
     expect(stderr).not.to.contain(PASSWORD);
   });
 
-  it("prints its version and its variables, and refuses unknown options", async () => {
+  it("prints its version and its options, and refuses unknown options", async () => {
     expect(await run("disk-agent", ["--version"])).to.deep.include({
       code: 0,
       stdout: `diskmesh-disk-agent ${VERSION}\n`,
     });
     const { code, stdout } = await run("disk-agent", ["--help"]);
     expect(code).to.equal(0);
-    for (const { name } of variablesOf("disk-agent", configOf("disk-agent"))) expect(stdout).to.contain(`  ${name}\n`);
+    for (const option of ["config", "check-config", "drive-rules"]) expect(stdout).to.contain(`  --${option} `);
     const { code: refused, stderr } = await run("disk-agent", ["--port", "1"]);
     expect([refused, stderr]).to.deep.equal([EXIT_CODES.config, stderr]);
     expect(stderr).to.match(/--port.*give --config FILE, --check-config FILE, --version or --help/);

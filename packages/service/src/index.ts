@@ -1,6 +1,5 @@
 export { type Clock, systemClock } from "@diskmesh/domain";
 export { ConfigError } from "./config/config-error.js";
-export { variablesOf } from "./config/environment.js";
 export { EXIT_CODES } from "./config/exit-codes.js";
 export { type ConfigKey, fileKey, keysOf } from "./config/keys.js";
 export { checkConfig, loadConfig } from "./config/load.js";

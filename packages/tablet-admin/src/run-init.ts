@@ -10,12 +10,9 @@ import type { TabletConfig } from "./open-tablet.js";
  * Makes the empty tablet of a new installation and exits the process, with code 0 also when the tablet exists. Arguments
  * come from the command line.
  */
-export async function runInit(
-  service: string,
-  configSchema: z.ZodType<{ readonly tablet: TabletConfig }>,
-): Promise<never> {
+export async function runInit(configSchema: z.ZodType<{ readonly tablet: TabletConfig }>): Promise<never> {
   try {
-    const { storage, name } = loadConfig(configSchema, { service, file: configFile(), env: process.env }).config.tablet;
+    const { storage, name } = loadConfig(configSchema, configFile()).config.tablet;
     const where = databaseName(storage) ?? storage;
     process.stdout.write(`${await made(storage, name, where)}\n`);
     process.exit(0);

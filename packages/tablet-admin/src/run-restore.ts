@@ -17,7 +17,6 @@ const USAGE = `restore.js --config FILE --from BACKUP [--replace [--discard-most
  * Restores a backup into the tablet of a stopped service and exits the process. Arguments come from the command line.
  */
 export async function runRestore(options: {
-  readonly service: string;
   readonly configSchema: z.ZodType<{ readonly tablet: TabletConfig }>;
   readonly schema: Schema;
   /** Lines to print for the operator after a restore. */
@@ -25,8 +24,7 @@ export async function runRestore(options: {
 }): Promise<never> {
   try {
     const { config: configFile, from, replace, discardMost } = argumentsOf(process.argv.slice(2));
-    const source = { service: options.service, file: resolve(configFile), env: process.env };
-    const { tablet } = loadConfig(options.configSchema, source).config;
+    const { tablet } = loadConfig(options.configSchema, resolve(configFile)).config;
     if (replace) reportReplaced(await replacedDocuments(from, tablet, options.schema), tablet, discardMost);
     const restored = await restoreBackup({
       file: from,

@@ -26,14 +26,12 @@ interface Arguments {
  * salvage wrote nothing. Arguments come from the command line.
  */
 export async function runStoreCheck(options: {
-  readonly service: string;
   readonly configSchema: z.ZodType<{ readonly tablet: TabletConfig }>;
   readonly schema: Schema;
 }): Promise<never> {
   try {
     const { config: configFile, backup, salvage, withGaps } = argumentsOf(process.argv.slice(2));
-    const source = { service: options.service, file: resolve(configFile), env: process.env };
-    const { storage, name, leaseTimeMs } = loadConfig(options.configSchema, source).config.tablet;
+    const { storage, name, leaseTimeMs } = loadConfig(options.configSchema, resolve(configFile)).config.tablet;
     const { schema } = options;
     // A check names the damage everywhere. A salvage without gaps ends at the first damage.
     const reading = { schema, leaseTimeMs, withGaps: withGaps || salvage === undefined };

@@ -2,4 +2,4 @@ import { runStoreCheck } from "@diskmesh/tablet-admin";
 import { directorConfig } from "./config/config.js";
 import { storedSchema } from "./store/stored-schema.js";
 
-await runStoreCheck({ service: "director", configSchema: directorConfig, schema: storedSchema });
+await runStoreCheck({ configSchema: directorConfig, schema: storedSchema });

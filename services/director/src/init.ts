@@ -1,4 +1,4 @@
 import { runInit } from "@diskmesh/tablet-admin";
 import { directorConfig } from "./config/config.js";
 
-await runInit("director", directorConfig);
+await runInit(directorConfig);

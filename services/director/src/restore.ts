@@ -3,7 +3,6 @@ import { directorConfig } from "./config/config.js";
 import { storedSchema } from "./store/stored-schema.js";
 
 await runRestore({
-  service: "director",
   configSchema: directorConfig,
   schema: storedSchema,
   notes: [

@@ -113,7 +113,7 @@ describe("the agent's configuration", () => {
     const file = join(temporaryFolder(), "agent.yaml");
     const { devices: _, ...rest } = config({});
     writeFileSync(file, `${JSON.stringify(rest).slice(0, -1)}, "devices":\n${JSON.stringify(devices, undefined, 1)}}`);
-    const loaded = loadConfig(configSchema, { service: "disk-agent", file, env: {} });
+    const loaded = loadConfig(configSchema, file);
     expect(loaded.config.devices).to.have.length(4_096);
   });
 

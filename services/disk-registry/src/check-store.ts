@@ -2,4 +2,4 @@ import { runStoreCheck } from "@diskmesh/tablet-admin";
 import { configSchema } from "./config/config.js";
 import { storedSchema } from "./store/stored-schema.js";
 
-await runStoreCheck({ service: "disk-registry", configSchema, schema: storedSchema });
+await runStoreCheck({ configSchema, schema: storedSchema });

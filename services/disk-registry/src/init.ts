@@ -1,4 +1,4 @@
 import { runInit } from "@diskmesh/tablet-admin";
 import { configSchema } from "./config/config.js";
 
-await runInit("disk-registry", configSchema);
+await runInit(configSchema);

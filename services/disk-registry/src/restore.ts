@@ -3,7 +3,6 @@ import { configSchema } from "./config/config.js";
 import { storedSchema } from "./store/stored-schema.js";
 
 await runRestore({
-  service: "disk-registry",
   configSchema,
   schema: storedSchema,
   notes: ["start the registry; former registries of this tablet, and copies of them, must not run any more"],

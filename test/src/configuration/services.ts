@@ -16,7 +16,7 @@ export const CONFIGS: ReadonlyMap<string, Schema> = new Map<string, Schema>([
   ["csi-driver", csiConfig],
 ]);
 
-export function configOf(service: string): Schema {
+function configOf(service: string): Schema {
   const schema = CONFIGS.get(service);
   if (schema === undefined) throw new Error(`there is no service ${service}`);
   return schema;

@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Child } from "@diskmesh/testkit";
@@ -76,8 +76,10 @@ export class Unit {
       (one) => one.replace(/^"|"$/g, "").split("=") as [string, string],
     );
     // Storage daemons would outlive the machines of the test.
-    const engine = { DISKMESH_DISK_AGENT_ENGINE: "node" };
-    const env = { TMPDIR: this.place.folder, ...engine, ...Object.fromEntries(environment), ...this.environment };
+    const config = args[args.indexOf("--config") + 1] ?? "";
+    if (/disk-agent/.test(config) && !readFileSync(config, "utf8").includes("engine: node"))
+      appendFileSync(config, "engine: node\n");
+    const env = { TMPDIR: this.place.folder, ...Object.fromEntries(environment), ...this.environment };
     const { launcher } = this.place;
     const child = new Child({ name: this.name, command, args, launcher, env, logFile: this.logFile });
     this.#child = child;

@@ -8,15 +8,11 @@ import { isMap, isScalar, parse, parseDocument } from "yaml";
 import { ChartSecrets, chart, checkConfig, REPLICAS, readChart } from "./testing/chart-files.js";
 import { version } from "./testing/release-facts.js";
 
-/** Variables that the templates give the containers, by service. */
-const ENV: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  director: { DISKMESH_DIRECTOR_ADVERTISED_ADDRESS: "director-0.director:7010" },
-  "disk-registry": { DISKMESH_DISK_REGISTRY_ADVERTISED_ADDRESS: "disk-registry-0.disk-registry:7030" },
-  "disk-agent": {
-    DISKMESH_DISK_AGENT_HOST_ID: "node-1",
-    DISKMESH_DISK_AGENT_AZ: "z1",
-    DISKMESH_DISK_AGENT_ADVERTISED_ADDRESS: "10.0.0.1:7040",
-  },
+/** Lines that the templates add to the configs, by service. */
+const ADDED: Readonly<Record<string, string>> = {
+  director: "advertisedAddress: director-0.director:7010\n",
+  "disk-registry": "advertisedAddress: disk-registry-0.disk-registry:7030\n",
+  "disk-agent": "hostId: node-1\naz: z1\nadvertisedAddress: 10.0.0.1:7040\n",
 };
 
 describe("the Helm chart", () => {
@@ -71,8 +67,8 @@ describe("the Helm chart", () => {
       it(`has a config that the ${service} accepts`, () => {
         const name = `${service}.yaml`;
         const holder = service === "disk-agent" ? "disk-agent-node-1" : service;
-        const folder = secrets.mounted(holder, name, readChart(`config/${name}`));
-        expect(checkConfig(service, { folder, name, env: ENV[service] ?? {} })).to.match(/^0 /);
+        const folder = secrets.mounted(holder, name, readChart(`config/${name}`) + (ADDED[service] ?? ""));
+        expect(checkConfig(service, join(folder, name))).to.match(/^0 /);
       });
 
     it("has a config that the controller of the CSI driver accepts", () => {
@@ -80,7 +76,7 @@ describe("the Helm chart", () => {
       const { deployment, maxVolumesPerNode } = parse(readChart("values.yaml")).csi;
       const all = { ...config, maxVolumesPerNode, controller: { ...controller, deployment, azs: ["z1"] } };
       const folder = secrets.mounted(`csi-${deployment}`, "csi-driver.yaml", JSON.stringify(all));
-      expect(checkConfig("csi-driver", { folder, name: "csi-driver.yaml", env: {} })).to.match(/^0 /);
+      expect(checkConfig("csi-driver", join(folder, "csi-driver.yaml"))).to.match(/^0 /);
     });
 
     it("names each pod and Service in its certificate, and all agents by the name that Prometheus expects", () => {

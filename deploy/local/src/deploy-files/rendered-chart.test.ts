@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -176,13 +176,34 @@ describe("the rendered Helm chart", () => {
       objects = rendered(...WHOLE).objects;
     });
 
-    /** Returns the environment of a container of the first pod, on node.example. */
+    /** Returns the environment of a container of the first pod, on node.1. */
     function environmentOf({ env = [] }: Container, name: string): Record<string, string> {
-      const downward = { POD_NAME: `${name}-0`, NODE_NAME: "node.example", NODE_ADDRESS: "10.0.0.1" };
-      const known: Record<string, string> = { ...downward };
-      for (const { name: variable, value } of env)
-        known[variable] ??= value?.replace(/\$\((\w+)\)/g, (_, other) => known[other] ?? "") ?? "z1";
+      const known: Record<string, string> = { POD_NAME: `${name}-0`, NODE_NAME: "node.1", NODE_ADDRESS: "10.0.0.1" };
+      for (const { name: variable, value } of env) known[variable] ??= value ?? "z1";
       return known;
+    }
+
+    /** Returns the command of a container of the first pod, with its folders of configs replaced by `folder`. */
+    function commandOf({ command = [] }: Container, name: string, folder: string): string[] {
+      return command.map((word) =>
+        word
+          .replaceAll("$(POD_NAME)", `${name}-0`)
+          .replaceAll("/tmp/", `${folder}/made-`)
+          .replaceAll("/etc/diskmesh", folder)
+          .replaceAll("/config/", `${folder}/`),
+      );
+    }
+
+    /** Runs the shell of a container that makes its config, without the service. */
+    function makeConfig(container: Container, name: string, folder: string): void {
+      writeFileSync(join(folder, "instance-id"), "00000000-0000-4000-8000-000000000000\n");
+      const programs = temporaryFolder();
+      for (const program of ["diskmesh-disk-agent", "diskmesh-csi-driver"])
+        writeFileSync(join(programs, program), "#!/bin/sh\n", { mode: 0o755 });
+      const env = { ...environmentOf(container, name), PATH: `${programs}:${process.env.PATH}` };
+      const [shell = "", ...args] = commandOf(container, name, folder);
+      const { status, stderr } = spawnSync(shell, args, { env, encoding: "utf8" });
+      expect(status, stderr).to.equal(0);
     }
 
     const find = (name: string) =>
@@ -200,26 +221,16 @@ describe("the rendered Helm chart", () => {
     ] as const)
       it(`gives the pods of ${name} a config that the ${service} accepts, and probes where it answers`, () => {
         const container = ours(podOf(find(name)) as Pod);
-        const file = `${service}.yaml`;
-        const instanceId = "00000000-0000-4000-8000-000000000000";
-        const onNode = JSON.stringify({ node: { instanceId } });
-        const config = name === "csi-node" ? onNode : (configOf(name)?.data?.[file] ?? "");
-        const folder = secrets.mounted(holder, file, config);
-        const { DISKMESH_CSI_DRIVER_HEALTH_LISTEN_PORT: port, ...env } = environmentOf(container, name);
-        if (name === "disk-agent") {
-          // The container's shell makes the host's ID of the node's name.
-          const program = join(temporaryFolder(), "diskmesh-disk-agent");
-          writeFileSync(program, '#!/bin/sh\nprintf %s "$DISKMESH_DISK_AGENT_HOST_ID"\n');
-          chmodSync(program, 0o755);
-          const PATH = `${join(program, "..")}:${process.env.PATH}`;
-          const [shell = "", ...args] = container.command ?? [];
-          env.DISKMESH_DISK_AGENT_HOST_ID = spawnSync(shell, args, { env: { ...env, PATH }, encoding: "utf8" }).stdout;
-          expect(env.DISKMESH_DISK_AGENT_HOST_ID).to.equal("node-example");
-          env.DISKMESH_DISK_AGENT_HOST_ID = "node-1";
-        } else expect(container.command).to.include.members([`diskmesh-${service}`, `/etc/diskmesh/${file}`]);
-        const all = port === undefined ? env : { ...env, DISKMESH_CSI_DRIVER_HEALTH_LISTEN_PORT: port };
-        expect(checkConfig(service, { folder, name: file, env: all })).to.match(/^0 /);
-        const listen = Number(port ?? parse(config).health?.listen.port);
+        const kept = configOf(name)?.data ?? {};
+        const given = Object.keys(kept)[0] ?? "";
+        const folder = secrets.mounted(holder, given || "none.yaml", kept[given] ?? "");
+        const command = commandOf(container, name, folder);
+        if (command[0] === "sh") makeConfig(container, name, folder);
+        else expect(command[0]).to.equal(`diskmesh-${service}`);
+        const file = /--config (\S+)/.exec(command.join(" "))?.[1] ?? "";
+        expect(checkConfig(service, file)).to.match(/^0 /);
+        const config = readFileSync(file, "utf8");
+        const listen = parse(config).health?.listen.port;
         const { readinessProbe, livenessProbe } = container;
         expect([readinessProbe?.httpGet?.port, livenessProbe?.httpGet?.port]).to.deep.equal([listen, listen]);
         // The leader and its standby are both ready, or no update and no disruption budget would ever end.

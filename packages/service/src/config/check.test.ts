@@ -38,10 +38,9 @@ describe("a config and the files that it names", () => {
     writeFileSync(join(folder, name), text);
     chmodSync(join(folder, name), mode);
   };
-  const source = { service: "sample", file, env: {} };
   function check(change: object, mode = 0o600) {
     write("sample.yaml", JSON.stringify({ ...GOOD, ...change }), mode);
-    return checkConfig(schema, source);
+    return checkConfig(schema, file);
   }
 
   it("have no problems when correct", () => {
@@ -84,7 +83,7 @@ describe("a config and the files that it names", () => {
       tablet: { storageFile: "storage" },
     };
     expect(check(secrets)).to.deep.include({ problems: [], warnings: [] });
-    const { config } = loadConfig(schema, source);
+    const { config } = loadConfig(schema, file);
     expect(config.users).to.deep.equal([{ name: "ann", passwordHash: SECRET }]);
     expect(config.properties).to.deep.equal({ password: SECRET });
     expect(config.settings).to.deep.equal({ urls: ["nats://n:1"] });

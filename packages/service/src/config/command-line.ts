@@ -1,12 +1,8 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { messageOf } from "@diskmesh/domain";
-import type * as z from "zod";
 import { ConfigError } from "./config-error.js";
-import { variablesOf } from "./environment.js";
 import { EXIT_CODES } from "./exit-codes.js";
-import { plainType } from "./keys.js";
-import { pathText } from "./schema.js";
 
 export type Command =
   | { readonly does: "run"; readonly file: string }
@@ -69,12 +65,8 @@ function argumentsOf(
   }
 }
 
-export function helpOf(service: string, schema: z.core.$ZodType, actions: Actions = {}): string {
+export function helpOf(service: string, actions: Actions = {}): string {
   const acts = Object.entries(actions).map(([name, help]) => `  --${name.padEnd(18)} ${help}\n`);
-  const variables = variablesOf(service, schema).map(({ name, key, path }) => {
-    const isFile = path !== key.path;
-    return `  ${name}\n      ${pathText(path)}: ${isFile ? "path of a file that holds it" : plainType(key.type)}`;
-  });
   return `diskmesh-${service}: a service of diskmesh, the control plane for disks on a fleet of hosts.
 
   --config FILE        runs with this config, a YAML file; without it DISKMESH_CONFIG names one
@@ -85,10 +77,5 @@ ${acts.join("")}  --version            says the version, and exits
 
 SIGHUP has a running process read its config again. docs/reference/configuration.md has every key, and
 docs/operate/health.md every exit code.
-
-An environment variable overrides the config file. Its value is written as in the file, lists and
-mappings as in [a, b]:
-
-${variables.join("\n")}
 `;
 }

@@ -9,21 +9,14 @@ import { UNREADABLE } from "./secret-files.js";
 const MAX_PROBLEMS = 50;
 
 /** Describes each problem of a config; the texts contain no value that may be secret. */
-export function problemsOf(
-  issues: readonly z.core.$ZodIssue[],
-  schema: z.core.$ZodType,
-  origins: ReadonlyMap<string, string>,
-): string[] {
-  const problems = issues.slice(0, MAX_PROBLEMS).flatMap((issue) => new Described(schema, origins).problems(issue));
+export function problemsOf(issues: readonly z.core.$ZodIssue[], schema: z.core.$ZodType): string[] {
+  const problems = issues.slice(0, MAX_PROBLEMS).flatMap((issue) => new Described(schema).problems(issue));
   const rest = issues.length - MAX_PROBLEMS;
   return [...problems.slice(0, MAX_PROBLEMS), ...(rest > 0 ? [`and ${rest} more`] : [])];
 }
 
 class Described {
-  constructor(
-    private readonly schema: z.core.$ZodType,
-    private readonly origins: ReadonlyMap<string, string>,
-  ) {}
+  constructor(private readonly schema: z.core.$ZodType) {}
 
   problems(issue: z.core.$ZodIssue, above: readonly PropertyKey[] = []): string[] {
     const path = [...above, ...issue.path];
@@ -34,13 +27,7 @@ class Described {
       if (branch !== undefined) return branch.flatMap((each) => this.problems(each, path));
     }
     if (issue.input === UNREADABLE) return [];
-    return [`${this.#placeOf(path)}: ${this.#what(issue, path)}`];
-  }
-
-  #placeOf(path: readonly PropertyKey[]): string {
-    const place = pathText(path);
-    const variable = this.origins.get(place);
-    return (variable === undefined ? place : `${place} (of ${variable})`) || "the file";
+    return [`${pathText(path) || "the file"}: ${this.#what(issue, path)}`];
   }
 
   #what(issue: z.core.$ZodIssue, path: readonly PropertyKey[]): string {

@@ -36,7 +36,7 @@ describe("loadConfig", () => {
 
   function load(text: string | Buffer): z.output<typeof schema> {
     writeFileSync(file, text);
-    return loadConfig(schema, { service: "sample", file, env: {} }).config;
+    return loadConfig(schema, file).config;
   }
 
   it("fills in defaults", () => {
@@ -62,7 +62,7 @@ describe("loadConfig", () => {
     const withTablet = z.strictObject({ tablet: tabletConfig("registry") });
     const tabletOf = (text: string) => {
       writeFileSync(file, `tablet: ${text}`);
-      return loadConfig(withTablet, { service: "sample", file, env: {} }).config.tablet;
+      return loadConfig(withTablet, file).config.tablet;
     };
     expect(tabletOf("{ storage: state }")).to.deep.equal({
       storage: join(folder, "etc", "state"),
@@ -96,7 +96,7 @@ describe("loadConfig", () => {
     );
     const load = (text: string | Buffer) => {
       writeFileSync(file, `listen: { host: 0.0.0.0, port: 7030 }\n${text}`);
-      return loadConfig(leader, { service: "sample", file, env: {} }).config;
+      return loadConfig(leader, file).config;
     };
     load("tablet: { storage: state }");
     load("tablet: { storage: mongodb://db/state }\nadvertisedAddress: registry-1:7030");

@@ -2,20 +2,12 @@ import { dirname } from "node:path";
 import { secretsNamedIn } from "@diskmesh/domain";
 import type * as z from "zod";
 import { ConfigError } from "./config-error.js";
-import { type Overridden, overridden } from "./environment.js";
 import { readConfigFile } from "./file.js";
 import { problemsOf } from "./issues.js";
 import { fromConfigFolder, withConfigFolder } from "./path.js";
 import { placesIn } from "./places.js";
 import { pathText, peel } from "./schema.js";
 import { type Findings, tooOpen, withSecretFiles } from "./secret-files.js";
-
-export interface ConfigSource {
-  /** E.g. "disk-agent". */
-  readonly service: string;
-  readonly file: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}
 
 export interface LoadedConfig<Config> {
   readonly config: Config;
@@ -24,22 +16,19 @@ export interface LoadedConfig<Config> {
 }
 
 /**
- * Loads a config from its file, the environment, which takes precedence, and the secrets' files. Refuses keys and
- * variables that the schema does not know. Throws ConfigError with all problems.
+ * Loads a config from its YAML file and the secrets' files. Refuses keys that the schema does not know. Throws
+ * ConfigError with all problems.
  */
-export function loadConfig<Schema extends z.ZodType>(
-  schema: Schema,
-  source: ConfigSource,
-): LoadedConfig<z.output<Schema>> {
-  const { config, problems, warnings } = examined(schema, source, { checksFiles: false });
-  if (problems.length > 0) throw new ConfigError(`config ${source.file}: ${problems.join("; ")}`, { problems });
+export function loadConfig<Schema extends z.ZodType>(schema: Schema, file: string): LoadedConfig<z.output<Schema>> {
+  const { config, problems, warnings } = examined(schema, file, { checksFiles: false });
+  if (problems.length > 0) throw new ConfigError(`config ${file}: ${problems.join("; ")}`, { problems });
   return { config: config as z.output<Schema>, warnings };
 }
 
 /** Returns all problems of a config, including the files that it names. */
-export function checkConfig(schema: z.ZodType, source: ConfigSource): Findings {
+export function checkConfig(schema: z.ZodType, file: string): Findings {
   try {
-    return examined(schema, source, { checksFiles: true });
+    return examined(schema, file, { checksFiles: true });
   } catch (error) {
     if (error instanceof ConfigError) return { problems: [...error.problems], warnings: [] };
     throw error;
@@ -48,34 +37,27 @@ export function checkConfig(schema: z.ZodType, source: ConfigSource): Findings {
 
 function examined(
   schema: z.ZodType,
-  { service, file, env }: ConfigSource,
+  file: string,
   { checksFiles }: { readonly checksFiles: boolean },
 ): Findings & { readonly config: unknown } {
-  const written = readConfigFile(file);
+  const content = readConfigFile(file);
   return withConfigFolder(dirname(file), () => {
-    const { content, origins, problems: ofVariables }: Overridden = overridden(written, service, schema, env);
-    const findings: Findings = { problems: [...ofVariables], warnings: [] };
+    const findings: Findings = { problems: [], warnings: [] };
     const resolved = withSecretFiles(content, schema, findings);
     const parsed = schema.safeParse(resolved, { reportInput: true });
-    if (!parsed.success) findings.problems.push(...problemsOf(parsed.error.issues, schema, origins));
-    findings.warnings.push(...openSecrets(file, schema, content, origins));
+    if (!parsed.success) findings.problems.push(...problemsOf(parsed.error.issues, schema));
+    findings.warnings.push(...openSecrets(file, schema, content));
     if (checksFiles) findings.problems.push(...wrongFiles(schema, resolved));
     return { ...findings, config: parsed.data };
   });
 }
 
-function openSecrets(
-  file: string,
-  schema: z.ZodType,
-  content: unknown,
-  origins: ReadonlyMap<string, string>,
-): string[] {
+function openSecrets(file: string, schema: z.ZodType, content: unknown): string[] {
   const warnings: string[] = [];
   for (const { facts, value, path } of placesIn(schema, content)) {
     const holdsIt = facts.secret === "wholly" || (facts.secret === "partly" && secretsNamedIn(value).length > 0);
     const isPath = facts.isPrivateFile && typeof value === "string";
-    const isInFile = holdsIt && !origins.has(pathText(path));
-    const holder = isInFile ? file : isPath ? fromConfigFolder(value) : undefined;
+    const holder = holdsIt ? file : isPath ? fromConfigFolder(value) : undefined;
     const warning = holder && tooOpen(holder);
     if (warning) warnings.push(`${pathText(path)}: ${warning}`);
   }

@@ -60,9 +60,9 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   let loaded: LoadedConfig<z.output<Schema>>;
   try {
     command = commandOf(process.argv.slice(2), process.env, helps);
-    if (command.does === "check") return await check(name, schema, command.file, compareWithRunning, warnOfHost);
-    if (command.does !== "run" && command.does !== "act") return answer(name, schema, command, helps);
-    loaded = load(name, schema, command.file);
+    if (command.does === "check") return await check(schema, command.file, compareWithRunning, warnOfHost);
+    if (command.does !== "run" && command.does !== "act") return answer(name, command, helps);
+    loaded = loadConfig(schema, command.file);
   } catch (error) {
     return exitWith(name, createLogger({ service: name, level: "info" }), "cannot start", error);
   }
@@ -75,7 +75,7 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
     await actions[command.action]?.run(config, log).catch((error) => exitWith(name, log, "has failed", error));
     process.exit(EXIT_CODES.stopped);
   }
-  const reload = new Reload(config, () => load(name, schema, file), log);
+  const reload = new Reload(config, () => loadConfig(schema, file), log);
   try {
     return await runWith(name, config, log, redactor, reload, start);
   } catch (error) {
@@ -83,33 +83,27 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   }
 }
 
-function load<Schema extends z.ZodType>(name: string, schema: Schema, file: string): LoadedConfig<z.output<Schema>> {
-  return loadConfig(schema, { service: name, file, env: process.env });
-}
-
 /** Answers a command line such as `--help` without starting the service. */
 function answer(
   name: string,
-  schema: z.ZodType,
   command: Exclude<Command, { readonly does: "run" | "act" | "check" }>,
   actions: Actions,
 ): never {
   ignoreClosedPipes();
-  process.stdout.write(command.does === "help" ? helpOf(name, schema, actions) : `diskmesh-${name} ${VERSION}\n`);
+  process.stdout.write(command.does === "help" ? helpOf(name, actions) : `diskmesh-${name} ${VERSION}\n`);
   process.exit(EXIT_CODES.stopped);
 }
 
 async function check<Schema extends z.ZodType>(
-  name: string,
   schema: Schema,
   file: string,
   compareWithRunning: (config: z.output<Schema>) => Promise<readonly string[]>,
   warnOfHost: (config: z.output<Schema>) => Promise<readonly string[]>,
 ): Promise<never> {
   ignoreClosedPipes();
-  const code = tellWhatIsWrong(name, schema, file);
+  const code = tellWhatIsWrong(schema, file);
   if (code === EXIT_CODES.stopped) {
-    const { config } = load(name, schema, file);
+    const { config } = loadConfig(schema, file);
     process.stderr.write((await warnOfHost(config)).map((warning) => `warning: ${warning}\n`).join(""));
     process.stdout.write((await compareWithRunning(config)).map((line) => `${line}\n`).join(""));
   }
@@ -123,8 +117,8 @@ function ignoreClosedPipes(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 }
 
-function tellWhatIsWrong(name: string, schema: z.ZodType, file: string): number {
-  const { problems, warnings } = checkConfig(schema, { service: name, file, env: process.env });
+function tellWhatIsWrong(schema: z.ZodType, file: string): number {
+  const { problems, warnings } = checkConfig(schema, file);
   const lines = [...warnings.map((warning) => `warning: ${warning}`), ...problems];
   process.stderr.write(lines.map((line) => `${line}\n`).join(""));
   if (problems.length === 0) process.stdout.write(`${file}: good\n`);

@@ -29,8 +29,7 @@ describe("a device file of 2^53 bytes", () => {
       execFileSync("truncate", ["--size", `${TOO_LONG}`, path]);
       const devices = [{ deviceId: "whole", path }];
       writeFileSync(file, JSON.stringify({ devices }));
-      const source = { service: "disk-agent", file, env: {} };
-      const found = () => checkConfig(configSchema, source).problems.filter((problem) => problem.startsWith("devices"));
+      const found = () => checkConfig(configSchema, file).problems.filter((problem) => problem.startsWith("devices"));
       expect(found()).to.deep.equal([
         `devices.0: ${JSON.stringify(path)} has 9007199254740992 bytes, but a device may have at most 2^53 - 1: give sizeBytes`,
       ]);

@@ -57,17 +57,11 @@ export class ChartSecrets {
   }
 }
 
-interface Check {
-  readonly folder: string;
-  readonly name: string;
-  readonly env: Readonly<Record<string, string>>;
-}
-
 /** Runs `--check-config` of a service. Returns its exit code and output. */
-export function checkConfig(service: string, { folder, name, env }: Check): string {
+export function checkConfig(service: string, file: string): string {
   const main = join(repository, "services", service, "dist/main.js");
-  const { status, stdout, stderr } = spawnSync(process.execPath, [main, "--check-config", join(folder, name)], {
-    env: { PATH: process.env.PATH, ...env },
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, "--check-config", file], {
+    env: { PATH: process.env.PATH },
     encoding: "utf8",
   });
   return `${status} ${stdout}${stderr}`;
