@@ -23,31 +23,59 @@ A service reads one YAML file: \`diskmesh-director --config /etc/diskmesh/direct
 - **Names**: a limit begins with \`max\` or \`min\`. Times end with \`Ms\` (milliseconds) or \`Days\`, sizes with \`Bytes\` or \`Mib\`.
   \`maxConcurrent\` limits what runs at once, \`maxWaiting\` what waits, \`maxKept\` what is remembered.
 
-Each key is followed by its type, its default, and the first version that has it.
+Each key is followed by its type, its default, and the first version that has it. A key that several services have is described
+once, under their names.
 `;
 
-/** Returns the text of docs/reference/configuration.md. */
+/** Returns the text of docs/reference/configuration.md. A key that several services have is described once. */
 export function configurationPage(): string {
-  const services = new Map(
-    [...CONFIGS.keys()].map((service) => [service, configKeys(service).map(entryText)] as const),
-  );
-  const all = [...services.values()];
-  const isShared = (text: string): boolean => all.every((texts) => texts.includes(text));
-  const shared = (all[0] ?? []).filter(isShared);
-  const parts = [...services].map(([service, texts]) =>
-    section(
-      service,
-      texts.filter((text) => !isShared(text)),
-    ),
-  );
-  return [HEAD, section("Every service", shared), ...parts].join("\n");
+  const servicesOf = new Map<string, string[]>();
+  for (const service of CONFIGS.keys())
+    for (const text of entriesOf(service)) servicesOf.set(text, [...(servicesOf.get(text) ?? []), service]);
+  const textsOf = new Map<string, string[]>();
+  for (const [text, services] of servicesOf) {
+    const title = services.length === CONFIGS.size ? "Every service" : sentenceOf(services);
+    textsOf.set(title, [...(textsOf.get(title) ?? []), text]);
+  }
+  const parts = [...textsOf].sort(([a], [b]) => rank(a) - rank(b)).map(([title, texts]) => section(title, texts));
+  return [HEAD, ...parts].join("\n");
 }
+
+/** Returns the entries of a service's config. A group such as `nats.tls`, which has the keys of `tls`, refers to it. */
+function entriesOf(service: string): string[] {
+  const keys = configKeys(service);
+  const groups = keys.filter(({ isGroup }) => isGroup);
+  const pieces = new Map(groups.map((group) => [pathText(group.path), pieceLike(keys, group)]));
+  const isDescribed = ({ path }: ConfigKey): boolean => pieces.get(pathText(path.slice(0, -1))) === undefined;
+  return keys.filter(isDescribed).map((key) => {
+    const piece = pieces.get(pathText(key.path));
+    return entryText(key, piece && ` It has the keys of \`${piece}\`.`);
+  });
+}
+
+/** Returns the name of the piece that has the same keys as a group elsewhere. */
+function pieceLike(keys: readonly ConfigKey[], { path }: ConfigKey): string | undefined {
+  const text = textBelow(keys, path);
+  const isPiece = (name: string): boolean => textBelow(configKeys("director"), [name]) === text;
+  return ["tls", "listen"].find((name) => name !== pathText(path) && isPiece(name));
+}
+
+const textBelow = (keys: readonly ConfigKey[], above: readonly string[]): string =>
+  keys
+    .filter(({ path }) => pathText(path.slice(0, -1)) === pathText(above))
+    .map((key) => entryText({ ...key, path: key.path.slice(-1) }))
+    .join("");
+
+const sentenceOf = (services: readonly string[]): string => services.join(", ").replace(/, ([^,]*)$/, " and $1");
+
+/** Places the keys of many services before those of one. */
+const rank = (title: string): number => (title === "Every service" ? 0 : title.includes(" and ") ? 1 : 2);
 
 function section(title: string, texts: readonly string[]): string {
   return `## ${title}\n\n${texts.join("\n")}`;
 }
 
-function entryText(key: ConfigKey): string {
+function entryText(key: ConfigKey, more = ""): string {
   const name = pathText(key.path);
   const { description = "", secret, reloads, since = FIRST_VERSION } = key.facts;
   const inFile = fileKey(key);
@@ -58,7 +86,7 @@ function entryText(key: ConfigKey): string {
     ...(reloads ? ["_reloads_"] : []),
     since,
   ];
-  return `- **\`${name}\`** (${facts.join("; ")})\n  ${description}\n`;
+  return `- **\`${name}\`** (${facts.join("; ")})\n  ${description}${more}\n`;
 }
 
 function defaultText({ isGroup, isRequired, defaultValue }: ConfigKey): string {

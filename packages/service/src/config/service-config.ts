@@ -18,12 +18,6 @@ export const serviceConfig = {
       .describe(
         "Base URL of an OTLP receiver; `/v1/traces` and `/v1/metrics` are appended. If not set, nothing is sent.",
       ),
-    sampleRatio: z
-      .number()
-      .min(0)
-      .max(1)
-      .optional()
-      .describe("Fraction of traces that is recorded, from 0 to 1, unless the caller decides; all by default."),
   }),
   metrics: metricsConfig,
   health: healthConfig,

@@ -4,13 +4,8 @@ import type { HttpListen } from "../health/brief-http.js";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface SamplingConfig {
-  /** Fraction of traces that are recorded, from 0 to 1, when the caller has not decided. */
-  readonly sampleRatio?: number | undefined;
-}
-
 /** The `telemetry` section of a config. */
-export interface TelemetryConfig extends SamplingConfig {
+export interface TelemetryConfig {
   readonly otlpEndpoint?: string | undefined;
 }
 

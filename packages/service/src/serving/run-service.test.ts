@@ -159,13 +159,13 @@ describe("runService", () => {
     write({
       behaviour: "other",
       log: { level: "warn" },
-      telemetry: { sampleRatio: 0.5 },
+      telemetry: { otlpEndpoint: "http://127.0.0.1:1" },
       rpc: { maxConnectionsPerAddress: 5 },
     });
     child.kill("SIGHUP");
     await until(
       err,
-      "config reloaded: log level warn; restart needed for behaviour, rpc.maxConnectionsPerAddress, telemetry.sampleRatio",
+      "config reloaded: log level warn; restart needed for behaviour, rpc.maxConnectionsPerAddress, telemetry.otlpEndpoint",
     );
     write({ behaviour: "run", log: { level: "loud" } });
     child.kill("SIGHUP");

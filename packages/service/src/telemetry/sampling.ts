@@ -2,7 +2,7 @@ import type { Attributes, Context, Link, SpanKind } from "@opentelemetry/api";
 import { trace } from "@opentelemetry/api";
 import type { tracing } from "@opentelemetry/sdk-node";
 import { ConfigError } from "../config/config-error.js";
-import type { Environment, SamplingConfig } from "../config/telemetry-options.js";
+import type { Environment } from "../config/telemetry-options.js";
 
 type Sampler = tracing.Sampler;
 
@@ -10,12 +10,11 @@ type Sampler = tracing.Sampler;
 const HEARTBEATS = /(?:\/Heartbeat|Health\/(?:Check|Watch))$/;
 
 /**
- * Returns the sampler: the config's ratio, or OTEL_TRACES_SAMPLER, or all; heartbeats are sampled only as part of
- * another trace.
+ * Returns the sampler that OTEL_TRACES_SAMPLER names, by default that of all traces; heartbeats are sampled only as part
+ * of another trace.
  */
 export function samplerOf(
   { AlwaysOnSampler, AlwaysOffSampler, ParentBasedSampler, TraceIdRatioBasedSampler, SamplingDecision }: typeof tracing,
-  { sampleRatio }: SamplingConfig,
   env: Environment,
 ): Sampler {
   const ofParent = (root: Sampler): Sampler => new ParentBasedSampler({ root });
@@ -29,7 +28,7 @@ export function samplerOf(
     parentbased_traceidratio: () => ofParent(ratio()),
   };
   const name = env.OTEL_TRACES_SAMPLER || "parentbased_always_on";
-  const chosen = sampleRatio === undefined ? named[name]?.() : ofParent(new TraceIdRatioBasedSampler(sampleRatio));
+  const chosen = named[name]?.();
   if (chosen === undefined)
     throw new ConfigError(
       `OTEL_TRACES_SAMPLER is ${JSON.stringify(name)}: give one of ${Object.keys(named).join(", ")}`,

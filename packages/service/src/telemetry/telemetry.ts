@@ -37,7 +37,7 @@ async function startTraces(options: TelemetryOptions): Promise<() => Promise<voi
   const exporter = await exporterOf("traces", otlpEndpoint, env, log);
   const sdk = new NodeSDK({
     serviceName: env.OTEL_SERVICE_NAME || options.service,
-    sampler: samplerOf(tracing, options, env),
+    sampler: samplerOf(tracing, env),
     spanProcessors: [
       redacting(options.redactor),
       new tracing.BatchSpanProcessor(exporter, {
