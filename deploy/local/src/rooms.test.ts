@@ -63,14 +63,22 @@ function filesIn(source: string): readonly string[] {
   );
 }
 
-const WORKSPACES = ["packages", "services", "deploy"].flatMap((parent) =>
-  readdirSync(join(repository, parent))
-    .map((name) => `${parent}/${name}/src`)
-    .filter((source) => existsSync(join(repository, source))),
-);
+const { workspaces } = JSON.parse(readFileSync(join(repository, "package.json"), "utf8")) as { workspaces: string[] };
+const WORKSPACES = workspaces
+  .flatMap((pattern) => {
+    const parent = dirname(pattern);
+    return pattern.endsWith("/*") ? readdirSync(join(repository, parent)).map((name) => join(parent, name)) : pattern;
+  })
+  .map((workspace) => `${workspace}/src`)
+  .filter((source) => existsSync(join(repository, source)));
 /** Workspaces whose folders may import one another in a circle. */
 const ENTANGLED = ["services/disk-agent/src"];
+/** Folders and files that are larger than others may become. */
+const LARGE = `test/src/sim packages/tablet/src/tablet.ts packages/tablet/src/mongo/log.ts
+  services/director/src/cpi/cpi-calls.ts services/director/src/disks/persistent/persistent-disk-steps.ts
+  services/disk-agent/src/devices/device.ts services/disk-registry/src/model/store/schema.ts`.split(/\s+/);
 const MAX_FILES = 30;
+const MAX_LINES = 400;
 const MAX_CONTEXT_FIELDS = 12;
 
 /** Returns the folders that each folder imports from. */
@@ -102,10 +110,19 @@ describe("every workspace", () => {
       expect(found.length > 0).to.equal(ENTANGLED.includes(source), found.join(" "));
     });
 
+    it(`${source}: a file has at most ${MAX_LINES} lines`, () => {
+      const long = filesIn(source)
+        .map((file) => join(source, file))
+        .filter((file) => readFileSync(join(repository, file), "utf8").split("\n").length - 1 > MAX_LINES);
+      const known = LARGE.filter((file) => file.startsWith(`${source}/`) && file.endsWith(".ts"));
+      expect(long.sort()).to.deep.equal(known.sort());
+    });
+
     it(`${source}: a folder has at most ${MAX_FILES} files, a context at most ${MAX_CONTEXT_FIELDS} fields of its own`, () => {
       const counts = new Map<string, number>();
       for (const file of filesIn(source)) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);
-      expect([...counts].filter(([, count]) => count > MAX_FILES)).to.deep.equal([]);
+      const full = [...counts].filter(([folder, count]) => count > MAX_FILES && !LARGE.includes(join(source, folder)));
+      expect(full).to.deep.equal([]);
       const wide = filesIn(source).flatMap((file) =>
         [
           ...readFileSync(join(repository, source, file), "utf8").matchAll(
