@@ -93,9 +93,13 @@ describe("the diskmesh command", () => {
       ["diskmesh detach ", "disk-name"],
       ["diskmesh devices --host ", "host"],
       ["diskmesh why vm ", "vm"],
+      ["diskmesh get config ", "config"],
+      ["diskmesh get dynamic-disk ", "disk-name"],
     ] as const)
       expect(completed(line), line).to.include.members([`one-${kind}`, `two-${kind}`]);
-    expect(completed("diskmesh why ")).to.include.members(["host", "task"]);
+    for (const { usage, kinds = [] } of ALL)
+      if (kinds.length > 0) expect(completed(`diskmesh ${usage.split(" ")[0]} `)).to.deep.equal(kinds);
+    expect(completed("diskmesh get ")).to.include.members(["host", "config", "dynamic-disk"]);
     expect(completed("diskmesh why task tw")).to.deep.equal(["two-task"]);
     expect(completed("diskmesh add-h")).to.deep.equal(["add-host"]);
   });

@@ -21,6 +21,8 @@ export interface Action {
   readonly usage: string;
   readonly summary: string;
   readonly options?: readonly (readonly [flags: string, meaning: string])[];
+  /** The values of the first argument, where it takes one of a few. */
+  readonly kinds?: readonly string[];
   /** A typical command line. */
   readonly example: string;
   /** True for an action without a total deadline, because the action follows a stream or transfers data of any size. */

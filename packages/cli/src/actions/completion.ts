@@ -29,9 +29,9 @@ ${cases.join("\n")}
 ${Object.entries(AFTER)
   .map(([word, kind]) => `    ${word}) choices="" kind=${kind} ;;`)
   .join("\n")}
-    why | get) choices="${Object.keys(AFTER)
-      .filter((word) => !word.startsWith("-"))
-      .join(" ")}" ;;
+${actions
+  .flatMap((action) => (action.kinds ? [`    ${nameOf(action)}) choices="${action.kinds.join(" ")}" ;;`] : []))
+  .join("\n")}
   esac
   [ -z "$kind" ] || choices="$choices $(diskmesh names "$kind" 2>/dev/null)"
   COMPREPLY=($(compgen -W "$choices" -- "\${COMP_WORDS[COMP_CWORD]}"))
@@ -56,7 +56,8 @@ const OF_ARGUMENT: Readonly<Record<string, string>> = {
 /** Kinds of `diskmesh names` by the word before: an option, or a kind that was typed to `why` or `get`. */
 const AFTER: Readonly<Record<string, string>> = {
   ...{ "--host": "host", "--device": "device", "--disk": "disk", "--pool": "pool", "--deployment": "deployment" },
-  ...{ host: "host", device: "device", disk: "disk", pool: "pool", vm: "vm", task: "task" },
+  ...{ host: "host", device: "device", disk: "disk", "dynamic-disk": "disk-name", pool: "pool", vm: "vm" },
+  ...{ config: "config", task: "task" },
 };
 
 /** Returns the kind of the action's first argument; undefined when its names cannot be listed. */

@@ -23,6 +23,7 @@ const KINDS: Readonly<Record<string, (mesh: Mesh, name: string) => Promise<objec
 export const get: Action = {
   usage: "get <kind> <name>",
   summary: `print one object whole, as YAML or with -o json: ${Object.keys(KINDS).join(", ")}`,
+  kinds: Object.keys(KINDS),
   example: "diskmesh get host host-3 -o json",
   run: async ({ mesh, output, args: [kind = "", name = ""] }) => {
     const read = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;

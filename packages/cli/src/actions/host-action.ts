@@ -1,26 +1,48 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ActionCode, type ActionResult } from "@diskmesh/api/registry";
+import type { Mesh } from "../mesh/mesh.js";
 import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
 import { short, sizeText } from "../output/output.js";
-import type { ActionCall } from "./action.js";
+import type { Action, ActionCall } from "./action.js";
 
 const MIN_PAUSE_MS = 200;
 const MAX_PAUSE_MS = 5_000;
 
-/**
- * Requests an action that may take time: once, or with --wait until the action is done. Prints each change of the
- * answer.
- */
-export async function repeatAction(
-  { options, output, signal }: ActionCall,
-  done: readonly ActionCode[],
-  ask: (dryRun: boolean) => Promise<{ readonly result?: ActionResult | undefined }>,
-): Promise<void> {
+/** The arguments and options of these actions; each RPC has the fields that its action offers. */
+interface Wanted {
+  readonly hostId: string;
+  readonly deviceId: string;
+  readonly dryRun: boolean;
+  readonly keepData: boolean;
+  readonly force: boolean;
+  readonly acceptUnidentified: boolean;
+}
+
+type Ask = (registry: Mesh["registry"], wanted: Wanted) => Promise<{ readonly result?: ActionResult | undefined }>;
+
+/** Returns an action on a host or device that may take time. `ask` makes the call. */
+export function hostAction(facts: Omit<Action, "run">, ask: Ask): Action {
+  return {
+    ...facts,
+    run: (call) => {
+      const { args, mesh, options } = call;
+      const [hostId = "", deviceId = ""] = args;
+      const flag = (name: keyof Wanted) => options[name] === true;
+      const [dryRun, keepData, force] = [flag("dryRun"), flag("keepData"), flag("force")];
+      const acceptUnidentified = flag("acceptUnidentified");
+      const wanted = { hostId, deviceId, dryRun, keepData, force, acceptUnidentified };
+      return repeat(call, () => ask(mesh.registry, wanted));
+    },
+  };
+}
+
+/** Calls once, or with --wait until the action is done. Prints each change of the answer. */
+async function repeat({ options, output, signal }: ActionCall, ask: () => ReturnType<Ask>): Promise<void> {
   let printed = "";
   for (;;) {
-    const { result } = await ask(options.dryRun === true);
+    const { result } = await ask();
     if (result === undefined) throw new TypeError("the answer has no result");
-    const isDone = done.includes(result.code);
+    const isDone = result.code === ActionCode.S_OK || result.code === ActionCode.S_ALREADY;
     const text = textOf(result);
     if (isDone || result.code !== ActionCode.E_TRY_AGAIN || !options.wait || options.dryRun) {
       output.answer(result, text);

@@ -22,6 +22,7 @@ const NAMES: Readonly<Record<string, (mesh: Mesh) => Promise<string[]>>> = {
   disk: async (mesh) => (await dynamicDisks(mesh)).flatMap(({ diskName, diskCid }) => [diskName, diskCid || []].flat()),
   "disk-name": async (mesh) => (await dynamicDisks(mesh)).map(({ diskName }) => diskName),
   pool: async ({ registry }) => [...new Set((await registry.getCapacity({})).pools.map(({ pool }) => pool))],
+  config: async ({ configs }) => (await configs.listConfigs({})).configs.map(({ type, name }) => `${type}/${name}`),
   deployment: async ({ deployments }) => (await deployments.listDeployments({})).deployments.map(({ name }) => name),
   instance: async (mesh) => (await instancesOf(mesh)).map(({ instanceId }) => instanceId),
   vm: async (mesh) =>

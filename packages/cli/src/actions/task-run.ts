@@ -3,9 +3,23 @@ import { type Task, type TaskEvent, TaskState } from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
 import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
 import { short, timeText } from "../output/output.js";
-import type { ActionCall } from "./action.js";
+import type { Action, ActionCall } from "./action.js";
 
 const PAUSE_MS = 1_000;
+
+interface TaskFacts extends Omit<Action, "run"> {
+  /** Starts the task without waiting for it. */
+  readonly start: (call: ActionCall) => Promise<{ readonly task?: Task | undefined }>;
+}
+
+/** Returns an action that starts a task and follows it; with --no-wait it only prints the task's number. */
+export function taskAction({ start, options = [], ...facts }: TaskFacts): Action {
+  return {
+    ...facts,
+    options: [...options, ["--no-wait", "start the task and do not wait for it"]],
+    run: async (call) => followTask(call, (await start(call)).task),
+  };
+}
 
 /** Prints a task's events until the task has ended; with --no-wait only prints the task's number. */
 export async function followTask(call: ActionCall, task: Task | undefined): Promise<void> {

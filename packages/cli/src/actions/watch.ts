@@ -7,6 +7,7 @@ import type { Action, ActionCall } from "./action.js";
 export const watch: Action = {
   usage: "watch <kind>",
   summary: "print a line for each host, device or disk (hosts, devices, disks) and for each change, until Ctrl-C",
+  kinds: ["hosts", "devices", "disks"],
   example: "diskmesh watch devices",
   isOpenEnded: true,
   run: async (call) => {

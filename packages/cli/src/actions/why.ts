@@ -24,12 +24,14 @@ const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: S
 };
 
 const SERVICE = "service";
+const TYPED = [...Object.keys(KINDS), SERVICE];
 /** Deadline of a query. A process that does not know the leader searches for it until then. */
 const ASK_DEADLINE_MS = 5_000;
 
 export const why: Action = {
   usage: "why [kind] [name]",
-  summary: `explain the state of an object, and what to do: ${[...Object.keys(KINDS), SERVICE].join(", ")}; without an object, list what needs attention`,
+  summary: `explain the state of an object, and what to do: ${TYPED.join(", ")}; without an object, list what needs attention`,
+  kinds: TYPED,
   example: "diskmesh why host host-3",
   run: async ({ mesh, output, args: [typed = "", name = ""] }) => {
     if (typed === "") return tellAttention(output, await whatNeedsAttention(mesh));
@@ -42,8 +44,7 @@ export const why: Action = {
       return;
     }
     const [kind, ...services] = Object.hasOwn(KINDS, typed) ? (KINDS[typed] ?? []) : [];
-    if (kind === undefined)
-      throw new UsageError(`${quoted(typed)} is none of ${[...Object.keys(KINDS), SERVICE].join(", ")}`);
+    if (kind === undefined) throw new UsageError(`${quoted(typed)} is none of ${TYPED.join(", ")}`);
     if (kind === SubjectKind.TASK) taskIdOf(name);
     try {
       tell(await firstAnswer(mesh, { kind, name }, services));

@@ -1,12 +1,12 @@
 import { UsageError } from "../../output/exit-codes.js";
 import { countOf, sizeBytesOf } from "../../output/values.js";
-import { type Action, textOption } from "../action.js";
-import { followTask } from "../task-run.js";
+import { textOption } from "../action.js";
+import { taskAction } from "../task-run.js";
 
 const MAX_IOPS = 10 ** 12;
 const MAX_BURST_SECONDS = 3_600;
 
-export const limits: Action = {
+export const limits = taskAction({
   usage: "limits <disk-name>",
   summary: "replace the I/O limits of a dynamic disk, also while it is attached",
   options: [
@@ -16,12 +16,10 @@ export const limits: Action = {
     ["--write-rate <size>", "bytes written per second"],
     ["--burst <seconds>", "seconds whose budget an idle disk saves up"],
     ["--none", "lift all limits"],
-    ["--no-wait", "start the task and do not wait for it"],
   ],
   example: "diskmesh limits scratch --read-iops 500 --write-iops 500 --burst 10",
-  run: async (call) => {
-    const [diskName = ""] = call.args;
-    const given = (name: string) => textOption(call.options, name);
+  start: async ({ mesh, options, args: [diskName = ""] }) => {
+    const given = (name: string) => textOption(options, name);
     const count = (name: string, flag: string, max = MAX_IOPS) =>
       given(name) === "" ? 0 : countOf(flag, given(name), max);
     const rate = (name: string) => (given(name) === "" ? 0 : sizeBytesOf(given(name)));
@@ -35,11 +33,10 @@ export const limits: Action = {
     const { burstSeconds: _, ...rates } = wanted;
     const isLimited = Object.values(rates).some((value) => value > 0);
     // A forgotten limit must not lift the others by mistake.
-    if (isLimited === (call.options.none === true))
+    if (isLimited === (options.none === true))
       throw new UsageError(
         isLimited ? "--none lifts all limits: leave the limits out" : "give a limit, or --none to lift all",
       );
-    const { task } = await call.mesh.disks.setDiskLimits({ diskName, limits: wanted, wait: false });
-    await followTask(call, task);
+    return mesh.disks.setDiskLimits({ diskName, limits: wanted, wait: false });
   },
-};
+});

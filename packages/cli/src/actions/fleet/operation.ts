@@ -1,0 +1,73 @@
+import type { Action } from "../action.js";
+import { hostAction } from "../host-action.js";
+
+const WAIT = ["--wait", "wait until it is done"] as const;
+const DRY_RUN = ["--dry-run", "only show the effect"] as const;
+
+export const addHost: Action = hostAction(
+  {
+    usage: "add-host <host-id>",
+    summary: "take a host, whose agent has registered, and its devices into operation",
+    options: [WAIT, DRY_RUN],
+    example: "diskmesh add-host host-4 --wait",
+  },
+  (registry, wanted) => registry.addHost(wanted),
+);
+
+export const removeHost: Action = hostAction(
+  {
+    usage: "remove-host <host-id>",
+    summary: "take a host out of operation: its disks move to other hosts, and its devices are erased and closed",
+    options: [WAIT, DRY_RUN, ["--keep-data", "do not erase its devices"]],
+    example: "diskmesh remove-host host-3 --wait",
+  },
+  (registry, wanted) => registry.removeHost(wanted),
+);
+
+export const purgeHost: Action = hostAction(
+  {
+    usage: "purge-host <host-id>",
+    summary:
+      "forget a host that has no disks and is no VM, with its devices; while its agent runs, it registers the host again",
+    options: [["--force", "even if the host is a VM, or has disks on its devices, which are lost"], DRY_RUN],
+    example: "diskmesh purge-host host-4 --dry-run",
+  },
+  (registry, wanted) => registry.purgeHost(wanted),
+);
+
+export const addDevice: Action = hostAction(
+  {
+    usage: "add-device <host-id> <device-id>",
+    summary: "take a device into operation, or accept other hardware in its place",
+    options: [
+      WAIT,
+      DRY_RUN,
+      [
+        "--accept-unidentified",
+        "accept a device without a serial number, which waits for confirm-device after each boot",
+      ],
+    ],
+    example: "diskmesh add-device host-4 host-4-nvme-1 --wait",
+  },
+  (registry, wanted) => registry.addDevice(wanted),
+);
+
+export const confirmDevice: Action = hostAction(
+  {
+    usage: "confirm-device <host-id> <device-id>",
+    summary: "confirm that an unidentified drive in a device's place is that device",
+    options: [DRY_RUN],
+    example: "diskmesh confirm-device host-4 host-4-sdb --dry-run",
+  },
+  (registry, wanted) => registry.confirmDevice(wanted),
+);
+
+export const removeDevice: Action = hostAction(
+  {
+    usage: "remove-device <host-id> <device-id>",
+    summary: "take a device out of operation: its disk moves to another device, and the device is erased and closed",
+    options: [WAIT, DRY_RUN, ["--keep-data", "do not erase the device"]],
+    example: "diskmesh remove-device host-4 host-4-nvme-1 --wait",
+  },
+  (registry, wanted) => registry.removeDevice(wanted),
+);
