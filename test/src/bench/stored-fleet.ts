@@ -52,7 +52,8 @@ export function identityOf(host: number, device: number) {
     sizeBytes: 1_920_383_410_176,
     blockSizeBytes: 4_096,
     serialNumber,
-    fileIdentity: `3f2b8c1e-7d1f-4b5e-9d2a-8a1c33e91b07 259:${device}`,
+    // The boot of a machine and a drive of it.
+    fileIdentity: `3f2b8c1e-7d1f-4b5e-9d2a-${`${host}`.padStart(12, "0")} 259:${device}`,
     pool: "default",
   };
 }
