@@ -80,6 +80,32 @@ const LARGE = `test/src/sim packages/tablet/src/tablet.ts packages/tablet/src/mo
 const MAX_FILES = 30;
 const MAX_LINES = 400;
 const MAX_CONTEXT_FIELDS = 12;
+/** Contexts that have more fields than others may, with the number of their fields. */
+const WIDE: Readonly<Record<string, readonly string[]>> = {
+  "services/director/src": ["Context 24", "HealthJobContext 13", "JobContext 16"],
+  "services/disk-agent/src": ["AgentContext 17"],
+  "services/disk-registry/src": ["ChangeContext 22", "Context 21"],
+};
+
+/** Returns the names of the fields of each context of a workspace, inherited ones included. */
+function contextFields(source: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const text = filesIn(source)
+    .map((file) => readFileSync(join(repository, source, file), "utf8"))
+    .join("\n");
+  const declared = new Map<string, { readonly head: string; readonly body: string }>();
+  for (const [, name = "", head = "", body = ""] of text.matchAll(/interface (\w*Context)\b([^{]*)\{\n([\s\S]*?)^\}/gm))
+    declared.set(name, { head, body });
+  for (const [, name = "", head = ""] of text.matchAll(/^(?:export )?type (\w*Context) =([^;]*);/gm))
+    declared.set(name, { head, body: "" });
+  const fieldsOf = (name: string): ReadonlySet<string> => {
+    const { head, body } = declared.get(name) ?? { head: "", body: "" };
+    const picked = [...head.matchAll(/\bPick<\s*\w+,([^>]*)>/g)].flatMap(([, keys = ""]) => keys.match(/\w+/g) ?? []);
+    const own = [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??:/gm)].map(([, field = ""]) => field);
+    const parents = head.replace(/\bPick<[^>]*>/g, "").match(/\b\w*Context\b/g) ?? [];
+    return new Set([...picked, ...own, ...parents.flatMap((parent) => [...fieldsOf(parent)])]);
+  };
+  return new Map([...declared.keys()].map((name) => [name, fieldsOf(name)]));
+}
 
 /** Returns the folders that each folder imports from. */
 function importedFolders(source: string): ReadonlyMap<string, ReadonlySet<string>> {
@@ -118,21 +144,15 @@ describe("every workspace", () => {
       expect(long.sort()).to.deep.equal(known.sort());
     });
 
-    it(`${source}: a folder has at most ${MAX_FILES} files, a context at most ${MAX_CONTEXT_FIELDS} fields of its own`, () => {
+    it(`${source}: a folder has at most ${MAX_FILES} files, a context at most ${MAX_CONTEXT_FIELDS} fields`, () => {
       const counts = new Map<string, number>();
       for (const file of filesIn(source)) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);
       const full = [...counts].filter(([folder, count]) => count > MAX_FILES && !LARGE.includes(join(source, folder)));
       expect(full).to.deep.equal([]);
-      const wide = filesIn(source).flatMap((file) =>
-        [
-          ...readFileSync(join(repository, source, file), "utf8").matchAll(
-            /interface (\w*Context)\b.*\{\n([\s\S]*?)^\}/gm,
-          ),
-        ]
-          .map(([, name, body = ""]) => [name, body.match(/^ {2}(?:readonly )?\w+\??:/gm)?.length ?? 0] as const)
-          .filter(([, fields]) => fields > MAX_CONTEXT_FIELDS),
+      const wide = [...contextFields(source)].map(([name, { size }]) => `${name} ${size}`);
+      expect(wide.filter((each) => Number(each.split(" ")[1]) > MAX_CONTEXT_FIELDS).sort()).to.deep.equal(
+        WIDE[source] ?? [],
       );
-      expect(wide.filter(() => !ENTANGLED.includes(source))).to.deep.equal([]);
     });
   }
 });
