@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { OrderOutcome } from "@diskmesh/api/internal";
 import { AttachState } from "@diskmesh/api/registry";
-import { AbortedError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { AbortedError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -43,35 +43,6 @@ describe("disk-registry attaches and detaches devices", () => {
     expect((await fleet.inState("d1", AttachState.DETACHED)).detachConfirmed).to.equal(true);
   });
 
-  it("answers S_PARTLY where only some devices are taken in, and fails where nothing is, in dry runs, too", async () => {
-    const { operator } = fleet.registry;
-    const agent = await fleet.registry.agent("h1", ["d1", "d2"]);
-    agent.report = (device) =>
-      device.deviceId === "d2" ? { ...device, serialNumber: "", fileIdentity: "one block 8:16:1" } : device;
-    await agent.register();
-    const says = /in operation with 1 of its 2 devices; the others are refused: device d2 .* no unique serial number/;
-    for (const dryRun of [true, false, false]) {
-      const { result } = await operator.addHost({ hostId: "h1", dryRun });
-      expect(result).to.include({ code: "ACTION_CODE_S_PARTLY" });
-      expect(result?.message).to.match(says);
-    }
-    const { events } = await operator.listEvents({ action: "AddHost" });
-    expect(events.slice(0, 2).map(({ answer, routine, deviceIds }) => ({ answer, routine, deviceIds }))).to.deep.equal([
-      { answer: "S_PARTLY", routine: true, deviceIds: [] },
-      { answer: "S_PARTLY", routine: false, deviceIds: ["d1"] },
-    ]);
-    await fleet.inState("d1", AttachState.ATTACHED);
-    for (const dryRun of [true, false]) {
-      const refused = operator.addDevice({ hostId: "h1", deviceId: "d2", dryRun });
-      expect(await rejection(refused, InvalidStateError, "no unique serial number")).to.include({
-        reason: "INVALID_STATE",
-      });
-    }
-    await fleet.remove();
-    const leaving = operator.addDevice({ hostId: "h1", deviceId: "d1" });
-    expect(await rejection(leaving, InvalidStateError)).to.include({ reason: "HOST_BEING_REMOVED" });
-  });
-
   it("retries a failed attach until it succeeds, and shows attempts and error", async () => {
     const agent = await fleet.registry.agent("h1", ["d1", "d2"]);
     await agent.register();
@@ -106,38 +77,6 @@ describe("disk-registry attaches and detaches devices", () => {
       new Set(attaches.flatMap((order) => order.generations)).size,
       "all tries carry one generation each",
     ).to.equal(2);
-  });
-
-  it("refuses a device id of another host with that host's name, and accepts it once it is purged there", async () => {
-    await (await fleet.registry.agent("h1", ["d1"])).register();
-    const renamed = await fleet.registry.agent("h2", ["d1", "d2"]);
-    const answer = await renamed.register();
-    const refused = answer.unknownDevices.find(({ deviceId }) => deviceId === "d1");
-    expect(refused?.reason).to.contain("the device id belongs to host h1");
-    const lacking = async () => (await fleet.registry.operator.getHost({ hostId: "h2" })).host?.foreignDevices;
-    expect(await lacking()).to.deep.equal([{ deviceId: "d1", hostId: "h1" }]);
-    await renamed.heartbeat();
-    await fleet.registry.operator.purgeHost({ hostId: "h1" });
-    await rejection(renamed.heartbeat(), AbortedError, "register again");
-    await renamed.register();
-    expect(await lacking()).to.deep.equal([]);
-    expect((await fleet.registry.device("d1")).hostId).to.equal("h2");
-  });
-
-  it("attaches an unreachable agent's devices under the same generation once the agent is back", async () => {
-    const agent = await fleet.registry.agent("h1", ["d1"]);
-    await agent.register();
-    await agent.stop();
-    await fleet.add();
-    const waiting = await eventually(async () => {
-      const device = await fleet.registry.device("d1");
-      expect(device.attempts).to.be.at.least(1);
-      return device;
-    });
-    expect(waiting.lastError).to.contain("127.0.0.1");
-    await agent.start();
-    await agent.register();
-    expect((await fleet.inState("d1", AttachState.ATTACHED)).deviceGeneration).to.equal(waiting.deviceGeneration);
   });
 
   it("continues an attach after a kill, with a higher tablet generation", async () => {

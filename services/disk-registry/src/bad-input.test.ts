@@ -1,4 +1,9 @@
-import { CreateDiskRequest, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
+import {
+  CreateDiskRequest,
+  DiskRegistryServiceDefinition,
+  HostState,
+  SetHostStateRequest,
+} from "@diskmesh/api/registry";
 import { expect } from "chai";
 import { type Call, firstOf, refused, WATCH } from "./testing/calls.js";
 import type { TestAgent } from "./testing/test-agent.js";
@@ -14,6 +19,8 @@ const MALFORMED_IDS: readonly [string, string][] = [
   ["not ASCII", "hôst"],
 ];
 
+const dead = (change: object) =>
+  SetHostStateRequest.fromPartial({ hostIds: ["h1"], state: HostState.DEAD, reason: "burnt", ...change });
 const disk = (change: object) => CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: 1, az: "z1", ...change });
 
 /** Every method that takes an id, called with the given id. */
@@ -155,6 +162,40 @@ const REFUSED: readonly [string, Call, string, string][] = [
     "page_token is malformed",
   ],
   ["AddHost, unknown", (o) => o.addHost({ hostId: "h9" }), "NotFoundError", "h9"],
+  ["SetHostState, no reason", (o) => o.setHostState(dead({ reason: "" })), "InvalidArgumentError", "reason"],
+  [
+    "SetHostState, a reason of two lines",
+    (o) => o.setHostState(dead({ reason: "a\nb" })),
+    "InvalidArgumentError",
+    "reason",
+  ],
+  [
+    "SetHostState, a reason too long",
+    (o) => o.setHostState(dead({ reason: "x".repeat(5_000) })),
+    "InvalidArgumentError",
+    "reason",
+  ],
+  ["SetHostState, no host", (o) => o.setHostState(dead({ hostIds: [] })), "InvalidArgumentError", "host_ids"],
+  ["SetHostState, a host twice", (o) => o.setHostState(dead({ hostIds: ["h1", "h1"] })), "InvalidArgumentError", "h1"],
+  [
+    "SetHostState, malformed host",
+    (o) => o.setHostState(dead({ hostIds: ["h 1"] })),
+    "InvalidArgumentError",
+    "host_id",
+  ],
+  [
+    "SetHostState, a state that nobody may set",
+    (o) => o.setHostState(dead({ state: HostState.UNAVAILABLE })),
+    "InvalidArgumentError",
+    "state",
+  ],
+  [
+    "SetHostState, no state",
+    (o) => o.setHostState(dead({ state: HostState.UNSPECIFIED })),
+    "InvalidArgumentError",
+    "state",
+  ],
+  ["SetHostState, unknown host", (o) => o.setHostState(dead({ hostIds: ["h1", "h9"] })), "NotFoundError", "h9"],
   ["RemoveHost, unknown", (o) => o.removeHost({ hostId: "h9" }), "NotFoundError", "h9"],
   ["PurgeHost, unknown", (o) => o.purgeHost({ hostId: "h9", force: true }), "NotFoundError", "h9"],
   ["PurgeHost, unknown, dry run", (o) => o.purgeHost({ hostId: "h9", dryRun: true }), "NotFoundError", "h9"],

@@ -126,6 +126,11 @@ describe("the callers of the disk-registry", () => {
     ["cpi-dispatcher", (c) => c.getHost({ hostId: "h1" }), true],
     ["cpi-dispatcher", (c) => c.deleteDisk({ diskId: "none" }), true],
     ["cpi-dispatcher", (c) => c.addHost({ hostId: "h1", dryRun: true }), false],
+    [
+      "cpi-dispatcher",
+      (c) => c.setHostState({ hostIds: ["h1"], state: "HOST_STATE_DEAD", reason: "burnt", dryRun: true }),
+      false,
+    ],
     ["cpi-dispatcher", (c) => c.purgeHost({ hostId: "h1", dryRun: true, force: true }), false],
     ["director", (c) => c.listDisks({}), true],
     ["director", (c) => firstOf(c.watchDevices(WATCH)), true],

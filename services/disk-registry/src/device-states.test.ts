@@ -41,47 +41,6 @@ describe("disk-registry and the health of devices", () => {
     await fleet.createDisk("x");
   });
 
-  it("a hardware error in a registration stays, too; the agent's own report counts again once it is cleared", async () => {
-    const agent = await fleet.registry.agent("h1", ["d1"]);
-    agent.report = (device) => ({
-      ...device,
-      hardwareError: failure.message,
-      health: Health.WARNING,
-      healthMessage: "slow",
-    });
-    await agent.register();
-    expect(await healthOf()).to.equal(FAILED);
-    await say(Health.ONLINE);
-    expect(await healthOf()).to.equal("HEALTH_WARNING slow");
-  });
-
-  it("an error from before an operator's override does not count when reported later, unless its age is not believable", async () => {
-    const agent = await fleet.readyAgent("h1", ["d1"]);
-    const tells = async (ageMs: number) => {
-      await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [{ ...failure, ageMs }] });
-      const byHeartbeat = await healthOf();
-      await say(Health.ONLINE);
-      agent.report = (device) => ({ ...device, hardwareError: failure.message, hardwareErrorAgeMs: ageMs });
-      await agent.register();
-      return [byHeartbeat, await healthOf()];
-    };
-    expect((await say(Health.ONLINE)).changedDeviceIds, "nobody was told of an error").to.deep.equal([]);
-    const hourMs = 3_600_000;
-    for (const ageMs of [hourMs, 30 * 24 * hourMs])
-      expect(await tells(ageMs), `${ageMs} ms ago`).to.deep.equal(["HEALTH_ONLINE", "HEALTH_ONLINE"]);
-    for (const ageMs of [0, -hourMs, 30 * 24 * hourMs + 1])
-      expect(await tells(ageMs), `${ageMs} ms ago`).to.deep.equal([FAILED, FAILED]);
-  });
-
-  it("AddDevice of other hardware clears the former hardware's errors", async () => {
-    const agent = await fleet.readyAgent("h1", ["d1"]);
-    await agent.heartbeat("h1", agent.bootId, { hardwareErrors: [failure] });
-    agent.report = (device) => ({ ...device, serialNumber: "new-one", sizeBytes: device.sizeBytes / 2 });
-    await agent.register();
-    await fleet.registry.operator.addDevice({ hostId: "h1", deviceId: "d1" });
-    expect(await healthOf()).to.equal("HEALTH_ONLINE");
-  });
-
   it("an operator's WARNING keeps new disks away, whatever the agent reports, until it is cleared", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const tried = { deviceIds: ["d1"], health: Health.WARNING, reason: "it rattles" };

@@ -12,6 +12,7 @@ describe("lists, page by page", () => {
     fleet.registry.operator.listDevices({
       hostId: "h1",
       attachState: AttachState.ATTACHED,
+      pool: "default",
       pageSize: 2,
       pageToken,
       ...change,
@@ -29,8 +30,10 @@ describe("lists, page by page", () => {
 
   it("changes between two pages are on the pages to come, and nothing that stays is missing", async () => {
     await fleet.readyAgent("h1", IDS);
+    await fleet.readyAgent("h2", ["e1"]);
     const token = await first();
     const { operator } = fleet.registry;
+    expect((await operator.listHosts({ az: "z9" })).hosts).to.deep.equal([]);
     await operator.purgeDevice({ hostId: "h1", deviceId: "d2" });
     await operator.purgeDevice({ hostId: "h1", deviceId: "d1" });
     await operator.removeDevice({ hostId: "h1", deviceId: "d4", keepData: true });

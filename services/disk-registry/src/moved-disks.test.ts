@@ -64,24 +64,6 @@ describe("disks that move", () => {
     expect(events.events.map(({ action }) => action)).to.include.members(["MoveBegun", "MoveCutOver"]);
   });
 
-  it("a target that fails before both copies are equal is left, and the holder goes on with the source", async () => {
-    const { target: holder } = await scene(true);
-    holder.mirror = { state: MirrorState.FAILED, failedDeviceId: "d2", message: "d2 is broken" };
-    await fleet.registry.operator.migrateDisk({ diskId: "x" });
-    await eventually(async () => {
-      const [part] = (await fleet.registry.disk("x")).parts;
-      expect(part?.move?.attempts).to.be.above(0);
-      expect(part?.move?.lastError).to.contain("d2 is broken");
-      expect(holder.served).to.include("x on d1 and d2");
-      expect(holder.served.slice(holder.served.indexOf("x on d1 and d2"))).to.include("x on d1");
-    });
-    const { disk } = await fleet.registry.operator.cancelMove({ diskId: "x" });
-    expect(disk?.parts[0]?.move).to.equal(undefined);
-    await lies("x", "d1");
-    await eventually(() => expect(holder.served.at(-1)).to.equal("x on d1"));
-    await fleet.clean("d2");
-  });
-
   it("a source that fails once both copies are equal is left at once", async () => {
     const { target: holder } = await scene(true);
     holder.mirror = { state: MirrorState.FAILED, failedDeviceId: "d1", message: "d1 is broken" };

@@ -87,41 +87,4 @@ describe("disk-registry, as operators see it", () => {
     expect(await everything()).to.deep.equal(before);
     expect(agent.received.length).to.equal(ordersBefore);
   });
-
-  it("another file in a device's place is ERROR until AddDevice accepts it as dirty under a new generation", async () => {
-    registry = await TestRegistry.start();
-    const agent = await readyAgent("h1", ["d1"]);
-    let identity = "boot file 8:1:5";
-    agent.report = (device) => ({
-      ...device,
-      fileIdentity: identity,
-      attached: device.attached && identity === "boot file 8:1:5",
-    });
-    await agent.register();
-    expect((await registry.device("d1")).fileIdentity).to.equal("boot file 8:1:5");
-    identity = "boot file 8:2:5";
-    const expected: string[] = [];
-    agent.before = async (kind, request) => {
-      if (kind !== "attach") return undefined;
-      const wanted = request.devices[0]?.expected?.fileIdentity ?? "";
-      expected.push(wanted);
-      return wanted === identity ? undefined : OrderOutcome.DEVICE_CHANGED;
-    };
-    await agent.register();
-    const replaced = await eventually(async () => {
-      const device = await registry.device("d1");
-      expect(device.attempts).to.be.above(0);
-      return device;
-    });
-    expect(replaced).to.include({ attachState: AttachState.ATTACHING, health: "HEALTH_ERROR", dirty: false });
-    expect(replaced.replacement?.fileIdentity).to.equal("boot file 8:2:5");
-    expect(replaced.healthMessage).to.contain("other hardware is in its place");
-    await registry.operator.addDevice({ hostId: "h1", deviceId: "d1" });
-    const accepted = await inState("d1", AttachState.ATTACHED);
-    expect(accepted.deviceGeneration).to.be.above(replaced.deviceGeneration);
-    expect(accepted).to.include({ fileIdentity: "boot file 8:2:5", health: "HEALTH_ONLINE" });
-    expect(accepted.replacement).to.equal(undefined);
-    expect(expected).to.include.members(["boot file 8:1:5", "boot file 8:2:5"]);
-    await eventually(async () => expect((await registry.device("d1")).dirty).to.equal(false));
-  });
 });

@@ -36,17 +36,6 @@ describe("disk-registry shows the causes of agents' waits", () => {
     expect(await fleet.inState("d1", AttachState.DETACHED)).to.include({ pending: undefined });
   });
 
-  it("a hanging attach that is taken back leaves nothing", async () => {
-    const agent = await fleet.registry.agent("h1", ["d1"]);
-    await agent.register();
-    agent.waiting = waiting;
-    agent.before = async (kind) => (kind === "attach" ? OrderOutcome.PENDING : undefined);
-    await fleet.add();
-    await eventually(async () => expectHang((await fleet.registry.device("d1")).pending));
-    await fleet.registry.operator.removeHost({ hostId: "h1", keepData: true });
-    expect((await fleet.inState("d1", AttachState.DETACHED)).pending).to.equal(undefined);
-  });
-
   it("a session that is not granted is shown in the disk and in the answer of UnpublishDisk", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { operator } = fleet.registry;

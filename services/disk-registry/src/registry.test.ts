@@ -1,8 +1,6 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { AttachState } from "@diskmesh/api/registry";
-import { ResourceExhaustedError } from "@diskmesh/domain";
-import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
@@ -10,42 +8,6 @@ import { TestRegistry } from "./testing/test-registry.js";
 
 describe("the disk-registry process", () => {
   const fleet = SharedRegistry.forAllTests();
-
-  it("assigns one host per VM, and frees it", async () => {
-    await fleet.readyAgent("h1", ["d1"]);
-    const dispatcher = fleet.registry.client("cpi-dispatcher");
-    const assign = (vmCid: string) => dispatcher.assignHost({ vmCid, az: "z1" });
-    expect((await assign("vm-1")).host).to.deep.include({ hostId: "h1" });
-    expect((await assign("vm-1")).host?.assignment?.vmCid).to.equal("vm-1");
-    await rejection(assign("vm-2"), ResourceExhaustedError);
-    await dispatcher.unassignHost({ vmCid: "vm-1" });
-    expect((await assign("vm-2")).host?.hostId).to.equal("h1");
-  });
-
-  it("lists pages by key, with filters", async () => {
-    const deviceIds = Array.from({ length: 7 }, (_, i) => `d${i}`);
-    await fleet.readyAgent("h1", deviceIds);
-    await fleet.readyAgent("h2", ["e1"]);
-    const seen: string[] = [];
-    let pageToken = "";
-    do {
-      const page = await fleet.registry.operator.listDevices({
-        hostId: "h1",
-        attachState: AttachState.ATTACHED,
-        pool: "default",
-        pageSize: 3,
-        pageToken,
-      });
-      seen.push(...page.devices.map((device) => device.deviceId));
-      pageToken = page.nextPageToken;
-    } while (pageToken !== "");
-    expect(seen).to.deep.equal(deviceIds);
-    const hosts = await fleet.registry.operator.listHosts({});
-    expect(hosts.hosts.map((host) => host.hostId)).to.deep.equal(["h1", "h2"]);
-    expect(hosts.nextPageToken).to.equal("");
-    const none = await fleet.registry.operator.listHosts({ az: "z9", pageSize: 1 });
-    expect(none.hosts).to.deep.equal([]);
-  });
 
   it("keeps serving when a second process on its state ends with one clear line", async () => {
     await fleet.readyAgent("h1", ["d1"]);

@@ -12,7 +12,6 @@ import {
   InvalidArgumentError,
   InvalidStateError,
   NotFoundError,
-  OutdatedError,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -160,61 +159,6 @@ describe("disk-registry and the numbers that agents remember", () => {
     await registeredAnew(honest);
   });
 
-  it("an agent that returns to true numbers of this leader raises no counter", async function () {
-    leaveToVerify(this);
-    const agent = await fleet.readyAgent("h1", ["d1"]);
-    const before = await fleetNow();
-    await rejection(agent.register({ highestSessionNumber: 2 ** 40 }), InvalidStateError);
-    await agent.register({ highestSessionNumber: before.sessionNumber });
-    const { tabletGeneration, sessionNumber } = before;
-    expect(await fleetNow()).to.deep.include({ tabletGeneration, sessionNumber, refused: [] });
-  });
-
-  it("an agent that lies within the believed lead raises the counters once; a second raise within the hour is refused", async () => {
-    const agent = await fleet.readyAgent("h1", ["d1"]);
-    const { sessionNumber } = await fleetNow();
-    await agent.register({ highestSessionNumber: sessionNumber + 1 });
-    const raised = await fleetNow();
-    expect(raised.sessionNumber).to.equal(sessionNumber + AHEAD);
-    await agent.register({ highestSessionNumber: raised.sessionNumber });
-    const error = await rejection(
-      agent.register({ highestSessionNumber: raised.sessionNumber + 1 }),
-      InvalidStateError,
-    );
-    expect(error.message).to.contain("the registry accepted an agent's report");
-    expect(await fleetNow()).to.deep.include({
-      tabletGeneration: raised.tabletGeneration,
-      sessionNumber: raised.sessionNumber,
-    });
-  });
-
-  it("a host that remembers numbers given to others meanwhile comes back once an operator believes them", async function () {
-    leaveToVerify(this);
-    const agent = await fleet.readyAgent("h1", ["d1"]);
-    const other = await fleet.readyAgent("h2", ["e1"]);
-    const { sessionNumber } = await fleetNow();
-    await agent.register({ highestSessionNumber: sessionNumber + 1 });
-    await registeredAnew(other);
-    agent.stopHeartbeats();
-    await fleet.registry.process.kill();
-    await fleet.registry.process.start();
-    const atFirst = await fleetNow();
-    await registeredAnew(other);
-    await fleet.createDisk("x", { hostId: "h2", az: "" });
-    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
-    const highestSessionNumber = atFirst.sessionNumber + 1;
-    expect((await fleetNow()).sessionNumber).to.equal(highestSessionNumber);
-    await rejection(agent.register({ highestSessionNumber }), InvalidStateError);
-    const [refused] = (await fleetNow()).refused;
-    expect(refused?.sessionNumber).to.equal(highestSessionNumber);
-    const numbers = { hostId: "h1", tabletGeneration: 0, deviceGeneration: 0, sessionNumber: highestSessionNumber };
-    await operator.raiseNumbers(numbers);
-    await agent.register({ highestSessionNumber });
-    const raised = await fleetNow();
-    await operator.raiseNumbers(numbers);
-    expect(await fleetNow(), "again").to.deep.include({ sessionNumber: raised.sessionNumber });
-  });
-
   it("an agent that obeys another incarnation stops the registry, also after its restart, until an operator adopts it", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { tabletId } = await fleetNow();
@@ -246,19 +190,6 @@ describe("disk-registry and the numbers that agents remember", () => {
     agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
     const unheard = await rejection(agent.heartbeat(), AbortedError);
     expect(unheard.message).to.contain("obeys incarnation restored-elsewhere, which this registry has replaced");
-  });
-
-  it("an agent that refuses an order because it obeys another incarnation stops the registry", async () => {
-    const agent = await fleet.readyAgent("h1", ["d1"]);
-    await fleet.createDisk("x");
-    const { tabletId } = await fleetNow();
-    agent.beforeExport = async () => {
-      throw new OutdatedError("replaced", { about: { tablet_id: tabletId, incarnation: "restored-elsewhere" } });
-    };
-    const publishing = fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }).catch(() => {});
-    await eventually(async () => expect((await fleetNow()).standsStill).to.contain("restored-elsewhere"));
-    await fleet.registry.process.kill();
-    await publishing;
   });
 
   it("a registry that lost everything and adopts the fleet leaves its devices as they are, marked", async () => {

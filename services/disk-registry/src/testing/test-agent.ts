@@ -60,8 +60,6 @@ export class TestAgent {
   before: (kind: Kind, request: OrderRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   beforeErase: (request: EraseDeviceRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   erasedBytes = 0;
-  /** The agent says that it cannot enlarge the disks that it serves. */
-  fixedSize = false;
   /** Values of the PENDING outcomes that a test asks for. An outcome of a session has them for each device. */
   waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
   sessionsArePending = false;
@@ -315,7 +313,7 @@ export class TestAgent {
     for (const { deviceId, blockAddress, sessionKey } of request.extents)
       if (request.revision === 0 || blockAddress !== "")
         this.extents.set(deviceId, { blockAddress, sessionKey: hexOf(sessionKey) });
-    return { exportPath: `/run/${request.diskId}.sock`, fixedSize: this.fixedSize, outcomes };
+    return { exportPath: `/run/${request.diskId}.sock`, fixedSize: false, outcomes };
   }
 
   async #unexport(request: UnexportDiskRequest) {

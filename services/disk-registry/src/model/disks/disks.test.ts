@@ -196,6 +196,16 @@ describe("disks", () => {
       expect(() => resize(fleet, 9 * 64)).to.throw(ResourceExhaustedError);
     });
 
+    it("is refused while a host serves the disk that cannot enlarge it", () => {
+      const publication = { ...published, fixedSize: true } as const;
+      const fleet = new TestFleet({
+        devices: [aDevice("d1", { diskId: x }), aDevice("d2")],
+        disks: [aDisk("x", ["d1"], { publication })],
+      });
+      expect(() => resize(fleet, 100)).to.throw(InvalidStateError, "h1, which cannot enlarge it");
+      expect(resize(fleet, 64)).to.deep.equal(fleet.disk("x"));
+    });
+
     it("answers NOT_FOUND for an unknown disk", () => {
       expect(() => resize(new TestFleet({}), 10)).to.throw(NotFoundError, "x");
     });

@@ -251,9 +251,10 @@ describe("publications", () => {
   it("a completed publication is PUBLISHED with its path, a completed unpublication is gone", () => {
     const publishing = scene({ publication: { ...at("PUBLISHING"), attempts: 2, lastError: "no" } });
     publishing.transact((tx) =>
-      completePublish(tx, x, at("PUBLISHING"), { exportPath: "/run/x.sock", fixedSize: false }),
+      completePublish(tx, x, at("PUBLISHING"), { exportPath: "/run/x.sock", fixedSize: true }),
     );
-    expect(publishing.disk("x").publication).to.deep.equal({ ...at("PUBLISHED"), exportPath: "/run/x.sock" });
+    const settled = { ...at("PUBLISHED"), exportPath: "/run/x.sock", fixedSize: true } as const;
+    expect(publishing.disk("x").publication).to.deep.equal(settled);
     const unpublishing = scene({ publication: at("UNPUBLISHING") });
     unpublishing.transact((tx) => completeUnpublish(tx, x, at("UNPUBLISHING"), true));
     expect(shown(unpublishing)).to.equal("none");
