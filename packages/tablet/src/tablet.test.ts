@@ -45,19 +45,6 @@ describe("Tablet", () => {
       });
     });
 
-    it("resolves in the order of the transactions", async () => {
-      const order: number[] = [];
-      await Promise.all(
-        Array.from({ length: 20 }, (_, i) =>
-          turns(i % 3)
-            .then(() => scene.put(`h${i}`))
-            .then(() => order.push(i)),
-        ),
-      );
-      const byTurn = [0, 1, 2].flatMap((rest) => Array.from({ length: 20 }, (_, i) => i).filter((i) => i % 3 === rest));
-      expect(order).to.deep.equal(byTurn);
-    });
-
     it("splits at the size limit", async () => {
       await scene.reopen({ commitSizeBytes: 10_000 });
       await Promise.all(Array.from({ length: 10 }, (_, i) => scene.put(`h${i}`, { text: "x".repeat(3_000) })));

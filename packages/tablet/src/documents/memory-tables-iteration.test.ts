@@ -1,22 +1,10 @@
 import { expect } from "chai";
-import { type Disk, disk, ids, withDisks } from "../testing/memory-disks.js";
+import { type Disk, disk, withDisks } from "../testing/memory-disks.js";
 
 describe("iteration over MemoryTables", () => {
   const hundreds = Array.from({ length: 1_500 }, (_, i) =>
     disk(`d${String(i).padStart(4, "0")}`, { hostId: `h${i % 3}` }),
   );
-
-  it("pages in order of key, also after a deleted key", () => {
-    const { tables } = withDisks(...hundreds.toReversed());
-    expect(ids(tables.disks.entries())).to.deep.equal(ids(hundreds));
-    expect(ids(tables.disks.entries({ after: "d0009", limit: 2 }))).to.deep.equal(["d0010", "d0011"]);
-    expect(ids(tables.disks.entries({ after: "d0009x", limit: 1 }))).to.deep.equal(["d0010"]);
-    expect(ids(tables.disks.entries({ after: "d1499" }))).to.deep.equal([]);
-    expect(ids(tables.disks.entries({ limit: 0 }))).to.deep.equal([]);
-    expect(ids(tables.disks.by("byHost", "h1", { after: "d0001", limit: 2 }))).to.deep.equal(["d0004", "d0007"]);
-    expect(ids(tables.disks.by("byHost", "h2"))).to.deep.equal(ids(hundreds.filter((each) => each.hostId === "h2")));
-    expect(ids(tables.disks.by("byHost", "nobody"))).to.deep.equal([]);
-  });
 
   it("allows deleting the visited document", () => {
     const memory = withDisks(...hundreds);

@@ -44,27 +44,6 @@ describe("MemoryTables", () => {
     expect(told(changes)).to.deep.equal([{ table: "disks", key: "a", document: null }]);
   });
 
-  it("undoes everything when the function throws", () => {
-    const memory = withDisks(disk("a", { hostId: "h1" }), disk("b", { hostId: "h1" }));
-    expect(() =>
-      memory.transact((tx) => {
-        tx.disks.put(disk("a", { hostId: "h2" }));
-        tx.disks.put(disk("a", { hostId: "h3" }));
-        tx.disks.delete("b");
-        tx.disks.put(disk("b", { hostId: "h4" }));
-        tx.disks.put(disk("c", { hostId: "h1" }));
-        throw new Error("changed my mind");
-      }),
-    ).to.throw("changed my mind");
-    expect([...memory.tables.disks.entries()]).to.deep.equal([
-      disk("a", { hostId: "h1" }),
-      disk("b", { hostId: "h1" }),
-    ]);
-    expect(ids(memory.tables.disks.by("byHost", "h1"))).to.deep.equal(["a", "b"]);
-    expect(["h2", "h3", "h4"].map((host) => memory.tables.disks.count("byHost", host))).to.deep.equal([0, 0, 0]);
-    expect(memory.tables.disks.count("byPool", "default")).to.equal(2);
-  });
-
   it("refuses a transaction above the size limit and undoes it", () => {
     const memory = withDisks(disk("a"));
     const large = { name: "large", value: "x".repeat(1_000) };

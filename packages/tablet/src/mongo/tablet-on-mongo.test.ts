@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -227,19 +227,6 @@ describe("a tablet on MongoDB", () => {
     await delay(300);
     giveUp.abort(new UnavailableError("stopped"));
     expect((await rejection(opening)).message).to.equal("stopped");
-  });
-
-  it("is lost by a leader when another one took its lease", async function () {
-    leaveToVerify(this);
-    const tablet = await open();
-    await withDatabase(url, async (database) => {
-      const leases = database.collection<{ _id: string }>("tablets");
-      await leases.updateOne({ _id: tabletName }, { $set: { writer: "other", address: "127.0.0.1:9" } });
-    });
-    const reason = await tablet.lost;
-    expect(reason).to.be.instanceOf(FencedError);
-    expect(reason.message).to.contain("taken by 127.0.0.1:9");
-    expect(await rejection(numberOf(tablet, "a"))).to.equal(reason);
   });
 
   describe("when its server", () => {
