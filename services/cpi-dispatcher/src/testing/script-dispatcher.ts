@@ -16,7 +16,6 @@ case "$request" in
 *) echo '{"result":${otherwise},"error":null,"log":"said"}' ;;
 esac`;
 
-export const V1 = "{}";
 export const V2 = '{"api_version":2,"stemcell_formats":["raw"]}';
 export const V3 = '{"api_version":3,"stemcell_formats":["ova"]}';
 export const answers = (result: string) => recording(V2, result);
