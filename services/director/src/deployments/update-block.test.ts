@@ -91,19 +91,6 @@ describe("update blocks of deploys", () => {
     expect(log.slice(0, canary).filter((line) => /Updating instance .* started/.test(line))).to.have.lengthOf(1);
   });
 
-  it("a percentage -> rounded down; a group's own block -> overrides the deployment's", async () => {
-    const text = (type: string) =>
-      manifest(
-        "canaries: 0, max_in_flight: 1",
-        group("db", 5, `vm_type: ${type}, update: {max_in_flight: 50%}`),
-        group("ui", 1, `vm_type: ${type}`),
-      );
-    await deployed(text("small"));
-    director.cpi.awaitedAtOnce.set("deleteVm", 2);
-    await deployed(text("large"));
-    expect(director.cpi.mostAtOnce.get("deleteVm")).to.equal(2);
-  });
-
   it("non-serial groups -> updated at the same time", async () => {
     const text = (type: string, serial: boolean) =>
       manifest(
