@@ -454,29 +454,16 @@ describe("the lifecycle of instances", () => {
     expect(order.lastIndexOf("add")).to.be.above(order.lastIndexOf("script"), "not before its jobs ran");
   });
 
-  const WRONG: [string, () => Promise<unknown>, new (message: string) => Error, RegExp][] = [
-    ["no deployment", () => stop({}), InvalidArgumentError, /selection\.deployment/],
-    ["an unknown deployment", () => stop({ deployment: "none" }), NotFoundError, /deployment `none` not found/],
-    ["an unknown group", () => stop({ ...DB, group: "none" }), NotFoundError, /no instance group `none`/],
-    ["an unknown instance", () => stop({ ...DB, instance: "9" }), NotFoundError, /no instance `db\/9`/],
-    ["an instance without its group", () => stop({ ...ONE, group: "" }), InvalidArgumentError, /name the group/],
-    ["odd characters", () => stop({ ...DB, instance: "../x" }), InvalidArgumentError, /selection\.instance/],
-    [
-      "canaries that are none",
-      () => stop(ONE, { options: { canaries: "few" } }),
-      InvalidArgumentError,
-      /^canaries: give/,
-    ],
-    [
-      "max_in_flight that is none",
-      () => recreate(ONE, { options: { maxInFlight: "-1" } }),
-      InvalidArgumentError,
-      /^max_in_flight: give/,
-    ],
+  const WRONG: [() => Promise<unknown>, new (message: string) => Error, RegExp][] = [
+    [() => stop({}), InvalidArgumentError, /selection\.deployment/],
+    [() => stop({ deployment: "none" }), NotFoundError, /deployment `none` not found/],
+    [() => stop({ ...ONE, group: "" }), InvalidArgumentError, /name the group/],
+    [() => stop({ ...DB, instance: "../x" }), InvalidArgumentError, /selection\.instance/],
+    [() => stop(ONE, { options: { canaries: "few" } }), InvalidArgumentError, /^canaries: give/],
+    [() => recreate(ONE, { options: { maxInFlight: "-1" } }), InvalidArgumentError, /^max_in_flight: give/],
   ];
-  for (const [cause, call, kind, effect] of WRONG)
-    it(`${cause} -> refused`, async () => {
-      await deployed(manifest());
-      await rejection(call(), kind, effect);
-    });
+  it("bad requests -> refused", async () => {
+    await deployed(manifest());
+    for (const [call, kind, effect] of WRONG) await rejection(call(), kind, effect);
+  });
 });
