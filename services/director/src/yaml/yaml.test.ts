@@ -156,7 +156,7 @@ releases: []
 stemcells: [{alias: default, os: ubuntu, version: latest}]
 update: {canaries: 1, max_in_flight: 1, canary_watch_time: 1000-60000, update_watch_time: 1000}
 instance_groups:
-- {name: db, instances: 2, azs: [z1, z2], jobs: [], vm_type: default, stemcell: default, networks: [{name: default}]}
+- {name: db, instances: 2, azs: [z1, z2], jobs: [], vm_type: default, stemcell: default, networks: [{name: default}], update: {max_in_flight: 50%}}
 `;
     expect(parseManifest(text, MANIFEST)).to.deep.equal({
       name: "web",
@@ -175,7 +175,7 @@ instance_groups:
           migratedFrom: [],
           update: {
             canaries: "1",
-            maxInFlight: "1",
+            maxInFlight: "50%",
             canaryWatchTime: { minMs: 1_000, maxMs: 60_000 },
             updateWatchTime: { minMs: 1_000, maxMs: 1_000 },
             serial: true,

@@ -49,6 +49,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     await director.disks.resizeDisk({ diskName: name, sizeBytes: 1, wait: true });
     await director.detach(name);
     await director.disks.deleteDisk({ diskName: name, wait: true });
+    expect(director.cpi.disks.has(cid)).to.equal(false);
     const lines = director.process.logs
       .split("\n")
       .filter((line) => line.includes("task ended") && line.includes(`"${name}"`));
