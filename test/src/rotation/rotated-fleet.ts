@@ -165,7 +165,10 @@ export class RotatedFleet implements AsyncDisposable {
   async #agentsOfVmsKnow(): Promise<void> {
     await eventually(async () => {
       const { certificates } = await this.#operator.vms.listAgentCertificates({});
-      return certificates.every(({ state }) => state === AgentCertificateState.VALID);
+      if (certificates.every(({ state }) => state === AgentCertificateState.VALID)) return;
+      const { tasks } = await this.#operator.tasks.listTasks({ pageSize: 1_000 });
+      const renewals = tasks.filter(({ description }) => description.startsWith("renew the certificates"));
+      throw new Error(`${JSON.stringify(certificates)} is not valid: ${JSON.stringify(renewals)}`);
     }, RENEWAL_PATIENCE);
   }
 
