@@ -29,6 +29,13 @@ const ANSWER_WITHIN_MS = 50;
  */
 export const NO_SETTINGS = { trusted_certs: "", disk_associations: [] } as const;
 
+interface AskOptions {
+  readonly timeoutMs: number;
+  /** Time after which an answer counts as lost, if that is expected of the method; by default the director's limit. */
+  readonly requestTimeoutMs?: number;
+  readonly unknownMethodIs?: "ignored" | "error";
+}
+
 /** The task on whose behalf an agent is called, or a part of it with an end of its own. */
 export type Asker = Pick<TaskRun, "stopped" | "checkpoint">;
 
@@ -82,13 +89,13 @@ export class AgentCalls {
     agentId: string,
     method: string,
     args: readonly unknown[],
-    { timeoutMs, unknownMethodIs = "ignored" }: { timeoutMs: number; unknownMethodIs?: "ignored" | "error" },
+    { timeoutMs, requestTimeoutMs = this.#options.requestTimeoutMs, unknownMethodIs = "ignored" }: AskOptions,
   ): Promise<unknown> {
     return this.#repeat(run, timeoutMs, (leftMs) =>
       this.call(agentId, method, args, {
         signal: run.stopped,
         // A third of the timeout, so that a lost answer leaves time for another request.
-        requestTimeoutMs: Math.min(this.#options.requestTimeoutMs, Math.max(1_000, timeoutMs / 3)),
+        requestTimeoutMs: Math.min(requestTimeoutMs, Math.max(1_000, timeoutMs / 3)),
         timeoutMs: leftMs,
         unknownMethodIs,
         answerWithinMs: ANSWER_WITHIN_MS,

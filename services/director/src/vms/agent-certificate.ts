@@ -13,6 +13,11 @@ import type { VmJobContext } from "./context.js";
  * recently.
  */
 const AWAY_AFTER_MS = 5_000;
+/**
+ * An agent restarts without an answer. To wait longer for it would keep the VM's lock from those who wait for it, for
+ * whom a renewal is stopped after some seconds.
+ */
+const RESTART_ANSWER_MS = 1_000;
 
 /**
  * Returns the env of create_vm with a new certificate for the agent, which NATS accepts from now on. The private key is
@@ -54,7 +59,10 @@ export async function renewCertificate(context: VmJobContext, run: TaskRun, inst
     const { blobstores } = context.making.agentSettings;
     const given = { ...NO_SETTINGS, mbus, ...(blobstores !== undefined && { blobstores }) };
     // The request is repeated until the restarted agent answers it. Only a restarted agent has applied the settings.
-    const done = await context.agents.ask(run, agentId, "update_settings", [given], { timeoutMs });
+    const done = await context.agents.ask(run, agentId, "update_settings", [given], {
+      timeoutMs,
+      requestTimeoutMs: RESTART_ANSWER_MS,
+    });
     if (done === undefined)
       throw new NotImplementedError(
         `agent ${agentId} does not support update_settings: recreate its VM before its certificate ends`,
