@@ -76,9 +76,7 @@ function directorOf(mesh: PlacedMesh, access: AgentAccess, certificates: Replace
         validDays: 3,
       },
     },
-    // Short timeout: an agent with new settings restarts without an answer, and the director waits half of the timeout
-    // for that answer.
-    tuning: { agents: { requestTimeoutMs: 10_000, certificateCheckIntervalMs: 1_000 } },
+    tuning: { agents: { certificateCheckIntervalMs: 1_000 } },
   };
 }
 
