@@ -6,10 +6,13 @@ import { rejection } from "@diskmesh/domain/testing";
 import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { NbdClient } from "../nbd/client.js";
-import { AgentScene, DEVICE_BYTES, DONE } from "../testing/agent-scene.js";
+import { AgentScene, DONE } from "../testing/agent-scene.js";
+import { makeDeviceFile } from "../testing/device-fixture.js";
 import type { AgentOrders } from "../testing/test-registry.js";
 
 const BLOCK_BYTES = 4_096;
+/** More than one chunk of a copy: the first one is written at any rate. */
+const DEVICE_BYTES = 2 * 1_048_576;
 const SESSION = { source: 1, target: 2 };
 
 for (const engine of ["node", "qemu"] as const)
@@ -41,7 +44,11 @@ for (const engine of ["node", "qemu"] as const)
 
     beforeEach(async function () {
       if (engine === "qemu") skipWithout(this, "qemu-storage-daemon");
-      await scene.start({ engine });
+      for (const name of ["a", "b"]) makeDeviceFile(scene.folder, name, DEVICE_BYTES);
+      await scene.start(
+        { engine },
+        scene.devices.map((device) => ({ ...device, sizeBytes: DEVICE_BYTES })),
+      );
     });
 
     for (const [state, counts] of [
