@@ -11,6 +11,11 @@ export function bytesText(bytes: number): string {
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
+/** Adds sizes in bytes. Returns 2^53 - 1 for a larger sum, because a client's decoder refuses it. */
+export function sumBytes(sizesBytes: readonly number[]): number {
+  return sizesBytes.reduce((sum, sizeBytes) => Math.min(sum + sizeBytes, Number.MAX_SAFE_INTEGER), 0);
+}
+
 /** Parses a positive size in bytes. Sizes above 2^53 - 1 were refused when the message was decoded. */
 export function parseSizeBytes(field: string, value: number): number {
   if (!Number.isSafeInteger(value) || value <= 0)

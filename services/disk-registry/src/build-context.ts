@@ -121,7 +121,7 @@ export async function buildContext(
     refusalLines,
     registrationTurn: () => registrations(() => new Promise<void>(edges.afterTurn)),
     lastRegistrations: new Map(),
-    ioMeter: new IoMeter(clock.nowMs()),
+    ioMeter: new IoMeter(() => clock.nowMs()),
     known,
     unknownExports: new Map(),
   };

@@ -10,7 +10,7 @@ const io = (reads: number, uncountedDisks = 0) => {
 
 describe("the sum of the agents' I/O", () => {
   it("adds what each host did since its last report", () => {
-    const meter = new IoMeter(0);
+    const meter = new IoMeter(() => 0);
     meter.hear(HOST, "boot-1", io(100));
     expect(meter.totals).to.deep.equal(io(0));
     meter.hear(HOST, "boot-1", io(103));
@@ -20,7 +20,7 @@ describe("the sum of the agents' I/O", () => {
   });
 
   it("sums the disks that are not counted now, and drops those of a host that is gone", () => {
-    const meter = new IoMeter(0);
+    const meter = new IoMeter(() => 0);
     meter.hear(HOST, "boot-1", io(0, 3));
     meter.hear("h2" as HostId, "boot-1", io(0, 2));
     meter.hear(HOST, "boot-1", io(0, 1));
@@ -30,7 +30,7 @@ describe("the sum of the agents' I/O", () => {
   });
 
   it("adds all I/O of a new start of an agent, and never subtracts", () => {
-    const meter = new IoMeter(0);
+    const meter = new IoMeter(() => 0);
     meter.hear(HOST, "boot-1", io(100));
     meter.hear(HOST, "boot-2", io(4));
     expect(meter.totals).to.deep.equal(io(4));
@@ -39,5 +39,19 @@ describe("the sum of the agents' I/O", () => {
     meter.forget(HOST);
     meter.hear(HOST, "boot-2", io(50));
     expect(meter.totals).to.deep.equal(io(4));
+  });
+
+  it("begins anew where a sum would be larger than a client can decode", () => {
+    let nowMs = 1;
+    const meter = new IoMeter(() => nowMs);
+    const most = 2 ** 48;
+    meter.hear(HOST, "boot-1", io(0));
+    meter.hear(HOST, "boot-1", io(most));
+    expect([meter.totals, meter.sinceMs]).to.deep.equal([io(most), 1]);
+    nowMs = 2;
+    meter.hear(HOST, "boot-2", io(most));
+    expect([meter.totals, meter.sinceMs]).to.deep.equal([io(0), 2]);
+    meter.hear(HOST, "boot-2", io(most + 7));
+    expect([meter.totals, meter.sinceMs]).to.deep.equal([io(7), 2]);
   });
 });

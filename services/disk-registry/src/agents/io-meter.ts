@@ -16,7 +16,16 @@ export class IoMeter {
   readonly #reported = new Map<HostId, Reported>();
   #sums = NONE;
 
-  constructor(readonly sinceMs: number) {}
+  #sinceMs: number;
+
+  constructor(private readonly nowMs: () => number) {
+    this.#sinceMs = nowMs();
+  }
+
+  /** Start of the sums. They begin anew before one exceeds 2^53 - 1, which a client's decoder refuses. */
+  get sinceMs(): number {
+    return this.#sinceMs;
+  }
 
   get totals(): IoTotals {
     const uncountedDisks = [...this.#reported.values()].reduce((sum, { totals }) => sum + totals.uncountedDisks, 0);
@@ -41,6 +50,9 @@ export class IoMeter {
       writes: grown("writes"),
       writtenBytes: grown("writtenBytes"),
     };
+    if (Object.values(this.#sums).every(Number.isSafeInteger)) return;
+    this.#sums = NONE;
+    this.#sinceMs = this.nowMs();
   }
 
   /** Returns a disk's I/O on a host, as the host reported it last. */

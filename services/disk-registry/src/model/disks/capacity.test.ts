@@ -37,6 +37,16 @@ describe("capacity", () => {
     expect(inMib({ az: "z9" })).to.deep.equal([]);
   });
 
+  it("is at most what a client can decode", () => {
+    const sizeBytes = 2 ** 52;
+    const devices = ["d1", "d2", "d3"].map((id) => aDevice(id, { sizeBytes }));
+    const fleet = new TestFleet({ hosts: [aHost("h1")], devices });
+    const most = { totalBytes: Number.MAX_SAFE_INTEGER, freeBytes: Number.MAX_SAFE_INTEGER };
+    expect(capacityOf(fleet.tables, {}, { ...options, maxDevices: 3 })).to.deep.equal([
+      { az: "z1", pool: "default", ...most, maxDiskBytes: Number.MAX_SAFE_INTEGER },
+    ]);
+  });
+
   const unusable: readonly [string, Partial<Device>, Partial<Host>, boolean][] = [
     ["a dirty device", { dirty: true }, {}, false],
     ["a device in error", { health: "ERROR" }, {}, false],

@@ -1,3 +1,4 @@
+import { sumBytes } from "@diskmesh/domain";
 import { type Host, isFree, type RegistryTables } from "../store/schema.js";
 import { isPlaceable, type WhySuspected } from "./placement.js";
 
@@ -42,8 +43,8 @@ export function capacityOf(
   return inOrder(byAz).flatMap(([az, pools]) =>
     inOrder(pools).map(([pool, { totalBytes, freeSizesBytes }]) => {
       const largestFirst = freeSizesBytes.sort((a, b) => b - a);
-      const freeBytes = sumOf(largestFirst);
-      return { az, pool, totalBytes, freeBytes, maxDiskBytes: sumOf(largestFirst.slice(0, maxDevices)) };
+      const freeBytes = sumBytes(largestFirst);
+      return { az, pool, totalBytes, freeBytes, maxDiskBytes: sumBytes(largestFirst.slice(0, maxDevices)) };
     }),
   );
 }
@@ -59,11 +60,7 @@ function addHost(
     if (attachState !== "ATTACHED" || (wanted !== undefined && pool !== wanted)) continue;
     const sums = pools.get(pool) ?? { totalBytes: 0, freeSizesBytes: [] };
     pools.set(pool, sums);
-    sums.totalBytes += sizeBytes;
+    sums.totalBytes = sumBytes([sums.totalBytes, sizeBytes]);
     if (isUsable && isFree(device)) sums.freeSizesBytes.push(sizeBytes);
   }
-}
-
-function sumOf(sizesBytes: readonly number[]): number {
-  return sizesBytes.reduce((sum, sizeBytes) => sum + sizeBytes, 0);
 }

@@ -624,7 +624,7 @@ export interface GetCapacityRequest {
   pool: string;
 }
 
-/** Space of a pool in an availability zone. Only attached devices count. */
+/** Space of a pool in an availability zone. Only attached devices count. A size above 2^53 - 1 is returned as 2^53 - 1. */
 export interface PoolCapacity {
   /** Availability zone. */
   az: string;
