@@ -1,4 +1,5 @@
 import type { GetCapacityRequest, GetCapacityResponse } from "@diskmesh/api/csi";
+import { sumBytes } from "@diskmesh/domain";
 import { azOf } from "../model/topology.js";
 import type { ControllerContext } from "./context.js";
 import { DISK_TYPE, translated } from "./create-volume.js";
@@ -15,7 +16,7 @@ export async function getCapacity(
     throw translated(error);
   });
   return {
-    availableCapacity: capacities.reduce((sum, { freeBytes }) => sum + freeBytes, 0),
+    availableCapacity: sumBytes(capacities.map(({ freeBytes }) => freeBytes)),
     maximumVolumeSize: Math.max(...capacities.map(({ maxDiskBytes }) => maxDiskBytes)),
   };
 }
