@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { restoreBackup, restoredDocument } from "../backup/restore.js";
-import type { Schema, Table } from "../documents/schema.js";
+import { loadedDocument } from "../documents/memory-tables.js";
+import type { StoredDocument as Backed, Schema } from "../documents/schema.js";
 import type { StoredDocument } from "../mongo/document-server.js";
 import { openStorage } from "../open-storage.js";
 import { Tablet } from "../tablet.js";
@@ -46,10 +47,10 @@ export async function restoredBackup(
       Array.from(rows.entries() as Iterable<object>, (document) => ({ table, document })),
     ),
   );
-  const documents = linesOf(`${name}.backup`).slice(1, -1) as TableDocument[];
-  const expected = documents.map(({ table, document }) => ({
+  const documents = linesOf(`${name}.backup`).slice(1, -1) as Backed[];
+  const expected = documents.map(({ table, key, ...stored }) => ({
     table,
-    document: restoredDocument(schema[table] as Table<object>, document),
+    document: restoredDocument(schema[table], loadedDocument(table, key, schema[table], stored)),
   }));
   return { found, expected };
 }
