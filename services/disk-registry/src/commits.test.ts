@@ -2,6 +2,7 @@ import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { createClient } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { eraseSessionOf, type Runs } from "./model/store/runs.js";
 import { CountingRegistry } from "./testing/counting-registry.js";
 import { TestAgent } from "./testing/test-agent.js";
 
@@ -40,10 +41,7 @@ describe("commits", () => {
       await eventually(async () => expect(await attached()).to.equal(DEVICES));
       expect(agent.received.map((order) => order.deviceIds.length)).to.deep.equal([DEVICES]);
       const ofOrders = commits.filter((changes) =>
-        changes.some(
-          ({ table, document }) =>
-            table === "devices" && (document as { eraseSessionNumber: number }).eraseSessionNumber === 0,
-        ),
+        changes.some(({ table, document }) => table === "devices" && eraseSessionOf(document as Runs) === 0),
       );
       expect(ofOrders.length).to.equal(2);
 

@@ -5,6 +5,7 @@ export type { Context } from "./calls/context.js";
 export { configSchema } from "./config/config.js";
 export { REGISTRY_LIMITS, type RegistryLimits } from "./config/limits.js";
 export { countingDevices } from "./model/store/layout.js";
+export { diskOn, disksOn, eraseSessionOf, holds, holdsAnyDisk, isDirty } from "./model/store/runs.js";
 export type { Device, Disk, Host } from "./model/store/schema.js";
 export { addServices } from "./services.js";
 export { storedSchema as schema } from "./store/stored-schema.js";

@@ -247,7 +247,7 @@ describe("the list of changes", () => {
     version: 1,
     previous: before && { document: before, version: 1 },
   });
-  const device = { deviceId: "d", hostId: "h", diskId: "x" };
+  const device = { deviceId: "d", hostId: "h", runs: [{ first: 0, diskId: "x" }] };
   const host = { hostId: "h", state: "ONLINE" };
   for (const [what, change, hosts, devices, disks] of [
     ["a device", of("devices", "d", device, device), [], ["d"], ["x"]],

@@ -69,11 +69,9 @@ function storedDevice(host: number, device: number): Device {
     generation: host * DEVICES_PER_HOST + device + 1,
     attempts: 0,
     lastError: "",
-    dirty: false,
+    runs: [],
     removalRequested: false,
     detachConfirmed: false,
-    diskId: "",
-    eraseSessionNumber: 0,
     stateChangedAtMs: 1_763_800_000_000,
   };
 }

@@ -1,4 +1,4 @@
-import { countingDevices, type Disk } from "@diskmesh/disk-registry/simulation";
+import { countingDevices, type Disk, holds, holdsAnyDisk, isDirty } from "@diskmesh/disk-registry/simulation";
 import { isIdle } from "./operator.js";
 import type { AgentRun, World } from "./parts.js";
 
@@ -48,7 +48,7 @@ function deviceTrouble(
     case "ATTACHED":
       if (!held.attached || !node.machine.isOpen(path))
         trouble.push(`${deviceId} is ATTACHED, and its agent does not hold it`);
-      if (device.diskId === "" && device.dirty && device.health !== "ERROR" && !device.keepData)
+      if (isDirty(device) && device.health !== "ERROR" && !device.keepData)
         trouble.push(`${deviceId} is dirty: ${device.lastError}`);
       break;
     case "ATTACHING":
@@ -70,9 +70,10 @@ function deviceTrouble(
 /** Returns whether the device is to be removed and still in operation, although nothing of it or its host is in use. */
 function isKeptWithoutCause({ store }: World, { hostId, attachState, removalRequested }: StoredDevice): boolean {
   if (!removalRequested || attachState !== "ATTACHED") return false;
-  const isBlocking = ({ diskId, dirty, keepData, unknownSession, ...device }: StoredDevice): boolean => {
+  const isBlocking = (device: StoredDevice): boolean => {
     const isIn = device.attachState === "ATTACHED" || device.attachState === "ATTACHING";
-    return unknownSession !== undefined || diskId !== "" || (isIn && dirty && !keepData);
+    const isKept = device.unknownSession !== undefined || holdsAnyDisk(device);
+    return isKept || (isIn && isDirty(device) && !device.keepData);
   };
   if ([...store.devices()].some((device) => device.hostId === hostId && isBlocking(device))) return false;
   return ![...store.disks()].some(({ publication }) => publication?.hostId === hostId);
@@ -117,7 +118,7 @@ function diskTrouble(world: World, diskId: string): readonly string[] {
   if (disk === undefined || publication === undefined) return [];
   const usable = countingDevices(disk).every((deviceId) => {
     const device = world.store.device(deviceId);
-    return device?.diskId === diskId && device.attachState === "ATTACHED" && device.unknownSession === undefined;
+    return holds(device, disk.diskId) && device?.attachState === "ATTACHED" && device.unknownSession === undefined;
   });
   if (publication.state !== "PUBLISHED") {
     const target = world.store.host(publication.hostId);
@@ -141,10 +142,10 @@ function moveTrouble(world: World, disk: Disk): readonly string[] {
   const { diskId, parts } = disk;
   const isUsable = (deviceId: string): boolean => {
     const device = store.device(deviceId);
-    const isThere = device?.diskId === diskId && device.attachState === "ATTACHED" && device.health !== "ERROR";
+    const isThere = holds(device, diskId) && device?.attachState === "ATTACHED" && device.health !== "ERROR";
     return isThere && device.unknownSession === undefined;
   };
-  const isPurged = (deviceId: string): boolean => store.device(deviceId)?.diskId !== diskId;
+  const isPurged = (deviceId: string): boolean => !holds(store.device(deviceId), diskId);
   // A part whose source is faulty keeps its target until the source is well, or purged.
   const isOver = ({ copies }: Disk["parts"][number]): boolean =>
     copies.some(({ state }) => state === "COPYING") &&

@@ -1,5 +1,5 @@
 import type { ExportDiskRequest, OpenSessionRequest, UnexportDiskRequest } from "@diskmesh/api/internal";
-import type { Device } from "@diskmesh/disk-registry/simulation";
+import { type Device, diskOn } from "@diskmesh/disk-registry/simulation";
 import type { Life, World } from "./parts.js";
 import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
@@ -62,23 +62,24 @@ export class Lives {
    * Returns whether the data on the device belongs to the disk that the registry has there, as far as the simulation
    * can tell.
    */
-  isRight({ deviceId, diskId }: Device): boolean {
-    const disk = this.world.store.disk(diskId);
-    return disk !== undefined && this.#granted.get(deviceId) === nameOf(disk);
+  isRight(device: Device): boolean {
+    const disk = this.world.store.disk(diskOn(device));
+    return disk !== undefined && this.#granted.get(device.deviceId) === nameOf(disk);
   }
 
   /** Records the disks that are undone because the registry continues with the store `to` instead of `from`. */
   rewind(from: SimStore, to: SimStore): void {
-    for (const { deviceId, diskId } of from.devices()) {
-      const disk = from.disk(diskId);
+    for (const was of from.devices()) {
+      const disk = from.disk(diskOn(was));
       if (disk === undefined) continue;
-      const now = to.disk(to.device(deviceId)?.diskId ?? "");
-      if (now === undefined || nameOf(now) !== nameOf(disk)) this.#forgotten.set(deviceId, nameOf(disk));
+      const is = to.device(was.deviceId);
+      const now = is && to.disk(diskOn(is));
+      if (now === undefined || nameOf(now) !== nameOf(disk)) this.#forgotten.set(was.deviceId, nameOf(disk));
     }
     // Drops entries of disks that this store contains again, because an earlier rewind went further back.
-    for (const { deviceId, diskId } of to.devices()) {
-      const disk = to.disk(diskId);
-      if (disk !== undefined && this.#forgotten.get(deviceId) === nameOf(disk)) this.#forgotten.delete(deviceId);
+    for (const is of to.devices()) {
+      const disk = to.disk(diskOn(is));
+      if (disk !== undefined && this.#forgotten.get(is.deviceId) === nameOf(disk)) this.#forgotten.delete(is.deviceId);
     }
   }
 

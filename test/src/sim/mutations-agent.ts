@@ -67,7 +67,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-boot-id",
     mistake: "the agent obeys an order that was meant for an earlier run of it",
     withinSeeds: 600,
-    foundBy: 55,
+    foundBy: 71,
     replaced: [
       inPlaceOf(
         "disk-agent/model/orders",
@@ -127,7 +127,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "act-before-remembered",
     mistake: "the agent acts on orders, and answers them, before its cache holds them",
     withinSeeds: 600,
-    foundBy: 55,
+    foundBy: 5,
     replaced: [
       inPlaceOf(
         "disk-agent/handlers/order-devices",
@@ -200,7 +200,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "empty-cache-for-a-lost-one",
     mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
     withinSeeds: 4500,
-    foundBy: 1667,
+    foundBy: 4115,
     scenario: "lost caches",
     replaced: [
       inPlaceOf("disk-agent/cache/open-ledger", "openLedger", ({ openLedger }) => async (...given) => {
@@ -237,7 +237,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "grant-over-io-in-flight",
     mistake: "a session is granted while writes of a lower one are in flight",
     withinSeeds: 600,
-    foundBy: 28,
+    foundBy: 38,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/device",
@@ -262,7 +262,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
     withinSeeds: 3600,
-    foundBy: 8,
+    foundBy: 152,
     scenario: "turns on one file",
     replaced: [
       inPlaceOf(
@@ -282,14 +282,13 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
           },
       ),
       inPlaceOf("disk-registry/model/hosts/remove-action", "removeDevice", ({ removeDevice }) => (tx, ...given) => {
-        const eraseSessionNumberOf = (deviceId: string) => tx.devices.get(deviceId)?.eraseSessionNumber ?? 0;
         const put: typeof tx.devices.put = (device) =>
-          tx.devices.put({ ...device, eraseSessionNumber: eraseSessionNumberOf(device.deviceId) });
+          tx.devices.put({ ...device, runs: tx.devices.get(device.deviceId)?.runs ?? [] });
         return removeDevice(changed(tx, { devices: changed(tx.devices, { put }) }), ...given);
       }),
       inPlaceOf("disk-registry/model/devices/reported-devices", "distrusted", ({ distrusted }) => (device) => {
-        const { eraseSessionNumber } = device;
-        return { ...distrusted(device), eraseSessionNumber };
+        const { runs } = device.runs.length > 0 ? device : distrusted(device);
+        return { ...device, runs };
       }),
     ],
   },
@@ -335,7 +334,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "numbers-of-places-trusted",
     mistake: "a drive is known by the serial number that QEMU gives whichever drive is at a place",
     withinSeeds: 900,
-    foundBy: 16,
+    foundBy: 496,
     scenario: "drives move",
     replaced: compared((recorded, _, { serialNumber }) => {
       const isKnown = serialNumber !== "" && recorded.serialNumber === serialNumber;

@@ -91,7 +91,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
           copies: part.copies.filter(({ state }) => state !== "LEAVING"),
         }));
         tx.disks.put({ ...disk, parts });
-        tx.devices.put({ ...source, diskId: "", dirty: true, eraseSessionNumber: 0 });
+        tx.devices.put({ ...source, runs: [{ first: 0, diskId: "" }] });
         return isCutOver;
       }),
     ],
@@ -141,7 +141,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "believe-stale-equal",
     mistake: "the registry believes an EQUAL of an earlier session or revision",
     withinSeeds: 3600,
-    foundBy: 1120,
+    foundBy: 2530,
     scenario: "disks move",
     replaced: [
       inPlaceOf(

@@ -66,7 +66,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "count-stale-confirmation",
     mistake: "the registry counts the confirmation of an order that was overtaken",
     withinSeeds: 600,
-    foundBy: 5,
+    foundBy: 13,
     replaced: [
       inPlaceOf(
         "disk-registry/model/devices/orders",
@@ -114,7 +114,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "erase-what-is-kept",
     mistake: "a device that is to leave as it is is erased all the same",
     withinSeeds: 600,
-    foundBy: 8,
+    foundBy: 21,
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, keepData: undefined })),
   },
   {
@@ -177,7 +177,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
     withinSeeds: 1200,
-    foundBy: 5,
+    foundBy: 16,
     replaced: [
       inPlaceOf(
         "disk-registry/model/devices/attach-states",
@@ -195,7 +195,8 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     foundBy: 2,
     replaced: [
       inPlaceOf("disk-registry/model/store/schema", "schema", ({ schema, isFree }) => {
-        const freeByHost = (device: Device) => (isFree({ ...device, dirty: false }) ? device.hostId : undefined);
+        const freeByHost = (device: Device) =>
+          isFree({ ...device, runs: device.runs.filter(({ diskId }) => diskId !== "") }) ? device.hostId : undefined;
         return withIndexes(schema, { freeByHost });
       }),
     ],
@@ -204,7 +205,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 3600,
-    foundBy: 2381,
+    foundBy: 1085,
     scenario: "swapped while off",
     replaced: [
       inPlaceOf(
@@ -213,8 +214,8 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
         ({ mergeReported }) =>
           (tx, device, ...given) => {
             const merged = mergeReported(tx, device, ...given);
-            if (device.dirty || !merged.dirty || merged.replacement !== undefined) return merged;
-            const trusted = { ...merged, dirty: false };
+            if (device.runs.length > 0 || merged.runs.length === 0 || merged.replacement !== undefined) return merged;
+            const trusted = { ...merged, runs: [] };
             tx.devices.put(trusted);
             return trusted;
           },

@@ -1,5 +1,5 @@
 import { UnknownDiskVerdict } from "@diskmesh/api/registry";
-import { countingDevices, type Device } from "@diskmesh/disk-registry/simulation";
+import { countingDevices, type Device, holdsAnyDisk } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
 import type { Plan, Selector, World } from "./parts.js";
 import { DISK_IDS } from "./requests.js";
@@ -65,7 +65,7 @@ export class Operator {
     if (unknown.length === 0 || random.chance(0.3)) return void requests.sayWhoLeads();
     const device = random.pick(unknown);
     // The agent is right about a device without a disk at most when a part of a disk has moved to it.
-    const isRegistrys = device.diskId === "" ? random.chance(0.7) : lives.isRight(device);
+    const isRegistrys = !holdsAnyDisk(device) ? random.chance(0.7) : lives.isRight(device);
     requests.decideUnknown(device, isRegistrys ? UnknownDiskVerdict.REGISTRY : UnknownDiskVerdict.AGENT);
   }
 
@@ -156,6 +156,6 @@ export class Operator {
   }
 }
 
-export function isIdle({ diskId, dirty, health }: Device): boolean {
-  return diskId === "" && !dirty && health === "ONLINE";
+export function isIdle({ runs, health }: Device): boolean {
+  return runs.length === 0 && health === "ONLINE";
 }

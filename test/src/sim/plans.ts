@@ -1,5 +1,5 @@
 import { HostState, OnHostSilence } from "@diskmesh/api/registry";
-import { countingDevices, type Device } from "@diskmesh/disk-registry/simulation";
+import { countingDevices, type Device, eraseSessionOf } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
 import { isIdle } from "./operator.js";
 import type { AgentRun, Plan, World } from "./parts.js";
@@ -40,7 +40,7 @@ export function* takeTurnsOnSharedBytes(world: World): Plan {
       const isIn = () => device()?.attachState === "ATTACHED";
       yield* until(isIn, () => requests.cms("addDevice", named));
       if (random.chance(0.5)) yield* haveATenant(world, hostId);
-      else yield* wait(PATIENCE_TURNS, () => device()?.eraseSessionNumber !== 0);
+      else yield* wait(PATIENCE_TURNS, () => eraseSessionOf(device() ?? { runs: [] }) !== 0);
       const keepData = random.chance(0.9);
       const leave = () => requests.cms("removeDevice", { ...named, keepData });
       const isGone = () => store.disk("disk-1") === undefined;

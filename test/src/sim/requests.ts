@@ -9,7 +9,7 @@ import {
   OnHostSilence,
   UnknownDiskVerdict,
 } from "@diskmesh/api/registry";
-import type { Device, Disk } from "@diskmesh/disk-registry/simulation";
+import { type Device, type Disk, isDirty } from "@diskmesh/disk-registry/simulation";
 import { messageOf, TimeoutError } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 import { isExaggerated } from "./lies.js";
@@ -300,6 +300,6 @@ export class Requests {
   }
 }
 
-function isOutUnerased({ attachState, dirty }: Device): boolean {
-  return attachState === "DETACHED" && dirty;
+function isOutUnerased(device: Device): boolean {
+  return device.attachState === "DETACHED" && isDirty(device);
 }

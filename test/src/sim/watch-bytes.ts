@@ -1,4 +1,11 @@
-import { countingDevices, type Device, type Disk } from "@diskmesh/disk-registry/simulation";
+import {
+  countingDevices,
+  type Device,
+  type Disk,
+  diskOn,
+  holds,
+  holdsAnyDisk,
+} from "@diskmesh/disk-registry/simulation";
 import type { BlockContents, Drive } from "./drive.js";
 import { BLOCK_BYTES, type BlockWrite, type MachineWatch } from "./machine.js";
 import type { BlockRead, Life, UserWrite, World } from "./parts.js";
@@ -66,7 +73,7 @@ export class ByteWatch implements MachineWatch {
       const device = this.world.store.device(deviceId ?? "");
       if (device === undefined) return;
       const count = (sizeBytes ?? device.sizeBytes) / BLOCK_BYTES;
-      if (device.diskId === disk.diskId) this.#requireKeptOn(device, life, { start, count });
+      if (holds(device, disk.diskId)) this.#requireKeptOn(device, life, { start, count });
       start += count;
     }
   }
@@ -138,7 +145,7 @@ export class ByteWatch implements MachineWatch {
     const { store, lives } = this.world;
     const was = this.#writes.get(before);
     if (was === undefined || was.life.name === write?.life.name || !lives.isCurrent(was.life)) return;
-    if (store.device(place ?? this.#deviceOf.get(before) ?? "")?.diskId !== was.diskId) return;
+    if (!holds(store.device(place ?? this.#deviceOf.get(before) ?? ""), was.diskId)) return;
     const what = write === undefined ? "an erase" : `a write to disk ${write.life.name}`;
     this.world.violation(`${what} overwrote write ${before} to disk ${was.life.name}, which is still there`);
   }
@@ -156,7 +163,7 @@ export class ByteWatch implements MachineWatch {
   isOthersDrive(host: string, deviceId: string): boolean {
     const drive = this.#driveAt(host, deviceId);
     return [...this.world.store.devices()].some(
-      (other) => other.diskId !== "" && other.deviceId !== deviceId && this.#driveOf.get(other.deviceId) === drive,
+      (other) => holdsAnyDisk(other) && other.deviceId !== deviceId && this.#driveOf.get(other.deviceId) === drive,
     );
   }
 
@@ -178,17 +185,16 @@ export class ByteWatch implements MachineWatch {
     this.#deviceAt.set(drive, places.set(block, deviceId));
     const device = store.device(deviceId);
     if (device === undefined || device.hostId !== host || !known) return;
+    const diskId = diskOn(device);
     if (write === undefined) {
-      if (device.diskId !== "") this.world.violation(`${deviceId} was erased while disk ${device.diskId} is on it`);
+      if (diskId !== "") this.world.violation(`${deviceId} was erased while disk ${diskId} is on it`);
       return;
     }
     // A rewind has undone the move that gave the disk this device.
     if (this.world.moves.isOwnSession(deviceId, session) && write.life.epoch < this.world.rewinds.epoch) return;
-    if (device.diskId !== "" && device.diskId !== write.diskId)
-      this.world.violation(
-        `a write to disk ${write.diskId} reached ${deviceId}, which belongs to disk ${device.diskId}`,
-      );
-    if (device.diskId === "" && !device.dirty)
+    if (diskId !== "" && diskId !== write.diskId)
+      this.world.violation(`a write to disk ${write.diskId} reached ${deviceId}, which belongs to disk ${diskId}`);
+    if (device.runs.length === 0)
       this.world.violation(`a write to disk ${write.diskId} reached ${deviceId}, which is free and clean`);
   }
 
@@ -239,7 +245,7 @@ export class ByteWatch implements MachineWatch {
       (other) =>
         other.deviceId !== deviceId &&
         this.isShared(other.hostId, other.deviceId) &&
-        (other.diskId !== "" || !["UNKNOWN", "DETACHED"].includes(other.attachState)),
+        (holdsAnyDisk(other) || !["UNKNOWN", "DETACHED"].includes(other.attachState)),
     );
   }
 

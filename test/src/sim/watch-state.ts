@@ -1,4 +1,15 @@
-import { countingDevices, type Device, type Disk, type Host } from "@diskmesh/disk-registry/simulation";
+import {
+  countingDevices,
+  type Device,
+  type Disk,
+  diskOn,
+  disksOn,
+  eraseSessionOf,
+  type Host,
+  holds,
+  holdsAnyDisk,
+  isDirty,
+} from "@diskmesh/disk-registry/simulation";
 import type { Change } from "@diskmesh/tablet";
 import type { World } from "./parts.js";
 import { silenceTimeoutMs, unavailableRemovalTimeoutMs } from "./registry-node.js";
@@ -64,8 +75,8 @@ export class StateWatch {
     // Ignores hosts that changed in this commit, because the override may share the commit with an earlier change.
     const isDead = (hostId: string) => !hostsChanged.has(hostId) && hostsBefore.get(hostId)?.state === "DEAD";
     for (const { before, after } of devices)
-      if (after.diskId !== "" && before?.diskId === "" && isDead(after.hostId))
-        this.world.violation(`${after.deviceId} of DEAD host ${after.hostId} was given to disk ${after.diskId}`);
+      if (before !== undefined && !holdsAnyDisk(before) && holdsAnyDisk(after) && isDead(after.hostId))
+        this.world.violation(`${after.deviceId} of DEAD host ${after.hostId} was given to disk ${diskOn(after)}`);
     for (const { before, after } of disks) {
       this.#checkPublication(before, after);
       this.world.moves.committed(before, after);
@@ -105,14 +116,10 @@ export class StateWatch {
   }
 
   #trace(by: SimProcess, before: Device | undefined, after: Device): void {
-    if (
-      before?.attachState !== after.attachState ||
-      before.generation !== after.generation ||
-      before.diskId !== after.diskId
-    )
-      this.world.trace(
-        `${by.name}: durable: ${after.deviceId} ${after.attachState} generation ${after.generation}${after.diskId && ` disk ${after.diskId}`}`,
-      );
+    const textOf = (device: Device) =>
+      `${device.attachState} generation ${device.generation}${disksOn([device]).map((diskId) => ` disk ${diskId}`)}`;
+    if (before === undefined || textOf(before) !== textOf(after))
+      this.world.trace(`${by.name}: durable: ${after.deviceId} ${textOf(after)}`);
   }
 
   #checkGeneration(before: Device | undefined, after: Device): number {
@@ -157,29 +164,30 @@ export class StateWatch {
   #checkLeaving(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {
     const wasIn = before?.attachState === "ATTACHED" || before?.attachState === "ATTACHING";
     const isOut = after.attachState === "CLOSING" || after.attachState === "DETACHED";
-    if (before?.keepData && after.keepData && after.eraseSessionNumber > before.eraseSessionNumber)
+    if (before?.keepData && after.keepData && eraseSessionOf(after) > eraseSessionOf(before))
       this.world.violation(`${after.deviceId} is erased, and what is on it was to be kept`);
     if (!wasIn || !isOut || after.keepData || this.#isGivenUp(after, hostBefore)) return;
     // Checks that the device was dirty before this commit, too, because a registration in the same commit may have
     // reported that it may be another drive. A device on another device's bytes is not erased.
-    if (after.dirty && before.dirty && !this.world.bytes.isShared(after.hostId, after.deviceId))
+    if (isDirty(after) && isDirty(before) && !this.world.bytes.isShared(after.hostId, after.deviceId))
       this.world.violation(`${after.deviceId} left with what is on it, and nobody wanted that`);
-    if (!after.dirty && before.attachState === "ATTACHED") this.world.bytes.requireClean(after, hostBefore?.bootId);
+    if (!isDirty(after) && before.attachState === "ATTACHED") this.world.bytes.requireClean(after, hostBefore?.bootId);
   }
 
   #checkUse(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {
     const { orders } = this.world;
     const { deviceId } = after;
-    const cleaned = before?.dirty === true && !after.dirty;
-    if (cleaned && !orders.erased.get(deviceId)?.has(before.eraseSessionNumber))
-      this.world.violation(
-        `${deviceId} counts as clean, and its agent never erased it in session ${before.eraseSessionNumber}`,
-      );
-    const isOffered = after.attachState === "ATTACHED" && !after.dirty && !before?.diskId;
+    const diskId = diskOn(after);
+    const session = before === undefined ? 0 : eraseSessionOf(before);
+    const cleaned = before !== undefined && isDirty(before) && !isDirty(after);
+    if (cleaned && !orders.erased.get(deviceId)?.has(session))
+      this.world.violation(`${deviceId} counts as clean, and its agent never erased it in session ${session}`);
+    const isOffered =
+      after.attachState === "ATTACHED" && !isDirty(after) && (before === undefined || !holdsAnyDisk(before));
     // Uses the boot id from before the commit, because a registration may share the commit with an earlier decision.
     if (isOffered) this.world.bytes.requireClean(after, hostBefore?.bootId);
-    if (after.diskId === "" || before?.diskId === after.diskId) return;
-    this.world.lives.allocated(deviceId, after.diskId);
+    if (diskId === "" || holds(before, diskId)) return;
+    this.world.lives.allocated(deviceId, diskId);
     // Accepts a confirmation from before the commit, too, because the commit may hold more than the allocation, e.g. a
     // later registration without the device.
     const confirmed = [before, after].some(
@@ -187,8 +195,8 @@ export class StateWatch {
         device?.attachState === "ATTACHED" && orders.confirmedAttach.get(deviceId)?.has(device.generation) === true,
     );
     if (!confirmed)
-      this.world.violation(`${deviceId} was allocated to disk ${after.diskId}, and nobody confirmed that it is held`);
-    if (after.dirty) this.world.violation(`${deviceId} was allocated to disk ${after.diskId} before it was erased`);
+      this.world.violation(`${deviceId} was allocated to disk ${diskId}, and nobody confirmed that it is held`);
+    if (isDirty(after)) this.world.violation(`${deviceId} was allocated to disk ${diskId} before it was erased`);
   }
 
   #checkPublication(before: Disk | undefined, after: Disk | undefined): void {
@@ -205,7 +213,7 @@ export class StateWatch {
     const session = (published ?? unpublished)?.sessionNumber;
     if (session === undefined) return;
     for (const deviceId of countingDevices(disk)) {
-      if (this.world.store.device(deviceId)?.diskId !== disk.diskId) continue;
+      if (!holds(this.world.store.device(deviceId), disk.diskId)) continue;
       if (this.world.orders.granted.get(deviceId)?.has(session)) continue;
       // Without a request to any device, a session has fenced off no host and granted no I/O.
       if (unpublished?.state === "PUBLISHING" && !this.world.orders.wasAsked(session)) continue;

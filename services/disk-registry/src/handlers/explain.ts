@@ -20,6 +20,7 @@ import { noDevice, noHost } from "../model/devices/device-selection.js";
 import type { Known, Subject } from "../model/explain/cause.js";
 import { causesOf, troubleOf } from "../model/explain/explain.js";
 import { disksServedBy } from "../model/hosts/removal-step.js";
+import { diskOn, disksOn, holdsAnyDisk } from "../model/store/runs.js";
 import type { Host, RegistryTables } from "../model/store/schema.js";
 
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
@@ -40,7 +41,7 @@ function withThingsOfHost(
 ): ExplainResponse {
   const explained = new Set(causes.map(({ subject }) => subject?.name));
   const devices = [...tables.devices.by("byHost", hostId)];
-  const diskIds = new Set([...disksServedBy(tables, hostId), ...devices.flatMap(({ diskId }) => diskId || [])]);
+  const diskIds = new Set([...disksServedBy(tables, hostId), ...disksOn(devices)]);
   const things: Subject[] = [
     ...devices.map(({ deviceId }): Subject => ({ kind: "DEVICE", name: deviceId })),
     ...[...diskIds].map((diskId): Subject => ({ kind: "DISK", name: diskId })),
@@ -84,7 +85,7 @@ function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known
   } else if (kind === "DEVICE") {
     const device = tables.devices.get(name);
     if (device !== undefined) {
-      const use = device.diskId === "" ? "free" : `of disk ${device.diskId}`;
+      const use = holdsAnyDisk(device) ? `of disk ${diskOn(device)}` : "free";
       return `device ${name} is ${device.attachState}, ${device.health}, ${use}`;
     }
   } else if (kind === "POOL") {

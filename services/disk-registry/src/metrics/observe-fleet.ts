@@ -2,6 +2,7 @@ import { allEnded, observe } from "@diskmesh/metrics";
 import type { Clock } from "@diskmesh/service";
 import { follow, Tally, Waits } from "@diskmesh/tablet";
 import { moveStateOf } from "../model/store/disk-parts.js";
+import { holdsAnyDisk } from "../model/store/runs.js";
 import { awaitsOrder, type Device, type Disk, type Host, isErasable, isFree, schema } from "../model/store/schema.js";
 import type { Vigil } from "../model/store/vigil.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
@@ -23,7 +24,7 @@ type QueueCounts = Readonly<Record<(typeof QUEUES)[number], Readonly<Record<(typ
 /** Returns how a device in operation is used; undefined for other devices. */
 function useOf(device: Device): Use | undefined {
   if (device.attachState === "UNKNOWN" || device.attachState === "DETACHED") return undefined;
-  if (device.diskId !== "") return "disk";
+  if (holdsAnyDisk(device)) return "disk";
   if (isFree(device)) return "free";
   return isErasable(device) ? "dirty" : "unusable";
 }

@@ -38,6 +38,7 @@ import type { Refused } from "../model/hosts/refused.js";
 import type { StampedDevice } from "../model/hosts/registration.js";
 import type { ToldMassSilence } from "../model/hosts/vigil.js";
 import type { OtherFleet } from "../model/store/other-fleet.js";
+import { diskOn, eraseSessionOf, isDirty } from "../model/store/runs.js";
 import {
   type Device,
   type DeviceIdentity,
@@ -129,18 +130,18 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     tabletGeneration: leader.tabletGeneration,
     attempts: device.attempts,
     lastError: device.lastError,
-    dirty: device.dirty,
+    dirty: isDirty(device),
     removalRequested: device.removalRequested,
     removalRequestedAt: dateIf(device.removalRequestedAtMs),
     keepData: device.keepData ?? false,
     heldByUnknownDisk: device.unknownSession !== undefined,
     unknownSession: device.unknownSession && { ...device.unknownSession },
     detachConfirmed: device.detachConfirmed,
-    diskId: device.diskId,
+    diskId: diskOn(device),
     stateChangedAt: dateOf(device.stateChangedAtMs),
     nextAttemptAt: dateIf(progress.nextAttemptAtMs),
     removalTimesOutAt: dateIf(progress.removalTimesOutAtMs),
-    eraseSessionNumber: device.eraseSessionNumber,
+    eraseSessionNumber: eraseSessionOf(device),
     erasedBytes: progress.erasedBytes,
     fileIdentity: device.fileIdentity ?? "",
     replacement: device.replacement && identityMessage(device.replacement),

@@ -5,6 +5,7 @@ import type { Counter, Gap } from "../model/store/counter.js";
 import type { Copy, Move, Part } from "../model/store/disk-parts.js";
 import type { OtherFleet } from "../model/store/other-fleet.js";
 import type { RegistryEvent } from "../model/store/registry-event.js";
+import { type Run, withRunOfVersion1 } from "../model/store/runs.js";
 import {
   type Device,
   type DeviceIdentity,
@@ -96,14 +97,12 @@ const device = shapeOf<Device>()({
   attempts: whole,
   lastError: text,
   pending: shapeOf<Pending>()(pending).optional(),
-  dirty: flag,
+  runs: z.array(shapeOf<Run>()({ first: whole, diskId: text, eraseSessionNumber: whole.optional() })).readonly(),
   removalRequested: flag,
   removalRequestedAtMs: z.number().optional(),
   keepData: z.literal(true).optional(),
   leavesAs: z.enum(["DEVICE", "PATH"]).optional(),
   detachConfirmed: flag,
-  diskId: text,
-  eraseSessionNumber: whole,
   lastSessionNumber: whole.optional(),
   unknownSession: shapeOf<UnknownSession>()({ sessionNumber: whole, diskId: text }).optional(),
   stateChangedAtMs: z.number(),
@@ -225,7 +224,7 @@ export type RegistryTablet = Tablet<RegistrySchema>;
 /** The model's tables with the schemas of their documents. */
 export const storedSchema: RegistrySchema = {
   hosts: { ...schema.hosts, check: checkOf(host) },
-  devices: { ...schema.devices, check: checkOf(device) },
+  devices: { ...schema.devices, check: checkOf(device), version: 2, upgrade: withRunOfVersion1 },
   disks: { ...schema.disks, check: checkOf(disk), version: 2 },
   counters: { ...schema.counters, check: checkOf(counter) },
   fleets: { ...schema.fleets, check: checkOf(fleet) },

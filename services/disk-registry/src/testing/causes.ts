@@ -2,8 +2,8 @@ import { expect } from "chai";
 import type { Known, Subject } from "../model/explain/cause.js";
 import { causesOf, troubleOf } from "../model/explain/explain.js";
 import { noteMassSilence } from "../model/hosts/vigil.js";
-import type { Device, Disk, Host, Publication } from "../model/store/schema.js";
-import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "./fleet-fixture.js";
+import type { Disk, Host, Publication } from "../model/store/schema.js";
+import { aDevice, aDisk, aHost, type DeviceFields, deviceId, diskId, hostId, TestFleet } from "./fleet-fixture.js";
 
 export const [h1, h2] = [hostId("h1"), hostId("h2")];
 export const HOST: Subject = { kind: "HOST", name: h1 };
@@ -48,7 +48,7 @@ export const published = (state: Publication["state"], fields: Partial<Publicati
 interface Scene {
   readonly host?: Partial<Host>;
   readonly otherHost?: Partial<Host>;
-  readonly device?: Partial<Device>;
+  readonly device?: DeviceFields;
   readonly disk?: Partial<Disk>;
   readonly known?: Partial<Known>;
   readonly isMass?: boolean;

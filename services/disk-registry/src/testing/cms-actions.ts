@@ -4,6 +4,7 @@ import type { ActionResult } from "../model/devices/action-result.js";
 import { addDevice, addHost } from "../model/hosts/add-action.js";
 import { purgeDevice, purgeHost } from "../model/hosts/purge-action.js";
 import { type RemovalCall, type RemovalLimits, removeDevice, removeHost } from "../model/hosts/remove-action.js";
+import { isDirty } from "../model/store/runs.js";
 import type { Publication, RegistryTransaction } from "../model/store/schema.js";
 import { aDevice, aHost, deviceId, diskId, type Fleet, hostId, MIB, TestFleet } from "./fleet-fixture.js";
 
@@ -123,5 +124,5 @@ function resultOf(fleet: TestFleet, action: keyof typeof actions): Omit<ActionRe
 function shown(fleet: TestFleet, id: string): string | null {
   const device = fleet.tables.devices.get(id);
   if (device === undefined) return null;
-  return `${device.attachState} ${device.generation}${device.dirty ? " dirty" : ""}${device.removalRequested ? " wish" : ""}${device.keepData ? " keep" : ""}`;
+  return `${device.attachState} ${device.generation}${isDirty(device) ? " dirty" : ""}${device.removalRequested ? " wish" : ""}${device.keepData ? " keep" : ""}`;
 }

@@ -2,6 +2,7 @@ import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { MemoryTables } from "@diskmesh/tablet";
 import type { Leader } from "../model/devices/orders.js";
 import { partsOn } from "../model/store/layout.js";
+import { diskOn, eraseSessionOf, isDirty, withRunOfVersion1 } from "../model/store/runs.js";
 import {
   type Device,
   type Disk,
@@ -44,8 +45,18 @@ export function aHost(id: string, fields: Partial<Host> = {}): Host {
   };
 }
 
-export function aDevice(id: string, fields: Partial<Device> = {}): Device {
-  return {
+/** Facts of a device whose bytes are all in one run, or all free. */
+interface OfRun {
+  readonly diskId: DiskId | "";
+  readonly dirty: boolean;
+  readonly eraseSessionNumber: number;
+}
+
+export type DeviceFields = Partial<Device & OfRun>;
+export type SeenDevice = Device & OfRun;
+
+export function aDevice(id: string, fields: DeviceFields = {}): Device {
+  return withRunOfVersion1({
     deviceId: deviceId(id),
     hostId: hostId("h1"),
     path: `/dev/${id}`,
@@ -67,7 +78,7 @@ export function aDevice(id: string, fields: Partial<Device> = {}): Device {
     eraseSessionNumber: 0,
     stateChangedAtMs: 0,
     ...fields,
-  };
+  }) as Device;
 }
 
 export function aDisk(id: string, deviceIds: readonly string[], fields: Partial<Disk> = {}): Disk {
@@ -127,6 +138,13 @@ export class TestFleet {
     const device = this.tables.devices.get(id);
     if (device === undefined) throw new Error(`the fleet has no device ${id}`);
     return device;
+  }
+
+  /** Returns the device with the facts of its run. */
+  seen(id: string): SeenDevice {
+    const device = this.device(id);
+    const [diskId, dirty, eraseSessionNumber] = [diskOn(device), isDirty(device), eraseSessionOf(device)];
+    return { ...device, diskId, dirty, eraseSessionNumber };
   }
 
   host(id: string): Host {

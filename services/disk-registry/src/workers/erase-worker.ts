@@ -11,6 +11,7 @@ import {
 import type { DeviceOutcome, Leader } from "../model/devices/orders.js";
 import { pendingOf } from "../model/devices/pending.js";
 import type { EraseState } from "../model/devices/removal-erase.js";
+import { eraseSessionOf } from "../model/store/runs.js";
 import type { Device, Pending } from "../model/store/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
@@ -34,7 +35,7 @@ export class EraseWorker {
   stateOf(device: Device): EraseState {
     const progress = this.#progress.get(device.deviceId);
     const { erasedBytes, pending } =
-      progress?.sessionNumber === device.eraseSessionNumber ? progress : { erasedBytes: 0, pending: undefined };
+      progress?.sessionNumber === eraseSessionOf(device) ? progress : { erasedBytes: 0, pending: undefined };
     return { erasedBytes, pending, failedTries: this.#failedTries.get(device.deviceId) ?? 0 };
   }
 

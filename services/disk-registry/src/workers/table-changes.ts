@@ -1,6 +1,7 @@
 import { Changes } from "@diskmesh/service";
 import type { StoredChange } from "@diskmesh/tablet";
 import { whyNotTold } from "../model/devices/orders.js";
+import { disksOn } from "../model/store/runs.js";
 import type { Device, Disk, Host, RegistryTables } from "../model/store/schema.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
 
@@ -119,7 +120,7 @@ export function disksSeenOtherwise(change: StoredChange): readonly string[] {
   if (table !== "devices") return ofHost(change);
   // Both are missing when the document was created and deleted within one commit.
   const device = (document ?? previous?.document) as Device | undefined;
-  return device?.diskId ? [device.diskId] : [];
+  return device === undefined ? [] : disksOn([device]);
 }
 
 function ofHost({ table, key, document, previous }: StoredChange): readonly string[] {
@@ -141,5 +142,5 @@ export function disksOf({ devices, disks }: RegistryTables, key: string): string
   if (!key.startsWith(ON_HOST)) return [key];
   const hostId = key.slice(ON_HOST.length);
   const served = Array.from(disks.by("byPublicationHost", hostId), ({ diskId }) => diskId);
-  return [...Array.from(devices.by("usedByHost", hostId), ({ diskId }) => diskId), ...served];
+  return [...disksOn([...devices.by("usedByHost", hostId)]), ...served];
 }

@@ -7,6 +7,7 @@ import type { MoveProgress } from "../model/disks/move-progress.js";
 import { requireRegistration } from "../model/disks/remembered.js";
 import { leaveFailing } from "../model/disks/removal-moves.js";
 import { moveStateOf } from "../model/store/disk-parts.js";
+import { disksOn, isDirty } from "../model/store/runs.js";
 import {
   awaitsOrder,
   type Device,
@@ -72,8 +73,8 @@ export class Workers {
     this.#context = context;
     this.#orderWorker = new OrderWorker(context, (devices) => {
       for (const device of devices) {
-        if (device.diskId !== "") this.wakeDisk(device.diskId);
-        else if (device.dirty) this.wakeErase([device.deviceId]);
+        for (const diskId of disksOn([device])) this.wakeDisk(diskId);
+        if (isDirty(device)) this.wakeErase([device.deviceId]);
       }
     });
     this.#publicationWorker = new PublicationWorker(context);
@@ -220,9 +221,8 @@ export class Workers {
     this.#orderWorker.forgetTries(hostId);
     const waking = this.#context.tablet.read((tables) => {
       this.#wakeDevicesOf(tables, hostId);
-      for (const { diskId } of tables.devices.by("usedByHost", hostId)) {
-        if (diskId !== "" && tables.disks.get(diskId)?.publication !== undefined) this.wakeDisk(diskId);
-      }
+      for (const diskId of disksOn([...tables.devices.by("usedByHost", hostId)]))
+        if (tables.disks.get(diskId)?.publication !== undefined) this.wakeDisk(diskId);
       for (const disk of tables.disks.by("byPublicationHost", hostId)) this.wakeDisk(disk.diskId);
     });
     // No caller waits for this work. A read fails only when the tablet is lost, which ends the process.

@@ -4,7 +4,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { ChangeContext } from "../../calls/context.js";
 import { transactUnlessDry } from "../../calls/run-action.js";
 import { sayOfDevices } from "../../model/devices/device-health.js";
-import { disksOn } from "../../model/hosts/removal-step.js";
+import { disksOn } from "../../model/store/runs.js";
 import { parseReason, requireAtMost, requireUnique, saidBy } from "../../requests/requests.js";
 import { healthOf } from "../../requests/wire.js";
 

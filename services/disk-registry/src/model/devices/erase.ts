@@ -1,4 +1,5 @@
 import type { DeviceId } from "@diskmesh/domain";
+import { eraseSessionOf, withErased, withEraseSession } from "../store/runs.js";
 import { type Device, type Host, isErasable, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
 import { nextSessionNumber } from "./counters.js";
 import { whyNotTold } from "./orders.js";
@@ -30,18 +31,19 @@ export function beginErase(tx: RegistryTransaction, deviceId: DeviceId): EraseOr
   const found = findErasable(tx, deviceId);
   if (found === undefined) return undefined;
   const { device, host } = found;
-  if (device.eraseSessionNumber !== 0) return { host, deviceId, sessionNumber: device.eraseSessionNumber };
+  const given = eraseSessionOf(device);
+  if (given !== 0) return { host, deviceId, sessionNumber: given };
   const sessionNumber = nextSessionNumber(tx);
-  tx.devices.put({ ...device, eraseSessionNumber: sessionNumber, lastSessionNumber: sessionNumber });
+  tx.devices.put({ ...withEraseSession(device, sessionNumber), lastSessionNumber: sessionNumber });
   return { host, deviceId, sessionNumber };
 }
 
-/** Marks the device clean, unless it changed since the erase got its session. */
+/** Frees the erased bytes, unless the device changed since the erase got its session. */
 export function completeErase(tx: RegistryTransaction, deviceId: DeviceId, sessionNumber: number): boolean {
   const device = tx.devices.get(deviceId);
-  if (device === undefined || device.eraseSessionNumber !== sessionNumber || device.diskId !== "") return false;
+  if (device === undefined || eraseSessionOf(device) !== sessionNumber) return false;
   const lastError = isOfOrder(device) ? device.lastError : "";
-  tx.devices.put({ ...device, dirty: false, eraseSessionNumber: 0, lastError });
+  tx.devices.put({ ...withErased(device, sessionNumber), lastError });
   return true;
 }
 
@@ -57,7 +59,7 @@ export function abandonEraseSession(
 ): void {
   recordEraseFailure(tx, deviceId, sessionNumber, error);
   const device = tx.devices.get(deviceId);
-  if (device?.eraseSessionNumber === sessionNumber) tx.devices.put({ ...device, eraseSessionNumber: 0 });
+  if (device !== undefined && eraseSessionOf(device) === sessionNumber) tx.devices.put(withEraseSession(device, 0));
 }
 
 /**
@@ -71,7 +73,7 @@ export function recordEraseFailure(
   error: string,
 ): void {
   const device = tx.devices.get(deviceId);
-  if (device?.eraseSessionNumber !== sessionNumber || isOfOrder(device)) return;
+  if (device === undefined || eraseSessionOf(device) !== sessionNumber || isOfOrder(device)) return;
   const lastError = `erase: ${error}`;
   if (device.lastError !== lastError) tx.devices.put({ ...device, lastError });
 }

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { aDevice, aHost, diskId, hostId, leader, TestFleet } from "../../testing/fleet-fixture.js";
+import { aDevice, aHost, type DeviceFields, diskId, hostId, leader, TestFleet } from "../../testing/fleet-fixture.js";
 import { addHost } from "../hosts/add-action.js";
 import type { Device } from "../store/schema.js";
 import {
@@ -21,11 +21,11 @@ function answer(id: string, code: OutcomeCode, generation: number, tablet = lead
 
 interface Row {
   readonly cause: string;
-  readonly device: Partial<Device>;
+  readonly device: DeviceFields;
   readonly kind: OrderKind;
   readonly outcome: DeviceOutcome | undefined;
   /** null means that the device is gone. */
-  readonly effect: Partial<Device> | null;
+  readonly effect: DeviceFields | null;
   readonly confirmed: boolean;
 }
 

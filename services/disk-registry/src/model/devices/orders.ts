@@ -1,4 +1,5 @@
 import type { DeviceId, HostId, Stamp } from "@diskmesh/domain";
+import { holdsAnyDisk } from "../store/runs.js";
 import { type Device, type Host, isAway, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
 import { advance } from "./attach-states.js";
 import { forgetDevice } from "./foreign-devices.js";
@@ -168,7 +169,7 @@ function settle(
  */
 function hasNoRight(device: Device, findSharers: FindSharers): boolean {
   return (
-    device.attachState === "ATTACHING" && device.diskId === "" && whoHasTheBytes(findSharers, device) !== undefined
+    device.attachState === "ATTACHING" && !holdsAnyDisk(device) && whoHasTheBytes(findSharers, device) !== undefined
   );
 }
 

@@ -145,6 +145,6 @@ describe("CMS actions that erase before they remove", () => {
     fleet.transact((tx) => removeDevice(tx, { deviceId: deviceId("d1") }, removalCall(true)));
     fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
     expect(fleet.transact((tx) => completeErase(tx, deviceId("d1"), 150))).to.equal(false);
-    expect(fleet.device("d1").dirty).to.equal(true);
+    expect(fleet.seen("d1").dirty).to.equal(true);
   });
 });

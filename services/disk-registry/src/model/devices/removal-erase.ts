@@ -1,4 +1,5 @@
 import { countText, type DeviceId } from "@diskmesh/domain";
+import { isDirty } from "../store/runs.js";
 import { type Device, isHeld, type Pending } from "../store/schema.js";
 import { type ActionResult, named, tryAgain } from "./action-result.js";
 import { pendingText } from "./pending.js";
@@ -37,7 +38,7 @@ const FAILED_TRIES_TO_TELL = 3;
  * Returns whether the device must be erased before it leaves: it holds a former user's data, and keep_data is not set.
  */
 export function mustBeErased(device: Device): boolean {
-  return isHeld(device) && device.dirty && !device.keepData;
+  return isHeld(device) && isDirty(device) && !device.keepData;
 }
 
 /**
@@ -87,7 +88,7 @@ function faultOf(device: Device, { failedTries }: EraseState): string | undefine
 
 /** Returns the devices that leave without an erase: they hold data or unknown contents. */
 export function unerasedIn(devices: readonly Device[]): readonly DeviceId[] {
-  return devices.filter((device) => device.dirty || device.diskId !== "").map((device) => device.deviceId);
+  return devices.filter((device) => device.runs.length > 0).map((device) => device.deviceId);
 }
 
 export function unerasedNote(deviceIds: readonly DeviceId[]): string {

@@ -1,5 +1,15 @@
 import { expect } from "chai";
-import { aDevice, aHost, deviceId, hostId, leader, MIB, remembered, TestFleet } from "../../testing/fleet-fixture.js";
+import {
+  aDevice,
+  aHost,
+  type DeviceFields,
+  deviceId,
+  hostId,
+  leader,
+  MIB,
+  remembered,
+  TestFleet,
+} from "../../testing/fleet-fixture.js";
 import { registerAgent } from "../hosts/registration.js";
 import type { Device } from "../store/schema.js";
 import type { ReportedDevice } from "./reported-devices.js";
@@ -20,7 +30,7 @@ function register(fleet: TestFleet, devices: readonly ReportedDevice[]): number 
 }
 
 /** Each field changes alone, because the check for an unchanged report must compare all of them. */
-const changed: readonly { readonly report: Partial<ReportedDevice>; readonly effect: Partial<Device> }[] = [
+const changed: readonly { readonly report: Partial<ReportedDevice>; readonly effect: DeviceFields }[] = [
   { report: { path: "/dev/other" }, effect: { path: "/dev/other" } },
   { report: { pool: "fast" }, effect: { pool: "fast" } },
   { report: { health: "WARNING" }, effect: { health: "WARNING" } },

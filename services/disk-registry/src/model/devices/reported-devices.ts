@@ -1,4 +1,5 @@
 import { type DeviceId, fileDifference, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
+import { allDirty, diskOn, eraseSessionOf, holdsAnyDisk, isDirty } from "../store/runs.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "../store/schema.js";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
@@ -27,7 +28,7 @@ export interface ReportedDevice extends DeviceIdentity, RememberedSession {
 
 /** Returns a new device: UNKNOWN, to be detached, and dirty because its contents are unknown. */
 export function newDevice(tx: RegistryTransaction, hostId: HostId, reported: ReportedDevice, nowMs: number): Device {
-  const device: Device = {
+  const device = allDirty<Device>({
     deviceId: reported.deviceId,
     hostId,
     ...identityOf(reported),
@@ -38,13 +39,11 @@ export function newDevice(tx: RegistryTransaction, hostId: HostId, reported: Rep
     generation: nextDeviceGeneration(tx),
     attempts: 0,
     lastError: "",
-    dirty: true,
+    runs: [],
     removalRequested: false,
     detachConfirmed: false,
-    diskId: "",
-    eraseSessionNumber: 0,
     stateChangedAtMs: nowMs,
-  };
+  });
   const noted = withNewError(device, reported, nowMs);
   tx.devices.put(noted);
   return noted;
@@ -87,7 +86,7 @@ export function mergeReported(
   const isInOperation = merged.attachState === "ATTACHED" || merged.attachState === "ATTACHING";
   // A device that was missing had no claim to its bytes, so another device that claimed them since keeps them.
   const claimant: Device = device.missing ? { ...merged, attachState: "UNKNOWN" } : merged;
-  if (isInOperation && merged.diskId === "" && whoHasTheBytes(findSharers, claimant))
+  if (isInOperation && !holdsAnyDisk(merged) && whoHasTheBytes(findSharers, claimant))
     merged = advance(tx, merged, "refused", nowMs);
   const mustLetGo = merged.attachState !== "ATTACHED" && merged.attachState !== "ATTACHING";
   if (mustLetGo && reported.attached && merged.detachConfirmed) merged = { ...merged, detachConfirmed: false };
@@ -103,8 +102,8 @@ export function mergeReported(
  * of the former agent may be about the former drive.
  */
 export function distrusted(device: Device): Device {
-  if (device.diskId !== "" || (device.dirty && device.eraseSessionNumber === 0)) return device;
-  return { ...device, dirty: true, eraseSessionNumber: 0 };
+  if (holdsAnyDisk(device) || (isDirty(device) && eraseSessionOf(device) === 0)) return device;
+  return allDirty(device);
 }
 
 /** Handles a device that its agent no longer reports: forgotten if it was never in operation, otherwise in error. */
@@ -160,7 +159,7 @@ function mergeIdentity(device: Device, reported: ReportedDevice, heldSince: bool
   const { replacement: _, missing: __, grownToBytes: ___, refused: ____, ...known } = device;
   const { pool, health, healthMessage } = reported;
   const change = identityChange(device, reported);
-  const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || device.diskId !== "";
+  const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || holdsAnyDisk(device);
   const isGrown = device.sizeBytes !== 0 && reported.sizeBytes > device.sizeBytes;
   const isUnproven = inUse && change === "" && !heldSince && !isShownSame(device, reported);
   if (change === "" && !isUnproven && (inUse || !isGrown)) {
@@ -172,16 +171,8 @@ function mergeIdentity(device: Device, reported: ReportedDevice, heldSince: bool
     return withReportedHealth(same, { health, healthMessage }, nowMs);
   }
   if (!inUse) {
-    const other = {
-      ...known,
-      ...identityOf(reported),
-      pool,
-      health,
-      healthMessage,
-      dirty: true,
-      eraseSessionNumber: 0,
-    };
-    return withoutKeptHealth(other);
+    const other = { ...known, ...identityOf(reported), pool, health, healthMessage };
+    return withoutKeptHealth(allDirty(other));
   }
   const replacement = identityOf(reported);
   return { ...known, health: "ERROR", healthMessage: whyReplaced({ ...device, replacement }), replacement };
@@ -189,7 +180,8 @@ function mergeIdentity(device: Device, reported: ReportedDevice, heldSince: bool
 
 /** Returns why the hardware found in the device's place is not accepted, and the remedy. */
 export function whyReplaced(device: Device & { readonly replacement: DeviceIdentity }): string {
-  const { diskId, replacement } = device;
+  const { replacement } = device;
+  const diskId = diskOn(device);
   const change = identityChange(device, replacement);
   const accepting = "AddDevice accepts it as a new, dirty device";
   if (change === "")

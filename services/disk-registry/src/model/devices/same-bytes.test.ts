@@ -3,6 +3,7 @@ import { expect } from "chai";
 import {
   aDevice,
   aHost,
+  type DeviceFields,
   deviceId,
   diskId,
   hostId,
@@ -13,14 +14,13 @@ import {
 } from "../../testing/fleet-fixture.js";
 import { addDevice, addHost } from "../hosts/add-action.js";
 import { type Registration, registerAgent } from "../hosts/registration.js";
-import type { Device } from "../store/schema.js";
 import { applyOutcomes } from "./orders.js";
 import { NO_SHARED_SERIAL_NUMBERS, sharersIn, whyRefused } from "./same-bytes.js";
 
 const NOW_MS = 50_000;
 const FILE = "boot-1 file 8:1:99:0";
 
-type Fields = Partial<Device>;
+type Fields = DeviceFields;
 
 /** Returns a device in operation, and a device of host h2 that was not added. */
 function pair(first: Fields, second: Fields): TestFleet {
@@ -154,7 +154,7 @@ describe("two devices on the same bytes", () => {
       fleet.transact((tx) =>
         addDevice(tx, { deviceId: deviceId("b") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
       );
-      expect(fleet.device("b")).to.include({ attachState: "ATTACHING", dirty: !stays });
+      expect(fleet.seen("b")).to.include({ attachState: "ATTACHING", dirty: !stays });
     });
 
   it("a device whose shared bytes become known during its attach is detached instead of confirmed", () => {
@@ -189,7 +189,7 @@ describe("two devices on the same bytes", () => {
     expect(add()).to.equal("S_OK");
     // The device returns to its former host. There it has the later claim, and its contents are unknown.
     register(fleet, "a");
-    expect(fleet.device("a")).to.include({ attachState: "CLOSING", dirty: true });
+    expect(fleet.seen("a")).to.include({ attachState: "CLOSING", dirty: true });
     expect([fleet.device("a").missing, fleet.device("b").attachState]).to.deep.equal([undefined, "ATTACHING"]);
     register(fleet, "b");
     expect(fleet.device("b").attachState).to.equal("ATTACHING");

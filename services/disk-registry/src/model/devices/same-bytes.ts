@@ -1,4 +1,5 @@
 import { isDistinctive } from "@diskmesh/domain";
+import { diskOn, holdsAnyDisk } from "../store/runs.js";
 import type { Device, RegistryTables } from "../store/schema.js";
 
 /** Serial numbers that several drives have, according to the config; they identify nothing. */
@@ -57,10 +58,9 @@ export function whyRefused(findSharers: FindSharers, device: Device): string | u
   const found = whoHasTheBytes(findSharers, device);
   if (found === undefined) return undefined;
   const { other, why } = found;
-  const place =
-    other.diskId === ""
-      ? `is in operation (${other.attachState})`
-      : `holds disk ${other.diskId} (${other.attachState})`;
+  const place = holdsAnyDisk(other)
+    ? `holds disk ${diskOn(other)} (${other.attachState})`
+    : `is in operation (${other.attachState})`;
   return (
     `device ${device.deviceId} of host ${device.hostId} lies on the same bytes as device ${other.deviceId} of host ` +
     `${other.hostId}, which ${place}: ${why}; take device ${other.deviceId} out of operation first, or remove ` +
@@ -72,8 +72,9 @@ export function whyRefused(findSharers: FindSharers, device: Device): string | u
  * Returns the rank of the device's claim to its bytes; 0 for none. A device that its agent no longer reports has no
  * claim, unless a disk is on it.
  */
-function claimOf({ diskId, attachState, missing }: Device): number {
-  if (diskId !== "") return 3;
+function claimOf(device: Device): number {
+  const { attachState, missing } = device;
+  if (holdsAnyDisk(device)) return 3;
   if (missing) return 0;
   if (attachState === "ATTACHED") return 2;
   return attachState === "ATTACHING" || attachState === "CLOSING" ? 1 : 0;

@@ -4,11 +4,13 @@ import {
   aDevice,
   aDisk,
   aHost,
+  type DeviceFields,
   deviceId,
   diskId,
   hostId,
   leader,
   remembered,
+  type SeenDevice,
   TestFleet,
 } from "../../testing/fleet-fixture.js";
 import { allocate } from "../disks/allocation.js";
@@ -19,7 +21,7 @@ import { decideUnknown } from "../hosts/decide-unknown.js";
 import { purgeDevice, purgeHost } from "../hosts/purge-action.js";
 import { type RegistrationAnswer, registerAgent } from "../hosts/registration.js";
 import { removeDevice } from "../hosts/remove-action.js";
-import type { Device, Disk } from "../store/schema.js";
+import type { Disk } from "../store/schema.js";
 import { skipValues } from "./counters.js";
 import { beginErase } from "./erase.js";
 import { planOrders } from "./orders.js";
@@ -32,7 +34,7 @@ const X = diskId("x");
 describe("the session of a device that its agent remembers", () => {
   const inUse = { diskId: X };
   // Session 60 is the last session that was given; 61 to 1,000 were skipped.
-  const rows: readonly [string, Partial<Device>, Partial<Disk>, number, string | undefined, boolean][] = [
+  const rows: readonly [string, DeviceFields, Partial<Disk>, number, string | undefined, boolean][] = [
     ["none", {}, {}, 0, "", false],
     ["below the last, not recorded for the device", {}, {}, 60, "y", false],
     ["skipped, not recorded for the device", {}, {}, 61, "y", true],
@@ -74,7 +76,7 @@ describe("the session of a device that its agent remembers", () => {
       fleet.transact((tx) => skipValues(tx, "session_number", { upTo: 1_000 }));
       const found = findUnknownSession(fleet.tables, fleet.device("d1"), {
         sessionNumber,
-        sessionDiskId: sessionDiskId as Device["diskId"] | undefined,
+        sessionDiskId: sessionDiskId as SeenDevice["diskId"] | undefined,
       });
       expect(found).to.deep.equal(isUnknown ? { sessionNumber, diskId: sessionDiskId ?? "" } : undefined);
     });
@@ -85,7 +87,7 @@ describe("a device that is held by an unknown disk", () => {
 
   it("is not allocated, not erased, and dirty from now on, when free", () => {
     const fleet = marked({});
-    expect(fleet.device("d1")).to.deep.include({
+    expect(fleet.seen("d1")).to.deep.include({
       unknownSession: { sessionNumber: 500, diskId: "stranger" },
       dirty: true,
     });
@@ -179,7 +181,7 @@ describe("a device that is held by an unknown disk", () => {
     const decide = (verdict: "agent" | "registry") =>
       fleet.transact((tx) => decideUnknown(tx, [deviceId("d1")], verdict));
     expect(decide("agent")).to.deep.equal({ deviceIds: ["d1"], diskIds: ["x"], endedDiskIds: [] });
-    expect(fleet.device("d1")).to.include({ diskId: "", dirty: true });
+    expect(fleet.seen("d1")).to.include({ diskId: "", dirty: true });
     expect(fleet.device("d1").unknownSession).not.to.equal(undefined);
     expect(diskHealth(fleet.tables, fleet.disk("x")).message).to.contain("d1 was purged");
     expect(decide("agent"), "again").to.deep.equal({ deviceIds: [], diskIds: [], endedDiskIds: [] });
@@ -215,7 +217,7 @@ describe("a device that is held by an unknown disk", () => {
    * Returns a fleet with device d1 (and disk x, if given), after d1's agent reported a session that this registry never
    * gave.
    */
-  function marked(device: Partial<Device>, disk: Partial<Disk> = {}): TestFleet {
+  function marked(device: DeviceFields, disk: Partial<Disk> = {}): TestFleet {
     const disks = device.diskId === undefined ? [] : [aDisk("x", ["d1"], disk)];
     const fleet = new TestFleet({ devices: [aDevice("d1", { lastSessionNumber: 40, ...device })], disks, session: 60 });
     fleet.transact((tx) => skipValues(tx, "session_number", { upTo: 1_000 }));
@@ -262,7 +264,7 @@ function orders(fleet: TestFleet) {
 
 function register(
   fleet: TestFleet,
-  session: { sessionNumber: number; sessionDiskId: Device["diskId"] },
+  session: { sessionNumber: number; sessionDiskId: SeenDevice["diskId"] },
   exports: readonly { diskId: ReturnType<typeof diskId>; sessionNumber: number }[] = [],
 ): RegistrationAnswer {
   const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool } = aDevice("d1");

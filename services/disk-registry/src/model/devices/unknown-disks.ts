@@ -1,5 +1,6 @@
 import type { DiskId } from "@diskmesh/domain";
 import { countingCopy, countingDevices, partSizeBytes } from "../store/layout.js";
+import { allDirty, diskOn, hasFreeBytes, holds } from "../store/runs.js";
 import type { Device, Disk, RegistryTables, RegistryTransaction, UnknownSession } from "../store/schema.js";
 import { mayHaveGiven } from "./counters.js";
 
@@ -20,7 +21,8 @@ export function findUnknownSession(
   device: Device,
   { sessionNumber, sessionDiskId }: RememberedSession,
 ): UnknownSession | undefined {
-  const { diskId, lastSessionNumber } = device;
+  const { lastSessionNumber } = device;
+  const diskId = diskOn(device);
   if (sessionNumber <= (lastSessionNumber ?? 0)) return undefined;
   if (diskId !== "") {
     // Accepts any session number of the disk that the registry has on this device, because a former leader may have
@@ -40,8 +42,7 @@ export function markUnknown(tx: RegistryTransaction, device: Device, remembered:
   // Keeps `unknownSession` although the report lacks the session, because the agent may have lost its cache. Only an
   // operator clears `unknownSession`.
   if (unknownSession === undefined || (known && known.sessionNumber >= unknownSession.sessionNumber)) return device;
-  const dirty = device.dirty || device.diskId === "";
-  const marked: Device = { ...device, unknownSession, dirty };
+  const marked: Device = { ...(hasFreeBytes(device) ? allDirty(device) : device), unknownSession };
   tx.devices.put(marked);
   return marked;
 }
@@ -71,7 +72,7 @@ export function whyElsewhere(tables: RegistryTables, diskId: DiskId): string | u
 
 /** Returns the devices, not the disk's own, on which agents remember the disk. */
 function rememberedOn(tables: RegistryTables, diskId: DiskId): readonly Device[] {
-  return [...tables.devices.by("unknownByDisk", diskId)].filter((device) => device.diskId !== diskId);
+  return [...tables.devices.by("unknownByDisk", diskId)].filter((device) => !holds(device, diskId));
 }
 
 /** A part of a disk that is certain to have moved to a device after the backup that was restored. */

@@ -1,6 +1,7 @@
 import { randomOf } from "@diskmesh/tablet/testing";
 import { expect } from "chai";
 import { aDevice, aHost, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import { allDirty } from "../store/runs.js";
 import type { Device, DiskRequest, Host } from "../store/schema.js";
 import { allocate } from "./allocation.js";
 import { type AllocationLimits, totalBytes } from "./candidates.js";
@@ -42,7 +43,7 @@ describe("the rules of allocation, compared with a look at every device", () => 
         if (request.nearHostId === chosen?.[0]?.hostId) seen.near++;
         // The next request meets other free devices, and other hosts.
         fleet.transact((tx) => {
-          for (const device of chosen ?? []) if (below(2) === 0) tx.devices.put({ ...device, dirty: true });
+          for (const device of chosen ?? []) if (below(2) === 0) tx.devices.put(allDirty(device));
           tx.devices.put(someDevice(`d${below(24)}`, hosts.length, below));
           if (below(4) === 0) tx.hosts.put(someHost(`h${below(hosts.length)}`, below));
         });
@@ -157,7 +158,7 @@ function usableDevices(fleet: TestFleet, request: Request, suspected: string | u
     const isHostUsable = host.state === "ONLINE" && !host.removalRequested && host.hostId !== suspected;
     const isHostAllowed =
       request.hostId === "" ? host.az === request.az : host.hostId === request.hostId && host.az === request.az;
-    const isFree = device.diskId === "" && !device.dirty && device.health === "ONLINE";
+    const isFree = device.runs.length === 0 && device.health === "ONLINE";
     const fits = device.pool === request.pool && device.blockSizeBytes <= maxBlockSizeBytes;
     return isHostUsable && isHostAllowed && isFree && fits;
   });

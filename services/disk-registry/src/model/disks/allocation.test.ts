@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { aDevice, aHost, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
+import { aDevice, aHost, type DeviceFields, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
 import type { Device, DiskRequest, Host } from "../store/schema.js";
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
@@ -144,7 +144,7 @@ describe("allocation", () => {
     expect(chosen(fleet, request({ sizeBytes: 192 * MIB, spreadRacks: true }), 2)).to.equal("none");
   });
 
-  const unusable: readonly [string, Partial<Device>, Partial<Host>][] = [
+  const unusable: readonly [string, DeviceFields, Partial<Host>][] = [
     ["ATTACHING", { attachState: "ATTACHING" }, {}],
     ["UNKNOWN", { attachState: "UNKNOWN" }, {}],
     ["CLOSING", { attachState: "CLOSING" }, {}],
@@ -197,7 +197,7 @@ describe("allocation", () => {
     }
   });
 
-  const coming: readonly [string, Partial<Device>, Partial<Host>, number][] = [
+  const coming: readonly [string, DeviceFields, Partial<Host>, number][] = [
     ["is being attached", { attachState: "ATTACHING" }, {}, 1],
     ["is free on a host suspected of silence", {}, { hostId: hostId("silent") }, 1],
     ["is being attached for another pool", { attachState: "ATTACHING", pool: "fast" }, {}, 0],

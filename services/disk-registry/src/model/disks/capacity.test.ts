@@ -1,6 +1,6 @@
 import { expect } from "chai";
-import { aDevice, aHost, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
-import type { Device, Host } from "../store/schema.js";
+import { aDevice, aHost, type DeviceFields, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
+import type { Host } from "../store/schema.js";
 import { capacityOf } from "./capacity.js";
 import { NOBODY_SUSPECTED } from "./placement.js";
 
@@ -47,7 +47,7 @@ describe("capacity", () => {
     ]);
   });
 
-  const unusable: readonly [string, Partial<Device>, Partial<Host>, boolean][] = [
+  const unusable: readonly [string, DeviceFields, Partial<Host>, boolean][] = [
     ["a dirty device", { dirty: true }, {}, false],
     ["a device in error", { health: "ERROR" }, {}, false],
     ["a device that leaves", { removalRequested: true }, {}, false],

@@ -8,7 +8,17 @@ import {
 } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { aDevice, aDisk, aHost, deviceId, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
+import {
+  aDevice,
+  aDisk,
+  aHost,
+  type DeviceFields,
+  deviceId,
+  diskId,
+  hostId,
+  MIB,
+  TestFleet,
+} from "../../testing/fleet-fixture.js";
 import { abandonEraseSession, beginErase, completeErase, recordEraseFailure } from "../devices/erase.js";
 import { countingDevices, partsOn } from "../store/layout.js";
 import type { Device, DiskRequest, Host, Publication } from "../store/schema.js";
@@ -41,13 +51,13 @@ describe("disks", () => {
       parts: partsOn([aDevice("d1"), aDevice("d2")]),
       requested: wanted,
     });
-    expect(fleet.device("d1").diskId).to.equal("x");
-    expect(fleet.device("d2").diskId).to.equal("x");
+    expect(fleet.seen("d1").diskId).to.equal("x");
+    expect(fleet.seen("d2").diskId).to.equal("x");
   });
 
   const mustRegister = { mustRegister: true } as const;
   const silent = { state: "UNAVAILABLE" } as const;
-  const awaited: readonly [string, Partial<Host>, Partial<Device>, boolean][] = [
+  const awaited: readonly [string, Partial<Host>, DeviceFields, boolean][] = [
     ["is to register anew", mustRegister, {}, true],
     ["was UNAVAILABLE for the leader before, and may yet be heard", { ...silent, hostId: hostId("new") }, {}, true],
     ["is UNAVAILABLE, and was not heard for long", silent, {}, false],
@@ -120,7 +130,7 @@ describe("disks", () => {
     const tooLarge = { ...wanted, sizeBytes: 1000 * MIB };
     const hopeless = await rejection(() => create(fleet, tooLarge), ResourceExhaustedError, "a disk of");
     expect(hopeless.retryAfterMs).to.equal(undefined);
-    expect(fleet.device("d1").diskId).to.equal("");
+    expect(fleet.seen("d1").diskId).to.equal("");
     expect(fleet.tables.disks.size).to.equal(0);
   });
 
@@ -137,7 +147,7 @@ describe("disks", () => {
       expect(resized).to.deep.include({ sizeBytes: 192 * MIB, requested: small });
       expect(countingDevices(resized)).to.have.length(3);
       expect(countingDevices(resized)[0]).to.equal(first);
-      expect(["d1", "d2", "d3"].map((id) => fleet.device(id).diskId)).to.deep.equal(["x", "x", "x"]);
+      expect(["d1", "d2", "d3"].map((id) => fleet.seen(id).diskId)).to.deep.equal(["x", "x", "x"]);
       expect(create(fleet, small)).to.deep.equal(resized);
     });
 
@@ -187,7 +197,7 @@ describe("disks", () => {
         const disk = create(fleet, small);
         expect(() => resize(fleet, 65), JSON.stringify(free)).to.throw(ResourceExhaustedError, "does not fit");
         expect(fleet.tables.disks.get(x)).to.deep.equal(disk);
-        if (free.length > 0) expect(fleet.device("d2").diskId).to.equal("");
+        if (free.length > 0) expect(fleet.seen("d2").diskId).to.equal("");
       }
       const devices = Array.from({ length: 9 }, (_, index) => aDevice(`d${index}`));
       const fleet = new TestFleet({ devices });
@@ -228,7 +238,7 @@ describe("disks", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
     create(fleet);
     expect(fleet.transact((tx) => deleteDisk(tx, x))).to.deep.equal(["d1", "d2"]);
-    expect(fleet.device("d1")).to.include({ diskId: "", dirty: true });
+    expect(fleet.seen("d1")).to.include({ diskId: "", dirty: true });
     expect(fleet.tables.disks.has("x")).to.equal(false);
     expect(fleet.transact((tx) => deleteDisk(tx, x))).to.deep.equal([]);
     const inUse = new TestFleet({ disks: [aDisk("x", [], { publication: published })] });
@@ -241,7 +251,7 @@ describe("disks", () => {
       disks: [aDisk("x", ["d1", "gone"])],
     });
     expect(fleet.transact((tx) => deleteDisk(tx, x))).to.deep.equal([]);
-    expect(fleet.device("d1")).to.include({ diskId: "other", dirty: false });
+    expect(fleet.seen("d1")).to.include({ diskId: "other", dirty: false });
   });
 
   it("SetLabels replaces all labels, and answers NOT_FOUND for an unknown disk", () => {
@@ -251,7 +261,7 @@ describe("disks", () => {
     expect(() => fleet.transact((tx) => setDiskLabels(tx, diskId("y"), labels))).to.throw(NotFoundError);
   });
 
-  const healths: readonly [string, Partial<Device> | undefined, Partial<Host>, string][] = [
+  const healths: readonly [string, DeviceFields | undefined, Partial<Host>, string][] = [
     ["all well", {}, {}, "ONLINE"],
     ["a device in WARNING", { health: "WARNING" }, {}, "WARNING"],
     ["a host in WARNING", {}, { state: "WARNING" }, "WARNING"],
@@ -272,7 +282,7 @@ describe("disks", () => {
 });
 
 describe("erase", () => {
-  const dirty = (fields: Partial<Device> = {}) => aDevice("d1", { dirty: true, ...fields });
+  const dirty = (fields: DeviceFields = {}) => aDevice("d1", { dirty: true, ...fields });
 
   it("begins with a session of its own, and keeps it when begun again", () => {
     const fleet = new TestFleet({ devices: [dirty()] });
@@ -285,9 +295,9 @@ describe("erase", () => {
     const fleet = new TestFleet({ devices: [dirty()] });
     fleet.transact((tx) => beginErase(tx, d1));
     expect(fleet.transact((tx) => completeErase(tx, d1, 200))).to.equal(false);
-    expect(fleet.device("d1").dirty).to.equal(true);
+    expect(fleet.seen("d1").dirty).to.equal(true);
     expect(fleet.transact((tx) => completeErase(tx, d1, 201))).to.equal(true);
-    expect(fleet.device("d1")).to.include({ dirty: false, eraseSessionNumber: 0 });
+    expect(fleet.seen("d1")).to.include({ dirty: false, eraseSessionNumber: 0 });
   });
 
   it("takes a new session after OUTDATED or a device error, and keeps the reason", () => {
@@ -311,7 +321,7 @@ describe("erase", () => {
     const fleet = new TestFleet({ devices: [dirty({ eraseSessionNumber: 201, attempts: 1, lastError: "erase: no" })] });
     fleet.transact((tx) => recordEraseFailure(tx, d1, 201, "EIO"));
     fleet.transact((tx) => completeErase(tx, d1, 201));
-    expect(fleet.device("d1")).to.include({ dirty: false, lastError: "erase: no" });
+    expect(fleet.seen("d1")).to.include({ dirty: false, lastError: "erase: no" });
   });
 
   it("runs for a device under removal, which is not counted as free soon", () => {
@@ -326,7 +336,7 @@ describe("erase", () => {
     expect(fleet.tables.devices.count("freeByHost", "h1"), "free").to.equal(0);
   });
 
-  const refused: readonly [string, Partial<Device>, Partial<Host>][] = [
+  const refused: readonly [string, DeviceFields, Partial<Host>][] = [
     ["clean", { dirty: false }, {}],
     ["of a disk", { diskId: x }, {}],
     ["not ATTACHED", { attachState: "ATTACHING" }, {}],

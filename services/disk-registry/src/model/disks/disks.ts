@@ -13,6 +13,7 @@ import {
 import { named } from "../devices/action-result.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import { allDevices, countingDevices, freeDevice, partsOn } from "../store/layout.js";
+import { holds, withDisk } from "../store/runs.js";
 import {
   type Disk,
   type DiskRequest,
@@ -66,7 +67,7 @@ export function createDisk(
   const allocation = allocate(tx, request, { maxDevices: limits.maxDevicesPerDisk, ...choice });
   if ("shortage" in allocation) throw noSpace(diskId, request, allocation.shortage, limits);
   const { devices } = allocation;
-  for (const device of devices) tx.devices.put({ ...device, diskId });
+  for (const device of devices) tx.devices.put(withDisk(device, diskId));
   const disk: Disk = {
     diskId,
     requested: request,
@@ -184,7 +185,7 @@ export function resizeDisk(
     nearHostId: publication?.hostId ?? "",
   });
   if ("shortage" in allocation) throw noSpace(diskId, missing, allocation.shortage, limits, disk);
-  for (const device of allocation.devices) tx.devices.put({ ...device, diskId });
+  for (const device of allocation.devices) tx.devices.put(withDisk(device, diskId));
   const added = allocation.devices.reduce((sum, device) => sum + device.sizeBytes, 0);
   const addedIds = allocation.devices.map((device) => device.deviceId);
   const larger = { ...disk, sizeBytes: disk.sizeBytes + added, parts: [...disk.parts, ...partsOn(allocation.devices)] };
@@ -244,7 +245,7 @@ export function diskHealth(tables: RegistryTables, disk: Disk): DiskHealth {
 /** Returns the health of one of the disk's devices and of that device's host. */
 export function deviceHealth(tables: RegistryTables, disk: Disk, deviceId: DeviceId): DiskHealth {
   const device = tables.devices.get(deviceId);
-  if (device === undefined || device.diskId !== disk.diskId)
+  if (device === undefined || !holds(device, disk.diskId))
     return { health: "ERROR", message: `device ${deviceId} was purged` };
   const name = `device ${deviceId} on host ${device.hostId}`;
   if (device.health === "ERROR") return { health: "ERROR", message: `${name}: ${device.healthMessage}` };

@@ -1,6 +1,7 @@
 import { bytesText, countText, type HostId } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { allDevices, countingDevices } from "../store/layout.js";
+import { holdsAnyDisk, isDirty } from "../store/runs.js";
 import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.js";
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
@@ -129,7 +130,7 @@ function whyNowhere(
     const suitable = [...tables.devices.by("byHost", host.hostId)].filter((device) => isSuitable(device, moving));
     const rule = whyNotPlaceable(host, excluded, nowMs) ?? whyNoDevice(tables, host, moving);
     rules.push(`host ${host.hostId} ${rule}`);
-    const dirty = suitable.find((device) => device.dirty && device.attachState === "ATTACHED");
+    const dirty = suitable.find((device) => isDirty(device) && device.attachState === "ATTACHED");
     if (dirty !== undefined) erasing ||= `device ${dirty.deviceId} on host ${host.hostId}`;
     if (host.cordoned !== undefined && suitable.length > 0) closed ||= host.hostId;
   }
@@ -155,9 +156,10 @@ function hostsOf(tables: RegistryTables, { disk, move }: Moving): readonly Host[
 
 /** Returns whether the device would do once it is clean. */
 function isSuitable(device: Device, { disk, sizeBytes }: Moving): boolean {
-  const { deviceId, pool, diskId, health, removalRequested, blockSizeBytes } = device;
+  const { deviceId, pool, health, removalRequested, blockSizeBytes } = device;
   if (allDevices(disk).includes(deviceId)) return false;
-  const isUsable = diskId === "" && health === "ONLINE" && !removalRequested && device.unknownSession === undefined;
+  const isUsable =
+    !holdsAnyDisk(device) && health === "ONLINE" && !removalRequested && device.unknownSession === undefined;
   return (
     isUsable && pool === disk.requested.pool && device.sizeBytes >= sizeBytes && blockSizeBytes <= disk.blockSizeBytes
   );

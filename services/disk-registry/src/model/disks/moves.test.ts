@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
 import { decideUnknown } from "../hosts/decide-unknown.js";
 import { allDevices, countingDevices, partsOn } from "../store/layout.js";
+import { holds } from "../store/runs.js";
 import type { Device, Disk, Host } from "../store/schema.js";
 import { diskHealth } from "./disks.js";
 import { completeChange, setDiskLimits } from "./export-changes.js";
@@ -89,7 +90,7 @@ describe("moves", () => {
     expect(parts(fleet)).to.deep.equal(["d1 COUNTS", "d2 COPYING"]);
     expect(complete(fleet, seen)).to.equal(true);
     expect(parts(fleet)).to.deep.equal(["d2 COUNTS"]);
-    expect(fleet.device("d1")).to.deep.include({ diskId: "", dirty: true, lastSessionNumber: 201 });
+    expect(fleet.seen("d1")).to.deep.include({ diskId: "", dirty: true, lastSessionNumber: 201 });
     expect(planMove(fleet.tables, x).kind).to.equal("none");
   });
 
@@ -102,10 +103,10 @@ describe("moves", () => {
     expect(fleet.disk("x").publication).to.deep.include({ sessionNumber, revision: 1, confirmedRevision: 1 });
     expect(complete(fleet, seen)).to.equal(true);
     expect(parts(fleet)).to.deep.equal(["d2 COUNTS", "d1 LEAVING"]);
-    expect(fleet.device("d1").diskId, "until the holder confirms").to.equal("x");
+    expect(fleet.seen("d1").diskId, "until the holder confirms").to.equal("x");
     settle(fleet);
     expect(parts(fleet)).to.deep.equal(["d2 COUNTS"]);
-    expect(fleet.device("d1")).to.deep.include({ diskId: "", dirty: true });
+    expect(fleet.seen("d1")).to.deep.include({ diskId: "", dirty: true });
     expect(fleet.disk("x").parts[0]?.copies[0]?.sessionNumber, "the target's own session").to.equal(seen.sessionNumber);
   });
 
@@ -187,16 +188,16 @@ describe("moves", () => {
       fleet.transact((tx) => failTry(tx, seen, "broken", { isOfTarget: attempts === 4 }));
       expect(fleet.disk("x").parts[0]?.move).to.deep.include({ attempts, lastError: "broken" });
       const isFreed = attempts >= 3;
-      expect(fleet.device(seen.target.deviceId).dirty, `after ${attempts}`).to.equal(isFreed);
+      expect(fleet.seen(seen.target.deviceId).dirty, `after ${attempts}`).to.equal(isFreed);
       expect(fleet.disk("x").publication?.revision, "the holder is told").to.equal(2 * attempts);
-      fleet.transact((tx) => tx.devices.put({ ...fleet.device(seen.target.deviceId), dirty: false }));
+      if (isFreed) fleet.transact((tx) => tx.devices.put({ ...fleet.device(seen.target.deviceId), runs: [] }));
     }
   });
 
   for (const [what, change] of [
     ["in error", { health: "ERROR" }],
     ["to be removed", { removalRequested: true }],
-    ["purged", { diskId: "" }],
+    ["purged", { runs: [] }],
   ] as const)
     it(`a target that is ${what} is given up`, () => {
       const fleet = scene();
@@ -297,7 +298,7 @@ describe("moves", () => {
         const step = planMove(fleet.tables, x);
         if (step.kind !== "give_up") throw new Error(step.kind);
         fleet.transact((tx) => giveUpTarget(tx, x, step.index, step.why));
-        expect(fleet.device("d2")).to.deep.include({ diskId: "", dirty: true });
+        expect(fleet.seen("d2")).to.deep.include({ diskId: "", dirty: true });
         expect(parts(fleet)).to.deep.equal(["d1 COUNTS"]);
         const waits = planMove(fleet.tables, x);
         expect(waits.kind).to.equal("wait");
@@ -376,7 +377,7 @@ describe("moves", () => {
       const step = planMove(fleet.tables, x);
       if (step.kind !== "give_up") throw new Error(step.kind);
       fleet.transact((tx) => giveUpTarget(tx, x, step.index, step.why));
-      expect(fleet.device("d3").diskId).to.equal("");
+      expect(fleet.seen("d3").diskId).to.equal("");
       expect(planMove(fleet.tables, x)).to.deep.include({ kind: "wait" });
     });
 
@@ -478,7 +479,7 @@ function requestAnything(fleet: TestFleet, random: () => number): void {
 function check(fleet: TestFleet, disk: Disk): void {
   expect(countingDevices(disk)).to.have.length(1);
   const ours = [...fleet.tables.devices.entries()]
-    .filter((device) => device.diskId === x)
+    .filter((device) => holds(device, x))
     .map((device) => device.deviceId);
   expect(ours).to.have.members([...allDevices(disk)]);
   for (const { copies } of disk.parts)

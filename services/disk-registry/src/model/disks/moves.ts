@@ -4,6 +4,7 @@ import { whyNotTold } from "../devices/orders.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import type { Copy, Move, MoveReason, Part } from "../store/disk-parts.js";
 import { countingCopy, freeDevice, partSizeBytes } from "../store/layout.js";
+import { holds, withDisk } from "../store/runs.js";
 import {
   type Device,
   type Disk,
@@ -126,7 +127,7 @@ export function planMove(tables: RegistryTables, diskId: DiskId): MoveStep {
   const { sessionNumber } = copying;
   // A holder may hold requests back until it hears which copy counts, so it is asked even when the source is away.
   const isMirrored = publication !== undefined && busy === undefined && sessionNumber !== undefined;
-  const hosts = hostsOf(tables, source, target, isMirrored);
+  const hosts = hostsOf(tables, disk, source, target, isMirrored);
   if ("why" in hosts) return isLost(tables, source) ? { kind: "give_up", ...hosts, index } : { kind: "wait", ...hosts };
   if (busy !== undefined) return { kind: "wait", why: busy };
   if (sessionNumber === undefined) return { kind: "begin", index };
@@ -151,7 +152,8 @@ function movingParts(tables: RegistryTables, disk: Disk, first: number): readonl
   const isAlone = disk.parts.some(hasTarget);
   return disk.parts.flatMap((part, index) => {
     const source = tables.devices.get(countingCopy(part).deviceId);
-    if (part.move === undefined || (isAlone && index !== first) || source?.diskId !== disk.diskId) return [];
+    if (part.move === undefined || (isAlone && index !== first) || source === undefined) return [];
+    if (!holds(source, disk.diskId)) return [];
     if (!hasTarget(part) && whyUnreadable(tables, disk, part) !== undefined) return [];
     return { disk, index, part, move: part.move, source, sizeBytes: partSizeBytes(tables, part) };
   });
@@ -162,8 +164,7 @@ function whyUnreadable(tables: RegistryTables, { diskId }: Disk, part: Part): st
   const { deviceId } = countingCopy(part);
   const source = tables.devices.get(deviceId);
   const host = source && tables.hosts.get(source.hostId);
-  if (source?.diskId !== diskId || host === undefined)
-    return `its device ${deviceId} was purged, and its bytes are lost`;
+  if (!holds(source, diskId) || host === undefined) return `its device ${deviceId} was purged, and its bytes are lost`;
   return isAway(host) ? `its device ${deviceId} cannot be read: ${host.stateMessage}` : undefined;
 }
 
@@ -172,7 +173,7 @@ function whyNeverServed(tables: RegistryTables, disk: Disk): string | undefined 
   const { diskId, parts, publication } = disk;
   const isWanted = publication?.state === "PUBLISHING" || isChangePending(publication);
   if (!isWanted) return undefined;
-  const lost = parts.find((part) => tables.devices.get(countingCopy(part).deviceId)?.diskId !== diskId);
+  const lost = parts.find((part) => !holds(tables.devices.get(countingCopy(part).deviceId), diskId));
   return lost && whyUnreadable(tables, disk, lost);
 }
 
@@ -184,7 +185,7 @@ function isLost(tables: RegistryTables, { hostId }: Device): boolean {
 
 /** Returns why the device is no target any longer; undefined while it is. */
 function whyUnfit(tables: RegistryTables, { diskId }: Disk, target: Device | undefined): string | undefined {
-  if (target?.diskId !== diskId) return "the target was purged";
+  if (target === undefined || !holds(target, diskId)) return "the target was purged";
   const { deviceId, hostId, health, healthMessage, attachState } = target;
   const host = tables.hosts.get(hostId);
   const name = `the target, device ${deviceId} on host ${hostId},`;
@@ -198,13 +199,14 @@ function whyUnfit(tables: RegistryTables, { diskId }: Disk, target: Device | und
 
 function hostsOf(
   tables: RegistryTables,
+  { diskId }: Disk,
   source: Device,
   target: Device,
   isMirrored: boolean,
 ): { readonly sourceHost: Host; readonly targetHost: Host } | { readonly why: string } {
   const [sourceHost, targetHost] = [tables.hosts.get(source.hostId), tables.hosts.get(target.hostId)];
   if (sourceHost === undefined || targetHost === undefined) return { why: `host ${source.hostId} was purged` };
-  const elsewhere = whyElsewhere(tables, source.diskId as DiskId);
+  const elsewhere = whyElsewhere(tables, diskId);
   if (elsewhere !== undefined) return { why: elsewhere };
   if (isMirrored) return { sourceHost, targetHost };
   const whyNot = whyNotTold(sourceHost) ?? whyNotTold(targetHost) ?? whyUnknown(source);
@@ -223,7 +225,7 @@ function whyBusy(publication: Publication): string | undefined {
 
 /** Makes the device the target of the part's move. Its contents do not count. */
 export function beginTarget(tx: RegistryTransaction, { disk, index }: Moving, target: Device): void {
-  tx.devices.put({ ...target, diskId: disk.diskId });
+  tx.devices.put(withDisk(target, disk.diskId));
   const copy: Copy = { deviceId: target.deviceId, state: "COPYING" };
   tx.disks.put(withPart(disk, index, (part) => ({ ...part, copies: [...part.copies, copy] })));
 }

@@ -1,7 +1,7 @@
 import { AbortedError, InvalidStateError, NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { aDevice, aDisk, aHost, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
-import type { Device, Host, Publication } from "../store/schema.js";
+import { aDevice, aDisk, aHost, type DeviceFields, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import type { Host, Publication } from "../store/schema.js";
 import { deleteDisk } from "./disks.js";
 import {
   completePublish,
@@ -29,7 +29,7 @@ const at = (state: Publication["state"], host = h1): Publication => ({
 
 interface Scene {
   readonly publication?: Publication | undefined;
-  readonly device?: Partial<Device>;
+  readonly device?: DeviceFields;
   readonly h1?: Partial<Host>;
   readonly h2?: Partial<Host>;
 }

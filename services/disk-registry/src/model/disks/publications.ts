@@ -11,6 +11,7 @@ import { nextSessionNumber } from "../devices/counters.js";
 import { requireHost } from "../devices/device-selection.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import { countingDevices, forNewSession } from "../store/layout.js";
+import { holds } from "../store/runs.js";
 import type {
   Disk,
   Fence,
@@ -270,7 +271,7 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host, whyS
  */
 function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): string | undefined {
   const device = tables.devices.get(deviceId);
-  if (device === undefined || device.diskId !== disk.diskId) return `its device ${deviceId} was purged`;
+  if (device === undefined || !holds(device, disk.diskId)) return `its device ${deviceId} was purged`;
   const unknown = whyUnknown(device);
   if (unknown !== undefined) return `its ${unknown}`;
   if (device.health === "ERROR")

@@ -1,5 +1,6 @@
 import type { DeviceId, DiskId } from "@diskmesh/domain";
 import { countingCopy } from "../store/layout.js";
+import { disksOn } from "../store/runs.js";
 import type { Device, Disk, RegistryTransaction } from "../store/schema.js";
 import { cancelMoves, requestMoves } from "./moves.js";
 
@@ -43,12 +44,12 @@ function eachDisk(
   act: (disk: Disk, deviceIds: ReadonlySet<DeviceId>) => void,
 ): void {
   const byDisk = new Map<DiskId, Set<DeviceId>>();
-  for (const { diskId, deviceId } of devices) {
-    if (diskId === "") continue;
-    const deviceIds = byDisk.get(diskId);
-    if (deviceIds === undefined) byDisk.set(diskId, new Set([deviceId]));
-    else deviceIds.add(deviceId);
-  }
+  for (const device of devices)
+    for (const diskId of disksOn([device])) {
+      const deviceIds = byDisk.get(diskId);
+      if (deviceIds === undefined) byDisk.set(diskId, new Set([device.deviceId]));
+      else deviceIds.add(device.deviceId);
+    }
   for (const [diskId, deviceIds] of byDisk) {
     const disk = tx.disks.get(diskId);
     if (disk !== undefined) act(disk, deviceIds);

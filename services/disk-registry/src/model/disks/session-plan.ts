@@ -4,6 +4,7 @@ import { whyNotTold, whyNotToldToLetGo } from "../devices/orders.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import type { Copy } from "../store/disk-parts.js";
 import { countingCopy, countingDevices, partSizeBytes } from "../store/layout.js";
+import { holds } from "../store/runs.js";
 import {
   type Device,
   type Disk,
@@ -83,7 +84,7 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
   for (const deviceId of countingDevices(disk)) {
     const device = tables.devices.get(deviceId);
     const host = device === undefined ? undefined : tables.hosts.get(device.hostId);
-    if (device === undefined || host === undefined || device.diskId !== diskId) {
+    if (device === undefined || host === undefined || !holds(device, diskId)) {
       if (!fencing) lost ??= `device ${deviceId} was purged`;
       continue;
     }
@@ -129,7 +130,7 @@ function mirrorTarget(tables: RegistryTables, disk: Disk): MirrorTarget | undefi
       const device = tables.devices.get(deviceId);
       const host = device && tables.hosts.get(device.hostId);
       const found = { index, deviceId, sessionNumber };
-      if (host === undefined || device?.diskId !== disk.diskId)
+      if (device === undefined || host === undefined || !holds(device, disk.diskId))
         return { ...found, group: undefined, lost: `device ${deviceId} was purged` };
       const lost = whyNotNow(device, host, false);
       return { ...found, lost, group: { host, deviceIds: [deviceId], sessionNumber } };

@@ -3,6 +3,7 @@ import type { Counter } from "../store/counter.js";
 import type { Copy, Part } from "../store/disk-parts.js";
 import type { OtherFleet } from "../store/other-fleet.js";
 import type { RegistryEvent } from "../store/registry-event.js";
+import { eraseSessionOf, isDirty } from "../store/runs.js";
 import type { Device, Disk, Host, Start } from "../store/schema.js";
 
 /** An event without its number and time. */
@@ -117,7 +118,7 @@ function ofDevice(before: Device | undefined, device: Device): readonly OwnEvent
   const wasInError = before?.health === "ERROR";
   if (device.health === "ERROR" && !wasInError) events.push(own("DeviceError", things, device.healthMessage));
   if (device.health !== "ERROR" && wasInError) events.push(own("DeviceHealed", things, device.healthMessage));
-  if (before?.dirty && !device.dirty && before.eraseSessionNumber !== 0)
+  if (before !== undefined && eraseSessionOf(before) !== 0 && !isDirty(device))
     events.push(own("DeviceErased", { ...things, routine: true }, ""));
   if (before?.attachState === "CLOSING" && device.attachState === "DETACHED" && !device.detachConfirmed)
     events.push(own("DetachUnconfirmed", things, "its host has not confirmed the close"));

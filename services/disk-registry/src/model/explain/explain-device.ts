@@ -6,6 +6,7 @@ import { sharersIn, whyRefused } from "../devices/same-bytes.js";
 import { whyNotAsked } from "../disks/placement.js";
 import { type Removal, removalOf, usesOf } from "../hosts/removal-step.js";
 import { countingCopy } from "../store/layout.js";
+import { diskOn, isDirty } from "../store/runs.js";
 import { awaitsOrder, type Device, type Disk, type Host, isHeld, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 
@@ -93,7 +94,8 @@ function orderCures({ lastError }: Device, host: Host | undefined, isHung: boole
 const UNUSABLE_FILE = /^device file .* cannot be used: /;
 
 function health(device: Device, add: string): Found {
-  const { deviceId, hostId, diskId, health: value, healthMessage, keptHealth, grownToBytes } = device;
+  const { deviceId, hostId, health: value, healthMessage, keptHealth, grownToBytes } = device;
+  const diskId = diskOn(device);
   if (value === "ONLINE") return undefined;
   const isKept = (keptHealth?.hardwareError ?? keptHealth?.said) !== undefined;
   const trust: Cure = ["once the device is repaired, trust it again", `diskmesh set-device-state online ${deviceId}`];
@@ -120,8 +122,8 @@ export function unhealthySinceMs({ keptHealth, unwellSinceMs }: Device): number 
 }
 
 function erase(device: Device, { progressOf }: Known): Found {
-  const { deviceId, dirty, attachState, diskId, sizeBytes, lastError, health: value, keepData } = device;
-  if (!dirty || attachState === "UNKNOWN" || attachState === "DETACHED" || diskId !== "" || keepData) return undefined;
+  const { deviceId, attachState, sizeBytes, lastError, health: value, keepData } = device;
+  if (!isDirty(device) || attachState === "UNKNOWN" || attachState === "DETACHED" || keepData) return undefined;
   const { erasedBytes, pending, nextAttemptAtMs } = progressOf(device);
   const done = sizeBytes > 0 ? Math.floor((100 * erasedBytes) / sizeBytes) : 0;
   const notNow = attachState === "ATTACHED" ? undefined : "the erase waits until its agent has opened the device";
@@ -149,7 +151,8 @@ function unknownDisk({ deviceId, unknownSession }: Device): Found {
 }
 
 function notReported(device: Device, add: string): Found {
-  const { deviceId, hostId, diskId, dirty, missing, replacement } = device;
+  const { deviceId, hostId, missing, replacement } = device;
+  const diskId = diskOn(device);
   if (replacement !== undefined) {
     const confirm: Cure = [
       "check that the drive is the same, then confirm it",
@@ -169,7 +172,7 @@ function notReported(device: Device, add: string): Found {
   }
   if (missing === undefined) return undefined;
   // A removal erases a dirty device first, and nothing can erase a device that is gone.
-  const out: Cure = dirty
+  const out: Cure = isDirty(device)
     ? ["put the device back, or remove it with its data", `diskmesh remove-device ${hostId} ${deviceId} --keep-data`]
     : ["put the device back, or remove it", `diskmesh remove-device ${hostId} ${deviceId}`];
   return {
@@ -180,8 +183,9 @@ function notReported(device: Device, add: string): Found {
 }
 
 function removal(tables: RegistryTables, device: Device, add: string): Found {
-  const { deviceId, hostId, removalRequested, removalRequestedAtMs: sinceMs, diskId } = device;
+  const { deviceId, hostId, removalRequested, removalRequestedAtMs: sinceMs } = device;
   if (!removalRequested) return undefined;
+  const diskId = diskOn(device);
   if (diskId === "") return heldBack(tables, device, add);
   const host = tables.hosts.get(hostId);
   const isStaying = !isMoving(tables.disks.get(diskId), deviceId);

@@ -3,6 +3,7 @@ import { mustBeErased } from "../devices/removal-erase.js";
 import { disksLostOn, lostText } from "../hosts/lost-disks.js";
 import { disksServedBy } from "../hosts/removal-step.js";
 import { massSilenceRan } from "../hosts/vigil.js";
+import { holdsAnyDisk } from "../store/runs.js";
 import { type Device, type Host, isAway, isHeld, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 
@@ -245,7 +246,7 @@ function removal(tables: RegistryTables, host: Host): Found {
 
 /** Returns false for a device that waits only for what its host waits for. */
 function holdsUpHost(device: Device): boolean {
-  return !isHeld(device) || device.diskId !== "" || mustBeErased(device);
+  return !isHeld(device) || holdsAnyDisk(device) || mustBeErased(device);
 }
 
 /** Returns when the host's removal was requested: RemoveHost sets the time on its devices. */

@@ -1,5 +1,6 @@
 import { bytesText, type Cure } from "@diskmesh/domain";
 import { isPlaceable } from "../disks/placement.js";
+import { holdsAnyDisk } from "../store/runs.js";
 import { type Device, isErasable, isFree, type RegistryTables } from "../store/schema.js";
 import type { Cause, Known, Subject } from "./cause.js";
 
@@ -57,7 +58,7 @@ function roomOf(tables: RegistryTables, pool: string, { whySuspected }: Known): 
       bytes.notAddedBytes += sizeBytes;
       // AddHost is refused for a DEAD host.
       if (host?.state !== "DEAD") hostsNotAdded.add(hostId);
-    } else if (device.diskId !== "") bytes.usedBytes += sizeBytes;
+    } else if (holdsAnyDisk(device)) bytes.usedBytes += sizeBytes;
     else if (host === undefined || !isPlaceable(host, whySuspected)) {
       bytes.keptOutBytes += sizeBytes;
       hostsKeptOut.add(hostId);

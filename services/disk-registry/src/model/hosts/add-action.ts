@@ -20,6 +20,7 @@ import {
 } from "../devices/same-bytes.js";
 import { SortedSharers } from "../devices/sorted-sharers.js";
 import { stay } from "../disks/removal-moves.js";
+import { allDirty, diskOn, holdsAnyDisk, isDirty } from "../store/runs.js";
 import { type Device, type DeviceIdentity, type Host, isAway, type RegistryTransaction } from "../store/schema.js";
 
 /** Maximum reasons in an error, because the size of an error is limited. */
@@ -204,15 +205,16 @@ function addAll(
     tx.devices.put(added);
     sharers.note(added);
     changed++;
-    if (device.dirty && device.replacement !== undefined && device.diskId === "") unerased.push(device.deviceId);
+    if (device.replacement !== undefined && isDirty(device) && !holdsAnyDisk(device)) unerased.push(device.deviceId);
   }
   return { changed, taken, refused, hindered, unerased };
 }
 
 /** Returns whether AddDevice replaces the device's recorded hardware by the hardware found in its place. */
-function isTakenIn({ diskId, attachState, replacement }: Device): boolean {
+function isTakenIn(device: Device): boolean {
+  const { attachState, replacement } = device;
   const isIn = attachState === "ATTACHING" || attachState === "ATTACHED";
-  return diskId === "" && (!isIn || replacement !== undefined);
+  return !holdsAnyDisk(device) && (!isIn || replacement !== undefined);
 }
 
 /**
@@ -227,8 +229,8 @@ function whyMisplaced(device: Device, misplaced: readonly Device[]): string | un
     isUnidentified ? fileDifference(each, found) === undefined : isKnownSame(each, found),
   );
   if (other === undefined) return undefined;
-  const { deviceId, diskId } = other;
-  return `device ${device.deviceId} ${isUnidentified ? "may be" : "is"} the drive of device ${deviceId}, which is missing from its place and holds disk ${diskId}: repair or remove device ${deviceId} first`;
+  const { deviceId } = other;
+  return `device ${device.deviceId} ${isUnidentified ? "may be" : "is"} the drive of device ${deviceId}, which is missing from its place and holds disk ${diskOn(other)}: repair or remove device ${deviceId} first`;
 }
 
 function whyUnidentified(device: Device): string | undefined {
@@ -243,7 +245,7 @@ function whyUnidentified(device: Device): string | undefined {
  * it.
  */
 function asAccepted(device: Device): Device {
-  if (device.diskId !== "") return device;
+  if (holdsAnyDisk(device)) return device;
   const found = foundInPlace(device);
   const isNew = found !== undefined || device.attachState === "CLOSING";
   return isNew ? { ...device, ...found, attachState: "UNKNOWN" } : device;
@@ -277,12 +279,11 @@ function withoutWish(device: Device): Device {
  */
 function acceptReplacement(tx: RegistryTransaction, before: Device, device: Device, nowMs: number): Device {
   const found = foundInPlace(device);
-  if (found === undefined || device.diskId !== "") return device;
+  if (found === undefined || holdsAnyDisk(device)) return device;
   // The new generation invalidates answers to orders for the former hardware.
   const ordered = device.generation === before.generation ? advance(tx, device, "replacement_accepted", nowMs) : device;
   const { replacement, grownToBytes: _, ...rest } = ordered;
-  const unknown = { dirty: true, eraseSessionNumber: 0, ...WELL } as const;
-  const accepted = { ...rest, ...found, ...unknown };
+  const accepted = allDirty({ ...rest, ...found, ...WELL });
   // A grown drive is the same hardware, so its hardware errors and overrides stay.
   return replacement === undefined ? withReportedHealth(accepted, WELL, nowMs) : withoutKeptHealth(accepted);
 }

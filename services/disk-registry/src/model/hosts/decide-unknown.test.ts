@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { aDevice, aDisk, deviceId, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import { aDevice, aDisk, type DeviceFields, deviceId, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
 import { skipValues } from "../devices/counters.js";
 import { beginErase } from "../devices/erase.js";
 import { whyElsewhere } from "../devices/unknown-disks.js";
@@ -22,13 +22,13 @@ describe("a disk that moved after the backup", () => {
     expect(whyElsewhere(fleet.tables, X)).to.contain("AGENT makes the device the disk's");
     expect(decide(fleet)).to.deep.equal({ deviceIds: ["b"], diskIds: ["x"], endedDiskIds: [] });
     expect(allDevices(fleet.disk("x"))).to.deep.equal(["b"]);
-    expect(fleet.device("b")).to.include({
+    expect(fleet.seen("b")).to.include({
       diskId: X,
       dirty: false,
       lastSessionNumber: 500,
     });
     expect(fleet.device("b").unknownSession).to.equal(undefined);
-    expect(fleet.device("a")).to.include({ diskId: "", dirty: true });
+    expect(fleet.seen("a")).to.include({ diskId: "", dirty: true });
     expect(fleet.device("a").unknownSession).to.deep.equal(erased);
     expect(fleet.transact((tx) => beginErase(tx, deviceId("a")))).to.equal(undefined);
     expect(decide(fleet).deviceIds, "again").to.deep.equal([]);
@@ -99,8 +99,8 @@ describe("a disk that moved after the backup", () => {
   function restored(
     world: {
       readonly a?: Device["unknownSession"];
-      readonly b?: Partial<Device>;
-      readonly c?: Partial<Device>;
+      readonly b?: DeviceFields;
+      readonly c?: DeviceFields;
       readonly disk?: Partial<Disk>;
     } = { a: erased },
   ): TestFleet {

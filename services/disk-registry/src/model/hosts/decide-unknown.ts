@@ -3,6 +3,7 @@ import { movedPart } from "../devices/unknown-disks.js";
 import { putPublication } from "../disks/publications.js";
 import type { Part } from "../store/disk-parts.js";
 import { partSizeBytes } from "../store/layout.js";
+import { allDirty, diskOn, holds, holdsAnyDisk, withDisk } from "../store/runs.js";
 import type { Device, RegistryTransaction } from "../store/schema.js";
 
 export type UnknownDiskVerdict = "registry" | "agent";
@@ -30,7 +31,7 @@ export function decideUnknown(
   for (const deviceId of deviceIds) {
     const device = tx.devices.get(deviceId);
     if (device?.unknownSession === undefined) continue;
-    const changed = verdict === "agent" ? believeAgent(tx, device) : device.diskId;
+    const changed = verdict === "agent" ? believeAgent(tx, device) : diskOn(device);
     if (changed === undefined) continue;
     decided.push(deviceId);
     if (changed !== "") diskIds.add(changed);
@@ -44,12 +45,12 @@ export function decideUnknown(
 
 /** Returns the disk that lost or got the device; undefined when the decision changes nothing. */
 function believeAgent(tx: RegistryTransaction, device: Device): DiskId | undefined {
-  if (device.diskId !== "") return loseDevice(tx, device);
+  if (holdsAnyDisk(device)) return loseDevice(tx, device);
   const moved = movedPart(tx, device);
   if (typeof moved === "string") return undefined;
   const { disk, index, former } = moved;
-  if (former.diskId === disk.diskId) loseDevice(tx, former);
-  forgetSession(tx, { ...device, diskId: disk.diskId, dirty: false, eraseSessionNumber: 0 });
+  if (holds(former, disk.diskId)) loseDevice(tx, former);
+  forgetSession(tx, withDisk(device, disk.diskId));
   const parts = disk.parts.map((part, at): Part => {
     if (at !== index) return part;
     const { move: _, ...rest } = part;
@@ -63,8 +64,8 @@ function believeAgent(tx: RegistryTransaction, device: Device): DiskId | undefin
 }
 
 function loseDevice(tx: RegistryTransaction, device: Device): DiskId {
-  tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0 });
-  return device.diskId as DiskId;
+  tx.devices.put(allDirty(device));
+  return diskOn(device) as DiskId;
 }
 
 /** Has the session that the agent remembers count as issued; else the next registration would mark the device again. */

@@ -1,8 +1,9 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import { requireHost } from "../devices/device-selection.js";
 import { fenceSilent } from "../disks/fences.js";
+import { disksOn } from "../store/runs.js";
 import type { Host, OperatorsWord, RegistryTables, RegistryTransaction } from "../store/schema.js";
-import { disksOn, disksServedBy } from "./removal-step.js";
+import { disksServedBy } from "./removal-step.js";
 
 /** Operator's override of a host's state: dead, closed to new disks and VMs, or neither any more. */
 export type HostWord = "dead" | "cordoned" | "back";

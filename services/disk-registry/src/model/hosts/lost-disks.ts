@@ -3,6 +3,7 @@ import { named } from "../devices/action-result.js";
 import { devicesOfHost } from "../devices/device-selection.js";
 import { namedIn, type OwnEvent } from "../events/own-events.js";
 import { countingDevices } from "../store/layout.js";
+import { disksOn } from "../store/runs.js";
 import type { Device, Host, RegistryTables, RegistryTransaction } from "../store/schema.js";
 
 /** A disk of which only these devices, which nobody can read any more, have the bytes. */
@@ -14,13 +15,15 @@ export interface LostDisk {
 /** Returns the disks that lose bytes with these devices. Targets and former sources of moves have no bytes that count. */
 export function disksLostOn(tables: RegistryTables, devices: readonly Device[]): readonly LostDisk[] {
   const lost = new Map<DiskId, DeviceId[]>();
-  for (const { deviceId, diskId } of devices) {
-    const disk = diskId === "" ? undefined : tables.disks.get(diskId);
-    if (disk === undefined || !countingDevices(disk).includes(deviceId)) continue;
-    const deviceIds = lost.get(disk.diskId);
-    if (deviceIds === undefined) lost.set(disk.diskId, [deviceId]);
-    else deviceIds.push(deviceId);
-  }
+  for (const device of devices)
+    for (const diskId of disksOn([device])) {
+      const { deviceId } = device;
+      const disk = tables.disks.get(diskId);
+      if (disk === undefined || !countingDevices(disk).includes(deviceId)) continue;
+      const deviceIds = lost.get(diskId);
+      if (deviceIds === undefined) lost.set(diskId, [deviceId]);
+      else deviceIds.push(deviceId);
+    }
   return [...lost].map(([diskId, deviceIds]) => ({ diskId, deviceIds })).sort((a, b) => (a.diskId < b.diskId ? -1 : 1));
 }
 

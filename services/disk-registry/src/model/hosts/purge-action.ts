@@ -7,8 +7,9 @@ import { forgetDevice } from "../devices/foreign-devices.js";
 import { unerasedIn, unerasedNote } from "../devices/removal-erase.js";
 import { beginUnpublish } from "../disks/publications.js";
 import { requireRegistration } from "../disks/remembered.js";
+import { allDirty, disksOn } from "../store/runs.js";
 import { type Device, isAway, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
-import { disksOn, disksServedBy } from "./removal-step.js";
+import { disksServedBy } from "./removal-step.js";
 
 /**
  * Deletes a host, its devices and its VM assignment. Refuses a host that is a VM, because its director still relies on
@@ -73,11 +74,12 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
   } = advance(tx, device, "purge", nowMs);
   // Counts as issued the sessions of the device's disk, and also an unknown session, because the purging operator has
   // seen it.
-  const given = [rest.lastSessionNumber, unknownSession?.sessionNumber, tx.disks.get(device.diskId)?.lastSessionNumber];
+  const ofDisks = disksOn([device]).map((diskId) => tx.disks.get(diskId)?.lastSessionNumber);
+  const given = [rest.lastSessionNumber, unknownSession?.sessionNumber, ...ofDisks];
   const lastSessionNumber = Math.max(...given.map((number) => number ?? 0));
   const last = given.some((number) => number !== undefined) && { lastSessionNumber };
-  const nothing = { diskId: "", dirty: true, eraseSessionNumber: 0, removalRequested: false } as const;
-  tx.devices.put(withoutKeptHealth({ ...rest, ...replacement, ...last, ...nothing, ...reportedHealth(device) }));
+  const purged = allDirty({ ...rest, ...replacement, ...last, removalRequested: false, ...reportedHealth(device) });
+  tx.devices.put(withoutKeptHealth(purged));
 }
 
 function forgotten(text: string, devices: readonly Device[], held: readonly DiskId[]): ActionResult {

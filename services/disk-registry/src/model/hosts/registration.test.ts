@@ -4,6 +4,7 @@ import {
   aDevice,
   aDisk,
   aHost,
+  type DeviceFields,
   deviceId,
   diskId,
   hostId,
@@ -17,7 +18,6 @@ import { completeErase } from "../devices/erase.js";
 import type { ReportedDevice } from "../devices/reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS } from "../devices/same-bytes.js";
 import { deleteDisk, diskHealth } from "../disks/disks.js";
-import type { Device } from "../store/schema.js";
 import { addDevice } from "./add-action.js";
 import { applyHeartbeat, requireRegistered } from "./heartbeats.js";
 import { purgeDevice } from "./purge-action.js";
@@ -31,12 +31,12 @@ import {
 
 interface Row {
   readonly cause: string;
-  readonly known?: Partial<Device>;
+  readonly known?: DeviceFields;
   readonly reported: Partial<ReportedDevice>;
   readonly listed: "allowed" | "unknown";
   readonly generation: number;
   readonly reason?: string;
-  readonly effect: Partial<Device>;
+  readonly effect: DeviceFields;
 }
 
 const bigger = { sizeBytes: 128 * MIB };
@@ -218,11 +218,11 @@ const rows: readonly Row[] = [
 // A drive of the same size may have replaced the known one.
 const nameless = { serialNumber: "" };
 const asFile = (fileIdentity: string) => ({ serialNumber: "", fileIdentity });
-const detached: Partial<Device> = { attachState: "DETACHED", detachConfirmed: true };
+const detached: DeviceFields = { attachState: "DETACHED", detachConfirmed: true };
 const notHeld = { attached: false };
 const swapRows: [
   string,
-  Partial<Device>,
+  DeviceFields,
   Partial<ReportedDevice>,
   "same start" | "new start",
   "clean" | "dirty" | "to be confirmed",
@@ -315,13 +315,13 @@ describe("registration", () => {
     it(`a clean device, ${cause} -> ${effect}`, () => {
       const fleet = new TestFleet({ devices: [aDevice("d1", known)] });
       register(fleet, registration([reported("d1", found)], start === "new start" ? { bootId: "h1-boot-2" } : {}));
-      const { replacement, dirty } = fleet.device("d1");
+      const { replacement, dirty } = fleet.seen("d1");
       const isOther = cause.startsWith("other hardware");
       expect(replacement !== undefined).to.equal(isOther || effect === "to be confirmed");
       expect(dirty).to.equal(effect === "dirty");
     });
 
-  const erased: readonly [string, Partial<Device>, Partial<ReportedDevice>, string, number][] = [
+  const erased: readonly [string, DeviceFields, Partial<ReportedDevice>, string, number][] = [
     ["held all the time", nameless, nameless, "h1-boot-1", 7],
     ["held again by a new start, the same file", asFile("b 1"), asFile("b 1"), "h1-boot-2", 7],
     // The former start may have erased the former drive, and its answer may still arrive.
@@ -331,9 +331,9 @@ describe("registration", () => {
     it(`a device being erased, ${cause}: the erase ${session === 7 ? "continues" : "starts again"}`, () => {
       const fleet = new TestFleet({ devices: [aDevice("d1", { ...known, dirty: true, eraseSessionNumber: 7 })] });
       register(fleet, registration([reported("d1", found)], { bootId }));
-      expect(fleet.device("d1")).to.include({ dirty: true, eraseSessionNumber: session });
+      expect(fleet.seen("d1")).to.include({ dirty: true, eraseSessionNumber: session });
       fleet.transact((tx) => completeErase(tx, deviceId("d1"), 7));
-      expect(fleet.device("d1").dirty, "after the late answer").to.equal(session !== 7);
+      expect(fleet.seen("d1").dirty, "after the late answer").to.equal(session !== 7);
     });
 
   it("heartbeats of a silent host do not count after PurgeDevice, a registration does", () => {
@@ -357,7 +357,7 @@ describe("registration", () => {
       expect(listed[0]?.stamp).to.deep.equal({ ...leader, deviceGeneration: row.generation });
       expect(listed[0]?.reason).to.contain(row.reason ?? "");
       expect(listed[0]?.reason === "").to.equal(row.listed === "allowed");
-      expect(fleet.device("d1")).to.deep.include(row.effect);
+      expect(fleet.seen("d1")).to.deep.include(row.effect);
     });
   }
 
@@ -396,7 +396,7 @@ describe("registration", () => {
     const { allowed } = register(fleet, booted);
     expect(allowed.map(({ expected }) => expected?.fileIdentity)).to.deep.equal(["one block 8:1:1", "one block 8:2:1"]);
     for (const id of ["d1", "d2"]) {
-      expect(fleet.device(id)).to.include({ attachState: "ATTACHING", health: "ERROR", dirty: false });
+      expect(fleet.seen(id)).to.include({ attachState: "ATTACHING", health: "ERROR", dirty: false });
       expect(fleet.device(id).healthMessage).to.match(/cannot be identified .*ConfirmDevice/);
     }
     expect(diskHealth(fleet.tables, fleet.disk("x")).message).to.match(/d1 .*cannot be identified/);
@@ -473,10 +473,10 @@ describe("registration", () => {
     expect(fleet.device("d1").grownToBytes, "cut back to what it was").to.equal(undefined);
     register(fleet, registration([reported("d1", bigger)]));
     expect(add().code).to.equal("S_ALREADY");
-    expect(fleet.device("d1")).to.include({ sizeBytes: 64 * MIB, attachState: "ATTACHED", dirty: false });
+    expect(fleet.seen("d1")).to.include({ sizeBytes: 64 * MIB, attachState: "ATTACHED", dirty: false });
     fleet.transact((tx) => deleteDisk(tx, diskId("x")));
     expect(add().code).to.equal("S_OK");
-    expect(fleet.device("d1")).to.include({ sizeBytes: 128 * MIB, attachState: "ATTACHING", dirty: true });
+    expect(fleet.seen("d1")).to.include({ sizeBytes: 128 * MIB, attachState: "ATTACHING", dirty: true });
     expect(fleet.device("d1").grownToBytes).to.equal(undefined);
   });
 
@@ -491,7 +491,7 @@ describe("registration", () => {
         addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
       ).code,
     ).to.equal("S_OK");
-    expect(fleet.device("d1")).to.include({
+    expect(fleet.seen("d1")).to.include({
       sizeBytes: 32 * MIB,
       dirty: true,
       health: "ONLINE",
@@ -510,7 +510,7 @@ describe("registration", () => {
       InvalidStateError,
       "disk x is on it: put the former hardware back, or delete the disk",
     );
-    expect(fleet.device("d1")).to.include({ health: "ERROR", sizeBytes: 64 * MIB, dirty: false });
+    expect(fleet.seen("d1")).to.include({ health: "ERROR", sizeBytes: 64 * MIB, dirty: false });
     register(fleet, registration([reported("d1")]));
     expect(fleet.device("d1")).to.include({ health: "ONLINE" });
     expect(fleet.device("d1").replacement).to.equal(undefined);
@@ -526,7 +526,7 @@ describe("registration", () => {
     const answer = register(fleet, malformed);
     expect(answer.allowed.map(({ deviceId: id }) => id)).to.deep.equal(["d2"]);
     expect(answer.unknown.map(({ deviceId: id, reason }) => [id, reason])).to.deep.equal([["d4", "path is malformed"]]);
-    expect(fleet.device("d1")).to.include({ health: "ERROR", attachState: "ATTACHING", diskId: "x", refused: true });
+    expect(fleet.seen("d1")).to.include({ health: "ERROR", attachState: "ATTACHING", diskId: "x", refused: true });
     expect(fleet.device("d1").healthMessage).to.contain("path is malformed");
     expect(fleet.device("d1").missing, "its agent has it: a fence asks for it").to.equal(undefined);
     expect(fleet.device("d2")).to.include({ health: "ONLINE", attachState: "ATTACHED" });

@@ -33,6 +33,7 @@ import { sessionOn } from "../disks/export-changes.js";
 import { fenceAnew, restartPublication, takeAway } from "../disks/publications.js";
 import type { Remembered } from "../disks/remembered.js";
 import { copyOn } from "../store/layout.js";
+import { diskOn, disksOn } from "../store/runs.js";
 import {
   type Device,
   type DeviceIdentity,
@@ -46,7 +47,6 @@ import {
   type RegistryTransaction,
 } from "../store/schema.js";
 import { backFromUnavailable, withAgentWarning } from "./heartbeats.js";
-import { disksOn } from "./removal-step.js";
 
 export interface ReportedExport {
   readonly diskId: DiskId;
@@ -334,7 +334,7 @@ function restartBrokenPublications(
   }
   const moved = before?.address !== registration.address;
   for (const { device, reported, wasMissing } of own) {
-    const disk = device.diskId === "" ? undefined : tx.disks.get(device.diskId);
+    const disk = tx.disks.get(diskOn(device));
     const publication = disk?.publication;
     // The fences of a disk ask only the devices that have its bytes. The agents at a copy notice a lost session.
     if (disk !== undefined && copyOn(disk, device.deviceId)?.state !== "COUNTS") continue;

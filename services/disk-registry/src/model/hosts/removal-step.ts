@@ -2,6 +2,7 @@ import type { DiskId, HostId } from "@diskmesh/domain";
 import { advance } from "../devices/attach-states.js";
 import { devicesOfHost } from "../devices/device-selection.js";
 import { mustBeErased } from "../devices/removal-erase.js";
+import { disksOn, withEraseSession } from "../store/runs.js";
 import {
   type Device,
   type Host,
@@ -133,12 +134,6 @@ export function usesOf(tables: RegistryTables, { host, devices, isOfHost }: Remo
   return isUsed ? { heldDiskIds, servedDiskIds, vmCid, unknown } : undefined;
 }
 
-export function disksOn(devices: readonly Device[]): readonly DiskId[] {
-  const diskIds = new Set<DiskId>();
-  for (const { diskId } of devices) if (diskId !== "") diskIds.add(diskId);
-  return [...diskIds].sort();
-}
-
 /** Returns disks that are published to the host, being published to it, or not yet fenced off from it. */
 export function disksServedBy(tables: RegistryTables, hostId: HostId): readonly DiskId[] {
   return [...tables.disks.by("byPublicationHost", hostId)].map((disk) => disk.diskId).sort();
@@ -153,7 +148,7 @@ function close(tx: RegistryTransaction, device: Device, nowMs: number): void {
   const closed = advance(tx, device, "remove", nowMs);
   // Clears the erase's session: a late answer would be about an erase from before the device left, and others may have
   // written to the device since.
-  if (closed !== device) tx.devices.put({ ...closed, eraseSessionNumber: 0 });
+  if (closed !== device) tx.devices.put(withEraseSession(closed, 0));
 }
 
 /**

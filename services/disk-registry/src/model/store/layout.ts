@@ -1,5 +1,6 @@
 import type { DeviceId } from "@diskmesh/domain";
 import type { Copy, Part } from "./disk-parts.js";
+import { holds, withoutDisk } from "./runs.js";
 import type { Device, Disk, RegistryTables, RegistryTransaction } from "./schema.js";
 
 /** Returns a part for each device, in the order of the disk's bytes. */
@@ -50,9 +51,9 @@ export function withCopies<T extends Pick<Disk, "parts">>(disk: T, change: (copy
  */
 export function freeDevice(tx: RegistryTransaction, disk: Disk, deviceId: DeviceId): boolean {
   const device = tx.devices.get(deviceId);
-  if (device === undefined || device.diskId !== disk.diskId) return false;
+  if (device === undefined || !holds(device, disk.diskId)) return false;
   const { lastSessionNumber = device.lastSessionNumber } = disk;
-  tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0, lastSessionNumber });
+  tx.devices.put({ ...withoutDisk(device, disk.diskId), lastSessionNumber });
   return true;
 }
 

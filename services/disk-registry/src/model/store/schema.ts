@@ -5,6 +5,7 @@ import { moveStateOf, type Part } from "./disk-parts.js";
 import { freeSpaceRows } from "./free-space.js";
 import type { OtherFleet } from "./other-fleet.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
+import { hasFreeBytes, holdsAnyDisk, isDirty, type Runs } from "./runs.js";
 import type { Vigil } from "./vigil.js";
 
 /**
@@ -135,7 +136,7 @@ export interface KeptHealth {
   readonly reported: { readonly health: Health; readonly healthMessage: string };
 }
 
-export interface Device extends DeviceIdentity {
+export interface Device extends DeviceIdentity, Runs {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
   readonly pool: string;
@@ -158,8 +159,6 @@ export interface Device extends DeviceIdentity {
   readonly lastError: string;
   /** Why the current order is still in progress; absent when it has failed or ended. */
   readonly pending?: Pending | undefined;
-  /** True when the device holds data of a former disk, or unknown data. */
-  readonly dirty: boolean;
   readonly removalRequested: boolean;
   /** Absent when the time was not recorded. */
   readonly removalRequestedAtMs?: number | undefined;
@@ -175,13 +174,9 @@ export interface Device extends DeviceIdentity {
    * held is ordered detached.
    */
   readonly detachConfirmed: boolean;
-  /** Disk on the device; empty when free. */
-  readonly diskId: DiskId | "";
-  /** Session of the current erase; 0 when none was issued. */
-  readonly eraseSessionNumber: number;
   /**
-   * Highest session issued for the device when it had no disk, or for a disk that has left it; absent when not
-   * recorded. Sessions of the device's current disk are recorded in that disk's document.
+   * Highest session issued for an erase on the device, or for a disk that has left it; absent when not recorded.
+   * Sessions of a disk that is on the device are recorded in that disk's document.
    */
   readonly lastSessionNumber?: number | undefined;
   /**
@@ -314,34 +309,30 @@ export function isSound(host: Host): boolean {
  * @public the simulator's mistakes use it by name
  */
 export function isFree(device: Device): boolean {
-  const isSound = !device.dirty && device.health === "ONLINE" && device.sizeBytes > 0;
-  return isHeldEmpty(device) && isSound && !device.removalRequested && device.unknownSession === undefined;
+  const isWell = device.health === "ONLINE" && device.sizeBytes > 0 && device.unknownSession === undefined;
+  return device.attachState === "ATTACHED" && hasFreeBytes(device) && isWell && !device.removalRequested;
 }
 
 /** Returns whether the device must be erased now, before it is used again or taken out of operation. */
 export function isErasable(device: Device): boolean {
-  const isEmpty = isHeldEmpty(device) && device.unknownSession === undefined;
-  return isEmpty && device.dirty && device.health !== "ERROR" && !device.keepData;
+  const isUp = device.attachState === "ATTACHED" && device.health !== "ERROR" && device.unknownSession === undefined;
+  return isUp && isDirty(device) && !device.keepData;
 }
 
 /** Returns whether a disk may be placed on the device once it is attached and erased. */
 export function isComing(device: Device): boolean {
-  const isWell = device.diskId === "" && device.health === "ONLINE" && !device.removalRequested;
+  const isWell = !holdsAnyDisk(device) && device.health === "ONLINE" && !device.removalRequested;
   return isWell && (device.attachState === "ATTACHING" || isErasable(device));
 }
 
 /** Returns whether the device holds a disk and has turned WARNING by its own health, not by an operator's word. */
-export function isFailing({ health, diskId, keptHealth }: Device): boolean {
-  return health === "WARNING" && diskId !== "" && keptHealth?.said === undefined;
+export function isFailing(device: Device): boolean {
+  return device.health === "WARNING" && holdsAnyDisk(device) && device.keptHealth?.said === undefined;
 }
 
 /** Returns whether the disk's host has not confirmed the disk's present limits or devices. */
 export function isChangePending(publication: Publication | undefined): boolean {
   return publication !== undefined && (publication.revision ?? 0) > (publication.confirmedRevision ?? 0);
-}
-
-function isHeldEmpty(device: Device): boolean {
-  return device.attachState === "ATTACHED" && device.diskId === "";
 }
 
 /** Returns whether the agent holds the device open, or is to open it. */
@@ -351,7 +342,8 @@ export function isHeld({ attachState }: Device): boolean {
 
 /** Returns whether nothing is placed on the free device because an operator must decide, or has overridden its health. */
 export function isOverridden(device: Device): boolean {
-  return isHeldEmpty(device) && (device.unknownSession !== undefined || device.keptHealth?.said !== undefined);
+  const isHeldBack = device.unknownSession !== undefined || device.keptHealth?.said !== undefined;
+  return device.attachState === "ATTACHED" && !holdsAnyDisk(device) && isHeldBack;
 }
 
 /** Returns whether the agent must be sent the device's current generation, because it has not confirmed it. */
@@ -402,7 +394,7 @@ const devices = table<Device>()({
     byHost: (device) => device.hostId,
     byFileIdentity: (device) => device.fileIdentity || undefined,
     bySerialNumber: (device) => device.serialNumber || undefined,
-    usedByHost: (device) => (device.diskId === "" ? undefined : device.hostId),
+    usedByHost: (device) => (holdsAnyDisk(device) ? device.hostId : undefined),
     freeByHost: (device) => (isFree(device) ? device.hostId : undefined),
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),
     comingByPool: (device) => (isComing(device) ? device.pool : undefined),
