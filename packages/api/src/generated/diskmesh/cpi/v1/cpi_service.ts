@@ -196,7 +196,7 @@ export interface HasVmRequest {
   context:
     | CallContext
     | undefined;
-  /** The CPI's ID of the VM. */
+  /** The CPI's ID of the VM, or host/HOST_ID: a host of the fleet CPI, which other CPIs do not have. */
   vmCid: string;
 }
 
@@ -204,6 +204,8 @@ export interface HasVmRequest {
 export interface HasVmResponse {
   /** True when the VM exists. */
   exists: boolean;
+  /** Availability zone of the VM. Empty: the CPI does not tell; only the fleet CPI does. */
+  az: string;
 }
 
 /** The disk to create. */
@@ -221,7 +223,7 @@ export interface CreateDiskRequest {
   cloudProperties:
     | { [key: string]: any }
     | undefined;
-  /** VM near which the CPI places the disk. May be empty. */
+  /** VM near which the CPI places the disk, or host/HOST_ID, as in HasVm. May be empty. */
   vmCid: string;
   /** Availability zone. The fleet CPI uses this field when vm_cid is empty. */
   az: string;
@@ -275,7 +277,7 @@ export interface AttachDiskRequest {
   context:
     | CallContext
     | undefined;
-  /** The CPI's ID of the VM. */
+  /** The CPI's ID of the VM, or host/HOST_ID, as in HasVm. */
   vmCid: string;
   /** The CPI's ID of the disk. */
   diskCid: string;
@@ -299,7 +301,7 @@ export interface DetachDiskRequest {
   context:
     | CallContext
     | undefined;
-  /** The CPI's ID of the VM. */
+  /** The CPI's ID of the VM, or host/HOST_ID, as in HasVm. */
   vmCid: string;
   /** The CPI's ID of the disk. */
   diskCid: string;
@@ -1717,13 +1719,16 @@ export const HasVmRequest: MessageFns<HasVmRequest> = {
 };
 
 function createBaseHasVmResponse(): HasVmResponse {
-  return { exists: false };
+  return { exists: false, az: "" };
 }
 
 export const HasVmResponse: MessageFns<HasVmResponse> = {
   encode(message: HasVmResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.exists !== false) {
       writer.uint32(8).bool(message.exists);
+    }
+    if (message.az !== "") {
+      writer.uint32(18).string(message.az);
     }
     return writer;
   },
@@ -1749,6 +1754,14 @@ export const HasVmResponse: MessageFns<HasVmResponse> = {
             message.exists = reader.bool();
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.az = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1767,6 +1780,7 @@ export const HasVmResponse: MessageFns<HasVmResponse> = {
   fromPartial(object: DeepPartial<HasVmResponse>): HasVmResponse {
     const message = createBaseHasVmResponse();
     message.exists = object.exists ?? false;
+    message.az = object.az ?? "";
     return message;
   },
 };

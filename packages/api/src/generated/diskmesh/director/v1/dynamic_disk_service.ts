@@ -23,11 +23,11 @@ export interface DynamicDisk {
   diskName: string;
   /** The CPI's ID of the disk. Empty until the disk is created. */
   diskCid: string;
-  /** Name of the deployment that the disk belongs to. */
+  /** Name of the deployment that the disk belongs to. Empty: made for a host. */
   deployment: string;
-  /** ID of the instance whose VM the disk is attached to. Empty: detached. */
+  /** ID of the instance whose VM the disk is attached to. Empty: detached, or attached to a host. */
   instanceId: string;
-  /** VM that the disk is attached to. Empty: detached. */
+  /** VM that the disk is attached to; host/HOST_ID for a host. Empty: detached. */
   vmCid: string;
   /** Availability zone. */
   az: string;
@@ -36,7 +36,7 @@ export interface DynamicDisk {
    * requested one until they are resized.
    */
   sizeBytes: number;
-  /** Disk type of the cloud config with which the disk was created. */
+  /** Disk type of the cloud config with which the disk was created; a pool of the disk-registry if it was made for a host. */
   diskPoolName: string;
   /** Name of the CPI that created the disk. Empty: the default CPI. */
   cpi: string;
@@ -44,7 +44,7 @@ export interface DynamicDisk {
   metadata:
     | { [key: string]: any }
     | undefined;
-  /** Location of the disk for the VM's agent. Absent: detached. */
+  /** Location of the disk for the VM's agent. Absent: detached, or attached to a host. */
   diskHint:
     | any
     | undefined;
@@ -71,15 +71,19 @@ export interface DynamicDisk {
     | undefined;
   /** True: the disk certainly was never attached. False: it was, or that is not known, as for disks that 0.1.0 created. */
   neverAttached: boolean;
+  /** ID of the host that the disk is attached to. Empty: detached, or attached to an instance. */
+  hostId: string;
+  /** Path of the disk on the host host_id: a block device, or a Unix socket that speaks NBD. Empty: not attached to a host. */
+  path: string;
 }
 
-/** The disk, and the instance that needs it. */
+/** The disk, and the instance or host that needs it. */
 export interface ProvideDiskRequest {
   /** Name. Unique among all deployments. */
   diskName: string;
-  /** ID of the instance whose VM gets the disk. */
+  /** ID of the instance whose VM gets the disk. Empty: host_id is set. */
   instanceId: string;
-  /** Name of a disk type of the cloud config. */
+  /** Name of a disk type of the cloud config; with host_id the name of a pool of the disk-registry, "default" if empty. */
   diskPoolName: string;
   /** Minimum size in bytes. Rounded up to whole MiB. */
   sizeBytes: number;
@@ -97,6 +101,12 @@ export interface ProvideDiskRequest {
    * The task fails, too, if the disk is attached to the VM with another value.
    */
   readOnly: boolean;
+  /**
+   * ID of the host that gets the disk, or CPI/ID: the host of that name of that CPI. The task fails if no CPI has the
+   * host, if a bare ID is the name of hosts of two CPIs, or while a CPI that may have the host does not answer. Empty:
+   * instance_id is set.
+   */
+  hostId: string;
 }
 
 /** The started task, and the disk as of the response. */
@@ -148,11 +158,11 @@ export interface CreateDiskResponse {
   disk: DynamicDisk | undefined;
 }
 
-/** The disk, and the instance to attach it to. */
+/** The disk, and the instance or host to attach it to. */
 export interface AttachDiskRequest {
   /** Name of the disk. */
   diskName: string;
-  /** ID of the instance whose VM gets the disk. */
+  /** ID of the instance whose VM gets the disk. Empty: host_id is set. */
   instanceId: string;
   /** Metadata that the infrastructure stores with the disk. Absent: unchanged. */
   metadata:
@@ -165,6 +175,8 @@ export interface AttachDiskRequest {
   wait: boolean;
   /** True: attaches the disk read-only, as ProvideDisk. */
   readOnly: boolean;
+  /** Host that gets the disk, as in ProvideDisk. Empty: instance_id is set. */
+  hostId: string;
 }
 
 /** The started task, and the disk as of the response. */
@@ -252,10 +264,12 @@ export interface DetachDiskRequest {
    * returns at once.
    */
   wait: boolean;
-  /** ID of the instance to detach the disk from. Empty: whichever instance has the disk. */
+  /** ID of the instance to detach the disk from. Empty with host_id empty: wherever the disk is. */
   instanceId: string;
   /** DynamicDisk.attachment_id of the attachment to end. Empty: the present attachment. */
   attachmentId: string;
+  /** Host to detach the disk from, instead of instance_id: its ID, or CPI/ID. */
+  hostId: string;
 }
 
 /** The started task, and the disk as of the response. */
@@ -281,6 +295,8 @@ export interface DeleteDiskRequest {
   instanceId: string;
   /** DynamicDisk.attachment_id of the present or last attachment. Empty: any. */
   attachmentId: string;
+  /** Host that the disk is attached to, instead of instance_id: its ID, or CPI/ID. Ignored once the disk is detached. */
+  hostId: string;
 }
 
 /** The started task, as of the response. */
@@ -389,6 +405,8 @@ function createBaseDynamicDisk(): DynamicDisk {
     firstAttachment: false,
     createdAt: undefined,
     neverAttached: false,
+    hostId: "",
+    path: "",
   };
 }
 
@@ -444,6 +462,12 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     }
     if (message.neverAttached !== false) {
       writer.uint32(136).bool(message.neverAttached);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(146).string(message.hostId);
+    }
+    if (message.path !== "") {
+      writer.uint32(154).string(message.path);
     }
     return writer;
   },
@@ -597,6 +621,22 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
             message.neverAttached = reader.bool();
             continue;
           }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 19: {
+            if (tag !== 154) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -633,6 +673,8 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     message.firstAttachment = object.firstAttachment ?? false;
     message.createdAt = object.createdAt ?? undefined;
     message.neverAttached = object.neverAttached ?? false;
+    message.hostId = object.hostId ?? "";
+    message.path = object.path ?? "";
     return message;
   },
 };
@@ -646,6 +688,7 @@ function createBaseProvideDiskRequest(): ProvideDiskRequest {
     metadata: undefined,
     wait: false,
     readOnly: false,
+    hostId: "",
   };
 }
 
@@ -671,6 +714,9 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
     }
     if (message.readOnly !== false) {
       writer.uint32(56).bool(message.readOnly);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(66).string(message.hostId);
     }
     return writer;
   },
@@ -744,6 +790,14 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
             message.readOnly = reader.bool();
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -768,6 +822,7 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
     message.metadata = object.metadata ?? undefined;
     message.wait = object.wait ?? false;
     message.readOnly = object.readOnly ?? false;
+    message.hostId = object.hostId ?? "";
     return message;
   },
 };
@@ -1059,7 +1114,7 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
 };
 
 function createBaseAttachDiskRequest(): AttachDiskRequest {
-  return { diskName: "", instanceId: "", metadata: undefined, wait: false, readOnly: false };
+  return { diskName: "", instanceId: "", metadata: undefined, wait: false, readOnly: false, hostId: "" };
 }
 
 export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
@@ -1078,6 +1133,9 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
     }
     if (message.readOnly !== false) {
       writer.uint32(40).bool(message.readOnly);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(50).string(message.hostId);
     }
     return writer;
   },
@@ -1135,6 +1193,14 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
             message.readOnly = reader.bool();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1157,6 +1223,7 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
     message.metadata = object.metadata ?? undefined;
     message.wait = object.wait ?? false;
     message.readOnly = object.readOnly ?? false;
+    message.hostId = object.hostId ?? "";
     return message;
   },
 };
@@ -1675,7 +1742,7 @@ export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
 };
 
 function createBaseDetachDiskRequest(): DetachDiskRequest {
-  return { diskName: "", wait: false, instanceId: "", attachmentId: "" };
+  return { diskName: "", wait: false, instanceId: "", attachmentId: "", hostId: "" };
 }
 
 export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
@@ -1691,6 +1758,9 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
     }
     if (message.attachmentId !== "") {
       writer.uint32(34).string(message.attachmentId);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(42).string(message.hostId);
     }
     return writer;
   },
@@ -1740,6 +1810,14 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
             message.attachmentId = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1761,6 +1839,7 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
     message.wait = object.wait ?? false;
     message.instanceId = object.instanceId ?? "";
     message.attachmentId = object.attachmentId ?? "";
+    message.hostId = object.hostId ?? "";
     return message;
   },
 };
@@ -1835,7 +1914,7 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
 };
 
 function createBaseDeleteDiskRequest(): DeleteDiskRequest {
-  return { diskName: "", wait: false, instanceId: "", attachmentId: "" };
+  return { diskName: "", wait: false, instanceId: "", attachmentId: "", hostId: "" };
 }
 
 export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
@@ -1851,6 +1930,9 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     }
     if (message.attachmentId !== "") {
       writer.uint32(34).string(message.attachmentId);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(42).string(message.hostId);
     }
     return writer;
   },
@@ -1900,6 +1982,14 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
             message.attachmentId = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1921,6 +2011,7 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     message.wait = object.wait ?? false;
     message.instanceId = object.instanceId ?? "";
     message.attachmentId = object.attachmentId ?? "";
+    message.hostId = object.hostId ?? "";
     return message;
   },
 };
@@ -2552,9 +2643,12 @@ export const DynamicDiskServiceDefinition = {
   fullName: "diskmesh.director.v1.DynamicDiskService",
   methods: {
     /**
-     * Starts a task that creates the disk if it does not exist, and attaches it to the instance's VM. A disk that is
-     * already attached there is a success. The task fails if the disk is attached to another VM, or exists with another
+     * Starts a task that creates the disk if it does not exist, and attaches it to the instance's VM or to the host. A disk
+     * that is already attached there is a success. The task fails if the disk is attached elsewhere, or exists with another
      * size or pool.
+     *
+     * Exactly one of instance_id and host_id is set. A disk that was made for a host belongs to no deployment and is never
+     * attached to an instance, nor a disk of a deployment to a host.
      */
     provideDisk: {
       name: "ProvideDisk",
@@ -2612,7 +2706,7 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Starts a task that attaches an existing disk to the instance's VM. */
+    /** Starts a task that attaches an existing disk to the instance's VM or to the host. */
     attachDisk: {
       name: "AttachDisk",
       requestType: AttachDiskRequest as typeof AttachDiskRequest,
@@ -2624,7 +2718,7 @@ export const DynamicDiskServiceDefinition = {
     /**
      * Starts a task that detaches a disk. A detached disk is a success. The task fails if the disk does not exist.
      *
-     * With attachment_id or instance_id, the task detaches the disk only if the present attachment matches. Otherwise it
+     * With attachment_id, instance_id or host_id, the task detaches the disk only if the present attachment matches. Otherwise it
      * changes nothing and succeeds, and its result says so. A late duplicate of the request therefore never detaches the
      * disk from its next user.
      */
@@ -2639,8 +2733,8 @@ export const DynamicDiskServiceDefinition = {
     /**
      * Starts a task that deletes a disk. An unknown disk is a success. The task fails while the disk is attached.
      *
-     * With attachment_id or instance_id, the task deletes the disk only if its present or last attachment matches.
-     * Otherwise it changes nothing and succeeds, and its result says so.
+     * With attachment_id, instance_id or host_id, the task deletes the disk only if its present or last attachment
+     * matches. Otherwise it changes nothing and succeeds, and its result says so.
      */
     deleteDisk: {
       name: "DeleteDisk",

@@ -22,6 +22,8 @@ export const LockType = {
   DISK: "LOCK_TYPE_DISK",
   /** NODE - A host, identified by ID. */
   NODE: "LOCK_TYPE_NODE",
+  /** HOST - A host whose attached disks change, identified by ID. */
+  HOST: "LOCK_TYPE_HOST",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -34,6 +36,7 @@ export namespace LockType {
   export type INSTANCE = typeof LockType.INSTANCE;
   export type DISK = typeof LockType.DISK;
   export type NODE = typeof LockType.NODE;
+  export type HOST = typeof LockType.HOST;
   export type UNRECOGNIZED = typeof LockType.UNRECOGNIZED;
 }
 
@@ -57,6 +60,9 @@ export function lockTypeFromJSON(object: any): LockType {
     case 5:
     case "LOCK_TYPE_NODE":
       return LockType.NODE;
+    case 6:
+    case "LOCK_TYPE_HOST":
+      return LockType.HOST;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -78,6 +84,8 @@ export function lockTypeToNumber(object: LockType): number {
       return 4;
     case LockType.NODE:
       return 5;
+    case LockType.HOST:
+      return 6;
     case LockType.UNRECOGNIZED:
     default:
       return -1;

@@ -1000,6 +1000,8 @@ export interface Publication {
    * `last_error` belong to this change.
    */
   changePending: boolean;
+  /** VM for which the disk is published: vm_cid of PublishDisk. Empty: published by host_id, or by 0.1.0. */
+  vmCid: string;
 }
 
 /** A fence: the registry took a disk from a host without the host's cooperation. */
@@ -2842,6 +2844,7 @@ function createBasePublication(): Publication {
     pending: [],
     readOnly: false,
     changePending: false,
+    vmCid: "",
   };
 }
 
@@ -2876,6 +2879,9 @@ export const Publication: MessageFns<Publication> = {
     }
     if (message.changePending !== false) {
       writer.uint32(80).bool(message.changePending);
+    }
+    if (message.vmCid !== "") {
+      writer.uint32(90).string(message.vmCid);
     }
     return writer;
   },
@@ -2973,6 +2979,14 @@ export const Publication: MessageFns<Publication> = {
             message.changePending = reader.bool();
             continue;
           }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.vmCid = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3000,6 +3014,7 @@ export const Publication: MessageFns<Publication> = {
     message.pending = object.pending?.map((e) => Pending.fromPartial(e)) || [];
     message.readOnly = object.readOnly ?? false;
     message.changePending = object.changePending ?? false;
+    message.vmCid = object.vmCid ?? "";
     return message;
   },
 };
