@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { type CidKind, isCid, parseCid } from "./cid.js";
+import { type CidKind, cidOfHost, hostOfCid, isCid, parseCid, parseVmOrHostCid } from "./cid.js";
 
 const ALL: readonly CidKind[] = ["vm", "disk", "stemcell", "snapshot"];
 const NO_FILE_NAMES: readonly CidKind[] = ["stemcell", "snapshot"];
@@ -32,6 +32,19 @@ describe("a CID", () => {
         else expect(() => parseCid(kind, value)).to.throw(InvalidArgumentError, `${kind}_cid`);
       }
     });
+
+  it("of a host -> is none of a VM, and is parsed where a host may stand for a VM", () => {
+    const cid = cidOfHost("h1");
+    expect([cid, hostOfCid(cid), hostOfCid("vm-1"), isCid("vm", cid)]).to.deep.equal([
+      "host/h1",
+      "h1",
+      undefined,
+      false,
+    ]);
+    for (const each of [cid, "vm-1"]) expect(parseVmOrHostCid(each)).to.equal(each);
+    for (const bad of ["", "host/", "host/a/b", "host/..", "host/a b", `host/${"x".repeat(65)}`, "other/h1"])
+      expect(() => parseVmOrHostCid(bad), bad).to.throw(InvalidArgumentError, "vm_cid");
+  });
 
   it("must be a string", () => {
     expect([1, null, undefined, ["a"], {}].filter((value) => isCid("disk", value))).to.deep.equal([]);

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, quoted } from "@diskmesh/domain";
+import { InvalidArgumentError, parseHostId, quoted } from "@diskmesh/domain";
 
 /** Kind of object that a CID identifies. */
 export type CidKind = "vm" | "disk" | "stemcell" | "snapshot";
@@ -30,6 +30,24 @@ export function parseCid(kind: CidKind, value: string, field = `${kind}_cid`): s
     value === "" ? `${field} is empty: give one` : `${field} ${quoted(value)} is malformed: give ${cidRule(kind)}`,
     { about: { field } },
   );
+}
+
+const HOST_PREFIX = "host/";
+
+/** Returns the CID of a host that is used without a VM. The slash tells it from the CID of every VM. */
+export function cidOfHost(hostId: string): string {
+  return `${HOST_PREFIX}${hostId}`;
+}
+
+/** Returns the host of a CID made by `cidOfHost`; undefined for the CID of a VM. */
+export function hostOfCid(cid: string): string | undefined {
+  return cid.startsWith(HOST_PREFIX) ? cid.slice(HOST_PREFIX.length) : undefined;
+}
+
+/** Validates the CID of a VM or of a host. */
+export function parseVmOrHostCid(value: string): string {
+  const hostId = hostOfCid(value);
+  return hostId === undefined ? parseCid("vm", value) : cidOfHost(parseHostId(hostId, "vm_cid"));
 }
 
 /** Like `parseCid`, but accepts protobuf's empty string, which means none. */

@@ -65,6 +65,13 @@ export interface Vm {
   readonly apiVersion: number;
 }
 
+/** A VM, or a host that is used without one (see cidOfHost), as `hasVm` finds it. */
+export interface FoundVm {
+  readonly exists: boolean;
+  /** Availability zone; empty when the CPI does not tell. */
+  readonly az: string;
+}
+
 /** A VM as `listVms` returns it. */
 export interface ListedVm {
   readonly vmCid: string;
@@ -75,7 +82,7 @@ export interface ListedVm {
 export interface NewDisk {
   readonly sizeMib: number;
   readonly cloudProperties: JsonObject;
-  /** CID of a VM near which to place the disk; empty for none. */
+  /** CID of a VM or host near which to place the disk; empty for none. */
   readonly vmCid: string;
   readonly az: string;
   /** A repeated call with this token returns the same disk if the CPI supports tokens. Empty for none. */
@@ -110,7 +117,7 @@ export interface Cpi {
   deleteStemcell(stemcellCid: string, call: CpiCall): Promise<void>;
   createVm(vm: NewVm, call: CpiCall): Promise<Vm>;
   deleteVm(vmCid: string, call: CpiCall): Promise<void>;
-  hasVm(vmCid: string, call: CpiCall): Promise<boolean>;
+  hasVm(vmCid: string, call: CpiCall): Promise<FoundVm>;
   /**
    * Returns all VMs, whoever created them. Executable CPIs do not have this method, because BOSH's contract lacks it.
    */

@@ -115,9 +115,9 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       vmCids.add(made.vmCid);
       expect(made.agentId).to.be.a("string").that.is.not.equal("");
       expect(made.networks).to.deep.equal({ default: { type: "manual", ip: "10.0.0.5" } });
-      expect(await cpi.hasVm(made.vmCid, newCall())).to.equal(true);
+      expect((await cpi.hasVm(made.vmCid, newCall())).exists).to.equal(true);
       await cpi.deleteVm(made.vmCid, newCall());
-      expect(await cpi.hasVm(made.vmCid, newCall())).to.equal(false);
+      expect((await cpi.hasVm(made.vmCid, newCall())).exists).to.equal(false);
       expect(await reasonOfFailed(cpi.deleteVm(made.vmCid, newCall()))).to.equal("VM_NOT_FOUND");
     });
 
@@ -130,7 +130,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
     });
 
     it("has_vm and has_disk return false for unknown ids", async () => {
-      expect(await cpi.hasVm("vm-never", newCall())).to.equal(false);
+      expect((await cpi.hasVm("vm-never", newCall())).exists).to.equal(false);
       expect(await cpi.hasDisk("disk-never", newCall())).to.equal(false);
     });
 
@@ -276,7 +276,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       const reboot = () => cpi.rebootVm(vmCid, newCall());
       await ifThere("reboot_vm", reboot, async () => {
         await reboot();
-        expect(await cpi.hasVm(vmCid, newCall())).to.equal(true);
+        expect((await cpi.hasVm(vmCid, newCall())).exists).to.equal(true);
       });
       expect(await reasonOfFailed(cpi.rebootVm("vm-never", newCall()))).to.equal("VM_NOT_FOUND");
     });

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { IoLimits } from "@diskmesh/domain";
 import { Gate } from "@diskmesh/testkit";
+import { cidOfHost } from "../cid.js";
 import type { Cpi, NewVm } from "../cpi.js";
 
 export interface MemoryVm {
@@ -82,6 +83,13 @@ export class MemoryCloud {
     /** Hosts whose agents run in the VMs, one for each VM. When empty, a VM's agent has the requested agent id. */
     readonly hostIds: readonly string[] = [],
   ) {}
+
+  /** Adds a host of a CPI that can be used without a VM. */
+  addHost(hostId: string, az: string, cpi = ""): void {
+    const request = { agentId: "", stemcellCid: "", cloudProperties: {}, networks: {}, diskCids: [], env: {}, az };
+    const vmCid = cidOfHost(hostId);
+    this.vms.set(`${cpi}:${vmCid}`, { vmCid, agentId: "", cpi, request, metadata: {} });
+  }
 
   /** Holds the next call of the method before or after its effect. */
   gate(method: keyof Cpi, when: When): Gate {

@@ -12,12 +12,14 @@ import {
   ResourceExhaustedError,
 } from "@diskmesh/domain";
 import { usesBoshRegistry } from "../bosh-registry.js";
+import { hostOfCid } from "../cid.js";
 import type {
   AttachOptions,
   Capacity,
   Cpi,
   CpiCall,
   CpiInfo,
+  FoundVm,
   ListedVm,
   MadeDisk,
   NewDisk,
@@ -82,14 +84,17 @@ export class MemoryCpi implements Cpi {
     });
   }
 
-  hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
-    return this.#run("hasVm", call, () => this.#findVm(vmCid) !== undefined);
+  hasVm(vmCid: string, call: CpiCall): Promise<FoundVm> {
+    return this.#run("hasVm", call, () => {
+      const vm = this.#findVm(vmCid);
+      return { exists: vm !== undefined, az: hostOfCid(vmCid) === undefined ? "" : (vm?.request.az ?? "") };
+    });
   }
 
   listVms(call: CpiCall): Promise<readonly ListedVm[]> {
     return this.#run("listVms", call, () =>
       [...this.cloud.vms.values()]
-        .filter(({ cpi }) => this.#names.includes(cpi))
+        .filter(({ vmCid, cpi }) => hostOfCid(vmCid) === undefined && this.#names.includes(cpi))
         .map(({ vmCid, request }) => ({ vmCid, agentId: request.agentId })),
     );
   }
@@ -293,8 +298,7 @@ export class MemoryCpi implements Cpi {
   }
 
   #findVm(vmCid: string): MemoryVm | undefined {
-    const vm = this.cloud.vms.get(vmCid);
-    return vm && this.#names.includes(vm.cpi) ? vm : undefined;
+    return [...this.cloud.vms.values()].find((vm) => vm.vmCid === vmCid && this.#names.includes(vm.cpi));
   }
 
   #vm(vmCid: string): MemoryVm {

@@ -7,6 +7,7 @@ import type {
   Cpi,
   CpiCall,
   CpiInfo,
+  FoundVm,
   ListedVm,
   MadeDisk,
   NewDisk,
@@ -51,8 +52,8 @@ export class RemoteCpi implements Cpi {
     await this.client.deleteVm({ context: this.#context(call), vmCid }, optionsOf(call));
   }
 
-  async hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
-    return (await this.client.hasVm({ context: this.#context(call), vmCid }, optionsOf(call))).exists;
+  hasVm(vmCid: string, call: CpiCall): Promise<FoundVm> {
+    return this.client.hasVm({ context: this.#context(call), vmCid }, optionsOf(call));
   }
 
   async listVms(call: CpiCall): Promise<readonly ListedVm[]> {
