@@ -200,6 +200,7 @@ export function diskMessage(
 function publicationMessage(publication: Publication): PublicationMessage {
   const { hostId, state, sessionNumber, exportPath, attempts, lastError, onHostSilence, readOnly, pending } =
     publication;
+  const { vmCid = "" } = publication;
   return {
     hostId,
     sessionNumber,
@@ -211,6 +212,7 @@ function publicationMessage(publication: Publication): PublicationMessage {
     pending: (pending ?? []).flatMap((each) => pendingMessage(each.deviceId, each) ?? []),
     readOnly: readOnly ?? false,
     changePending: isChangePending(publication),
+    vmCid,
   };
 }
 

@@ -155,6 +155,7 @@ const disk = shapeOf<Disk>()({
       .optional(),
     unasked: z.literal(true).optional(),
     readOnly: z.literal(true).optional(),
+    vmCid: text.optional(),
     fixedSize: z.literal(true).optional(),
     revision: whole.optional(),
     confirmedRevision: whole.optional(),

@@ -18,7 +18,8 @@ export async function publishDisk(
   const target = parsePublicationTarget(request) ?? { hostId: parseHostId(request.hostId) };
   const { readOnly } = request;
   const onHostSilence = silenceRuleOf(request.onHostSilence);
-  const options = { whySuspected: liveness.whySuspected, onHostSilence, readOnly };
+  const vmCid = "vmCid" in target ? target.vmCid : undefined;
+  const options = { whySuspected: liveness.whySuspected, onHostSilence, readOnly, vmCid };
   for (;;) {
     const { progress, hostId } = await tablet.transact((tx) => {
       const hostId = "vmCid" in target ? requireHostOfVm(tx, target.vmCid).hostId : target.hostId;

@@ -55,7 +55,9 @@ export function assignHost(
 export function unassignHost(tx: RegistryTransaction, vmCid: string): void {
   const host = hostOfVm(tx, vmCid);
   if (host === undefined) return;
-  const published = [...tx.disks.by("byPublicationHost", host.hostId)].map((disk) => disk.diskId);
+  const published = [...tx.disks.by("byPublicationHost", host.hostId)]
+    .filter(({ publication }) => publication?.vmCid === vmCid)
+    .map((disk) => disk.diskId);
   if (published.length > 0) {
     throw new InvalidStateError(
       `VM ${vmCid} has disks published to its host ${host.hostId}: unpublish ${published.join(", ")} first`,
@@ -82,7 +84,9 @@ export function requireHostOfVm(tables: RegistryTables, vmCid: string): Host {
  */
 export function requestUnpublishFromVm(tx: RegistryTransaction, diskId: DiskId, vmCid: string): PublicationStep {
   const { hostId } = requireHostOfVm(tx, vmCid);
-  if (requireDisk(tx, diskId).publication?.hostId !== hostId)
+  const { publication } = requireDisk(tx, diskId);
+  // Publications of 0.1.0 name no VM.
+  if (publication?.hostId !== hostId || (publication.vmCid ?? vmCid) !== vmCid)
     throw new InvalidStateError(`disk ${diskId} is not published to host ${hostId} of VM ${vmCid}`, {
       about: { disk_id: diskId, vm_cid: vmCid },
     });

@@ -47,6 +47,8 @@ export interface PublishOptions {
   /** Undefined keeps the current rule; a new publication gets the disk's. */
   readonly onHostSilence?: "KEEP" | "FENCE" | undefined;
   readonly readOnly?: boolean | undefined;
+  /** VM that the request named. */
+  readonly vmCid?: string | undefined;
 }
 
 /** Stores that a disk is wanted on a host. Workers act only after the commit. */
@@ -54,7 +56,7 @@ export function requestPublish(
   tx: RegistryTransaction,
   diskId: DiskId,
   hostId: HostId,
-  { whySuspected = NOBODY_SUSPECTED, onHostSilence, readOnly = false }: PublishOptions = {},
+  { whySuspected = NOBODY_SUSPECTED, onHostSilence, readOnly = false, vmCid }: PublishOptions = {},
 ): PublicationStep {
   const disk = requireDisk(tx, diskId);
   const host = requireHost(tx, hostId);
@@ -73,7 +75,7 @@ export function requestPublish(
   const { fence: _, ...rest } = disk;
   const rule = (onHostSilence ?? disk.onHostSilence) === "FENCE" && ({ onHostSilence: "FENCE" } as const);
   const access = readOnly && ({ readOnly } as const);
-  const noted = putPublication(tx, rest, { hostId, state: "PUBLISHING", ...rule, ...access });
+  const noted = putPublication(tx, rest, { hostId, state: "PUBLISHING", ...rule, ...access, vmCid });
   return { progress: "under_way", disk: markUnasked(tx, noted) };
 }
 
@@ -190,8 +192,9 @@ export function putPublication(
     state,
     onHostSilence,
     readOnly,
+    vmCid,
     unasked,
-  }: Pick<Publication, "hostId" | "state" | "onHostSilence" | "readOnly" | "unasked">,
+  }: Pick<Publication, "hostId" | "state" | "onHostSilence" | "readOnly" | "vmCid" | "unasked">,
 ): Disk {
   if (unasked && state === "UNPUBLISHING") {
     const { publication: _, ...unpublished } = disk;
@@ -203,6 +206,7 @@ export function putPublication(
     state,
     ...(onHostSilence && { onHostSilence }),
     ...(readOnly && { readOnly }),
+    ...(vmCid !== undefined && { vmCid }),
     sessionNumber: nextSessionNumber(tx),
     exportPath: "",
     attempts: 0,

@@ -201,7 +201,7 @@ describe("host assignment", () => {
     expect(() => assign(new TestFleet({ hosts: many }), "vm1")).to.throw(ResourceExhaustedError, named);
   });
 
-  it("frees a host, succeeds for an unknown VM, and is refused with disks published there", () => {
+  it("frees a host, succeeds for an unknown VM, and is refused with disks published for the VM, not with others there", () => {
     const fleet = new TestFleet({ hosts });
     assign(fleet, "vm1", "z1");
     fleet.transact((tx) => unassignHost(tx, "vm1"));
@@ -215,10 +215,16 @@ describe("host assignment", () => {
       attempts: 0,
       lastError: "",
     } as const;
-    const busy = new TestFleet({
-      hosts: [aHost("h1", { assignment: { vmCid: "vm1", assignedAtMs: 0 } })],
-      disks: [aDisk("x", [], { publication })],
-    });
-    expect(() => busy.transact((tx) => unassignHost(tx, "vm1"))).to.throw(InvalidStateError, "unpublish x first");
+    const busy = (vmCid?: string) =>
+      new TestFleet({
+        hosts: [aHost("h1", { assignment: { vmCid: "vm1", assignedAtMs: 0 } })],
+        disks: [aDisk("x", [], { publication: { ...publication, vmCid } })],
+      });
+    const unassign = (fleet: TestFleet) => fleet.transact((tx) => unassignHost(tx, "vm1"));
+    expect(() => unassign(busy("vm1"))).to.throw(InvalidStateError, "unpublish x first");
+    const ofHost = busy();
+    unassign(ofHost);
+    expect(ofHost.host("h1").assignment).to.equal(undefined);
+    expect(ofHost.disk("x").publication).to.include({ hostId: "h1", state: "PUBLISHED" });
   });
 });

@@ -221,6 +221,8 @@ export interface Publication {
   readonly unasked?: true | undefined;
   /** True when the host refuses writes. */
   readonly readOnly?: true | undefined;
+  /** VM that the request named; absent when it named the host, and in publications of 0.1.0. */
+  readonly vmCid?: string | undefined;
   /** True when the host cannot enlarge the disk until the publication has ended. */
   readonly fixedSize?: true | undefined;
   /** Number of changes of the disk's limits and layout within this session; absent for 0. */
