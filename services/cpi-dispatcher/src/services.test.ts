@@ -98,7 +98,7 @@ describe("CpiService", () => {
       await director.fence({ directorId: "d1", directorGeneration: 5 });
       expect(await reasonOfFailed(director.hasVm({ context: contextOf(4), vmCid: "v" }))).to.equal("OUTDATED");
       expect(await reasonOfFailed(director.fence({ directorId: "d1", directorGeneration: 4 }))).to.equal("OUTDATED");
-      expect(await director.hasVm({ context: contextOf(5), vmCid: "v" })).to.deep.equal({ exists: false });
+      expect(await director.hasVm({ context: contextOf(5), vmCid: "v" })).to.include({ exists: false });
     });
 
     it("needs a director's id", async () => {
@@ -125,8 +125,8 @@ describe("CpiService", () => {
     await director.fence({ directorId: "d1", directorGeneration: 5 });
     expect((await operator.info({})).apiVersion).to.equal(2);
     expect((await operator.listCpis({})).cpis).to.have.length(2);
-    expect(await operator.hasVm({ vmCid: "v" })).to.deep.equal({ exists: false });
-    expect(await operator.hasDisk({ diskCid: "d" })).to.deep.equal({ exists: false });
+    expect(await operator.hasVm({ vmCid: "v" })).to.include({ exists: false });
+    expect(await operator.hasDisk({ diskCid: "d" })).to.include({ exists: false });
     expect(await reasonOfFailed(operator.getDisks({ vmCid: "v" }))).to.equal("VM_NOT_FOUND");
     const context = undefined;
     const denied: Record<string, () => Promise<unknown>> = {

@@ -5,6 +5,8 @@ import {
   type CpiCall,
   type CpiInfo,
   CpiUnusableError,
+  type FoundVm,
+  hostOfCid,
   InvalidCpiResponseError,
   type ListedVm,
   type MadeDisk,
@@ -12,6 +14,7 @@ import {
   type NewStemcell,
   type NewVm,
   type Vm,
+  VmNotFoundError,
 } from "@diskmesh/cpi";
 import {
   CancelledError,
@@ -91,8 +94,10 @@ export class ExecutableCpi implements Cpi {
     await this.#call({ method: "delete_vm", args: [vmCid], vmCid }, call, ignored);
   }
 
-  async hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
-    return this.#call({ method: "has_vm", args: [vmCid], vmCid }, call, (result) => resultOf.flag("has_vm", result));
+  async hasVm(vmCid: string, call: CpiCall): Promise<FoundVm> {
+    if (hostOfCid(vmCid) !== undefined) return { exists: false, az: "" };
+    const found = (result: unknown) => ({ exists: resultOf.flag("has_vm", result), az: "" });
+    return this.#call({ method: "has_vm", args: [vmCid], vmCid }, call, found);
   }
 
   async rebootVm(vmCid: string, call: CpiCall): Promise<void> {
@@ -188,6 +193,7 @@ export class ExecutableCpi implements Cpi {
     call: CpiCall,
     check: (result: unknown) => Result,
   ): Promise<Result> {
+    if (hostOfCid(request.vmCid ?? "") !== undefined) throw new VmNotFoundError(request.vmCid ?? "");
     const { apiVersion } = await this.#negotiate(call);
     return this.#inSlot(call.signal, () => this.#process.call({ ...request, apiVersion }, call, check));
   }

@@ -126,10 +126,46 @@ describe("the fleet CPI, with a registry and two agents", () => {
     await cpi.deleteDisk(diskCid, newCall());
   });
 
+  it("uses a host without a VM, and acts for a VM on the VM's disks alone", async () => {
+    const { vmCid, agentId } = await createVm("agent-1");
+    const host = `host/${agentId}`;
+    const [ofHost, ofVm] = [await createDisk({ vmCid: host, az: "" }), await createDisk({})];
+    const disk = async () => (await fleet.registry().getDisk({ diskId: ofHost })).disk;
+    expect(await cpi.hasVm(host, newCall())).to.deep.equal({ exists: true, az: "z1" });
+    expect((await fleet.registry().getDevice({ deviceId: devicesWithBytes(await disk())[0] })).device).to.include({
+      hostId: agentId,
+    });
+    const { path } = (await cpi.attachDisk(host, ofHost, newCall())) as { path: string };
+    await cpi.attachDisk(vmCid, ofVm, newCall());
+    expect(await cpi.getDisks(vmCid, newCall())).to.deep.equal([ofVm]);
+    await cpi.deleteVm(vmCid, newCall());
+    expect((await disk())?.publication).to.include({ hostId: agentId, vmCid: "", exportPath: path });
+    expect((await fleet.registry().getDisk({ diskId: ofVm })).disk?.publication).to.equal(undefined);
+    await cpi.detachDisk(host, ofHost, newCall());
+    await cpi.detachDisk(host, ofHost, newCall());
+    expect((await disk())?.publication).to.equal(undefined);
+    for (const diskCid of [ofHost, ofVm]) await cpi.deleteDisk(diskCid, newCall());
+  });
+
+  it("has no host of an unknown id, and makes no VM of a host's CID", async () => {
+    expect(await cpi.hasVm("host/nobody", newCall())).to.deep.equal({ exists: false, az: "" });
+    const diskCid = await createDisk({});
+    expect(await reasonOfFailed(cpi.attachDisk("host/nobody", diskCid, newCall()))).to.equal("VM_NOT_FOUND");
+    await cpi.deleteDisk(diskCid, newCall());
+    for (const [call, reason] of [
+      [cpi.hasVm("host/", newCall()), "INVALID_ARGUMENT"],
+      [cpi.hasVm("host/../x", newCall()), "INVALID_ARGUMENT"],
+      [cpi.attachDisk("host/a b", "disk-1", newCall()), "INVALID_ARGUMENT"],
+      [cpi.getDisks("host/host-1", newCall()), "INVALID_ARGUMENT"],
+      [cpi.deleteVm("host/host-1", newCall()), "INVALID_ARGUMENT"],
+    ] as const)
+      expect(await reasonOfFailed(call)).to.equal(reason);
+  });
+
   it("answers NOT_FOUND for ids that it cannot have assigned", async () => {
     for (const cid of ["x".repeat(65), "vol:1.2"]) {
       expect(await cpi.hasDisk(cid, newCall())).to.equal(false);
-      expect(await cpi.hasVm(cid, newCall())).to.equal(false);
+      expect((await cpi.hasVm(cid, newCall())).exists).to.equal(false);
     }
   });
 

@@ -6,8 +6,11 @@ import {
   type Cpi,
   type CpiCall,
   type CpiInfo,
+  cidOfHost,
   DiskNotAttachedError,
   DiskNotFoundError,
+  type FoundVm,
+  hostOfCid,
   type ListedVm,
   type MadeDisk,
   type NewDisk,
@@ -84,13 +87,14 @@ export class FleetCpi implements Cpi {
 
   async deleteVm(vmCid: string, call: CpiCall): Promise<void> {
     const host = await this.#hostOf(vmCid, call);
-    for (const { diskId } of await this.#disksOn(host, call))
-      await this.#registry.unpublishDisk({ diskId, hostId: host.hostId }, optionsOf(call));
+    for (const { diskId } of await this.#disksOf(vmCid, host, call))
+      await this.#registry.unpublishDisk({ diskId, vmCid }, optionsOf(call));
     await this.#registry.unassignHost({ vmCid }, optionsOf(call));
   }
 
-  async hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
-    return (await this.#findHost(vmCid, call)) !== undefined;
+  async hasVm(vmCid: string, call: CpiCall): Promise<FoundVm> {
+    const host = await this.#findHost(vmCid, call);
+    return { exists: host !== undefined, az: host?.az ?? "" };
   }
 
   async listVms(call: CpiCall): Promise<readonly ListedVm[]> {
@@ -141,7 +145,7 @@ export class FleetCpi implements Cpi {
   }
 
   async attachDisk(vmCid: string, diskCid: string, call: CpiCall, options?: AttachOptions): Promise<unknown> {
-    const request = { diskId: this.#ownId(diskCid), vmCid: ownVmCid(vmCid), ...options };
+    const request = { diskId: this.#ownId(diskCid), ...placeOf(vmCid), ...options };
     const publish = () => this.#registry.publishDisk(request, optionsOf(call));
     const { disk } = await asDiskNotFound(diskCid, () => asVmNotFound(vmCid, publish));
     const path = disk?.publication?.exportPath;
@@ -156,12 +160,13 @@ export class FleetCpi implements Cpi {
   }
 
   async detachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<void> {
-    const request = { diskId: this.#ownId(diskCid), vmCid: ownVmCid(vmCid) };
+    const request = { diskId: this.#ownId(diskCid), ...placeOf(vmCid) };
     const unpublish = () => this.#registry.unpublishDisk(request, optionsOf(call));
     try {
       await asDiskNotFound(diskCid, () => asVmNotFound(vmCid, unpublish));
     } catch (error) {
-      // The registry names the VM in the error only when the disk is not attached to it.
+      // The registry names the VM in the error only when the disk is not attached to it. A host has no such error, because
+      // UnpublishDisk leaves a disk alone that is published to another host.
       if (error instanceof InvalidStateError && error.about.vm_cid === vmCid)
         throw new DiskNotAttachedError(diskCid, vmCid);
       throw error;
@@ -170,7 +175,7 @@ export class FleetCpi implements Cpi {
 
   async getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]> {
     const host = await this.#hostOf(vmCid, call);
-    return (await this.#disksOn(host, call)).map((disk) => disk.diskId);
+    return (await this.#disksOf(vmCid, host, call)).map((disk) => disk.diskId);
   }
 
   async setDiskMetadata(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<void> {
@@ -236,7 +241,10 @@ export class FleetCpi implements Cpi {
     return host;
   }
 
+  /** Returns the host of a VM, or the host itself for its own CID. */
   async #findHost(vmCid: string, call: CpiCall): Promise<Host | undefined> {
+    const hostId = hostOfCid(vmCid);
+    if (hostId !== undefined) return this.#hostById(hostId, call);
     const id = idOrNone(() => parseId("vm_cid", vmCid));
     if (id === undefined) return undefined;
     let pageToken = "";
@@ -249,6 +257,15 @@ export class FleetCpi implements Cpi {
       pageToken = page.nextPageToken;
     } while (pageToken !== "");
     return undefined;
+  }
+
+  async #hostById(hostId: string, call: CpiCall): Promise<Host | undefined> {
+    try {
+      return (await this.#registry.getHost({ hostId }, optionsOf(call))).host;
+    } catch (error) {
+      if (error instanceof NotFoundError) return undefined;
+      throw error;
+    }
   }
 
   async #disk(diskCid: string, call: CpiCall): Promise<Disk> {
@@ -264,11 +281,12 @@ export class FleetCpi implements Cpi {
     return diskId;
   }
 
-  #disksOn(host: Host, call: CpiCall): Promise<Disk[]> {
+  /** Returns the disks that are published for the VM. The host may have others, which were attached to it directly. */
+  #disksOf(vmCid: string, { hostId }: Host, call: CpiCall): Promise<Disk[]> {
     return allPages(async (pageToken) => {
-      const request = { hostId: host.hostId, pageSize: PAGE_SIZE, pageToken };
+      const request = { hostId, pageSize: PAGE_SIZE, pageToken };
       const { disks, nextPageToken } = await this.#registry.listDisks(request, optionsOf(call));
-      return { items: disks, nextPageToken };
+      return { items: disks.filter(({ publication }) => publication?.vmCid === vmCid), nextPageToken };
     });
   }
 }
@@ -283,10 +301,13 @@ function idOrNone<Id>(parse: () => Id): Id | undefined {
   }
 }
 
-function ownVmCid(vmCid: string): string {
+/** Returns where to publish a disk: a VM's host, or a host for the CID of a host. */
+function placeOf(vmCid: string): { readonly vmCid: string } | { readonly hostId: string } {
+  const hostId = hostOfCid(vmCid);
+  if (hostId !== undefined) return { hostId };
   const id = idOrNone(() => parseId("vm_cid", vmCid));
   if (id === undefined) throw new VmNotFoundError(vmCid);
-  return id;
+  return { vmCid: id };
 }
 
 function notImplemented(method: string, why: string): NotImplementedError {
@@ -308,7 +329,11 @@ async function asVmNotFound<Result>(vmCid: string, ask: () => Promise<Result>): 
   try {
     return await ask();
   } catch (error) {
-    if (error instanceof NotFoundError && error.about.vm_cid === vmCid) throw new VmNotFoundError(vmCid);
+    if (
+      error instanceof NotFoundError &&
+      (error.about.vm_cid === vmCid || cidOfHost(error.about.host_id ?? "") === vmCid)
+    )
+      throw new VmNotFoundError(vmCid);
     throw error;
   }
 }

@@ -1,5 +1,5 @@
 import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
-import { parseCid, parseOptionalCid } from "@diskmesh/cpi";
+import { parseCid, parseOptionalCid, parseVmOrHostCid } from "@diskmesh/cpi";
 import { parseId, parseIoLimits, parseOptionalName } from "@diskmesh/domain";
 import type { Handlers, Serve } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../cpis/context.js";
@@ -38,11 +38,9 @@ export const cpiMethods: {
     method: "delete_vm",
     cidOf: ({ vmCid }) => parseCid("vm", vmCid),
     remove: (cpi, cid, call) => cpi.deleteVm(cid, call),
-    isThere: (cpi, cid, call) => cpi.hasVm(cid, call),
+    isThere: async (cpi, cid, call) => (await cpi.hasVm(cid, call)).exists,
   }),
-  hasVm: cpiMethod("has_vm", async (cpi, request, call) => ({
-    exists: await cpi.hasVm(parseCid("vm", request.vmCid), call),
-  })),
+  hasVm: cpiMethod("has_vm", (cpi, request, call) => cpi.hasVm(parseVmOrHostCid(request.vmCid), call)),
   listVms: cpiMethod("list_vms", async (cpi, _request, call) => ({ vms: [...(await cpi.listVms(call))] })),
   rebootVm: cpiMethod("reboot_vm", async (cpi, request, call) => {
     await cpi.rebootVm(parseCid("vm", request.vmCid), call);
@@ -59,7 +57,7 @@ export const cpiMethods: {
     const disk = {
       sizeMib: parseSizeMib(request.sizeMib),
       cloudProperties: request.cloudProperties ?? {},
-      vmCid: parseOptionalCid("vm", request.vmCid),
+      vmCid: request.vmCid === "" ? "" : parseVmOrHostCid(request.vmCid),
       az: parseOptionalName("az", request.az) ?? "",
       token: request.token === "" ? "" : parseId("token", request.token),
     };
@@ -77,11 +75,11 @@ export const cpiMethods: {
   attachDisk: cpiMethod("attach_disk", async (cpi, request, call) => {
     const diskCid = parseCid("disk", request.diskCid);
     const { readOnly } = request;
-    const hint = await cpi.attachDisk(parseCid("vm", request.vmCid), diskCid, call, { readOnly });
+    const hint = await cpi.attachDisk(parseVmOrHostCid(request.vmCid), diskCid, call, { readOnly });
     return { diskHint: hint === undefined ? undefined : stringifiedHint(hint, diskCid) };
   }),
   detachDisk: cpiMethod("detach_disk", async (cpi, request, call) => {
-    await cpi.detachDisk(parseCid("vm", request.vmCid), parseCid("disk", request.diskCid), call);
+    await cpi.detachDisk(parseVmOrHostCid(request.vmCid), parseCid("disk", request.diskCid), call);
     return {};
   }),
   getDisks: cpiMethod("get_disks", async (cpi, request, call) => ({
