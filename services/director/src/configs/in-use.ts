@@ -1,5 +1,6 @@
 import type { CloudConfig } from "../specs/cloud-config.js";
 import { type CpiNames, currentCpi } from "../specs/cpi-choice.js";
+import type { DiskRecord } from "../store/disk.js";
 import type { DirectorTables } from "../store/schema.js";
 
 /** Counts of the objects of each az or CPI, by kind. */
@@ -10,7 +11,8 @@ export function azsMissing(tables: DirectorTables, { azs }: Pick<CloudConfig, "a
   const known = new Set(azs.map(({ name }) => name));
   const uses: Uses = new Map();
   for (const { az } of tables.instances.entries()) count(uses, az, "instances");
-  for (const { az } of disksOf(tables)) count(uses, az, "disks");
+  // The az of a disk without deployment is that of hosts, which no cloud config needs to name.
+  for (const { az, deployment } of disksOf(tables)) if (deployment !== "") count(uses, az, "disks");
   return sentences(uses, (az) => known.has(az)).map(
     ({ name, by }) => `AZ \`${name}\` is in no cloud config but has ${by}: none of them can be recreated`,
   );
@@ -29,7 +31,7 @@ export function cpisMissing(tables: DirectorTables, names: CpiNames): string[] {
   );
 }
 
-function* disksOf(tables: DirectorTables): Iterable<{ readonly az: string; readonly cpi: string }> {
+function* disksOf(tables: DirectorTables): Iterable<Pick<DiskRecord, "az" | "cpi" | "deployment">> {
   yield* tables.disks.entries();
   yield* tables.persistentDisks.entries();
 }

@@ -10,7 +10,7 @@ type DiskTransitions<State extends string, Event extends string> = Readonly<
   Record<Event, Readonly<Partial<Record<State, State>>>>
 >;
 
-type AttachTarget = Pick<Target, "instanceId" | "vmCid"> & { readonly readOnly?: boolean };
+type AttachTarget = Pick<Target, "instanceId" | "hostId" | "vmCid"> & { readonly readOnly?: boolean };
 
 /** The state machine of a kind of disk. Methods return the record after an event. */
 export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
@@ -35,8 +35,8 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
   }
 
   intendAttach(disk: Disk, target: AttachTarget, attachmentId: string): Disk {
-    const { instanceId, vmCid, readOnly = false } = target;
-    const held = this.heldBy({ instanceId, attachmentId, readOnly }, disk);
+    const { instanceId, hostId, vmCid, readOnly = false } = target;
+    const held = this.heldBy({ instanceId, hostId, attachmentId, readOnly }, disk);
     return { ...this.moved(disk, "intend_attach"), ...held, vmCid, hint: null };
   }
 

@@ -1,8 +1,12 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { formatInstance, type Instance, type VmBasis, type VmSpec, type VmState } from "../store/instance.js";
 
+/** An attach target: an instance's VM, or a host. */
 export interface Target {
+  /** Empty for a host, as are deployment and agentId: no agent is told of a host's disks. */
   readonly instanceId: string;
+  /** Undefined for an instance. */
+  readonly hostId?: string | undefined;
   readonly deployment: string;
   readonly az: string;
   readonly cpi: string;

@@ -19,7 +19,7 @@ describe("lanes (concurrent parts) of a task", () => {
   beforeEach(() => {
     granted = [];
     locks = new LockKeeper({
-      times: { deployment: TIMES, stemcell: TIMES, instance: TIMES, disk: TIMES, node: TIMES },
+      times: { deployment: TIMES, stemcell: TIMES, instance: TIMES, host: TIMES, disk: TIMES, node: TIMES },
       clock: systemClock,
       onGranted: (taskIds) => granted.push(...taskIds),
     });

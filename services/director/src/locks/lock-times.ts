@@ -15,6 +15,7 @@ export function lockTimes(config: DirectorConfig, limits: DirectorLimits): Reado
     deployment: ofTasks(timeoutsMs.normal),
     stemcell: ofTasks(timeoutsMs.normal),
     instance: { deadlineMs, acquireTimeoutMs },
+    host: { deadlineMs, acquireTimeoutMs },
     disk: { deadlineMs, acquireTimeoutMs },
     node: ofTasks(timeoutsMs.vendor_methods),
   };

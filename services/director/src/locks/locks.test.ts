@@ -5,6 +5,7 @@ const TIMES = {
   deployment: { deadlineMs: 3_600_000, acquireTimeoutMs: 3_600_000 },
   stemcell: { deadlineMs: 3_600_000, acquireTimeoutMs: 3_600_000 },
   instance: { deadlineMs: 240_000, acquireTimeoutMs: 60_000 },
+  host: { deadlineMs: 240_000, acquireTimeoutMs: 60_000 },
   disk: { deadlineMs: 240_000, acquireTimeoutMs: 60_000 },
   node: { deadlineMs: 240_000, acquireTimeoutMs: 60_000 },
 };

@@ -1,5 +1,5 @@
 /** Locks are acquired in this order of types, and by resource within a type. The fixed order prevents deadlocks. */
-const LOCK_TYPES = ["deployment", "stemcell", "instance", "disk", "node"] as const;
+const LOCK_TYPES = ["deployment", "stemcell", "instance", "host", "disk", "node"] as const;
 export type LockType = (typeof LOCK_TYPES)[number];
 
 export interface LockName {

@@ -11,12 +11,14 @@ export interface DiskRecord {
   readonly sizeMib: number;
   /** The size that the disk has. Undefined when the CPI did not tell, or in records of older versions. */
   readonly realSizeBytes?: number | undefined;
-  /** The disk type's properties at the first request, kept so that a repeated CPI call gets the same arguments. */
+  /** The disk type's properties, or the pool of a host's disk, at the first request, kept so that a repeated CPI call gets the same arguments. */
   readonly cloudProperties: JsonObject;
   readonly state: string;
   /** Empty until the disk is known to exist. */
   readonly diskCid: string;
-  /** The VM to which the disk is or may be attached; empty when the disk is certainly detached. */
+  /**
+   * The VM, or the host as `host/ID`, to which the disk is or may be attached; empty when the disk is certainly detached.
+   */
   readonly vmCid: string;
   /**
    * The device hint for the VM's agent. Null when detached, or when the CPI returned no hint and stored it in the
@@ -35,9 +37,12 @@ export function realSize(sizeBytes: number): Pick<DiskRecord, "realSizeBytes"> {
   return { realSizeBytes: sizeBytes === 0 ? undefined : sizeBytes };
 }
 
-/** The instance to which a disk is attached. */
+/** The instance or host to which a disk is attached. */
 export interface Holder {
+  /** Empty for a host. */
   readonly instanceId: string;
+  /** Undefined for an instance. */
+  readonly hostId?: string | undefined;
   /** Unique among all attachments, past and future. */
   readonly attachmentId: string;
   readonly readOnly: boolean;
@@ -50,15 +55,20 @@ export interface Holder {
  */
 export type DiskState = "creating" | "detached" | "attaching" | "attached" | "detaching" | "deleting";
 
-/** A dynamic disk, which orchestrators request by name (seed 002). */
+/**
+ * A dynamic disk, which orchestrators request by name (seed 002). A disk that was made for a host has no deployment and
+ * is attached to hosts only; a disk of a deployment is attached to the deployment's instances only.
+ */
 export interface Disk extends DiskRecord {
   readonly name: string;
   readonly pool: string;
   readonly state: DiskState;
   /** Recorded before create_disk is called. CPIs with lookup by token find the disk again by this token. */
   readonly token: string;
-  /** The instance to whose VM the disk is or may be attached; empty when the disk is certainly detached. */
+  /** The instance to whose VM the disk is or may be attached; empty for a host, or when certainly detached. */
   readonly instanceId: string;
+  /** The host to which the disk is or may be attached. Undefined for an instance, or when certainly detached. */
+  readonly hostId?: string | undefined;
   /**
    * Renewed with each intent to attach. A detached disk keeps the id of its last attachment; empty when never attached.
    */

@@ -62,6 +62,7 @@ const disk = shapeOf<Disk>()({
   token: text,
   diskCid: text,
   instanceId: text,
+  hostId: text.optional(),
   attachmentId: text,
   vmCid: text,
   hint: json,

@@ -7,6 +7,8 @@ import type { Scope } from "./scope.js";
 /** The attachment to which a request refers; empty fields are not compared. */
 export interface MeantAttachment {
   readonly instanceId: string;
+  /** Absent in jobs of older versions. */
+  readonly hostId?: string;
   readonly attachmentId: string;
 }
 
@@ -31,6 +33,15 @@ export type TaskQueue = (typeof TASK_QUEUES)[number];
 
 /** The scope of a request about a dynamic disk. Undefined without a scope, and in records of older versions. */
 type OfScope = { readonly scope?: Scope | undefined };
+
+/** The place to which a request attaches a disk: an instance, or a host. */
+export type WantedPlace = {
+  /** Empty for a host. */
+  readonly instanceId: string;
+  readonly hostId?: string;
+  /** The CPI of the host, empty for the default CPI. Undefined for the one CPI that has the host. */
+  readonly hostCpi?: string;
+};
 
 type MeantDisk = {
   readonly diskName: string;
@@ -65,16 +76,16 @@ export type LogType = "job" | "agent" | "system";
 
 /** The parameters of a task's work. All other input is read from the tables when the task runs. */
 export type Job =
-  | (OfScope & {
-      readonly type: "provide_dynamic_disk";
-      readonly diskName: string;
-      readonly instanceId: string;
-      readonly pool: string;
-      readonly sizeMib: number;
-      readonly metadata: JsonObject | null;
-      /** Absent means false. */
-      readonly readOnly?: boolean;
-    })
+  | (OfScope &
+      WantedPlace & {
+        readonly type: "provide_dynamic_disk";
+        readonly diskName: string;
+        readonly pool: string;
+        readonly sizeMib: number;
+        readonly metadata: JsonObject | null;
+        /** Absent means false. */
+        readonly readOnly?: boolean;
+      })
   | (OfScope & {
       readonly type: "create_dynamic_disk";
       readonly diskName: string;
@@ -86,14 +97,14 @@ export type Job =
       /** Undefined: the disk type's. */
       readonly onHostSilence?: "keep" | "fence";
     })
-  | (OfScope & {
-      readonly type: "attach_dynamic_disk";
-      readonly diskName: string;
-      readonly instanceId: string;
-      readonly metadata: JsonObject | null;
-      /** Absent means false. */
-      readonly readOnly?: boolean;
-    })
+  | (OfScope &
+      WantedPlace & {
+        readonly type: "attach_dynamic_disk";
+        readonly diskName: string;
+        readonly metadata: JsonObject | null;
+        /** Absent means false. */
+        readonly readOnly?: boolean;
+      })
   | (OfScope & { readonly type: "resize_dynamic_disk"; readonly diskName: string; readonly sizeMib: number })
   /** Null for no limits. */
   | (OfScope & {

@@ -74,6 +74,7 @@ describe("task runner", () => {
         deployment: LONG,
         stemcell: LONG,
         instance: LONG,
+        host: LONG,
         node: LONG,
         disk: { deadlineMs: lockDeadlineMs, acquireTimeoutMs },
       },

@@ -16,7 +16,7 @@ import type { Planner, Through } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
 import type { DiskJobContext } from "../context.js";
 import { decideCreate, nameTaken, type WantedDisk } from "./decisions.js";
-import { type DiskIntent, intendCreateDisk } from "./disk.js";
+import { type DiskIntent, intendCreateDisk, pathOf } from "./disk.js";
 import { dynamicDisk, failingStep } from "./dynamic-disk.js";
 
 type CreateJob = JobOf<"create_dynamic_disk">;
@@ -90,10 +90,11 @@ async function placeOf(
 
 /**
  * Returns the result of a task that created or found a disk. Clients read the CID from the output, in the format of
- * BOSH's director.
+ * BOSH's director, and the path of a disk on a host.
  */
-export function madeKnown(result: string, { diskCid }: Disk): Through {
-  return { result, output: JSON.stringify({ disk_cid: diskCid }), record: () => {} };
+export function madeKnown(result: string, disk: Disk): Through {
+  const path = disk.hostId === undefined ? {} : { path: pathOf(disk) };
+  return { result, output: JSON.stringify({ disk_cid: disk.diskCid, ...path }), record: () => {} };
 }
 
 /** Creates the disk, near the VM unless `vmCid` is empty. */
@@ -109,7 +110,7 @@ export async function createDisk(
   await run.stage("Creating disk", name, async () => {
     const { disk, begunBefore } = await context.tablet.transact((tx) => {
       const existing = tx.disks.get(name);
-      if (existing === undefined) refuseUnlessOpen(tx, intent.deployment);
+      if (existing === undefined && intent.deployment !== "") refuseUnlessOpen(tx, intent.deployment);
       const intended = intendCreateDisk(existing, { ...intent, token: context.newId(), incarnation, createdAtMs });
       tx.disks.put(intended);
       return { disk: intended, begunBefore: existing !== undefined };
@@ -155,7 +156,8 @@ export async function setDiskMetadata(
   const steps = dynamicDisk(context, run, disk.name);
   await run.stage("Setting disk metadata", disk.name, async () => {
     const { deployment } = disk;
-    await steps.setMetadata(disk, { ...metadata, director: context.config.name, deployment });
+    const owner: JsonObject = deployment === "" ? {} : { deployment };
+    await steps.setMetadata(disk, { ...metadata, director: context.config.name, ...owner });
     await steps.change((current) => ({ ...current, metadata }));
   });
 }

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import type { Target } from "../../instances/instance.js";
 import type { Disk, DiskState } from "../../store/disk.js";
+import type { MeantAttachment } from "../../store/task.js";
 import {
   ANY_ATTACHMENT,
   type DiskStep,
@@ -23,6 +24,12 @@ const TARGET: Target = {
   stemcellApiVersion: 0,
 };
 const OTHER: Target = { ...TARGET, instanceId: "i2", vmCid: "vm-2", agentId: "host-2" };
+const HOST: Target = {
+  ...{ instanceId: "", hostId: "h1", deployment: "", az: "z1", cpi: "" },
+  ...{ vmCid: "host/h1", agentId: "", stemcellApiVersion: 0 },
+};
+const OF_HOSTS = { deployment: "" };
+const onHost = (state: DiskState, target = HOST): Disk => ({ ...inState(state, target), ...OF_HOSTS });
 const WANTED: WantedDisk = {
   name: "d",
   deployment: "web",
@@ -204,6 +211,40 @@ const PROVIDE: Row[] = [
     wanted: { deployment: "ci" },
     effect: "refused: disk `d` belongs to deployment `web`, not to deployment `ci`",
   },
+  {
+    disk: inState("detached"),
+    cause: "a deployment's, wanted on a host",
+    wanted: OF_HOSTS,
+    target: HOST,
+    effect: "refused: disk `d` belongs to deployment `web`, not to no deployment, for hosts alone",
+  },
+  {
+    disk: onHost("detached"),
+    cause: "of hosts, wanted on an instance",
+    effect: "refused: disk `d` belongs to no deployment, for hosts alone, not to deployment `web`",
+  },
+  { disk: onHost("detached"), cause: "of hosts, detached", wanted: OF_HOSTS, target: HOST, effect: "attach" },
+  {
+    disk: onHost("attached"),
+    cause: "attached to the host",
+    wanted: OF_HOSTS,
+    target: HOST,
+    effect: "attached disk `d` to host `h1` at /run/d.sock",
+  },
+  {
+    disk: onHost("attached"),
+    cause: "attached to another host",
+    wanted: OF_HOSTS,
+    target: { ...HOST, hostId: "h2", vmCid: "host/h2" },
+    effect: "refused: disk `d` is attached to a different host `h1`: detach it first",
+  },
+  {
+    disk: onHost("attached"),
+    cause: "attached to a host, wanted on an instance of the same id and CID",
+    wanted: OF_HOSTS,
+    target: { ...TARGET, instanceId: "h1", vmCid: "host/h1" },
+    effect: "refused: disk `d` is attached to a different host `h1`: detach it first",
+  },
 ];
 
 it("only the disk's first attachment since its creation in the present incarnation counts as the first", () => {
@@ -269,7 +310,21 @@ describe("disk decisions", () => {
   const left = (now: string, by: string) => `disk \`d\` is ${now} ${by}: nothing was changed`;
   const elsewhere = "attached to vm `vm-1`, but not";
   const before = "detached, and was not last attached";
-  const MEANT: ["detach" | "delete", Disk, { instanceId?: string; attachmentId?: string }, string][] = [
+  const elsewhereOnHost = "attached to host `h1`, but not";
+  const MEANT: ["detach" | "delete", Disk, Partial<MeantAttachment>, string][] = [
+    ["detach", onHost("attached"), {}, "detach"],
+    ["detach", onHost("attached"), { hostId: "h1" }, "detach"],
+    ["detach", onHost("attached"), { hostId: "h2" }, left(elsewhereOnHost, "for host `h2`")],
+    ["detach", onHost("attached"), { instanceId: "h1" }, left(elsewhereOnHost, "for instance `h1`")],
+    [
+      "detach",
+      onHost("attached"),
+      { hostId: "h1", attachmentId: "a0" },
+      left(elsewhereOnHost, "by attachment `a0` for host `h1`"),
+    ],
+    ["detach", inState("attached"), { hostId: "i1" }, left(elsewhere, "for host `i1`")],
+    ["delete", onHost("attached"), { instanceId: "h1" }, left(elsewhereOnHost, "for instance `h1`")],
+    ["delete", onHost("detached"), { hostId: "h2" }, "delete"],
     ["detach", inState("attached"), { attachmentId: "a1" }, "detach"],
     ["detach", inState("attached"), { instanceId: "i1" }, "detach"],
     ["detach", inState("detaching"), { instanceId: "i1", attachmentId: "a1" }, "detach"],
@@ -389,6 +444,7 @@ describe("disk states", () => {
   it("detached -> only the id of the last attachment remains", () => {
     const detached = dynamicDisks.detached({ ...inState("detaching"), readOnly: true });
     expect(detached).to.include({ instanceId: "", vmCid: "", hint: null, attachmentId: "a1", readOnly: false });
+    expect(dynamicDisks.detached(onHost("detaching"))).to.include({ hostId: undefined, vmCid: "", hint: null });
   });
 
   for (const state of ["detached", "attaching", "detaching"] as const)

@@ -3,6 +3,7 @@ import type { Target } from "../../instances/instance.js";
 import type { Disk } from "../../store/disk.js";
 import { type JsonObject, sameJson } from "../../store/json.js";
 import type { MeantAttachment } from "../../store/task.js";
+import { pathOf } from "./disk.js";
 
 /**
  * A task's next step for a disk, derived from the disk's record. The task derives the step again after each step, so a
@@ -54,9 +55,10 @@ export function decideProvide(
     refuseTakenName(wanted);
     return { do: "create" };
   }
+  // A contradiction outlasts a detach, so it is named first.
+  refuseContradiction(disk, wanted);
   refuseElsewhere(disk, target);
   refuseOtherAccess(disk, target);
-  refuseContradiction(disk, wanted);
   switch (disk.state) {
     case "creating":
       return { do: "create" };
@@ -68,6 +70,11 @@ export function decideProvide(
       return { do: "attach" };
     case "attached":
       if (differs(disk, wanted)) return { do: "set_metadata" };
+      if (disk.hostId !== undefined)
+        return {
+          do: "nothing",
+          result: `attached disk \`${disk.name}\` to host \`${disk.hostId}\` at ${pathOf(disk)}`,
+        };
       if (disk.hint !== null && !progress.agentNotified) return { do: "tell_agent" };
       return {
         do: "nothing",
@@ -89,7 +96,7 @@ export function decideCreate(disk: Disk | undefined, wanted: WantedDisk): DiskSt
   return { do: "nothing", result: `created disk \`${disk.name}\` in deployment \`${disk.deployment}\`` };
 }
 
-export const ANY_ATTACHMENT: MeantAttachment = { instanceId: "", attachmentId: "" };
+export const ANY_ATTACHMENT = { instanceId: "", hostId: "", attachmentId: "" } as const;
 
 /**
  * Returns the next step of a detach. A named attachment that is not the current attachment has already ended, so
@@ -146,17 +153,19 @@ export function decideDelete(
 }
 
 /**
- * Returns true when the request names the disk's last attachment or none. The instance is compared only while the disk
- * is attached, because the record of a detached disk no longer names its instance.
+ * Returns true when the request names the disk's last attachment or none. The instance or host is compared only while
+ * the disk is attached, because the record of a detached disk no longer names it.
  */
-function isMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): boolean {
-  const isInstance = instanceId === "" || disk.instanceId === "" || instanceId === disk.instanceId;
-  return isInstance && (attachmentId === "" || attachmentId === disk.attachmentId);
+function isMeant(disk: Disk, { instanceId, hostId = "", attachmentId }: MeantAttachment): boolean {
+  const isAnywhere = (instanceId === "" && hostId === "") || disk.vmCid === "";
+  const isThere = instanceId === disk.instanceId && hostId === (disk.hostId ?? "");
+  return (isAnywhere || isThere) && (attachmentId === "" || attachmentId === disk.attachmentId);
 }
 
-function otherMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): string {
+function otherMeant(disk: Disk, { instanceId, hostId = "", attachmentId }: MeantAttachment): string {
   const by = attachmentId === "" ? "" : ` by attachment \`${attachmentId}\``;
-  const on = instanceId === "" ? "" : ` for instance \`${instanceId}\``;
+  const place = hostId === "" ? `instance \`${instanceId}\`` : `host \`${hostId}\``;
+  const on = instanceId === "" && hostId === "" ? "" : ` for ${place}`;
   const now = disk.vmCid === "" ? "detached, and was not last attached" : `${formatAttachment(disk)}, but not`;
   return `disk \`${disk.name}\` is ${now}${by}${on}: nothing was changed`;
 }
@@ -170,16 +179,17 @@ function differs(disk: Disk, wanted: WantedDisk): boolean {
 }
 
 function formatAttachment(disk: Disk): string {
-  const where = `vm \`${disk.vmCid}\``;
+  const where = disk.hostId === undefined ? `vm \`${disk.vmCid}\`` : `host \`${disk.hostId}\``;
   if (disk.state === "attaching") return `being attached to ${where}`;
   if (disk.state === "detaching") return `being detached from ${where}`;
   return `attached to ${where}`;
 }
 
 function refuseElsewhere(disk: Disk, target: Target): void {
-  if (disk.vmCid === "" || (disk.instanceId === target.instanceId && disk.vmCid === target.vmCid)) return;
+  const isThere = disk.instanceId === target.instanceId && disk.hostId === target.hostId;
+  if (disk.vmCid === "" || (isThere && disk.vmCid === target.vmCid)) return;
   throw new InvalidStateError(
-    `disk \`${disk.name}\` is ${formatAttachment(disk).replace(" vm ", " a different vm ")}: detach it first`,
+    `disk \`${disk.name}\` is ${formatAttachment(disk).replace(/ (vm|host) /, " a different $1 ")}: detach it first`,
     { reason: "DISK_IN_USE", about: { disk_name: disk.name, vm_cid: disk.vmCid } },
   );
 }
@@ -209,10 +219,7 @@ function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
   const { name } = disk;
   const about = { reason: "DISK_DIFFERS", about: { disk_name: name } } as const;
   if (disk.deployment !== wanted.deployment) {
-    throw new InvalidStateError(
-      `disk \`${name}\` belongs to deployment \`${disk.deployment}\`, not to deployment \`${wanted.deployment}\``,
-      about,
-    );
+    throw new InvalidStateError(`disk \`${name}\` belongs ${formatOwner(disk)}, not ${formatOwner(wanted)}`, about);
   }
   if (disk.az !== wanted.az) {
     throw new InvalidStateError(`disk \`${name}\` is in AZ \`${disk.az}\`, not in AZ \`${wanted.az}\``, about);
@@ -244,6 +251,10 @@ function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
       about,
     );
   }
+}
+
+function formatOwner({ deployment }: Pick<Disk, "deployment">): string {
+  return deployment === "" ? "to no deployment, for hosts alone" : `to deployment \`${deployment}\``;
 }
 
 function formatCpi(cpi: string): string {

@@ -4,7 +4,6 @@ import { cpisOfStep } from "../../cpi/cpi-target.js";
 import { endedByErrors } from "../../cpi/ended-by-errors.js";
 import { agentToTell } from "../../instances/instance.js";
 import { diskIn, isNameTaken } from "../../instances/scope.js";
-import type { LockName } from "../../locks/locks.js";
 import type { Disk } from "../../store/disk.js";
 import type { DirectorTransaction } from "../../store/schema.js";
 import type { JobOf } from "../../store/task.js";
@@ -16,16 +15,15 @@ import { forgetForGood } from "../forget.js";
 import { isHostLost } from "../lost-host.js";
 import { isStillSilent, owedRemoval } from "../owed-removal.js";
 import { ANY_ATTACHMENT, decideDetach, diskNotFound } from "./decisions.js";
-import { dynamicDisk, failingStep } from "./dynamic-disk.js";
+import { dynamicDisk, failingStep, locksOf } from "./dynamic-disk.js";
 
 /** Detaches a disk from its VM unless the request names another attachment. */
 export const detachDynamicDisk: Planner<"detach_dynamic_disk", DiskJobContext> = (context, job, tables) => {
   const { diskName, scope } = job;
-  const { instanceId = "", cpi } = diskIn(scope, tables, diskName) ?? {};
+  const { instanceId = "", hostId, cpi } = diskIn(scope, tables, diskName) ?? {};
   const cpis = cpisOfStep(context, tables, cpi);
   if (isNameTaken(scope, tables, diskName)) return failingStep(cpis, diskNotFound(diskName));
-  const locks: LockName[] = instanceId === "" ? [] : [{ type: "instance", resource: instanceId }];
-  locks.push({ type: "disk", resource: diskName });
+  const locks = locksOf({ instanceId, hostId }, diskName);
   return { locks, ...cpis, recordsFirst: true, run: (run) => detach(context, run, job) };
 };
 

@@ -14,7 +14,7 @@ export const dynamicDisks = new DiskKind<Disk, "intend_delete">(
   },
   ({ name }) => ({ shown: `disk \`${name}\``, about: { disk_name: name } }),
   (holder, { first }) => {
-    if (holder === undefined) return { instanceId: "", readOnly: false };
+    if (holder === undefined) return { instanceId: "", hostId: undefined, readOnly: false };
     const isFirst = first !== undefined && first.attachmentId === "";
     return isFirst ? { ...holder, first: { ...first, attachmentId: holder.attachmentId } } : holder;
   },
@@ -26,8 +26,13 @@ export function wasNeverAttached({ first }: Disk, incarnation: string): boolean 
 }
 
 /** Returns true when the present attachment is certainly the disk's first, so that nobody wrote to the disk before it. */
-export function isFirstAttachment({ instanceId, attachmentId, first }: Disk, incarnation: string): boolean {
-  return instanceId !== "" && first?.attachmentId === attachmentId && first.incarnation === incarnation;
+export function isFirstAttachment({ vmCid, attachmentId, first }: Disk, incarnation: string): boolean {
+  return vmCid !== "" && first?.attachmentId === attachmentId && first.incarnation === incarnation;
+}
+
+/** Returns the path of the disk where it is attached, as the CPI's hint names it; empty when detached. */
+export function pathOf({ hint }: Pick<Disk, "hint">): string {
+  return typeof hint === "object" && hint !== null && "path" in hint ? String(hint.path) : "";
 }
 
 export type DiskIntent = Pick<

@@ -1,3 +1,4 @@
+import type { LockName } from "../../locks/locks.js";
 import type { Disk } from "../../store/disk.js";
 import type { Step } from "../../tasks/job.js";
 import type { TaskRun } from "../../tasks/task-run.js";
@@ -11,6 +12,13 @@ import { dynamicDisks } from "./disk.js";
  */
 export function failingStep(cpis: Pick<Step, "cpis">, error: Error): Step {
   return { locks: [], ...cpis, run: () => Promise.reject(error) };
+}
+
+/** Returns the locks of a change of the disk's attachment: the lock of the instance or host first, if there is one. */
+export function locksOf({ instanceId, hostId }: Pick<Disk, "instanceId" | "hostId">, diskName: string): LockName[] {
+  const disk = { type: "disk", resource: diskName } as const;
+  if (hostId !== undefined) return [{ type: "host", resource: hostId }, disk];
+  return instanceId === "" ? [disk] : [{ type: "instance", resource: instanceId }, disk];
 }
 
 export function dynamicDisk(context: DiskJobContext, run: TaskRun, name: string): DiskSteps<Disk> {

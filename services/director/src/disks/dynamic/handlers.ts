@@ -15,12 +15,20 @@ import { coversDeployment, coversDisk, diskIn, instanceIn, rowsIn } from "../../
 import type { Disk } from "../../store/disk.js";
 import type { DirectorTables } from "../../store/schema.js";
 import type { Scope } from "../../store/scope.js";
+import type { WantedPlace } from "../../store/task.js";
 import type { TaskContext } from "../../tasks/context.js";
 import { parseDiskName, parseInstanceId, parseSizeMib } from "../../tasks/parse.js";
 import { type TaskMethod, taskMethod } from "../../tasks/task-method.js";
 import { ofStarted, type WantedTask } from "../../tasks/tasks.js";
 import { diskNotFound } from "./decisions.js";
-import { parseMeantAttachment, parseMetadata, parseOnHostSilence, refuseUnlessEnabled } from "./parse.js";
+import {
+  parseMeantAttachment,
+  parseMetadata,
+  parseOnHostSilence,
+  parsePlace,
+  parsePool,
+  refuseUnlessEnabled,
+} from "./parse.js";
 import { encodeDisk } from "./wire.js";
 
 type Service = Handlers<typeof DynamicDiskServiceDefinition>;
@@ -30,14 +38,14 @@ type Name = "provideDisk" | "createDisk" | "attachDisk" | "resizeDisk" | "setDis
 export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
   provideDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
-    const instanceId = parseInstanceId(request.instanceId);
-    const pool = parseName("disk_pool_name", request.diskPoolName);
+    const place = parsePlace(request);
+    const pool = parsePool(request.diskPoolName, place);
     const sizeMib = parseSizeMib(request.sizeBytes);
     const metadata = parseMetadata(request.metadata);
     return {
-      job: { type: "provide_dynamic_disk", diskName, instanceId, pool, sizeMib, metadata, ...readOnlyOf(request) },
-      description: `provide dynamic disk \`${diskName}\` for instance \`${instanceId}\``,
-      deployment: deploymentOfInstance(instanceId, scope),
+      job: { type: "provide_dynamic_disk", diskName, ...place, pool, sizeMib, metadata, ...readOnlyOf(request) },
+      description: `provide dynamic disk \`${diskName}\` for ${formatPlace(place)}`,
+      deployment: deploymentOfInstance(place.instanceId, scope),
     };
   }),
   createDisk: answeringDisk((request, scope) => {
@@ -56,12 +64,12 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
   }),
   attachDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
-    const instanceId = parseInstanceId(request.instanceId);
+    const place = parsePlace(request);
     const metadata = parseMetadata(request.metadata);
     return {
-      job: { type: "attach_dynamic_disk", diskName, instanceId, metadata, ...readOnlyOf(request) },
-      description: `attach dynamic disk \`${diskName}\` to instance \`${instanceId}\``,
-      deployment: deploymentOfInstance(instanceId, scope),
+      job: { type: "attach_dynamic_disk", diskName, ...place, metadata, ...readOnlyOf(request) },
+      description: `attach dynamic disk \`${diskName}\` to ${formatPlace(place)}`,
+      deployment: deploymentOfInstance(place.instanceId, scope),
     };
   }),
   resizeDisk: answeringDisk((request, scope) => {
@@ -99,6 +107,10 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     };
   }),
 };
+
+function formatPlace({ instanceId, hostId }: WantedPlace): string {
+  return hostId === undefined ? `instance \`${instanceId}\`` : `host \`${hostId}\``;
+}
 
 function readOnlyOf({ readOnly }: { readonly readOnly: boolean }) {
   return readOnly ? { readOnly } : {};

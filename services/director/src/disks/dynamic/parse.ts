@@ -1,7 +1,8 @@
 import { OnHostSilence } from "@diskmesh/api/registry";
-import { InvalidArgumentError, InvalidStateError, parseId } from "@diskmesh/domain";
+import { CPI_NAME_PATTERN } from "@diskmesh/cpi";
+import { InvalidArgumentError, InvalidStateError, parseHostId, parseId, parseName, quoted } from "@diskmesh/domain";
 import type { Json, JsonObject } from "../../store/json.js";
-import type { MeantAttachment } from "../../store/task.js";
+import type { MeantAttachment, WantedPlace } from "../../store/task.js";
 import type { TaskContext } from "../../tasks/context.js";
 import { MAX_METADATA_BYTES, parseInstanceId } from "../../tasks/parse.js";
 
@@ -15,11 +16,45 @@ export function refuseUnlessEnabled(context: TaskContext): void {
 }
 
 /** Parses the ids of the attachment that a request names; both are optional. */
-export function parseMeantAttachment({ instanceId, attachmentId }: MeantAttachment): MeantAttachment {
-  if (instanceId !== "") parseInstanceId(instanceId);
+export function parseMeantAttachment(request: Required<MeantAttachment>): MeantAttachment {
+  const { attachmentId } = request;
   if (attachmentId !== "") parseId("attachment_id", attachmentId);
-  return { instanceId, attachmentId };
+  if (request.instanceId === "" && request.hostId === "") return { instanceId: "", attachmentId };
+  // A disk never changes its CPI, so the host's id suffices.
+  const { hostCpi: _, ...place } = parsePlace(request);
+  return { ...place, attachmentId };
 }
+
+/** Parses where a disk is to be attached: `host_id` is a host's id, or CPI/ID; an empty CPI is the default one. */
+export function parsePlace(request: { readonly instanceId: string; readonly hostId: string }): WantedPlace {
+  const { instanceId, hostId } = request;
+  if (hostId === "") {
+    if (instanceId !== "") return { instanceId: parseInstanceId(instanceId) };
+    throw new InvalidArgumentError("instance_id and host_id are empty: give one of them", {
+      about: { field: "instance_id" },
+    });
+  }
+  if (instanceId !== "")
+    throw new InvalidArgumentError("instance_id and host_id are both given: give only one of them", {
+      about: { field: "host_id" },
+    });
+  const slash = hostId.indexOf("/");
+  if (slash < 0) return { instanceId, hostId: parseHostId(hostId) };
+  const hostCpi = hostId.slice(0, slash);
+  if (hostCpi !== "" && !CPI_NAME_PATTERN.test(hostCpi))
+    throw new InvalidArgumentError(`host_id names the malformed CPI ${quoted(hostCpi)}: give HOST or CPI/HOST`, {
+      about: { field: "host_id" },
+    });
+  return { instanceId, hostId: parseHostId(hostId.slice(slash + 1)), hostCpi };
+}
+
+/** Parses the pool of a new disk: a disk type of the cloud config, or for a host a pool of its registry. */
+export function parsePool(name: string, { hostId }: WantedPlace): string {
+  return name === "" && hostId !== undefined ? DEFAULT_POOL : parseName("disk_pool_name", name);
+}
+
+/** The registry's name for the pool of devices and disks that name none. */
+const DEFAULT_POOL = "default";
 
 /** Parses the policy of a request, in the form of a disk type's cloud property. */
 export function parseOnHostSilence(rule: OnHostSilence): { readonly onHostSilence?: "keep" | "fence" } {

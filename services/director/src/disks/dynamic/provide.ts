@@ -4,11 +4,11 @@ import { endedByErrors } from "../../cpi/ended-by-errors.js";
 import { instanceNamed, type Target, targetOf } from "../../instances/instance.js";
 import { attachedTo } from "../../instances/recorded-deployments.js";
 import { diskIn, instanceIn, isNameTaken } from "../../instances/scope.js";
-import type { LockName } from "../../locks/locks.js";
 import { diskTypeNamed } from "../../specs/cloud-config.js";
 import type { Disk } from "../../store/disk.js";
 import type { JsonObject } from "../../store/json.js";
 import type { DirectorTables, DirectorTransaction } from "../../store/schema.js";
+import type { WantedPlace } from "../../store/task.js";
 import type { Planner, Step, Through } from "../../tasks/job.js";
 import { notePhase } from "../../tasks/metrics.js";
 import type { TaskRun } from "../../tasks/task-run.js";
@@ -17,50 +17,54 @@ import type { Intended } from "../disk-steps.js";
 import { owesBeforeAttach } from "../forget.js";
 import { createDisk, type DiskWish, madeKnown, setDiskMetadata, wantedDisk } from "./create.js";
 import { decideProvide, diskNotFound, nameTaken, type Progress } from "./decisions.js";
-import { dynamicDisk, failingStep } from "./dynamic-disk.js";
+import { dynamicDisk, failingStep, locksOf } from "./dynamic-disk.js";
+import { cpisToAsk, findHost } from "./hosts.js";
 
-interface Wanted extends DiskWish {
-  readonly instanceId: string;
+interface Wanted extends DiskWish, WantedPlace {
   readonly readOnly: boolean;
 }
 
 type AttachTarget = Target & { readonly readOnly: boolean };
 
 /**
- * Creates the disk if needed, attaches it to the instance's VM, and notifies the VM's agent. Reads the VM only under
- * the lock of the instance, because a recreation may replace the VM before the task holds the lock.
+ * Creates the disk if needed, attaches it to the instance's VM or the host, and notifies the VM's agent. Reads the VM
+ * only under the lock of the instance, because a recreation may replace the VM before the task holds the lock, and asks
+ * for the host only under the lock of the host.
  */
 export const provideDisk: Planner<"provide_dynamic_disk", DiskJobContext> = (
   context,
-  { diskName, instanceId, pool, sizeMib, metadata, readOnly = false, scope },
+  { pool, sizeMib, readOnly = false, ...job },
   tables,
-) => plan(context, tables, { diskName, instanceId, made: { pool, sizeMib }, metadata, readOnly, scope });
+) => plan(context, tables, { ...job, made: { pool, sizeMib }, readOnly });
 
 /** Attaches an existing disk and notifies the VM's agent. */
 export const attachDiskOnly: Planner<"attach_dynamic_disk", DiskJobContext> = (context, job, tables) =>
   plan(context, tables, { readOnly: false, ...job, made: undefined });
 
 function plan(context: DiskJobContext, tables: DirectorTables, wanted: Wanted): Step {
-  const { instanceId, diskName, scope } = wanted;
-  const { cpi } = instanceNamed(instanceId, instanceIn(scope, tables, instanceId));
-  const cpis = cpisOfStep(context, tables, cpi);
+  const { instanceId, hostId, diskName, scope } = wanted;
+  const cpis =
+    hostId === undefined
+      ? cpisOfStep(context, tables, instanceNamed(instanceId, instanceIn(scope, tables, instanceId)).cpi)
+      : { cpis: cpisToAsk(context, tables, wanted.hostCpi) };
   if (isNameTaken(scope, tables, diskName))
     return failingStep(cpis, wanted.made === undefined ? diskNotFound(diskName) : nameTaken(diskName));
-  const locks: LockName[] = [
-    { type: "instance", resource: instanceId },
-    { type: "disk", resource: diskName },
-  ];
   return {
-    locks,
+    locks: locksOf({ instanceId, hostId }, diskName),
     ...cpis,
     recordsFirst: true,
     run: (run) => provide(context, run, wanted),
   };
 }
 
-function decide(context: DiskJobContext, tables: DirectorTables, wanted: Wanted, progress: Progress) {
+function decide(
+  context: DiskJobContext,
+  tables: DirectorTables,
+  wanted: Wanted,
+  { host, ...progress }: Progress & { readonly host: Target | undefined },
+) {
   const { diskName, instanceId, readOnly, scope } = wanted;
-  const target = { ...targetOf(instanceId, instanceIn(scope, tables, instanceId)), readOnly };
+  const target = { ...(host ?? targetOf(instanceId, instanceIn(scope, tables, instanceId))), readOnly };
   const disk = diskIn(scope, tables, diskName);
   const row = wantedDisk(context, tables, target, wanted);
   const step = decideProvide(disk, row, target, progress);
@@ -68,6 +72,8 @@ function decide(context: DiskJobContext, tables: DirectorTables, wanted: Wanted,
 }
 
 async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): Promise<string | Through> {
+  const { hostId, hostCpi } = wanted;
+  const host = hostId === undefined ? undefined : await findHost(context, run, hostId, hostCpi);
   let agentNotified = false;
   const notify = async (disk: Disk, { agentId }: Target): Promise<void> => {
     await timed(context, "tell_agent", notifyAgentOfDisk(context, run, disk, agentId));
@@ -76,17 +82,19 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
   for (;;) {
     run.checkpoint();
     const { disk, target, metadata, step, intended } = await context.tablet.transact((tx) => {
-      const decided = decide(context, tx, wanted, { agentNotified });
+      const decided = decide(context, tx, wanted, { host, agentNotified });
       const { disk, target, step } = decided;
       const intended = step.do === "attach" && disk ? intendAttachIn(context, run, tx, disk, target) : undefined;
       return { ...decided, intended };
     });
-    if (step.do === "nothing") return wanted.made && disk ? madeKnown(step.result, disk) : step.result;
+    if (step.do === "nothing")
+      return disk && (wanted.made || disk.hostId !== undefined) ? madeKnown(step.result, disk) : step.result;
     const made = wanted.made ?? disk;
     if (step.do === "create" && made) {
       const { pool, sizeMib } = made;
       // A repeated request uses the first request's properties, even if the disk type has changed since.
-      const cloudProperties = disk?.cloudProperties ?? (await cloudPropertiesOf(context, pool));
+      const cloudProperties =
+        disk?.cloudProperties ?? (host === undefined ? await cloudPropertiesOf(context, pool) : { pool });
       const { deployment, az, cpi } = target;
       const { diskName: name, scope } = wanted;
       const intent = { name, deployment, az, cpi, pool, sizeMib, cloudProperties, scope };
@@ -95,7 +103,7 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
       await timed(context, "attach", attachDisk(context, run, disk, target, intended));
       // The agent is notified before the hint is durable. After a crash, the recorded attach intent makes the next
       // director attach the disk and notify the agent again.
-      const next = context.tablet.ahead((tables) => decide(context, tables, wanted, { agentNotified }));
+      const next = context.tablet.ahead((tables) => decide(context, tables, wanted, { host, agentNotified }));
       if (next.step.do === "tell_agent" && next.disk) await notify(next.disk, target);
     } else if (step.do === "set_metadata" && disk && metadata) {
       await timed(context, "set_metadata", setDiskMetadata(context, run, disk, metadata));

@@ -1,6 +1,6 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
 import { type Disk, sizeBytesOf } from "../../store/disk.js";
-import { isFirstAttachment, wasNeverAttached } from "./disk.js";
+import { isFirstAttachment, pathOf, wasNeverAttached } from "./disk.js";
 
 /** Encodes a disk as a tablet of the incarnation serves it. */
 export function encodeDisk(disk: Disk, incarnation: string): DynamicDisk {
@@ -9,14 +9,16 @@ export function encodeDisk(disk: Disk, incarnation: string): DynamicDisk {
     diskCid: disk.diskCid,
     deployment: disk.deployment,
     instanceId: disk.instanceId,
-    attachmentId: disk.instanceId === "" ? "" : disk.attachmentId,
+    hostId: disk.hostId ?? "",
+    path: disk.hostId === undefined ? "" : pathOf(disk),
+    attachmentId: disk.vmCid === "" ? "" : disk.attachmentId,
     vmCid: disk.vmCid,
     az: disk.az,
     sizeBytes: sizeBytesOf(disk),
     diskPoolName: disk.pool,
     cpi: disk.cpi,
     metadata: { ...disk.metadata },
-    diskHint: disk.hint ?? undefined,
+    diskHint: disk.hostId === undefined ? (disk.hint ?? undefined) : undefined,
     readOnly: disk.readOnly ?? false,
     limits: disk.limits && { ...disk.limits },
     firstAttachment: isFirstAttachment(disk, incarnation),

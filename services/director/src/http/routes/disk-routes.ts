@@ -16,7 +16,7 @@ import { startTask } from "./start-task.js";
 const MAX_SIZE_MIB = Math.floor(Number.MAX_SAFE_INTEGER / MIB_BYTES);
 
 /** Matches any attachment, because clients of these routes do not distinguish attachments. */
-const ANY_ATTACHMENT = { instanceId: "", attachmentId: "" };
+const ANY_ATTACHMENT = { instanceId: "", hostId: "", attachmentId: "" };
 
 export const diskRoutes: readonly Route[] = [
   {
@@ -52,9 +52,8 @@ export const diskRoutes: readonly Route[] = [
     teams: "own",
     serve: async (http) => {
       const fields = bodyObject(http.request);
-      const instanceId = fields.text("instance_id");
-      const readOnly = isReadOnly(fields);
-      return startTask(http, dynamicDiskTasks.provideDisk, { ...wantedDisk(fields), instanceId, readOnly });
+      const [place, readOnly] = [placeIn(fields), isReadOnly(fields)];
+      return startTask(http, dynamicDiskTasks.provideDisk, { ...wantedDisk(fields, place), ...place, readOnly });
     },
   },
   {
@@ -64,8 +63,8 @@ export const diskRoutes: readonly Route[] = [
     teams: "own",
     serve: async (http) => {
       const fields = bodyObject(http.request);
-      const [instanceId, metadata] = [fields.text("instance_id"), fields.optionalObject("metadata")];
-      const request = { diskName: http.param("name"), instanceId, metadata, readOnly: isReadOnly(fields) };
+      const [place, metadata] = [placeIn(fields), fields.optionalObject("metadata")];
+      const request = { diskName: http.param("name"), ...place, metadata, readOnly: isReadOnly(fields) };
       return startTask(http, dynamicDiskTasks.attachDisk, request);
     },
   },
@@ -119,9 +118,17 @@ export const diskRoutes: readonly Route[] = [
   },
 ];
 
-function wantedDisk(fields: Fields) {
+/** Returns the instance or host that a request names. Their ids are checked where gRPC requests are. */
+function placeIn(fields: Fields): { readonly instanceId: string; readonly hostId: string } {
+  const hostId = fields.optionalText("host_id");
+  if (hostId === undefined) return { instanceId: fields.text("instance_id"), hostId: "" };
+  return { instanceId: fields.optionalText("instance_id") ?? "", hostId };
+}
+
+function wantedDisk(fields: Fields, { hostId } = { hostId: "" }) {
   const diskName = fields.text("disk_name");
-  const diskPoolName = fields.text("disk_pool_name");
+  const pool = hostId === "" ? fields.text("disk_pool_name") : fields.optionalText("disk_pool_name");
+  const diskPoolName = pool ?? "";
   return { diskName, diskPoolName, sizeBytes: sizeBytesIn(fields), metadata: fields.optionalObject("metadata") };
 }
 
@@ -160,6 +167,8 @@ async function* shown(
         disk_cid: disk.diskCid,
         deployment: disk.deployment,
         instance: instance === undefined ? null : formatInstance(instance),
+        host: disk.hostId || null,
+        path: disk.path || null,
         availability_zone: disk.az,
         size: disk.sizeBytes / MIB_BYTES,
         disk_pool_name: disk.diskPoolName,
