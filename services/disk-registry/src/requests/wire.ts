@@ -33,6 +33,7 @@ import type { ActionResult } from "../model/devices/action-result.js";
 import type { DeviceOutcome, Leader, OutcomeCode } from "../model/devices/orders.js";
 import { diskHealth } from "../model/disks/disks.js";
 import type { MoveProgress } from "../model/disks/move-progress.js";
+import { vmOfPublication } from "../model/disks/publications.js";
 import type { Cause } from "../model/explain/cause.js";
 import type { Refused } from "../model/hosts/refused.js";
 import type { StampedDevice } from "../model/hosts/registration.js";
@@ -182,7 +183,7 @@ export function diskMessage(
     az: disk.az,
     pool: disk.requested.pool,
     parts: disk.parts.map((part) => partMessage(tables, disk, part, now.progress)),
-    publication: disk.publication === undefined ? undefined : publicationMessage(disk.publication),
+    publication: disk.publication === undefined ? undefined : publicationMessage(tables, disk.publication),
     labels: [...disk.labels],
     labelsEtag: labelsEtag(disk.labels),
     health: Health[health],
@@ -197,10 +198,9 @@ export function diskMessage(
   };
 }
 
-function publicationMessage(publication: Publication): PublicationMessage {
+function publicationMessage(tables: RegistryTables, publication: Publication): PublicationMessage {
   const { hostId, state, sessionNumber, exportPath, attempts, lastError, onHostSilence, readOnly, pending } =
     publication;
-  const { vmCid = "" } = publication;
   return {
     hostId,
     sessionNumber,
@@ -212,7 +212,7 @@ function publicationMessage(publication: Publication): PublicationMessage {
     pending: (pending ?? []).flatMap((each) => pendingMessage(each.deviceId, each) ?? []),
     readOnly: readOnly ?? false,
     changePending: isChangePending(publication),
-    vmCid,
+    vmCid: vmOfPublication(tables, publication),
   };
 }
 

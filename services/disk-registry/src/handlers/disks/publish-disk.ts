@@ -18,7 +18,7 @@ export async function publishDisk(
   const target = parsePublicationTarget(request) ?? { hostId: parseHostId(request.hostId) };
   const { readOnly } = request;
   const onHostSilence = silenceRuleOf(request.onHostSilence);
-  const vmCid = "vmCid" in target ? target.vmCid : undefined;
+  const vmCid = "vmCid" in target ? target.vmCid : "";
   const options = { whySuspected: liveness.whySuspected, onHostSilence, readOnly, vmCid };
   for (;;) {
     const { progress, hostId } = await tablet.transact((tx) => {

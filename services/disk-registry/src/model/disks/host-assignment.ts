@@ -10,7 +10,7 @@ import {
 import { countingDevices } from "../store/layout.js";
 import type { Host, RegistryTables, RegistryTransaction } from "../store/schema.js";
 import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected, whyNotPlaceable } from "./placement.js";
-import { type PublicationStep, requestUnpublish, requireDisk } from "./publications.js";
+import { type PublicationStep, requestUnpublish, requireDisk, vmOfPublication } from "./publications.js";
 
 export interface HostRequest {
   readonly vmCid: string;
@@ -56,7 +56,7 @@ export function unassignHost(tx: RegistryTransaction, vmCid: string): void {
   const host = hostOfVm(tx, vmCid);
   if (host === undefined) return;
   const published = [...tx.disks.by("byPublicationHost", host.hostId)]
-    .filter(({ publication }) => publication?.vmCid === vmCid)
+    .filter(({ publication }) => publication && vmOfPublication(tx, publication) === vmCid)
     .map((disk) => disk.diskId);
   if (published.length > 0) {
     throw new InvalidStateError(
@@ -85,8 +85,7 @@ export function requireHostOfVm(tables: RegistryTables, vmCid: string): Host {
 export function requestUnpublishFromVm(tx: RegistryTransaction, diskId: DiskId, vmCid: string): PublicationStep {
   const { hostId } = requireHostOfVm(tx, vmCid);
   const { publication } = requireDisk(tx, diskId);
-  // Publications of 0.1.0 name no VM.
-  if (publication?.hostId !== hostId || (publication.vmCid ?? vmCid) !== vmCid)
+  if (publication?.hostId !== hostId || vmOfPublication(tx, publication) !== vmCid)
     throw new InvalidStateError(`disk ${diskId} is not published to host ${hostId} of VM ${vmCid}`, {
       about: { disk_id: diskId, vm_cid: vmCid },
     });

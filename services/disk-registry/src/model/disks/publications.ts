@@ -47,8 +47,8 @@ export interface PublishOptions {
   /** Undefined keeps the current rule; a new publication gets the disk's. */
   readonly onHostSilence?: "KEEP" | "FENCE" | undefined;
   readonly readOnly?: boolean | undefined;
-  /** VM that the request named. */
-  readonly vmCid?: string | undefined;
+  /** VM that the request named; empty when it named the host. */
+  readonly vmCid?: string;
 }
 
 /** Stores that a disk is wanted on a host. Workers act only after the commit. */
@@ -56,7 +56,7 @@ export function requestPublish(
   tx: RegistryTransaction,
   diskId: DiskId,
   hostId: HostId,
-  { whySuspected = NOBODY_SUSPECTED, onHostSilence, readOnly = false, vmCid }: PublishOptions = {},
+  { whySuspected = NOBODY_SUSPECTED, onHostSilence, readOnly = false, vmCid = "" }: PublishOptions = {},
 ): PublicationStep {
   const disk = requireDisk(tx, diskId);
   const host = requireHost(tx, hostId);
@@ -216,6 +216,11 @@ export function putPublication(
   const put = { ...forNewSession(tx, given), publication };
   tx.disks.put(put);
   return put;
+}
+
+/** Returns the VM for which a disk is published; empty for the host alone. 0.1.0 published for the VM of the host, if any. */
+export function vmOfPublication({ hosts }: RegistryTables, { vmCid, hostId }: Publication): string {
+  return vmCid ?? hosts.get(hostId)?.assignment?.vmCid ?? "";
 }
 
 /** Returns the action that frees the disk for another host or for deletion. */

@@ -222,7 +222,8 @@ describe("host assignment", () => {
       });
     const unassign = (fleet: TestFleet) => fleet.transact((tx) => unassignHost(tx, "vm1"));
     expect(() => unassign(busy("vm1"))).to.throw(InvalidStateError, "unpublish x first");
-    const ofHost = busy();
+    expect(() => unassign(busy()), "published by 0.1.0").to.throw(InvalidStateError);
+    const ofHost = busy("");
     unassign(ofHost);
     expect(ofHost.host("h1").assignment).to.equal(undefined);
     expect(ofHost.disk("x").publication).to.include({ hostId: "h1", state: "PUBLISHED" });

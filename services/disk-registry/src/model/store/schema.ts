@@ -221,7 +221,7 @@ export interface Publication {
   readonly unasked?: true | undefined;
   /** True when the host refuses writes. */
   readonly readOnly?: true | undefined;
-  /** VM that the request named; absent when it named the host, and in publications of 0.1.0. */
+  /** VM that the request named; empty when it named the host. Absent in publications of 0.1.0; see `vmOfPublication`. */
   readonly vmCid?: string | undefined;
   /** True when the host cannot enlarge the disk until the publication has ended. */
   readonly fixedSize?: true | undefined;

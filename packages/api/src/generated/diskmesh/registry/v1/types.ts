@@ -1000,7 +1000,10 @@ export interface Publication {
    * `last_error` belong to this change.
    */
   changePending: boolean;
-  /** VM for which the disk is published: vm_cid of PublishDisk. Empty: published by host_id, or by 0.1.0. */
+  /**
+   * VM for which the disk is published: vm_cid of PublishDisk, or for a publication of 0.1.0 the VM that the host has.
+   * Empty: published by host_id.
+   */
   vmCid: string;
 }
 
