@@ -9,7 +9,7 @@ export interface BackoffLimits {
  * Returns the delay before attempt number `attempts + 1`. Doubles from the minimum to the maximum; half of it is
  * random, so that calls that failed together do not retry together. `random` is in [0, 1).
  */
-export function backoffMs(attempts: number, limits: BackoffLimits, random: number): number {
+export function backoffMs(attempts: number, limits: BackoffLimits, random = Math.random()): number {
   const full = Math.min(limits.maxDelayMs, limits.minDelayMs * 2 ** Math.min(attempts, 30));
   return Math.round(full / 2 + (full / 2) * random);
 }

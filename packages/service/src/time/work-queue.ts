@@ -22,8 +22,8 @@ export interface WorkQueueOptions {
   readonly concurrency: number;
   readonly backoff: BackoffLimits;
   readonly clock: Clock;
-  /** In [0, 1), for jitter. */
-  readonly random: () => number;
+  /** In [0, 1), for jitter; Math.random by default. */
+  readonly random?: () => number;
   /** Reconciles one key: changes the actual state toward the desired one. A throw causes a retry. */
   readonly process: (key: string, signal: AbortSignal) => Promise<WorkResult>;
   readonly onFailure?: (failure: WorkFailure) => void;
@@ -150,7 +150,7 @@ export class WorkQueue {
   }
 
   #delayOf(error: unknown, attempts: number): number {
-    const delayMs = backoffMs(attempts, this.options.backoff, this.options.random());
+    const delayMs = backoffMs(attempts, this.options.backoff, this.options.random?.());
     return error instanceof DomainError ? Math.max(delayMs, error.retryAfterMs ?? 0) : delayMs;
   }
 
