@@ -83,7 +83,6 @@ interface Ground {
   readonly changes: Changes<number>;
   readonly clock: Clock;
   /** Returns a number in [0, 1). */
-  readonly random: () => number;
   readonly log: Logger;
 }
 
@@ -125,7 +124,7 @@ export function createDirector(
   log: Logger,
   limits = DIRECTOR_LIMITS,
 ): Director {
-  const common = { clock: systemClock, random: Math.random, log };
+  const common = { clock: systemClock, log };
   const changes = new Changes<number>();
   const ground: Ground = { config, limits, ...state, connections, lifecycle, changes, ...common };
   const configs = readersOfTexts(config, lifecycle);
@@ -165,26 +164,26 @@ function makeFiles({ config, limits, tablet, connections, lifecycle, clock, log 
 }
 
 /** Creates the records of past work in the event log. */
-function makeRecords({ limits, tablet, eventLog, lifecycle, changes, clock, random, log }: Ground) {
+function makeRecords({ limits, tablet, eventLog, lifecycle, changes, clock, log }: Ground) {
   const { stopping } = lifecycle;
   return {
-    taskLog: new TaskLog({ ...limits.tasks, eventLog, changes, stopping, clock, random, log }),
+    taskLog: new TaskLog({ ...limits.tasks, eventLog, changes, stopping, clock, log }),
     events: lifecycle.use("events", new Events({ maxCount: limits.maxEvents, eventLog, tablet, clock, log })),
     endedTasks: new EndedTasks(eventLog),
   };
 }
 
 /** Creates the director's own drivers and the idempotency cache of their calls. */
-function makeDrivers({ config, lifecycle, random, log }: Ground) {
+function makeDrivers({ config, lifecycle, log }: Ground) {
   const host = lifecycle.use(
     "drivers",
-    new DriverHost({ drivers: config.drivers, userOfRoot: DRIVER_USER, random, log }),
+    new DriverHost({ drivers: config.drivers, userOfRoot: DRIVER_USER, random: Math.random, log }),
   );
   return { host, callMemory: new CallMemory() };
 }
 
 function jobContext(
-  { config, limits, tablet, connections, clock, random }: Ground,
+  { config, limits, tablet, connections, clock }: Ground,
   parts: Configs & Files & Records & CpiParts & Drivers & Pick<JobContext, "lockOwner"> & Silences,
 ): JobContext {
   const { cpi, events, configs, stemcellFiles, logFiles, lockOwner, silentMsOf } = parts;
@@ -192,7 +191,7 @@ function jobContext(
   const { requestTimeoutMs } = limits.agents;
   return {
     ...{ config, limits, tablet, cpi, events, configs, stemcellFiles, logFiles, lockOwner, registries },
-    agents: new AgentCalls({ client, tablet, requestTimeoutMs, silentMsOf, clock, random }),
+    agents: new AgentCalls({ client, tablet, requestTimeoutMs, silentMsOf, clock }),
     making: { agentSettings, agentCertificates },
     vmSlots: slotsOfEach(config.deployments.maxConcurrentVmsPerCpi),
     vendors: {
@@ -202,16 +201,14 @@ function jobContext(
       startId: randomUUID(),
       asyncTimeoutMs: DRIVER_LIMITS.asyncTimeoutMs,
       callTimeoutMs: limits.nodes.callTimeoutMs,
-      random,
     },
     clock,
-    newId: randomUUID,
   };
 }
 
 /** Creates the parts that accept and run tasks. */
 function makeTasks(
-  { config, limits, tablet, lifecycle, changes, clock, random, log }: Ground,
+  { config, limits, tablet, lifecycle, changes, clock, log }: Ground,
   {
     jobs,
     taskLog,
@@ -242,9 +239,9 @@ function makeTasks(
     prepare: (job, signal) => prepareJob(jobs, job, signal),
     ...{ locks, taskLog, changes, times },
     onForgotten: (taskId) => callMemory.forget(taskId),
-    ...{ workers, queueLengths, clock, random, log },
+    ...{ workers, queueLengths, clock, log },
   });
-  lifecycle.use("task archive", new TaskArchive({ ...limits.tasks, tablet, endedTasks, taskLog, clock, random, log }));
+  lifecycle.use("task archive", new TaskArchive({ ...limits.tasks, tablet, endedTasks, taskLog, clock, log }));
   lifecycle.use("task timeouts", times);
   lifecycle.use("task runner", runner);
   return { tasks, locks, times, runner };
@@ -252,11 +249,11 @@ function makeTasks(
 
 /** Creates the parts that maintain agents and their VMs in the background. */
 function makeAgentCare(
-  { limits, tablet, connections, lifecycle, clock, random, log }: Ground,
+  { limits, tablet, connections, lifecycle, clock, log }: Ground,
   { tasks, events, configs }: Pick<Records & TaskParts, "tasks" | "events"> & Configs,
 ) {
   const { agents, agentCertificates: certificates } = connections;
-  const common = { tablet, agents, tasks, clock, random, log };
+  const common = { tablet, agents, tasks, clock, log };
   const owedRemovals = lifecycle.use("pending detach notifications", new OwedRemovals(common));
   const { certificateCheckIntervalMs: checkIntervalMs, unresponsiveAfterMs, healthRecordIntervalMs } = limits.agents;
   const renewals = certificates && new AgentRenewals({ ...common, certificates, checkIntervalMs });

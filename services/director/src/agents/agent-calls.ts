@@ -12,7 +12,6 @@ export interface AgentCallsOptions {
   readonly silentMsOf: (agentId: string) => number;
   readonly clock: Clock;
   /** Returns a number in [0, 1), for jitter. */
-  readonly random: () => number;
 }
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 2_000 };
@@ -135,7 +134,7 @@ export class AgentCalls {
     attempt: (leftMs: number) => Promise<Answer>,
     passes: (error: unknown) => boolean = () => false,
   ): Promise<Answer> {
-    const { tablet, clock, random } = this.#options;
+    const { tablet, clock } = this.#options;
     const endAtMs = clock.monotonicMs() + timeoutMs;
     for (let attempts = 0; ; attempts++) {
       try {
@@ -143,7 +142,7 @@ export class AgentCalls {
         return await attempt(Math.max(1, endAtMs - clock.monotonicMs()));
       } catch (error) {
         run.checkpoint();
-        const delayMs = backoffMs(attempts, BACKOFF, random());
+        const delayMs = backoffMs(attempts, BACKOFF);
         const retryable = (error instanceof DomainError && error.retryable) || passes(error);
         if (!retryable || clock.monotonicMs() + delayMs >= endAtMs) throw error;
         await clock.sleep(delayMs, run.stopped);

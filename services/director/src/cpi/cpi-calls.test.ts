@@ -70,7 +70,6 @@ function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as 
       clients: [],
       directorId: "d",
       clock,
-      random: () => 0.5,
       log: { debug: () => {} },
     }),
     events: {

@@ -18,7 +18,6 @@ export interface CpiLogsOptions {
   readonly clients: readonly LogClient[];
   readonly directorId: string;
   readonly clock: Clock;
-  readonly random: () => number;
   readonly log: Pick<Logger, "debug">;
 }
 
@@ -70,7 +69,7 @@ export class CpiLogs {
 
   /** Reads the stream while a call listens. An open stream is kept for later calls. */
   async #read(client: LogClient): Promise<void> {
-    const { clock, random, log } = this.#options;
+    const { clock, log } = this.#options;
     const { signal } = this.#closed;
     this.#reading.add(client);
     for (let failures = 0; this.#listening.size > 0 && !signal.aborted; failures++) {
@@ -81,7 +80,7 @@ export class CpiLogs {
       } catch (error) {
         if (!signal.aborted) log.debug({ error: messageOf(error) }, "CPI log stream failed");
       }
-      await clock.sleep(backoffMs(failures, BACKOFF, random()), signal).catch(() => {});
+      await clock.sleep(backoffMs(failures, BACKOFF), signal).catch(() => {});
     }
     this.#reading.delete(client);
   }

@@ -30,10 +30,9 @@ export function makeCpiCalls(options: {
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
   /** Returns a number in [0, 1). */
-  readonly random: () => number;
   readonly log: Logger;
 }): CpiParts {
-  const { config, limits, tablet, dispatchers, configs, events, lifecycle, clock, random, log } = options;
+  const { config, limits, tablet, dispatchers, configs, events, lifecycle, clock, log } = options;
   const { callTimeoutMs } = config.cpi;
   const { endTimeoutMs } = limits.cpi;
   const senderOptions = { dispatchers, tablet, configs, callTimeoutMs, log };
@@ -42,7 +41,7 @@ export function makeCpiCalls(options: {
   const recording = { tablet, addresses, endTimeoutMs, clock, log };
   const callRecords = lifecycle.use("CPI call records", new CallRecords(recording));
   const clients = dispatchers.all.map(({ client }) => client);
-  const logs = new CpiLogs({ clients, directorId: tablet.id, clock, random, log });
+  const logs = new CpiLogs({ clients, directorId: tablet.id, clock, log });
   const cpi = new CpiCalls({
     dispatchers,
     records: callRecords,
@@ -57,7 +56,7 @@ export function makeCpiCalls(options: {
     ...limits.cpi,
     newId: randomUUID,
     clock,
-    random,
+    random: Math.random,
   });
   return { cpi, sender, callRecords };
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { InvalidStateError } from "@diskmesh/domain";
 import { CLOUD } from "../configs/cloud-configs.js";
 import { latestConfigs } from "../configs/latest-configs.js";
@@ -58,7 +59,7 @@ export function putManifest(context: DeploymentJobContext, tx: DirectorTransacti
   refuseDeletingDeployment(tx, name);
   const manifest = context.configs.manifests.get(text);
   checkManifest(context.configs, tx, manifest);
-  const placement = place(tx, name, manifest.groups, context.configs.cloud.current(tx), context.newId);
+  const placement = place(tx, name, manifest.groups, context.configs.cloud.current(tx), randomUUID);
   const present = tx.deployments.get(name);
   const teams = present === undefined ? wanted.teams : present.teams;
   const own = { name, manifest: text, cloudConfigIds: cloudConfigIds(tx) };

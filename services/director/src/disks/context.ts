@@ -21,5 +21,4 @@ export interface DiskJobContext extends CpiJobContext, AgentJobContext {
   readonly config: DirectorConfig;
   readonly events: Pick<Events, "record" | "begin" | "flush">;
   readonly registries: HostRegistries;
-  readonly newId: () => string;
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { DomainError } from "@diskmesh/domain";
 import { AgentError } from "@diskmesh/mbus";
 import type { Begun } from "../audit/events.js";
@@ -88,7 +89,7 @@ export class DiskSteps<Kept extends DiskRecord> {
 
   /** Records the intent to attach. Pending detach notifications of the VM's agent must be settled before. */
   intendAttachIn(tx: DirectorTransaction, target: AttachTarget): Intended<Kept> {
-    const attachmentId = this.context.newId();
+    const attachmentId = randomUUID();
     const changed = this.changeIn(tx, (current) => this.kind.intendAttach(current, target, attachmentId));
     const request = attachRequest(changed.disk);
     return { ...changed, begun: this.context.cpi.note(tx, "attachDisk", request, this.run) };

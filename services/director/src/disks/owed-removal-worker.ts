@@ -15,7 +15,6 @@ export interface OwedRemovalsOptions {
   readonly agents: Pick<AgentClient, "call" | "onHeard" | "onConnected">;
   readonly tasks: Pick<Tasks, "start">;
   readonly clock: Clock;
-  readonly random: () => number;
   readonly log: Logger;
 }
 
@@ -84,10 +83,10 @@ export class OwedRemovals {
   }
 
   #heard(agentId: string): void {
-    const { clock, random, log } = this.#options;
+    const { clock, log } = this.#options;
     const owing = this.#owing.get(agentId);
     if (owing === undefined || clock.monotonicMs() < owing.nextAtMs) return;
-    owing.nextAtMs = clock.monotonicMs() + backoffMs(owing.attempts++, BACKOFF, random());
+    owing.nextAtMs = clock.monotonicMs() + backoffMs(owing.attempts++, BACKOFF);
     this.#begin(agentId, owing).catch((error: unknown) =>
       log.warn(
         { agentId, diskCids: [...owing.diskCids.values()], error: messageOf(error) },

@@ -25,7 +25,6 @@ export interface ResurrectorOptions {
   readonly agentHealths: Pick<AgentHealths, "shown">;
   readonly tasks: Pick<Tasks, "start">;
   readonly clock: Clock;
-  readonly random: () => number;
   readonly log: Logger;
 }
 
@@ -112,7 +111,7 @@ export class Resurrector {
   }
 
   async #begin(deployment: string, due: readonly ToMakeAnew[]): Promise<void> {
-    const { tablet, tasks, clock, random } = this.#options;
+    const { tablet, tasks, clock } = this.#options;
     const lastId = this.#tasks.get(deployment) ?? 0;
     const last = await tablet.read((tables) => tables.tasks.get(taskKey(lastId)));
     if (last !== undefined && !hasEnded(last)) return;
@@ -129,7 +128,7 @@ export class Resurrector {
       const { instanceId, vmCid } = instance;
       const before = this.#tried.get(instanceId);
       const attempts = before?.vmCid === vmCid && before.wasDead === isDead ? before.attempts + 1 : 0;
-      const nextAtMs = clock.monotonicMs() + backoffMs(attempts, BACKOFF, random());
+      const nextAtMs = clock.monotonicMs() + backoffMs(attempts, BACKOFF);
       this.#tried.set(instanceId, { vmCid, wasDead: isDead, attempts, nextAtMs });
     }
   }

@@ -38,7 +38,6 @@ describe("the archive of ended tasks", () => {
       maxWaitingOutputBytes: 1_000,
       stopping: new AbortController().signal,
       clock: systemClock,
-      random: Math.random,
       log: silentLogger,
     });
     archive = new TaskArchive({
@@ -49,7 +48,6 @@ describe("the archive of ended tasks", () => {
       maxKeptOutputBytes: 1_000_000,
       ...limits,
       clock: systemClock,
-      random: Math.random,
       log: silentLogger,
     });
   }

@@ -13,7 +13,6 @@ export interface TaskArchiveOptions {
   readonly maxKeptTasks: number;
   readonly maxKeptOutputBytes: number;
   readonly clock: Clock;
-  readonly random: () => number;
   readonly log: Logger;
 }
 
@@ -59,7 +58,7 @@ export class TaskArchive {
   }
 
   async #run(): Promise<void> {
-    const { clock, random, log } = this.#options;
+    const { clock, log } = this.#options;
     const { signal } = this.#closing;
     let isCounted = false;
     for (let failures = 0; !signal.aborted; ) {
@@ -74,7 +73,7 @@ export class TaskArchive {
       } catch (error) {
         if (signal.aborted) return;
         log.warn({ error: messageOf(error), failures }, "task archiving failed, retrying");
-        await clock.sleep(backoffMs(failures++, BACKOFF, random()), signal).catch(() => {});
+        await clock.sleep(backoffMs(failures++, BACKOFF), signal).catch(() => {});
       }
     }
   }

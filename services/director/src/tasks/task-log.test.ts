@@ -34,7 +34,6 @@ describe("the output logs of tasks", () => {
       maxWaitingOutputBytes: 1_000_000,
       stopping: new AbortController().signal,
       clock: systemClock,
-      random: Math.random,
       log: silentLogger,
       ...limits,
     });

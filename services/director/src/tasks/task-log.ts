@@ -21,7 +21,6 @@ export interface TaskLogOptions {
   /** Ends the retries of writes that fail because the storage is full. */
   readonly stopping: AbortSignal;
   readonly clock: Clock;
-  readonly random: () => number;
   readonly log: Logger;
 }
 
@@ -178,8 +177,8 @@ export class TaskLog {
 
   /** Backs off after the storage was full. Returns false when the process is stopping, so that no retry follows. */
   async #waitForRoom(failures: number): Promise<boolean> {
-    const { clock, random, stopping } = this.#options;
-    await clock.sleep(backoffMs(failures, ROOM_BACKOFF, random()), stopping).catch(() => {});
+    const { clock, stopping } = this.#options;
+    await clock.sleep(backoffMs(failures, ROOM_BACKOFF), stopping).catch(() => {});
     return !stopping.aborted;
   }
 }

@@ -66,7 +66,6 @@ describe("task runner", () => {
       maxWaitingOutputBytes: 1_000_000,
       stopping: new AbortController().signal,
       clock,
-      random: Math.random,
       log: silentLogger,
     });
     locks = new LockKeeper({
@@ -99,7 +98,6 @@ describe("task runner", () => {
       workers: counts,
       queueLengths: { urgent: 100, normal: 100, dynamic_disks: 100, vendor_methods: 100 },
       clock,
-      random: Math.random,
       log: silentLogger,
     });
     await runner.start();

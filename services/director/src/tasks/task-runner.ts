@@ -40,7 +40,6 @@ export interface TaskRunnerOptions {
   /** Maximum live tasks in each queue. */
   readonly queueLengths: Readonly<Record<TaskQueue, number>>;
   readonly clock: Clock;
-  readonly random: () => number;
   readonly log: Logger;
 }
 
@@ -118,14 +117,13 @@ export class TaskRunner {
   }
 
   #newQueue(name: TaskQueue): WorkQueue {
-    const { clock, random, queueLengths, log } = this.#options;
+    const { clock, queueLengths, log } = this.#options;
     return new WorkQueue({
       name,
       // Every live task may be planned concurrently; the workers limit how many run.
       concurrency: queueLengths[name],
       backoff: { minDelayMs: 100, maxDelayMs: 5_000 },
       clock,
-      random,
       process: async (key) => {
         await this.#process(Number(key));
         return "done";

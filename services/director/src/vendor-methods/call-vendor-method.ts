@@ -145,9 +145,9 @@ async function bootIdOf(context: VendorJobContext, run: TaskRun, nodeId: string)
   }
 }
 
-async function pause({ clock, vendors }: VendorJobContext, run: TaskRun, failures: number): Promise<void> {
+async function pause({ clock }: VendorJobContext, run: TaskRun, failures: number): Promise<void> {
   run.signOfLife();
-  await clock.sleep(backoffMs(failures, RETRY_BACKOFF, vendors.random()), run.stopping);
+  await clock.sleep(backoffMs(failures, RETRY_BACKOFF), run.stopping);
 }
 
 function noteFailure(

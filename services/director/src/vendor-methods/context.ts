@@ -23,8 +23,6 @@ interface Vendors {
   readonly asyncTimeoutMs: number;
   /** The time within which an agent must report that a method is still running. */
   readonly callTimeoutMs: number;
-  /** In [0, 1), for jitter. */
-  readonly random: () => number;
 }
 
 export interface VendorJobContext {

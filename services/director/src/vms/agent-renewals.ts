@@ -20,7 +20,6 @@ export interface AgentRenewalsOptions {
   readonly tasks: Pick<Tasks, "start">;
   readonly checkIntervalMs: number;
   readonly clock: Clock;
-  readonly random: () => number;
   readonly log: Logger;
 }
 
@@ -145,7 +144,7 @@ export class AgentRenewals {
   }
 
   async #renew(due: readonly Pick<Instance, "instanceId" | "agentId" | "agentKeys">[]): Promise<void> {
-    const { tasks, clock, random } = this.#options;
+    const { tasks, clock } = this.#options;
     if (due.length === 0) return;
     const task = await tasks.start(BY_DIRECTOR, {
       job: { type: "renew_agent_certificates", instanceIds: due.map(({ instanceId }) => instanceId) },
@@ -156,7 +155,7 @@ export class AgentRenewals {
     this.#taskId = task.taskId;
     for (const { agentId, agentKeys } of due) {
       const attempts = (this.#tried.get(agentId)?.attempts ?? -1) + 1;
-      const nextAtMs = clock.monotonicMs() + backoffMs(attempts, BACKOFF, random());
+      const nextAtMs = clock.monotonicMs() + backoffMs(attempts, BACKOFF);
       this.#tried.set(agentId, { attempts, nextAtMs, pin: agentKeys?.[0]?.pin ?? "" });
     }
   }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { usesBoshRegistry } from "@diskmesh/cpi";
 import { InvalidStateError } from "@diskmesh/domain";
 import { groupOf, manifestOf } from "../configs/recorded-manifest.js";
@@ -92,7 +93,7 @@ export function intentOf(
   const { cloudProperties, networks, env, tags } = basis;
   const identity = { director, deployment: instance.deployment, group: instance.group, tags };
   return {
-    vmToken: context.newId(),
+    vmToken: randomUUID(),
     cpi,
     stemcell: basis.stemcell,
     stemcellApiVersion: stemcell?.apiVersion ?? 0,

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { InvalidStateError, NotImplementedError } from "@diskmesh/domain";
 import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
 import { cpiFacts } from "../../cpi/make-once.js";
@@ -111,7 +112,7 @@ export async function createDisk(
     const { disk, begunBefore } = await context.tablet.transact((tx) => {
       const existing = tx.disks.get(name);
       if (existing === undefined && intent.deployment !== "") refuseUnlessOpen(tx, intent.deployment);
-      const intended = intendCreateDisk(existing, { ...intent, token: context.newId(), incarnation, createdAtMs });
+      const intended = intendCreateDisk(existing, { ...intent, token: randomUUID(), incarnation, createdAtMs });
       tx.disks.put(intended);
       return { disk: intended, begunBefore: existing !== undefined };
     });

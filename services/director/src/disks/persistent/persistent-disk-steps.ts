@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { parseCid } from "@diskmesh/cpi";
 import { NotImplementedError } from "@diskmesh/domain";
 import { groupOf, manifestOf } from "../../configs/recorded-manifest.js";
@@ -88,7 +89,7 @@ async function createPersistentDisk(
   wanted: WantedPersistentDisk | undefined,
 ): Promise<void> {
   await run.stage("Creating persistent disk", formatInstance(instance), async () => {
-    const disk = intendPersistentDisk(existing, context.newId(), instance, wanted);
+    const disk = intendPersistentDisk(existing, randomUUID(), instance, wanted);
     await context.tablet.transact((tx) => tx.persistentDisks.put(disk));
     await makeDisk(context, run, instance, disk, { begunBefore: existing !== undefined });
   });
@@ -186,7 +187,7 @@ async function createCopy(
 ): Promise<void> {
   const task = `${formatInstance(instance)}${disk === undefined ? "" : `, to copy ${disk.diskCid}`}`;
   await run.stage("Creating persistent disk", task, async () => {
-    const made = next ?? intendCopy(instance, context.newId(), wanted);
+    const made = next ?? intendCopy(instance, randomUUID(), wanted);
     await context.tablet.transact((tx) => tx.persistentDisks.put(made));
     await makeDisk(context, run, instance, made, { begunBefore: next !== undefined });
   });

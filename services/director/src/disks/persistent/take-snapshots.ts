@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { InvalidStateError, NotFoundError, NotImplementedError } from "@diskmesh/domain";
 import { manifestOf } from "../../configs/recorded-manifest.js";
 import { CpiCallError } from "../../cpi/cpi-error.js";
@@ -61,7 +62,7 @@ async function take(
   const { diskCid, cpi, az } = disk;
   const madeFor = formatInstance(instance);
   await run.stage("Taking snapshots", `of ${diskCid} of ${madeFor}`, async () => {
-    const intent = { token: context.newId(), takenByTaskId: run.taskId, createdAtMs: context.clock.nowMs() };
+    const intent = { token: randomUUID(), takenByTaskId: run.taskId, createdAtMs: context.clock.nowMs() };
     const snapshot = begun ?? intendSnapshot(instance, disk, intent);
     const metadata = await metadataOf(context, instance);
     await context.tablet.transact((tx) => tx.snapshots.put(snapshot));
