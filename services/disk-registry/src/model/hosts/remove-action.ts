@@ -6,6 +6,7 @@ import { type EraseLimits, type EraseWatch, unerasedIn, unerasedNote, whileErasi
 import { diskHealth } from "../disks/disks.js";
 import { leftMsOf, type MoveProgress } from "../disks/move-progress.js";
 import { moveText } from "../disks/move-text.js";
+import { vmOfPublication } from "../disks/publications.js";
 import { moveAway } from "../disks/removal-moves.js";
 import {
   type Device,
@@ -160,7 +161,9 @@ function described(tables: RegistryTables, diskIds: readonly DiskId[], { movePro
     if (disk === undefined) return diskId;
     const { publication } = disk;
     const { health, message } = diskHealth(tables, disk);
-    const where = publication === undefined ? "unpublished" : `${publication.state} to ${publication.hostId}`;
+    const vmCid = publication === undefined ? "" : vmOfPublication(tables, publication);
+    const forVm = vmCid === "" ? "" : ` for VM ${vmCid}`;
+    const where = publication === undefined ? "unpublished" : `${publication.state} to ${publication.hostId}${forVm}`;
     const move = moveText(tables, diskId, moveProgressOf(diskId));
     return `${diskId} (${where}, ${health === "ONLINE" ? health : `${health}: ${message}`}${move ? `; ${move}` : ""})`;
   });
