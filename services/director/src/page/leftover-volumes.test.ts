@@ -20,7 +20,7 @@ describe("volumes that no node ever had", () => {
     expect(found(volume, 23)).to.deep.equal([]);
     const [first] = found(volume, 24);
     expect(first).to.include({ kind: "disk", name: "d", sinceMs: 0 });
-    expect(first?.trouble).to.include("`diskmesh delete-disk d`");
+    expect(first?.trouble).to.include("`diskmesh delete d`");
   });
 
   it("are no disks of others, none that was attached, and none of which a restore forgot that", () => {

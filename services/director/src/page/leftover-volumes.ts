@@ -14,7 +14,7 @@ export function* leftoverVolumes(disks: Iterable<Disk>, incarnation: string, now
     const { name, metadata, createdAtMs = nowMs } = disk;
     if (metadata.csi_name === undefined || !wasNeverAttached(disk, incarnation)) continue;
     if (nowMs - createdAtMs < LEFTOVER_AFTER_MS) continue;
-    const trouble = `no node ever had this volume: if its claim is gone, delete it with \`diskmesh delete-disk ${name}\``;
+    const trouble = `no node ever had this volume: if its claim is gone, delete it with \`diskmesh delete ${name}\``;
     yield { kind: "disk", name, trouble, sinceMs: createdAtMs, hasEnded: false };
   }
 }
