@@ -184,17 +184,17 @@ describe("the diskmesh command and a mesh", () => {
     const fenced = (await listed(`events --thing ${hostId} --action FenceHost --result OK`))[0];
     expect(await listed(`events --request ${fenced.requestId}`)).to.deep.equal([fenced]);
     expect(await listed(`events --thing ${hostId} --result NOT_FOUND`)).to.deep.equal([]);
-    const attached = await typed("delete-disk", "scratch");
+    const attached = await typed("delete", "scratch");
     expect([attached.code, attached.out]).to.satisfy(
       ([code, out]: [number, string]) => code === 1 && /attached/.test(out),
     );
     await done("detach scratch");
-    expect(await done("delete-disk scratch")).to.match(/^DONE/);
+    expect(await done("delete scratch")).to.match(/^DONE/);
     const leftover = `csi-${"a".repeat(32)}`;
     const objects = join(mesh.folder, "none.json");
     writeFileSync(objects, '{"items":[]}');
     await done(`provide ${leftover} demo/web/0 --size 1MiB --disk-type small`);
-    for (const command of ["detach", "delete-disk"]) {
+    for (const command of ["detach", "delete"]) {
       const leaks = await typed("csi-leaks", "demo", objects);
       expect(leaks.code, leaks.out).to.equal(1);
       expect(leaks.out).to.include(`diskmesh ${command} ${leftover}`);

@@ -21,6 +21,8 @@ Commands to copy into another terminal:
   # what runs, what needs attention, and all else that the command does
   npx diskmesh --state ${shellQuote(dirname(layout.endpointsFile))} status
   npx diskmesh --help
+  # a disk on a host; each command prints what comes next
+  npx diskmesh --state ${shellQuote(dirname(layout.endpointsFile))} provide scratch --host ${removed} --size 64MiB
 
   # the same over gRPC, with grpcurl; below without it
   g() { grpcurl ${flags("-")} "$@"; }

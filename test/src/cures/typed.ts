@@ -2,6 +2,7 @@ const CURES = "test/src/cures/fleet-troubles.ts";
 const DIRECTOR_CURES = "test/src/cures/director-troubles.ts";
 const STUCK = "test/src/stuck/situations.ts";
 const CLI = "test/src/cli.test.ts";
+const HOST_DISKS = "test/src/host-disks.test.ts";
 
 /**
  * Test that types each command which errors, causes and the page offer: its file, and a text in the file. Pages of
@@ -12,10 +13,12 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
   "add-device X X --accept-unidentified": ["test/src/stuck/stuck-fleet.ts", "--accept-unidentified --wait"],
   "add-host X": [CURES, "a device that was never added"],
   agents: ["test/src/agent-certificates-end.test.ts", 'typed("agents")'],
+  "attach X --host X": [HOST_DISKS, '"attach scratch --host host-1"'],
+  "attach X --host X --move": [HOST_DISKS, '"attach scratch --host host-1 --move"'],
   "cancel X": [STUCK, "CPI that hangs"],
   "cancel-move X": [CURES, "a disk that cannot move"],
   "confirm-device X X": [CURES, "a drive that nothing identifies after a reboot"],
-  "delete-disk X": [CLI, '["detach", "delete-disk"]'],
+  "delete X": [CLI, '["detach", "delete"]'],
   "delete-orphan X": [
     "test/src/possible-orphans.test.ts",
     "Types each command that errors about possible orphans name",

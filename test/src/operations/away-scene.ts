@@ -52,7 +52,7 @@ export class AwayScene {
     if (near.length === DISK_NAMES.length) throw new Error("every disk is on a drive of the host that serves it");
     for (const name of near) {
       await this.done(`diskmesh detach ${name}`);
-      await this.done(`diskmesh delete-disk ${name}`);
+      await this.done(`diskmesh delete ${name}`);
     }
     await this.openDisk();
   }
@@ -151,7 +151,7 @@ export class AwayScene {
   async changesAreMade(): Promise<void> {
     await eventually(() => this.done("diskmesh provide probe $INSTANCE --size 1MiB"), PATIENCE);
     await eventually(() => this.done("diskmesh detach probe"), PATIENCE);
-    await eventually(() => this.done("diskmesh delete-disk probe"), PATIENCE);
+    await eventually(() => this.done("diskmesh delete probe"), PATIENCE);
   }
 
   /** Expects that a task waits while a part is away, and succeeds after `end` has brought the part back. */

@@ -31,7 +31,7 @@ describe("leaks of CSI volumes", () => {
     expect(leaksIn(disks, objects)).to.deep.equal([
       {
         ...{ name: nameOf("a"), volume: "pvc-a", instance: "", since: CREATED },
-        ...{ leak: "no PersistentVolume, never attached", cure: `diskmesh delete-disk ${nameOf("a")}` },
+        ...{ leak: "no PersistentVolume, never attached", cure: `diskmesh delete ${nameOf("a")}` },
       },
       {
         ...{ name: nameOf("c"), volume: "pvc-c", instance: "i-1", since: undefined },

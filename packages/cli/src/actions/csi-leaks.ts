@@ -90,7 +90,7 @@ export function leaksIn(disks: readonly DynamicDisk[], objects: readonly Kuberne
       if (known.has(name))
         return instance !== "" && !attached.has(name) ? [{ ...disk, leak: "no VolumeAttachment", cure: detach }] : [];
       const leak = `no PersistentVolume${neverAttached ? ", never attached" : ""}`;
-      return [{ ...disk, leak, cure: instance === "" ? `diskmesh delete-disk ${name}` : detach }];
+      return [{ ...disk, leak, cure: instance === "" ? `diskmesh delete ${name}` : detach }];
     }),
     ...lost.map(([volume, name]) => {
       const cure = `kubectl delete persistentvolume ${volume}`;

@@ -1,5 +1,5 @@
 import { setTimeout } from "node:timers/promises";
-import { type Task, type TaskEvent, TaskState } from "@diskmesh/api/director";
+import { type DynamicDisk, type Task, type TaskEvent, TaskState } from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
 import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
 import { short, timeText } from "../output/output.js";
@@ -7,17 +7,30 @@ import type { Action, ActionCall } from "./action.js";
 
 const PAUSE_MS = 1_000;
 
+interface Started {
+  readonly task?: Task | undefined;
+  /** The disk of the task as it was when the task was started. */
+  readonly disk?: DynamicDisk | undefined;
+}
+
 interface TaskFacts extends Omit<Action, "run"> {
   /** Starts the task without waiting for it. */
-  readonly start: (call: ActionCall) => Promise<{ readonly task?: Task | undefined }>;
+  readonly start: (call: ActionCall) => Promise<Started>;
+  /** Returns what to type next once the task is done; empty for nothing. */
+  readonly next?: (call: ActionCall, disk: DynamicDisk | undefined) => string;
 }
 
 /** Returns an action that starts a task and follows it; with --no-wait it only prints the task's number. */
-export function taskAction({ start, options = [], ...facts }: TaskFacts): Action {
+export function taskAction({ start, next = () => "", options = [], ...facts }: TaskFacts): Action {
   return {
     ...facts,
     options: [...options, ["--no-wait", "start the task and do not wait for it"]],
-    run: async (call) => followTask(call, (await start(call)).task),
+    run: async (call) => {
+      const { task, disk } = await start(call);
+      await followTask(call, task);
+      const then = call.options.wait === false ? "" : next(call, disk);
+      if (then !== "") call.output.say(then);
+    },
   };
 }
 

@@ -45,6 +45,7 @@ const OF_DIRECTOR: Columns<DynamicDisk> = {
   deployment: ({ deployment }) => deployment,
   instance: ({ instanceId }) => instanceId,
   vm: ({ vmCid }) => vmCid,
+  path: ({ path }) => path,
   az: ({ az }) => az,
   cpi: ({ cpi }) => cpi,
 };

@@ -1,22 +1,47 @@
+import type { DynamicDisk } from "@diskmesh/api/director";
+import { NotFoundError } from "@diskmesh/domain";
+import type { Mesh } from "../../mesh/mesh.js";
+import { UsageError } from "../../output/exit-codes.js";
 import { sizeBytesOf } from "../../output/values.js";
-import { textOption } from "../action.js";
+import { type ActionCall, type Options, textOption } from "../action.js";
 import { getInstance } from "../instances.js";
-import { taskAction } from "../task-run.js";
+import { followToDone, taskAction } from "../task-run.js";
+
+const HOST = ["--host <host-id>", "host that gets the disk, by its ID or as CPI/ID, instead of an instance"] as const;
 
 export const provide = taskAction({
-  usage: "provide <disk-name> <instance>",
-  summary: "give an instance, by its id or as DEPLOYMENT/GROUP/INDEX, a dynamic disk: created and attached if needed",
+  usage: "provide <disk-name> [instance]",
+  summary:
+    "give a host, or an instance by its id or as DEPLOYMENT/GROUP/INDEX, a dynamic disk: created and attached if needed",
   options: [
-    ["--size <size>", "size of a new disk, such as 10GiB"],
-    ["--disk-type <name>", "disk type of a new disk, from the cloud config (default)"],
+    HOST,
+    ["--size <size>", "size of a new disk, such as 10GiB (1GiB)"],
+    ["--pool <name>", "pool of a new disk of hosts (default)"],
+    ["--disk-type <name>", "disk type of a new disk of instances, from the cloud config (default)"],
   ],
-  example: "diskmesh provide scratch demo/web/0 --size 64MiB --disk-type standard",
+  example: "diskmesh provide scratch --host host-3 --size 64MiB",
   start: async ({ mesh, options, args: [diskName = "", instance = ""] }) => {
-    const instanceId = instance.includes("/") ? (await getInstance(mesh, instance)).instanceId : instance;
+    const place = await placeOf(mesh, options, instance);
     const sizeBytes = sizeBytesOf(textOption(options, "size") || "1GiB");
-    const diskPoolName = textOption(options, "diskType") || "default";
-    return mesh.disks.provideDisk({ diskName, instanceId, diskPoolName, sizeBytes, wait: false });
+    const diskPoolName = textOption(options, place.hostId === "" ? "diskType" : "pool") || "default";
+    return mesh.disks.provideDisk({ diskName, ...place, diskPoolName, sizeBytes, wait: false });
   },
+  next: ({ args: [diskName = ""], options }) => (textOption(options, "host") === "" ? "" : afterAttach(diskName)),
+});
+
+export const attach = taskAction({
+  usage: "attach <disk-name> [instance]",
+  summary: "attach a dynamic disk to a host, or to an instance by its id or as DEPLOYMENT/GROUP/INDEX",
+  options: [HOST, ["--move", "detach the disk first where it is attached elsewhere"]],
+  example: "diskmesh attach scratch --host host-1 --move",
+  start: async (call) => {
+    const { mesh, options, args } = call;
+    const [diskName = "", instance = ""] = args;
+    const place = await placeOf(mesh, options, instance);
+    if (options.move) await detachElsewhere(call, diskName, place);
+    return mesh.disks.attachDisk({ diskName, ...place, wait: false });
+  },
+  next: ({ args: [diskName = ""], options }) => (textOption(options, "host") === "" ? "" : afterAttach(diskName)),
 });
 
 export const resize = taskAction({
@@ -25,22 +50,59 @@ export const resize = taskAction({
   example: "diskmesh resize scratch 20GiB",
   start: async ({ mesh, args: [diskName = "", size = ""] }) =>
     mesh.disks.resizeDisk({ diskName, sizeBytes: sizeBytesOf(size), wait: false }),
+  next: ({ args: [diskName = ""] }, disk) => (isDetached(disk) ? afterDetach(diskName) : ""),
 });
 
 export const detach = taskAction({
   usage: "detach <disk-name>",
-  summary: "detach a dynamic disk from its instance; the disk is kept",
+  summary: "detach a dynamic disk from its host or instance; the disk is kept",
   options: [["--attachment <id>", "only if this is its present attachment"]],
   example: "diskmesh detach scratch",
   start: ({ mesh, options, args: [diskName = ""] }) =>
     mesh.disks.detachDisk({ diskName, attachmentId: textOption(options, "attachment"), wait: false }),
+  next: ({ args: [diskName = ""] }, disk) => (isOfHosts(disk) ? afterDetach(diskName) : ""),
 });
 
 export const deleteDisk = taskAction({
-  usage: "delete-disk <disk-name>",
+  usage: "delete <disk-name>",
   summary: "delete a detached dynamic disk and its data",
   options: [["--attachment <id>", "only if this is its last attachment"]],
-  example: "diskmesh delete-disk scratch",
+  example: "diskmesh delete scratch",
   start: ({ mesh, options, args: [diskName = ""] }) =>
     mesh.disks.deleteDisk({ diskName, attachmentId: textOption(options, "attachment"), wait: false }),
 });
+
+/** Returns the place that the user names. An option that the place does not have is refused instead of ignored. */
+async function placeOf(mesh: Mesh, options: Options, instance: string) {
+  const hostId = textOption(options, "host");
+  if ((hostId === "") === (instance === "")) throw new UsageError("give either an instance or --host");
+  if (hostId !== "" && options.diskType !== undefined)
+    throw new UsageError("--disk-type is of instances: give a disk of hosts a --pool");
+  if (hostId === "" && options.pool !== undefined)
+    throw new UsageError("--pool is of hosts: give a disk of instances a --disk-type");
+  const isPath = instance.includes("/");
+  return { hostId, instanceId: isPath ? (await getInstance(mesh, instance)).instanceId : instance };
+}
+
+/** Ends the disk's present attachment unless it is at the place. A later attachment, made meanwhile, is left alone. */
+async function detachElsewhere(
+  call: ActionCall,
+  diskName: string,
+  { hostId, instanceId }: { readonly hostId: string; readonly instanceId: string },
+): Promise<void> {
+  const { disks } = call.mesh;
+  const { disk } = await disks.getDisk({ diskName });
+  if (disk === undefined) throw new NotFoundError(`there is no disk ${diskName}`);
+  const isThere = disk.instanceId === instanceId && disk.hostId === hostId.slice(hostId.indexOf("/") + 1);
+  if (disk.vmCid === "" || isThere) return;
+  const { attachmentId } = disk;
+  await followToDone(call, (await disks.detachDisk({ diskName, attachmentId, wait: false })).task);
+}
+
+const isOfHosts = (disk: DynamicDisk | undefined): boolean => disk?.deployment === "";
+const isDetached = (disk: DynamicDisk | undefined): boolean => isOfHosts(disk) && disk?.vmCid === "";
+
+const afterAttach = (name: string): string =>
+  `next: diskmesh attach ${name} --host HOST --move, or diskmesh detach ${name}`;
+const afterDetach = (name: string): string =>
+  `next: diskmesh attach ${name} --host HOST, diskmesh resize ${name} SIZE, or diskmesh delete ${name}`;

@@ -1,0 +1,78 @@
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { wholeFleet } from "./mesh/fleets.js";
+import { addHosts, devicesReady } from "./mesh/steps.js";
+import { TestMesh } from "./mesh/test-mesh.js";
+
+const WRITTEN = Buffer.from("what a job wrote");
+
+/** Runs the commands of a user who has hosts, and neither a deployment nor a cloud config. */
+describe("a disk on a host, by the diskmesh command", () => {
+  let mesh: TestMesh;
+
+  before(async () => {
+    const overrides = { director: { dynamicDisks: { enabled: true } }, "disk-agent": { engine: "node" } };
+    mesh = await TestMesh.start(wholeFleet({ hosts: 3, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES, overrides }));
+    await addHosts(mesh);
+    await devicesReady(mesh);
+  });
+  after(() => mesh?.[Symbol.asyncDispose]());
+
+  /** Returns what the command printed. Fails unless its exit code is 0. */
+  const done = async (line: string) => {
+    const ended = await mesh.typed(...line.split(" "));
+    expect(ended.code, `${line}: ${ended.out}${ended.err}`).to.equal(0);
+    return ended;
+  };
+  const failed = async (line: string) => {
+    const ended = await mesh.typed(...line.split(" "));
+    expect(ended.code, `${line}: ${ended.out}${ended.err}`).to.equal(1);
+    return ended.out;
+  };
+  /** Expects that the command names the path and the next commands; returns the path. */
+  const attached = async (line: string, hostId: string): Promise<string> => {
+    const { out, err } = await done(line);
+    expect(err).to.match(/\nnext: diskmesh attach scratch --host HOST --move, or diskmesh detach scratch\n$/);
+    const [, path = ""] =
+      new RegExp(`^DONE: attached disk \`scratch\` to host \`${hostId}\` at (/.*)\n$`).exec(out) ?? [];
+    return path;
+  };
+  const opened = (socketPath: string) => eventually(() => NbdClient.connect({ socketPath }));
+  const holder = async () => (await mesh.clients.disks.getDisk({ diskName: "scratch" })).disk?.hostId;
+
+  it("provided, moved with its bytes, detached, enlarged and deleted, each command naming the next ones", async () => {
+    const first = await opened(await attached("provide scratch --host host-3 --size 1MiB", "host-3"));
+    await first.write(0, WRITTEN, { fua: true });
+    await first.disconnect();
+    const second = await opened(await attached("attach scratch --host host-1 --move", "host-1"));
+    expect((await second.read(0, WRITTEN.length)).toString()).to.equal(WRITTEN.toString());
+    await second.disconnect();
+    await attached("attach scratch --host host-1 --move", "host-1");
+    expect(await failed("attach scratch --host host-2")).to.contain("attached to a different host `host-1`: detach it");
+    const afterDetach = /next: diskmesh attach scratch --host HOST, diskmesh resize scratch SIZE, or diskmesh delete/;
+    expect((await done("detach scratch")).err).to.match(afterDetach);
+    expect((await done("resize scratch 2MiB")).err).to.match(afterDetach);
+    expect((await done("delete scratch")).out).to.match(/^DONE: deleted disk/);
+  });
+
+  it("removal of its host -> the answer names the disk; a host that is UNAVAILABLE -> delays no detach", async () => {
+    await done("provide scratch --host host-1 --size 1MiB");
+    await done("attach scratch --host host-2 --move");
+    const { disk } = await mesh.clients.disks.getDisk({ diskName: "scratch" });
+    const removal = await mesh.clients.registry.removeHost({ hostId: "host-2" });
+    expect(removal.result?.message).to.contain(disk?.diskCid);
+    await mesh.clients.registry.addHost({ hostId: "host-2" });
+    await mesh.process("host-2").kill();
+    await eventually(async () => {
+      const { host } = await mesh.clients.registry.getHost({ hostId: "host-2" });
+      expect(host?.state).to.equal("HOST_STATE_UNAVAILABLE");
+    });
+    await done("detach scratch");
+    expect(await holder()).to.equal("");
+    await done("attach scratch --host host-1");
+    await done("detach scratch");
+    await done("delete scratch");
+  });
+});
