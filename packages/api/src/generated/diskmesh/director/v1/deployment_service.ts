@@ -2868,10 +2868,7 @@ export const DeploymentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /**
-     * Returns deployments ordered by name, in pages. All pages show one snapshot. ABORTED: the snapshot is gone; list
-     * again from the first page.
-     */
+    /** Returns deployments ordered by name, in pages. */
     listDeployments: {
       name: "ListDeployments",
       requestType: ListDeploymentsRequest as typeof ListDeploymentsRequest,
@@ -2889,10 +2886,7 @@ export const DeploymentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /**
-     * Returns the persistent disks of instances and the orphaned ones, in pages. All pages show one snapshot. ABORTED:
-     * the snapshot is gone; list again from the first page.
-     */
+    /** Returns the persistent disks of instances and the orphaned ones, in pages. */
     listPersistentDisks: {
       name: "ListPersistentDisks",
       requestType: ListPersistentDisksRequest as typeof ListPersistentDisksRequest,
@@ -2939,8 +2933,8 @@ export const DeploymentServiceDefinition = {
     /**
      * Returns possible orphans: VMs, disks and snapshots that a CPI may have created without the director knowing their
      * IDs. They arise when a create call ends without a response, or its director is killed, and the CPI cannot find what
-     * it created by a token (InfoResponse.finds_by_token). Objects left behind by `force` are included. Returned in pages
-     * that all show one snapshot. ABORTED: the snapshot is gone; list again from the first page.
+     * it created by a token (InfoResponse.finds_by_token). Objects left behind by `force` are included. Returned in
+     * pages.
      */
     listPossibleOrphans: {
       name: "ListPossibleOrphans",

@@ -2756,10 +2756,7 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /**
-     * Returns disks ordered by disk_name, in pages. All pages show one snapshot. ABORTED: the snapshot is gone; list
-     * again from the first page.
-     */
+    /** Returns disks ordered by disk_name, in pages. */
     listDisks: {
       name: "ListDisks",
       requestType: ListDisksRequest as typeof ListDisksRequest,
@@ -2771,8 +2768,7 @@ export const DynamicDiskServiceDefinition = {
     /**
      * Returns pending detach notifications: agents that must still be notified of detached disks, because they did not
      * respond when the disks were detached. A task notifies an agent as soon as it is heard again. Until then, its VM
-     * gets no other disk. Deleting the VM also removes the entry. Returned in pages that all show one snapshot. ABORTED:
-     * the snapshot is gone; list again from the first page.
+     * gets no other disk. Deleting the VM also removes the entry. Returned in pages.
      */
     listOwedRemovals: {
       name: "ListOwedRemovals",

@@ -891,10 +891,7 @@ export const ProblemServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /**
-     * Returns the unresolved problems of a deployment's last scan, in pages. All pages show one snapshot. NOT_FOUND: the
-     * deployment does not exist. ABORTED: the snapshot is gone; list again from the first page.
-     */
+    /** Returns the unresolved problems of a deployment's last scan, in pages. NOT_FOUND: the deployment does not exist. */
     listProblems: {
       name: "ListProblems",
       requestType: ListProblemsRequest as typeof ListProblemsRequest,

@@ -669,10 +669,7 @@ export const SnapshotServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /**
-     * Returns snapshots, in pages. Snapshots outlive their disks and deployments. All pages show one snapshot of the
-     * list. ABORTED: that snapshot is gone; list again from the first page.
-     */
+    /** Returns snapshots, in pages. Snapshots outlive their disks and deployments. */
     listSnapshots: {
       name: "ListSnapshots",
       requestType: ListSnapshotsRequest as typeof ListSnapshotsRequest,

@@ -783,10 +783,7 @@ export const StemcellServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /**
-     * Returns stemcells, one entry per CPI that has the stemcell, in pages. All pages show one snapshot. ABORTED: the
-     * snapshot is gone; list again from the first page.
-     */
+    /** Returns stemcells, one entry per CPI that has the stemcell, in pages. */
     listStemcells: {
       name: "ListStemcells",
       requestType: ListStemcellsRequest as typeof ListStemcellsRequest,

@@ -1357,8 +1357,7 @@ export const VmServiceDefinition = {
     },
     /**
      * Returns the certificates with which VM agents connect to NATS, and their expiry, in pages. Certificates issued by
-     * others are not included. All pages show one snapshot. ABORTED: the snapshot is gone; list again from the first
-     * page.
+     * others are not included.
      */
     listAgentCertificates: {
       name: "ListAgentCertificates",

@@ -6542,10 +6542,8 @@ export const Event: MessageFns<Event> = {
  * same way. NOT_FOUND: the host or device is unknown. INVALID_ARGUMENT: the request names a device with a host that is not the device's. FAILED_PRECONDITION:
  * the state of a host or device forbids the action until a person intervenes.
  *
- * Lists: all pages show one snapshot, taken at the first page. Fields that are computed or kept in memory only
- * (last_heartbeat_at, suspected, next_attempt_at, a disk's health) are as of the page. ABORTED: the snapshot is gone,
- * because too much changed since, too many other lists were begun, or another process leads; list again from the first
- * page. All pages of a list must have the same filters.
+ * Lists: each page is of the moment of its request. A thing that exists all the time is on one page. All pages of a
+ * list must have the same filters.
  */
 export type DiskRegistryServiceDefinition = typeof DiskRegistryServiceDefinition;
 export const DiskRegistryServiceDefinition = {
@@ -6698,10 +6696,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /**
-     * Returns hosts ordered by host_id, in pages. All pages show one snapshot. ABORTED: the snapshot is gone; list again
-     * from the first page.
-     */
+    /** Returns hosts ordered by host_id, in pages. */
     listHosts: {
       name: "ListHosts",
       requestType: ListHostsRequest as typeof ListHostsRequest,
@@ -6731,10 +6726,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /**
-     * Returns devices ordered by device_id, in pages. All pages show one snapshot. ABORTED: the snapshot is gone; list
-     * again from the first page.
-     */
+    /** Returns devices ordered by device_id, in pages. */
     listDevices: {
       name: "ListDevices",
       requestType: ListDevicesRequest as typeof ListDevicesRequest,
@@ -6790,10 +6782,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /**
-     * Returns disks ordered by disk_id, in pages. All pages show one snapshot. ABORTED: the snapshot is gone; list again
-     * from the first page.
-     */
+    /** Returns disks ordered by disk_id, in pages. */
     listDisks: {
       name: "ListDisks",
       requestType: ListDisksRequest as typeof ListDisksRequest,
@@ -6958,8 +6947,7 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Returns the audit events of hosts, devices and disks, newest first, in pages. ABORTED: the list is gone; list again
-     * from the first page.
+     * Returns the audit events of hosts, devices and disks, newest first, in pages.
      *
      * The registry stores each change together with its event, so no change lacks an event. Refused requests of operators
      * are listed, too, as far as they could be recorded. Events of the registry's own actions: HostRegistered,
