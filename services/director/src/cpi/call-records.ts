@@ -28,10 +28,6 @@ const FORGET_AFTER_MS = 100;
  * the call has ended: by its answer, or by the dispatcher's confirmation. While the end is unknown, this director and
  * the next make no other call about the same objects at any dispatcher. Calls about other objects continue.
  *
- * A director that finds tasks but no records follows a release that recorded no calls. Any dispatcher may still run a
- * call of that release, so the director calls a dispatcher only once each other dispatcher accepts only this director
- * or is removed from the config.
- *
  * A single dispatcher ends all calls of the former director before the next director makes a call, so individual
  * records are needed only for abandoned calls. One record stands for all other calls, in case the next director has
  * several dispatchers.
