@@ -66,15 +66,6 @@ export async function runTask(
 }
 
 async function endedTask(scene: Scene, task: Task): Promise<Task | undefined> {
-  const now = hasEnded(task) ? task : (await scene.clients.tasks.getTask({ taskId: task.taskId })).task;
-  return now && hasEnded(now) ? now : undefined;
-}
-
-function hasEnded({ state }: Task): boolean {
-  return (
-    state === TaskState.DONE ||
-    state === TaskState.ERROR ||
-    state === TaskState.CANCELLED ||
-    state === TaskState.TIMEOUT
-  );
+  const now = task.endedAt ? task : (await scene.clients.tasks.getTask({ taskId: task.taskId })).task;
+  return now?.endedAt && now;
 }
