@@ -216,12 +216,13 @@ const PROVIDE: Row[] = [
     cause: "a deployment's, wanted on a host",
     wanted: OF_HOSTS,
     target: HOST,
-    effect: "refused: disk `d` belongs to deployment `web`, not to no deployment, for hosts alone",
+    effect:
+      "refused: disk `d` belongs to deployment `web`: give an instance of it instead of a host, or provide a disk of another name",
   },
   {
     disk: onHost("detached"),
     cause: "of hosts, wanted on an instance",
-    effect: "refused: disk `d` belongs to no deployment, for hosts alone, not to deployment `web`",
+    effect: "refused: disk `d` was made for a host, and belongs to no deployment: give a host instead of an instance",
   },
   { disk: onHost("detached"), cause: "of hosts, detached", wanted: OF_HOSTS, target: HOST, effect: "attach" },
   {

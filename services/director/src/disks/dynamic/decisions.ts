@@ -219,7 +219,7 @@ function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
   const { name } = disk;
   const about = { reason: "DISK_DIFFERS", about: { disk_name: name } } as const;
   if (disk.deployment !== wanted.deployment) {
-    throw new InvalidStateError(`disk \`${name}\` belongs ${formatOwner(disk)}, not ${formatOwner(wanted)}`, about);
+    throw new InvalidStateError(`disk \`${name}\` ${whyNotOf(disk, wanted)}`, about);
   }
   if (disk.az !== wanted.az) {
     throw new InvalidStateError(`disk \`${name}\` is in AZ \`${disk.az}\`, not in AZ \`${wanted.az}\``, about);
@@ -253,8 +253,12 @@ function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
   }
 }
 
-function formatOwner({ deployment }: Pick<Disk, "deployment">): string {
-  return deployment === "" ? "to no deployment, for hosts alone" : `to deployment \`${deployment}\``;
+/** Returns why a disk cannot be that of another deployment, or of none. Disks without a deployment are for hosts. */
+function whyNotOf({ deployment }: Disk, wanted: WantedDisk): string {
+  if (deployment === "") return "was made for a host, and belongs to no deployment: give a host instead of an instance";
+  const owner = `belongs to deployment \`${deployment}\``;
+  if (wanted.deployment !== "") return `${owner}, not to deployment \`${wanted.deployment}\``;
+  return `${owner}: give an instance of it instead of a host, or provide a disk of another name`;
 }
 
 function formatCpi(cpi: string): string {
