@@ -157,6 +157,19 @@ describe("CPI executables behind the dispatcher", () => {
       expect((await bench.director.hasVm({ context: context({ cpi: "broken" }), vmCid: "v" })).exists).to.equal(true);
     });
 
+    it("asked for a host of the fleet -> has none, and is not started", async () => {
+      const cpi = bench.dispatcher.scriptCpi("a", recording("true"));
+      await bench.dispatcher.setCpis([cpi]);
+      const named = { context: context({ cpi: "a" }), vmCid: "host/h1" };
+      expect(await bench.director.hasVm(named)).to.deep.equal({ exists: false, az: "" });
+      for (const call of [
+        bench.director.detachDisk({ ...named, diskCid: "d" }),
+        bench.director.createDisk({ ...named, sizeMib: 1 }),
+      ])
+        expect(await reasonOfFailed(call)).to.equal("VM_NOT_FOUND");
+      expect(requestsOf(cpi)).to.deep.equal([]);
+    });
+
     const info = (then: string) => `read -r request; printf '%s\\n' "$request" >> "$0.requests"\n${then}`;
     for (const [what, script, says] of [
       ["no answer", info("exit 1"), "exit code 1"],
