@@ -354,6 +354,20 @@ describe("scopes of dynamic disks", () => {
       expect(await seen()).to.deep.equal(before);
     });
 
+    it("a disk on a host -> is its maker's scope's; for others its name is taken and no more", async () => {
+      mesh.director.cpi.addHost("h1", "z1");
+      const [own, other] = [callers.get("csi/own") as Caller, callers.get("operator-disks/a") as Caller];
+      const wish = { diskName: "on-host", hostId: "h1", sizeBytes: MIB, wait: true };
+      const { disk } = await own.disks.provideDisk(wish);
+      expect(disk).to.include({ hostId: "h1", deployment: "" });
+      await rejection(other.disks.getDisk({ diskName: "on-host" }), NotFoundError);
+      expect((await other.disks.provideDisk(wish)).task?.result).to.contain("its name is taken");
+      const { task } = await other.disks.detachDisk({ diskName: "on-host", hostId: "h1", wait: true });
+      expect(task?.result).to.equal("disk `on-host` not found");
+      await own.disks.detachDisk({ diskName: "on-host", wait: true });
+      expect((await own.disks.deleteDisk({ diskName: "on-host", wait: true })).task?.state).to.equal("TASK_STATE_DONE");
+    });
+
     it("a disk that a caller with a scope made -> still there after a restart", async () => {
       for (const [who, { disks }] of callers) {
         const diskName = `made-by-${who.replace("/", "-")}`;

@@ -55,6 +55,25 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     await http.task("DELETE", "/dynamic_disks/b");
   });
 
+  it("provide and attach by host_id -> the task's result has the path, and the list has the host", async () => {
+    mesh.director.cpi.addHost("h1", "z1");
+    const request = { disk_name: "c", host_id: "h1", disk_size: 5 };
+    const provided = await http.task("POST", "/dynamic_disks/provide", { body: JSON.stringify(request) });
+    const [disk] = (await http.json("/dynamic_disks")) as { disk_cid: string }[];
+    const path = `/memory/${disk?.disk_cid}`;
+    expect(provided.result).to.equal(`{"disk_cid":"${disk?.disk_cid}","path":"${path}"}\n`);
+    expect(disk).to.include({ name: "c", deployment: "", instance: null, host: "h1", path, disk_pool_name: "default" });
+    await http.task("POST", "/dynamic_disks/c/detach");
+    const attached = await http.task("POST", "/dynamic_disks/c/attach", { body: '{"host_id":"h1"}' });
+    expect(attached.result).to.equal(provided.result);
+    const both = { ...request, instance_id: instances[0] };
+    const bad = [both, { ...request, host_id: "h 1" }, { ...request, host_id: "a/b/h1" }, { ...request, host_id: [] }];
+    for (const each of bad)
+      expect((await http.send("POST", "/dynamic_disks/provide", { body: JSON.stringify(each) })).status).to.equal(400);
+    await http.task("POST", "/dynamic_disks/c/detach");
+    await http.task("DELETE", "/dynamic_disks/c");
+  });
+
   it("a faulty body -> 400 with BOSH's codes, and nothing of the body quoted", async () => {
     const wrong: [object | string, number, string][] = [
       ["{}", 40_001, "Required property '"],
