@@ -206,7 +206,10 @@ async function summaryOf(context: ExplainContext, { kind, name }: Subject): Prom
       if (disk === undefined) return undefined;
       const { state, instanceId, diskCid } = disk;
       const shown = "name" in disk ? disk.name : name;
-      return `disk ${shown} (${diskCid || "not made yet"}) is ${state}${instanceId === "" ? "" : `, of instance ${instanceId}`}`;
+      const hostId = "hostId" in disk ? disk.hostId : undefined;
+      const ofInstance = instanceId === "" ? "" : `, of instance ${instanceId}`;
+      const where = hostId === undefined ? ofInstance : `, on host ${hostId}`;
+      return `disk ${shown} (${diskCid || "not made yet"}) is ${state}${where}`;
     }
     const instance = recordedInstance(tables, name);
     if (instance === undefined)

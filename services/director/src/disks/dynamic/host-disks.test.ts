@@ -1,3 +1,4 @@
+import { SubjectKind } from "@diskmesh/api/common";
 import { TaskState } from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
@@ -38,6 +39,8 @@ describe("dynamic disks on hosts", () => {
     expect(disk).to.include({ hostId: "h1", vmCid: "host/h1", path, instanceId: "", deployment: "", az: "z1" });
     expect(disk).to.include({ diskPoolName: "default", firstAttachment: true, diskHint: undefined });
     expect(director.cpi.nearVms.at(-1)).to.equal("host/h1");
+    const { summary } = await director.admin.explain({ subject: { kind: SubjectKind.DISK, name: "scratch" } });
+    expect(summary).to.equal(`disk scratch (${disk?.diskCid}) is attached, on host h1`);
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.cloudProperties).to.include({ pool: "default" });
     expect(await calls(() => provide("scratch", "h1"))).to.deep.equal([]);
     expect((await attach("scratch", "h2"))?.result).to.contain("attached to a different host `h1`: detach it first");
