@@ -8,6 +8,7 @@ export type { AgentEdges } from "./edges.js";
 export type { DiskPart } from "./exports/disk-part.js";
 export { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 export type { AgentMemory } from "./model/memory.js";
+export { highestSession } from "./model/sessions.js";
 export { UNCOUNTED } from "./nbd/io-counters.js";
 export type { ListenNbd } from "./nbd/server.js";
 export { type DeviceLink, type LinkDevice, LinkLostError } from "./remote/device-link.js";

@@ -45,20 +45,22 @@ async function deviceLines({ devices }: AgentConfig, memory: AgentMemory): Promi
   return ["devices:", ...(lines.length === 0 ? ["  none"] : lines)];
 }
 
-function deviceFacts({ order, session, hardwareError }: DeviceMemory = {}): string[] {
+function deviceFacts({ order, sessions = [], floor, hardwareError }: DeviceMemory = {}): string[] {
   return [
     order === undefined
       ? "no order yet"
       : `last order ${order.kind} ${order.tabletGeneration}.${order.deviceGeneration}`,
-    ...(session === undefined ? [] : [sessionText(session)]),
+    ...sessions.map(sessionText),
+    ...(floor === undefined ? [] : [`floor ${floor} of other sessions`]),
     ...(hardwareError === undefined ? [] : [`hardware error: ${hardwareError}`]),
   ];
 }
 
-function sessionText({ number, purpose, diskId, holderHostId, ended }: RememberedSession): string {
+function sessionText({ number, purpose, diskId, holderHostId, ended, ...run }: RememberedSession): string {
   const whose = purpose === "erase" ? "of an erase" : `of disk ${diskId || "unknown"}`;
   const holder = holderHostId === "" ? "" : `, for host ${holderHostId}`;
-  return `session ${number} ${whose}${ended ? ", ended" : holder}`;
+  const range = run.sizeBytes === 0 ? "" : ` on ${run.sizeBytes} bytes from byte ${run.offsetBytes}`;
+  return `session ${number} ${whose}${range}${ended ? ", ended" : holder}`;
 }
 
 /** Exports that the agent remembers, and sockets and devices of others that are left. */

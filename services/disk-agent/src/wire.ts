@@ -11,12 +11,12 @@ import {
   OrderOutcome,
   type RegisterAgentResponse,
   ReportedDevice,
+  type Run as RunMessage,
   type StampedDevice,
   type Stamp as StampMessage,
 } from "@diskmesh/api/internal";
 import { type DeviceIdentity, ExportKind, Health, IdentifiedBy } from "@diskmesh/api/registry";
 import {
-  type DeviceId,
   formatHostPort,
   type HostId,
   InvalidArgumentError,
@@ -35,9 +35,9 @@ import type { Device } from "./devices/device.js";
 import type { DeviceProblem } from "./devices/device-problem.js";
 import type { UnreportedError } from "./devices/hardware-errors.js";
 import type { DeviceOutcome } from "./devices/outcome.js";
-import type { MirrorStatus } from "./exports/mirror.js";
+import type { Mirrored, MirrorStatus } from "./exports/mirror.js";
 import type { RefusedFile } from "./model/discovery.js";
-import { devicesOf } from "./model/exports.js";
+import { devicesOf, placeOf } from "./model/exports.js";
 import {
   type AgentMemory,
   type ExportDevice,
@@ -49,7 +49,8 @@ import {
 } from "./model/memory.js";
 import type { DeviceOrder } from "./model/orders.js";
 import type { RegistrationAnswer } from "./model/registration.js";
-import { SESSION_KEY_BYTES } from "./model/sessions.js";
+import { type DeviceRun, describeRun, nameOfRun, overlaps, WHOLE_DEVICE } from "./model/runs.js";
+import { highestSession, lastSession, SESSION_KEY_BYTES } from "./model/sessions.js";
 import type { CopyOrder } from "./moves/copier.js";
 
 /** Translates between protobuf messages and the model; only this file does. */
@@ -82,20 +83,34 @@ export function parseSessionNumber(value: number): number {
   return atLeast("session_number", value, 1);
 }
 
-export function parseDeviceIds(values: readonly string[], maxDevices: number): DeviceId[] {
-  return parseNamed("device_ids", values, maxDevices);
+/** Parses the runs of an order: whole devices by their ids, then further runs. */
+export function parseRuns(
+  { deviceIds, runs }: { readonly deviceIds: readonly string[]; readonly runs: readonly RunMessage[] },
+  maxRuns: number,
+): DeviceRun[] {
+  refuseTooMany("device_ids", deviceIds.length + runs.length, maxRuns);
+  const parsed = [...deviceIds.map((deviceId) => ({ deviceId, ...WHOLE_DEVICE })), ...runs].map(parseRun);
+  refuseRepeated(parsed.map(nameOfRun));
+  return parsed;
 }
 
-/** Parses device ids like `parseDeviceIds`, and accepts an empty list. */
-export function parseSomeDeviceIds(field: string, values: readonly string[], maxDevices: number): DeviceId[] {
-  return values.length === 0 ? [] : parseNamed(field, values, maxDevices);
+/** Parses the runs that an order about an export opens, of which there may be none. */
+export function parseOpened(
+  { openDeviceIds: deviceIds, openRuns: runs }: Pick<ExportDiskRequest, "openDeviceIds" | "openRuns">,
+  maxRuns: number,
+): DeviceRun[] {
+  return deviceIds.length + runs.length === 0 ? [] : parseRuns({ deviceIds, runs }, maxRuns);
 }
 
-function parseNamed(field: string, values: readonly string[], maxDevices: number): DeviceId[] {
-  refuseTooMany(field, values.length, maxDevices);
-  const deviceIds = values.map((value) => parseDeviceId(value, field));
-  refuseRepeated(deviceIds);
-  return deviceIds;
+export function parseRun({ deviceId, offsetBytes, sizeBytes }: RunMessage): DeviceRun {
+  const run = { deviceId: parseDeviceId(deviceId), offsetBytes: parseOffset(offsetBytes), sizeBytes };
+  atLeast("size_bytes", sizeBytes, 0);
+  if (Number.isSafeInteger(offsetBytes + sizeBytes)) return run;
+  throw new InvalidArgumentError("offset_bytes + size_bytes is above 2^53 - 1", { about: { field: "size_bytes" } });
+}
+
+export function parseOffset(offsetBytes: number): number {
+  return atLeast("offset_bytes", offsetBytes, 0);
 }
 
 export function parseOrders(
@@ -126,11 +141,11 @@ function refuseTooMany(field: string, count: number, limit: number): void {
     });
 }
 
-function refuseRepeated(deviceIds: readonly DeviceId[]): void {
-  const seen = new Set<DeviceId>();
-  for (const deviceId of deviceIds) {
-    if (seen.has(deviceId)) throw new InvalidArgumentError(`device ${deviceId} is named twice in one request`);
-    seen.add(deviceId);
+function refuseRepeated(names: readonly string[]): void {
+  const seen = new Set<string>();
+  for (const name of names) {
+    if (seen.has(name)) throw new InvalidArgumentError(`device ${name} is named twice in one request`);
+    seen.add(name);
   }
 }
 
@@ -153,7 +168,7 @@ export function parseExportSpec(request: ExportDiskRequest, ownHostId: HostId, m
       about: { field: "block_size_bytes" },
     });
   const extents = request.extents.map((extent) => parseExtent(extent, ownHostId));
-  refuseRepeated(devicesOf({ extents }).map(({ deviceId }) => deviceId));
+  refuseRepeated(devicesOf({ extents }).map(placeOf));
   parseSizeBytes(
     "the sum of extents.size_bytes",
     extents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
@@ -178,16 +193,15 @@ export function parseCopyOrder(request: CopyDeviceRequest, ownHostId: HostId): C
   if (request.source === undefined)
     throw new InvalidArgumentError("source is missing: give one", { about: { field: "source" } });
   const source = parseExportDevice("source", request.source, ownHostId);
-  const deviceId = parseDeviceId(request.deviceId);
-  if (source.deviceId === deviceId)
-    throw new InvalidArgumentError(`source is device ${deviceId} itself`, { about: { field: "source.device_id" } });
   const sizeBytes = parseSizeBytes("size_bytes", request.sizeBytes);
+  const run = parseRun({ ...request, sizeBytes });
+  if (source.deviceId === run.deviceId && overlaps({ offsetBytes: 0, ...source }, run))
+    throw new InvalidArgumentError(`source is ${describeRun(run)} itself`, { about: { field: "source.device_id" } });
   return {
     diskId: parseDiskId(request.diskId),
     sessionNumber: parseSessionNumber(request.sessionNumber),
     source,
-    deviceId,
-    sizeBytes,
+    ...run,
     bytesPerSecond: atLeast("bytes_per_second", request.bytesPerSecond, 0),
   };
 }
@@ -215,6 +229,7 @@ function parseExportDevice(field: string, extent: Extent, ownHostId: HostId): Ex
     deviceId: parseDeviceId(extent.deviceId),
     hostId,
     sizeBytes: parseSizeBytes(`${field}.size_bytes`, extent.sizeBytes),
+    ...(extent.offsetBytes !== 0 && { offsetBytes: parseOffset(extent.offsetBytes) }),
     ...(extent.sessionNumber > 0 && { sessionNumber: extent.sessionNumber }),
     ...(hostId === ownHostId ? NO_REACH : parseReach(field, extent)),
   };
@@ -233,14 +248,11 @@ function parseReach(field: string, { blockAddress, sessionKey }: Extent): typeof
 
 const COPYING = { state: MirrorState.COPYING, failedDeviceId: "", message: "" };
 
-/** Encodes how far the mirror of a device to a target is. */
-export function encodeMirror(
-  { answer, copiedBytes }: MirrorStatus,
-  devices: { readonly source: DeviceId; readonly target: DeviceId },
-): GetMirrorResponse {
+/** Encodes how far the mirror of a run to a target is. */
+export function encodeMirror({ answer, copiedBytes }: MirrorStatus, mirrored: Mirrored): GetMirrorResponse {
   if (answer.is === "copying") return { ...COPYING, copiedBytes };
   if (answer.is === "equal") return { ...COPYING, state: MirrorState.EQUAL, copiedBytes };
-  const failedDeviceId = answer.at === undefined ? "" : devices[answer.at];
+  const failedDeviceId = answer.at === undefined ? "" : mirrored[answer.at].deviceId;
   return { state: MirrorState.FAILED, copiedBytes, failedDeviceId, message: answer.message };
 }
 
@@ -253,14 +265,16 @@ const OUTCOMES = {
   device_changed: OrderOutcome.DEVICE_CHANGED,
   io_error: OrderOutcome.IO_ERROR,
   not_attached: OrderOutcome.NOT_ATTACHED,
+  below_floor: OrderOutcome.BELOW_FLOOR,
 } as const satisfies Record<DeviceOutcome["outcome"], OrderOutcome>;
 
 /** Encodes an outcome. `blockAddress` is set for a session that a holder on another host reaches there. */
 export function encodeOutcome(outcome: DeviceOutcome, blockAddress = ""): DeviceOutcomeMessage {
-  const { deviceId, message, stamp, waiting } = outcome;
+  const { deviceId, offsetBytes = 0, sizeBytes = 0, message, stamp, floor = 0, waiting } = outcome;
   const { forMs = 0, inFlightOperations = 0 } = waiting ?? {};
   const pending = { pendingMs: Math.round(forMs), inFlightOperations };
-  return { deviceId, outcome: OUTCOMES[outcome.outcome], message, stamp: { ...stamp }, ...pending, blockAddress };
+  const run = { deviceId, offsetBytes, sizeBytes };
+  return { ...run, outcome: OUTCOMES[outcome.outcome], message, stamp: { ...stamp }, floor, ...pending, blockAddress };
 }
 
 export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDevice {
@@ -277,7 +291,7 @@ export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDev
     filePhase: device.file.phase,
     inFlightOperations: device.inFlight,
     stamp: lastStamp(memory, device.id),
-    sessionNumber: memory.devices.get(device.id)?.session?.number ?? 0,
+    sessionNumber: highestSession(memory, device.id),
     ...encodeHealth(device.problem),
   };
 }
@@ -288,7 +302,7 @@ export function encodeReportedDevice(
   unreported: UnreportedError | undefined,
 ): ReportedDevice {
   const { filePhase: _, inFlightOperations: __, identifiedBy: ___, ...reported } = encodeAgentDevice(device, memory);
-  const sessionDiskId = memory.devices.get(device.id)?.session?.diskId ?? "";
+  const sessionDiskId = lastSession(memory, device.id)?.diskId ?? "";
   const { message: hardwareError = "", ageMs: hardwareErrorAgeMs = 0 } = unreported ?? {};
   return {
     ...reported,
@@ -303,7 +317,8 @@ export function encodeReportedDevice(
 
 /** Encodes a discovered file that registries would refuse: a device of size 0 in health ERROR. */
 export function encodeRefusedFile({ deviceId, path, reason }: RefusedFile, memory: AgentMemory): ReportedDevice {
-  const { number: sessionNumber = 0, diskId: sessionDiskId = "" } = memory.devices.get(deviceId)?.session ?? {};
+  const sessionNumber = highestSession(memory, deviceId);
+  const sessionDiskId = lastSession(memory, deviceId)?.diskId ?? "";
   const error = encodeHealth({ level: "ERROR", message: reason });
   return ReportedDevice.fromPartial({ deviceId, path: printable(path), sessionNumber, sessionDiskId, ...error });
 }

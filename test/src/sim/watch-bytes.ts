@@ -125,12 +125,12 @@ export class ByteWatch implements MachineWatch {
     const { deviceId } = place;
     if (contents !== 0) {
       this.#deviceOf.set(contents, deviceId);
-      const own = node?.context?.devices.find(deviceId as never)?.grantedSession ?? 0;
+      const own = node?.context?.devices.find(deviceId as never)?.granted.at(0)?.sessionNumber ?? 0;
       // A move writes what was written in the disk's session, in a session that only its target has.
       const isOwn = this.world.moves.isOwnSession(deviceId, own);
       return { deviceId, session: isOwn ? own : (this.#writes.get(contents)?.session ?? 0) };
     }
-    const session = node?.context?.devices.find(deviceId as never)?.grantedSession ?? 0;
+    const session = node?.context?.devices.find(deviceId as never)?.granted.at(0)?.sessionNumber ?? 0;
     const replaced = this.#writes.get(node?.machine.openDrive(path)?.blocks[block] ?? 0);
     if (replaced !== undefined) this.world.lives.requireNotForgotten(deviceId, session, replaced.life);
     return { deviceId, session };

@@ -13,7 +13,7 @@ import {
   type Stamp,
   type UnexportDiskRequest,
 } from "@diskmesh/api/internal";
-import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
+import { type AgentMemory, highestSession } from "@diskmesh/disk-agent/simulation";
 import { Bound, compare, type Order, text } from "./bound.js";
 import type { NetworkWatch } from "./network.js";
 import type { AgentRun, Confirmed, World } from "./parts.js";
@@ -224,10 +224,10 @@ export class OrderWatch implements NetworkWatch {
         );
     }
     for (const [deviceId, session] of bound.sessions) {
-      const kept = (memory.devices as ReadonlyMap<string, { session?: { number: number } }>).get(deviceId)?.session;
-      if ((kept?.number ?? 0) < session)
+      const kept = highestSession(memory, deviceId as never);
+      if (kept < session)
         this.world.violation(
-          `the agent of ${machine.host} granted session ${session} of ${deviceId} and remembers ${kept?.number} after its restart`,
+          `the agent of ${machine.host} granted session ${session} of ${deviceId} and remembers ${kept} after its restart`,
         );
     }
     bound.memory = memory;
@@ -261,8 +261,8 @@ export class OrderWatch implements NetworkWatch {
     for (const [deviceId, device] of now.devices) {
       const was = before.devices.get(deviceId);
       if (was === device) continue;
-      if ((device.session?.number ?? 0) < (was?.session?.number ?? 0))
-        world.violation(`the agent of ${host} went back to session ${device.session?.number} of ${deviceId}`);
+      if (highestSession(now, deviceId) < highestSession(before, deviceId))
+        world.violation(`the agent of ${host} went back to session ${highestSession(now, deviceId)} of ${deviceId}`);
       const { order } = device;
       // Skips an order of a former incarnation, because only its kind still counts.
       if (order === undefined || order === was?.order || order.deviceGeneration === 0) continue;

@@ -41,7 +41,7 @@ export class Ledger {
     return this.#file.check();
   }
 
-  /** Rewrites the cache so that the previous release can read it. Nothing can be remembered afterwards. */
+  /** Closes the cache's file. Nothing can be remembered afterwards. */
   close(): Promise<void> {
     return this.#file.close();
   }

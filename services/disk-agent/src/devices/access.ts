@@ -1,6 +1,8 @@
-import { type DeviceId, OutdatedError, UnavailableError } from "@diskmesh/domain";
+import { type DeviceId, InvalidArgumentError, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import { type AgentMemory, isWanted } from "../model/memory.js";
-import { isCurrentSession, superseded } from "../model/sessions.js";
+import { describeRun, endOf, type Run } from "../model/runs.js";
+import { sessionAt, whyOutdated } from "../model/sessions.js";
+import type { GrantedRuns } from "./granted-runs.js";
 
 /** State of a device that decides who may use it. */
 export interface Accessed {
@@ -8,28 +10,42 @@ export interface Accessed {
   /** Reason why the device's file is not the recorded one; undefined when it is. */
   readonly whyChanged: string | undefined;
   readonly holds: boolean;
-  /** Session that may do I/O. */
-  readonly grantedSession: number;
-  readonly borrower: { isGoneBelow(sessionNumber: number): boolean };
+  readonly granted: Pick<GrantedRuns, "at">;
+  readonly borrowers: { areGoneBelow(sessionNumber: number, run: Run): boolean };
+}
+
+/** Bytes of a device that a session is to use. */
+export interface Access {
+  readonly sessionNumber: number;
+  readonly startBytes: number;
+  readonly lengthBytes: number;
 }
 
 /**
- * Throws OutdatedError when a session may never use the device again, and UnavailableError when it may not use it now.
+ * Returns the run in which the session may use the bytes. Throws OutdatedError when the session may never use them again,
+ * UnavailableError when it may not use them now, and InvalidArgumentError when they are not all in one run.
  */
-export function requireAccess(device: Accessed, memory: AgentMemory, sessionNumber: number): void {
+export function requireAccess(device: Accessed, memory: AgentMemory, access: Access): Run {
   const { id, whyChanged } = device;
+  const { sessionNumber, startBytes, lengthBytes } = access;
   const about = { device_id: id };
-  const current = memory.devices.get(id)?.session;
-  if (current === undefined || current.number < sessionNumber)
+  const outdated = whyOutdated(memory, { deviceId: id, offsetBytes: startBytes }, sessionNumber);
+  if (outdated !== undefined) throw new OutdatedError(outdated, { about });
+  const current = sessionAt(memory, id, startBytes);
+  if (current?.number !== sessionNumber)
     throw new UnavailableError(`session ${sessionNumber} of device ${id} is not open on this agent`, { about });
-  if (!isCurrentSession(memory, id, sessionNumber))
-    throw new OutdatedError(superseded(id, sessionNumber, current), { about });
+  if (startBytes + lengthBytes > endOf(current)) {
+    const text = `${lengthBytes} bytes at ${startBytes} are not inside ${describeRun({ deviceId: id, ...current })}`;
+    throw new InvalidArgumentError(text, { about });
+  }
   if (whyChanged !== undefined) throw new UnavailableError(`device ${id} has changed: ${whyChanged}`, { about });
   if (!device.holds) throw notAttached(id);
-  if (!device.borrower.isGoneBelow(sessionNumber))
+  if (!device.borrowers.areGoneBelow(sessionNumber, current))
     throw new UnavailableError(`a process of an earlier session still has device ${id}`, { about });
-  if (device.grantedSession !== sessionNumber)
+  const granted = device.granted.at(current.offsetBytes);
+  if (granted?.sessionNumber !== sessionNumber || startBytes + lengthBytes > endOf(granted))
     throw new UnavailableError(`session ${sessionNumber} of device ${id} is not granted yet`, { about });
+  return granted;
 }
 
 export function notAttached(id: DeviceId): UnavailableError {
@@ -37,14 +53,20 @@ export function notAttached(id: DeviceId): UnavailableError {
 }
 
 /**
- * Returns why a process of the session must no longer have the device; undefined when it may. A file that the agent has
+ * Returns why a process of the session must no longer have its run; undefined when it may. A file that the agent has
  * not opened is no reason, because the process has a descriptor of its own.
  */
-export function whyNotKept(device: Accessed, memory: AgentMemory, sessionNumber: number): string | undefined {
+export function whyNotKept(
+  device: Pick<Accessed, "id" | "whyChanged">,
+  memory: AgentMemory,
+  sessionNumber: number,
+  offsetBytes: number,
+): string | undefined {
   const { id } = device;
-  const current = memory.devices.get(id)?.session;
-  if (current === undefined) return `session ${sessionNumber} of device ${id} is not open on this agent`;
-  if (!isCurrentSession(memory, id, sessionNumber)) return superseded(id, sessionNumber, current);
+  const outdated = whyOutdated(memory, { deviceId: id, offsetBytes }, sessionNumber);
+  if (outdated !== undefined) return outdated;
+  if (sessionAt(memory, id, offsetBytes)?.number !== sessionNumber)
+    return `session ${sessionNumber} of device ${id} is not open on this agent`;
   if (!isWanted(memory, id)) return `device ${id} was ordered detached`;
   return device.whyChanged;
 }

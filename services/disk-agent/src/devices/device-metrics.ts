@@ -18,7 +18,7 @@ export function observeDevices({ devices, ledger, eraser }: Observed): () => voi
   return allEnded([
     ...operationMetrics(named),
     observe(deviceMetrics.inFlight, (say) => {
-      for (const { id, borrower, inFlight } of named()) if (!borrower.isThere) say(inFlight, { device_id: id });
+      for (const { id, borrowers, inFlight } of named()) if (!borrowers.areThere) say(inFlight, { device_id: id });
     }),
     observe(deviceMetrics.oldest, (say) => {
       for (const { id, waiting } of named()) say(waiting.forMs / 1_000, { device_id: id });
@@ -45,8 +45,10 @@ function operationMetrics(named: () => readonly Device[]): (() => void)[] {
 
 /** Returns for how long I/O of a fenced session has been on the device, in ms; undefined without such I/O. */
 function fenceWait(device: Device, { memory }: Ledger): number | undefined {
-  const session = memory.devices.get(device.id)?.session;
-  if (session === undefined) return undefined;
-  const lowest = session.ended ? session.number + 1 : session.number;
-  return device.isQuietBelow(lowest) ? undefined : device.waitingBelow(lowest).forMs;
+  const { sessions = [] } = memory.devices.get(device.id) ?? {};
+  const waits = sessions.flatMap((session) => {
+    const lowest = session.ended ? session.number + 1 : session.number;
+    return device.isQuietBelow(lowest, session) ? [] : [device.waitingBelow(lowest, session).forMs];
+  });
+  return waits.length === 0 ? undefined : Math.max(...waits);
 }

@@ -71,7 +71,7 @@ export class DeviceTable {
   add(config: DeviceConfig): void {
     const device = this.#make(config);
     if (!this.#started) return;
-    device.grant(this.#ledger.memory.devices.get(device.id)?.session?.number ?? 0);
+    device.granted.grantAll(this.#ledger.memory.devices.get(device.id)?.sessions ?? []);
     if (this.#ledger.memory.devices.get(device.id)?.order?.kind === "attach") device.attach();
   }
 
@@ -120,7 +120,7 @@ export class DeviceTable {
     this.#started = true;
     let looking = 0;
     for (const device of this.all()) {
-      device.grant(this.#ledger.memory.devices.get(device.id)?.session?.number ?? 0);
+      device.granted.grantAll(this.#ledger.memory.devices.get(device.id)?.sessions ?? []);
       if (!openNothing && isWanted(this.#ledger.memory, device.id)) device.attach();
       else {
         // Checks a detached device without opening it, because the registry is sent its size and usability.

@@ -1,15 +1,9 @@
-import {
-  type DeviceId,
-  DeviceIoError,
-  type FileMarks,
-  type Logger,
-  messageOf,
-  UnavailableError,
-} from "@diskmesh/domain";
+import { type DeviceId, DeviceIoError, type FileMarks, type Logger, messageOf } from "@diskmesh/domain";
 import { type Changes, type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
-import { notAttached, requireAccess, whyNotKept } from "./access.js";
-import { Borrower } from "./borrower.js";
+import { endOf, type Run, WHOLE_DEVICE } from "../model/runs.js";
+import { type Access, notAttached, requireAccess, whyNotKept } from "./access.js";
+import { Borrowers } from "./borrowers.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./device-place.js";
 import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
@@ -23,6 +17,7 @@ import {
   writeBytes,
 } from "./file-bytes.js";
 import type { LentFile, Retired } from "./file-lending.js";
+import { GrantedRuns } from "./granted-runs.js";
 import type { HardwareErrors } from "./hardware-errors.js";
 import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
@@ -44,6 +39,10 @@ interface DeviceOptions {
 type Withdrawable<Options> = Options & { readonly signal?: AbortSignal };
 type Submit = (handle: OpenHandle) => Promise<void>;
 
+interface Io extends Access {
+  readonly operation: DeviceOperation;
+}
+
 /**
  * One device: its state, its sessions and all its I/O. Every read or write goes through `#io`, which checks device and
  * session right before the system call.
@@ -57,16 +56,15 @@ export class Device implements FileUser {
   readonly #slots: Slots;
   readonly #inFlight: InFlight;
   readonly #lostWrites = new LostWrites();
-  /** Process outside the agent that reads and writes the device. */
-  readonly borrower: Borrower;
+  readonly granted: GrantedRuns;
+  /** Processes outside the agent that read and write runs of the device. */
+  readonly borrowers: Borrowers;
   #probesInFlight = 0;
   #probeProblem: DeviceProblem | undefined;
   #wanted = false;
   #failure: DeviceFailure | undefined;
   #ioError: string | undefined;
   #sizeBytes: number;
-  #grantedSession = 0;
-  #connection: AbortController | undefined;
 
   constructor(config: DeviceConfig, file: DeviceFile, options: DeviceOptions) {
     this.config = config;
@@ -74,7 +72,8 @@ export class Device implements FileUser {
     this.#options = options;
     this.#slots = new Slots(options.maxInFlightIo);
     this.#inFlight = new InFlight(options.clock);
-    this.borrower = new Borrower({ ...options, deviceId: config.deviceId });
+    this.granted = new GrantedRuns(config.deviceId);
+    this.borrowers = new Borrowers({ ...options, deviceId: config.deviceId });
     this.#sizeBytes = config.sizeBytes ?? 0;
     file.devices.push(this);
   }
@@ -107,7 +106,7 @@ export class Device implements FileUser {
    * only.
    */
   get released(): boolean {
-    const isUnused = this.inFlight === 0 && !this.borrower.isThere;
+    const isUnused = this.inFlight === 0 && !this.borrowers.areThere;
     return !this.#wanted && isUnused && (this.file.phase === "closed" || this.file.isHeld);
   }
 
@@ -128,7 +127,7 @@ export class Device implements FileUser {
   get problemNow(): DeviceProblem | undefined {
     const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
     if (error !== undefined) return { level: "ERROR", message: error };
-    if (this.borrower.problem !== undefined) return this.borrower.problem;
+    if (this.borrowers.problem !== undefined) return this.borrowers.problem;
     const hang = this.#hang;
     if (hang?.level === "ERROR") return hang;
     const growth = this.#wanted ? growthOf(this.config, this.#sizeBytes, this.file.seen) : undefined;
@@ -147,9 +146,9 @@ export class Device implements FileUser {
     return { forMs: nowMs - sinceMs, inFlightOperations: this.inFlight };
   }
 
-  /** Returns the I/O of lower sessions, for which a grant waits. */
-  waitingBelow(sessionNumber: number): Waiting {
-    return this.borrower.waitingBelow(sessionNumber) ?? this.#inFlight.waitingBelow(sessionNumber);
+  /** Returns the I/O of lower sessions on the run's bytes, for which a grant waits. */
+  waitingBelow(sessionNumber: number, run: Run): Waiting {
+    return this.borrowers.waitingBelow(sessionNumber, run) ?? this.#inFlight.waitingBelow(sessionNumber, run);
   }
 
   /**
@@ -254,7 +253,7 @@ export class Device implements FileUser {
     if (handle === undefined || !this.holds) return;
     const { blockSizeBytes, offsetBytes } = this.config;
     const block = Math.floor(part * Math.floor(this.#sizeBytes / blockSizeBytes));
-    const ended = this.#begin(NO_SESSION, "read");
+    const ended = this.#begin(NO_SESSION, WHOLE_DEVICE, "read");
     this.#probesInFlight += 1;
     try {
       const buffer = Buffer.allocUnsafe(blockSizeBytes);
@@ -277,61 +276,50 @@ export class Device implements FileUser {
     this.#probeProblem = problem;
   }
 
-  /** Returns whether all I/O submitted under lower sessions has ended, and the processes of these sessions. */
-  isQuietBelow(sessionNumber: number): boolean {
-    return this.borrower.isGoneBelow(sessionNumber) && this.#inFlight.isQuietBelow(sessionNumber);
-  }
-
   /**
-   * Allows I/O in a session. The session must be durable and current, and the I/O of lower sessions must have ended.
+   * Returns whether all I/O submitted under lower sessions of the run's bytes has ended, and the processes of these
+   * sessions.
    */
-  grant(sessionNumber: number): void {
-    this.#grantedSession = sessionNumber;
+  isQuietBelow(sessionNumber: number, run: Run): boolean {
+    return this.borrowers.areGoneBelow(sessionNumber, run) && this.#inFlight.isQuietBelow(sessionNumber, run);
   }
 
   noteOpened(handle: OpenHandle): void {
-    this.borrower.endStray(handle.lending, this.config.offsetBytes);
+    const { sessions = [] } = this.#options.ledger.memory.devices.get(this.id) ?? {};
+    this.borrowers.endStrays(sessions, handle.lending, this.config.offsetBytes);
   }
 
-  /** Lends the device to a process of the session. Throws as `checkAccess` does. */
-  lend(sessionNumber: number): LentFile {
-    return this.borrower.lend(sessionNumber, this.#admit(sessionNumber).lending, this.config.offsetBytes);
+  /** Lends a run to a process of the session. Throws as `checkAccess` does. */
+  lend(sessionNumber: number, offsetBytes: number): LentFile {
+    const { handle, run } = this.#admit({ sessionNumber, startBytes: offsetBytes, lengthBytes: 0 });
+    return this.borrowers.lend(sessionNumber, run, handle.lending, this.config.offsetBytes);
   }
 
-  /** Returns why a process of the session must no longer have the device; undefined when it may. */
-  refusalOf(sessionNumber: number): string | undefined {
-    return whyNotKept(this, this.#options.ledger.memory, sessionNumber);
-  }
-
-  get grantedSession(): number {
-    return this.#grantedSession;
-  }
-
-  /** Throws unless the session may do I/O on the device now. */
-  checkAccess(sessionNumber: number): void {
-    this.#admit(sessionNumber);
+  /** Returns why a process of the session must no longer have its run; undefined when it may. */
+  refusalOf(sessionNumber: number, offsetBytes: number): string | undefined {
+    return whyNotKept(this, this.#options.ledger.memory, sessionNumber, offsetBytes);
   }
 
   /**
-   * Makes a holder's connection the only one of its session, and aborts the former one. The new connection may begin
-   * once `isQuietBelow(sessionNumber + 1)` is true. So a write that is sent again after a lost connection never lands
-   * before its first copy has ended.
+   * Returns the size in bytes of the run at `offsetBytes`. Throws unless the session may do I/O there now.
    */
-  replaceConnection(sessionNumber: number, connection: AbortController): void {
-    this.#admit(sessionNumber);
-    this.#connection?.abort(new UnavailableError(`another connection was opened to device ${this.id}`));
-    this.#connection = connection;
+  checkAccess(sessionNumber: number, offsetBytes: number): number {
+    this.#admit({ sessionNumber, startBytes: offsetBytes, lengthBytes: 0 });
+    return this.grantedBytes(offsetBytes);
   }
 
-  leaveConnection(connection: AbortController): void {
-    if (this.#connection === connection) this.#connection = undefined;
+  /** Returns the size in bytes of the granted run at this offset; 0 without one. */
+  grantedBytes(offsetBytes: number): number {
+    const granted = this.granted.at(offsetBytes);
+    return granted === undefined ? 0 : Math.min(endOf(granted), this.#sizeBytes) - offsetBytes;
   }
 
   async read(sessionNumber: number, offsetBytes: number, lengthBytes: number): Promise<Buffer> {
     requireInside("read", offsetBytes, lengthBytes, this);
     const data = Buffer.allocUnsafe(lengthBytes);
     const start = this.config.offsetBytes + offsetBytes;
-    await this.#io("read", sessionNumber, undefined, async (handle) => {
+    const io = { operation: "read", sessionNumber, startBytes: offsetBytes, lengthBytes } as const;
+    await this.#io(io, undefined, async (handle) => {
       const doneBytes = await readBytes(handle, start, data);
       if (doneBytes < lengthBytes) throw this.#endsAt(start + doneBytes);
     });
@@ -344,9 +332,10 @@ export class Device implements FileUser {
   async write(sessionNumber: number, offsetBytes: number, data: Uint8Array, options: Withdrawable<WriteOptions>) {
     requireInside("write", offsetBytes, data.length, this);
     const start = this.config.offsetBytes + offsetBytes;
-    await this.#io("write", sessionNumber, options.signal, async (handle) => {
-      this.#lostWrites.noteWrite(sessionNumber);
-      await writeBytes(handle, start, data);
+    const io = { operation: "write", sessionNumber, startBytes: offsetBytes, lengthBytes: data.length } as const;
+    await this.#io(io, options.signal, async (handle) => {
+      const written = this.#lostWrites.noteWrite(sessionNumber);
+      await writeBytes(handle, start, data).finally(written);
       if (options.fua) await this.#sync(sessionNumber, handle);
     });
   }
@@ -357,16 +346,18 @@ export class Device implements FileUser {
   async clear(sessionNumber: number, { startBytes, sizeBytes }: ClearChunk, options: Withdrawable<ClearOptions>) {
     requireInside("clear", startBytes, sizeBytes, this);
     const start = this.config.offsetBytes + startBytes;
-    await this.#io("clear", sessionNumber, options.signal, async (handle) => {
-      this.#lostWrites.noteWrite(sessionNumber);
-      await clearBytes(handle, start, sizeBytes, options.kind);
+    const io = { operation: "clear", sessionNumber, startBytes, lengthBytes: sizeBytes } as const;
+    await this.#io(io, options.signal, async (handle) => {
+      const cleared = this.#lostWrites.noteWrite(sessionNumber);
+      await clearBytes(handle, start, sizeBytes, options.kind).finally(cleared);
       if (options.fua) await this.#sync(sessionNumber, handle);
     });
   }
 
-  /** Resolves once all acknowledged writes are on the device. */
-  async flush(sessionNumber: number): Promise<void> {
-    await this.#io("flush", sessionNumber, undefined, (handle) => this.#sync(sessionNumber, handle));
+  /** Resolves once all acknowledged writes are on the device. `offsetBytes` is a byte of the session's run. */
+  async flush(sessionNumber: number, offsetBytes: number): Promise<void> {
+    const io = { operation: "flush", sessionNumber, startBytes: offsetBytes, lengthBytes: 0 } as const;
+    await this.#io(io, undefined, (handle) => this.#sync(sessionNumber, handle));
   }
 
   /** Notes that the file has shrunk. All I/O stops: a write would extend the file again, with zeros in between. */
@@ -383,12 +374,13 @@ export class Device implements FileUser {
     return this.#lostWrites.sync(sessionNumber, () => this.file.sync(handle));
   }
 
-  async #io(operation: DeviceOperation, sessionNumber: number, signal: AbortSignal | undefined, submit: Submit) {
+  async #io(io: Io, signal: AbortSignal | undefined, submit: Submit) {
+    const { operation, sessionNumber } = io;
     const release = await this.#slots.acquire();
     try {
       if (signal?.aborted) throw signal.reason;
-      const handle = this.#admit(sessionNumber);
-      const ended = this.#begin(sessionNumber, operation);
+      const { handle, run } = this.#admit(io);
+      const ended = this.#begin(sessionNumber, run, operation);
       try {
         await submit(handle);
         this.#ioError = undefined;
@@ -407,8 +399,8 @@ export class Device implements FileUser {
   }
 
   /** Counts an operation as begun; returns the function to call when it has ended. */
-  #begin(sessionNumber: number, operation: DeviceOperation): () => void {
-    const ended = this.#inFlight.begin(sessionNumber);
+  #begin(sessionNumber: number, run: Run, operation: DeviceOperation): () => void {
+    const ended = this.#inFlight.begin(sessionNumber, run);
     this.file.noteInFlight(1);
     return () => {
       this.sums.count(operation, ended());
@@ -418,10 +410,10 @@ export class Device implements FileUser {
     };
   }
 
-  #admit(sessionNumber: number): OpenHandle {
-    requireAccess(this, this.#options.ledger.memory, sessionNumber);
+  #admit(access: Access): { readonly handle: OpenHandle; readonly run: Run } {
+    const run = requireAccess(this, this.#options.ledger.memory, access);
     const { handle } = this.file;
     if (handle === undefined) throw notAttached(this.id);
-    return handle;
+    return { handle, run };
   }
 }

@@ -1,7 +1,8 @@
-import { type DeviceId, type Logger, messageOf, OutdatedError, type Stamp } from "@diskmesh/domain";
+import { type Logger, messageOf, OutdatedError, type Stamp } from "@diskmesh/domain";
 import { counterOf } from "@diskmesh/metrics";
 import type { Clock } from "@diskmesh/service";
 import { agentMetrics } from "../metrics.js";
+import { type DeviceRun, describeRun, nameOfRun } from "../model/runs.js";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
 import { type EraseLimits, EraseRate, type LimitedWrite } from "./erase-rate.js";
@@ -10,6 +11,7 @@ import type { DeviceOutcome } from "./outcome.js";
 import type { SessionOrders } from "./session-orders.js";
 
 interface EraseJob {
+  readonly run: DeviceRun;
   readonly sessionNumber: number;
   /** File that is being erased. A device whose present handle is another one may have a swapped drive at its path. */
   readonly handle: OpenHandle | undefined;
@@ -18,14 +20,15 @@ interface EraseJob {
   message: string;
 }
 
-/** Overwrites devices with zeros. Each device has one job, with its own session; the limits set the speed. */
+/** Overwrites runs with zeros. Each run has one job, with its own session; the limits set the speed. */
 export class Eraser {
   readonly #devices: DeviceTable;
   readonly #sessions: SessionOrders;
   readonly #zeros: Buffer;
   readonly #rate: EraseRate;
   readonly #log: Logger;
-  readonly #jobs = new Map<DeviceId, EraseJob>();
+  /** Jobs by the name of their run. */
+  readonly #jobs = new Map<string, EraseJob>();
 
   constructor(options: {
     devices: DeviceTable;
@@ -47,23 +50,23 @@ export class Eraser {
    * timeout.
    */
   async erase(
-    deviceId: DeviceId,
+    run: DeviceRun,
     sessionNumber: number,
     stamp: Stamp,
   ): Promise<{ outcome: DeviceOutcome; erasedBytes: number }> {
     const wish = { number: sessionNumber, purpose: "erase" as const, diskId: "", holderHostId: "" };
-    const [opened] = await this.#sessions.open([deviceId], wish, stamp);
+    const [opened] = await this.#sessions.open([run], wish, stamp);
     if (!opened) throw new Error("opening a session returned no outcome");
     if (opened.outcome !== "done" && opened.outcome !== "already") return { outcome: opened, erasedBytes: 0 };
-    const device = this.#devices.get(deviceId);
-    const job = this.#join(device, sessionNumber);
+    const device = this.#devices.get(run.deviceId);
+    const job = this.#join(device, run, sessionNumber);
     await this.#devices.until(() => (job.state === "running" ? undefined : true));
     const outcomes = { running: "pending", done: "done", outdated: "outdated", failed: "io_error" } as const;
     const outcome = job.state === "failed" && !device.attached ? "not_attached" : outcomes[job.state];
     const { erasedBytes } = job;
-    if (outcome !== "pending") return { outcome: { deviceId, outcome, message: job.message, stamp }, erasedBytes };
-    const message = `device ${deviceId} is being erased, with ${device.inFlight} operations in flight`;
-    return { outcome: { deviceId, outcome, message, stamp, waiting: device.waiting }, erasedBytes };
+    if (outcome !== "pending") return { outcome: { ...run, outcome, message: job.message, stamp }, erasedBytes };
+    const message = `${describeRun(run)} is being erased, with ${device.inFlight} operations in flight`;
+    return { outcome: { ...run, outcome, message, stamp, waiting: device.waiting }, erasedBytes };
   }
 
   /** Changes the bytes per second of all erases together. */
@@ -81,8 +84,9 @@ export class Eraser {
     this.#rate.stop();
   }
 
-  #join(device: Device, sessionNumber: number): EraseJob {
-    const known = this.#jobs.get(device.id);
+  #join(device: Device, run: DeviceRun, sessionNumber: number): EraseJob {
+    const name = nameOfRun(run);
+    const known = this.#jobs.get(name);
     const { handle } = device.file;
     if (known?.sessionNumber === sessionNumber) {
       // Returns a running job even if the job must fail. Otherwise a second job could finish before the first job's
@@ -90,39 +94,42 @@ export class Eraser {
       if (known.state === "running") return known;
       if (known.state === "done" && known.handle === handle) return known;
     }
-    const job: EraseJob = { sessionNumber, handle, erasedBytes: 0, state: "running", message: "" };
-    this.#jobs.set(device.id, job);
+    const job: EraseJob = { run, sessionNumber, handle, erasedBytes: 0, state: "running", message: "" };
+    this.#jobs.set(name, job);
     void this.#run(device, job);
     return job;
   }
 
   async #run(device: Device, job: EraseJob): Promise<void> {
-    this.#log.info({ deviceId: device.id, sessionNumber: job.sessionNumber }, "erase started");
+    const about = { ...job.run, sessionNumber: job.sessionNumber };
+    this.#log.info(about, "erase started");
     try {
       await this.#rate.limit((limited) => this.#erase(device, job, limited));
       refuseReopened(device, job);
       job.state = "done";
-      this.#log.info({ deviceId: device.id, sessionNumber: job.sessionNumber }, "erase finished");
+      this.#log.info(about, "erase finished");
     } catch (error) {
       job.state = error instanceof OutdatedError ? "outdated" : "failed";
       job.message = messageOf(error);
-      this.#log.warn({ deviceId: device.id, sessionNumber: job.sessionNumber, error: job.message }, "erase failed");
+      this.#log.warn({ ...about, error: job.message }, "erase failed");
     }
     counterOf(agentMetrics.erases).add(1, { outcome: job.state });
     this.#devices.changes.touch();
   }
 
   async #erase(device: Device, job: EraseJob, limited: LimitedWrite): Promise<void> {
-    while (job.erasedBytes < device.sizeBytes) {
-      const chunk = this.#zeros.subarray(0, Math.min(this.#zeros.length, device.sizeBytes - job.erasedBytes));
+    const { run, sessionNumber } = job;
+    const sizeBytes = device.checkAccess(sessionNumber, run.offsetBytes);
+    while (job.erasedBytes < sizeBytes) {
+      const chunk = this.#zeros.subarray(0, Math.min(this.#zeros.length, sizeBytes - job.erasedBytes));
       await limited(chunk.length, () => {
         refuseReopened(device, job);
-        return device.write(job.sessionNumber, job.erasedBytes, chunk, { fua: false });
+        return device.write(sessionNumber, run.offsetBytes + job.erasedBytes, chunk, { fua: false });
       });
       job.erasedBytes += chunk.length;
       counterOf(agentMetrics.erased).add(chunk.length);
     }
-    await limited(0, () => device.flush(job.sessionNumber));
+    await limited(0, () => device.flush(sessionNumber, run.offsetBytes));
   }
 }
 

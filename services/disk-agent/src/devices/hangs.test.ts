@@ -1,7 +1,6 @@
-import type { DeviceId } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture.js";
+import { DeviceFixture, LEADER, makeDeviceFile, runOf } from "../testing/device-fixture.js";
 
 const SIZE = 16 * 4096;
 const stamp = { ...LEADER, deviceGeneration: 0 };
@@ -106,14 +105,14 @@ describe("hanging system calls", () => {
 
     it("of a session to be opened, and of one to be ended", async () => {
       const wish = { number: 2, purpose: "disk" as const, diskId: "disk-1", holderHostId: "" };
-      const [opened] = await fixture.sessions.open(["a" as DeviceId], wish, stamp);
+      const [opened] = await fixture.sessions.open([runOf("a")], wish, stamp);
       expectPending(opened).to.equal("1 operations of sessions before 2 are in flight on device a");
-      const [closed] = await fixture.sessions.close(["a" as DeviceId], 1, stamp);
+      const [closed] = await fixture.sessions.close([runOf("a")], 1, stamp);
       expectPending(closed);
     });
 
     it("of an erase", async () => {
-      const { outcome } = await fixture.eraser.erase("a" as DeviceId, 2, stamp);
+      const { outcome } = await fixture.eraser.erase(runOf("a"), 2, stamp);
       expectPending(outcome);
     });
   });

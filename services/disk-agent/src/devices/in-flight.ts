@@ -1,7 +1,10 @@
 import type { Clock } from "@diskmesh/service";
+import { overlaps, type Run } from "../model/runs.js";
 
 interface Operation {
   readonly sessionNumber: number;
+  /** Run of the session, whichever of its bytes the operation is about. */
+  readonly run: Run;
   readonly sinceMs: number;
 }
 
@@ -27,8 +30,8 @@ export class InFlight {
   }
 
   /** Counts an operation as begun; returns the function to call when it has ended, which returns its duration in ms. */
-  begin(sessionNumber: number): () => number {
-    const operation = { sessionNumber, sinceMs: this.#clock.monotonicMs() };
+  begin(sessionNumber: number, run: Run): () => number {
+    const operation = { sessionNumber, run, sinceMs: this.#clock.monotonicMs() };
     this.#operations.add(operation);
     return () => {
       this.#operations.delete(operation);
@@ -40,9 +43,9 @@ export class InFlight {
     return this.#operations.size;
   }
 
-  /** Returns whether all operations submitted under lower sessions have ended. */
-  isQuietBelow(sessionNumber: number): boolean {
-    for (const operation of this.#operations) if (operation.sessionNumber < sessionNumber) return false;
+  /** Returns whether all operations submitted under lower sessions of the run's bytes have ended. */
+  isQuietBelow(sessionNumber: number, run: Run): boolean {
+    for (const operation of this.#operations) if (isBelow(operation, sessionNumber, run)) return false;
     return true;
   }
 
@@ -52,10 +55,14 @@ export class InFlight {
     return undefined;
   }
 
-  /** Returns the operations in flight under lower sessions. */
-  waitingBelow(sessionNumber: number): Waiting {
-    const lower = [...this.#operations].filter((operation) => operation.sessionNumber < sessionNumber);
+  /** Returns the operations in flight under lower sessions of the run's bytes. */
+  waitingBelow(sessionNumber: number, run: Run): Waiting {
+    const lower = [...this.#operations].filter((operation) => isBelow(operation, sessionNumber, run));
     const nowMs = this.#clock.monotonicMs();
     return { forMs: nowMs - (lower[0]?.sinceMs ?? nowMs), inFlightOperations: lower.length };
   }
+}
+
+function isBelow(operation: Operation, sessionNumber: number, run: Run): boolean {
+  return operation.sessionNumber < sessionNumber && overlaps(operation.run, run);
 }

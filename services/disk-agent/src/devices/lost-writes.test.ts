@@ -19,4 +19,18 @@ describe("lost writes of a device", () => {
     );
     await lost.sync(3, async () => {});
   });
+
+  it("a failed sync fails every session that wrote since the last good sync, and no other", async () => {
+    const lost = new LostWrites();
+    const good = async () => {};
+    lost.noteWrite(1)();
+    const inFlight = lost.noteWrite(2);
+    lost.noteWrite(3)();
+    await lost.sync(3, async () => lost.noteWrite(4)());
+    inFlight();
+    lost.noteWrite(5)();
+    lost.noteLoss();
+    for (const covered of [1, 3]) await lost.sync(covered, good);
+    for (const wrote of [2, 4, 5, 2]) await rejection(lost.sync(wrote, good), Error, "may have been lost");
+  });
 });

@@ -1,8 +1,9 @@
 import type { DeviceId, Stamp } from "@diskmesh/domain";
+import type { Run } from "../model/runs.js";
 import type { Waiting } from "./in-flight.js";
 
-/** Result of an order for one device. */
-export interface DeviceOutcome {
+/** Result of an order for one device, or for one run of it. */
+export interface DeviceOutcome extends Partial<Run> {
   readonly deviceId: DeviceId;
   readonly outcome:
     | "done"
@@ -12,9 +13,12 @@ export interface DeviceOutcome {
     | "unknown_device"
     | "device_changed"
     | "io_error"
-    | "not_attached";
+    | "not_attached"
+    | "below_floor";
   readonly message: string;
   readonly stamp: Stamp;
+  /** Set with `below_floor`: session number up to which the device refuses sessions that it does not remember. */
+  readonly floor?: number;
   /** Set with `pending`: the cause of the wait. */
   readonly waiting?: Waiting;
 }

@@ -1,10 +1,11 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type DeviceId, UnavailableError } from "@diskmesh/domain";
+import { UnavailableError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { latestText } from "../cache/slots.js";
-import { DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture.js";
+import { WHOLE_DEVICE } from "../model/runs.js";
+import { DeviceFixture, LEADER, makeDeviceFile, runOf } from "../testing/device-fixture.js";
 
 const SIZE = 16 * 4096;
 const stamp = { ...LEADER, deviceGeneration: 0 };
@@ -23,9 +24,7 @@ describe("sessions", () => {
   const bytes = () => readFileSync(join(fixture.folder, "a")).subarray(0, 4096);
 
   beforeEach(async () => {
-    fixture = new DeviceFixture([{ id: "a", file: "a" }]);
-    makeDeviceFile(fixture.folder, "a", SIZE);
-    await fixture.order("attach", "a", 1);
+    fixture = await DeviceFixture.withAttached("a", SIZE);
   });
 
   afterEach(async () => {
@@ -55,7 +54,7 @@ describe("sessions", () => {
     const queued = Array.from({ length: 6 }, () => nameOf(write(1, OLD)));
     await eventually(() => fixture.files.writes.arrivals === 4);
     expect(await fixture.openSession("a", 2)).to.equal("pending");
-    expect(() => fixture.device("a").checkAccess(2)).to.throw(UnavailableError, "not granted yet");
+    expect(() => fixture.device("a").checkAccess(2, 0)).to.throw(UnavailableError, "not granted yet");
     fixture.files.writes.open();
     expect(await fixture.openSession("a", 2)).to.equal("done");
     await inFlight;
@@ -94,7 +93,7 @@ describe("sessions", () => {
 
   it("that are closed allow no I/O", async () => {
     await fixture.openSession("a", 1);
-    const close = async () => (await fixture.sessions.close(["a" as DeviceId], 1, stamp))[0]?.outcome;
+    const close = async () => (await fixture.sessions.close([runOf("a")], 1, stamp))[0]?.outcome;
     expect(await close()).to.equal("done");
     expect(await close()).to.equal("already");
     expect(await nameOf(write(1, OLD))).to.equal("OutdatedError");
@@ -132,7 +131,7 @@ describe("sessions", () => {
     expect(fixture.files.syncCount).to.equal(0);
     await write(1, OLD, { fua: true });
     expect(fixture.files.syncCount).to.equal(1);
-    await fixture.device("a").flush(1);
+    await fixture.device("a").flush(1, 0);
     expect(fixture.files.syncCount).to.equal(2);
   });
 
@@ -140,11 +139,11 @@ describe("sessions", () => {
     await fixture.openSession("a", 1);
     await write(1, OLD);
     fixture.files.failNextSync = new Error("EIO: the drive is gone");
-    expect(await nameOf(fixture.device("a").flush(1))).to.equal("DeviceIoError");
-    expect(await nameOf(fixture.device("a").flush(1))).to.equal("DeviceIoError");
+    expect(await nameOf(fixture.device("a").flush(1, 0))).to.equal("DeviceIoError");
+    expect(await nameOf(fixture.device("a").flush(1, 0))).to.equal("DeviceIoError");
     expect(await nameOf(write(1, OLD, { fua: true }))).to.equal("DeviceIoError");
     await fixture.openSession("a", 2);
-    expect(await nameOf(fixture.device("a").flush(2))).to.equal("succeeded");
+    expect(await nameOf(fixture.device("a").flush(2, 0))).to.equal("succeeded");
   });
 
   it("fail all concurrent syncs with a failed one, also of other devices of the file that wrote", async () => {
@@ -156,7 +155,7 @@ describe("sessions", () => {
       await shared.openSession(id, 1);
     }
     for (const id of ["b", "c"]) await shared.device(id).write(1, 0, OLD, { fua: false });
-    const flush = (id: string) => nameOf(shared.device(id).flush(1));
+    const flush = (id: string) => nameOf(shared.device(id).flush(1, 0));
     shared.files.failNextSync = new Error("EIO: the drive is gone");
     expect(await Promise.all(["b", "b", "c"].map(flush))).to.deep.equal(Array(3).fill("DeviceIoError"));
     expect(await Promise.all(["b", "c", "d"].map(flush))).to.deep.equal([
@@ -170,7 +169,7 @@ describe("sessions", () => {
     const first = flush("d");
     // The sync has begun by then, so later calls share the next sync.
     await new Promise(setImmediate);
-    expect(await nameOf(shared.device("b").flush(2)), "after the sync that failed").to.equal("DeviceIoError");
+    expect(await nameOf(shared.device("b").flush(2, 0)), "after the sync that failed").to.equal("DeviceIoError");
     expect(await first).to.equal("DeviceIoError");
     await shared.stop();
   });
@@ -179,22 +178,22 @@ describe("sessions", () => {
     await fixture.openSession("a", 1);
     const device = fixture.device("a");
     const [first, second] = [new AbortController(), new AbortController()];
-    device.replaceConnection(1, first);
+    device.granted.replaceConnection(0, first);
     fixture.files.writes.shut();
     const writes = Array.from({ length: 6 }, () => nameOf(write(1, OLD, { signal: first.signal })));
     await eventually(() => fixture.files.writes.arrivals === 4);
-    device.replaceConnection(1, second);
+    device.granted.replaceConnection(0, second);
     expect(first.signal.aborted).to.equal(true);
-    expect(device.isQuietBelow(2)).to.equal(false);
+    expect(device.isQuietBelow(2, WHOLE_DEVICE)).to.equal(false);
     fixture.files.writes.open();
     expect((await Promise.all(writes)).filter((name) => name === "succeeded")).to.have.length(4);
-    expect(device.isQuietBelow(2)).to.equal(true);
+    expect(device.isQuietBelow(2, WHOLE_DEVICE)).to.equal(true);
   });
 });
 
 describe("erase", () => {
   let fixture: DeviceFixture;
-  const erase = (session: number) => fixture.eraser.erase("a" as DeviceId, session, stamp);
+  const erase = (session: number) => fixture.eraser.erase(runOf("a"), session, stamp);
 
   beforeEach(async () => {
     fixture = new DeviceFixture([{ id: "a", file: "a" }]);

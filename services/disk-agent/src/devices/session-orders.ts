@@ -1,26 +1,29 @@
-import type { DeviceId, Stamp } from "@diskmesh/domain";
+import type { Stamp } from "@diskmesh/domain";
 import { histogramOf } from "@diskmesh/metrics";
 import type { Ledger } from "../cache/ledger.js";
 import { agentMetrics } from "../metrics.js";
 import { type AgentMemory, decideEach } from "../model/memory.js";
+import { type DeviceRun, describeRun } from "../model/runs.js";
 import {
   decideCloseSession,
   decideOpenSession,
+  forgetErased,
   isCurrentSession,
   type SessionVerdict,
   type SessionWish,
-  superseded,
+  sessionAt,
+  whyOutdated,
 } from "../model/sessions.js";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
 import type { DeviceOutcome } from "./outcome.js";
 
-type Came = Omit<DeviceOutcome, "deviceId" | "stamp">;
+type Came = Omit<DeviceOutcome, keyof DeviceRun | "stamp">;
 
 interface OpenOptions {
   /** Maximum wait for a grant in ms; by default the answer timeout of an order. */
   readonly waitMs?: number;
-  /** Makes a further change of the memory in the same write. Not called when a device refuses the session. */
+  /** Makes a further change of the memory in the same write. Not called when a run refuses the session. */
   readonly andRemember?: () => void;
 }
 
@@ -37,103 +40,106 @@ export class SessionOrders {
   }
 
   /**
-   * Opens the session on each device: one write stores it for all devices, then each device grants it once its I/O of
-   * lower sessions has ended.
+   * Opens the session on each run: one write stores it for all runs, then each run grants it once its I/O of lower
+   * sessions has ended.
    */
   async open(
-    deviceIds: readonly DeviceId[],
+    runs: readonly DeviceRun[],
     wish: SessionWish,
     stamp: Stamp,
     { waitMs, andRemember = () => {} }: OpenOptions = {},
   ): Promise<DeviceOutcome[]> {
     const startedAtMs = performance.now();
-    const verdicts = this.#decide(deviceIds, (memory, deviceId) => decideOpenSession(memory, deviceId, wish));
-    if (deviceIds.every((deviceId) => (verdicts.get(deviceId)?.verdict ?? "outdated") !== "outdated")) andRemember();
+    const verdicts = this.#decide(runs, (memory, run) => decideOpenSession(memory, run, wish));
+    if (runs.every((run) => ["supersede", "same"].includes(verdicts.get(run)?.verdict ?? ""))) andRemember();
     // Wakes waiting I/O of lower sessions, which fails now.
     this.#devices.changes.touch();
     await this.#ledger.durable();
     return Promise.all(
-      deviceIds.map(async (deviceId) => {
-        const verdict = verdicts.get(deviceId);
-        const came: Came = verdict
-          ? await this.#grant(deviceId, wish, verdict, waitMs)
-          : { outcome: "unknown_device", message: `host ${this.#ledger.memory.hostId} has no device ${deviceId}` };
+      runs.map(async (run) => {
+        const verdict = verdicts.get(run);
+        const came = verdict ? await this.#grant(run, wish, verdict, waitMs) : this.#unknown(run);
         measure(wish, came, performance.now() - startedAtMs);
-        return { deviceId, ...came, stamp };
+        return { ...run, ...came, stamp };
       }),
     );
   }
 
   async #grant(
-    deviceId: DeviceId,
-    wish: SessionWish,
-    verdict: SessionVerdict,
+    ordered: DeviceRun,
+    { number, ...wish }: SessionWish,
+    { verdict, ...refusal }: SessionVerdict,
     waitMs: number | undefined,
   ): Promise<Came> {
-    if (verdict.verdict === "outdated") return { outcome: "outdated", message: verdict.message };
-    const device = this.#devices.get(deviceId);
+    if (verdict === "outdated" || verdict === "below_floor") return { outcome: verdict, message: "", ...refusal };
+    const { memory } = this.#ledger;
+    // The run may have grown since the order was sent first.
+    const run = { ...ordered, sizeBytes: sessionAt(memory, ordered.deviceId, ordered.offsetBytes)?.sizeBytes ?? 0 };
+    const device = this.#devices.get(run.deviceId);
     const isServed = device.attached && device.whyChanged === undefined;
-    if (device.grantedSession === wish.number && isServed && this.#isCurrent(deviceId, wish))
-      return { outcome: "already", message: "" };
+    const isCurrent = () => isCurrentSession(this.#ledger.memory, run, number);
+    const granted = device.granted.at(run.offsetBytes);
+    const isGranted = granted?.sessionNumber === number && granted.sizeBytes === run.sizeBytes;
+    if (isGranted && isServed && isCurrent()) return { outcome: "already", message: "" };
     const quiet = await this.#devices.until(
-      () => (!this.#isCurrent(deviceId, wish) || device.isQuietBelow(wish.number) ? true : undefined),
+      () => (!isCurrent() || device.isQuietBelow(number, run) ? true : undefined),
       waitMs,
     );
-    if (!this.#isCurrent(deviceId, wish)) return this.#superseded(deviceId, wish.number);
-    if (!quiet) return whileBusy(device, wish.number);
+    if (!isCurrent()) return this.#superseded(run, number);
+    if (!quiet) return whileBusy(device, number, run);
     // A fence is stored without an open file, and applies when the file is opened later.
     const isFence = purposeOf(wish) === "fence";
     const changed = device.whyChanged;
     if (changed !== undefined && !isFence) return { outcome: "device_changed", message: changed };
-    device.grant(wish.number);
+    device.granted.grant(number, run);
     if (device.attached || isFence) return { outcome: "done", message: "" };
-    return { outcome: "not_attached", message: `device ${deviceId} is not attached` };
+    return { outcome: "not_attached", message: `device ${run.deviceId} is not attached` };
   }
 
-  /** Ends the session on each device, and waits until its I/O has ended. */
-  async close(deviceIds: readonly DeviceId[], number: number, stamp: Stamp): Promise<DeviceOutcome[]> {
-    const changed = this.#decide(deviceIds, (before, deviceId) => {
-      const { memory, changed: verdict } = decideCloseSession(before, deviceId, number);
+  /**
+   * Ends the session on each run, and waits until its I/O has ended. Forgets the run when the session is one of an erase.
+   */
+  async close(runs: readonly DeviceRun[], number: number, stamp: Stamp): Promise<DeviceOutcome[]> {
+    const changed = this.#decide(runs, (before, run) => {
+      const { memory, changed: verdict } = decideCloseSession(before, run, number);
       return { memory, verdict };
     });
     await this.#ledger.durable();
-    return Promise.all(
-      deviceIds.map(async (deviceId): Promise<DeviceOutcome> => {
-        const device = this.#devices.find(deviceId);
-        if (!device) {
-          const message = `host ${this.#ledger.memory.hostId} has no device ${deviceId}`;
-          return { deviceId, outcome: "unknown_device", message, stamp };
-        }
-        const quiet = await this.#devices.until(() => (device.isQuietBelow(number + 1) ? true : undefined));
-        if (!quiet) return { deviceId, ...whileBusy(device, number + 1), stamp };
-        return { deviceId, outcome: changed.get(deviceId) ? "done" : "already", message: "", stamp };
+    const outcomes = await Promise.all(
+      runs.map(async (run): Promise<DeviceOutcome> => {
+        const device = this.#devices.find(run.deviceId);
+        if (!device) return { ...run, ...this.#unknown(run), stamp };
+        const quiet = await this.#devices.until(() => (device.isQuietBelow(number + 1, run) ? true : undefined));
+        if (!quiet) return { ...run, ...whileBusy(device, number + 1, run), stamp };
+        this.#ledger.remember(forgetErased(this.#ledger.memory, run, number));
+        return { ...run, outcome: changed.get(run) ? "done" : "already", message: "", stamp };
       }),
     );
+    await this.#ledger.durable();
+    return outcomes;
   }
 
-  /** Decides for each existing device, and stores all decisions in the memory. */
+  /** Decides for each run of an existing device, and stores all decisions in the memory. */
   #decide<Verdict>(
-    deviceIds: readonly DeviceId[],
-    decide: (memory: AgentMemory, deviceId: DeviceId) => { memory: AgentMemory; verdict: Verdict },
-  ): ReadonlyMap<DeviceId, Verdict> {
-    const known = deviceIds.filter((deviceId) => this.#devices.has(deviceId));
+    runs: readonly DeviceRun[],
+    decide: (memory: AgentMemory, run: DeviceRun) => { memory: AgentMemory; verdict: Verdict },
+  ): ReadonlyMap<DeviceRun, Verdict> {
+    const known = runs.filter(({ deviceId }) => this.#devices.has(deviceId));
     const { memory, verdicts } = decideEach(this.#ledger.memory, known, decide);
     this.#ledger.remember(memory);
-    return new Map(known.map((deviceId, index) => [deviceId, verdicts[index] as Verdict]));
+    return new Map(known.map((run, index) => [run, verdicts[index] as Verdict]));
   }
 
-  #isCurrent(deviceId: DeviceId, wish: SessionWish): boolean {
-    return isCurrentSession(this.#ledger.memory, deviceId, wish.number);
+  #unknown({ deviceId }: DeviceRun): Came {
+    return { outcome: "unknown_device", message: `host ${this.#ledger.memory.hostId} has no device ${deviceId}` };
   }
 
-  #superseded(deviceId: DeviceId, number: number): Came {
-    const current = this.#ledger.memory.devices.get(deviceId)?.session;
-    if (!current) throw new Error(`the agent has no session of device ${deviceId}`);
-    return { outcome: "outdated", message: superseded(deviceId, number, current) };
+  #superseded(run: DeviceRun, number: number): Came {
+    return { outcome: "outdated", message: whyOutdated(this.#ledger.memory, run, number) ?? "" };
   }
 }
 
-const purposeOf = ({ purpose, holderHostId }: SessionWish) =>
+const purposeOf = ({ purpose, holderHostId }: Pick<SessionWish, "purpose" | "holderHostId">) =>
   purpose === "disk" && holderHostId === "" ? "fence" : purpose;
 
 function measure(wish: SessionWish, { outcome }: Came, durationMs: number): void {
@@ -143,10 +149,10 @@ function measure(wish: SessionWish, { outcome }: Came, durationMs: number): void
   histogramOf(agentMetrics.fences).record(durationMs / 1_000, { purpose: purposeOf(wish), outcome: told });
 }
 
-function whileBusy(device: Device, sessionNumber: number): Came {
-  const waiting = device.waitingBelow(sessionNumber);
-  if (!device.borrower.isGoneBelow(sessionNumber))
-    return { outcome: "pending", message: `the process of an earlier session still has device ${device.id}`, waiting };
-  const message = `${waiting.inFlightOperations} operations of sessions before ${sessionNumber} are in flight on device ${device.id}`;
+function whileBusy(device: Device, sessionNumber: number, run: DeviceRun): Came {
+  const waiting = device.waitingBelow(sessionNumber, run);
+  if (!device.borrowers.areGoneBelow(sessionNumber, run))
+    return { outcome: "pending", message: `the process of an earlier session still has ${describeRun(run)}`, waiting };
+  const message = `${waiting.inFlightOperations} operations of sessions before ${sessionNumber} are in flight on ${describeRun(run)}`;
   return { outcome: "pending", message, waiting };
 }

@@ -14,7 +14,8 @@ interface Running {
 export function checkOrder(spec: ExportSpec, hostId: HostId, devices: DeviceTable, running: Running | undefined): void {
   const checkSize = (device: ExportDevice, sizeBytes: number): void => {
     if (device.hostId !== hostId) return;
-    const { id, attached, sizeBytes: heldBytes } = devices.get(device.deviceId);
+    const { id, attached, sizeBytes: deviceBytes } = devices.get(device.deviceId);
+    const heldBytes = deviceBytes - (device.offsetBytes ?? 0);
     if (attached && sizeBytes > heldBytes)
       throw new InvalidArgumentError(
         `device ${id} holds ${heldBytes} bytes, but its extent in disk ${spec.diskId} has ${sizeBytes}`,
@@ -24,7 +25,14 @@ export function checkOrder(spec: ExportSpec, hostId: HostId, devices: DeviceTabl
     checkSize(extent, extent.sizeBytes);
     // A target is not asked for access, because its loss ends the mirror and not the disk.
     if (extent.target !== undefined) checkSize(extent.target, extent.sizeBytes);
-    if (extent.hostId === hostId) devices.get(extent.deviceId).checkAccess(extent.sessionNumber ?? spec.sessionNumber);
+    if (extent.hostId !== hostId) continue;
+    const { deviceId, offsetBytes = 0, sessionNumber = spec.sessionNumber } = extent;
+    const runBytes = devices.get(deviceId).checkAccess(sessionNumber, offsetBytes);
+    if (extent.sizeBytes > runBytes)
+      throw new UnavailableError(
+        `session ${sessionNumber} of device ${deviceId} is granted for ${runBytes} bytes from byte ${offsetBytes}, but its extent in disk ${spec.diskId} has ${extent.sizeBytes}`,
+        { about: { device_id: deviceId } },
+      );
   }
   // Refused before the order is remembered, because the former revision is served on.
   if (running?.sessionNumber === spec.sessionNumber && isMoving(spec) && running.served.askMirror === undefined)

@@ -1,5 +1,5 @@
 import type { ExportSpec } from "../model/memory.js";
-import type { MirrorStatus } from "./mirror.js";
+import type { Mirrored, MirrorStatus } from "./mirror.js";
 
 export type EngineName = "node" | "qemu";
 
@@ -42,7 +42,7 @@ export interface ServedDisk {
    * Sets the rate of the mirror of a part, and returns how far it is; undefined when there is no such mirror. Its answer
    * EQUAL binds. Absent for an engine that cannot mirror.
    */
-  askMirror?(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined;
+  askMirror?(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined;
   /** Reason why users of this host cannot use the disk; undefined while they can. */
   readonly problem?: string | undefined;
   /** Writes back what the host caches of the disk. Throws UnavailableError while that takes long. */

@@ -1,12 +1,4 @@
-import {
-  type DeviceId,
-  type DiskId,
-  type Logger,
-  messageOf,
-  NotFoundError,
-  OutdatedError,
-  UnavailableError,
-} from "@diskmesh/domain";
+import { type DiskId, type Logger, messageOf, NotFoundError, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { BlockDevices } from "../block-device/block-devices.js";
 import type { Ledger } from "../cache/ledger.js";
@@ -16,7 +8,7 @@ import type { ExportSpec } from "../model/memory.js";
 import { checkOrder, interruptedMirror } from "./check-order.js";
 import { type DiskProblem, DiskProblems } from "./disk-problems.js";
 import type { Engine, EngineName, ServedDisk } from "./engine.js";
-import type { MirrorStatus } from "./mirror.js";
+import type { Mirrored, MirrorStatus } from "./mirror.js";
 
 interface Running {
   readonly sessionNumber: number;
@@ -202,8 +194,7 @@ export class ExportTable {
    */
   askMirror(
     { diskId, sessionNumber, revision }: { diskId: DiskId; sessionNumber: number; revision: number },
-    deviceId: DeviceId,
-    targetId: DeviceId,
+    mirrored: Mirrored,
     bytesPerSecond: number,
   ): MirrorStatus {
     const running = this.#running.get(diskId);
@@ -211,9 +202,10 @@ export class ExportTable {
       throw new OutdatedError(`disk ${diskId} is not served in session ${sessionNumber} and revision ${revision}`, {
         about: { disk_id: diskId },
       });
-    const status = running.served.askMirror?.(deviceId, targetId, bytesPerSecond);
+    const status = running.served.askMirror?.(mirrored, bytesPerSecond);
     if (status !== undefined) return status;
-    throw new NotFoundError(`disk ${diskId} does not mirror device ${deviceId} to device ${targetId}`, {
+    const { source, target } = mirrored;
+    throw new NotFoundError(`disk ${diskId} does not mirror device ${source.deviceId} to device ${target.deviceId}`, {
       about: { disk_id: diskId },
     });
   }

@@ -4,7 +4,7 @@ import type { NbdExport } from "../nbd/handshake.js";
 import type { DiskPart } from "./disk-part.js";
 import { IoLimiter } from "./io-limiter.js";
 import { LinearDisk } from "./linear-disk.js";
-import type { MirrorStatus } from "./mirror.js";
+import type { Mirrored, MirrorStatus } from "./mirror.js";
 import { MovablePart, type MovablePartOptions } from "./movable-part.js";
 
 /** A disk as the NBD server reads and writes it: within its limits, both of which change while it is served. */
@@ -45,15 +45,16 @@ export class ExportedDisk implements DiskPart {
       const extent = spec.extents[index];
       if (extent !== undefined) part.change(extent);
     }
-    const added = spec.extents.slice(this.#parts.length);
-    if (added.length === 0) return;
-    this.#parts = [...this.#parts, ...added.map((extent) => this.#open(extent))];
+    this.#parts = spec.extents.map((extent, index) => {
+      const known = this.#parts[index];
+      return known === undefined ? this.#open(extent) : { part: known.part, sizeBytes: extent.sizeBytes };
+    });
     this.#disk = new LinearDisk(this.#parts);
   }
 
-  askMirror(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined {
+  askMirror(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined {
     for (const { part } of this.#parts) {
-      const status = part.askMirror(deviceId, targetId, bytesPerSecond);
+      const status = part.askMirror(mirrored, bytesPerSecond);
       if (status !== undefined) return status;
     }
     return undefined;

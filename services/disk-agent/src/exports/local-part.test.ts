@@ -8,7 +8,11 @@ import { LocalPart } from "./local-part.js";
 describe("I/O on a device of this host", () => {
   let fixture: DeviceFixture;
   const part = (timeoutMs: number) =>
-    new LocalPart(fixture.device("a"), 1, { devices: fixture.devices, clock: systemClock, timeoutMs });
+    new LocalPart(
+      fixture.device("a"),
+      { sessionNumber: 1, offsetBytes: 0 },
+      { devices: fixture.devices, clock: systemClock, timeoutMs },
+    );
 
   beforeEach(async () => {
     fixture = new DeviceFixture([{ id: "a", file: "a" }]);
@@ -34,7 +38,11 @@ describe("I/O on a device of this host", () => {
       until: <T>(find: () => T | undefined, timeoutMs = 0) =>
         changes.until(undefined, find, { timeoutMs, clock: systemClock }),
     };
-    const waiting = new LocalPart(fixture.device("a"), 1, { devices, clock: systemClock, timeoutMs: 20 });
+    const waiting = new LocalPart(
+      fixture.device("a"),
+      { sessionNumber: 1, offsetBytes: 0 },
+      { devices, clock: systemClock, timeoutMs: 20 },
+    );
     await rejection(waiting.read(0, 1), UnavailableError, "not attached");
   });
 

@@ -12,34 +12,41 @@ export interface LocalWaiting {
   readonly timeoutMs: number;
 }
 
-/** Part on a device of this host. I/O waits while the device is unusable, as it does for another host's device. */
+/** Part on a run of a device of this host. I/O waits while the device is unusable, as it does for another host's device. */
 export class LocalPart implements DiskPart {
   readonly #device: Device;
   readonly #sessionNumber: number;
+  /** Start of the run. */
+  readonly #startBytes: number;
   readonly #waiting: LocalWaiting;
   #closed = false;
 
-  constructor(device: Device, sessionNumber: number, waiting: LocalWaiting) {
+  constructor(
+    device: Device,
+    { sessionNumber, offsetBytes }: { readonly sessionNumber: number; readonly offsetBytes: number },
+    waiting: LocalWaiting,
+  ) {
     this.#device = device;
     this.#sessionNumber = sessionNumber;
+    this.#startBytes = offsetBytes;
     this.#waiting = waiting;
   }
 
   read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
-    return this.#tried(() => this.#device.read(this.#sessionNumber, offsetBytes, lengthBytes));
+    return this.#tried(() => this.#device.read(this.#sessionNumber, this.#startBytes + offsetBytes, lengthBytes));
   }
 
   write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
-    return this.#tried(() => this.#device.write(this.#sessionNumber, offsetBytes, data, { fua }));
+    return this.#tried(() => this.#device.write(this.#sessionNumber, this.#startBytes + offsetBytes, data, { fua }));
   }
 
   async clear(offsetBytes: number, lengthBytes: number, options: ClearOptions): Promise<void> {
-    for (const chunk of clearChunks(offsetBytes, lengthBytes))
+    for (const chunk of clearChunks(this.#startBytes + offsetBytes, lengthBytes))
       await this.#tried(() => this.#device.clear(this.#sessionNumber, chunk, options));
   }
 
   flush(): Promise<void> {
-    return this.#tried(() => this.#device.flush(this.#sessionNumber));
+    return this.#tried(() => this.#device.flush(this.#sessionNumber, this.#startBytes));
   }
 
   close(): void {
@@ -66,7 +73,7 @@ export class LocalPart implements DiskPart {
 
   #isUnavailable(): boolean {
     try {
-      this.#device.checkAccess(this.#sessionNumber);
+      this.#device.checkAccess(this.#sessionNumber, this.#startBytes);
       return false;
     } catch (error) {
       return error instanceof UnavailableError;

@@ -1,6 +1,7 @@
 import { type DeviceId, type Logger, messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { ClearOptions } from "../devices/file-bytes.js";
+import type { Place } from "../model/exports.js";
 import {
   ask,
   type CopyName,
@@ -32,6 +33,12 @@ export interface MirrorLimits {
   readonly targetTimeoutMs: number;
   /** Time in ms after which a request fails that waits for the decision which copy counts. */
   readonly heldTimeoutMs: number;
+}
+
+/** Runs of a mirror. */
+export interface Mirrored {
+  readonly source: Place;
+  readonly target: Place;
 }
 
 /** How far a mirror is. */

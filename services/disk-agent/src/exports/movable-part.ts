@@ -1,9 +1,10 @@
 import type { Logger } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { ClearOptions } from "../devices/file-bytes.js";
+import { placeOf } from "../model/exports.js";
 import type { ExportDevice, ExportExtent } from "../model/memory.js";
 import type { DiskPart } from "./disk-part.js";
-import { Mirror, type MirrorLimits, type MirrorStatus } from "./mirror.js";
+import { Mirror, type Mirrored, type MirrorLimits, type MirrorStatus } from "./mirror.js";
 
 export interface MovablePartOptions {
   readonly diskId: string;
@@ -57,8 +58,9 @@ export class MovablePart implements DiskPart {
   }
 
   /** Returns how far the mirror to the target is; undefined when there is no such mirror. Its answer EQUAL binds. */
-  askMirror(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined {
-    if (this.#extent.deviceId !== deviceId || this.#extent.target?.deviceId !== targetId) return undefined;
+  askMirror({ source, target }: Mirrored, bytesPerSecond: number): MirrorStatus | undefined {
+    const { target: now, ...extent } = this.#extent;
+    if (now === undefined || placeOf(extent) !== placeOf(source) || placeOf(now) !== placeOf(target)) return undefined;
     this.#mirror?.setRate(bytesPerSecond);
     return this.#mirror?.ask();
   }
@@ -100,5 +102,6 @@ export class MovablePart implements DiskPart {
 }
 
 function isSame(a: ExportDevice | undefined, b: ExportDevice | undefined): boolean {
-  return a?.deviceId === b?.deviceId && a?.sessionNumber === b?.sessionNumber;
+  if (a === undefined || b === undefined) return a === b;
+  return placeOf(a) === placeOf(b) && a.sessionNumber === b.sessionNumber;
 }

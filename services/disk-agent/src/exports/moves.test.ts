@@ -121,8 +121,7 @@ for (const engine of ["node", "qemu"] as const)
     const look = (revision = 1, source = "a", target = "b") =>
       scene.exports.askMirror(
         { diskId: DISK as DiskId, sessionNumber: SESSION, revision },
-        source as DeviceId,
-        target as DeviceId,
+        { source: { deviceId: source as DeviceId }, target: { deviceId: target as DeviceId } },
         rate,
       );
     const until = (is: MirrorAnswer["is"], revision = 1) =>
@@ -304,7 +303,9 @@ for (const engine of ["node", "qemu"] as const)
       await scene.exports.serve({ ...spec, extents: [{ ...device("a"), target: toB(11) }], revision: 1 });
       const asked = { diskId: DISK as DiskId, sessionNumber: 10, revision: 1 };
       await eventually(() =>
-        expect(scene.exports.askMirror(asked, "a" as DeviceId, "b" as DeviceId, 0).answer.is).to.equal("equal"),
+        expect(scene.exports.askMirror(asked, { source: device("a"), target: device("b") }, 0).answer.is).to.equal(
+          "equal",
+        ),
       );
       await scene.exports.serve({ ...spec, extents: [device("b", 11)], revision: 2 });
       await release("a", 12);
@@ -347,7 +348,7 @@ for (const engine of ["node", "qemu"] as const)
         "revision 2",
       );
       const other = { diskId: DISK as DiskId, sessionNumber: 2, revision: 1 };
-      const ask = () => scene.exports.askMirror(other, "a" as DeviceId, "b" as DeviceId, 0);
+      const ask = () => scene.exports.askMirror(other, { source: device("a"), target: device("b") }, 0);
       await rejection(Promise.resolve().then(ask), OutdatedError);
     });
 

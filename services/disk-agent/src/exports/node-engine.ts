@@ -60,7 +60,7 @@ export class NodeEngine implements Engine {
         isFixedSize: false,
         isCounted: true,
         change: async (later) => disk.change(later),
-        askMirror: (deviceId, targetId, bytesPerSecond) => disk.askMirror(deviceId, targetId, bytesPerSecond),
+        askMirror: (mirrored, bytesPerSecond) => disk.askMirror(mirrored, bytesPerSecond),
         end,
         leave: end,
         isReachable: () => server.hasSocket(),

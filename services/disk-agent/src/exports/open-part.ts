@@ -25,7 +25,7 @@ export function openPart(options: {
   const { hostId, devices, openRemotePart, clock, ioTimeoutMs: timeoutMs } = options;
   return (device, disk, now) => {
     if (device.hostId !== hostId) return openRemotePart(device, disk, now);
-    const { deviceId, sessionNumber = disk.sessionNumber } = device;
-    return new LocalPart(devices.get(deviceId), sessionNumber, { devices, clock, timeoutMs });
+    const { deviceId, offsetBytes = 0, sessionNumber = disk.sessionNumber } = device;
+    return new LocalPart(devices.get(deviceId), { sessionNumber, offsetBytes }, { devices, clock, timeoutMs });
   };
 }

@@ -2,13 +2,13 @@ import type { ExportDiskRequest, ExportDiskResponse } from "@diskmesh/api/intern
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
 import { isGranted } from "../devices/outcome.js";
-import { encodeOutcome, parseExportSpec, parseLeaderStamp, parseSomeDeviceIds } from "../wire.js";
+import { encodeOutcome, parseExportSpec, parseLeaderStamp, parseOpened } from "../wire.js";
 
 export async function exportDisk(context: AgentContext, request: ExportDiskRequest): Promise<ExportDiskResponse> {
   const { config, limits, sessions, exports } = context;
   const stamp = parseLeaderStamp(request.stamp);
   const spec = parseExportSpec(request, config.hostId, limits.maxExtentsPerExport);
-  const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, limits.maxDevicesPerOrder);
+  const opened = parseOpened(request, limits.maxDevicesPerOrder);
   const accept = () => acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   accept();
   const serve = async () => ({

@@ -3,12 +3,12 @@ import { parseDiskId, parseHostId } from "@diskmesh/domain";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
 import { isGranted } from "../devices/outcome.js";
-import { encodeOutcome, parseDeviceIds, parseLeaderStamp, parseSessionKey, parseSessionNumber } from "../wire.js";
+import { encodeOutcome, parseLeaderStamp, parseRuns, parseSessionKey, parseSessionNumber } from "../wire.js";
 
 export async function openSession(context: AgentContext, request: OpenSessionRequest): Promise<OpenSessionResponse> {
   const { config, limits, sessions, holders } = context;
   const stamp = parseLeaderStamp(request.stamp);
-  const deviceIds = parseDeviceIds(request.deviceIds, limits.maxDevicesPerOrder);
+  const runs = parseRuns(request, limits.maxDevicesPerOrder);
   const number = parseSessionNumber(request.sessionNumber);
   const diskId = parseDiskId(request.diskId);
   const holderHostId = request.holderHostId === "" ? "" : parseHostId(request.holderHostId, "holder_host_id");
@@ -17,6 +17,6 @@ export async function openSession(context: AgentContext, request: OpenSessionReq
   acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   const blockAddress = isElsewhere ? holders.address() : "";
   const wish = { number, purpose: "disk" as const, diskId, holderHostId, ...key };
-  const outcomes = await sessions.open(deviceIds, wish, stamp);
+  const outcomes = await sessions.open(runs, wish, stamp);
   return { outcomes: outcomes.map((outcome) => encodeOutcome(outcome, isGranted(outcome) ? blockAddress : "")) };
 }

@@ -2,14 +2,14 @@ import type { UnexportDiskRequest, UnexportDiskResponse } from "@diskmesh/api/in
 import { parseDiskId } from "@diskmesh/domain";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
-import { encodeOutcome, parseLeaderStamp, parseSessionNumber, parseSomeDeviceIds } from "../wire.js";
+import { encodeOutcome, parseLeaderStamp, parseOpened, parseSessionNumber } from "../wire.js";
 
 export async function unexportDisk(context: AgentContext, request: UnexportDiskRequest): Promise<UnexportDiskResponse> {
   const { limits, ledger, sessions, exports } = context;
   const stamp = parseLeaderStamp(request.stamp);
   const diskId = parseDiskId(request.diskId);
   const number = parseSessionNumber(request.sessionNumber);
-  const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, limits.maxDevicesPerOrder);
+  const opened = parseOpened(request, limits.maxDevicesPerOrder);
   const accept = () => acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   accept();
   if (request.drain) await exports.drain(diskId, number, accept);

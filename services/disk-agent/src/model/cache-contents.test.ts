@@ -7,6 +7,7 @@ import { latestText } from "../cache/slots.js";
 import { decodeCache, encodeCache } from "./cache-contents.js";
 import { decideExport, decideUnexport } from "./exports.js";
 import { type AgentMemory, emptyMemory, withDevice } from "./memory.js";
+import { WHOLE_DEVICE } from "./runs.js";
 
 const HOST = "host-1" as HostId;
 
@@ -14,9 +15,10 @@ function full(): AgentMemory {
   const leader = { tabletId: "tablet", incarnation: "child", formerIncarnations: ["parent"], tabletGeneration: 4 };
   let memory: AgentMemory = { ...emptyMemory(HOST), ...leader, exportFloor: 2, blockPort: 40_001 };
   const holder = { diskId: "disk-1", holderHostId: "host-2", sessionKey: "ab12" };
-  const session = { number: 7, purpose: "disk", ended: false, ...holder } as const;
+  const session = { number: 7, purpose: "disk", ended: false, offsetBytes: 0, sizeBytes: 8192, ...holder } as const;
+  const sessions = [session, { ...session, number: 9, offsetBytes: 8192, sizeBytes: 0, ended: true }];
   const order = { tabletGeneration: 4, deviceGeneration: 9, kind: "detach" } as const;
-  memory = withDevice(memory, "a" as DeviceId, { order, session });
+  memory = withDevice(memory, "a" as DeviceId, { order, sessions, floor: 6 });
   const failed = { hardwareError: "EIO", hardwareErrorAtMs: 1_700_000_000_000 };
   memory = withDevice(memory, "b" as DeviceId, { order: { ...order, kind: "attach" }, ...failed });
   const access = { blockAddress: "127.0.0.1:7", sessionKey: "cd34" };
@@ -24,7 +26,12 @@ function full(): AgentMemory {
   const spec = { diskId: "disk-1" as DiskId, sessionNumber: 7, blockSizeBytes: 4096, extents: [extent] };
   const limits = { readIops: 1, writeIops: 2, readBytesPerSecond: 3, writeBytesPerSecond: 4, burstSeconds: 5 };
   const more = { readOnly: true, limits, exportKind: "NBD", revision: 6 } as const;
-  const grown = { ...spec, ...more, diskId: "disk-3" as DiskId, extents: [{ ...extent, sessionNumber: 9 }] };
+  const grown = {
+    ...spec,
+    ...more,
+    diskId: "disk-3" as DiskId,
+    extents: [{ ...extent, offsetBytes: 8192, sessionNumber: 9 }],
+  };
   memory = decideExport(decideExport(memory, spec).memory, grown).memory;
   return decideUnexport(memory, "disk-2" as DiskId, 8, 10);
 }
@@ -37,9 +44,36 @@ describe("the cache's contents", () => {
     const text = latestText(readFileSync(file, "utf8"));
     const { tabletId, devices, exports } = decode(unseal(text));
     expect(tabletId).to.equal("5047ec0d-0c8d-4b0e-b6d1-f3143495cc47");
-    expect([...devices.values()].map(({ session }) => session?.number)).to.deep.equal([25, 26, 17, 8]);
+    expect(
+      [...devices.values()].map(({ sessions = [] }) =>
+        sessions.map(({ number, offsetBytes, sizeBytes }) => ({ number, offsetBytes, sizeBytes })),
+      ),
+    ).to.deep.equal([25, 26, 17, 8].map((number) => [{ number, ...WHOLE_DEVICE }]));
     expect([...exports.values()].map(({ sessionNumber }) => sessionNumber)).to.deep.equal([14, 25]);
     expect(latestText(text), "after a clean stop").to.equal(text);
+  });
+
+  it("have the format of 0.1.0 while no disk has a part of a device", () => {
+    const session = { number: 7, purpose: "disk", ended: false, diskId: "disk-1", holderHostId: HOST } as const;
+    const remembered = (range: object, more: object = {}) =>
+      withDevice(emptyMemory(HOST), "a" as DeviceId, {
+        sessions: [{ ...session, ...WHOLE_DEVICE, ...range }],
+        ...more,
+      });
+    const formatOf = (memory: AgentMemory) => JSON.parse(encodeCache(memory)).format;
+    const [former, present] = ["diskmesh-agent-cache-2", "diskmesh-agent-cache-3"];
+    expect(JSON.parse(encodeCache(remembered({}))).devices.a.session).to.include(session);
+    expect([remembered({}), emptyMemory(HOST)].map(formatOf)).to.deep.equal([former, former]);
+    const access = { blockAddress: "", sessionKey: "" };
+    const exported = { deviceId: "a" as DeviceId, hostId: HOST, sizeBytes: 4096, offsetBytes: 4096, ...access };
+    const spec = { diskId: "disk-1" as DiskId, sessionNumber: 7, blockSizeBytes: 4096, extents: [exported] };
+    const ofRuns = [
+      remembered({ sizeBytes: 4096 }),
+      remembered({}, { floor: 3 }),
+      decideExport(remembered({}), spec).memory,
+    ];
+    expect(ofRuns.map(formatOf)).to.deep.equal([present, present, present]);
+    for (const memory of [remembered({}), ...ofRuns]) expect(decode(encodeCache(memory))).to.deep.equal(memory);
   });
 
   it("are read as they were written", () => {
@@ -56,7 +90,7 @@ describe("the cache's contents", () => {
   const text = encodeCache(full());
   const rows: [string, string, RegExp][] = [
     ["another host's", encodeCache(emptyMemory("host-2" as HostId)), /belongs to host "host-2"/],
-    ["another format", text.replace("agent-cache-2", "agent-cache-9"), /format/],
+    ["another format", text.replace("agent-cache-3", "agent-cache-9"), /format/],
     ["no JSON", "hello", /JSON/],
     ["a list", "[]", /not an object/],
     ["a negative generation", text.replace('"tabletGeneration":4', '"tabletGeneration":-4'), /tabletGeneration/],

@@ -19,13 +19,35 @@ import type {
   RememberedOrder,
   RememberedSession,
 } from "./memory.js";
+import { WHOLE_DEVICE } from "./runs.js";
 
-const FORMAT = "diskmesh-agent-cache-2";
+const FORMAT = "diskmesh-agent-cache-3";
+/** Format of 0.1.0, in which a device has one session, of all its bytes. */
+const FORMER_FORMAT = "diskmesh-agent-cache-2";
 
-/** Encodes the memory as text, which the caller seals with a checksum. */
+/**
+ * Encodes the memory as text, which the caller seals with a checksum. While no disk has a part of a device, the text is in
+ * the format of 0.1.0, which such an agent can take back.
+ */
 export function encodeCache(memory: AgentMemory): string {
   const { devices, exports, ...rest } = memory;
-  return `${JSON.stringify({ format: FORMAT, ...rest, devices: Object.fromEntries(devices), exports: Object.fromEntries(exports), complete: true })}\n`;
+  const isFormer = [...devices.values()].every(hasOnlyWhole) && [...exports.values()].every(hasNoOffset);
+  const format = isFormer ? FORMER_FORMAT : FORMAT;
+  const encoded = [...devices].map(([deviceId, device]) => [deviceId, isFormer ? formerDevice(device) : device]);
+  return `${JSON.stringify({ format, ...rest, devices: Object.fromEntries(encoded), exports: Object.fromEntries(exports), complete: true })}\n`;
+}
+
+function hasOnlyWhole({ sessions = [], floor }: DeviceMemory): boolean {
+  return floor === undefined && sessions.every(({ offsetBytes, sizeBytes }) => offsetBytes === 0 && sizeBytes === 0);
+}
+
+function hasNoOffset({ spec }: ExportMemory): boolean {
+  const devices = (spec?.extents ?? []).flatMap(({ target, ...extent }) => [extent, ...(target ? [target] : [])]);
+  return devices.every(({ offsetBytes = 0 }) => offsetBytes === 0);
+}
+
+function formerDevice({ sessions, ...device }: DeviceMemory): object {
+  return { ...device, session: sessions?.[0] };
 }
 
 /**
@@ -34,7 +56,8 @@ export function encodeCache(memory: AgentMemory): string {
  */
 export function decodeCache(text: string, hostId: HostId): AgentMemory {
   const root = asObject("the file", JSON.parse(text));
-  if (root.format !== FORMAT) throw new Error(`the cache's format is ${JSON.stringify(root.format)}, not ${FORMAT}`);
+  if (root.format !== FORMAT && root.format !== FORMER_FORMAT)
+    throw new Error(`the cache's format is ${JSON.stringify(root.format)}, not ${FORMAT}`);
   // `complete` is the last key. A truncated text does not parse as JSON; the key detects texts that were shortened by
   // hand.
   if (root.complete !== true) throw new Error("the cache is not complete");
@@ -63,7 +86,12 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
   const device = asObject(where, value);
   const order = device.order === undefined ? undefined : decodeOrder(`${where}.order`, device.order);
   const identity = device.identity === undefined ? undefined : decodeIdentity(`${where}.identity`, device.identity);
-  const session = device.session === undefined ? undefined : decodeSession(`${where}.session`, device.session);
+  const sessions =
+    device.session === undefined
+      ? asList(`${where}.sessions`, device.sessions ?? []).map((item, index) =>
+          decodeSession(`${where}.sessions.${index}`, item),
+        )
+      : [decodeSession(`${where}.session`, { ...WHOLE_DEVICE, ...asObject(`${where}.session`, device.session) })];
   const hardwareError =
     device.hardwareError === undefined ? undefined : asString(`${where}.hardwareError`, device.hardwareError);
   const hardwareErrorAtMs =
@@ -73,7 +101,8 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
   return {
     ...(order && { order }),
     ...(identity && { identity }),
-    ...(session && { session }),
+    ...(sessions.length > 0 && { sessions }),
+    ...(device.floor !== undefined && { floor: asCount(`${where}.floor`, device.floor) }),
     ...(hardwareError !== undefined && { hardwareError }),
     ...(hardwareErrorAtMs !== undefined && { hardwareErrorAtMs }),
   };
@@ -112,6 +141,8 @@ function decodeSession(where: string, value: unknown): RememberedSession {
     diskId: asString(`${where}.diskId`, session.diskId),
     holderHostId: asString(`${where}.holderHostId`, session.holderHostId),
     ended: session.ended,
+    offsetBytes: asCount(`${where}.offsetBytes`, session.offsetBytes),
+    sizeBytes: asCount(`${where}.sizeBytes`, session.sizeBytes),
     ...(session.sessionKey !== undefined && { sessionKey: asString(`${where}.sessionKey`, session.sessionKey) }),
   };
 }
@@ -146,6 +177,7 @@ function decodeExportDevice(device: Record<string, unknown>): ExportDevice {
     deviceId: parseDeviceId(asString("deviceId", device.deviceId)),
     hostId: parseHostId(asString("hostId", device.hostId)),
     sizeBytes: asCount("sizeBytes", device.sizeBytes),
+    ...(device.offsetBytes !== undefined && { offsetBytes: asCount("offsetBytes", device.offsetBytes) }),
     ...(device.sessionNumber !== undefined && { sessionNumber: asCount("sessionNumber", device.sessionNumber) }),
     blockAddress: asString("blockAddress", device.blockAddress),
     sessionKey: asString("sessionKey", device.sessionKey),
@@ -178,8 +210,12 @@ function asString(where: string, value: unknown): string {
 }
 
 function asStrings(where: string, value: unknown): string[] {
+  return asList(where, value).map((item, index) => asString(`${where}.${index}`, item));
+}
+
+function asList(where: string, value: unknown): unknown[] {
   if (!Array.isArray(value)) throw new Error(`${where} is not a list`);
-  return value.map((item, index) => asString(`${where}.${index}`, item));
+  return value;
 }
 
 function asCount(where: string, value: unknown): number {

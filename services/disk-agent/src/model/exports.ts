@@ -1,13 +1,22 @@
-import { type DeviceId, type DiskId, OutdatedError } from "@diskmesh/domain";
+import { type DiskId, OutdatedError } from "@diskmesh/domain";
 import type { AgentMemory, ExportDevice, ExportMemory, ExportSpec } from "./memory.js";
+import { nameOfRun } from "./runs.js";
+
+/** Device and first byte of a part. */
+export type Place = Pick<ExportDevice, "deviceId" | "offsetBytes">;
+
+/** Returns a key for the place of a part, unique in a host. */
+export function placeOf({ deviceId, offsetBytes = 0 }: Place): string {
+  return nameOfRun({ deviceId, offsetBytes });
+}
 
 /**
  * Decides an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
  * before, when this session was ended, or when this session was exported with other devices or keys. Other devices come
  * from a registry whose store was set back and which issues a session number again, other keys from the next leader.
  *
- * A higher revision of the session changes limits, appends extents, and moves a part: the extent gets a target, loses it,
- * or is replaced by it. A lower one is a late duplicate.
+ * A higher revision of the session changes limits, lengthens the last extent, appends extents, and moves a part: the
+ * extent gets a target, loses it, or is replaced by it. A lower one is a late duplicate.
  */
 export function decideExport(
   memory: AgentMemory,
@@ -88,7 +97,7 @@ function withSpec(memory: AgentMemory, spec: ExportSpec): AgentMemory {
 function withReach(memory: AgentMemory, spec: ExportSpec, known: ExportSpec | undefined): ExportSpec["extents"] {
   const reached = <Device extends ExportDevice>(device: Device): Device => {
     if (device.sessionKey !== "" || device.hostId === memory.hostId) return device;
-    const { blockAddress = "", sessionKey = "" } = (known && deviceIn(known, device.deviceId)) ?? {};
+    const { blockAddress = "", sessionKey = "" } = (known && deviceIn(known, device)) ?? {};
     if (sessionKey === "")
       throw new OutdatedError(
         `disk ${spec.diskId} is not exported in session ${spec.sessionNumber}, and the order has no key of device ${device.deviceId}: use a new session number`,
@@ -127,17 +136,17 @@ export function withoutTargets(spec: ExportSpec): ExportSpec {
   return { ...spec, extents: spec.extents.map(({ target: _, ...extent }) => extent) };
 }
 
-function deviceIn(spec: ExportSpec, deviceId: DeviceId): ExportDevice | undefined {
-  return devicesOf(spec).find((each) => each.deviceId === deviceId);
+function deviceIn(spec: ExportSpec, place: Place): ExportDevice | undefined {
+  return devicesOf(spec).find((each) => placeOf(each) === placeOf(place));
 }
 
 /** Returns a device of an export as it was ordered last; undefined when that export has ended. */
 export function exportDeviceOf(
   memory: AgentMemory,
-  { diskId, sessionNumber, deviceId }: Pick<ExportSpec, "diskId" | "sessionNumber"> & { readonly deviceId: DeviceId },
+  { diskId, sessionNumber, ...place }: Pick<ExportSpec, "diskId" | "sessionNumber"> & Place,
 ): ExportDevice | undefined {
   const spec = memory.exports.get(diskId)?.spec;
-  return spec?.sessionNumber === sessionNumber ? deviceIn(spec, deviceId) : undefined;
+  return spec?.sessionNumber === sessionNumber ? deviceIn(spec, place) : undefined;
 }
 
 /**
@@ -154,7 +163,10 @@ function isRevisionOf(former: ExportSpec, later: ExportSpec): boolean {
     (!isSameRevision || former.extents.length === later.extents.length) &&
     former.extents.every((extent, index) => {
       const other = later.extents[index];
-      if (other === undefined || extent.sizeBytes !== other.sizeBytes) return false;
+      if (other === undefined) return false;
+      const isLast = index === former.extents.length - 1;
+      const isGrown = isLast && !isSameRevision && extent.sizeBytes < other.sizeBytes;
+      if (extent.sizeBytes !== other.sizeBytes && !isGrown) return false;
       if (isSameRevision) return isSameDevice(extent, other) && isSameDevice(extent.target, other.target);
       return isSameDevice(extent, other) || isSameDevice(extent.target, other);
     })
@@ -162,5 +174,6 @@ function isRevisionOf(former: ExportSpec, later: ExportSpec): boolean {
 }
 
 function isSameDevice(a: ExportDevice | undefined, b: ExportDevice | undefined): boolean {
-  return a?.deviceId === b?.deviceId && a?.hostId === b?.hostId && a?.sessionNumber === b?.sessionNumber;
+  if (a === undefined || b === undefined) return a === b;
+  return placeOf(a) === placeOf(b) && a.hostId === b.hostId && a.sessionNumber === b.sessionNumber;
 }

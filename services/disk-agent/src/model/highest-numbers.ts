@@ -1,4 +1,5 @@
 import type { AgentMemory } from "./memory.js";
+import { highestSession } from "./sessions.js";
 
 /** Highest numbers that the agent has seen. A registry whose own numbers are lower has an outdated store. */
 export interface HighestNumbers {
@@ -19,9 +20,9 @@ export interface HighestNumbers {
 export function highestNumbers(memory: AgentMemory): HighestNumbers {
   let highestDeviceGeneration = 0;
   let highestSessionNumber = memory.exportFloor;
-  for (const { order, session } of memory.devices.values()) {
+  for (const [deviceId, { order }] of memory.devices) {
     if (order) highestDeviceGeneration = Math.max(highestDeviceGeneration, order.deviceGeneration);
-    if (session) highestSessionNumber = Math.max(highestSessionNumber, session.number);
+    highestSessionNumber = Math.max(highestSessionNumber, highestSession(memory, deviceId));
   }
   for (const { sessionNumber } of memory.exports.values())
     highestSessionNumber = Math.max(highestSessionNumber, sessionNumber);

@@ -1,4 +1,5 @@
 import type { DeviceId, DiskId, HostId, IoLimits, Stamp } from "@diskmesh/domain";
+import type { Run } from "./runs.js";
 
 /**
  * State that the agent must keep over restarts; it is on disk before the agent acts on it. Immutable: a decision
@@ -36,7 +37,8 @@ export interface RememberedOrder {
   readonly kind: OrderKind;
 }
 
-export interface RememberedSession {
+/** The session that was opened last on the bytes of a run. */
+export interface RememberedSession extends Run {
   readonly number: number;
   readonly purpose: "disk" | "erase";
   /** Disk of the session; empty for an erase. */
@@ -66,7 +68,10 @@ export interface DeviceMemory {
   readonly order?: RememberedOrder;
   /** Absent after a detach order: the next attach order brings the identity. */
   readonly identity?: RememberedIdentity | undefined;
-  readonly session?: RememberedSession;
+  /** Sessions by offset. No two of them have a byte in common. */
+  readonly sessions?: readonly RememberedSession[];
+  /** Sessions up to this number that are not in `sessions` are refused: their runs were forgotten. Absent for 0. */
+  readonly floor?: number;
   /** Hardware error that the registry has not acknowledged yet. */
   readonly hardwareError?: string | undefined;
   /**
@@ -76,11 +81,13 @@ export interface DeviceMemory {
   readonly hardwareErrorAtMs?: number | undefined;
 }
 
-/** A device of a disk that is served. */
+/** A run of a device that is part of a disk that is served. */
 export interface ExportDevice {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
   readonly sizeBytes: number;
+  /** First byte of the run on the device; absent for 0. */
+  readonly offsetBytes?: number | undefined;
   /** Session on the device; absent for the export's. */
   readonly sessionNumber?: number | undefined;
   /** Address of a device of another host; empty for one of this host. */

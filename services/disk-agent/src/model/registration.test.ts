@@ -11,6 +11,7 @@ import { decideExport } from "./exports.js";
 import { highestNumbers } from "./highest-numbers.js";
 import { type AgentMemory, emptyMemory, isWanted, lastStamp, type OrderKind, withDevice } from "./memory.js";
 import { decideRegistration, type RegistrationAnswer } from "./registration.js";
+import { WHOLE_DEVICE } from "./runs.js";
 import { decideCloseSession } from "./sessions.js";
 
 const HOST = "host-1" as HostId;
@@ -233,19 +234,23 @@ describe("decideRegistration: the orders", () => {
   it("keeps devices without an entry, sessions and exports at a change of incarnation", () => {
     const identity = { ...IDENTITY, sizeBytes: 4096 };
     const before = withDevice(
-      decideExport(decideCloseSession(ordered(obeys({ exportFloor: 4 }), 900, "detach"), DEVICE, 11).memory, {
-        diskId: "disk-1" as DiskId,
-        sessionNumber: 12,
-        blockSizeBytes: 4096,
-        extents: [],
-      }).memory,
+      decideExport(
+        decideCloseSession(ordered(obeys({ exportFloor: 4 }), 900, "detach"), { deviceId: DEVICE, ...WHOLE_DEVICE }, 11)
+          .memory,
+        {
+          diskId: "disk-1" as DiskId,
+          sessionNumber: 12,
+          blockSizeBytes: 4096,
+          extents: [],
+        },
+      ).memory,
       OTHER,
       { identity },
     );
     const { memory } = decide(before, { ...child, allowed: [], unknown: [] });
     expect(isWanted(memory, DEVICE)).to.equal(false);
     expect(lastStamp(memory, DEVICE)).to.equal(undefined);
-    expect(memory.devices.get(DEVICE)?.session).to.equal(before.devices.get(DEVICE)?.session);
+    expect(memory.devices.get(DEVICE)?.sessions).to.equal(before.devices.get(DEVICE)?.sessions);
     expect(memory.devices.get(OTHER)).to.deep.equal({ identity });
     expect([memory.exports, memory.exportFloor]).to.deep.equal([before.exports, 4]);
   });
@@ -294,7 +299,7 @@ describe("highestNumbers", () => {
   });
 
   const session = (number: number) => ({
-    session: { number, purpose: "erase" as const, diskId: "", holderHostId: "", ended: true },
+    sessions: [{ number, purpose: "erase" as const, diskId: "", holderHostId: "", ended: true, ...WHOLE_DEVICE }],
   });
   const spec = (sessionNumber: number) => ({
     spec: { diskId: "disk-1" as DiskId, sessionNumber, blockSizeBytes: 4096, extents: [] },
@@ -303,6 +308,7 @@ describe("highestNumbers", () => {
   const exported = (sessionNumber: number) => new Map([["disk-1" as DiskId, spec(sessionNumber)]]);
   const rows: [string, AgentMemory, number, number][] = [
     ["a device's session, also ended", withDevice(obeys({ exportFloor: 3 }), DEVICE, session(8)), 0, 8],
+    ["a floor", withDevice(obeys(), DEVICE, { ...session(8), floor: 11 }), 0, 11],
     ["an export's session", withDevice(obeys({ exports: exported(9) }), DEVICE, session(8)), 0, 9],
     ["what dropped exports left", obeys({ exports: exported(9), exportFloor: 10 }), 0, 10],
     ["an order's generation", withDevice(ordered(obeys(), 6, "attach"), OTHER, session(1)), 6, 1],

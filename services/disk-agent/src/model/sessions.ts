@@ -1,85 +1,179 @@
 import type { DeviceId } from "@diskmesh/domain";
 import { type AgentMemory, type RememberedSession, withDevice } from "./memory.js";
+import { type DeviceRun, describeRun, endOf, overlaps, type Run, without } from "./runs.js";
 
 /** Bytes of the key that a holder on another host proves. */
 export const SESSION_KEY_BYTES = 32;
 
-export type SessionWish = Omit<RememberedSession, "ended">;
+export type SessionWish = Omit<RememberedSession, "ended" | keyof Run>;
 
 export type SessionVerdict =
   /**
-   * The session is new and is remembered now. Lower sessions may start no more I/O; the session is granted once their
-   * I/O has ended.
+   * The session, or the range to which it grows, is new and is remembered now. Lower sessions of the range may start no
+   * more I/O; the session is granted once their I/O has ended.
    */
   | { readonly verdict: "supersede" }
   /** The session is remembered already. */
   | { readonly verdict: "same" }
-  | { readonly verdict: "outdated"; readonly message: string };
+  | { readonly verdict: "outdated"; readonly message: string }
+  /** The session may be one of a run that was forgotten after its erase. */
+  | { readonly verdict: "below_floor"; readonly message: string; readonly floor: number };
 
-/** Decides whether to open a session. A device accepts only the highest session number that it has seen. */
+interface Sessions {
+  readonly sessions: readonly RememberedSession[];
+  readonly floor: number;
+}
+
+function sessionsOf(memory: AgentMemory, deviceId: DeviceId): Sessions {
+  const { sessions = [], floor = 0 } = memory.devices.get(deviceId) ?? {};
+  return { sessions, floor };
+}
+
+/**
+ * Decides whether to open a session. A byte accepts only the highest session number that it has seen. A session keeps
+ * its number when its run grows, and its range never becomes shorter.
+ */
 export function decideOpenSession(
   memory: AgentMemory,
-  deviceId: DeviceId,
+  { deviceId, offsetBytes, sizeBytes }: DeviceRun,
   wish: SessionWish,
 ): { memory: AgentMemory; verdict: SessionVerdict } {
-  const current = memory.devices.get(deviceId)?.session;
-  if (current !== undefined && wish.number <= current.number) {
-    const same =
-      wish.number === current.number &&
-      !current.ended &&
-      wish.purpose === current.purpose &&
-      wish.diskId === current.diskId &&
-      wish.holderHostId === current.holderHostId;
-    if (!same) return { memory, verdict: { verdict: "outdated", message: superseded(deviceId, wish.number, current) } };
-    // A new leader opens the session again with a key of its own.
-    const isKnown = current.sessionKey === wish.sessionKey;
-    return {
-      memory: isKnown ? memory : withDevice(memory, deviceId, { session: { ...wish, ended: false } }),
-      verdict: { verdict: "same" },
-    };
+  const run = { deviceId, offsetBytes, sizeBytes };
+  const { sessions, floor } = sessionsOf(memory, deviceId);
+  const known = sessions.find((each) => each.number === wish.number && each.offsetBytes === offsetBytes);
+  const outdated = (current: RememberedSession) => {
+    const message = superseded(run, wish.number, current);
+    return { memory, verdict: { verdict: "outdated" as const, message } };
+  };
+  if (known !== undefined && !isSame(known, wish)) return outdated(known);
+  const later = sessions.find((each) => each !== known && each.number >= wish.number && overlaps(each, run));
+  if (later !== undefined) return outdated(later);
+  if (known === undefined && wish.number <= floor) {
+    const message = `session ${wish.number} of ${describeRun(run)} may be one that was forgotten: the floor is ${floor}`;
+    return { memory, verdict: { verdict: "below_floor", message, floor } };
   }
+  const isGrown = known === undefined || endOf(run) > endOf(known);
+  // A new leader opens the session again with a key of its own.
+  if (!isGrown && known.sessionKey === wish.sessionKey) return { memory, verdict: { verdict: "same" } };
+  const session = { ...wish, offsetBytes, sizeBytes: isGrown ? sizeBytes : known.sizeBytes, ended: false };
   return {
-    memory: withDevice(memory, deviceId, { session: { ...wish, ended: false } }),
-    verdict: { verdict: "supersede" },
+    memory: withSession(memory, deviceId, session),
+    verdict: { verdict: isGrown ? "supersede" : "same" },
   };
 }
 
-/** Ends a session and all lower ones. A session that was never opened here can be ended in advance. */
+function isSame(known: RememberedSession, wish: SessionWish): boolean {
+  return (
+    !known.ended &&
+    wish.purpose === known.purpose &&
+    wish.diskId === known.diskId &&
+    wish.holderHostId === known.holderHostId
+  );
+}
+
+/** Remembers a session in place of all others of its bytes. A session that loses some of its bytes has ended. */
+function withSession(memory: AgentMemory, deviceId: DeviceId, session: RememberedSession): AgentMemory {
+  const left = sessionsOf(memory, deviceId).sessions.flatMap((each) =>
+    overlaps(each, session)
+      ? without(each, session).map((range) => ({ ...withoutKey(each), ...range, ended: true }))
+      : [each],
+  );
+  const sessions = [...left, session].sort((a, b) => a.offsetBytes - b.offsetBytes);
+  return withDevice(memory, deviceId, { sessions });
+}
+
+/** Ends a session and all lower ones of its run. A session that was never opened here can be ended in advance. */
 export function decideCloseSession(
   memory: AgentMemory,
-  deviceId: DeviceId,
+  { deviceId, offsetBytes, sizeBytes }: DeviceRun,
   number: number,
 ): { memory: AgentMemory; changed: boolean } {
-  const current = memory.devices.get(deviceId)?.session;
-  if (current !== undefined && (current.number > number || (current.number === number && current.ended)))
-    return { memory, changed: false };
+  const run = { offsetBytes, sizeBytes };
+  const { sessions, floor } = sessionsOf(memory, deviceId);
+  const known = sessions.find((each) => each.number === number && each.offsetBytes === offsetBytes);
+  const isLater = (each: RememberedSession): boolean => each.number >= number && overlaps(each, run);
+  if (known === undefined ? number <= floor || sessions.some(isLater) : known.ended) return { memory, changed: false };
   const session: RememberedSession =
-    current?.number === number
-      ? { ...withoutKey(current), ended: true }
-      : { number, purpose: "disk", diskId: "", holderHostId: "", ended: true };
-  return { memory: withDevice(memory, deviceId, { session }), changed: true };
+    known === undefined
+      ? { number, purpose: "disk", diskId: "", holderHostId: "", ended: true, ...run }
+      : { ...withoutKey(known), ended: true };
+  return { memory: withSession(memory, deviceId, session), changed: true };
+}
+
+/**
+ * Forgets the run of an erase that the registry has closed, because nothing of a former disk is left there. The floor
+ * refuses its sessions from now on.
+ */
+export function forgetErased(memory: AgentMemory, { deviceId, offsetBytes }: DeviceRun, number: number): AgentMemory {
+  const { sessions, floor } = sessionsOf(memory, deviceId);
+  const erased = sessions.find((each) => each.number === number && each.offsetBytes === offsetBytes);
+  if (erased?.purpose !== "erase" || !erased.ended) return memory;
+  return withDevice(memory, deviceId, {
+    sessions: sessions.filter((each) => each !== erased),
+    floor: Math.max(floor, number),
+  });
 }
 
 function withoutKey({ sessionKey: _, ...session }: RememberedSession): RememberedSession {
   return session;
 }
 
-export function isCurrentSession(memory: AgentMemory, deviceId: DeviceId, number: number): boolean {
-  const current = memory.devices.get(deviceId)?.session;
-  return current !== undefined && current.number === number && !current.ended;
+/** Returns the session that was opened last on a byte of the device; undefined when none is remembered. */
+export function sessionAt(memory: AgentMemory, deviceId: DeviceId, atBytes: number): RememberedSession | undefined {
+  const { sessions } = sessionsOf(memory, deviceId);
+  let [low, high] = [0, sessions.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((sessions[middle]?.offsetBytes ?? 0) <= atBytes) low = middle + 1;
+    else high = middle;
+  }
+  const found = sessions[low - 1];
+  return found !== undefined && atBytes < endOf(found) ? found : undefined;
+}
+
+/** Returns whether the session is the last one of all bytes of the run, and has not ended. */
+export function isCurrentSession(memory: AgentMemory, run: DeviceRun, number: number): boolean {
+  const current = sessionAt(memory, run.deviceId, run.offsetBytes);
+  return current !== undefined && current.number === number && !current.ended && endOf(current) >= endOf(run);
+}
+
+/** Returns why a session may never use a byte of the device again; undefined when it may, or when it is not open yet. */
+export function whyOutdated(
+  memory: AgentMemory,
+  { deviceId, offsetBytes }: Pick<DeviceRun, "deviceId" | "offsetBytes">,
+  number: number,
+): string | undefined {
+  const current = sessionAt(memory, deviceId, offsetBytes);
+  if (current !== undefined && (current.number > number || (current.number === number && current.ended)))
+    return superseded({ deviceId, ...current }, number, current);
+  const { floor } = sessionsOf(memory, deviceId);
+  if (current?.number === number || number > floor) return undefined;
+  return `session ${number} of device ${deviceId} was forgotten at byte ${offsetBytes}: the floor is ${floor}`;
 }
 
 /** Formats why a session number is refused, for error messages. */
-export function superseded(deviceId: DeviceId, number: number, current: RememberedSession): string {
-  if (current.number === number)
-    return current.ended
-      ? `session ${number} of device ${deviceId} has ended`
-      : `session ${number} of device ${deviceId} was opened for ${describe(current)}`;
-  return `session ${number} of device ${deviceId} is outdated: session ${current.number} was opened later`;
+export function superseded(run: DeviceRun, number: number, current: RememberedSession): string {
+  const session = `session ${number} of ${describeRun(run)}`;
+  if (current.number === number) {
+    if (current.ended) return `${session} has ended`;
+    return `${session} was opened for ${describe(current)}`;
+  }
+  return `${session} is outdated: session ${current.number} was opened later`;
 }
 
 function describe(session: RememberedSession): string {
   if (session.purpose === "erase") return "an erase";
   const holder = session.holderHostId === "" ? "no holder" : `holder ${session.holderHostId}`;
   return `disk ${session.diskId} with ${holder}`;
+}
+
+/** Returns the highest number that the device's bytes have seen; 0 for none. */
+export function highestSession(memory: AgentMemory, deviceId: DeviceId): number {
+  return Math.max(lastSession(memory, deviceId)?.number ?? 0, sessionsOf(memory, deviceId).floor);
+}
+
+/** Returns the session with the highest number that the device remembers; undefined when it remembers none. */
+export function lastSession(memory: AgentMemory, deviceId: DeviceId): RememberedSession | undefined {
+  const [first, ...others] = sessionsOf(memory, deviceId).sessions;
+  return others.reduce((last, each) => (last !== undefined && last.number >= each.number ? last : each), first);
 }

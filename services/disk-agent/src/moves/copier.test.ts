@@ -61,6 +61,7 @@ describe("a copy of a device", () => {
       sessionNumber: 1,
       source: source(),
       deviceId: "b" as DeviceId,
+      offsetBytes: 0,
       sizeBytes: SIZE_BYTES,
       bytesPerSecond: 0,
       ...change,

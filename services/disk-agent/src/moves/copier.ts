@@ -14,7 +14,9 @@ import type { DeviceTable } from "../devices/device-table.js";
 import type { OpenHandle } from "../devices/open-file.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 import type { OpenPart } from "../exports/open-part.js";
+import { placeOf } from "../model/exports.js";
 import type { ExportDevice } from "../model/memory.js";
+import { nameOfRun } from "../model/runs.js";
 import { CopyError, type CopyLimits, copyBytes } from "./copy-bytes.js";
 import { Pace } from "./pace.js";
 
@@ -26,6 +28,8 @@ export interface CopyOrder {
   readonly source: ExportDevice;
   /** Device of this host to write. */
   readonly deviceId: DeviceId;
+  /** First byte to write. */
+  readonly offsetBytes: number;
   readonly sizeBytes: number;
   /** 0 for no limit. */
   readonly bytesPerSecond: number;
@@ -44,7 +48,7 @@ interface CopyJob {
   message: string;
 }
 
-/** Copies devices to devices of this host. Each target has one job; nothing of it survives the agent. */
+/** Copies runs to devices of this host. Each target has one job; nothing of it survives the agent. */
 export class Copier {
   readonly #devices: DeviceTable;
   readonly #hostId: HostId;
@@ -52,7 +56,8 @@ export class Copier {
   readonly #clock: Clock;
   readonly #limits: CopyLimits;
   readonly #log: Logger;
-  readonly #jobs = new Map<DeviceId, CopyJob>();
+  /** Jobs by the name of the run that they write. */
+  readonly #jobs = new Map<string, CopyJob>();
   readonly #stopping = new AbortController();
 
   constructor(options: {
@@ -73,21 +78,22 @@ export class Copier {
 
   /** Starts a copy, or joins the running one. Returns when it is done, or after the answer timeout. */
   async copy(order: CopyOrder, stamp: Stamp): Promise<{ outcome: DeviceOutcome; copiedBytes: number }> {
-    const { deviceId, sizeBytes } = order;
+    const { deviceId, offsetBytes, sizeBytes } = order;
     const device = this.#devices.find(deviceId);
     const answer = (outcome: DeviceOutcome["outcome"], message: string, copiedBytes = 0) => ({
-      outcome: { deviceId, outcome, message, stamp },
+      outcome: { deviceId, offsetBytes, sizeBytes, outcome, message, stamp },
       copiedBytes,
     });
     if (device === undefined) return answer("unknown_device", `host ${this.#hostId} has no device ${deviceId}`);
+    let heldBytes: number;
     try {
-      device.checkAccess(order.sessionNumber);
+      heldBytes = device.checkAccess(order.sessionNumber, offsetBytes);
     } catch (error) {
       return answer(whyNoAccess(device, error), messageOf(error));
     }
-    if (sizeBytes > device.sizeBytes)
+    if (sizeBytes > heldBytes)
       throw new InvalidArgumentError(
-        `device ${deviceId} holds ${device.sizeBytes} bytes, but ${sizeBytes} are to be copied to it`,
+        `device ${deviceId} holds ${heldBytes} bytes from byte ${offsetBytes}, but ${sizeBytes} are to be copied to it`,
       );
     const job = this.#join(device, order);
     await this.#devices.until(() => (job.state === "running" ? undefined : true));
@@ -102,10 +108,11 @@ export class Copier {
 
   #join(device: Device, order: CopyOrder): CopyJob {
     const { sessionNumber, sizeBytes, source, bytesPerSecond } = order;
-    const known = this.#jobs.get(device.id);
+    const name = nameOfRun(order);
+    const known = this.#jobs.get(name);
     const { handle } = device.file;
     if (known?.sessionNumber === sessionNumber) {
-      if (known.source.deviceId !== source.deviceId || known.sizeBytes !== sizeBytes)
+      if (placeOf(known.source) !== placeOf(source) || known.sizeBytes !== sizeBytes)
         throw new OutdatedError(
           `session ${sessionNumber} of device ${device.id} copies ${known.sizeBytes} bytes of device ${known.source.deviceId}: use a new session number`,
         );
@@ -119,7 +126,7 @@ export class Copier {
     const pace = new Pace(this.#clock, bytesPerSecond);
     const start = { copiedBytes: 0, state: "running" as const, message: "" };
     const job: CopyJob = { sessionNumber, sizeBytes, source, pace, handle, ...start };
-    this.#jobs.set(device.id, job);
+    this.#jobs.set(name, job);
     void this.#run(device, order, job);
     return job;
   }
@@ -144,8 +151,8 @@ export class Copier {
   }
 
   async #copy(order: CopyOrder, job: CopyJob): Promise<void> {
-    const { deviceId, sizeBytes } = order;
-    const own = { deviceId, hostId: this.#hostId, sizeBytes, blockAddress: "", sessionKey: "" };
+    const { deviceId, offsetBytes, sizeBytes } = order;
+    const own = { deviceId, hostId: this.#hostId, offsetBytes, sizeBytes, blockAddress: "", sessionKey: "" };
     const target = this.#openPart(own, order);
     const source = this.#openPart(order.source, order, () => job.source);
     try {

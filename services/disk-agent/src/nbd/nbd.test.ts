@@ -12,6 +12,7 @@ import { expect } from "chai";
 import type { DiskPart } from "../exports/disk-part.js";
 import { LinearDisk } from "../exports/linear-disk.js";
 import { LocalPart } from "../exports/local-part.js";
+import { WHOLE_DEVICE } from "../model/runs.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { ByteReader } from "./byte-reader.js";
 import { NbdClient, type NbdRequestError } from "./client.js";
@@ -45,7 +46,9 @@ describe("the NBD export", () => {
       await fixture.openSession(id, 1);
     }
     const waiting = { devices: fixture.devices, clock: systemClock, timeoutMs: 0 };
-    const parts = ["a", "b"].map((id) => new LocalPart(fixture.device(id), 1, waiting));
+    const parts = ["a", "b"].map(
+      (id) => new LocalPart(fixture.device(id), { sessionNumber: 1, offsetBytes: 0 }, waiting),
+    );
     disk = new LinearDisk(parts.map((part) => ({ part, sizeBytes: DEVICE_BYTES })));
     // Longer than the 107 bytes of a Unix socket's path, and with a space.
     const folder = join(fixture.folder, "deep folder ".repeat(12).trim());
@@ -177,10 +180,10 @@ describe("the NBD export", () => {
     fixture.files.writes.shut();
     const trimming = client.trim(0, 4096);
     await eventually(() => expect(fixture.device("a").inFlight).to.equal(1));
-    expect(fixture.device("a").isQuietBelow(2)).to.equal(false);
+    expect(fixture.device("a").isQuietBelow(2, WHOLE_DEVICE)).to.equal(false);
     fixture.files.writes.open();
     await trimming;
-    expect(fixture.device("a").isQuietBelow(2)).to.equal(true);
+    expect(fixture.device("a").isQuietBelow(2, WHOLE_DEVICE)).to.equal(true);
     await client.disconnect();
   });
 

@@ -5,7 +5,7 @@ import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { ServedDisk } from "../exports/engine.js";
 import { socketPathIn } from "../exports/export-path.js";
-import type { MirrorStatus } from "../exports/mirror.js";
+import type { Mirrored, MirrorStatus } from "../exports/mirror.js";
 import { DISK_NODE, LIMITS_OBJECT, throttleLimits } from "../model/daemon-arguments.js";
 import type { FailedRequests } from "../model/daemon-log.js";
 import { isMoving, withoutTargets } from "../model/exports.js";
@@ -16,10 +16,11 @@ import { removeFile } from "../remove-file.js";
 import type { Daemon } from "./daemon.js";
 import type { Detour } from "./detour.js";
 
-/** A device and the session in which a daemon has it. */
+/** A run of a device and the session in which a daemon has it. */
 export interface SessionDevice {
   readonly device: Device;
   readonly sessionNumber: number;
+  readonly offsetBytes: number;
   readonly sizeBytes: number;
 }
 
@@ -107,7 +108,7 @@ export class DaemonDisk implements ServedDisk {
     const { daemon } = this.#options;
     await this.#learn();
     await daemon.execute("qom-set", { path: LIMITS_OBJECT, property: "limits", value: throttleLimits(limits) });
-    if (extents.length > this.#partCount)
+    if (extents.length > this.#partCount || bytesOf(extents) > bytesOf(this.#spec.extents))
       throw new UnavailableError(
         `disk ${diskId} has its new size once it is unpublished and published again: a running storage daemon cannot append devices`,
         { about: { disk_id: diskId } },
@@ -155,11 +156,11 @@ export class DaemonDisk implements ServedDisk {
     this.#isDetoured = isDetoured;
     if (isDetoured !== true) return;
     table.retired.add(daemon.pid);
-    for (const { device, sessionNumber } of this.#devices) device.borrower.leave(sessionNumber);
+    for (const { device, ...run } of this.#devices) device.borrowers.leave(run.sessionNumber, run.offsetBytes);
   }
 
-  askMirror(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined {
-    return this.#detour?.askMirror(deviceId, targetId, bytesPerSecond);
+  askMirror(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined {
+    return this.#detour?.askMirror(mirrored, bytesPerSecond);
   }
 
   async #changeDetour(spec: ExportSpec): Promise<void> {
@@ -206,8 +207,8 @@ export class DaemonDisk implements ServedDisk {
     const where = devices.length > 1 ? `one of the devices ${names}` : `device ${names}`;
     const message = failed && `I/O of disk ${diskId} on ${where} failed: ${failed.message}`;
     if (failed !== undefined) log.error({ diskId, devices: names, error: failed.message }, "disk I/O failed");
-    for (const { device } of devices) {
-      device.borrower.noteProblem(failed?.isHardware ? undefined : message);
+    for (const { device, sessionNumber, offsetBytes } of devices) {
+      device.borrowers.noteProblem(sessionNumber, offsetBytes, failed?.isHardware ? undefined : message);
       if (failed?.isHardware && message !== undefined) table.hardwareErrors.note(device.id, message);
     }
   }
@@ -246,10 +247,10 @@ export class DaemonDisk implements ServedDisk {
 
   async #endNow(): Promise<void> {
     const { daemon } = this.#options;
-    for (const { device } of this.#devices) device.borrower.noteKill();
+    for (const { device, ...run } of this.#devices) device.borrowers.noteKill(run.sessionNumber, run.offsetBytes);
     this.#noteFailed(await daemon.kill());
     await this.#detour?.close();
-    for (const { device, sessionNumber } of this.#devices) device.borrower.leave(sessionNumber);
+    for (const { device, ...run } of this.#devices) device.borrowers.leave(run.sessionNumber, run.offsetBytes);
     await removeFile(this.path);
   }
 
@@ -275,23 +276,30 @@ export class DaemonDisk implements ServedDisk {
   }
 }
 
-/** Returns the extents that a daemon of this size has, which may lack some that a later revision has appended. */
+const bytesOf = (extents: readonly ExportExtent[]) => extents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+
+/**
+ * Returns the extents that a daemon of this size has, which may lack what a later revision has appended, also to the last
+ * extent of then.
+ */
 export function firstExtents(
   extents: readonly ExportExtent[],
   sizeBytes: number | undefined,
 ): readonly ExportExtent[] | undefined {
   let endBytes = 0;
   for (const [index, extent] of extents.entries()) {
+    const startBytes = endBytes;
     endBytes += extent.sizeBytes;
-    if (endBytes === sizeBytes) return extents.slice(0, index + 1);
+    if (sizeBytes !== undefined && startBytes < sizeBytes && sizeBytes <= endBytes)
+      return [...extents.slice(0, index), { ...extent, sizeBytes: sizeBytes - startBytes }];
   }
   return undefined;
 }
 
 /** Returns why a process must no longer have one of the devices in its session; undefined when it may have all. */
 export function refusalOf(devices: readonly SessionDevice[]): string | undefined {
-  for (const { device, sessionNumber } of devices) {
-    const refusal = device.refusalOf(sessionNumber);
+  for (const { device, sessionNumber, offsetBytes } of devices) {
+    const refusal = device.refusalOf(sessionNumber, offsetBytes);
     if (refusal !== undefined) return refusal;
   }
   return undefined;

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Logger } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import { ExportedDisk } from "../exports/exported-disk.js";
-import type { MirrorLimits, MirrorStatus } from "../exports/mirror.js";
+import type { Mirrored, MirrorLimits, MirrorStatus } from "../exports/mirror.js";
 import type { OpenPart } from "../exports/open-part.js";
 import { daemonFiles } from "../model/daemon-arguments.js";
 import type { ExportDevice, ExportSpec } from "../model/memory.js";
@@ -47,8 +47,8 @@ export class Detour {
     this.#disk.change(withoutAccess(spec));
   }
 
-  askMirror(deviceId: string, targetId: string, bytesPerSecond: number): MirrorStatus | undefined {
-    return this.#disk.askMirror(deviceId, targetId, bytesPerSecond);
+  askMirror(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined {
+    return this.#disk.askMirror(mirrored, bytesPerSecond);
   }
 
   /** Ends without an answer to the daemon's requests, so that it sends them again to the agent's next life. */

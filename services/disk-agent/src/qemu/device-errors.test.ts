@@ -3,11 +3,10 @@ import { readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFile
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import type { DeviceId } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { Drive, eventually, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { LEADER, makeDeviceFile } from "../testing/device-fixture.js";
+import { LEADER, makeDeviceFile, runOf } from "../testing/device-fixture.js";
 import { DEVICE_BYTES, EngineScene, noise } from "../testing/engine-scene.js";
 
 const BLOCK_BYTES = 4096;
@@ -93,7 +92,7 @@ for (const engine of ["node", "qemu"] as const)
       fixture.files.opens.shut();
       const stamp = { ...LEADER, deviceGeneration: 0 };
       const wish = { number: 2, purpose: "disk" as const, diskId: "disk-1", holderHostId: "host-1" };
-      const [waiting] = await fixture.sessions.open(["a" as DeviceId], wish, stamp, { waitMs: 1_000 });
+      const [waiting] = await fixture.sessions.open([runOf("a")], wish, stamp, { waitMs: 1_000 });
       expect(waiting).to.include({ outcome: "pending" });
       expect(waiting?.message).to.match(
         engine === "qemu"

@@ -68,9 +68,9 @@ export class QemuEngine implements Engine {
     if (this.#remoteOf(spec) !== undefined) return undefined;
     if (spec.extents.some((extent) => extent.hostId !== hostId))
       return "it has several devices, and one of them is on another host";
-    const parts = spec.extents.map(({ deviceId, sizeBytes }) => {
+    const parts = spec.extents.map(({ deviceId, offsetBytes = 0, sizeBytes }) => {
       const { file, config } = devices.get(deviceId);
-      return { fileName: file.seen?.identity ?? file.path, offsetBytes: config.offsetBytes, sizeBytes };
+      return { fileName: file.seen?.identity ?? file.path, offsetBytes: config.offsetBytes + offsetBytes, sizeBytes };
     });
     return whyNotConcatenated(parts);
   }
@@ -85,7 +85,7 @@ export class QemuEngine implements Engine {
       });
       return await this.#served(spec, daemon, false);
     } catch (error) {
-      for (const { device, sessionNumber } of lent) device.borrower.leave(sessionNumber);
+      for (const { device, ...run } of lent) device.borrowers.leave(run.sessionNumber, run.offsetBytes);
       throw error;
     }
   }
@@ -94,12 +94,13 @@ export class QemuEngine implements Engine {
   async #startOn(spec: ExportSpec, lent: LentDevice[]): Promise<Daemon> {
     const { folder } = this.#options;
     const { diskId, sessionNumber, readOnly = false, limits } = spec;
-    for (const each of this.#devicesOf(spec)) lent.push({ ...each, file: each.device.lend(each.sessionNumber) });
+    for (const each of this.#devicesOf(spec))
+      lent.push({ ...each, file: each.device.lend(each.sessionNumber, each.offsetBytes) });
     const parts = lent.map(
-      ({ device, sizeBytes, file: { isBlockDevice } }, index): LocalFilePart => ({
+      ({ device, offsetBytes, sizeBytes, file: { isBlockDevice } }, index): LocalFilePart => ({
         fd: FIRST_FD + index,
         isBlockDevice,
-        offsetBytes: device.config.offsetBytes,
+        offsetBytes: device.config.offsetBytes + offsetBytes,
         sizeBytes,
       }),
     );
@@ -175,7 +176,7 @@ export class QemuEngine implements Engine {
     if (refusalOf(own) !== undefined) return undefined;
     const isDetoured = state?.isDetoured;
     // The daemon may have any of the devices, which its lock does not tell.
-    for (const each of own) each.device.borrower.enter(each.sessionNumber);
+    for (const { device, sessionNumber, ...run } of own) device.borrowers.enter(sessionNumber, run);
     const disk = await this.#served(had, daemon, isDetoured);
     // The registry says first which device of a part that moves has every acknowledged write.
     if (isDetoured === true && !isMoving(spec)) await disk.resume(had);
@@ -190,9 +191,10 @@ export class QemuEngine implements Engine {
 
   #devicesOf(spec: ExportSpec): SessionDevice[] {
     const own = spec.extents.filter(({ hostId }) => hostId === this.#options.hostId);
-    return own.map(({ deviceId, sizeBytes, sessionNumber = spec.sessionNumber }) => ({
+    return own.map(({ deviceId, offsetBytes = 0, sizeBytes, sessionNumber = spec.sessionNumber }) => ({
       device: this.#options.devices.get(deviceId),
       sessionNumber,
+      offsetBytes,
       sizeBytes,
     }));
   }

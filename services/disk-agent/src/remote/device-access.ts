@@ -5,9 +5,10 @@ import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import { type ClearOptions, clearChunks } from "../devices/file-bytes.js";
 import type { DiskPart } from "../exports/disk-part.js";
-import { SESSION_KEY_BYTES } from "../model/sessions.js";
+import { WHOLE_DEVICE } from "../model/runs.js";
+import { SESSION_KEY_BYTES, sessionAt, whyOutdated } from "../model/sessions.js";
 import type { NbdExport } from "../nbd/handshake.js";
-import { exportNameOf, parseSessionIdentity } from "./session-identity.js";
+import { exportNameOf, parseSessionIdentity, type SessionIdentity } from "./session-identity.js";
 
 /** A device that a holder's connection has opened. */
 export interface OpenedDevice {
@@ -48,11 +49,13 @@ export class DeviceAccess {
   keyOf(identity: string): Buffer | undefined {
     const named = parseSessionIdentity(identity);
     if (named === undefined || !this.#devices.has(named.deviceId)) return undefined;
-    const session = this.#ledger.memory.devices.get(named.deviceId)?.session;
+    const { memory } = this.#ledger;
+    const session = sessionAt(memory, named.deviceId, named.offsetBytes);
+    if (whyOutdated(memory, named, named.sessionNumber) !== undefined) return undefined;
     // A session that is not open here yet, or was forgotten with the cache, is no reason to give up: a key that nobody
     // has makes the holder try again.
-    if ((session?.number ?? 0) < named.sessionNumber) return randomBytes(SESSION_KEY_BYTES);
-    if (session?.number !== named.sessionNumber || session.ended || session.sessionKey === undefined) return undefined;
+    if (session?.number !== named.sessionNumber) return randomBytes(SESSION_KEY_BYTES);
+    if (session.offsetBytes !== named.offsetBytes || session.sessionKey === undefined) return undefined;
     return Buffer.from(session.sessionKey, "hex");
   }
 
@@ -64,32 +67,39 @@ export class DeviceAccess {
   async open(identity: string, connection: AbortController): Promise<OpenedDevice> {
     const named = parseSessionIdentity(identity);
     if (named === undefined) throw new Error(`identity ${JSON.stringify(identity)} has no key`);
-    const { deviceId, sessionNumber } = named;
+    const { deviceId, offsetBytes, sessionNumber } = named;
     const device = this.#devices.get(deviceId);
-    device.replaceConnection(sessionNumber, connection);
-    const leave = (): void => device.leaveConnection(connection);
+    device.checkAccess(sessionNumber, offsetBytes);
+    device.granted.replaceConnection(offsetBytes, connection);
+    const leave = (): void => device.granted.leaveConnection(offsetBytes, connection);
+    let sizeBytes: number;
     try {
-      await this.#untilQuiet(device, sessionNumber, connection.signal);
-      device.checkAccess(sessionNumber);
+      await this.#untilQuiet(device, named, connection.signal);
+      sizeBytes = device.checkAccess(sessionNumber, offsetBytes);
     } catch (error) {
       leave();
       throw error;
     }
-    const { sizeBytes } = device;
     const { blockSizeBytes } = device.config;
     const served = {
       name: exportNameOf(identity, this.#machineBootId),
-      sizeBytes,
+      // The run may grow during the connection.
+      get sizeBytes() {
+        if (device.granted.at(offsetBytes)?.sessionNumber === sessionNumber)
+          sizeBytes = device.grantedBytes(offsetBytes);
+        return sizeBytes;
+      },
       blockSizeBytes,
       description: this.#machineBootId,
       isExclusive: true,
     };
-    return { served, part: new ConnectedPart(device, sessionNumber, connection), leave };
+    return { served, part: new ConnectedPart(device, named, connection), leave };
   }
 
-  async #untilQuiet(device: Device, sessionNumber: number, signal: AbortSignal): Promise<void> {
+  async #untilQuiet(device: Device, { sessionNumber, offsetBytes }: Named, signal: AbortSignal): Promise<void> {
+    const run = device.granted.at(offsetBytes) ?? WHOLE_DEVICE;
     const isQuiet = await this.#devices.until(
-      () => (device.isQuietBelow(sessionNumber + 1) || signal.aborted ? true : undefined),
+      () => (device.isQuietBelow(sessionNumber + 1, run) || signal.aborted ? true : undefined),
       this.#takeOverTimeoutMs,
     );
     signal.throwIfAborted();
@@ -98,35 +108,40 @@ export class DeviceAccess {
   }
 }
 
-/** I/O of one connection on a device. */
+type Named = Required<SessionIdentity>;
+
+/** I/O of one connection on a run of a device. */
 class ConnectedPart implements DiskPart {
   readonly #device: Device;
   readonly #sessionNumber: number;
+  /** Start of the run. */
+  readonly #startBytes: number;
   readonly #connection: AbortController;
 
-  constructor(device: Device, sessionNumber: number, connection: AbortController) {
+  constructor(device: Device, { sessionNumber, offsetBytes }: Named, connection: AbortController) {
     this.#device = device;
     this.#sessionNumber = sessionNumber;
+    this.#startBytes = offsetBytes;
     this.#connection = connection;
   }
 
   read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
-    return this.#tried(this.#device.read(this.#sessionNumber, offsetBytes, lengthBytes));
+    return this.#tried(this.#device.read(this.#sessionNumber, this.#startBytes + offsetBytes, lengthBytes));
   }
 
   write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
     const { signal } = this.#connection;
-    return this.#tried(this.#device.write(this.#sessionNumber, offsetBytes, data, { fua, signal }));
+    return this.#tried(this.#device.write(this.#sessionNumber, this.#startBytes + offsetBytes, data, { fua, signal }));
   }
 
   async clear(offsetBytes: number, lengthBytes: number, options: ClearOptions): Promise<void> {
     const { signal } = this.#connection;
-    for (const chunk of clearChunks(offsetBytes, lengthBytes))
+    for (const chunk of clearChunks(this.#startBytes + offsetBytes, lengthBytes))
       await this.#tried(this.#device.clear(this.#sessionNumber, chunk, { ...options, signal }));
   }
 
   flush(): Promise<void> {
-    return this.#tried(this.#device.flush(this.#sessionNumber));
+    return this.#tried(this.#device.flush(this.#sessionNumber, this.#startBytes));
   }
 
   close(): void {}

@@ -10,7 +10,7 @@ import type { ClearOptions } from "../devices/file-bytes.js";
 import type { DiskPart } from "../exports/disk-part.js";
 import { NbdClient, NbdRequestError } from "../nbd/client.js";
 import { UnknownIdentityError } from "../nbd/tls.js";
-import { formatSessionIdentity } from "./session-identity.js";
+import { formatSessionIdentity, type SessionIdentity } from "./session-identity.js";
 
 /** Thrown when a link ended without an answer, so that the operation may or may not be done. */
 export class LinkLostError extends Error {
@@ -28,11 +28,9 @@ export interface DeviceLink extends DiskPart {
   readonly ended: Promise<void>;
 }
 
-/** Device of another host, and the session in which its holder connects. */
-interface LinkTarget {
+/** Run of a device of another host, and the session in which its holder connects. */
+interface LinkTarget extends SessionIdentity {
   readonly address: string;
-  readonly deviceId: DeviceId;
-  readonly sessionNumber: number;
   /** Key of the session, in hex. */
   readonly sessionKey: string;
 }

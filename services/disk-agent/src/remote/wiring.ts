@@ -42,16 +42,16 @@ export function openRemotePart(
   const { maxInFlightPerLink: maxInFlight, linkChunkBytes: chunkBytes } = limits;
   const { remoteIoTimeoutMs: operationTimeoutMs } = config;
   return (device, { diskId, sessionNumber: exportSession }, now) => {
-    const { deviceId, sessionNumber = exportSession } = device;
+    const { deviceId, offsetBytes, sessionNumber = exportSession } = device;
     // Reads the memory at each attempt, because a repeated order brings another address or key. An export that is
     // ending still answers its last requests.
     const remembered = () =>
-      exportDeviceOf(ledger.memory, { diskId, sessionNumber: exportSession, deviceId }) ?? device;
+      exportDeviceOf(ledger.memory, { diskId, sessionNumber: exportSession, deviceId, offsetBytes }) ?? device;
     const present = now ?? remembered;
     return new RemotePart({
       connect: async (signal) => {
         const { blockAddress: address, sessionKey } = present();
-        return linkDevice({ address, deviceId, sessionNumber, sessionKey }, signal);
+        return linkDevice({ address, deviceId, offsetBytes, sessionNumber, sessionKey }, signal);
       },
       diskId,
       deviceId,

@@ -15,6 +15,7 @@ import { SessionOrders } from "../devices/session-orders.js";
 import { encodeCache } from "../model/cache-contents.js";
 import { type AgentMemory, emptyMemory, type OrderKind, type RememberedIdentity } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
+import { type DeviceRun, type Run, WHOLE_DEVICE } from "../model/runs.js";
 import { SlowFiles } from "./slow-files.js";
 
 /** Creates a device file of zeros. */
@@ -23,6 +24,11 @@ export function makeDeviceFile(folder: string, name: string, sizeBytes: number):
   writeFileSync(path, "");
   truncateSync(path, sizeBytes);
   return path;
+}
+
+/** Returns a run of a device; by default all of its bytes. */
+export function runOf(id: string, run = WHOLE_DEVICE): DeviceRun {
+  return { deviceId: id as DeviceId, ...run };
 }
 
 /** Tablet, incarnation and generation that the agent obeys. */
@@ -48,6 +54,14 @@ export class DeviceFixture {
   aheadMs = 0;
   /** Change of the wall clock by the test, in ms. */
   setByMs = 0;
+
+  /** Creates a fixture with one device, attached, whose file has its name. */
+  static async withAttached(id: string, sizeBytes: number): Promise<DeviceFixture> {
+    const fixture = new DeviceFixture([{ id, file: id }]);
+    makeDeviceFile(fixture.folder, id, sizeBytes);
+    await fixture.order("attach", id, 1);
+    return fixture;
+  }
 
   /** `devices`: the file's name, and the device's offset and size in it. */
   constructor(
@@ -133,10 +147,11 @@ export class DeviceFixture {
     number: number,
     holderHostId = "host-1",
     sessionKey?: string,
+    run?: Run,
   ): Promise<DeviceOutcome["outcome"]> {
     const stamp = { ...LEADER, deviceGeneration: 0 };
     const wish = { number, purpose: "disk" as const, diskId: "disk-1", holderHostId, sessionKey };
-    const [outcome] = await this.sessions.open([id as DeviceId], wish, stamp);
+    const [outcome] = await this.sessions.open([runOf(id, run)], wish, stamp);
     if (!outcome) throw new Error("no outcome");
     return outcome.outcome;
   }

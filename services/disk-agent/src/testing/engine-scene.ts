@@ -13,7 +13,7 @@ import { NbdClient } from "../nbd/client.js";
 import { IoCounters } from "../nbd/io-counters.js";
 import { NbdServer } from "../nbd/server.js";
 import { QemuEngine } from "../qemu/qemu-engine.js";
-import { DeviceFixture, makeDeviceFile } from "./device-fixture.js";
+import { DeviceFixture, makeDeviceFile, runOf } from "./device-fixture.js";
 
 export const DEVICE_BYTES = 1024 * 1024;
 /** Limits of an engine. */
@@ -107,7 +107,12 @@ export class EngineScene {
   async open(diskId: string, number: number, ids: readonly string[]): Promise<void> {
     const stamp = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 1, deviceGeneration: 0 };
     const wish = { number, purpose: "disk" as const, diskId, holderHostId: "host-1" };
-    const came = await this.fixture.sessions.open(ids as readonly DeviceId[], wish, stamp, { waitMs: 10_000 });
+    const came = await this.fixture.sessions.open(
+      ids.map((id) => runOf(id)),
+      wish,
+      stamp,
+      { waitMs: 10_000 },
+    );
     const refused = came.filter(({ outcome }) => outcome !== "done" && outcome !== "already");
     if (refused.length > 0) throw new Error(refused.map(({ outcome, message }) => `${outcome}: ${message}`).join("; "));
   }

@@ -331,7 +331,7 @@ export class TestAgent {
     const { openDeviceIds: deviceIds, bootId, stamp, sessionNumber, diskId } = request;
     if (this.opensNothingAlong) return { outcomes: [] };
     const sessionKey = Buffer.alloc(0);
-    return this.#open({ bootId, stamp, sessionNumber, diskId, holderHostId, deviceIds, sessionKey });
+    return this.#open({ bootId, stamp, sessionNumber, diskId, holderHostId, deviceIds, runs: [], sessionKey });
   }
 }
 

@@ -43,6 +43,8 @@ export const OrderOutcome = {
   IO_ERROR: "ORDER_OUTCOME_IO_ERROR",
   /** NOT_ATTACHED - The device is not attached, so that it can neither open a session nor be erased. */
   NOT_ATTACHED: "ORDER_OUTCOME_NOT_ATTACHED",
+  /** BELOW_FLOOR - The session may be one of a run that the agent forgot after its erase. Use a number above the outcome's floor. */
+  BELOW_FLOOR: "ORDER_OUTCOME_BELOW_FLOOR",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -58,6 +60,7 @@ export namespace OrderOutcome {
   export type DEVICE_CHANGED = typeof OrderOutcome.DEVICE_CHANGED;
   export type IO_ERROR = typeof OrderOutcome.IO_ERROR;
   export type NOT_ATTACHED = typeof OrderOutcome.NOT_ATTACHED;
+  export type BELOW_FLOOR = typeof OrderOutcome.BELOW_FLOOR;
   export type UNRECOGNIZED = typeof OrderOutcome.UNRECOGNIZED;
 }
 
@@ -90,6 +93,9 @@ export function orderOutcomeFromJSON(object: any): OrderOutcome {
     case 8:
     case "ORDER_OUTCOME_NOT_ATTACHED":
       return OrderOutcome.NOT_ATTACHED;
+    case 9:
+    case "ORDER_OUTCOME_BELOW_FLOOR":
+      return OrderOutcome.BELOW_FLOOR;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -117,6 +123,8 @@ export function orderOutcomeToNumber(object: OrderOutcome): number {
       return 7;
     case OrderOutcome.NOT_ATTACHED:
       return 8;
+    case OrderOutcome.BELOW_FLOOR:
+      return 9;
     case OrderOutcome.UNRECOGNIZED:
     default:
       return -1;
@@ -189,6 +197,22 @@ export function mirrorStateToNumber(object: MirrorState): number {
   }
 }
 
+/**
+ * A run: a range of a device's bytes, which one disk has at a time. An agent grants a session on a run once all I/O
+ * submitted under lower sessions of its bytes has ended, and refuses these sessions from then on.
+ */
+export interface Run {
+  /** ID of the device. */
+  deviceId: string;
+  /** First byte, counted from the device's start. */
+  offsetBytes: number;
+  /**
+   * Number of bytes. 0: all bytes up to the device's end. A session keeps its number when its run grows: opened again
+   * with more bytes, it covers them once they are granted. Fewer bytes do not shorten the run.
+   */
+  sizeBytes: number;
+}
+
 /** Identity of a device as recorded by the registry. The agent compares it with the opened file. */
 export interface ExpectedDevice {
   /** Path of the device file at registration. Not compared, because drives can get other paths at a reboot. */
@@ -217,7 +241,7 @@ export interface DeviceOrder {
   expected: ExpectedDevice | undefined;
 }
 
-/** Outcome of an order for one device. */
+/** Outcome of an order for one device, or for one run of it. */
 export interface DeviceOutcome {
   /** ID of the device. */
   deviceId: string;
@@ -234,11 +258,18 @@ export interface DeviceOutcome {
   /** Set with PENDING: number of reads, writes and flushes waited for, which the operating system has not completed. */
   inFlightOperations: number;
   /**
-   * Address at which the holder of an opened session reaches the device, as "host:port": NBD in TLS 1.3. The identity
-   * of the pre-shared key is "<device_id>/<session_number>". Empty: the session has no holder, or the device's own host
+   * Address at which the holder of an opened session reaches the run, as "host:port": NBD in TLS 1.3. The identity of the
+   * pre-shared key is "<device_id>/<session_number>" for a run at offset 0, and
+   * "<device_id>/<offset_bytes>/<session_number>" for others. Empty: the session has no holder, or the device's own host
    * is the holder.
    */
   blockAddress: string;
+  /** Set for an order about a run: its offset_bytes. */
+  offsetBytes: number;
+  /** Set for an order about a run: its size_bytes, as in the order. */
+  sizeBytes: number;
+  /** Set with BELOW_FLOOR: number up to which the device refuses sessions that it does not remember. */
+  floor: number;
 }
 
 /** The devices to open. */
@@ -364,24 +395,29 @@ export interface OpenSessionRequest {
   stamp:
     | Stamp
     | undefined;
-  /** Session number from the registry's counter. Each device accepts I/O only of its highest session. */
+  /** Session number from the registry's counter. Each byte accepts I/O only of its highest session. */
   sessionNumber: number;
-  /** ID of the disk that the devices belong to. */
+  /** ID of the disk that the runs belong to. */
   diskId: string;
   /** ID of the host whose agent may do I/O in the session. Empty: no host may, so that the session fences off all hosts. */
   holderHostId: string;
-  /** IDs of the devices. */
+  /** IDs of devices of which all bytes are one run. */
   deviceIds: string[];
   /**
    * Key of 32 bytes, with which the holder proves the session when it connects to block_address. Replaces the key of a
    * repeated request. Empty: the session has no holder, or the devices' own host is the holder.
    */
   sessionKey: Buffer;
+  /** Further runs. */
+  runs: Run[];
 }
 
 /** Outcomes of the order. */
 export interface OpenSessionResponse {
-  /** One outcome per device. DONE or ALREADY: the session is granted. PENDING: I/O of a lower session still runs. */
+  /**
+   * One outcome per run, those of device_ids first. DONE or ALREADY: the session is granted. PENDING: I/O of a lower
+   * session still runs.
+   */
   outcomes: DeviceOutcome[];
 }
 
@@ -393,19 +429,21 @@ export interface CloseSessionRequest {
   stamp:
     | Stamp
     | undefined;
-  /** Number of the session. */
+  /** Number of the session. The agent forgets the run of an erase, whose session only the registry remembers then. */
   sessionNumber: number;
-  /** IDs of the devices. */
+  /** IDs of devices of which all bytes are one run. */
   deviceIds: string[];
+  /** Further runs. */
+  runs: Run[];
 }
 
 /** Outcomes of the order. */
 export interface CloseSessionResponse {
-  /** One outcome per device of the request. */
+  /** One outcome per run of the request, those of device_ids first. */
   outcomes: DeviceOutcome[];
 }
 
-/** The device to erase. */
+/** The run to erase. */
 export interface EraseDeviceRequest {
   /** boot_id from the agent's registration. An agent that has restarted since refuses the order. */
   bootId: string;
@@ -417,11 +455,15 @@ export interface EraseDeviceRequest {
   sessionNumber: number;
   /** ID of the device. */
   deviceId: string;
+  /** offset_bytes of the run. */
+  offsetBytes: number;
+  /** size_bytes of the run. */
+  sizeBytes: number;
 }
 
 /** Progress of the erase. */
 export interface EraseDeviceResponse {
-  /** Outcome. DONE: every byte of the device is zero. PENDING: the erase is in progress; repeat the call. */
+  /** Outcome. DONE: every byte of the run is zero. PENDING: the erase is in progress; repeat the call. */
   outcome:
     | DeviceOutcome
     | undefined;
@@ -447,10 +489,12 @@ export interface CopyDeviceRequest {
     | undefined;
   /** ID of the device of this host to write. */
   deviceId: string;
-  /** Number of bytes to copy, from the start of both devices. */
+  /** Number of bytes to copy, from the start of both runs. */
   sizeBytes: number;
   /** Maximum rate in bytes per second. A repeated request changes it. 0: unlimited. */
   bytesPerSecond: number;
+  /** Start of the run to write. */
+  offsetBytes: number;
 }
 
 /** Progress of the copy. */
@@ -487,6 +531,10 @@ export interface GetMirrorRequest {
   targetDeviceId: string;
   /** Maximum rate of the copy in bytes per second from now on. 0: unlimited. */
   bytesPerSecond: number;
+  /** Start of the run that is mirrored. */
+  offsetBytes: number;
+  /** Start of the target's run. */
+  targetOffsetBytes: number;
 }
 
 /** Progress of the mirror. */
@@ -504,13 +552,13 @@ export interface GetMirrorResponse {
   message: string;
 }
 
-/** A device as a part of a disk. */
+/** A run of a device as a part of a disk. */
 export interface Extent {
   /** ID of the device. */
   deviceId: string;
   /** ID of the device's host. */
   hostId: string;
-  /** Size of the device in bytes. The extents of a disk follow each other without gaps. */
+  /** Number of bytes. The extents of a disk follow each other without gaps. */
   sizeBytes: number;
   /**
    * Key of the session on a device of another host, as in OpenSessionRequest. Replaces the key of a repeated request.
@@ -531,6 +579,8 @@ export interface Extent {
     | undefined;
   /** Maximum rate of copying to the target in bytes per second. Set in the target. 0: unlimited. */
   bytesPerSecond: number;
+  /** Start of the run on the device. */
+  offsetBytes: number;
 }
 
 /** The disk to serve. */
@@ -568,17 +618,19 @@ export interface ExportDiskRequest {
   exportKind: ExportKind;
   /**
    * Number of the changes of limits and extents within the session. The agent applies a higher revision to the running
-   * export, without an interruption of its I/O, and ignores a lower one. Extents are appended, begin or end to have a
-   * target, and are replaced by their target.
+   * export, without an interruption of its I/O, and ignores a lower one. The last extent grows, extents are appended,
+   * begin or end to have a target, and are replaced by their target.
    */
   revision: number;
+  /** Further runs of this host on which the agent first opens the session, like open_device_ids. */
+  openRuns: Run[];
 }
 
 /** The export, or the devices that did not grant the session. */
 export interface ExportDiskResponse {
   /** Path of the Unix socket. Empty: the disk is not served. */
   exportPath: string;
-  /** One outcome per device of open_device_ids. */
+  /** One outcome per run of open_device_ids and open_runs, in that order. */
   outcomes: DeviceOutcome[];
   /** True: the host cannot enlarge the disk until the export has ended. */
   fixedSize: boolean;
@@ -607,13 +659,94 @@ export interface UnexportDiskRequest {
    * the export goes on, and the order is to be repeated. False: the export ends at once, as after a fence.
    */
   drain: boolean;
+  /** Further runs of this host on which the agent opens the session without a holder, like open_device_ids. */
+  openRuns: Run[];
 }
 
 /** No export of this session or a lower one is served. */
 export interface UnexportDiskResponse {
-  /** One outcome per device of open_device_ids. PENDING: the session was not granted at once. */
+  /** One outcome per run of open_device_ids and open_runs, in that order. PENDING: the session was not granted at once. */
   outcomes: DeviceOutcome[];
 }
+
+function createBaseRun(): Run {
+  return { deviceId: "", offsetBytes: 0, sizeBytes: 0 };
+}
+
+export const Run: MessageFns<Run> = {
+  encode(message: Run, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.deviceId !== "") {
+      writer.uint32(10).string(message.deviceId);
+    }
+    if (message.offsetBytes !== 0) {
+      writer.uint32(16).int64(message.offsetBytes);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(24).int64(message.sizeBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Run {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRun();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Run>): Run {
+    return Run.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Run>): Run {
+    const message = createBaseRun();
+    message.deviceId = object.deviceId ?? "";
+    message.offsetBytes = object.offsetBytes ?? 0;
+    message.sizeBytes = object.sizeBytes ?? 0;
+    return message;
+  },
+};
 
 function createBaseExpectedDevice(): ExpectedDevice {
   return { path: "", offsetBytes: 0, sizeBytes: 0, blockSizeBytes: 0, serialNumber: "", fileIdentity: "" };
@@ -820,6 +953,9 @@ function createBaseDeviceOutcome(): DeviceOutcome {
     pendingMs: 0,
     inFlightOperations: 0,
     blockAddress: "",
+    offsetBytes: 0,
+    sizeBytes: 0,
+    floor: 0,
   };
 }
 
@@ -845,6 +981,15 @@ export const DeviceOutcome: MessageFns<DeviceOutcome> = {
     }
     if (message.blockAddress !== "") {
       writer.uint32(58).string(message.blockAddress);
+    }
+    if (message.offsetBytes !== 0) {
+      writer.uint32(64).int64(message.offsetBytes);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(72).int64(message.sizeBytes);
+    }
+    if (message.floor !== 0) {
+      writer.uint32(80).int64(message.floor);
     }
     return writer;
   },
@@ -918,6 +1063,30 @@ export const DeviceOutcome: MessageFns<DeviceOutcome> = {
             message.blockAddress = reader.string();
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.floor = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -942,6 +1111,9 @@ export const DeviceOutcome: MessageFns<DeviceOutcome> = {
     message.pendingMs = object.pendingMs ?? 0;
     message.inFlightOperations = object.inFlightOperations ?? 0;
     message.blockAddress = object.blockAddress ?? "";
+    message.offsetBytes = object.offsetBytes ?? 0;
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.floor = object.floor ?? 0;
     return message;
   },
 };
@@ -1830,6 +2002,7 @@ function createBaseOpenSessionRequest(): OpenSessionRequest {
     holderHostId: "",
     deviceIds: [],
     sessionKey: Buffer.alloc(0),
+    runs: [],
   };
 }
 
@@ -1855,6 +2028,9 @@ export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
     }
     if (message.sessionKey.length !== 0) {
       writer.uint32(58).bytes(message.sessionKey);
+    }
+    for (const v of message.runs) {
+      Run.encode(v!, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -1928,6 +2104,14 @@ export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
             message.sessionKey = Buffer.from(reader.bytes());
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.runs.push(Run.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1952,6 +2136,7 @@ export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
     message.holderHostId = object.holderHostId ?? "";
     message.deviceIds = object.deviceIds?.map((e) => e) || [];
     message.sessionKey = object.sessionKey ?? Buffer.alloc(0);
+    message.runs = object.runs?.map((e) => Run.fromPartial(e)) || [];
     return message;
   },
 };
@@ -2012,7 +2197,7 @@ export const OpenSessionResponse: MessageFns<OpenSessionResponse> = {
 };
 
 function createBaseCloseSessionRequest(): CloseSessionRequest {
-  return { bootId: "", stamp: undefined, sessionNumber: 0, deviceIds: [] };
+  return { bootId: "", stamp: undefined, sessionNumber: 0, deviceIds: [], runs: [] };
 }
 
 export const CloseSessionRequest: MessageFns<CloseSessionRequest> = {
@@ -2028,6 +2213,9 @@ export const CloseSessionRequest: MessageFns<CloseSessionRequest> = {
     }
     for (const v of message.deviceIds) {
       writer.uint32(34).string(v!);
+    }
+    for (const v of message.runs) {
+      Run.encode(v!, writer.uint32(42).fork()).join();
     }
     return writer;
   },
@@ -2077,6 +2265,14 @@ export const CloseSessionRequest: MessageFns<CloseSessionRequest> = {
             message.deviceIds.push(reader.string());
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.runs.push(Run.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2098,6 +2294,7 @@ export const CloseSessionRequest: MessageFns<CloseSessionRequest> = {
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
     message.sessionNumber = object.sessionNumber ?? 0;
     message.deviceIds = object.deviceIds?.map((e) => e) || [];
+    message.runs = object.runs?.map((e) => Run.fromPartial(e)) || [];
     return message;
   },
 };
@@ -2158,7 +2355,7 @@ export const CloseSessionResponse: MessageFns<CloseSessionResponse> = {
 };
 
 function createBaseEraseDeviceRequest(): EraseDeviceRequest {
-  return { bootId: "", stamp: undefined, sessionNumber: 0, deviceId: "" };
+  return { bootId: "", stamp: undefined, sessionNumber: 0, deviceId: "", offsetBytes: 0, sizeBytes: 0 };
 }
 
 export const EraseDeviceRequest: MessageFns<EraseDeviceRequest> = {
@@ -2174,6 +2371,12 @@ export const EraseDeviceRequest: MessageFns<EraseDeviceRequest> = {
     }
     if (message.deviceId !== "") {
       writer.uint32(34).string(message.deviceId);
+    }
+    if (message.offsetBytes !== 0) {
+      writer.uint32(40).int64(message.offsetBytes);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(48).int64(message.sizeBytes);
     }
     return writer;
   },
@@ -2223,6 +2426,22 @@ export const EraseDeviceRequest: MessageFns<EraseDeviceRequest> = {
             message.deviceId = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2244,6 +2463,8 @@ export const EraseDeviceRequest: MessageFns<EraseDeviceRequest> = {
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
     message.sessionNumber = object.sessionNumber ?? 0;
     message.deviceId = object.deviceId ?? "";
+    message.offsetBytes = object.offsetBytes ?? 0;
+    message.sizeBytes = object.sizeBytes ?? 0;
     return message;
   },
 };
@@ -2327,6 +2548,7 @@ function createBaseCopyDeviceRequest(): CopyDeviceRequest {
     deviceId: "",
     sizeBytes: 0,
     bytesPerSecond: 0,
+    offsetBytes: 0,
   };
 }
 
@@ -2355,6 +2577,9 @@ export const CopyDeviceRequest: MessageFns<CopyDeviceRequest> = {
     }
     if (message.bytesPerSecond !== 0) {
       writer.uint32(64).int64(message.bytesPerSecond);
+    }
+    if (message.offsetBytes !== 0) {
+      writer.uint32(72).int64(message.offsetBytes);
     }
     return writer;
   },
@@ -2436,6 +2661,14 @@ export const CopyDeviceRequest: MessageFns<CopyDeviceRequest> = {
             message.bytesPerSecond = longToNumber(reader.int64());
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2463,6 +2696,7 @@ export const CopyDeviceRequest: MessageFns<CopyDeviceRequest> = {
     message.deviceId = object.deviceId ?? "";
     message.sizeBytes = object.sizeBytes ?? 0;
     message.bytesPerSecond = object.bytesPerSecond ?? 0;
+    message.offsetBytes = object.offsetBytes ?? 0;
     return message;
   },
 };
@@ -2546,6 +2780,8 @@ function createBaseGetMirrorRequest(): GetMirrorRequest {
     deviceId: "",
     targetDeviceId: "",
     bytesPerSecond: 0,
+    offsetBytes: 0,
+    targetOffsetBytes: 0,
   };
 }
 
@@ -2574,6 +2810,12 @@ export const GetMirrorRequest: MessageFns<GetMirrorRequest> = {
     }
     if (message.bytesPerSecond !== 0) {
       writer.uint32(64).int64(message.bytesPerSecond);
+    }
+    if (message.offsetBytes !== 0) {
+      writer.uint32(72).int64(message.offsetBytes);
+    }
+    if (message.targetOffsetBytes !== 0) {
+      writer.uint32(80).int64(message.targetOffsetBytes);
     }
     return writer;
   },
@@ -2655,6 +2897,22 @@ export const GetMirrorRequest: MessageFns<GetMirrorRequest> = {
             message.bytesPerSecond = longToNumber(reader.int64());
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.targetOffsetBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2680,6 +2938,8 @@ export const GetMirrorRequest: MessageFns<GetMirrorRequest> = {
     message.deviceId = object.deviceId ?? "";
     message.targetDeviceId = object.targetDeviceId ?? "";
     message.bytesPerSecond = object.bytesPerSecond ?? 0;
+    message.offsetBytes = object.offsetBytes ?? 0;
+    message.targetOffsetBytes = object.targetOffsetBytes ?? 0;
     return message;
   },
 };
@@ -2785,6 +3045,7 @@ function createBaseExtent(): Extent {
     sessionNumber: 0,
     target: undefined,
     bytesPerSecond: 0,
+    offsetBytes: 0,
   };
 }
 
@@ -2813,6 +3074,9 @@ export const Extent: MessageFns<Extent> = {
     }
     if (message.bytesPerSecond !== 0) {
       writer.uint32(72).int64(message.bytesPerSecond);
+    }
+    if (message.offsetBytes !== 0) {
+      writer.uint32(80).int64(message.offsetBytes);
     }
     return writer;
   },
@@ -2894,6 +3158,14 @@ export const Extent: MessageFns<Extent> = {
             message.bytesPerSecond = longToNumber(reader.int64());
             continue;
           }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2921,6 +3193,7 @@ export const Extent: MessageFns<Extent> = {
       ? Extent.fromPartial(object.target)
       : undefined;
     message.bytesPerSecond = object.bytesPerSecond ?? 0;
+    message.offsetBytes = object.offsetBytes ?? 0;
     return message;
   },
 };
@@ -2938,6 +3211,7 @@ function createBaseExportDiskRequest(): ExportDiskRequest {
     limits: undefined,
     exportKind: ExportKind.UNSPECIFIED,
     revision: 0,
+    openRuns: [],
   };
 }
 
@@ -2975,6 +3249,9 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
     }
     if (message.revision !== 0) {
       writer.uint32(120).int64(message.revision);
+    }
+    for (const v of message.openRuns) {
+      Run.encode(v!, writer.uint32(130).fork()).join();
     }
     return writer;
   },
@@ -3080,6 +3357,14 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
             message.revision = longToNumber(reader.int64());
             continue;
           }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.openRuns.push(Run.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3110,6 +3395,7 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
       : undefined;
     message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
     message.revision = object.revision ?? 0;
+    message.openRuns = object.openRuns?.map((e) => Run.fromPartial(e)) || [];
     return message;
   },
 };
@@ -3194,7 +3480,7 @@ export const ExportDiskResponse: MessageFns<ExportDiskResponse> = {
 };
 
 function createBaseUnexportDiskRequest(): UnexportDiskRequest {
-  return { bootId: "", stamp: undefined, diskId: "", sessionNumber: 0, openDeviceIds: [], drain: false };
+  return { bootId: "", stamp: undefined, diskId: "", sessionNumber: 0, openDeviceIds: [], drain: false, openRuns: [] };
 }
 
 export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
@@ -3216,6 +3502,9 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
     }
     if (message.drain !== false) {
       writer.uint32(48).bool(message.drain);
+    }
+    for (const v of message.openRuns) {
+      Run.encode(v!, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -3281,6 +3570,14 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
             message.drain = reader.bool();
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.openRuns.push(Run.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3304,6 +3601,7 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
     message.sessionNumber = object.sessionNumber ?? 0;
     message.openDeviceIds = object.openDeviceIds?.map((e) => e) || [];
     message.drain = object.drain ?? false;
+    message.openRuns = object.openRuns?.map((e) => Run.fromPartial(e)) || [];
     return message;
   },
 };
