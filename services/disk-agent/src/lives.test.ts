@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import {
   existsSync,
   mkdirSync,
@@ -10,6 +11,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { RegisterAgentResponse, RememberedRun } from "@diskmesh/api/internal";
 import { AbortedError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, leaveToVerify, spawnService } from "@diskmesh/testkit";
@@ -83,6 +85,55 @@ describe("an agent's cache over restarts", () => {
       /checksum/,
     ],
   ];
+
+  it("gets floors and sessions of its devices back with the registration's answer", async () => {
+    const { registry } = scene;
+    await liveBefore((file) => rmSync(file));
+    const [first, second] = [
+      { offsetBytes: 0, sizeBytes: 4096, sessionNumber: 7, diskId: "disk-1", holderHostId: "host-1" },
+      {
+        offsetBytes: 8192,
+        sizeBytes: 4096,
+        sessionNumber: 8,
+        diskId: "",
+        holderHostId: "",
+        ended: true,
+        isErase: true,
+      },
+    ];
+    registry.answer = (request) => {
+      const answer = registry.allow(request);
+      const allowedDevices = answer.allowedDevices.map((device) => ({ ...device, floor: 9, runs: [first, second] }));
+      return RegisterAgentResponse.fromPartial({ ...answer, allowedDevices });
+    };
+    await registry.start();
+    await scene.agent.process.start();
+    const { bootId, client } = await scene.orders(1);
+    const digestOf = (lines: string) => createHash("sha256").update(lines).digest("hex");
+    const lost = { floor: 0, runsDigest: digestOf(""), sessionNumber: 0 };
+    expect(registry.registrations.at(-1)).to.include({ knowsRuns: true });
+    expect(registry.registrations.at(-1)?.devices[0]).to.include(lost);
+    await eventually(() => scene.held("a") === 1);
+    const page = await client.listRuns({ deviceId: "dev-a", pageSize: 1 });
+    expect(page).to.deep.include({ floor: 9, nextOffsetBytes: 8192 });
+    const rest = await client.listRuns({ deviceId: "dev-a", fromOffsetBytes: page.nextOffsetBytes });
+    expect(rest.nextOffsetBytes).to.equal(0);
+    expect([...page.runs, ...rest.runs]).to.deep.equal(
+      [first, second].map((run) => RememberedRun.fromPartial(run ?? {})),
+    );
+    const open = async (sessionNumber: number, offsetBytes: number) => {
+      const runs = [{ deviceId: "dev-a", offsetBytes, sizeBytes: 4096 }];
+      const order = { bootId, stamp: registry.stamp(), sessionNumber, diskId: "disk-1", holderHostId: "host-1", runs };
+      return (await client.openSession(order)).outcomes[0];
+    };
+    expect((await open(7, 0))?.outcome).to.equal("ORDER_OUTCOME_ALREADY");
+    expect(await open(9, 16_384)).to.include({ outcome: "ORDER_OUTCOME_BELOW_FLOOR", floor: 9 });
+    expect((await open(10, 16_384))?.outcome).to.equal(DONE);
+    await scene.registerAnew();
+    const told = { floor: 9, runsDigest: digestOf("0 4096 7\n8192 4096 8\n16384 4096 10\n"), sessionNumber: 10 };
+    expect(registry.registrations.at(-1)?.devices[0]).to.include(told);
+  });
+
   const OFTENEST = ["torn", "gone"];
   for (const [what, lose, reason] of losses)
     it(`that is ${what} opens nothing and obeys no order before a registration, however often the agent starts`, async function () {

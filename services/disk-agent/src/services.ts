@@ -10,6 +10,7 @@ import { eraseDevice } from "./handlers/erase-device.js";
 import { exportDisk } from "./handlers/export-disk.js";
 import { getMirror } from "./handlers/get-mirror.js";
 import { listDevices } from "./handlers/list-devices.js";
+import { listRuns } from "./handlers/list-runs.js";
 import { openSession } from "./handlers/open-session.js";
 import { rescanDevices } from "./handlers/rescan-devices.js";
 import { unexportDisk } from "./handlers/unexport-disk.js";
@@ -26,6 +27,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     attachDevices: allowChange(REGISTRY, attachDevices),
     detachDevices: allowChange(REGISTRY, detachDevices),
     listDevices: allow(LOOKERS, listDevices),
+    listRuns: allow(LOOKERS, listRuns),
     rescanDevices: allowChange(RESCANNERS, rescanDevices),
     openSession: allowChange(REGISTRY, openSession),
     closeSession: allowChange(REGISTRY, closeSession),

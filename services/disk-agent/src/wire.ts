@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import {
   type AgentDevice,
   type CopyDeviceRequest,
@@ -10,6 +11,7 @@ import {
   MirrorState,
   OrderOutcome,
   type RegisterAgentResponse,
+  type RememberedRun,
   ReportedDevice,
   type Run as RunMessage,
   type StampedDevice,
@@ -17,6 +19,7 @@ import {
 } from "@diskmesh/api/internal";
 import { type DeviceIdentity, ExportKind, Health, IdentifiedBy } from "@diskmesh/api/registry";
 import {
+  type DeviceId,
   formatHostPort,
   type HostId,
   InvalidArgumentError,
@@ -46,6 +49,7 @@ import {
   lastStamp,
   type OrderKind,
   type RememberedIdentity,
+  type RememberedSession,
 } from "./model/memory.js";
 import type { DeviceOrder } from "./model/orders.js";
 import type { RegistrationAnswer } from "./model/registration.js";
@@ -303,15 +307,41 @@ export function encodeReportedDevice(
 ): ReportedDevice {
   const { filePhase: _, inFlightOperations: __, identifiedBy: ___, ...reported } = encodeAgentDevice(device, memory);
   const sessionDiskId = lastSession(memory, device.id)?.diskId ?? "";
+  const { sessions = [], floor = 0 } = memory.devices.get(device.id) ?? {};
   const { message: hardwareError = "", ageMs: hardwareErrorAgeMs = 0 } = unreported ?? {};
   return {
     ...reported,
     ...encodeHealth(device.problemNow),
     sessionDiskId,
+    floor,
+    runsDigest: digestOf(sessions),
     hardwareError,
     hardwareErrorAgeMs,
     // A device whose path names another file than the held one counts as not attached.
     attached: device.attached && !device.replaced,
+  };
+}
+
+function digestOf(sessions: readonly RememberedSession[]): string {
+  const lines = sessions.map(({ offsetBytes, sizeBytes, number }) => `${offsetBytes} ${sizeBytes} ${number}\n`);
+  return createHash("sha256").update(lines.join("")).digest("hex");
+}
+
+export function encodeRun(session: RememberedSession): RememberedRun {
+  const { offsetBytes, sizeBytes, number: sessionNumber, diskId, holderHostId, ended, purpose } = session;
+  return { offsetBytes, sizeBytes, sessionNumber, diskId, holderHostId, ended, isErase: purpose === "erase" };
+}
+
+function parseRememberedRun(deviceId: DeviceId, run: RememberedRun): RememberedSession {
+  const { offsetBytes, sizeBytes } = parseRun({ deviceId, ...run });
+  return {
+    offsetBytes,
+    sizeBytes,
+    number: parseSessionNumber(run.sessionNumber),
+    purpose: run.isErase ? "erase" : "disk",
+    diskId: run.diskId === "" ? "" : parseDiskId(run.diskId),
+    holderHostId: run.holderHostId === "" ? "" : parseHostId(run.holderHostId, "holder_host_id"),
+    ended: run.ended,
   };
 }
 
@@ -337,12 +367,14 @@ export function encodeHealth(problem: DeviceProblem | undefined): { health: Heal
 }
 
 export function parseRegistrationAnswer(message: RegisterAgentResponse): RegistrationAnswer {
-  const parse = ({ deviceId: id, stamp, expected }: StampedDevice) => {
+  const parse = ({ deviceId: id, stamp, expected, floor, runs }: StampedDevice) => {
     const deviceId = parseDeviceId(id);
     return {
       deviceId,
       stamp: parseStamp(`stamp of device ${deviceId}`, stamp),
       expected: expected && parseExpected(expected),
+      floor: atLeast("floor", floor, 0),
+      sessions: runs.map((run) => parseRememberedRun(deviceId, run)),
     };
   };
   return {

@@ -1,6 +1,7 @@
 import { type DeviceId, InvalidStateError, OutdatedError, quoted, type Stamp } from "@diskmesh/domain";
-import { type AgentMemory, decideEach, type RememberedIdentity } from "./memory.js";
+import { type AgentMemory, decideEach, type RememberedIdentity, type RememberedSession } from "./memory.js";
 import { type DeviceOrder, decideOrder, leaderOf, type OrderVerdict } from "./orders.js";
+import { restoreSessions } from "./sessions.js";
 
 /** An incarnation of a tablet. */
 interface Incarnation {
@@ -18,6 +19,9 @@ export interface RegistrationAnswer extends Incarnation {
     readonly stamp: Stamp;
     /** Registry's record of the device; undefined from a registry of the previous release. */
     readonly expected?: RememberedIdentity | undefined;
+    /** Floor and sessions that a device takes over if it remembers no session. Absent for 0 and none. */
+    readonly floor?: number;
+    readonly sessions?: readonly RememberedSession[];
   }[];
   readonly unknown: readonly { readonly deviceId: DeviceId; readonly stamp: Stamp }[];
 }
@@ -50,7 +54,12 @@ export function decideRegistration(
       `the registration's answer carries a stamp of another tablet or incarnation for ${foreign.deviceId}`,
     );
   const decide = (before: AgentMemory, order: DeviceOrder) => decideOrder(before, knownDevices, order);
-  const { memory: after, verdicts } = decideEach(obeying, orders, decide);
+  const restore = (before: AgentMemory, device: RegistrationAnswer["allowed"][number]) => ({
+    memory: knownDevices.has(device.deviceId) ? restoreSessions(before, device) : before,
+    verdict: undefined,
+  });
+  const { memory: restored } = decideEach(obeying, answer.allowed, restore);
+  const { memory: after, verdicts } = decideEach(restored, orders, decide);
   return {
     memory: after,
     decisions: orders.map((order, index) => ({ order, verdict: verdicts[index] as OrderVerdict })),

@@ -8,6 +8,7 @@ import {
   forgetErased,
   highestSession,
   isCurrentSession,
+  restoreSessions,
   type SessionWish,
   sessionAt,
   whyOutdated,
@@ -209,5 +210,29 @@ describe("the floor", () => {
     expect(whyOutdated(erased, at(10), 10)).to.equal(undefined);
     expect(whyOutdated(erased, at(0), 5)).to.equal(undefined);
     expect(whyOutdated(erased, at(0), 8)).to.match(/floor is 9/);
+  });
+});
+
+describe("restoreSessions", () => {
+  const given = {
+    deviceId: DEVICE,
+    floor: 9,
+    sessions: [
+      { ...wish(7), offsetBytes: 10, sizeBytes: 10, ended: false },
+      { ...wish(5), offsetBytes: 0, sizeBytes: 10, ended: true },
+    ],
+  };
+
+  it("brings floor and sessions to a device that remembers none, which then refuses old ones", () => {
+    const memory = restoreSessions(EMPTY, given);
+    expect([told(memory), memory.devices.get(DEVICE)?.floor]).to.deep.equal([["0+10 5x", "10+10 7"], 9]);
+    expect(decideOpenSession(memory, at(10, 10), wish(7)).verdict.verdict).to.equal("same");
+    expect(decideOpenSession(memory, at(20, 10), wish(8)).verdict.verdict).to.equal("below_floor");
+  });
+
+  it("changes nothing of a device that remembers any, or without a floor", () => {
+    const knows = opened([1, at(0)]);
+    expect(restoreSessions(knows, given)).to.equal(knows);
+    expect(restoreSessions(EMPTY, { deviceId: DEVICE, floor: 0, sessions: [] })).to.equal(EMPTY);
   });
 });

@@ -114,6 +114,21 @@ export function forgetErased(memory: AgentMemory, { deviceId, offsetBytes }: Dev
   });
 }
 
+/**
+ * Takes over from the registry what a device remembers of sessions after a lost cache. Changes nothing of a device that
+ * remembers any, because it knows better.
+ */
+export function restoreSessions(
+  memory: AgentMemory,
+  given: { readonly deviceId: DeviceId } & Partial<Sessions>,
+): AgentMemory {
+  const { deviceId, floor = 0, sessions = [] } = given;
+  const isLost = highestSession(memory, deviceId) === 0;
+  if (!isLost || floor === 0) return memory;
+  const restored = withDevice(memory, deviceId, { floor });
+  return sessions.reduce((before, session) => withSession(before, deviceId, session), restored);
+}
+
 function withoutKey({ sessionKey: _, ...session }: RememberedSession): RememberedSession {
   return session;
 }
@@ -152,7 +167,7 @@ export function whyOutdated(
 }
 
 /** Formats why a session number is refused, for error messages. */
-export function superseded(run: DeviceRun, number: number, current: RememberedSession): string {
+function superseded(run: DeviceRun, number: number, current: RememberedSession): string {
   const session = `session ${number} of ${describeRun(run)}`;
   if (current.number === number) {
     if (current.ended) return `${session} has ended`;

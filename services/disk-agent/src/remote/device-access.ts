@@ -55,8 +55,12 @@ export class DeviceAccess {
     // A session that is not open here yet, or was forgotten with the cache, is no reason to give up: a key that nobody
     // has makes the holder try again.
     if (session?.number !== named.sessionNumber) return randomBytes(SESSION_KEY_BYTES);
-    if (session.offsetBytes !== named.offsetBytes || session.sessionKey === undefined) return undefined;
-    return Buffer.from(session.sessionKey, "hex");
+    const { holderHostId, sessionKey } = session;
+    const isElsewhere = holderHostId !== "" && holderHostId !== memory.hostId;
+    if (session.offsetBytes !== named.offsetBytes || !isElsewhere) return undefined;
+    // A registry that gave a lost session back gives the key with its next order.
+    if (sessionKey === undefined) return randomBytes(SESSION_KEY_BYTES);
+    return Buffer.from(sessionKey, "hex");
   }
 
   /**

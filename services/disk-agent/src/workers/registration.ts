@@ -4,6 +4,7 @@ import type { AgentContext } from "../context.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 import type { AgentMemory } from "../model/memory.js";
 import { decideRegistration } from "../model/registration.js";
+import { highestSession } from "../model/sessions.js";
 import { encodeRefusedFile, encodeReportedDevice, parseRegistrationAnswer } from "../wire.js";
 import { Heartbeats, healthTold, type Registered, type RegistrationOptions, warningOf } from "./heartbeats.js";
 
@@ -62,6 +63,7 @@ async function register(
       exports: exports.list(),
       ...highestNumbers(memory),
       registrationNumber,
+      knowsRuns: true,
       warning: warningOf(ledger),
     },
     { signal, deadlineMs: limits.registerTimeoutMs },
@@ -82,6 +84,8 @@ async function applyAnswer(
   const { memory, decisions } = decideRegistration(before, devices, parseRegistrationAnswer(answer));
   ledger.remember(memory);
   await ledger.durable();
+  for (const device of devices.all())
+    if (highestSession(before, device.id) === 0) device.granted.grantAll(memory.devices.get(device.id)?.sessions ?? []);
   const { tabletId, incarnation, tabletGeneration } = memory;
   if (before.incarnation !== incarnation && before.tabletId !== "") {
     const former = { former_tablet_id: before.tabletId, former_incarnation: before.incarnation };

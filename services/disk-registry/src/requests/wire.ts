@@ -269,7 +269,7 @@ export function actionResultMessage(result: ActionResult): ActionResultMessage {
 
 export function stampedDeviceMessage(device: StampedDevice): StampedDeviceMessage {
   const { deviceId, stamp, reason, expected } = device;
-  return { deviceId, stamp: { ...stamp }, reason, expected: expected && identityMessage(expected) };
+  return { deviceId, stamp: { ...stamp }, reason, expected: expected && identityMessage(expected), floor: 0, runs: [] };
 }
 
 export function otherFleetMessage({ adoptedAtMs, heardAtMs, ...other }: OtherFleet): OtherFleetMessage {

@@ -52,6 +52,13 @@ export interface ReportedDevice {
   hardwareError: string;
   /** Set with hardware_error: age of the error in milliseconds; see DeviceHardwareError.age_ms. */
   hardwareErrorAgeMs: number;
+  /** Number up to which the device refuses sessions that it does not remember. 0: none. */
+  floor: number;
+  /**
+   * SHA-256 in hex of the runs whose sessions the device remembers: one line "<offset_bytes> <size_bytes>
+   * <session_number>\n" for each, by offset. ListRuns returns the runs. Empty: an agent that knows no runs.
+   */
+  runsDigest: string;
 }
 
 /** An export that the agent serves. */
@@ -97,6 +104,26 @@ export interface RegisterAgentRequest {
   registrationNumber: number;
   /** Reason why nothing new should be placed on the host, for people. Empty: no warning. */
   warning: string;
+  /** True: the agent obeys orders about runs of devices. False: it ignores their ranges. */
+  knowsRuns: boolean;
+}
+
+/** The session that was opened last on the bytes of a run. */
+export interface RememberedRun {
+  /** First byte, counted from the device's start. */
+  offsetBytes: number;
+  /** Number of bytes. 0: all bytes up to the device's end. */
+  sizeBytes: number;
+  /** Number of the session. */
+  sessionNumber: number;
+  /** ID of the session's disk. Empty: the session is one of an erase, or unknown. */
+  diskId: string;
+  /** ID of the host that may do I/O in the session. Empty: none may. */
+  holderHostId: string;
+  /** True: no I/O is allowed before a higher session. */
+  ended: boolean;
+  /** True: the session is one of an erase. */
+  isErase: boolean;
 }
 
 /** A device and the stamp of its order. */
@@ -113,7 +140,17 @@ export interface StampedDevice {
    * Set in allowed_devices: the device's identity as recorded by the registry. Used like ExpectedDevice of
    * AttachDevices.
    */
-  expected: DeviceIdentity | undefined;
+  expected:
+    | DeviceIdentity
+    | undefined;
+  /**
+   * Set in allowed_devices for a device that remembers no session although sessions were given on it, as when the agent's
+   * cache was lost: the highest number ever given. The agent refuses sessions up to it that are not in `runs`, and ignores
+   * both fields for a device that remembers any session.
+   */
+  floor: number;
+  /** Set with `floor`: runs whose sessions the agent remembers from now on, by offset. */
+  runs: RememberedRun[];
 }
 
 /** The devices that the agent must open, and those that it must close. */
@@ -267,6 +304,8 @@ function createBaseReportedDevice(): ReportedDevice {
     fileIdentity: "",
     hardwareError: "",
     hardwareErrorAgeMs: 0,
+    floor: 0,
+    runsDigest: "",
   };
 }
 
@@ -319,6 +358,12 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     }
     if (message.hardwareErrorAgeMs !== 0) {
       writer.uint32(128).int64(message.hardwareErrorAgeMs);
+    }
+    if (message.floor !== 0) {
+      writer.uint32(136).int64(message.floor);
+    }
+    if (message.runsDigest !== "") {
+      writer.uint32(146).string(message.runsDigest);
     }
     return writer;
   },
@@ -464,6 +509,22 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
             message.hardwareErrorAgeMs = longToNumber(reader.int64());
             continue;
           }
+          case 17: {
+            if (tag !== 136) {
+              break;
+            }
+
+            message.floor = longToNumber(reader.int64());
+            continue;
+          }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.runsDigest = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -497,6 +558,8 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     message.fileIdentity = object.fileIdentity ?? "";
     message.hardwareError = object.hardwareError ?? "";
     message.hardwareErrorAgeMs = object.hardwareErrorAgeMs ?? 0;
+    message.floor = object.floor ?? 0;
+    message.runsDigest = object.runsDigest ?? "";
     return message;
   },
 };
@@ -596,6 +659,7 @@ function createBaseRegisterAgentRequest(): RegisterAgentRequest {
     highestSessionNumber: 0,
     registrationNumber: 0,
     warning: "",
+    knowsRuns: false,
   };
 }
 
@@ -642,6 +706,9 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
     }
     if (message.warning !== "") {
       writer.uint32(130).string(message.warning);
+    }
+    if (message.knowsRuns !== false) {
+      writer.uint32(136).bool(message.knowsRuns);
     }
     return writer;
   },
@@ -771,6 +838,14 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
             message.warning = reader.string();
             continue;
           }
+          case 17: {
+            if (tag !== 136) {
+              break;
+            }
+
+            message.knowsRuns = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -802,12 +877,140 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
     message.highestSessionNumber = object.highestSessionNumber ?? 0;
     message.registrationNumber = object.registrationNumber ?? 0;
     message.warning = object.warning ?? "";
+    message.knowsRuns = object.knowsRuns ?? false;
+    return message;
+  },
+};
+
+function createBaseRememberedRun(): RememberedRun {
+  return { offsetBytes: 0, sizeBytes: 0, sessionNumber: 0, diskId: "", holderHostId: "", ended: false, isErase: false };
+}
+
+export const RememberedRun: MessageFns<RememberedRun> = {
+  encode(message: RememberedRun, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.offsetBytes !== 0) {
+      writer.uint32(8).int64(message.offsetBytes);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(16).int64(message.sizeBytes);
+    }
+    if (message.sessionNumber !== 0) {
+      writer.uint32(24).int64(message.sessionNumber);
+    }
+    if (message.diskId !== "") {
+      writer.uint32(34).string(message.diskId);
+    }
+    if (message.holderHostId !== "") {
+      writer.uint32(42).string(message.holderHostId);
+    }
+    if (message.ended !== false) {
+      writer.uint32(48).bool(message.ended);
+    }
+    if (message.isErase !== false) {
+      writer.uint32(56).bool(message.isErase);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RememberedRun {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRememberedRun();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.sessionNumber = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.holderHostId = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.ended = reader.bool();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.isErase = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RememberedRun>): RememberedRun {
+    return RememberedRun.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RememberedRun>): RememberedRun {
+    const message = createBaseRememberedRun();
+    message.offsetBytes = object.offsetBytes ?? 0;
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.sessionNumber = object.sessionNumber ?? 0;
+    message.diskId = object.diskId ?? "";
+    message.holderHostId = object.holderHostId ?? "";
+    message.ended = object.ended ?? false;
+    message.isErase = object.isErase ?? false;
     return message;
   },
 };
 
 function createBaseStampedDevice(): StampedDevice {
-  return { deviceId: "", stamp: undefined, reason: "", expected: undefined };
+  return { deviceId: "", stamp: undefined, reason: "", expected: undefined, floor: 0, runs: [] };
 }
 
 export const StampedDevice: MessageFns<StampedDevice> = {
@@ -823,6 +1026,12 @@ export const StampedDevice: MessageFns<StampedDevice> = {
     }
     if (message.expected !== undefined) {
       DeviceIdentity.encode(message.expected, writer.uint32(34).fork()).join();
+    }
+    if (message.floor !== 0) {
+      writer.uint32(40).int64(message.floor);
+    }
+    for (const v of message.runs) {
+      RememberedRun.encode(v!, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -872,6 +1081,22 @@ export const StampedDevice: MessageFns<StampedDevice> = {
             message.expected = DeviceIdentity.decode(reader, reader.uint32());
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.floor = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.runs.push(RememberedRun.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -895,6 +1120,8 @@ export const StampedDevice: MessageFns<StampedDevice> = {
     message.expected = (object.expected !== undefined && object.expected !== null)
       ? DeviceIdentity.fromPartial(object.expected)
       : undefined;
+    message.floor = object.floor ?? 0;
+    message.runs = object.runs?.map((e) => RememberedRun.fromPartial(e)) || [];
     return message;
   },
 };

@@ -18,6 +18,7 @@ import {
   identifiedByFromJSON,
   identifiedByToNumber,
 } from "../../registry/v1/types.js";
+import { RememberedRun } from "./agent_registration_service.js";
 import { Stamp } from "./stamp.js";
 
 /** Outcome of an order for one device. */
@@ -343,6 +344,28 @@ export interface AgentDevice {
   inFlightOperations: number;
   /** How the agent recognizes the device after its machine reboots. */
   identifiedBy: IdentifiedBy;
+}
+
+/** The runs to return. */
+export interface ListRunsRequest {
+  /** ID of the device. NOT_FOUND: the agent has no such device. */
+  deviceId: string;
+  /** Returns runs from this offset on. 0 for the first page. */
+  fromOffsetBytes: number;
+  /** Maximum number of runs to return. 0, and more than 10,000: 10,000. */
+  pageSize: number;
+}
+
+/** A page of runs. */
+export interface ListRunsResponse {
+  /** ID of this start of the agent. */
+  bootId: string;
+  /** Runs by offset. */
+  runs: RememberedRun[];
+  /** from_offset_bytes of the next page. 0: this is the last page. */
+  nextOffsetBytes: number;
+  /** Number up to which the device refuses sessions that it does not remember. 0: none. */
+  floor: number;
 }
 
 /** Has no parameters. */
@@ -1653,6 +1676,176 @@ export const AgentDevice: MessageFns<AgentDevice> = {
     message.filePhase = object.filePhase ?? "";
     message.inFlightOperations = object.inFlightOperations ?? 0;
     message.identifiedBy = object.identifiedBy ?? IdentifiedBy.UNSPECIFIED;
+    return message;
+  },
+};
+
+function createBaseListRunsRequest(): ListRunsRequest {
+  return { deviceId: "", fromOffsetBytes: 0, pageSize: 0 };
+}
+
+export const ListRunsRequest: MessageFns<ListRunsRequest> = {
+  encode(message: ListRunsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.deviceId !== "") {
+      writer.uint32(10).string(message.deviceId);
+    }
+    if (message.fromOffsetBytes !== 0) {
+      writer.uint32(16).int64(message.fromOffsetBytes);
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(24).int32(message.pageSize);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListRunsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListRunsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.fromOffsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListRunsRequest>): ListRunsRequest {
+    return ListRunsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListRunsRequest>): ListRunsRequest {
+    const message = createBaseListRunsRequest();
+    message.deviceId = object.deviceId ?? "";
+    message.fromOffsetBytes = object.fromOffsetBytes ?? 0;
+    message.pageSize = object.pageSize ?? 0;
+    return message;
+  },
+};
+
+function createBaseListRunsResponse(): ListRunsResponse {
+  return { bootId: "", runs: [], nextOffsetBytes: 0, floor: 0 };
+}
+
+export const ListRunsResponse: MessageFns<ListRunsResponse> = {
+  encode(message: ListRunsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.bootId !== "") {
+      writer.uint32(10).string(message.bootId);
+    }
+    for (const v of message.runs) {
+      RememberedRun.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.nextOffsetBytes !== 0) {
+      writer.uint32(24).int64(message.nextOffsetBytes);
+    }
+    if (message.floor !== 0) {
+      writer.uint32(32).int64(message.floor);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListRunsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListRunsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.bootId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.runs.push(RememberedRun.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.nextOffsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.floor = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListRunsResponse>): ListRunsResponse {
+    return ListRunsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListRunsResponse>): ListRunsResponse {
+    const message = createBaseListRunsResponse();
+    message.bootId = object.bootId ?? "";
+    message.runs = object.runs?.map((e) => RememberedRun.fromPartial(e)) || [];
+    message.nextOffsetBytes = object.nextOffsetBytes ?? 0;
+    message.floor = object.floor ?? 0;
     return message;
   },
 };
@@ -3695,6 +3888,15 @@ export const DiskAgentServiceDefinition = {
       requestType: ListDevicesRequest as typeof ListDevicesRequest,
       requestStream: false,
       responseType: ListDevicesResponse as typeof ListDevicesResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Returns the runs of a device whose sessions the agent remembers, by pages. */
+    listRuns: {
+      name: "ListRuns",
+      requestType: ListRunsRequest as typeof ListRunsRequest,
+      requestStream: false,
+      responseType: ListRunsResponse as typeof ListRunsResponse,
       responseStream: false,
       options: {},
     },
