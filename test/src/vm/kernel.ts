@@ -1,0 +1,196 @@
+import { spawnSync } from "node:child_process";
+import { accessSync, constants, readdirSync, rmSync } from "node:fs";
+import { createServer, type Server, type Socket } from "node:net";
+import { join, relative } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { Child, temporaryFolder } from "@diskmesh/testkit";
+import { repositoryFolder } from "../repository-folder.js";
+import { PROGRAMS, programPath, writeInitramfs } from "./initramfs.js";
+
+/** Program that runs the trials. */
+export const TRIALS = fileURLToPath(new URL("main.js", import.meta.url));
+/** Modules of the trials. Kernels that have some built in lack their modules. */
+const MODULES = ["virtio_pci", "virtio_console", "loop", "dm-mod", "dm-delay", "ext4", "xfs"];
+const MODPROBE_TIMEOUT_MS = 60_000;
+/** Time limit of a start and of each test, above the one that a test has inside. */
+const ANSWER_TIMEOUT_MS = 150_000;
+const CONSOLE_END_LENGTH = 6_000;
+
+interface KernelFiles {
+  readonly image: string;
+  /** Paths of modules in the order in which they are loaded. */
+  readonly modules: readonly string[];
+}
+
+/** Where the trials run: on this machine, or in a virtual machine with a kernel of its own. */
+export type Place = "here" | KernelFiles;
+
+/** Returns where trials can run, or the reason why they cannot. */
+export function findPlace(): Place | { readonly missing: string } {
+  if (hasDeviceMapper()) return "here";
+  if (process.arch !== "x64") return { missing: `the virtual machine is one of x64, this machine of ${process.arch}` };
+  const programs = ["qemu-system-x86_64", "modprobe", "ldd", ...PROGRAMS].filter((name) => !programPath(name));
+  if (programs.length > 0) return { missing: `${programs.join(", ")} not on PATH` };
+  const folder = process.env.DISKMESH_KERNEL ?? join(repositoryFolder, ".cache/kernel");
+  const reasons: string[] = [];
+  for (const root of [folder, "/"]) {
+    const found = findKernel(root);
+    if (typeof found !== "string") return found;
+    reasons.push(found);
+  }
+  return { missing: `${reasons.join(", ")}; DISKMESH_KERNEL names the folder of an unpacked kernel package` };
+}
+
+/** True where root may make devices of device-mapper, those of the trials' targets included. */
+function hasDeviceMapper(): boolean {
+  const program = programPath("dmsetup");
+  if (process.getuid?.() !== 0 || program === undefined) return false;
+  const { stdout } = spawnSync(program, ["targets"], { encoding: "utf8" });
+  if (!/^linear /m.test(stdout)) return false;
+  return /^delay /m.test(stdout) || spawnSync("modprobe", ["--dry-run", "dm-delay"]).status === 0;
+}
+
+/** Returns the newest kernel below `root` that has its modules, or why there is none. */
+function findKernel(root: string): KernelFiles | string {
+  const folder = join(root, "boot");
+  const prefix = "vmlinuz-";
+  const images = namesIn(folder).filter((name) => name.startsWith(prefix));
+  const [image] = images.sort((a, b) => b.localeCompare(a, undefined, { numeric: true }));
+  if (image === undefined) return `no kernel in ${folder}`;
+  const version = image.slice(prefix.length);
+  try {
+    accessSync(join(folder, image), constants.R_OK);
+    accessSync(join(root, "lib/modules", version, "modules.dep"), constants.R_OK);
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+  const modules = MODULES.flatMap((name) => {
+    const args = ["-d", root, "-S", version, "--show-depends", name];
+    const { stdout } = spawnSync("modprobe", args, { encoding: "utf8", timeout: MODPROBE_TIMEOUT_MS });
+    return [...(stdout ?? "").matchAll(/^insmod (.+\.ko\S*)/gm)].map(([, file = ""]) => file);
+  });
+  return { image: join(folder, image), modules: [...new Set(modules)] };
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/** A kernel with device-mapper that runs the trials. */
+export class Kernel implements AsyncDisposable {
+  private constructor(
+    private readonly folder: string,
+    private readonly child: Child,
+    private readonly server: Server,
+    private readonly socket: Socket,
+    private readonly answers: AsyncIterator<string>,
+  ) {}
+
+  /** Starts it, and waits for its first line. */
+  static async start(place: Place): Promise<Kernel> {
+    const folder = temporaryFolder();
+    const path = join(folder, "port");
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+    const connected = new Promise<Socket>((resolve) => server.once("connection", resolve));
+    const [command, ...args] =
+      place === "here" ? [process.execPath, TRIALS, "serve", path] : await qemu(place, folder, path);
+    const child = new Child({ name: "kernel", command, args, logFile: join(folder, "console"), env: POOL });
+    const socket = await within(child, "no connection", connected);
+    const answers = createInterface({ input: socket })[Symbol.asyncIterator]();
+    const kernel = new Kernel(folder, child, server, socket, answers);
+    try {
+      await kernel.#answer("no start");
+      return kernel;
+    } catch (error) {
+      await kernel[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** Runs a test of a suite there; rejects with its failure, or with the end of the console when no answer comes. */
+  async run(suite: string, title: string): Promise<void> {
+    this.socket.write(`${JSON.stringify({ suite, title })}\n`);
+    const { failure } = JSON.parse(await this.#answer(title));
+    if (failure !== undefined) throw new Error(`${failure}\n${consoleEnd(this.child)}`);
+  }
+
+  async #answer(what: string): Promise<string> {
+    const { value } = await within(this.child, what, this.answers.next());
+    if (value === undefined) throw new Error(`the port was closed\n${consoleEnd(this.child)}`);
+    return value;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.socket.destroy();
+    this.child.signal("SIGKILL");
+    await this.child.exited;
+    await new Promise((resolve) => this.server.close(resolve));
+    rmSync(this.folder, { recursive: true });
+  }
+}
+
+/** A write that a drive does not answer holds a thread of the pool. */
+const POOL = { UV_THREADPOOL_SIZE: "64" };
+
+/** Returns the command line of a virtual machine without KVM, which not every machine has. */
+async function qemu({ image, modules }: KernelFiles, folder: string, port: string): Promise<[string, ...string[]]> {
+  const { bundleInto } = await import(join(repositoryFolder, "deploy/local/bootstrap/bundle.mjs"));
+  const code = join(folder, "code");
+  await bundleInto(repositoryFolder, relative(repositoryFolder, code), { entryPoints: [TRIALS] });
+  const initramfs = join(folder, "initramfs");
+  writeInitramfs(initramfs, { code, modules });
+  // The kernel gives what it does not know to the first process: NAME=VALUE as environment, the rest after `--`.
+  const pool = Object.entries(POOL).map(([name, value]) => `${name}=${value}`);
+  const kernelArgs = [
+    "console=ttyS0 quiet panic=-1 nokaslr mitigations=off rdinit=/bin/node",
+    ...pool,
+    "-- /code/main.js serve",
+  ];
+  // Under TCG a second processor may run code that the first one patches, which is an Oops.
+  return [
+    "qemu-system-x86_64",
+    ...["-accel", "tcg", "-cpu", "max,la57=off", "-smp", "1", "-m", "1024"],
+    ...["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"],
+    ...["-kernel", image, "-initrd", initramfs, "-append", kernelArgs.join(" ")],
+    ...[
+      "-device",
+      "virtio-serial",
+      "-chardev",
+      `socket,id=port,path=${port}`,
+      "-device",
+      "virtserialport,chardev=port",
+    ],
+  ];
+}
+
+/** Resolves like `work`; rejects with the end of the console when the kernel ends or takes too long. */
+async function within<Result>(child: Child, what: string, work: Promise<Result>): Promise<Result> {
+  const stop = new AbortController();
+  const timedOut = new Promise<never>((_, reject) => {
+    const timer = setTimeout(
+      () => reject(new Error(`${what}: no answer within ${ANSWER_TIMEOUT_MS} ms`)),
+      ANSWER_TIMEOUT_MS,
+    );
+    stop.signal.addEventListener("abort", () => clearTimeout(timer));
+  });
+  const ended = child.exited.then(({ code, signal }) => {
+    throw new Error(`${what}: the kernel's process ended (${signal ?? `exit code ${code}`})`);
+  });
+  try {
+    return await Promise.race([work, timedOut, ended]);
+  } catch (error) {
+    throw new Error(`${error instanceof Error ? error.message : error}\n${consoleEnd(child)}`);
+  } finally {
+    stop.abort();
+  }
+}
+
+function consoleEnd(child: Child): string {
+  return `the console's end:\n${child.output.slice(-CONSOLE_END_LENGTH).replaceAll("\r", "")}`;
+}

@@ -1,0 +1,113 @@
+// Runs the trials where device-mapper is: as the only process of a virtual machine, or on this machine. It answers each
+// line `{"suite", "title"}` of the given port with the result of that one test.
+import { spawnSync } from "node:child_process";
+import {
+  createReadStream,
+  createWriteStream,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from "node:fs";
+import { connect } from "node:net";
+import { createInterface } from "node:readline";
+import Mocha from "mocha";
+
+/** Suites by name. `smoke` belongs to `npm run verify`; `npm run vm -- all` runs the others, too. */
+const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
+  smoke: () => import("./trials/smoke.js"),
+};
+
+const TEST_TIMEOUT_MS = 120_000;
+
+async function loadSuite(load: () => Promise<unknown>): Promise<Mocha> {
+  const mocha = new Mocha({ timeout: TEST_TIMEOUT_MS, reporter: class {} as never, checkLeaks: false });
+  mocha.cleanReferencesAfterRun(false);
+  mocha.suite.emit("pre-require", globalThis, "", mocha);
+  await load();
+  return mocha;
+}
+
+/** Prints the titles of the tests of each suite. */
+async function printTitles(): Promise<void> {
+  const titles: Record<string, string[]> = {};
+  for (const [name, load] of Object.entries(SUITES)) {
+    const ofSuite: string[] = [];
+    (await loadSuite(load)).suite.eachTest((test: Mocha.Test) => ofSuite.push(test.fullTitle()));
+    titles[name] = ofSuite;
+  }
+  process.stdout.write(JSON.stringify(titles));
+}
+
+/** Runs the test with this title, and returns the message of its failure, or its hook's; undefined when it passed. */
+async function runTest(mocha: Mocha, title: string): Promise<string | undefined> {
+  let failure: string | undefined = "the suite has no test of this title";
+  mocha.grep(new RegExp(`^${title.replace(/[^\w ]/g, "\\$&")}$`));
+  await new Promise((resolve) =>
+    mocha
+      .run(resolve)
+      .on("pass", () => {
+        failure = undefined;
+      })
+      .on("fail", (_test, error) => {
+        failure = error.stack ?? String(error);
+      }),
+  );
+  return failure;
+}
+
+/** Mounts the kernel's file systems and loads the modules, which the initramfs has in their order. */
+function becomeInit(): void {
+  process.env.PATH = "/bin";
+  const mounts = { proc: "/proc", sysfs: "/sys", devtmpfs: "/dev", tmpfs: "/tmp" };
+  for (const [type, folder] of Object.entries(mounts)) {
+    mkdirSync(folder, { recursive: true });
+    spawnSync("mount", ["-t", type, type, folder], { stdio: "inherit" });
+  }
+  for (const name of readdirSync("/modules").sort()) spawnSync("insmod", [`/modules/${name}`], { stdio: "inherit" });
+  // Leaves the moment of a writeback to the tests.
+  writeFileSync("/proc/sys/vm/dirty_writeback_centisecs", "0");
+  // Shows all messages of the kernel from here on.
+  writeFileSync("/proc/sys/kernel/printk", "8");
+}
+
+/** Opens the port of the virtual machine, or the socket at `path`. */
+function openPort(path: string | undefined): {
+  readonly input: NodeJS.ReadableStream;
+  readonly output: NodeJS.WritableStream;
+} {
+  if (path !== undefined) {
+    const socket = connect(path);
+    return { input: socket, output: socket };
+  }
+  const [port = "no port"] = readdirSync("/sys/class/virtio-ports");
+  // The port can be opened once.
+  const fd = openSync(`/dev/${port}`, "r+");
+  return { input: createReadStream("", { fd }), output: createWriteStream("", { fd }) };
+}
+
+/** Has the kernel print the tasks that wait for a drive. */
+function showBlockedTasks(): void {
+  writeFileSync("/proc/sysrq-trigger", "w");
+}
+
+async function serve(path: string | undefined): Promise<void> {
+  if (process.pid === 1) becomeInit();
+  const { input, output } = openPort(path);
+  output.write(`${JSON.stringify({ kernel: readFileSync("/proc/version", "utf8").trim() })}\n`);
+  const loaded = new Map<string, Mocha>();
+  for await (const line of createInterface({ input })) {
+    const { suite, title } = JSON.parse(line);
+    const load = SUITES[suite];
+    if (load === undefined) throw new Error(`there is no suite ${suite}`);
+    const mocha = loaded.get(suite) ?? (await loadSuite(load));
+    loaded.set(suite, mocha);
+    const failure = await runTest(mocha, title);
+    if (failure !== undefined && process.pid === 1) showBlockedTasks();
+    output.write(`${JSON.stringify({ title, failure })}\n`);
+  }
+}
+
+const [mode, path] = process.argv.slice(2);
+await (mode === "titles" ? printTitles() : serve(path));

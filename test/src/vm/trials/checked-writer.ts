@@ -1,0 +1,86 @@
+import { constants } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+
+/** The compiler knows it in browsers only. */
+declare const WebAssembly: { Memory: new (of: { initial: number }) => { readonly buffer: ArrayBuffer } };
+
+const BLOCK_BYTES = 4_096;
+
+/** Writes numbered blocks with O_DIRECT, and remembers which number of each block was acknowledged. */
+export class CheckedWriter {
+  readonly errors: string[] = [];
+  writes = 0;
+  readonly #acknowledged: number[];
+  readonly #issued: number[];
+  #stopped = false;
+  readonly #ended: Promise<unknown>;
+
+  private constructor(
+    private readonly file: FileHandle,
+    blocks: number,
+  ) {
+    this.#acknowledged = Array<number>(blocks).fill(0);
+    this.#issued = Array<number>(blocks).fill(0);
+    const buffers = alignedBlocks(blocks);
+    this.#ended = Promise.all(buffers.map((buffer, block) => this.#writeOften(block, buffer)));
+  }
+
+  /** Writes to the first `blocks` blocks of the device at `path`, all at a time. */
+  static async start(path: string, blocks: number): Promise<CheckedWriter> {
+    return new CheckedWriter(await open(path, constants.O_RDWR | constants.O_DIRECT), blocks);
+  }
+
+  /** Resolves when no write is in flight, because all have failed or `stop` was called. */
+  async ended(): Promise<void> {
+    await this.#ended;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#ended;
+    await this.file.close();
+  }
+
+  /** Returns a line for each block of `path` that is torn, or holds neither the acknowledged nor a later number. */
+  async faults(path: string): Promise<string[]> {
+    const bytes = await readDirect(path, this.#issued.length);
+    return this.#issued.flatMap((issued, block) => {
+      const numbers = new Set<number>();
+      for (let at = 0; at < BLOCK_BYTES; at += 8) numbers.add(bytes.readDoubleLE(block * BLOCK_BYTES + at));
+      const [number = -1] = numbers;
+      const acknowledged = this.#acknowledged[block] ?? 0;
+      if (numbers.size === 1 && number >= acknowledged && number <= issued) return [];
+      return [`block ${block} has ${[...numbers]}, acknowledged ${acknowledged}, issued ${issued}`];
+    });
+  }
+
+  async #writeOften(block: number, buffer: Buffer): Promise<void> {
+    for (let number = 1; !this.#stopped; number++) {
+      for (let at = 0; at < BLOCK_BYTES; at += 8) buffer.writeDoubleLE(number, at);
+      this.#issued[block] = number;
+      try {
+        await this.file.write(buffer, 0, BLOCK_BYTES, block * BLOCK_BYTES);
+      } catch (error) {
+        this.errors.push((error as NodeJS.ErrnoException).code ?? String(error));
+        return;
+      }
+      this.#acknowledged[block] = number;
+      this.writes++;
+    }
+  }
+}
+
+/** Reads the first blocks of a device without the page cache. */
+export async function readDirect(path: string, blocks: number): Promise<Buffer> {
+  await using file = await open(path, constants.O_RDONLY | constants.O_DIRECT);
+  const buffers = alignedBlocks(blocks);
+  for (const [block, buffer] of buffers.entries()) await file.read(buffer, 0, BLOCK_BYTES, block * BLOCK_BYTES);
+  return Buffer.concat(buffers);
+}
+
+/** Returns blocks at addresses that O_DIRECT takes: the memory of WebAssembly begins at a page. */
+function alignedBlocks(count: number): Buffer[] {
+  const pages = Math.ceil((count * BLOCK_BYTES) / 65_536);
+  const { buffer } = new WebAssembly.Memory({ initial: pages });
+  return Array.from({ length: count }, (_, block) => Buffer.from(buffer, block * BLOCK_BYTES, BLOCK_BYTES));
+}
