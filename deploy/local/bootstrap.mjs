@@ -25,6 +25,10 @@ const commands = {
   start: () => runModule("deploy/local/dist/main.js"),
   test: (args) => runTests(root, args, { isQuick: true }),
   verify: () => verify(root),
+  vm: (args) => {
+    if (args.includes("all")) process.env.DISKMESH_TRIALS = "all";
+    return runTests(root, ["test/src/vm/", ...args.filter((arg) => arg !== "all")]);
+  },
   bench: () => runModule("test/dist/bench/main.js"),
   "kill-test": runKillTest,
   contract: (args) => runContract(root, args, runKillTest),

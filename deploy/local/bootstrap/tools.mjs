@@ -1,9 +1,11 @@
-import { mkdirSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { step } from "./progress.mjs";
 import { Failure, findProgram, isExecutable, npmCommand, runQuietly } from "./run.mjs";
 
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
+/** Debian's kernels for virtual machines, the preferred one first. Each depends on the package of one version. */
+const KERNELS = ["linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64"];
 const LTS_VERSION = "26.12.1";
 
 /**
@@ -34,6 +36,17 @@ const TOOLS = [
     why: "carries the bytes of disks",
     usedBy: "the engine qemu",
   },
+  {
+    name: "qemu-system-x86_64",
+    since: "7.2",
+    apt: "qemu-system-x86",
+    why: "runs a kernel with device-mapper",
+    usedBy: "test/src/vm",
+  },
+  { name: "modprobe", since: "30", apt: "kmod", why: "finds and loads its modules", usedBy: "test/src/vm" },
+  { name: "dmsetup", since: "1.02", apt: "dmsetup", why: "makes devices there", usedBy: "test/src/vm" },
+  { name: "mkfs.xfs", since: "6.1", apt: "xfsprogs", why: "makes a file system there", usedBy: "test/src/vm" },
+  { name: "mkfs.ext4", since: "1.47", apt: "e2fsprogs", why: "makes a file system there", usedBy: "test/src/vm" },
   { name: "fio", since: "3.33", apt: "fio", why: "reads back what a disk has acknowledged", usedBy: "moves" },
   { name: "nbdinfo", since: "1.14", apt: "libnbd-bin", why: "lists exported disks", usedBy: "NBD" },
   { name: "promtool", since: "2.42", apt: "prometheus", why: "evaluates the alerts", usedBy: "alerts" },
@@ -153,6 +166,7 @@ export async function installTools(folder) {
   await installByApt([...new Set(missing.flatMap(({ apt }) => apt ?? []))]);
   for (const { name, go } of missing) if (go !== undefined) await tried(name, () => installByGo(name, go, folder));
   for (const { name, pip } of missing) if (pip !== undefined) await tried(name, () => installByPip(name, pip, folder));
+  await tried("a kernel", () => unpackKernel(join(folder, "..", "kernel")));
   const still = TOOLS.filter(({ name }) => findProgram(name) === undefined);
   for (const { name, since, why, usedBy } of still)
     console.log(`missing: ${name} ${since} or newer, which ${why}; used by: ${usedBy}`);
@@ -179,6 +193,27 @@ async function installByApt(packages) {
       await runQuietly(apt, ["install", "-yqq", "--no-install-recommends", ...packages], options);
     }),
   );
+}
+
+/** Unpacks the package of a kernel as `folder`, where test/src/vm finds it. Installs nothing into the system. */
+async function unpackKernel(folder) {
+  if (process.arch !== "x64" || findProgram("apt-get") === undefined || existsSync(folder)) return;
+  const options = { timeoutMs: INSTALL_TIMEOUT_MS };
+  const shown = KERNELS.map((name) => runQuietly("apt-cache", ["show", name], options).catch(() => ""));
+  const [, name] = /^Depends: (linux-image-\S+)/m.exec((await Promise.all(shown)).join("\n")) ?? [];
+  if (name === undefined) throw new Failure(`apt has none of ${KERNELS.join(", ")}`);
+  const unpacked = `${folder}.new`;
+  rmSync(unpacked, { recursive: true, force: true });
+  mkdirSync(unpacked, { recursive: true });
+  await step(`unpacking ${name} (apt-get download)`, async () => {
+    await runQuietly("apt-get", ["download", "-qq", name], { ...options, cwd: unpacked });
+    const [file] = readdirSync(unpacked);
+    await runQuietly("dpkg-deb", ["-x", join(unpacked, file), unpacked], options);
+    rmSync(join(unpacked, file));
+    const [version] = readdirSync(join(unpacked, "lib/modules"));
+    await runQuietly("depmod", ["-b", unpacked, version], options);
+  });
+  renameSync(unpacked, folder);
 }
 
 /**

@@ -90,7 +90,7 @@ describe("the set-up behind npm start and npm test", () => {
     const script = join(repository, "deploy/local/bootstrap.mjs");
     const { code, output } = await ended(spawn(process.execPath, [script, "constructor"]));
     expect(code).to.equal(1);
-    expect(output).to.match(/^diskmesh: usage: .*start\|test\|verify\|bench/);
+    expect(output).to.match(/^diskmesh: usage: .*start\|test\|verify\|vm\|bench/);
   });
 
   describe("npm test", () => {
