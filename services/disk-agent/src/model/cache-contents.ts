@@ -85,7 +85,8 @@ export function decodeCache(text: string, hostId: HostId): AgentMemory {
 function decodeDevice(where: string, value: unknown): DeviceMemory {
   const device = asObject(where, value);
   const order = device.order === undefined ? undefined : decodeOrder(`${where}.order`, device.order);
-  const identity = device.identity === undefined ? undefined : decodeIdentity(`${where}.identity`, device.identity);
+  const identityIn = (key: "identity" | "formerIdentity") =>
+    device[key] === undefined ? {} : { [key]: decodeIdentity(`${where}.${key}`, device[key]) };
   const sessions =
     device.session === undefined
       ? asList(`${where}.sessions`, device.sessions ?? []).map((item, index) =>
@@ -100,7 +101,8 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
       : asCount(`${where}.hardwareErrorAtMs`, device.hardwareErrorAtMs);
   return {
     ...(order && { order }),
-    ...(identity && { identity }),
+    ...identityIn("identity"),
+    ...identityIn("formerIdentity"),
     ...(sessions.length > 0 && { sessions }),
     ...(device.floor !== undefined && { floor: asCount(`${where}.floor`, device.floor) }),
     ...(hardwareError !== undefined && { hardwareError }),

@@ -45,7 +45,7 @@ export interface RememberedSession extends Run {
   readonly diskId: string;
   /** Host that may do I/O; empty for an erase and for a session that only fences. */
   readonly holderHostId: string;
-  /** True when the session was ended: no I/O before a higher session. */
+  /** True when the session was ended, also because other bytes were attached: no I/O before a higher session. */
   readonly ended: boolean;
   /** Key in hex that a holder on another host proves. Absent without such a holder. Secret. */
   readonly sessionKey?: string | undefined;
@@ -68,6 +68,8 @@ export interface DeviceMemory {
   readonly order?: RememberedOrder;
   /** Absent after a detach order: the next attach order brings the identity. */
   readonly identity?: RememberedIdentity | undefined;
+  /** Identity before the last detach order, of which `sessions` are; absent once the device is attached again. */
+  readonly formerIdentity?: RememberedIdentity | undefined;
   /** Sessions by offset. No two of them have a byte in common. */
   readonly sessions?: readonly RememberedSession[];
   /** Sessions up to this number that are not in `sessions` are refused: their runs were forgotten. Absent for 0. */
@@ -204,6 +206,12 @@ export function rememberIdentity(
 ): AgentMemory {
   const identity = { offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity };
   // An unchanged identity causes no cache write, because every registration repeats all of them.
-  if (JSON.stringify(memory.devices.get(deviceId)?.identity) === JSON.stringify(identity)) return memory;
+  if (isSameIdentity(memory.devices.get(deviceId)?.identity, identity)) return memory;
   return withDevice(memory, deviceId, { identity });
+}
+
+export function isSameIdentity(one: RememberedIdentity | undefined, other: RememberedIdentity | undefined): boolean {
+  const fieldsOf = (of: RememberedIdentity | undefined) =>
+    of && [of.offsetBytes, of.sizeBytes, of.blockSizeBytes, of.serialNumber, of.fileIdentity];
+  return JSON.stringify(fieldsOf(one)) === JSON.stringify(fieldsOf(other));
 }

@@ -11,6 +11,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { type AgentMemory, emptyMemory, isWanted, type OrderKind, withDevice } from "./memory.js";
 import { acceptRequest, decideOrder, isCurrentOrder, overtaken } from "./orders.js";
+import { WHOLE_DEVICE } from "./runs.js";
 
 const HOST = "host-1" as HostId;
 const DEVICE = "device-1" as DeviceId;
@@ -183,6 +184,24 @@ describe("decideOrder (rule 2)", () => {
     const decision = decideOrder(memory, KNOWN, { deviceId: "nobody" as DeviceId, stamp: stamp(3, 1), kind: "attach" });
     expect(decision.verdict.verdict).to.equal("unknown_device");
     expect(decision.memory).to.equal(memory);
+  });
+
+  it("an attach of other bytes than were detached ends the sessions of its device, and of no other", () => {
+    const session = { number: 4, purpose: "disk", diskId: "disk-1", holderHostId: HOST, ended: false } as const;
+    const sessions = [{ ...session, ...WHOLE_DEVICE, sessionKey: "ab" }];
+    const bytes = { offsetBytes: 0, sizeBytes: 4096, blockSizeBytes: 512, serialNumber: "s", fileIdentity: "f" };
+    const held = withDevice(withDevice(registered(), DEVICE, { sessions, identity: bytes }), OTHER, { sessions });
+    const after = (memory: AgentMemory, generation: number, kind: OrderKind, expected?: typeof bytes) =>
+      decideOrder(memory, KNOWN, { deviceId: DEVICE, stamp: stamp(3, generation), kind, expected }).memory;
+    const detached = after(after(held, 1, "detach"), 2, "detach");
+    expect(detached.devices.get(DEVICE)?.sessions).to.deep.equal(sessions);
+    expect(after(detached, 3, "attach", bytes).devices.get(DEVICE)?.sessions).to.deep.equal(sessions);
+    for (const others of [{ ...bytes, offsetBytes: 4096 }, { ...bytes, fileIdentity: "g" }, undefined]) {
+      const { devices } = after(detached, 3, "attach", others);
+      expect(devices.get(DEVICE)?.sessions).to.deep.equal([{ ...session, ...WHOLE_DEVICE, ended: true }]);
+      expect(devices.get(OTHER)?.sessions).to.deep.equal(sessions);
+    }
+    expect(after(held, 1, "attach", { ...bytes, offsetBytes: 4096 }).devices.get(DEVICE)?.sessions).to.equal(sessions);
   });
 
   it("a replaced order is not current; a device is wanted unless its last order was detach", () => {

@@ -11,12 +11,14 @@ import {
 } from "@diskmesh/domain";
 import {
   type AgentMemory,
+  isSameIdentity,
   lastStamp,
   type OrderKind,
   type RememberedIdentity,
   rememberIdentity,
   withDevice,
 } from "./memory.js";
+import { endSessions } from "./sessions.js";
 
 /** An attach or detach order for one device. */
 export interface DeviceOrder {
@@ -117,8 +119,15 @@ export function decideOrder(
   }
   const { tabletGeneration, deviceGeneration } = order.stamp;
   const remembered = { tabletGeneration, deviceGeneration, kind: order.kind };
-  const forgotten = order.kind === "detach" ? { identity: undefined } : {};
-  const next = withDevice(memory, order.deviceId, { order: remembered, ...forgotten });
+  const { identity, formerIdentity } = memory.devices.get(order.deviceId) ?? {};
+  if (order.kind === "detach") {
+    const change = { order: remembered, identity: undefined, formerIdentity: identity ?? formerIdentity };
+    return { memory: withDevice(memory, order.deviceId, change), verdict: { verdict: "obey" } };
+  }
+  // A session of the bytes that were detached must not read or write others.
+  const isOther = lastKind === "detach" && !isSameIdentity(formerIdentity, order.expected);
+  const ended = isOther ? endSessions(memory, order.deviceId) : memory;
+  const next = withDevice(ended, order.deviceId, { order: remembered, formerIdentity: undefined });
   return { memory: withExpected(next, order), verdict: { verdict: "obey" } };
 }
 

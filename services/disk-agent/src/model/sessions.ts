@@ -100,6 +100,13 @@ export function decideCloseSession(
   return { memory: withSession(memory, deviceId, session), changed: true };
 }
 
+/** Ends all sessions of the device. Their numbers go on refusing lower ones. */
+export function endSessions(memory: AgentMemory, deviceId: DeviceId): AgentMemory {
+  const { sessions } = sessionsOf(memory, deviceId);
+  if (sessions.every(({ ended }) => ended)) return memory;
+  return withDevice(memory, deviceId, { sessions: sessions.map((each) => ({ ...withoutKey(each), ended: true })) });
+}
+
 /**
  * Forgets the run of an erase that the registry has closed, because nothing of a former disk is left there. The floor
  * refuses its sessions from now on.
