@@ -15,6 +15,7 @@ export interface Modules {
   "disk-agent/model/mirror": typeof import("../../../services/disk-agent/src/model/mirror.js");
   "disk-agent/model/orders": typeof import("../../../services/disk-agent/src/model/orders.js");
   "disk-agent/model/registration": typeof import("../../../services/disk-agent/src/model/registration.js");
+  "disk-agent/model/sessions": typeof import("../../../services/disk-agent/src/model/sessions.js");
   "disk-agent/remote/device-access": typeof import("../../../services/disk-agent/src/remote/device-access.js");
   "disk-agent/workers/heartbeats": typeof import("../../../services/disk-agent/src/workers/heartbeats.js");
   "disk-agent/wire": typeof import("../../../services/disk-agent/src/wire.js");

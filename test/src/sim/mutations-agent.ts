@@ -99,6 +99,13 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "keep-sessions-of-others",
+    mistake: "an attach order leaves the sessions open of bytes that were detached before, so that they reach others",
+    withinSeeds: 4000,
+    foundBy: 856,
+    replaced: [inPlaceOf("disk-agent/model/sessions", "endSessions", () => (memory) => memory)],
+  },
+  {
     name: "refuse-equal-after-failure",
     mistake: "the agent refuses the same order again, also when it had failed",
     withinSeeds: 300,
