@@ -103,10 +103,10 @@ export class Lives {
   }
 
   /**
-   * Records that a disk was placed on the device. A disk with the name of the undone one counts as that disk, created
-   * again by a client that retried.
+   * Records that a disk was placed on the device or deleted from it. A disk with the name of the undone one counts as
+   * that disk: a client that retried created it again, or a client deleted it, which knows a disk by its name alone.
    */
-  allocated(deviceId: string, diskId: string): void {
+  named(deviceId: string, diskId: string): void {
     if (this.#forgotten.get(deviceId)?.startsWith(`${diskId} of `)) this.giveUp(deviceId);
   }
 

@@ -76,7 +76,7 @@ export interface World extends Observer {
     sent(method: string, request: unknown, from: SimProcess): void;
     received(method: string, request: unknown, server: SimProcess, from: SimProcess): void;
     granted(deviceId: string, diskId: string, session: number): void;
-    allocated(deviceId: string, diskId: string): void;
+    named(deviceId: string, diskId: string): void;
     rewind(from: SimStore, to: SimStore): void;
     giveUp(deviceId: string): void;
     decide(deviceId: string): void;

@@ -78,6 +78,9 @@ export class StateWatch {
       if (before !== undefined && !holdsAnyDisk(before) && holdsAnyDisk(after) && isDead(after.hostId))
         this.world.violation(`${after.deviceId} of DEAD host ${after.hostId} was given to disk ${diskOn(after)}`);
     for (const { before, after } of disks) {
+      if (before !== undefined && after === undefined)
+        for (const device of devices)
+          if (holds(device.before, before.diskId)) this.world.lives.named(device.after.deviceId, before.diskId);
       this.#checkPublication(before, after);
       this.world.moves.committed(before, after);
       const target = before?.publication === undefined ? after?.publication?.hostId : undefined;
@@ -187,7 +190,7 @@ export class StateWatch {
     // Uses the boot id from before the commit, because a registration may share the commit with an earlier decision.
     if (isOffered) this.world.bytes.requireClean(after, hostBefore?.bootId);
     if (diskId === "" || holds(before, diskId)) return;
-    this.world.lives.allocated(deviceId, diskId);
+    this.world.lives.named(deviceId, diskId);
     // Accepts a confirmation from before the commit, too, because the commit may hold more than the allocation, e.g. a
     // later registration without the device.
     const confirmed = [before, after].some(
