@@ -63,3 +63,6 @@ export function parseName(field: string, value: string): string {
 export function parseOptionalName(field: string, value: string): string | undefined {
   return value === "" ? undefined : parseName(field, value);
 }
+
+/** Label of a registry's disk with the name by which a director knows the disk. */
+export const DISK_NAME_LABEL = "disk_name";

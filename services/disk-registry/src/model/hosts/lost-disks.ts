@@ -1,6 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { devicesOfHost } from "../devices/device-selection.js";
+import { namedDisk } from "../disks/disk-name.js";
 import { namedIn, type OwnEvent } from "../events/own-events.js";
 import { countingDevices } from "../store/layout.js";
 import { disksOn } from "../store/runs.js";
@@ -32,7 +33,7 @@ export function lostText(tables: RegistryTables, lost: readonly LostDisk[]): str
   const texts = lost.map(({ diskId, deviceIds }) => {
     const { parts = [], publication } = tables.disks.get(diskId) ?? {};
     const where = publication === undefined ? "unpublished" : `${publication.state} to ${publication.hostId}`;
-    return `${diskId} (${deviceIds.length} of ${parts.length} parts, on ${named(deviceIds)}; ${where})`;
+    return `${namedDisk(tables, diskId)} (${deviceIds.length} of ${parts.length} parts, on ${named(deviceIds)}; ${where})`;
   });
   return named(texts);
 }

@@ -5,6 +5,7 @@ import { reportedHealth, withoutKeptHealth } from "../devices/device-health.js";
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { forgetDevice } from "../devices/foreign-devices.js";
 import { unerasedIn, unerasedNote } from "../devices/removal-erase.js";
+import { namedDisk } from "../disks/disk-name.js";
 import { beginUnpublish } from "../disks/publications.js";
 import { requireRegistration } from "../disks/remembered.js";
 import { allDirty, disksOn } from "../store/runs.js";
@@ -27,14 +28,14 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
   const held = disksOn(devices);
   const published = [...tx.disks.by("byPublicationHost", hostId)];
   const inTheWay = new Set<DiskId>([...held, ...disksServedBy(tx, hostId)]);
-  if (inTheWay.size > 0 && !force) throw stillInUse(`host ${hostId}`, [...inTheWay].sort(), { host_id: hostId });
+  if (inTheWay.size > 0 && !force) throw stillInUse(tx, `host ${hostId}`, [...inTheWay].sort(), { host_id: hostId });
   for (const disk of published) beginUnpublish(tx, disk);
   for (const device of devices) forgetDevice(tx, device);
   tx.hosts.delete(hostId);
   const vm = assignment === undefined ? "" : ` and VM ${assignment.vmCid}; run cloud-check at its director`;
   const back = isAway(host) ? "" : "; while its agent runs, it registers the host again, with no device added";
   const text = `host ${hostId} is forgotten with its ${countText(devices.length, "device")}${vm}${back}`;
-  return forgotten(text, devices, held);
+  return forgotten(tx, text, devices, held);
 }
 
 /**
@@ -50,9 +51,10 @@ export function purgeDevice(
   const devices = requireDevices(tx, selector);
   const names = named(devices.map((device) => device.deviceId));
   const held = disksOn(devices);
-  if (held.length > 0 && !force) throw stillInUse(`device ${names}`, held, { device_id: devices[0]?.deviceId ?? "" });
+  if (held.length > 0 && !force)
+    throw stillInUse(tx, `device ${names}`, held, { device_id: devices[0]?.deviceId ?? "" });
   for (const device of devices) forget(tx, device, nowMs);
-  return forgotten(`forgotten: ${names}`, devices, held);
+  return forgotten(tx, `forgotten: ${names}`, devices, held);
 }
 
 function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
@@ -82,19 +84,31 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
   tx.devices.put(withoutKeptHealth(purged));
 }
 
-function forgotten(text: string, devices: readonly Device[], held: readonly DiskId[]): ActionResult {
+function forgotten(
+  tables: RegistryTables,
+  text: string,
+  devices: readonly Device[],
+  held: readonly DiskId[],
+): ActionResult {
   const unerasedDeviceIds = unerasedIn(devices);
-  const result = actionResult("S_OK", `${text}${brokenNote(held)}${unerasedNote(unerasedDeviceIds)}`, held);
+  const result = actionResult("S_OK", `${text}${brokenNote(tables, held)}${unerasedNote(unerasedDeviceIds)}`, held);
   return { ...result, unerasedDeviceIds };
 }
 
-function stillInUse(name: string, held: readonly DiskId[], about: Record<string, string>): InvalidStateError {
-  const message = `${name} holds or serves ${countText(held.length, "disk")}: delete or unpublish them first, or purge with force: ${named(held)}`;
+function stillInUse(
+  tables: RegistryTables,
+  name: string,
+  held: readonly DiskId[],
+  about: Record<string, string>,
+): InvalidStateError {
+  const disks = named(held.map((diskId) => namedDisk(tables, diskId)));
+  const message = `${name} holds or serves ${countText(held.length, "disk")}: delete or detach them first, or purge with force: ${disks}`;
   return new InvalidStateError(message, { about });
 }
 
-function brokenNote(held: readonly DiskId[]): string {
-  return held.length === 0 ? "" : `; these disks have lost devices: ${held.join(", ")}`;
+function brokenNote(tables: RegistryTables, held: readonly DiskId[]): string {
+  const disks = held.map((diskId) => namedDisk(tables, diskId)).join(", ");
+  return held.length === 0 ? "" : `; these disks have lost devices: ${disks}`;
 }
 
 /**

@@ -28,7 +28,7 @@ const rows: readonly ActionRow[] = [
     code: "E_TRY_AGAIN",
     says:
       "holds 1 disk (host h1 is UNAVAILABLE; what cannot be read counts as lost in 3600 s): " +
-      "x (PUBLISHED to h2, ERROR: device d1 on host h1: its host is UNAVAILABLE; its move waits: its device d1 cannot be read",
+      "x (PUBLISHED to h2 for the host itself, ERROR: device d1 on host h1: its host is UNAVAILABLE; its move waits: its device d1 cannot be read",
     dependent: ["x"],
     retryAfterMs: 10_000,
     fleet: {
@@ -44,7 +44,7 @@ const rows: readonly ActionRow[] = [
     says:
       "holds 1 lost disk (host h1 is UNAVAILABLE, and nobody else has these bytes: start the host again, or accept the loss " +
       "by DeleteDisk, or by PurgeDevice or PurgeHost with force): x (2 of 3 parts, on d1, d2; PUBLISHED to h2); " +
-      "it holds 1 disk (host h1 is UNAVAILABLE): y (PUBLISHED to h2, ONLINE; it has moved from device d5, which is left once host h2 confirms the new layout); " +
+      "it holds 1 disk (host h1 is UNAVAILABLE): y (PUBLISHED to h2 for the host itself, ONLINE; it has moved from device d5, which is left once host h2 confirms the new layout); " +
       "it serves 1 disk (take them from it with FenceHost): z (PUBLISHED to h1",
     dependent: ["x", "y", "z"],
     fleet: {
@@ -149,13 +149,18 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveHost of a host that serves a disk of other hosts' devices holds all its own back",
     action: "removeHost",
     code: "E_TRY_AGAIN",
-    says: "serves 1 disk (unpublish them): y (PUBLISHED to h1 for VM vm1, ONLINE)",
+    says: 'serves 1 disk (detach them where they were attached): y named "scratch" (PUBLISHED to h1 for VM vm1, ONLINE)',
     dependent: ["y"],
     wish: true,
     fleet: {
       hosts: [aHost("h1"), aHost("h2")],
       devices: [attached("d1"), held("d2", "y", { hostId: hostId("h2") })],
-      disks: [aDisk("y", ["d2"], { publication: { ...publishedTo("h1", "PUBLISHED"), vmCid: "vm1" } })],
+      disks: [
+        aDisk("y", ["d2"], {
+          publication: { ...publishedTo("h1", "PUBLISHED"), vmCid: "vm1" },
+          labels: [{ name: "disk_name", value: "scratch" }],
+        }),
+      ],
     },
     devices: { d1: "ATTACHED 1 wish" },
   },
@@ -175,6 +180,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveHost of a host without devices that serves a disk",
     action: "removeHost",
     code: "E_TRY_AGAIN",
+    says: "y (PUBLISHING to h1 for the host itself, ONLINE)",
     dependent: ["y"],
     fleet: {
       hosts: [aHost("h1"), aHost("h2")],

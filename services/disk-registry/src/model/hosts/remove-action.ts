@@ -3,6 +3,7 @@ import { type ActionResult, actionResult, named, tryAgain } from "../devices/act
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { pendingText } from "../devices/pending.js";
 import { type EraseLimits, type EraseWatch, unerasedIn, unerasedNote, whileErasing } from "../devices/removal-erase.js";
+import { namedDisk } from "../disks/disk-name.js";
 import { diskHealth } from "../disks/disks.js";
 import { leftMsOf, type MoveProgress } from "../disks/move-progress.js";
 import { moveText } from "../disks/move-text.js";
@@ -108,7 +109,7 @@ function whileInUse(
     uses.push(`holds ${countText(heldDiskIds.length, "disk")} (${waysOut}): ${described(tables, heldDiskIds, call)}`);
   }
   if (servedDiskIds.length > 0) {
-    const waysOut = isSilent ? "take them from it with FenceHost" : "unpublish them";
+    const waysOut = isSilent ? "take them from it with FenceHost" : "detach them where they were attached";
     uses.push(
       `serves ${countText(servedDiskIds.length, "disk")} (${waysOut}): ${described(tables, servedDiskIds, call)}`,
     );
@@ -162,10 +163,11 @@ function described(tables: RegistryTables, diskIds: readonly DiskId[], { movePro
     const { publication } = disk;
     const { health, message } = diskHealth(tables, disk);
     const vmCid = publication === undefined ? "" : vmOfPublication(tables, publication);
-    const forVm = vmCid === "" ? "" : ` for VM ${vmCid}`;
-    const where = publication === undefined ? "unpublished" : `${publication.state} to ${publication.hostId}${forVm}`;
+    const user = vmCid === "" ? "the host itself" : `VM ${vmCid}`;
+    const where =
+      publication === undefined ? "unpublished" : `${publication.state} to ${publication.hostId} for ${user}`;
     const move = moveText(tables, diskId, moveProgressOf(diskId));
-    return `${diskId} (${where}, ${health === "ONLINE" ? health : `${health}: ${message}`}${move ? `; ${move}` : ""})`;
+    return `${namedDisk(tables, diskId)} (${where}, ${health === "ONLINE" ? health : `${health}: ${message}`}${move ? `; ${move}` : ""})`;
   });
   return named(texts);
 }
