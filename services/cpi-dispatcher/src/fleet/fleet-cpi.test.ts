@@ -90,9 +90,10 @@ describe("the fleet CPI, with a registry and two agents", () => {
     await cpi.deleteVm(vmCid, newCall());
   });
 
-  it("stores metadata as labels, and replaces it", async () => {
-    const diskCid = await createDisk({});
+  it("stores the name and metadata as labels, and replaces them", async () => {
+    const diskCid = await createDisk({ cloudProperties: { name: "scratch" } });
     const labels = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk?.labels;
+    expect(await labels()).to.deep.equal([{ name: "disk_name", value: "scratch" }]);
     await cpi.setDiskMetadata(diskCid, { deployment: "d", index: 1 }, newCall());
     expect(await labels()).to.deep.equal([
       { name: "deployment", value: "d" },

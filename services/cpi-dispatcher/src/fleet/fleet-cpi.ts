@@ -122,8 +122,13 @@ export class FleetCpi implements Cpi {
     const sizeBytes = sizeBytesOf(disk.sizeMib);
     const diskId = diskIdOf(disk.token === "" ? randomUUID() : disk.token);
     const { az, nearHostId } = await this.#placeOf(disk, call);
-    const { limits, exportKind, onHostSilence } = properties;
-    const served = { limits, exportKind: EXPORT_KINDS[exportKind], onHostSilence: SILENCE_RULES[onHostSilence] };
+    const { limits, labels, exportKind, onHostSilence } = properties;
+    const served = {
+      limits,
+      labels: [...labels],
+      exportKind: EXPORT_KINDS[exportKind],
+      onHostSilence: SILENCE_RULES[onHostSilence],
+    };
     const request = { diskId, sizeBytes, az, pool, spreadRacks, nearHostId, ...served };
     const made = await asNoDiskSpace(diskId, () => this.#registry.createDisk(request, optionsOf(call)));
     return { diskCid: diskId, sizeBytes: made.disk?.sizeBytes ?? 0 };

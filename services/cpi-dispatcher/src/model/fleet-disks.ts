@@ -1,4 +1,5 @@
 import {
+  DISK_NAME_LABEL,
   type DiskId,
   InvalidArgumentError,
   type IoLimits,
@@ -19,12 +20,14 @@ export interface FleetDiskProperties {
   readonly exportKind: "" | "device" | "nbd";
   /** Empty for the registry's default, which is to keep the disk where it is. */
   readonly onHostSilence: "" | "keep" | "fence";
+  /** The name of the disk in the director. */
+  readonly labels: readonly { readonly name: string; readonly value: string }[];
 }
 
 /** Parses the fleet CPI's properties. Other properties are ignored, as in all CPIs. */
 export function parseFleetDiskProperties(properties: JsonObject): FleetDiskProperties {
   const { pool = "", spread_racks: spreadRacks = false, export: exportKind = "" } = properties;
-  const { on_host_silence: onHostSilence = "" } = properties;
+  const { on_host_silence: onHostSilence = "", name } = properties;
   if (typeof pool !== "string") throw wrongProperty("pool", "the name of a device pool");
   if (typeof spreadRacks !== "boolean") throw wrongProperty("spread_racks", "true or false");
   if (exportKind !== "" && exportKind !== "device" && exportKind !== "nbd")
@@ -33,7 +36,8 @@ export function parseFleetDiskProperties(properties: JsonObject): FleetDiskPrope
     throw wrongProperty("on_host_silence", '"keep" or "fence"');
   const limits = parseIoLimitsJson(properties.limits, "cloud_properties.limits");
   const parsedPool = pool === "" ? "" : parseName("cloud_properties.pool", pool);
-  return { pool: parsedPool, spreadRacks, limits, exportKind, onHostSilence };
+  const labels = typeof name === "string" ? [{ name: DISK_NAME_LABEL, value: name }] : [];
+  return { pool: parsedPool, spreadRacks, limits, exportKind, onHostSilence, labels };
 }
 
 export function sizeBytesOf(sizeMib: number): number {

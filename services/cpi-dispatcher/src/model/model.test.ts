@@ -27,13 +27,13 @@ describe("a disk hint", () => {
 
 describe("cloud properties of a fleet disk", () => {
   it("have defaults, and ignore properties of other CPIs", () => {
-    const defaults = { pool: "", spreadRacks: false, limits: undefined, exportKind: "", onHostSilence: "" };
+    const defaults = { pool: "", spreadRacks: false, limits: undefined, exportKind: "", onHostSilence: "", labels: [] };
     expect(parseFleetDiskProperties({})).to.deep.equal(defaults);
     expect(parseFleetDiskProperties({ type: "gp3" })).to.deep.equal(defaults);
     const words = { export: "device", on_host_silence: "fence" };
     const given = { pool: "ssd", spread_racks: true, ...words, limits: { write_iops: 5 } };
     const { limits, ...others } = parseFleetDiskProperties(given);
-    const parsed = { pool: "ssd", spreadRacks: true, exportKind: "device", onHostSilence: "fence" };
+    const parsed = { pool: "ssd", spreadRacks: true, exportKind: "device", onHostSilence: "fence", labels: [] };
     expect(others).to.deep.equal(parsed);
     expect(limits).to.include({ readIops: 0, writeIops: 5 });
   });
