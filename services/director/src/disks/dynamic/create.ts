@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { InvalidStateError, NotImplementedError } from "@diskmesh/domain";
+import { DISK_NAME_LABEL, InvalidStateError, NotImplementedError } from "@diskmesh/domain";
 import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
 import { cpiFacts } from "../../cpi/make-once.js";
 import { isTarget } from "../../instances/instance.js";
@@ -145,8 +145,8 @@ export function wantedDisk(
 }
 
 /**
- * Sets the disk's metadata. The infrastructure also gets the director and the deployment, which override the caller's
- * values as in BOSH. Only the caller's metadata is recorded.
+ * Sets the disk's metadata. The infrastructure also gets the director, the deployment and the disk's name, which override
+ * the caller's values as in BOSH. Only the caller's metadata is recorded.
  */
 export async function setDiskMetadata(
   context: DiskJobContext,
@@ -158,7 +158,12 @@ export async function setDiskMetadata(
   await run.stage("Setting disk metadata", disk.name, async () => {
     const { deployment } = disk;
     const owner: JsonObject = deployment === "" ? {} : { deployment };
-    await steps.setMetadata(disk, { ...metadata, director: context.config.name, ...owner });
+    await steps.setMetadata(disk, {
+      ...metadata,
+      director: context.config.name,
+      ...owner,
+      [DISK_NAME_LABEL]: disk.name,
+    });
     await steps.change((current) => ({ ...current, metadata }));
   });
 }

@@ -229,7 +229,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     await director.provide(name, first, { metadata: { owner: "ann", tags: ["a"] } });
     const cid = (await diskOf())?.diskCid ?? "";
     const given = { owner: "ann", tags: ["a"] };
-    const told = { ...given, director: "diskmesh", deployment: "web" };
+    const told = { ...given, director: "diskmesh", deployment: "web", disk_name: name };
     expect(director.cpi.disks.get(cid)?.metadata).to.deep.equal(told);
     expect((await diskOf())?.metadata).to.deep.equal(given);
     director.cpi.calls.length = 0;
