@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type CallMethodRequest, DriverState, type Task, TaskState } from "@diskmesh/api/director";
+import { hostOfCid } from "@diskmesh/cpi";
 import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, freePort, isQuickRun, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -57,6 +58,11 @@ const deploy = async ({ director }: World, text: string) =>
 const WEB = { deployment: "web" };
 const provide = ({ director, diskName, instanceId }: World) =>
   director.provide(diskName, instanceId, { metadata: { owner: "ann" } });
+const onHost = async ({ director, diskName }: World) => {
+  const request = { diskName, hostId: HOST, sizeBytes: 1, metadata: { owner: "ann" }, wait: true };
+  return (await director.disks.provideDisk(request)).task;
+};
+const HOST = "h1";
 const NODE = "host-1";
 const callVendor = async ({ director }: World, target: CallTarget, method: string, args: object) => {
   const request = { target: { target }, method, args: { ...args }, wait: true };
@@ -109,6 +115,17 @@ const JOBS: readonly CrashJob[] = [
     },
     ask: ({ director, diskName }) => director.delete(diskName),
   },
+  { name: "provide on a host", ask: onHost },
+  {
+    name: "attach to a host",
+    prepare: async (world) => {
+      await onHost(world);
+      await world.director.detach(world.diskName);
+    },
+    ask: async ({ director, diskName }) =>
+      (await director.disks.attachDisk({ diskName, hostId: HOST, wait: true })).task,
+  },
+  { name: "detach from a host", prepare: onHost, ask: ({ director, diskName }) => director.detach(diskName) },
   { name: "deploy", ask: (world) => deploy(world, vmOf(1)) },
   { name: "recreate by a deploy", prepare: (world) => deploy(world, vmOf(1)), ask: (world) => deploy(world, vmOf(2)) },
   {
@@ -238,6 +255,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       }
       director.cpi.findsByToken = findsByToken;
       director.cpi.capacityMib = 1_000_000;
+      director.cpi.addHost(HOST, "z1");
       [instanceId] = (await director.deploy("base", 1)) as [string];
     });
     after(async () => {
@@ -303,7 +321,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       expect(findsByToken ? tokens : [], at).to.deep.equal([]);
       const vmCids = instances.map(({ vmCid }) => vmCid).filter((vmCid) => vmCid !== "");
       expect(
-        [...cpi.vms.keys()].filter((cid) => !isListed(cid)),
+        [...cpi.vms.values()].map(({ vmCid }) => vmCid).filter((cid) => !isListed(cid) && hostOfCid(cid) === undefined),
         `VMs: ${at}`,
       ).to.have.members(vmCids);
       const recorded = [...dynamic, ...persistent].map(({ diskCid, vmCid }) => ({ diskCid, vmCid }));

@@ -58,6 +58,43 @@ describe("a director killed between two steps", () => {
     });
   }
 
+  /** Changes of where a disk is. A move is a detach with an attach queued behind it. */
+  const HOST_CHANGES = [
+    { what: "attach", method: "attachDisk", from: "", to: "h1" },
+    { what: "detach", method: "detachDisk", from: "h1", to: "" },
+    { what: "move", method: "detachDisk", from: "h1", to: "h2" },
+    { what: "move, already detached", method: "attachDisk", from: "h1", to: "h2" },
+  ] as const;
+  for (const { what, method, from, to } of HOST_CHANGES)
+    for (const when of ["before", "after"] as const)
+      it(`${what} of a disk on a host, killed ${when} the effect of ${method} -> done, and nowhere else`, async function () {
+        if (when === "after") leaveToVerify(this);
+        for (const host of ["h1", "h2"]) director.cpi.addHost(host, "z1");
+        await director.disks.provideDisk({ diskName: name, hostId: "h1", sizeBytes: 1, wait: true });
+        const attachmentId = (await director.disks.getDisk({ diskName: name })).disk?.attachmentId ?? "";
+        if (from === "") await director.detach(name);
+        const gate = director.cpi.gate(method, when);
+        const started = [
+          ...(from === "" ? [] : [await director.disks.detachDisk({ diskName: name, hostId: from, attachmentId })]),
+          ...(to === "" ? [] : [await director.disks.attachDisk({ diskName: name, hostId: to })]),
+        ];
+        await gate.reached;
+        await director.process.kill();
+        await director.process.start();
+        gate.release();
+        for (const { task } of started)
+          expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
+        const { disk } = await director.disks.getDisk({ diskName: name });
+        expect(disk).to.include({ hostId: to, path: to === "" ? "" : `/memory/${disk?.diskCid}` });
+        expect(director.cpi.disks.get(disk?.diskCid ?? "")?.vmCid).to.equal(to === "" ? "" : `host/${to}`);
+        expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
+        // A late duplicate of the former detach changes nothing.
+        await director.disks.detachDisk({ diskName: name, hostId: from, attachmentId, wait: true });
+        expect((await director.disks.getDisk({ diskName: name })).disk?.hostId).to.equal(to);
+        await director.detach(name);
+        await director.delete(name);
+      });
+
   it("queued and waiting tasks -> all run after the restart, and all locks are free again", async () => {
     const gate = director.cpi.gate("createDisk", "before");
     const names = Array.from({ length: 8 }, (_, index) => `${name}-${index}`);

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
+import { hostOfCid } from "@diskmesh/cpi";
 import { DriverHost } from "@diskmesh/driver/host";
 import { AgentClient } from "@diskmesh/mbus";
 import { Tablet } from "@diskmesh/tablet";
@@ -30,7 +31,10 @@ function countCallsOf(
 }
 
 countCallsOf(Tablet.prototype, "transact", () => writeIn(new Error().stack ?? ""));
-countCallsOf(CpiCalls.prototype, "call", ([method]) => `CPI ${String(method)}`);
+countCallsOf(CpiCalls.prototype, "call", ([method, , request]) => {
+  const { vmCid = "" } = (request ?? {}) as { readonly vmCid?: string };
+  return `CPI ${String(method)}${hostOfCid(vmCid) === undefined ? "" : " for a host"}`;
+});
 countCallsOf(AgentClient.prototype, "call", ([, method]) => `agent ${String(method)}`);
 countCallsOf(DriverHost.prototype, "call", ([, call]) => `driver ${(call as { method: string }).method}`);
 
