@@ -354,6 +354,31 @@ describe("scopes of dynamic disks", () => {
       expect(await seen()).to.deep.equal(before);
     });
 
+    it("a host that runs a VM outside of the scope -> as for none; that of an own VM, or of none, is used", async () => {
+      const { director } = mesh;
+      const own = (callers.get("csi/own") as Caller).disks;
+      const hostOf = async (deployment: string): Promise<string> => {
+        const { instances: some } = await director.deployments.listInstances({ deployment });
+        const hostId = some[0]?.agentId ?? "";
+        director.cpi.addHost(hostId, "z1");
+        return hostId;
+      };
+      const resultOf = async (hostId: string) =>
+        (await own.provideDisk({ diskName: "hosted", hostId, sizeBytes: MIB, wait: true })).task?.result;
+      for (const deployment of OUTSIDE) {
+        const hostId = await hostOf(deployment);
+        const before = await all();
+        expect((await resultOf(hostId))?.replace(hostId, "none")).to.equal(await resultOf("none"));
+        expect(await all()).to.deep.equal(before);
+      }
+      director.cpi.addHost("free", "z1");
+      for (const hostId of [await hostOf("own"), "free"]) {
+        expect(await resultOf(hostId)).to.include(`attached disk \`hosted\` to host \`${hostId}\``);
+        await own.detachDisk({ diskName: "hosted", wait: true });
+      }
+      await own.deleteDisk({ diskName: "hosted", wait: true });
+    });
+
     it("a disk on a host -> is its maker's scope's; for others its name is taken and no more", async () => {
       mesh.director.cpi.addHost("h1", "z1");
       const [own, other] = [callers.get("csi/own") as Caller, callers.get("operator-disks/a") as Caller];

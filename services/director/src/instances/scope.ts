@@ -38,6 +38,16 @@ export function instanceIn(scope: Scoped, tables: DirectorTables, instanceId: st
 }
 
 /**
+ * Returns false for a host that runs a VM of a deployment outside of the scope. Hosts belong to nobody, so a caller with
+ * a scope may use every other host. The agent of a VM that is a host has the host's ID.
+ */
+export function coversHost(scope: Scoped, tables: DirectorTables, hostId: string): boolean {
+  if (scope === undefined) return true;
+  const instances = [...tables.instances.by("byAgent", hostId)];
+  return instances.every(({ deployment }) => coversDeployment(scope, tables, deployment));
+}
+
+/**
  * Returns the rows of a list that the scope covers. A list begins with them rather than with `matches`: page tokens then
  * name no other row, and a page without a next page is the last.
  */

@@ -39,7 +39,12 @@ export function hostAmong(
     );
   }
   if (first !== undefined) return first;
-  throw new NotFoundError(`host \`${hostId}\` not found: no CPI has it`, about);
+  throw hostNotFound(hostId);
+}
+
+/** Returns the error for a host that does not exist, or not in the caller's scope. */
+export function hostNotFound(hostId: string): Error {
+  return new NotFoundError(`host \`${hostId}\` not found: no CPI has it`, { about: { host_id: hostId } });
 }
 
 /** Returns the CPIs that may have a host: the named one, or all that the configs name, and the default CPI. */

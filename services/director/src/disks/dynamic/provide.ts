@@ -3,7 +3,7 @@ import { cpisOfStep } from "../../cpi/cpi-target.js";
 import { endedByErrors } from "../../cpi/ended-by-errors.js";
 import { instanceNamed, type Target, targetOf } from "../../instances/instance.js";
 import { attachedTo } from "../../instances/recorded-deployments.js";
-import { diskIn, instanceIn, isNameTaken } from "../../instances/scope.js";
+import { coversHost, diskIn, instanceIn, isNameTaken } from "../../instances/scope.js";
 import { diskTypeNamed } from "../../specs/cloud-config.js";
 import type { Disk } from "../../store/disk.js";
 import type { JsonObject } from "../../store/json.js";
@@ -18,7 +18,7 @@ import { owesBeforeAttach } from "../forget.js";
 import { createDisk, type DiskWish, madeKnown, setDiskMetadata, wantedDisk } from "./create.js";
 import { decideProvide, diskNotFound, nameTaken, type Progress } from "./decisions.js";
 import { dynamicDisk, failingStep, locksOf } from "./dynamic-disk.js";
-import { cpisToAsk, findHost } from "./hosts.js";
+import { cpisToAsk, findHost, hostNotFound } from "./hosts.js";
 
 interface Wanted extends DiskWish, WantedPlace {
   readonly readOnly: boolean;
@@ -49,6 +49,7 @@ function plan(context: DiskJobContext, tables: DirectorTables, wanted: Wanted): 
       : { cpis: cpisToAsk(context, tables, wanted.hostCpi) };
   if (isNameTaken(scope, tables, diskName))
     return failingStep(cpis, wanted.made === undefined ? diskNotFound(diskName) : nameTaken(diskName));
+  if (hostId !== undefined && !coversHost(scope, tables, hostId)) return failingStep(cpis, hostNotFound(hostId));
   return {
     locks: locksOf({ instanceId, hostId }, diskName),
     ...cpis,

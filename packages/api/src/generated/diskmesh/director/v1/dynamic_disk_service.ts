@@ -40,7 +40,10 @@ export interface DynamicDisk {
   diskPoolName: string;
   /** Name of the CPI that created the disk. Empty: the default CPI. */
   cpi: string;
-  /** Metadata as last requested. The infrastructure also stores the director and the deployment. */
+  /**
+   * Metadata as last requested. The infrastructure also stores the director, the deployment and the
+   * name.
+   */
   metadata:
     | { [key: string]: any }
     | undefined;
@@ -2634,8 +2637,9 @@ export const ListOwedRemovalsResponse: MessageFns<ListOwedRemovalsResponse> = {
  *
  * The rights of a caller may end at a scope: the deployment in a certificate with the identity csi/DEPLOYMENT, or the
  * deployments of the team in operator-disks/TEAM. Disks, instances and deployments outside of the scope do not exist for
- * the caller: lists omit them, and requests about them are answered like requests about unknown names. Names are unique
- * among all scopes, so a task fails that would create a disk with the name of a disk outside of the scope.
+ * the caller: lists omit them, and requests about them are answered like requests about unknown names. So are hosts that
+ * run VMs of such deployments; all other hosts may be used. A disk made for a host belongs to its maker's scope. Names are
+ * unique among all scopes, so a task fails that would create a disk with the name of a disk outside of the scope.
  */
 export type DynamicDiskServiceDefinition = typeof DynamicDiskServiceDefinition;
 export const DynamicDiskServiceDefinition = {
