@@ -66,7 +66,19 @@ describe("problemAsJson", () => {
     readonly slots = 24;
     readonly model = undefined;
   }
-  for (const value of [null, "", 0, 0.1, [], {}, new Shelf(), new Date(0), process.env, deep(MAX_JSON_DEPTH)])
+  for (const value of [
+    null,
+    "\u{1f600}",
+    "",
+    0,
+    0.1,
+    [],
+    {},
+    new Shelf(),
+    new Date(0),
+    process.env,
+    deep(MAX_JSON_DEPTH),
+  ])
     it(`${JSON.stringify(value).slice(0, 20)} has no problem`, () => {
       expect(problemAsJson(value)).to.equal(undefined);
     });
@@ -77,6 +89,10 @@ describe("problemAsJson", () => {
     [[undefined], "0 is of type undefined"],
     [{ a: new Map() }, "a is of type Map"],
     [new Error("x"), "it is of type Error"],
+    [{ a: ["\ud800x"] }, "a.0 contains a surrogate without its pair"],
+    [{ a: { "x\udc00": 1 } }, "a property of a contains a surrogate without its pair"],
+    [{ a: JSON.parse('{"__proto__": 1}') }, "a has a property __proto__"],
+    [{ a: { toJSON: () => Number.NaN } }, "a is NaN"],
     [deep(MAX_JSON_DEPTH + 2), `is nested more than ${MAX_JSON_DEPTH} deep`],
   ] as const)
     it(`reports ${problem}`, () => {

@@ -30,20 +30,25 @@ export function parseJson(what: string, text: string, maxDepth = MAX_ENVELOPE_DE
 
 /**
  * Returns the first part of a value that JSON would drop or change, with its path: a Map, a typed array, a generator,
- * NaN, an integer of 2^53 or more. Returns undefined when JSON keeps the value unchanged. Properties that are undefined
- * are ignored; an object with `toJSON` is checked by the result of `toJSON`.
+ * NaN, an integer of 2^53 or more, a text with half of a surrogate pair, which UTF-8 lacks. Also returns a property
+ * `__proto__`, which decoders of protobuf drop. Returns undefined when JSON keeps the value unchanged. Properties that
+ * are undefined are ignored; an object with `toJSON` is checked by the result of `toJSON`.
  */
 export function problemAsJson(value: unknown, path = "", depth = 0): string | undefined {
   const at = path === "" ? "it" : path.slice(0, MAX_PATH_LENGTH);
-  if (value === null || typeof value === "string" || typeof value === "boolean") return undefined;
+  if (value === null || typeof value === "boolean") return undefined;
+  if (typeof value === "string") return LONE_SURROGATE.test(value) ? `${at} ${HALF_A_CHARACTER}` : undefined;
   if (typeof value === "number") return problemOfNumber(value, at);
   if (typeof value !== "object") return `${at} is of type ${typeof value}, which JSON does not have`;
-  if ("toJSON" in value && !ArrayBuffer.isView(value)) return undefined;
   if (depth > MAX_JSON_DEPTH) return `${at} is nested more than ${MAX_JSON_DEPTH} deep`;
+  if ("toJSON" in value && typeof value.toJSON === "function" && !ArrayBuffer.isView(value))
+    return problemAsJson(value.toJSON(), path, depth + 1);
   const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
   if (kind !== "Array" && kind !== "Object") return `${at} is of type ${kind}: give lists and plain objects`;
   for (const [name, inner] of Object.entries(value)) {
     if (inner === undefined && kind === "Object") continue;
+    if (name === "__proto__") return `${at} has a property __proto__, which not every decoder keeps`;
+    if (LONE_SURROGATE.test(name)) return `a property of ${path === "" ? "it" : at} ${HALF_A_CHARACTER}`;
     const problem = problemAsJson(inner, path === "" ? name : `${path}.${name}`, depth + 1);
     if (problem !== undefined) return problem;
   }
@@ -51,6 +56,8 @@ export function problemAsJson(value: unknown, path = "", depth = 0): string | un
 }
 
 const MAX_PATH_LENGTH = 200;
+const LONE_SURROGATE = /\p{Surrogate}/u;
+const HALF_A_CHARACTER = "contains a surrogate without its pair, which UTF-8 does not have";
 
 function problemOfNumber(value: number, at: string): string | undefined {
   if (!Number.isFinite(value)) return `${at} is ${value}, which JSON does not have`;
