@@ -141,13 +141,21 @@ export const ROWS: readonly Row[] = [
       "The arguments cannot be passed on: a.0 is an integer of 2^53 or more, which may have lost digits: give it as a text",
     ),
   }),
+  row("half of a surrogate pair", ["POST", `${B}/echo`, '{"a":"\\ud800"}'], 400, {
+    ...HTTP,
+    error: E("The arguments cannot be passed on: a contains a surrogate without its pair, which UTF-8 does not have"),
+  }),
+  row("a property __proto__", ["POST", `${B}/echo`, '{"a":{"__proto__":1}}'], 400, {
+    ...HTTP,
+    error: E("The arguments cannot be passed on: a has a property __proto__, which not every decoder keeps"),
+  }),
   row("a slash at the end", ["POST", `${B}/?method=echo`, KW], 200, { ...HTTP, json: echoed("POST", KW) }),
   row("a node that nobody knows", ["POST", "/v1/nodes/nobody/vendor_passthru/echo"], 404, {
     error: E("Node nobody could not be found."),
   }),
   row("no node's name", ["POST", "/v1/nodes/a%20b/vendor_passthru/echo"], 400, {
     ...HTTP,
-    error: E('Expected UUID or name for node_ident: "a b"'),
+    error: E("Expected UUID or name for node_ident: a b"),
   }),
   row("of a driver", ["POST", `${C}/d_echo`, KW], 200, { json: echoed("POST", KW) }),
   row("of a driver, in the query", ["PUT", `${C}?method=d_echo`, KW], 200, { json: echoed("PUT", KW) }),

@@ -5,8 +5,9 @@ import { promisify } from "node:util";
 import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { FIRST_CALLS, REFUSED_CALLS } from "./first-calls.js";
 import { NODE } from "./rows.js";
-import { PassthruScene } from "./scene.js";
+import { faultOf, PassthruScene } from "./scene.js";
 
 const run = promisify(execFile);
 
@@ -19,6 +20,22 @@ describe("vendor passthru, the stock clients", () => {
   });
   const endpoint = (): string => `https://127.0.0.1:${scene.http("admin").port}`;
   const caFile = (): string => scene.mesh.certificates.files("operator").caFile;
+
+  describe("requests as openstacksdk, gophercloud, Ansible and baremetal send them first", () => {
+    for (const [path, answer] of FIRST_CALLS)
+      it(`GET ${path}`, async () => {
+        const { status, body } = await scene.send("GET", path);
+        expect(status, body).to.equal(200);
+        expect(JSON.parse(body.replaceAll(endpoint(), ""))).to.deep.equal(answer);
+      });
+
+    for (const [verb, path, status, faultstring] of REFUSED_CALLS)
+      it(`${verb} ${path} -> ${status}`, async () => {
+        const answer = await scene.send(verb, path);
+        expect(answer.status, answer.body).to.equal(status);
+        expect(faultOf(answer)).to.deep.equal({ faultcode: "Client", faultstring, debuginfo: null });
+      });
+  });
 
   describe("baremetal (python-ironicclient)", () => {
     before(function () {
@@ -46,6 +63,29 @@ describe("vendor passthru, the stock clients", () => {
       );
       const paged = await baremetal("node list -f value -c Name --limit 1 --marker host-1");
       expect(paged.stdout).to.equal("host-2\n");
+    });
+
+    it("filters, sorts and validates nodes, and lists the drivers' properties and no ports", async () => {
+      for (const [command, printed] of [
+        ["node list -f value -c UUID --long", "host-1\nhost-2"],
+        ["node list -f value -c UUID --driver sample --sort name:desc", "host-2\nhost-1"],
+        ["node list -f value -c UUID --driver other", ""],
+        ["node list -f value -c UUID --maintenance", ""],
+        ["node list -f value -c UUID --no-maintenance", "host-1\nhost-2"],
+        ["node list -f value --fields uuid driver", "host-1 None\nhost-2 None"],
+        ["driver property list sample", ""],
+        ["port list", ""],
+      ] as const) {
+        const { stdout, stderr } = await baremetal(command);
+        expect(stdout.trim(), `${command}: ${stderr}`).to.equal(printed);
+      }
+      const { stdout } = await baremetal(`node validate ${NODE} -f json`);
+      expect(JSON.parse(stdout)).to.deep.include({ Interface: "vendor", Result: true, Reason: "" });
+    });
+
+    it("is told that a node cannot be deleted", async () => {
+      const { stderr } = await baremetal(`node delete ${NODE}`);
+      expect(stderr).to.contain("HTTP 405");
     });
 
     /**
@@ -122,6 +162,31 @@ baremetal = openstack.connect(auth_type="http_basic", auth=auth, cacert="${caFil
       expect(
         await sdk("answer = [[n.id for n in baremetal.nodes()], [d.name for d in baremetal.drivers()]]"),
       ).to.deep.equal([["host-1", "host-2"], ["sample"]]);
+    });
+
+    it("finds and filters nodes, as Ansible's baremetal_node_info does, and reads what nodes do not have", async () => {
+      const script = `
+from openstack.exceptions import HttpException
+def status(call):
+  try:
+    call()
+  except HttpException as refused:
+    return refused.status_code
+names = lambda items: [item.name for item in items]
+answer = [
+  names(baremetal.nodes(details=True)),
+  names(baremetal.nodes(driver="sample", limit=1)),
+  names(baremetal.nodes(is_maintenance=True)),
+  names(baremetal.nodes(fields=["name"])),
+  baremetal.find_node("host-1").name,
+  baremetal.find_node("nobody"),
+  baremetal.validate_node("host-1", required=["vendor"])["power"].result,
+  names(baremetal.ports()) + names(baremetal.ports(details=True)),
+  status(lambda: baremetal.delete_node("host-1")),
+  status(lambda: baremetal.set_node_maintenance("host-1")),
+]`;
+      const both = ["host-1", "host-2"];
+      expect(await sdk(script)).to.deep.equal([both, both, [], both, "host-1", null, null, [], 405, 405]);
     });
 
     it("lists and calls methods of nodes and drivers", async () => {

@@ -29,7 +29,7 @@ import { answerTo, frameworkAnswer } from "./http-error.js";
 import { healthAnswer, infoAnswer } from "./info.js";
 import { LeaderForwarder } from "./leader-forwarder.js";
 import { takeLogs } from "./log-uploads.js";
-import { guarded, PASSTHRU_PREFIX, passthruError } from "./passthru-answer.js";
+import { guarded, PASSTHRU_PREFIX, passthruError, unservedPassthru } from "./passthru-answer.js";
 import { RequestLog } from "./request-log.js";
 import { mayChange, type Route } from "./route.js";
 import { ServedRequest } from "./served-request.js";
@@ -66,6 +66,8 @@ const MAX_HEADER_BYTES = 16 * 1_024;
 const MAX_BODY_BYTES = 4 * MIB_BYTES;
 /** Time until an idle connection is closed. */
 const KEEP_ALIVE_TIMEOUT_MS = 10_000;
+/** Clients of Ironic send `//v1` for an endpoint that is configured with a slash at its end. */
+const DOUBLED_SLASH = new RegExp(`^/+(?=${PASSTHRU_PREFIX.slice(1)}(?:[/?]|$))`);
 /** Maximum length of names, keys and digests in paths. */
 const MAX_PARAM_LENGTH = 1_024;
 
@@ -139,6 +141,7 @@ export class HttpServer {
       forceCloseConnections: "idle",
       return503OnClosing: true,
       clientErrorHandler: refuseUnreadable,
+      rewriteUrl: ({ url = "/" }) => url.replace(DOUBLED_SLASH, "/"),
       frameworkErrors: (error, _request, reply) => void send(reply, frameworkAnswer(error) ?? text("", 400)),
       routerOptions: {
         maxParamLength: MAX_PARAM_LENGTH,
@@ -162,7 +165,13 @@ export class HttpServer {
       return this.#forward(request, reply);
     });
     app.setErrorHandler((error, request, reply) => this.#fail(error, request, reply));
-    app.setNotFoundHandler((request, reply) => send(reply, text(`Endpoint '${pathOf(request)}' not found.`, 404)));
+    app.setNotFoundHandler((request, reply) => {
+      const path = pathOf(request);
+      return send(
+        reply,
+        isOfPassthru(path) ? unservedPassthru(request.method, path) : text(`Endpoint '${path}' not found.`, 404),
+      );
+    });
     const { current, report, routes } = this.#options;
     app.get("/healthz", { config: { isOwn: true } }, async (_request, reply) => send(reply, healthAnswer("")));
     app.get("/readyz", { config: { isOwn: true } }, async (_request, reply) => send(reply, healthAnswer(report().why)));
@@ -289,7 +298,7 @@ export class HttpServer {
     const error = wasLeft(thrown, request) ? (served?.signal.reason ?? gone(thrown)) : causeOfEnd(thrown, request);
     const known = error instanceof DomainError ? undefined : frameworkAnswer(error as Error);
     const path = pathOf(request);
-    const isPassthru = `${path}/`.startsWith(`${PASSTHRU_PREFIX}/`);
+    const isPassthru = isOfPassthru(path);
     const isKnown = known !== undefined;
     const answer: Answer = isPassthru
       ? passthruAnswer(error, known, request)
@@ -327,6 +336,10 @@ function passthruAnswer(error: unknown, known: Answer | undefined, { id, headers
   return known === undefined
     ? passthruError(error, id, headers["user-agent"])
     : guarded(known.status, (error as Error).message);
+}
+
+function isOfPassthru(path: string): boolean {
+  return `${path}/`.startsWith(`${PASSTHRU_PREFIX}/`);
 }
 
 function pathOf(request: FastifyRequest): string {

@@ -1,5 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { DomainError, InvalidArgumentError, PermissionDeniedError, UnauthenticatedError } from "@diskmesh/domain";
+import {
+  DomainError,
+  InvalidArgumentError,
+  PermissionDeniedError,
+  UnauthenticatedError,
+  visible,
+} from "@diskmesh/domain";
 import { type Answer, json } from "./answer.js";
 import { statusOf } from "./http-error.js";
 
@@ -62,9 +68,22 @@ export function passthruError(thrown: unknown, requestId: string, userAgent = ""
   return fault(status, thrown.message, isTold ? { "retry-after": String(retryAfterS) } : {});
 }
 
-/** Ironic nests JSON text within JSON. */
+/**
+ * Returns the answer to a request that no route serves. A change is answered with 405, because clients take 404 of a
+ * deletion for success.
+ */
+export function unservedPassthru(method: string, path: string): Answer {
+  if (method === "GET" || method === "HEAD") return fault(404, `Endpoint '${path}' not found.`);
+  return fault(405, "nodes are hosts of diskmesh, which clients of Ironic cannot change");
+}
+
+/** Ironic nests JSON text within JSON. Clients display the text verbatim, so control characters are made visible. */
 function fault(status: number, text: string, headers: Readonly<Record<string, string>> = {}): Answer {
-  const inner = JSON.stringify({ faultcode: status < 500 ? "Client" : "Server", faultstring: text, debuginfo: null });
+  const inner = JSON.stringify({
+    faultcode: status < 500 ? "Client" : "Server",
+    faultstring: visible(text),
+    debuginfo: null,
+  });
   const { body, headers: type } = json({ error_message: inner });
   return versioned({ status, headers: { ...type, ...headers }, body: body ?? "" });
 }

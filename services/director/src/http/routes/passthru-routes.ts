@@ -18,7 +18,8 @@ import { type Answer, attachment, json } from "../answer.js";
 import { bodyText } from "../body.js";
 import { guarded, PASSTHRU_PREFIX, versioned } from "../passthru-answer.js";
 import type { HttpCall, Route } from "../route.js";
-import { ironicRoutes, negotiated, nodeOf, refuseOthers } from "./ironic-routes.js";
+import { nodeOf, refuseOthers } from "./ironic-nodes.js";
+import { ironicRoutes, negotiated } from "./ironic-routes.js";
 
 // The routes of Ironic's vendor passthru, for Ironic's stock client.
 
