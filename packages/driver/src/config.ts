@@ -1,4 +1,4 @@
-import { partlySecretConfig, pathConfig } from "@diskmesh/service";
+import { durationMsConfig, partlySecretConfig, pathConfig } from "@diskmesh/service";
 import * as z from "zod";
 
 // Excludes paths: a value that begins with a dot or slash is the path of a folder or file.
@@ -7,6 +7,10 @@ const folder = z
   .string()
   .regex(/^(\/|\.\.?\/)/)
   .pipe(pathConfig);
+
+const HOUR_MS = 3_600_000;
+/** Less than the time limit of the task that runs a method, 24 hours. */
+export const MAX_METHOD_TIMEOUT_MS = 23 * HOUR_MS;
 
 /** Config section that lists the drivers to load. */
 export const driversConfig = z
@@ -22,6 +26,10 @@ export const driversConfig = z
         .describe(
           "System user as which the driver runs, with the group of the same name and no other. Without: `diskmesh-driver` when the service is root, the service's own user otherwise.",
         ),
+      maxTimeoutMs: durationMsConfig
+        .max(MAX_METHOD_TIMEOUT_MS)
+        .default(HOUR_MS)
+        .describe("Longest time limit that a method of the driver may declare. The driver does not load beyond it."),
       settings: partlySecretConfig(z.record(z.string(), z.json()))
         .default({})
         .describe(

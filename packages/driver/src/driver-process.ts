@@ -4,6 +4,7 @@ import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import {
   AlreadyExistsError,
+  CancelledError,
   DriverError,
   type ErrorDetails,
   InvalidArgumentError,
@@ -26,7 +27,8 @@ import { type CalledMethod, type DriverListing, parseListing, secretsOf } from "
 import type { FailureKind } from "./method.js";
 import { type DriverOffers, Offers } from "./offers.js";
 import { type GroupUse, groupUse, killGroup, MARK } from "./process-group.js";
-import { ANSWERS_FD, type FromDriver, type ToDriver } from "./protocol.js";
+import type { Progress } from "./progress-feed.js";
+import { ANSWERS_FD, type FromDriver, MAX_PROGRESS_LENGTH, type ToDriver } from "./protocol.js";
 
 const RUNNER = fileURLToPath(new URL("./driver-runner.js", import.meta.url));
 
@@ -57,24 +59,36 @@ export interface DriverCall extends CalledMethod {
   readonly validateOnly: boolean;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
 interface Running {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
+  readonly onProgress: DriverCall["onProgress"];
 }
+
+/** The failure of a method that was cancelled and tells what it left. */
+class StoppedError extends DriverError {}
 
 const ERRORS: Readonly<Record<FailureKind, new (message: string, details?: ErrorDetails) => Error>> = {
   invalid: InvalidArgumentError,
   not_found: NotFoundError,
   conflict: AlreadyExistsError,
   unavailable: UnavailableError,
+  cancelled: StoppedError,
   failed: DriverError,
 };
 
 function notBegun(driver: string, reason: string): UnavailableError {
   const text = `driver ${driver} has ended, and the method was not started: ${reason}`;
   return new UnavailableError(text, { about: { driver } });
+}
+
+/** Returns the reason of the cancellation with the driver's statement. */
+function withWhatIsLeft(why: Error, { message }: StoppedError): Error {
+  if (why instanceof TimeoutError) return new TimeoutError(`${why.message}, and was cancelled: ${message}`);
+  return new CancelledError(`the method was cancelled: ${message}`);
 }
 
 /**
@@ -110,7 +124,8 @@ export class DriverProcess {
     const { limits, settings, nodeId, log, user } = options;
     const [program = "", ...args] = [
       ...(user === undefined ? [] : asUser(user)),
-      ...[process.execPath, `--max-old-space-size=${limits.maxMemoryMib}`, RUNNER],
+      // The runner ignores the package: it tells operators which driver the process is.
+      ...[process.execPath, `--max-old-space-size=${limits.maxMemoryMib}`, RUNNER, options.package],
     ];
     this.#child = spawn(program, args, {
       cwd: "/",
@@ -150,7 +165,7 @@ export class DriverProcess {
 
   /** Resolves with the method's result: JSON, or a Buffer. Rejects with a domain error. */
   async call(call: DriverCall): Promise<unknown> {
-    const { kind, method, httpMethod, args, nodeId, validateOnly, timeoutMs, signal } = call;
+    const { kind, method, httpMethod, args, nodeId, validateOnly, timeoutMs, signal, onProgress } = call;
     signal.throwIfAborted();
     if (this.#hasExited || this.#reason !== undefined)
       throw notBegun(this.#options.package, this.#reason ?? this.#exitReason());
@@ -177,7 +192,7 @@ export class DriverProcess {
     signal.addEventListener("abort", onAbort, { once: true });
     try {
       return await new Promise<unknown>((resolve, reject) => {
-        this.#running.set(id, { resolve, reject });
+        this.#running.set(id, { resolve, reject, onProgress });
         this.#send({ type: "call", id, kind, method, httpMethod, args, nodeId, validateOnly });
       });
     } catch (error) {
@@ -185,6 +200,7 @@ export class DriverProcess {
       // cancellation is killed.
       if (why === undefined && validateOnly && this.#reason !== undefined)
         throw notBegun(this.#options.package, this.#reason);
+      if (why instanceof Error && error instanceof StoppedError) throw withWhatIsLeft(why, error);
       throw why ?? error;
     } finally {
       this.#running.delete(id);
@@ -270,10 +286,19 @@ export class DriverProcess {
       const Kind = Object.hasOwn(ERRORS, message.kind) ? ERRORS[message.kind] : DriverError;
       const { reject } = this.#take(message.id);
       reject(new Kind(this.#secrets.redactor.beginning(String(message.message))));
-    } else if (message.type === "pong" && this.#pingedAtProcessorMs !== undefined)
-      this.#pingedAtProcessorMs = undefined;
+    } else if (message.type === "progress") this.#onProgress(message);
+    else if (message.type === "pong" && this.#pingedAtProcessorMs !== undefined) this.#pingedAtProcessorMs = undefined;
     else if (message.type === "ask") this.#offers.ask(message.id, message.what, message.args);
     else throw new TypeError("it sent an unknown message");
+  }
+
+  /** Ignores a call that has ended: the driver's process cannot know that yet. */
+  #onProgress({ id, percent, text }: Extract<FromDriver, { type: "progress" }>): void {
+    const isPercent = typeof percent === "number" && percent >= 0 && percent <= 100;
+    if (!isPercent || typeof text !== "string") throw new TypeError("it sent a progress that is none");
+    const shown = this.#secrets.redactor.beginning(text.slice(0, MAX_PROGRESS_LENGTH));
+    const line = shown.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
+    this.#running.get(id)?.onProgress?.({ percent: Math.floor(percent), text: line });
   }
 
   #take(id: unknown): Running {

@@ -1,14 +1,15 @@
+import { existsSync } from "node:fs";
 import { createRequire, register } from "node:module";
 import { Socket } from "node:net";
-import { isAbsolute } from "node:path";
+import { isAbsolute, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
 import { isJsonObject, messageOf, problemAsJson } from "@diskmesh/domain";
 import type { DriverEnvironment } from "./driver.js";
 import { readLines } from "./lines.js";
-import { failureKindOf, MethodError } from "./method.js";
+import { failureKindOf, type MethodCall, MethodError } from "./method.js";
 import { killGroup, MARK } from "./process-group.js";
-import { ANSWERS_FD, type FromDriver, type ToDriver } from "./protocol.js";
+import { ANSWERS_FD, type FromDriver, MAX_PROGRESS_LENGTH, type ToDriver } from "./protocol.js";
 import { type LoadedDriver, loadedDriver } from "./published.js";
 
 // This is the program of a driver's process. The host enforces all limits from outside; the service relies on nothing
@@ -16,14 +17,24 @@ import { type LoadedDriver, loadedDriver } from "./published.js";
 
 const MAX_REASON_LENGTH = 2_000;
 const FATAL_EXIT_CODE = 70;
+const PROGRESS_PAUSE_MS = 100;
 const MAX_LINE_BYTES = 64 * 1024 * 1024;
 
-/** Resolves `@diskmesh/driver` for a driver in any folder: first the driver's own copy, then the service's copy. */
-const FIND_DRIVER_PACKAGE = `
+const ENTRY = "diskmesh-driver:";
+
+/**
+ * Returns a module hook that resolves `@diskmesh/driver` for a driver in any folder: first the driver's own copy, then
+ * the service's copy. ENTRY becomes the `exports` of the driver's package.
+ */
+const hookOf = (path: string): string => `
+const entry = { parentURL: ${JSON.stringify(pathToFileURL(join(path, "package.json")).href)} };
+const service = { parentURL: ${JSON.stringify(import.meta.url)} };
 export const resolve = (specifier, context, next) =>
   specifier === "@diskmesh/driver"
-    ? next(specifier, context).catch(() => next(specifier, { ...context, parentURL: ${JSON.stringify(import.meta.url)} }))
-    : next(specifier, context);
+    ? next(specifier, context).catch(() => next(specifier, { ...context, ...service }))
+    : specifier.startsWith("${ENTRY}")
+      ? next(specifier.slice(${ENTRY.length}), { ...context, ...entry })
+      : next(specifier, context);
 `;
 
 const answers = new Socket({ fd: ANSWERS_FD, readable: false, writable: true });
@@ -73,14 +84,21 @@ function environmentOf(settings: unknown, nodeId: string): DriverEnvironment {
   };
 }
 
+/** Returns the specifier of a driver's file or folder: a folder's `exports`, or its `main` as `require` finds it. */
+function entryOf(path: string): string {
+  const require = createRequire(import.meta.url);
+  const described = join(path, "package.json");
+  const { name, exports } = existsSync(described) ? (require(described) as { name?: string; exports?: unknown }) : {};
+  if (exports !== undefined && name !== undefined) return `${ENTRY}${name}`;
+  return pathToFileURL(require.resolve(path)).href;
+}
+
 async function load(message: Extract<ToDriver, { type: "load" }>): Promise<void> {
   maxAnswerBytes = message.maxAnswerBytes;
   try {
     const { package: name } = message;
-    // Resolves a folder by its package.json, as require does.
-    const found = isAbsolute(name) ? pathToFileURL(createRequire(import.meta.url).resolve(name)).href : name;
-    if (isAbsolute(name)) register(`data:text/javascript,${encodeURIComponent(FIND_DRIVER_PACKAGE)}`);
-    const module = (await import(found)) as { readonly default?: unknown };
+    if (isAbsolute(name)) register(`data:text/javascript,${encodeURIComponent(hookOf(name))}`);
+    const module = (await import(isAbsolute(name) ? entryOf(name) : name)) as { readonly default?: unknown };
     const loaded = loadedDriver(module.default, message.settings, (settings) =>
       environmentOf(settings, message.nodeId),
     );
@@ -98,7 +116,8 @@ async function call(message: Extract<ToDriver, { type: "call" }>): Promise<void>
   running.set(id, abort);
   try {
     if (driver === undefined) throw new MethodError("unavailable", "the driver is not loaded yet");
-    const value = await driver.call(message, { httpMethod, nodeId, signal: abort.signal });
+    const progress = progressOf(id);
+    const value = await driver.call(message, { httpMethod, nodeId, signal: abort.signal, progress });
     sendAnswer(id, value);
   } catch (error) {
     send({
@@ -110,6 +129,23 @@ async function call(message: Extract<ToDriver, { type: "call" }>): Promise<void>
   } finally {
     running.delete(id);
   }
+}
+
+/** Returns a function that sends a call's progress, the latest every PROGRESS_PAUSE_MS, until the call has ended. */
+function progressOf(id: number): MethodCall["progress"] {
+  let latest = { percent: 0, text: "" };
+  let isDue = false;
+  const flush = (): void => {
+    isDue = false;
+    if (running.has(id)) send({ type: "progress", id, ...latest });
+  };
+  return (percent, text = "") => {
+    if (!(percent >= 0 && percent <= 100))
+      throw new RangeError(`a progress is a percent from 0 to 100, not ${percent}`);
+    latest = { percent: Math.floor(percent), text: String(text).slice(0, MAX_PROGRESS_LENGTH) };
+    if (!isDue) setTimeout(flush, PROGRESS_PAUSE_MS);
+    isDue = true;
+  };
 }
 
 function checkedText(value: unknown): string {

@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, readFileSync } from "node:fs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
+  CancelledError,
   DriverError,
   InvalidArgumentError,
   type Logger,
@@ -45,6 +46,14 @@ function recordingLog() {
     lines,
     log: { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") } satisfies Logger,
   };
+}
+
+function newPromise<T>() {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>((then) => {
+    resolve = then;
+  });
+  return { promise, resolve };
 }
 
 async function startHost(drivers: readonly object[], limits: object = {}) {
@@ -183,19 +192,45 @@ describe("the host of drivers", () => {
       });
     });
 
-    it("runs without the environment, arguments and working folder of the service", async () => {
-      const seen = (await it_.call("sample", "surroundings")) as { env: object; argv: string[]; cwd: string };
-      expect(Object.keys(seen.env)).to.have.members(["PATH", "LANG", "DISKMESH_DRIVER_PROCESS"]);
-      expect({ argv: seen.argv, cwd: seen.cwd }).to.deep.equal({ argv: [], cwd: "/" });
+    it("tells its progress, and what it left when it was cancelled, both without secrets", async () => {
+      const abort = new AbortController();
+      const { promise: told, resolve: onProgress } = newPromise<unknown>();
+      const more = { args: { password: "hunter2-secret" }, signal: abort.signal, onProgress };
+      const flashing = it_.call("sample", "flash", more);
+      const cancelled = "the method was cancelled: stopped before anything was written with <redacted>";
+      const ended = rejection(flashing, CancelledError, cancelled);
+      expect(await told).to.deep.equal({ percent: 41, text: "writes bank 2 with <redacted>" });
+      abort.abort(new CancelledError("nobody wants it"));
+      await ended;
     });
 
-    it("handles every method with a LegacyDriver, and logs one warning", async () => {
+    it("tells what it left when its time is over", async () => {
+      const late = it_.call("sample", "flash", { timeoutMs: 1 });
+      const told = "flash did not return within 1 ms, and was cancelled: stopped before anything was written";
+      await rejection(late, TimeoutError, told);
+    });
+
+    it("has the time limits of its methods, and the defaults of their kinds", () => {
+      const times = ["flash", "sleep_async", "sleep", "nobody"].map((name) =>
+        it_.host.timeoutOf("sample", "node", name),
+      );
+      expect(times).to.deep.equal([3_000_000, 3_600_000, 20_000, 20_000]);
+    });
+
+    it("runs without the environment and working folder of the service, with its package as argument", async () => {
+      const seen = (await it_.call("sample", "surroundings")) as { env: object; argv: string[]; cwd: string };
+      expect(Object.keys(seen.env)).to.have.members(["PATH", "LANG", "DISKMESH_DRIVER_PROCESS"]);
+      expect({ argv: seen.argv, cwd: seen.cwd }).to.deep.equal({ argv: [SAMPLE_DRIVER], cwd: "/" });
+    });
+
+    it("handles every method with a LegacyDriver, and logs a warning for each call", async () => {
       expect(await it_.call("legacy", "anything", { args: { a: 1 } })).to.deep.equal({
         method: "anything",
         args: { a: 1 },
       });
+      await it_.call("sample", "overridden");
       const warnings = it_.lines.filter(({ message }) => message.includes("deprecated"));
-      expect(warnings.map(({ driver }) => driver)).to.deep.equal(["legacy"]);
+      expect(warnings.map(({ driver, method }) => `${driver} ${method}`)).to.deep.equal(["legacy anything"]);
     });
   });
 
@@ -369,6 +404,35 @@ describe("the host of drivers", () => {
     const { host, call } = await startHost([{ package: copied, settings: { slots: 60 } }]);
     expect(host.drivers()[0]?.problem).to.equal("");
     expect(await call("shelf", "models", { kind: "driver" })).to.deep.equal({ models: ["S24", "S60"] });
+    await host.close();
+  });
+
+  it("loads a package that has `exports` and no `main`", async () => {
+    const copied = temporaryFolder();
+    cpSync(new URL("../../../deploy/example-driver/shelf.js", import.meta.url), join(copied, "shelf.js"));
+    const described = { name: "@example/shelf", type: "module", exports: { ".": { import: "./shelf.js" } } };
+    writeFileSync(join(copied, "package.json"), JSON.stringify(described));
+    const { host } = await startHost([{ package: copied }]);
+    expect(host.drivers()[0]).to.include({ name: "shelf", problem: "" });
+    await host.close();
+  });
+
+  it("does not load a driver whose method may take longer than the operator allows", async () => {
+    const file = join(temporaryFolder(), "slow.mjs");
+    writeFileSync(
+      file,
+      `import { Driver, nodeMethod } from "@diskmesh/driver";
+      export default class Slow extends Driver {
+        static driverName = "slow";
+        self_test = nodeMethod({ httpMethods: ["POST"], async: true, description: "", timeoutMs: 7_200_000 }, () => "well");
+      }`,
+    );
+    const { host } = await startHost([{ package: file }, { package: file, maxTimeoutMs: 7_200_000 }]);
+    const [refused, loaded] = host.drivers();
+    expect(refused?.problem).to.contain(
+      "its method self_test may take 7200000 ms, and `maxTimeoutMs` of its config is 3600000",
+    );
+    expect([loaded?.state, host.timeoutOf("slow", "node", "self_test")]).to.deep.equal(["running", 7_200_000]);
     await host.close();
   });
 

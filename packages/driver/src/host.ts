@@ -4,11 +4,12 @@ import type { DriversConfig } from "./config.js";
 import { ControlGroup } from "./control-group.js";
 import type { DriverCall } from "./driver-process.js";
 import { DRIVER_LIMITS, type DriverLimits } from "./limits.js";
-import { type CalledMethod, type DriverListing, secretsOf } from "./listing.js";
+import { type CalledMethod, type DriverListing, findMethod, secretsOf, timeoutOf } from "./listing.js";
+import type { MethodKind } from "./method.js";
 import { type DriverOffers, noOffers } from "./offers.js";
 import { type DriverState, SupervisedDriver } from "./supervised-driver.js";
 
-export { type DriversConfig, driversConfig } from "./config.js";
+export { type DriversConfig, driversConfig, MAX_METHOD_TIMEOUT_MS } from "./config.js";
 export type { DriverCall } from "./driver-process.js";
 export { type KeptCall, KeptCalls } from "./kept-calls.js";
 export { DRIVER_LIMITS, type DriverLimits } from "./limits.js";
@@ -50,6 +51,7 @@ const CHECK_INTERVAL_MS = 1_000;
 export class DriverHost {
   readonly #drivers: readonly SupervisedDriver[];
   readonly #timer: NodeJS.Timeout;
+  readonly #limits: DriverLimits;
   #waiting: (() => void)[] = [];
   #revision: string | undefined;
 
@@ -63,6 +65,7 @@ export class DriverHost {
     log,
   }: DriverHostOptions) {
     ControlGroup.endAbandoned();
+    this.#limits = limits;
     const defaultUser = process.geteuid?.() === 0 ? userOfRoot : undefined;
     const onChange = (): void => this.#onChange();
     this.#drivers = drivers.map(
@@ -109,6 +112,13 @@ export class DriverHost {
     const driver = this.#drivers.find(({ listing }) => listing?.name === name);
     if (driver === undefined) throw new NotFoundError(`The driver '${name}' is unknown.`, { about: { driver: name } });
     return driver.call(call);
+  }
+
+  /** Returns the time limit of a driver's method, in ms. */
+  timeoutOf(name: string, kind: MethodKind, method: string): number {
+    const listing = this.listings().find((each) => each.name === name);
+    const found = listing && findMethod(listing, kind, method);
+    return timeoutOf(found ?? { async: false, timeoutMs: 0 }, this.#limits);
   }
 
   /** Redacts secret arguments of the call in a text. */

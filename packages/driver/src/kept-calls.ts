@@ -1,6 +1,7 @@
 import { CancelledError, DomainError, messageOf } from "@diskmesh/domain";
 import type { DriverCall } from "./driver-process.js";
 import type { CalledMethod } from "./listing.js";
+import { type Progress, ProgressFeed } from "./progress-feed.js";
 
 /** The outcome of a call: its truncated JSON result or its failure, with secret arguments redacted. */
 type KeptOutcome =
@@ -18,6 +19,7 @@ export interface KeptCall {
   readonly ended: Promise<KeptOutcome>;
   /** Undefined while the call runs. */
   readonly outcome: KeptOutcome | undefined;
+  readonly progress: Pick<ProgressFeed, "latest" | "after">;
 }
 
 /** Maximum outcomes kept for later requests. A single director requests the outcomes of its calls under way. */
@@ -35,7 +37,9 @@ export class KeptCalls {
   /** Starts a call with a new id. */
   begin(host: CalledHost, callId: string, driver: string, call: KeptDriverCall): KeptCall {
     const abort = new AbortController();
-    const ended = host.call(driver, { ...call, validateOnly: false, signal: abort.signal }).then(
+    const progress = new ProgressFeed();
+    const onProgress = (told: Progress): void => progress.tell(told);
+    const ended = host.call(driver, { ...call, validateOnly: false, signal: abort.signal, onProgress }).then(
       (value): KeptOutcome => {
         const text = host.hide(driver, call, JSON.stringify(value));
         return { failed: false, text: text.slice(0, MAX_OUTCOME_LENGTH) };
@@ -45,8 +49,9 @@ export class KeptCalls {
         return { failed: true, reason, message: messageOf(error) };
       },
     );
-    const kept = { abort, ended, outcome: undefined as KeptOutcome | undefined };
+    const kept = { abort, ended, outcome: undefined as KeptOutcome | undefined, progress };
     void ended.then((outcome) => {
+      progress.close();
       kept.outcome = outcome;
     });
     this.#calls.set(callId, kept);

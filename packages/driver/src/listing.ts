@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject, REDACTED } from "@diskmesh/domain";
 import * as z from "zod";
+import type { DriverLimits } from "./limits.js";
 import { METHOD_SCOPES, type MethodKind } from "./method.js";
 
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] as const;
@@ -17,6 +18,8 @@ const declaration = z.strictObject({
   scope: z.enum(METHOD_SCOPES),
   exclusiveLock: z.boolean(),
   attach: z.boolean(),
+  /** 0 for the default of the method's kind. */
+  timeoutMs: z.int("timeoutMs is a number of milliseconds").min(0),
   schema: z
     .record(z.string(), z.unknown())
     .refine((schema) => JSON.stringify(schema).length <= MAX_SCHEMA_LENGTH, "the schema of the arguments is too long"),
@@ -59,17 +62,45 @@ export function catchAllMethod(kind: MethodKind): Omit<ListedMethod, "name"> {
   // In LegacyDriver, node methods were asynchronous, driver methods synchronous, and all used POST.
   const isNode = kind === "node";
   const locks = { async: isNode, exclusiveLock: isNode };
-  return { httpMethods: ["POST"], description: "", scope: "admin", attach: false, schema: {}, ...locks };
+  return { httpMethods: ["POST"], description: "", scope: "admin", attach: false, timeoutMs: 0, schema: {}, ...locks };
 }
 
-/** Returns the method with the name; undefined for none. */
-export function findMethod(
-  { nodeMethods, driverMethods, catchAll }: Pick<DriverListing, "nodeMethods" | "driverMethods" | "catchAll">,
+/** Returns the time limit of a call of the method, in ms. */
+export function timeoutOf(
+  { async, timeoutMs }: Pick<ListedMethod, "async" | "timeoutMs">,
+  { syncTimeoutMs, asyncTimeoutMs }: Pick<DriverLimits, "syncTimeoutMs" | "asyncTimeoutMs">,
+): number {
+  return timeoutMs || (async ? asyncTimeoutMs : syncTimeoutMs);
+}
+
+/** Throws an error that names the first method whose time limit is above the operator's. */
+export function refuseLongMethods({ nodeMethods, driverMethods }: Methods, maxTimeoutMs: number): void {
+  for (const { name, timeoutMs } of [...nodeMethods, ...driverMethods])
+    if (timeoutMs > maxTimeoutMs)
+      throw new TypeError(
+        `its method ${name} may take ${timeoutMs} ms, and \`maxTimeoutMs\` of its config is ${maxTimeoutMs}: raise that if the method may`,
+      );
+}
+
+type Methods = Pick<DriverListing, "nodeMethods" | "driverMethods">;
+
+/** Returns the declared method with the name; undefined for none. */
+export function declaredMethod(
+  { nodeMethods, driverMethods }: Methods,
   kind: MethodKind,
   name: string,
 ): ListedMethod | undefined {
-  const found = (kind === "node" ? nodeMethods : driverMethods).find((each) => each.name === name);
-  if (found !== undefined || !catchAll[kind] || !NAME.test(name)) return found;
+  return (kind === "node" ? nodeMethods : driverMethods).find((each) => each.name === name);
+}
+
+/** Returns the method with the name, which a catch-all may handle; undefined for none. */
+export function findMethod(
+  listing: Methods & Pick<DriverListing, "catchAll">,
+  kind: MethodKind,
+  name: string,
+): ListedMethod | undefined {
+  const found = declaredMethod(listing, kind, name);
+  if (found !== undefined || !listing.catchAll[kind] || !NAME.test(name)) return found;
   return { name, ...catchAllMethod(kind) };
 }
 

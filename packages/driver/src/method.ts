@@ -14,8 +14,16 @@ export interface MethodCall {
   readonly httpMethod: string;
   /** The node of the call; empty for a driver method. */
   readonly nodeId: string;
-  /** Aborted when nobody waits for the result any more. A driver that ignores the abort is killed. */
+  /**
+   * Aborted when nobody waits for the result any more. A driver that ignores the abort is killed. A method that throws
+   * MethodError("cancelled", text) then tells what it left.
+   */
   readonly signal: AbortSignal;
+  /**
+   * Tells how far an asynchronous method is: a percent from 0 to 100, and a line of up to 200 characters. Its task shows
+   * the latest. Has no effect in a synchronous method. Throws RangeError for another percent.
+   */
+  progress(percent: number, text?: string): void;
 }
 
 /** Argument of `nodeMethod` and `driverMethod`. */
@@ -40,6 +48,11 @@ export interface Declaration<Arguments extends z.ZodObject> {
    * default. Only synchronous methods may have it.
    */
   readonly attach?: boolean;
+  /**
+   * Time limit of a call, in ms. By default 20,000 for a synchronous method, and 3,600,000 for an asynchronous one. A
+   * driver with a method above `maxTimeoutMs` of its config does not load.
+   */
+  readonly timeoutMs?: number;
 }
 
 export interface NodeDeclaration<Arguments extends z.ZodObject> extends Declaration<Arguments> {
@@ -60,6 +73,8 @@ export interface DeclaredMethod {
   readonly scope: MethodScope;
   readonly exclusiveLock: boolean;
   readonly attach: boolean;
+  /** 0 for the default. */
+  readonly timeoutMs: number;
   /** JSON schema of the arguments. */
   readonly schema: JsonObject;
   /** Throws MethodError for invalid arguments. */
@@ -87,7 +102,16 @@ export function driverMethod<Arguments extends z.ZodObject = z.ZodObject<Record<
 
 function declare<Arguments extends z.ZodObject>(
   kind: MethodKind,
-  { name, httpMethods, async, description, args, scope = "admin", attach = false }: Declaration<Arguments>,
+  {
+    name,
+    httpMethods,
+    async,
+    description,
+    args,
+    scope = "admin",
+    attach = false,
+    timeoutMs = 0,
+  }: Declaration<Arguments>,
   exclusiveLock: boolean,
   run: Run<Arguments>,
 ): DeclaredMethod {
@@ -103,6 +127,7 @@ function declare<Arguments extends z.ZodObject>(
     scope,
     exclusiveLock,
     attach,
+    timeoutMs,
     schema: z.toJSONSchema(strict, { io: "input" }) as JsonObject,
     parse: (method, given) => parseArgs(strict, method, given),
     run,
@@ -115,9 +140,13 @@ export function secret<Schema extends z.ZodType>(schema: Schema): Schema {
 }
 
 /** The failure kinds that a method may throw; any other error counts as "failed". */
-const FAILURE_KINDS = ["invalid", "not_found", "conflict", "unavailable", "failed"] as const;
+const FAILURE_KINDS = ["invalid", "not_found", "conflict", "unavailable", "cancelled", "failed"] as const;
 export type FailureKind = (typeof FAILURE_KINDS)[number];
 
+/**
+ * A failure that callers can tell apart by its kind. "cancelled" is for a method whose signal was aborted: its message
+ * says what the method left.
+ */
 export class MethodError extends Error {
   override readonly name = "MethodError";
   readonly [METHOD_ERROR] = true;

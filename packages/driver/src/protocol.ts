@@ -4,6 +4,9 @@ import type { FailureKind, MethodKind } from "./method.js";
 /** The file descriptor on which a driver's process writes its answers. */
 export const ANSWERS_FD = 3;
 
+/** Maximum length of a progress's text. */
+export const MAX_PROGRESS_LENGTH = 200;
+
 /** A message from a host to a driver's process, as a line of JSON. */
 export type ToDriver =
   | {
@@ -36,6 +39,7 @@ export type FromDriver =
   | { readonly type: "answer"; readonly id: number; readonly value: unknown }
   | { readonly type: "bytes"; readonly id: number; readonly base64: string }
   | { readonly type: "failure"; readonly id: number; readonly kind: FailureKind; readonly message: string }
+  | { readonly type: "progress"; readonly id: number; readonly percent: number; readonly text: string }
   | { readonly type: "pong" }
   /** Calls an offer of the host (see DriverOffers). */
   | { readonly type: "ask"; readonly id: number; readonly what: string; readonly args: unknown };

@@ -17,7 +17,10 @@ describe("the result of a driver's method", () => {
   const result = (method: string, validateOnly = false): Promise<unknown> => {
     const signal = new AbortController().signal;
     const { call } = loadedDriver(Attaching, {}, (settings) => ({ settings }) as never);
-    return call({ kind: "driver", method, args: {}, validateOnly }, { httpMethod: "GET", nodeId: "", signal });
+    return call(
+      { kind: "driver", method, args: {}, validateOnly },
+      { httpMethod: "GET", nodeId: "", signal, progress: () => undefined },
+    );
   };
 
   it("is no bytes for a method with attach that returns nothing", async () => {

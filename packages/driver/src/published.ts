@@ -100,14 +100,17 @@ function declaredBy(driver: object): Named[] {
 function listed(methods: readonly Named[], kind: MethodKind): ListedMethod[] {
   return methods
     .filter(({ declared }) => declared[DECLARED] === kind)
-    .map(({ name, declared: { httpMethods, async, description, scope, exclusiveLock, attach, schema } }) => ({
-      name,
-      httpMethods: [...httpMethods] as ListedMethod["httpMethods"],
-      async,
-      description,
-      scope,
-      exclusiveLock,
-      attach,
-      schema: { ...schema },
-    }));
+    .map(
+      ({ name, declared: { httpMethods, async, description, scope, exclusiveLock, attach, timeoutMs, schema } }) => ({
+        name,
+        httpMethods: [...httpMethods] as ListedMethod["httpMethods"],
+        async,
+        description,
+        scope,
+        exclusiveLock,
+        attach,
+        timeoutMs,
+        schema: { ...schema },
+      }),
+    );
 }

@@ -1,7 +1,7 @@
 import { backoffMs, type JsonObject, type Logger, UnavailableError } from "@diskmesh/domain";
 import { type DriverCall, DriverProcess } from "./driver-process.js";
 import type { DriverLimits } from "./limits.js";
-import type { DriverListing } from "./listing.js";
+import { type DriverListing, declaredMethod, refuseLongMethods } from "./listing.js";
 import type { DriverOffers } from "./offers.js";
 
 export interface SupervisedDriverOptions {
@@ -9,6 +9,7 @@ export interface SupervisedDriverOptions {
   readonly settings: JsonObject;
   readonly nodeId: string;
   readonly user: string | undefined;
+  readonly maxTimeoutMs: number;
   readonly limits: DriverLimits;
   readonly offers: DriverOffers;
   /** Returns a number in [0, 1). */
@@ -30,7 +31,6 @@ export class SupervisedDriver {
   #failures = 0;
   #closed: (() => void) | undefined;
   #loadedAtMs: number | undefined;
-  #toldOfCatchAll = false;
   /** The latest listing; undefined until the driver was loaded for the first time. */
   listing: DriverListing | undefined;
   state: DriverState = "starting";
@@ -51,6 +51,7 @@ export class SupervisedDriver {
       const why = this.problem === "" ? "it is starting" : this.problem;
       throw new UnavailableError(`driver ${this.#name} does not run: ${why}`, { about: { driver: this.#name } });
     }
+    if (!call.validateOnly) this.#warnOfCatchAll(call);
     return this.#process.call(call);
   }
 
@@ -86,24 +87,26 @@ export class SupervisedDriver {
     return this.listing?.name ?? this.package;
   }
 
+  #warnOfCatchAll({ kind, method }: DriverCall): void {
+    if (this.listing === undefined || declaredMethod(this.listing, kind, method) !== undefined) return;
+    const fields = {
+      driver: this.#name,
+      method,
+      function: kind === "node" ? "vendorPassthru" : "driverVendorPassthru",
+    };
+    this.#options.log.warn(fields, "deprecated driver catch-all called; declare the method instead");
+  }
+
   #onLoaded(listing: DriverListing): void {
     if (this.listing !== undefined && this.listing.name !== listing.name)
       throw new TypeError(`its name changed from ${this.listing.name} to ${listing.name}`);
+    refuseLongMethods(listing, this.#options.maxTimeoutMs);
     this.listing = listing;
     this.state = "running";
     this.problem = "";
     this.#loadedAtMs = performance.now();
     const { log, onChange } = this.#options;
     log.info({ driver: listing.name, package: this.package }, "driver started");
-    const { node, driver } = listing.catchAll;
-    if ((node || driver) && !this.#toldOfCatchAll) {
-      this.#toldOfCatchAll = true;
-      const which = [...(node ? ["vendorPassthru"] : []), ...(driver ? ["driverVendorPassthru"] : [])].join(", ");
-      log.warn(
-        { driver: listing.name, functions: which },
-        "deprecated driver catch-all loaded; declare methods instead",
-      );
-    }
     onChange();
   }
 

@@ -65,16 +65,16 @@ async function tryDriver(call: ActionCall, host: DriverHost, method: string, arg
     );
     return;
   }
-  const { kind, isAsync, httpMethods } = await found(listing, method);
+  const { kind, httpMethods } = await found(listing, method);
   const httpMethod = (textOption(call.options, "verb") || "POST").toUpperCase();
   if (!httpMethods.includes(httpMethod))
     throw new InvalidArgumentError(`The method ${method} does not support HTTP ${httpMethod}`);
-  const { DRIVER_LIMITS } = await import("@diskmesh/driver/host");
   const value = await host.call(listing.name, {
     ...{ kind, method, httpMethod, args: { ...args }, nodeId: kind === "node" ? NODE_ID : "" },
     validateOnly: false,
-    timeoutMs: isAsync ? DRIVER_LIMITS.asyncTimeoutMs : DRIVER_LIMITS.syncTimeoutMs,
+    timeoutMs: host.timeoutOf(listing.name, kind, method),
     signal: call.signal,
+    onProgress: ({ percent, text }) => call.output.say(`${percent} %${text === "" ? "" : `: ${text}`}`),
   });
   showResult(call.output, value);
 }
@@ -83,7 +83,7 @@ async function found(listing: DriverListing, name: string) {
   const { findMethod } = await import("@diskmesh/driver/host");
   for (const kind of ["node", "driver"] as const) {
     const method = findMethod(listing, kind, name);
-    if (method !== undefined) return { kind, isAsync: method.async, httpMethods: method.httpMethods as string[] };
+    if (method !== undefined) return { kind, httpMethods: method.httpMethods as string[] };
   }
   throw new InvalidArgumentError(`No handler for method ${quoted(name)}`);
 }

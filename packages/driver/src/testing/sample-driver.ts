@@ -118,6 +118,23 @@ export default class SampleDriver extends BaseDriver {
     { httpMethods: ["POST"], async: true, description: "waits", args: z.strictObject({ ms: z.int() }) },
     ({ ms }, { signal }) => sleep(ms, signal),
   );
+  flash = nodeMethod(
+    {
+      httpMethods: ["POST"],
+      async: true,
+      description: "tells its progress, and what it left",
+      args: z.strictObject({ password: secret(z.string()).default("") }),
+      timeoutMs: 3_000_000,
+    },
+    async ({ password }, { signal, progress }) => {
+      progress(41.9, `writes bank 2 with ${password}`);
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) resolve();
+        signal.addEventListener("abort", () => resolve());
+      });
+      throw new MethodError("cancelled", `stopped before anything was written with ${password}`);
+    },
+  );
   surroundings = nodeMethod({ httpMethods: ["GET"], async: false, description: "of its process" }, () => ({
     env: process.env,
     pid: process.pid,
