@@ -12,7 +12,6 @@ import {
   type DriverLimits,
   type DriverOffers,
   type DriversConfig,
-  findMethod,
   type KeptCall,
   KeptCalls,
 } from "@diskmesh/driver/host";
@@ -61,7 +60,10 @@ export class VendorCalls {
       const listing = listings.get(name);
       // When two drivers have the same name, only the first has methods.
       listings.delete(name);
-      const methods = (listing?.nodeMethods ?? []).map(({ schema, ...method }) => ({ ...method, argsSchema: schema }));
+      const methods = (listing?.nodeMethods ?? []).map(({ schema, ...method }) => {
+        const timeoutMs = this.#host?.timeoutOf(name, "node", method.name) ?? 0;
+        return { ...method, argsSchema: schema, timeoutMs };
+      });
       return { name, package: from, state, problem, methods, catchAll: listing?.catchAll.node ?? false };
     });
     return { bootId: this.#options.bootId, revision: this.#host?.revision ?? "", drivers };
@@ -77,17 +79,21 @@ export class VendorCalls {
       const { signal } = call;
       const called = { kind: "node", method, httpMethod, args, nodeId, timeoutMs, validateOnly, signal } as const;
       const value = await host.call(driver, called);
-      return { outcome: Buffer.isBuffer(value) ? { $case: "data", value } : { $case: "value", value } };
+      const outcome = Buffer.isBuffer(value)
+        ? ({ $case: "data", value } as const)
+        : ({ $case: "value", value } as const);
+      return { outcome, progress: undefined };
     }
-    return { outcome: await this.#told(this.#kept.get(parseId("call_id", callId)) ?? this.#begin(request), call) };
+    const kept = this.#kept.get(parseId("call_id", callId)) ?? this.#begin(request);
+    return this.#told(kept, request.seenProgress, call);
   }
 
-  async join({ bootId, callId }: JoinMethodRequest, call: CallContext): Promise<JoinMethodResponse> {
+  async join({ bootId, callId, seenProgress }: JoinMethodRequest, call: CallContext): Promise<JoinMethodResponse> {
     this.#requireThisStart(bootId);
     const kept = this.#kept.get(parseId("call_id", callId));
     if (kept === undefined)
       throw new NotFoundError(`call ${callId} was not started on this agent`, { about: { call_id: callId } });
-    return { outcome: await this.#told(kept, call) };
+    return this.#told(kept, seenProgress, call);
   }
 
   cancel(callId: string): void {
@@ -113,25 +119,22 @@ export class VendorCalls {
     const host = this.#host;
     if (host === undefined || (revision !== "" && revision !== host.revision))
       throw new AbortedError("the methods have changed: list them again", { about: { methods: "changed" } });
-    const { syncTimeoutMs, asyncTimeoutMs } = this.#options.limits;
-    const listing = host.listings().find(({ name }) => name === driver);
-    const isAsync = listing !== undefined && findMethod(listing, "node", method)?.async === true;
-    return { host, timeoutMs: isAsync ? asyncTimeoutMs : syncTimeoutMs };
+    return { host, timeoutMs: host.timeoutOf(driver, "node", method) };
   }
 
-  /** Returns the outcome of a call that has ended, or "not ended" shortly before the caller's deadline. */
-  async #told({ ended }: KeptCall, call: CallContext): Promise<ToldOutcome> {
+  /** Returns the outcome of a call; "pending" once it has a later progress, or shortly before the caller's deadline. */
+  async #told({ ended, progress }: KeptCall, seenProgress: number, call: CallContext): Promise<Told> {
     const { clock } = this.#options;
     const leftMs = call.deadlineAtMs - clock.nowMs() - ANSWER_MARGIN_MS;
     const over = new AbortController();
     const late = clock.sleep(Math.max(0, Math.min(PENDING_AFTER_MS, leftMs)), over.signal).catch(() => undefined);
-    const outcome = await Promise.race([ended, late]);
+    const outcome = await Promise.race([ended, late, progress.after(seenProgress)]);
     over.abort();
-    if (outcome === undefined) return { $case: "pending", value: true };
-    if (!outcome.failed) return { $case: "value", value: outcome.text };
+    if (outcome === undefined) return { outcome: { $case: "pending", value: true }, progress: progress.latest };
+    if (!outcome.failed) return { outcome: { $case: "value", value: outcome.text }, progress: undefined };
     const { reason, message } = outcome;
-    return { $case: "failure", value: { reason, message } };
+    return { outcome: { $case: "failure", value: { reason, message } }, progress: undefined };
   }
 }
 
-type ToldOutcome = NonNullable<JoinMethodResponse["outcome"]>;
+type Told = JoinMethodResponse;

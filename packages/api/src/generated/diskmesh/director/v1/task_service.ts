@@ -190,6 +190,8 @@ export const StepState = {
   FINISHED: "STEP_STATE_FINISHED",
   /** FAILED - The step failed. */
   FAILED: "STEP_STATE_FAILED",
+  /** IN_PROGRESS - The step has told how far it is, in `percent` and `message`. Only steps that call a vendor's method do. */
+  IN_PROGRESS: "STEP_STATE_IN_PROGRESS",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -200,6 +202,7 @@ export namespace StepState {
   export type STARTED = typeof StepState.STARTED;
   export type FINISHED = typeof StepState.FINISHED;
   export type FAILED = typeof StepState.FAILED;
+  export type IN_PROGRESS = typeof StepState.IN_PROGRESS;
   export type UNRECOGNIZED = typeof StepState.UNRECOGNIZED;
 }
 
@@ -217,6 +220,9 @@ export function stepStateFromJSON(object: any): StepState {
     case 3:
     case "STEP_STATE_FAILED":
       return StepState.FAILED;
+    case 4:
+    case "STEP_STATE_IN_PROGRESS":
+      return StepState.IN_PROGRESS;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -234,6 +240,8 @@ export function stepStateToNumber(object: StepState): number {
       return 2;
     case StepState.FAILED:
       return 3;
+    case StepState.IN_PROGRESS:
+      return 4;
     case StepState.UNRECOGNIZED:
     default:
       return -1;
@@ -377,6 +385,8 @@ export interface TaskEvent {
   total: number;
   /** Number of the step within its stage, from 1. Starts again at 1 when another director continues the task. */
   stageIndex: number;
+  /** Percent of the step that is done, from 0 to 100. Set only in the state IN_PROGRESS. */
+  percent: number;
 }
 
 /** The task to return. */
@@ -736,6 +746,7 @@ function createBaseTaskEvent(): TaskEvent {
     tags: [],
     total: 0,
     stageIndex: 0,
+    percent: 0,
   };
 }
 
@@ -767,6 +778,9 @@ export const TaskEvent: MessageFns<TaskEvent> = {
     }
     if (message.stageIndex !== 0) {
       writer.uint32(72).int64(message.stageIndex);
+    }
+    if (message.percent !== 0) {
+      writer.uint32(80).int32(message.percent);
     }
     return writer;
   },
@@ -856,6 +870,14 @@ export const TaskEvent: MessageFns<TaskEvent> = {
             message.stageIndex = longToNumber(reader.int64());
             continue;
           }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.percent = reader.int32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -882,6 +904,7 @@ export const TaskEvent: MessageFns<TaskEvent> = {
     message.tags = object.tags?.map((e) => e) || [];
     message.total = object.total ?? 0;
     message.stageIndex = object.stageIndex ?? 0;
+    message.percent = object.percent ?? 0;
     return message;
   },
 };

@@ -171,6 +171,8 @@ export interface PublishedMethod {
    * method decides.
    */
   attach: boolean;
+  /** Time limit of a call in ms, as the driver declares it. 0: the node's agent does not tell it. */
+  timeoutMs: number;
 }
 
 /** The node or driver whose methods to list. */
@@ -381,6 +383,7 @@ function createBasePublishedMethod(): PublishedMethod {
     exclusiveLock: false,
     argsSchema: undefined,
     attach: false,
+    timeoutMs: 0,
   };
 }
 
@@ -412,6 +415,9 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     }
     if (message.attach !== false) {
       writer.uint32(72).bool(message.attach);
+    }
+    if (message.timeoutMs !== 0) {
+      writer.uint32(80).int64(message.timeoutMs);
     }
     return writer;
   },
@@ -501,6 +507,14 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
             message.attach = reader.bool();
             continue;
           }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.timeoutMs = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -527,6 +541,7 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     message.exclusiveLock = object.exclusiveLock ?? false;
     message.argsSchema = object.argsSchema ?? undefined;
     message.attach = object.attach ?? false;
+    message.timeoutMs = object.timeoutMs ?? 0;
     return message;
   },
 };

@@ -28,6 +28,8 @@ export interface VendorMethod {
     | undefined;
   /** True: the result is bytes, for callers to save. */
   attach: boolean;
+  /** Time limit of a call in ms. 0: the agent is of a version without it. */
+  timeoutMs: number;
 }
 
 /** A driver. */
@@ -80,6 +82,21 @@ export interface CallMethodRequest {
     | undefined;
   /** True: only validates the arguments. Returns null, or INVALID_ARGUMENT: the arguments are invalid. */
   validateOnly: boolean;
+  /**
+   * Number of the last progress that the caller has got, 0 for none. A call with a call_id returns as pending once the
+   * method has a later progress.
+   */
+  seenProgress: number;
+}
+
+/** How far a method is. */
+export interface MethodProgress {
+  /** Number of this progress, counting up from 1. */
+  number: number;
+  /** Percent of the work that is done, from 0 to 100. */
+  percent: number;
+  /** Description of the present step, in one line of up to 200 characters. Empty: the driver told nothing. */
+  text: string;
 }
 
 /** Failure of a method. */
@@ -107,6 +124,8 @@ export interface CallMethodResponse {
     /** Result of a method that answers bytes, up to 1 MiB. Never set for a call with call_id. */
     { $case: "data"; value: Buffer }
     | undefined;
+  /** Latest progress of a pending call. Absent: the driver told none. */
+  progress: MethodProgress | undefined;
 }
 
 /** The call to wait for. */
@@ -115,6 +134,11 @@ export interface JoinMethodRequest {
   bootId: string;
   /** ID of the call. */
   callId: string;
+  /**
+   * Number of the last progress that the caller has got, 0 for none. The call returns as pending once the method has a
+   * later progress.
+   */
+  seenProgress: number;
 }
 
 /** Outcome of a call. */
@@ -131,6 +155,8 @@ export interface JoinMethodResponse {
     /** Failure of the method. */
     { $case: "failure"; value: MethodFailure }
     | undefined;
+  /** Latest progress of a pending call. Absent: the driver told none. */
+  progress: MethodProgress | undefined;
 }
 
 /** The call to cancel. */
@@ -153,6 +179,7 @@ function createBaseVendorMethod(): VendorMethod {
     exclusiveLock: false,
     argsSchema: undefined,
     attach: false,
+    timeoutMs: 0,
   };
 }
 
@@ -181,6 +208,9 @@ export const VendorMethod: MessageFns<VendorMethod> = {
     }
     if (message.attach !== false) {
       writer.uint32(64).bool(message.attach);
+    }
+    if (message.timeoutMs !== 0) {
+      writer.uint32(72).int64(message.timeoutMs);
     }
     return writer;
   },
@@ -262,6 +292,14 @@ export const VendorMethod: MessageFns<VendorMethod> = {
             message.attach = reader.bool();
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.timeoutMs = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -287,6 +325,7 @@ export const VendorMethod: MessageFns<VendorMethod> = {
     message.exclusiveLock = object.exclusiveLock ?? false;
     message.argsSchema = object.argsSchema ?? undefined;
     message.attach = object.attach ?? false;
+    message.timeoutMs = object.timeoutMs ?? 0;
     return message;
   },
 };
@@ -538,6 +577,7 @@ function createBaseCallMethodRequest(): CallMethodRequest {
     httpMethod: "",
     args: undefined,
     validateOnly: false,
+    seenProgress: 0,
   };
 }
 
@@ -566,6 +606,9 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
     }
     if (message.validateOnly !== false) {
       writer.uint32(64).bool(message.validateOnly);
+    }
+    if (message.seenProgress !== 0) {
+      writer.uint32(72).int64(message.seenProgress);
     }
     return writer;
   },
@@ -647,6 +690,14 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
             message.validateOnly = reader.bool();
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.seenProgress = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -672,6 +723,86 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
     message.httpMethod = object.httpMethod ?? "";
     message.args = object.args ?? undefined;
     message.validateOnly = object.validateOnly ?? false;
+    message.seenProgress = object.seenProgress ?? 0;
+    return message;
+  },
+};
+
+function createBaseMethodProgress(): MethodProgress {
+  return { number: 0, percent: 0, text: "" };
+}
+
+export const MethodProgress: MessageFns<MethodProgress> = {
+  encode(message: MethodProgress, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.number !== 0) {
+      writer.uint32(8).int64(message.number);
+    }
+    if (message.percent !== 0) {
+      writer.uint32(16).int32(message.percent);
+    }
+    if (message.text !== "") {
+      writer.uint32(26).string(message.text);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MethodProgress {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMethodProgress();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.number = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.percent = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.text = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<MethodProgress>): MethodProgress {
+    return MethodProgress.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<MethodProgress>): MethodProgress {
+    const message = createBaseMethodProgress();
+    message.number = object.number ?? 0;
+    message.percent = object.percent ?? 0;
+    message.text = object.text ?? "";
     return message;
   },
 };
@@ -744,7 +875,7 @@ export const MethodFailure: MessageFns<MethodFailure> = {
 };
 
 function createBaseCallMethodResponse(): CallMethodResponse {
-  return { outcome: undefined };
+  return { outcome: undefined, progress: undefined };
 }
 
 export const CallMethodResponse: MessageFns<CallMethodResponse> = {
@@ -762,6 +893,9 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
       case "data":
         writer.uint32(34).bytes(message.outcome.value);
         break;
+    }
+    if (message.progress !== undefined) {
+      MethodProgress.encode(message.progress, writer.uint32(42).fork()).join();
     }
     return writer;
   },
@@ -811,6 +945,14 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
             message.outcome = { $case: "data", value: Buffer.from(reader.bytes()) };
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.progress = MethodProgress.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -854,12 +996,15 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
         break;
       }
     }
+    message.progress = (object.progress !== undefined && object.progress !== null)
+      ? MethodProgress.fromPartial(object.progress)
+      : undefined;
     return message;
   },
 };
 
 function createBaseJoinMethodRequest(): JoinMethodRequest {
-  return { bootId: "", callId: "" };
+  return { bootId: "", callId: "", seenProgress: 0 };
 }
 
 export const JoinMethodRequest: MessageFns<JoinMethodRequest> = {
@@ -869,6 +1014,9 @@ export const JoinMethodRequest: MessageFns<JoinMethodRequest> = {
     }
     if (message.callId !== "") {
       writer.uint32(18).string(message.callId);
+    }
+    if (message.seenProgress !== 0) {
+      writer.uint32(24).int64(message.seenProgress);
     }
     return writer;
   },
@@ -902,6 +1050,14 @@ export const JoinMethodRequest: MessageFns<JoinMethodRequest> = {
             message.callId = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.seenProgress = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -921,12 +1077,13 @@ export const JoinMethodRequest: MessageFns<JoinMethodRequest> = {
     const message = createBaseJoinMethodRequest();
     message.bootId = object.bootId ?? "";
     message.callId = object.callId ?? "";
+    message.seenProgress = object.seenProgress ?? 0;
     return message;
   },
 };
 
 function createBaseJoinMethodResponse(): JoinMethodResponse {
-  return { outcome: undefined };
+  return { outcome: undefined, progress: undefined };
 }
 
 export const JoinMethodResponse: MessageFns<JoinMethodResponse> = {
@@ -941,6 +1098,9 @@ export const JoinMethodResponse: MessageFns<JoinMethodResponse> = {
       case "failure":
         MethodFailure.encode(message.outcome.value, writer.uint32(26).fork()).join();
         break;
+    }
+    if (message.progress !== undefined) {
+      MethodProgress.encode(message.progress, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -982,6 +1142,14 @@ export const JoinMethodResponse: MessageFns<JoinMethodResponse> = {
             message.outcome = { $case: "failure", value: MethodFailure.decode(reader, reader.uint32()) };
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.progress = MethodProgress.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1019,6 +1187,9 @@ export const JoinMethodResponse: MessageFns<JoinMethodResponse> = {
         break;
       }
     }
+    message.progress = (object.progress !== undefined && object.progress !== null)
+      ? MethodProgress.fromPartial(object.progress)
+      : undefined;
     return message;
   },
 };
@@ -1192,6 +1363,17 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
+
+function longToNumber(int64: { toString(): string }): number {
+  const num = globalThis.Number(int64.toString());
+  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
+  }
+  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
+  }
+  return num;
+}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
