@@ -49,7 +49,7 @@ const VMS: readonly Column<VmRow>[] = [
 const TASKS: readonly Column<TaskRow>[] = [
   { title: "task", cell: (name) => <Thing kind="task" name={name} />, isNumber: true },
   { title: "state", cell: (_name, { state }) => <State state={state} /> },
-  { title: "what", cell: (_name, { description }) => description },
+  { title: "what", cell: (_name, { description, progress }) => [description, progress].filter(Boolean).join(": ") },
   { title: "by", cell: (_name, { user }) => user },
   { title: "for", cell: (_name, { sinceMs }) => <Age sinceMs={sinceMs} /> },
 ];

@@ -82,6 +82,8 @@ export interface TaskRow extends Shown {
   readonly user: string;
   readonly deployment: string;
   readonly hasEnded: boolean;
+  /** Percent and text of a vendor's method that tells them; empty otherwise. */
+  readonly progress: string;
 }
 
 export interface LockRow extends Shown {

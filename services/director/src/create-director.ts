@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
-import { DRIVER_LIMITS, DRIVER_USER, DriverHost } from "@diskmesh/driver/host";
+import { DRIVER_USER, DriverHost } from "@diskmesh/driver/host";
 import type { AgentClient } from "@diskmesh/mbus";
 import { Changes, type Clock, type Lifecycle, slotsOfEach, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
@@ -199,7 +199,6 @@ function jobContext(
       nodes,
       memory: parts.callMemory,
       startId: randomUUID(),
-      asyncTimeoutMs: DRIVER_LIMITS.asyncTimeoutMs,
       callTimeoutMs: limits.nodes.callTimeoutMs,
     },
     clock,
@@ -282,14 +281,13 @@ function makeContext(
   const { taskLog, events, endedTasks, tasks, locks, callRecords, agentHealths } = parts;
   const { agents, agentCertificates, nodes, registries, report, dispatchers } = connections;
   const passthru = new Passthru({
-    ...{ host: parts.host, nodes, tablet, tasks, locks, events, memory: parts.callMemory },
+    ...{ host: parts.host, nodes, tablet, tasks, taskLog, locks, events, memory: parts.callMemory, clock },
     callTimeoutMs: limits.nodes.callTimeoutMs,
-    syncTimeoutMs: DRIVER_LIMITS.syncTimeoutMs,
   });
   const agentsAreHeard = (): boolean => agents.isConnected;
   const overview = makeOverview(
     {
-      ...{ limits, tablet, configs, endedTasks, locks, agentHealths, registries, callRecords },
+      ...{ limits, tablet, configs, endedTasks, taskLog, locks, agentHealths, registries, callRecords },
       ...{ agentsAreHeard, report, clock },
     },
     { dispatchers: dispatchers.all, cpiConfig: parts.sender },

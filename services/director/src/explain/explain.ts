@@ -40,7 +40,7 @@ export function openSteps(events: readonly TaskEvent[]): TaskEvent[] {
   for (const event of events) {
     const key = `${event.index} ${event.stage}`;
     if (event.state === "started") open.set(key, event);
-    else open.delete(key);
+    else if (event.state !== "in_progress") open.delete(key);
   }
   return [...open.values()];
 }

@@ -224,7 +224,10 @@ export class HttpServer {
     const { current, report, log } = this.#options;
     const leads = () => this.#leads();
     const { route, isLong } = request.routeOptions.config;
-    const timeoutMs = isLong || route?.streams ? undefined : this.#limits.http.requestTimeoutMs;
+    const { requestTimeoutMs } = this.#limits.http;
+    // The leader ends a request that this director forwards, by the time limit of the called method.
+    const maxAnswerMs = this.#leads() ? 0 : (route?.maxAnswerMs ?? 0);
+    const timeoutMs = isLong || route?.streams ? undefined : requestTimeoutMs + maxAnswerMs;
     request.served = new ServedRequest({
       request,
       reply,
@@ -248,7 +251,7 @@ export class HttpServer {
     else if ((await this.#loginIfAny(request)) === undefined) delete request.headers.authorization;
     const { current } = this.#options;
     const { http, stemcells } = this.#limits;
-    const idleTimeoutMs = route?.streams ? stemcells.idleTimeoutMs : http.requestTimeoutMs;
+    const idleTimeoutMs = route?.streams ? stemcells.idleTimeoutMs : http.requestTimeoutMs + (route?.maxAnswerMs ?? 0);
     const answer = await this.#toLeader
       .answer(request, current, served.signal, idleTimeoutMs)
       .catch((error: unknown) => {

@@ -26,6 +26,8 @@ export interface HttpCall {
    */
   require(operation: Operation, teams?: readonly string[]): void;
   may(operation: Operation, teams?: readonly string[]): boolean;
+  /** Gives the request more time, in addition to the time of all requests. */
+  extend(ms: number): void;
   /** Returns the Set-Cookie header of a new page session. Throws UnauthenticatedError for a wrong password. */
   logIn(name: string, password: string): Promise<string>;
 }
@@ -54,6 +56,11 @@ export interface Route {
   readonly isOwn?: true | "without a leader";
   /** The route reads the body itself, as a stream. */
   readonly streams?: true;
+  /**
+   * Longest time of an answer that the leader begins later than other answers (see `extend`), for the director that
+   * forwards the request. Undefined: the time of all requests.
+   */
+  readonly maxAnswerMs?: number;
   /** Media types of the body; JSON by default. */
   readonly accepts?: readonly string[];
   /** Allows cross-site links to the route. All other routes refuse cross-site requests of browsers. */

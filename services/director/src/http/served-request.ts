@@ -35,7 +35,7 @@ export interface ServedRequestOptions {
 export class ServedRequest {
   readonly #options: ServedRequestOptions;
   readonly #abort = new AbortController();
-  readonly #deadlineAtMs: number;
+  #deadlineAtMs: number;
   readonly #startedMs = performance.now();
   readonly #span: RequestSpan;
   #timer: NodeJS.Timeout | undefined;
@@ -46,9 +46,9 @@ export class ServedRequest {
   constructor(options: ServedRequestOptions) {
     const { request, reply, timeoutMs } = options;
     this.#options = options;
-    this.#deadlineAtMs = timeoutMs === undefined ? Number.POSITIVE_INFINITY : Date.now() + timeoutMs;
+    this.#deadlineAtMs = Number.POSITIVE_INFINITY;
     this.#span = startRequestSpan(request);
-    if (timeoutMs !== undefined) this.#timer = setTimeout(() => this.#timeOut(timeoutMs), timeoutMs);
+    if (timeoutMs !== undefined) this.#startTimer(timeoutMs);
     reply.raw.once("close", () => {
       clearTimeout(this.#timer);
       if (!reply.raw.writableFinished) this.#abort.abort(new CancelledError("the client has gone away"));
@@ -129,7 +129,7 @@ export class ServedRequest {
   serve(route: Route): Promise<Answer> {
     const { request } = this.#options;
     const params = request.params as Readonly<Record<string, string>>;
-    const { current, report } = this.#options;
+    const { current, report, timeoutMs } = this.#options;
     const [call, login] = [() => this.#call(route), () => this.#known()];
     const http: HttpCall = {
       get context() {
@@ -148,6 +148,7 @@ export class ServedRequest {
       param: (name) => params[name] ?? "",
       require: (operation, teams) => this.require(operation, teams),
       may: (operation, teams) => this.#may(operation, teams),
+      extend: (ms) => timeoutMs !== undefined && this.#startTimer(timeoutMs + ms),
       logIn: (name, password) => this.#beginSession(name, password),
     };
     return this.#span.within(() => route.serve(http));
@@ -184,6 +185,13 @@ export class ServedRequest {
       deadlineAtMs: this.#deadlineAtMs,
       contextId: contextIdOf(this.#options.request),
     };
+  }
+
+  /** Starts the request's time anew. */
+  #startTimer(timeoutMs: number): void {
+    clearTimeout(this.#timer);
+    this.#deadlineAtMs = Date.now() + timeoutMs;
+    this.#timer = setTimeout(() => this.#timeOut(timeoutMs), timeoutMs);
   }
 
   #timeOut(timeoutMs: number): void {

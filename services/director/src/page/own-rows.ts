@@ -6,16 +6,19 @@ import { taskCauses } from "../explain/explain.js";
 import { ownerText, type ShownLock } from "../locks/locks.js";
 import type { PossibleOrphan } from "../store/possible-orphan.js";
 import { hasEnded, type Task } from "../store/task.js";
+import { progressText, type StepProgress } from "../tasks/step-progress.js";
 import { about } from "./fleet-rows.js";
 
 /** The explanation of a task has the whole result. */
 const MAX_TROUBLE_LENGTH = 300;
 
-export function taskRow(task: Task, known: Known): TaskRow {
+export function taskRow(task: Task, known: Known, progress: StepProgress | undefined): TaskRow {
   const { state, description, user, deployment, createdAtMs, startedAtMs, endedAtMs } = task;
   const { message = "", sinceMs = endedAtMs ?? startedAtMs ?? createdAtMs } = troubleIn(taskCauses(task, known)) ?? {};
   const trouble = message.length > MAX_TROUBLE_LENGTH ? `${message.slice(0, MAX_TROUBLE_LENGTH)}…` : message;
-  return { state, description, user, deployment, hasEnded: hasEnded(task), ...about(trouble, new Date(sinceMs)) };
+  const shown = progress === undefined ? "" : progressText(progress);
+  const told = { state, description, user, deployment, hasEnded: hasEnded(task), progress: shown };
+  return { ...told, ...about(trouble, new Date(sinceMs)) };
 }
 
 export function lockRow(lock: ShownLock): LockRow {

@@ -9,6 +9,7 @@ import { lockName } from "../locks/locks.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { hasEnded, type Task } from "../store/task.js";
 import type { EndedTasks } from "../tasks/ended-tasks.js";
+import type { TaskLog } from "../tasks/task-log.js";
 import { cpiRow, lockRow, orphanRow, taskRow } from "./own-rows.js";
 import type { RowCache } from "./row-cache.js";
 import { ownSourceRow } from "./source-row.js";
@@ -25,6 +26,7 @@ interface DispatcherCpis {
 export interface OwnParts extends KnownContext {
   readonly tablet: DirectorTablet;
   readonly endedTasks: Pick<EndedTasks, "page">;
+  readonly taskLog: Pick<TaskLog, "progress">;
   readonly registries: Pick<Registries, "hostsOf">;
 }
 
@@ -156,7 +158,12 @@ async function taskRows(own: OwnParts): Promise<Map<string, TaskRow>> {
   );
   return tablet.read((tables) => {
     const known = whatIsKnown(own, tables, NOTHING_LOOKED_UP);
-    return new Map([...tasks, ...putAway].map((task) => [String(task.taskId), taskRow(task, known)]));
+    return new Map(
+      [...tasks, ...putAway].map((task) => [
+        String(task.taskId),
+        taskRow(task, known, own.taskLog.progress(task.taskId)),
+      ]),
+    );
   });
 }
 

@@ -13,7 +13,9 @@ export interface TaskEvent {
   readonly task: string;
   /** The number of the step within its stage, from 1. */
   readonly index: number;
-  readonly state: "started" | "finished" | "failed";
+  readonly state: "started" | "in_progress" | "finished" | "failed";
+  /** Percent of the step that is done; undefined in other states than in_progress. */
+  readonly percent?: number | undefined;
   readonly message: string;
 }
 
@@ -31,7 +33,7 @@ export function encodeEvent(event: TaskEvent, errorCode: number = CODES.any): st
   const [task, message] = [visible(event.task), cut(visible(event.message))];
   if (stage === WARNING) return JSON.stringify({ time, type: "warning", message, time_ms: timeMs });
   if (stage === ERROR) return JSON.stringify({ time, error: { code: errorCode, message }, time_ms: timeMs });
-  const progress = state === "started" ? 0 : 100;
+  const progress = state === "started" ? 0 : state === "in_progress" ? (event.percent ?? 0) : 100;
   const data = message === "" ? {} : { [state === "failed" ? "error" : "status"]: message };
   return JSON.stringify({ time, stage, tags, total, task, index, state, progress, data, time_ms: timeMs });
 }
@@ -40,7 +42,8 @@ function cut(message: string): string {
   return message.length > MAX_MESSAGE_LENGTH ? `${message.slice(0, MAX_MESSAGE_LENGTH)}...` : message;
 }
 
-interface StoredEvent extends Partial<Omit<TaskEvent, "timeMs">> {
+interface StoredEvent extends Partial<Omit<TaskEvent, "timeMs" | "percent">> {
+  readonly progress?: number;
   readonly time_ms: number;
   readonly type?: string;
   readonly error?: { readonly message: string };
@@ -54,5 +57,6 @@ export function decodeEvent(line: string): TaskEvent {
   const step = { timeMs: stored.time_ms, tags, total, task, index };
   if (error !== undefined) return { ...step, stage: ERROR, state: "failed", message: error.message };
   const { stage = "", state = "finished", message = data?.error ?? data?.status ?? "" } = stored;
+  if (state === "in_progress") return { ...step, stage, state, message, percent: stored.progress };
   return { ...step, stage: type === "warning" ? WARNING : stage, state, message };
 }

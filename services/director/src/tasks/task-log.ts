@@ -3,6 +3,7 @@ import type { Changes, Clock } from "@diskmesh/service";
 import type { EventLog } from "@diskmesh/tablet";
 import { Gathering } from "../store/gathering.js";
 import type { Task } from "../store/task.js";
+import { progressAfter, type StepProgress } from "./step-progress.js";
 import { decodeEvent, encodeEvent, type TaskEvent, WARNING } from "./task-event.js";
 
 export interface TaskLogOptions {
@@ -65,6 +66,8 @@ export class TaskLog {
   readonly #live = new Set<number>();
   /** The number of steps begun in each stage, by task id. */
   readonly #steps = new Map<number, Map<string, number>>();
+  /** The progress of live tasks, by task id. */
+  readonly #progress = new Map<number, StepProgress>();
   #pendingSizeBytes = 0;
 
   constructor(options: TaskLogOptions) {
@@ -74,8 +77,16 @@ export class TaskLog {
   append(taskId: number, event: TaskEvent, errorCode?: number): void {
     const { maxEventsPerTask: limit } = this.#options;
     this.#live.add(taskId);
+    const progress = progressAfter(this.#progress.get(taskId), event);
+    if (progress === undefined) this.#progress.delete(taskId);
+    else this.#progress.set(taskId, progress);
     const last = { ...event, stage: WARNING, message: LAST_MESSAGE };
     this.#append(taskId, "event", limit, (isLast) => (isLast ? encodeEvent(last) : encodeEvent(event, errorCode)));
+  }
+
+  /** Returns the progress of a live task's step; undefined when the step has told none. */
+  progress(taskId: number): StepProgress | undefined {
+    return this.#progress.get(taskId);
   }
 
   /** Returns the index, from 1, of the task's next step within the stage. */
@@ -117,6 +128,7 @@ export class TaskLog {
   forget(taskId: number): void {
     this.#live.delete(taskId);
     this.#steps.delete(taskId);
+    this.#progress.delete(taskId);
     for (const type of OUTPUT_TYPES) this.#writers.delete(streamOf(taskId, type));
   }
 

@@ -15,6 +15,9 @@ const LINES_AT_ONCE = 500;
 /** Renewal interval of a waiting task's locks, in ms. */
 export const SIGN_OF_LIFE_MS = 5_000;
 
+/** Records how far a step is. */
+export type TellProgress = (progress: { readonly percent: number; readonly text: string }) => void;
+
 /** A task while a worker runs it. */
 export class TaskRun implements CallerSignals {
   readonly requestId: string;
@@ -95,7 +98,7 @@ export class TaskRun implements CallerSignals {
   async stage<T>(
     stage: string,
     task: string,
-    work: () => Promise<T>,
+    work: (tell: TellProgress) => Promise<T>,
     why = "",
     of: { readonly tags?: readonly string[]; readonly total?: number } = {},
   ): Promise<T> {
@@ -103,7 +106,9 @@ export class TaskRun implements CallerSignals {
     const step = { stage, task, ...of, index: this.taskLog.nextStep(this.taskId, stage) };
     this.event({ ...step, state: "started", message: why });
     try {
-      const result = await work();
+      const result = await work(({ percent, text }) =>
+        this.event({ ...step, state: "in_progress", percent, message: text }),
+      );
       this.event({ ...step, state: "finished", message: "" });
       return result;
     } catch (error) {

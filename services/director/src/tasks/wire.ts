@@ -74,7 +74,8 @@ function errorOf({ state, result: message, failure }: Task): Status | undefined 
 }
 
 export function encodeTaskEvent(event: TaskEvent, index: number): WireTaskEvent {
-  const { timeMs, stage, tags, total, task, index: stageIndex, state, message } = event;
+  const { timeMs, stage, tags, total, task, index: stageIndex, state, message, percent = 0 } = event;
   const wireState = StepState[state.toUpperCase() as Uppercase<typeof state>];
-  return { index, time: new Date(timeMs), stage, task, state: wireState, message, tags: [...tags], total, stageIndex };
+  const step = { stage, task, state: wireState, message, tags: [...tags], total, stageIndex, percent };
+  return { index, time: new Date(timeMs), ...step };
 }

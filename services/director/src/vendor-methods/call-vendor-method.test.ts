@@ -44,7 +44,7 @@ describe("a driver's asynchronous method in the director", () => {
       exclusiveLock: false,
       ...(begunOn !== undefined && { begunOn }),
     };
-    const vendors = { host, memory, startId, asyncTimeoutMs: 60_000, callTimeoutMs: 60_000 };
+    const vendors = { host, memory, startId, callTimeoutMs: 60_000 };
     const run = {
       taskId: TASK_ID,
       checkpoint: () => {},

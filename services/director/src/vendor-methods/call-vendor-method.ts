@@ -12,7 +12,7 @@ import { nodeErrorText } from "../store/node-error.js";
 import { type DirectorTransaction, taskKey } from "../store/schema.js";
 import type { JobOf } from "../store/task.js";
 import type { Planner } from "../tasks/job.js";
-import type { TaskRun } from "../tasks/task-run.js";
+import type { TaskRun, TellProgress } from "../tasks/task-run.js";
 import type { VendorJobContext } from "./context.js";
 import { lockOf } from "./node-lock.js";
 
@@ -54,26 +54,39 @@ async function begin(context: VendorJobContext, run: TaskRun, job: CallJob): Pro
 }
 
 function finish(context: VendorJobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<string> {
-  return run.stage("Calling vendor method", formatMethod(job), () =>
-    job.nodeId === "" ? inDirector(context, run, job, begunOn) : onNode(context, run, job, begunOn),
+  return run.stage("Calling vendor method", formatMethod(job), (tell) =>
+    job.nodeId === "" ? inDirector(context, run, job, begunOn, tell) : onNode(context, run, job, begunOn, tell),
   );
 }
 
-async function inDirector({ vendors }: VendorJobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<string> {
+async function inDirector(
+  { vendors }: VendorJobContext,
+  run: TaskRun,
+  job: CallJob,
+  begunOn: string,
+  tell: TellProgress,
+): Promise<string> {
   if (begunOn !== vendors.startId)
     throw new DriverError("the director ended while the method ran: the method's outcome is not known");
-  const { host, memory, asyncTimeoutMs: timeoutMs } = vendors;
+  const { host, memory } = vendors;
   const { driver, method, httpMethod } = job;
   const args = memory.argsOf(run.taskId, job);
   if (args === undefined) throw notBegun(job);
   const callId = String(run.taskId);
+  const timeoutMs = host.timeoutOf(driver, "driver", method);
   const called = { kind: "driver", method, httpMethod, args, nodeId: "", timeoutMs } as const;
-  const { ended } = memory.kept.get(callId) ?? memory.kept.begin(host, callId, driver, called);
+  const { ended, progress } = memory.kept.get(callId) ?? memory.kept.begin(host, callId, driver, called);
   const cancel = () => memory.kept.cancel(callId);
   run.stopped.addEventListener("abort", cancel);
   if (run.stopped.aborted) cancel();
   try {
-    const outcome = await ended;
+    let outcome: Awaited<typeof ended> | undefined;
+    for (let seen = 0; outcome === undefined; ) {
+      outcome = await Promise.race([ended, progress.after(seen).then(() => undefined)]);
+      if (outcome !== undefined || progress.latest === undefined) continue;
+      seen = progress.latest.number;
+      tell(progress.latest);
+    }
     if (outcome.failed) throw new DriverError(outcome.message);
     return outcome.text;
   } finally {
@@ -82,13 +95,20 @@ async function inDirector({ vendors }: VendorJobContext, run: TaskRun, job: Call
 }
 
 /** Polls the agent until it reports the call's outcome. */
-async function onNode(context: VendorJobContext, run: TaskRun, job: CallJob, bootId: string): Promise<string> {
+async function onNode(
+  context: VendorJobContext,
+  run: TaskRun,
+  job: CallJob,
+  bootId: string,
+  tell: TellProgress,
+): Promise<string> {
   const { vendors, tablet } = context;
   const { nodeId, driver, method, httpMethod } = job;
   const callId = `${tablet.incarnation}-${run.taskId}`;
   const args = vendors.memory.argsOf(run.taskId, job);
   const request = { bootId, revision: "", callId, driver, method, httpMethod, validateOnly: false };
   let toldToEnd = false;
+  let seenProgress = 0;
   for (let failures = 0; ; ) {
     const stops = run.stopped.aborted;
     try {
@@ -100,12 +120,16 @@ async function onNode(context: VendorJobContext, run: TaskRun, job: CallJob, boo
       const options = { signal: stops ? run.stopping : run.stopped, deadlineMs: vendors.callTimeoutMs };
       // joinMethod waits for a call that has begun and begins none. A call that must stop or whose secrets are lost is
       // therefore only joined.
-      const { outcome } = await (stops || args === undefined
-        ? client.joinMethod({ bootId, callId }, options)
-        : client.callMethod({ ...request, args }, options));
+      const { outcome, progress } = await (stops || args === undefined
+        ? client.joinMethod({ bootId, callId, seenProgress }, options)
+        : client.callMethod({ ...request, args, seenProgress }, options));
       failures = 0;
       if (outcome?.$case === "failure") throw new MethodFailed(outcome.value.message);
       if (outcome?.$case === "value") return String(outcome.value);
+      if (progress !== undefined && progress.number > seenProgress) {
+        seenProgress = progress.number;
+        tell(progress);
+      }
       run.signOfLife();
     } catch (error) {
       if (error instanceof MethodFailed) throw new DriverError(error.message);

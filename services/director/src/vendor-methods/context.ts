@@ -15,12 +15,11 @@ export interface VendorContext extends TaskContext {
 /** The runners of vendor methods. */
 interface Vendors {
   /** The director's own drivers. */
-  readonly host: Pick<DriverHost, "call" | "hide">;
+  readonly host: Pick<DriverHost, "call" | "hide" | "timeoutOf">;
   readonly nodes: Pick<Nodes, "find">;
   readonly memory: CallMemory;
   /** The id of this director process. Calls begun by drivers of an earlier process have ended. */
   readonly startId: string;
-  readonly asyncTimeoutMs: number;
   /** The time within which an agent must report that a method is still running. */
   readonly callTimeoutMs: number;
 }

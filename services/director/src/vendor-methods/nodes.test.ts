@@ -30,7 +30,7 @@ describe("agents of nodes", () => {
       { package: "/opt/light", state: "running" },
     ]);
     const call = (packages: readonly string[]) => () =>
-      chosenMethod({ methods: [], catchAlls: [], starting: packages }, "turn", "POST");
+      chosenMethod({ methods: [], catchAlls: [], driverCount: 2, starting: packages }, "turn", "POST");
     expect(call(starting)).to.throw(
       UnavailableError,
       "No handler for method turn yet: driver /opt/shelf is still starting; try again later",

@@ -149,6 +149,7 @@ function callableOf(drivers: readonly VendorDriver[]): VendorMethods {
     catchAlls: drivers
       .filter(({ catchAll }) => catchAll)
       .map(({ name: driver }) => ({ ...catchAllMethod("node"), driver })),
+    driverCount: drivers.length,
     starting: startingOf(drivers),
   };
 }

@@ -9,6 +9,7 @@ import {
 } from "@diskmesh/domain";
 import { catchAllMethod, type DriverHost, secretArguments, shownArguments } from "@diskmesh/driver/host";
 import type { CallContext } from "@diskmesh/rpc";
+import type { Clock } from "@diskmesh/service";
 import { askerOf, userOf } from "../audit/asker.js";
 import { formatMethod } from "../audit/director-event.js";
 import type { Events } from "../audit/events.js";
@@ -18,6 +19,8 @@ import type { Json, JsonObject as StoredObject } from "../store/json.js";
 import { taskKey } from "../store/schema.js";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { hasEnded, type Task } from "../store/task.js";
+import { leftMs } from "../tasks/step-progress.js";
+import type { TaskLog } from "../tasks/task-log.js";
 import type { Tasks } from "../tasks/tasks.js";
 import type { CallMemory } from "./call-memory.js";
 import { lockOf } from "./node-lock.js";
@@ -31,7 +34,6 @@ import {
   stillStarting,
   type VendorMethod,
   type VendorMethods,
-  type VendorScope,
 } from "./vendor-method.js";
 
 export type Target =
@@ -48,8 +50,8 @@ export interface WantedCall {
   readonly wait: boolean;
   /** A repeated call with the caller's id gets the task of the first call. Empty for none. */
   readonly requestId: string;
-  /** Throws unless the caller may call methods of the scope. */
-  readonly authorise: (scope: VendorScope) => void;
+  /** Throws unless the caller may call the method. Called before anything is begun. */
+  readonly authorise: (method: VendorMethod) => void;
 }
 
 export type PassthruOutcome =
@@ -61,11 +63,13 @@ export interface PassthruOptions {
   readonly nodes: Nodes;
   readonly tablet: DirectorTablet;
   readonly tasks: Tasks;
+  readonly taskLog: Pick<TaskLog, "progress">;
   readonly locks: LockKeeper;
   readonly events: Events;
   readonly memory: Pick<CallMemory, "keepSecrets" | "forget">;
+  readonly clock: Pick<Clock, "nowMs">;
+  /** Least deadline of a request to an agent. A method with a longer time limit has that, and METHOD_MARGIN_MS. */
   readonly callTimeoutMs: number;
-  readonly syncTimeoutMs: number;
 }
 
 /** A found target with its methods and the function to call them. */
@@ -80,7 +84,11 @@ interface CallOptions {
   readonly signal: AbortSignal;
 }
 
+/** Time for a request to an agent besides its method. */
+const METHOD_MARGIN_MS = 10_000;
 const RETRY_LOCKED_MS = 1_000;
+/** Bounds an estimate from the progress of the task that holds a lock, because the rate may change. */
+const MAX_RETRY_LOCKED_MS = 60_000;
 /** Maximum retries when a node's methods have changed between listing and calling. */
 const MAX_CHANGES = 3;
 
@@ -128,7 +136,7 @@ export class Passthru {
   async #call(call: CallContext, wanted: WantedCall, fresh: boolean): Promise<PassthruOutcome> {
     const callable = await this.#callable(wanted.target, call.signal, fresh);
     const method = chosenMethod(callable.methods, wanted.method, wanted.httpMethod);
-    wanted.authorise(method.scope);
+    wanted.authorise(method);
     refuseUnfit(wanted.args);
     const { nodeId } = callable;
     const name = formatMethod({ nodeId, driver: method.driver, method: method.name });
@@ -240,15 +248,18 @@ export class Passthru {
   }
 
   async #locked(nodeId: string): Promise<AbortedError> {
-    const { locks, tablet } = this.#options;
+    const { locks, tablet, taskLog, clock } = this.#options;
     const holder = locks.holder(lockOf(nodeId));
     const task = await tablet.read((tables) => tables.tasks.get(taskKey(holder?.taskId ?? NO_TASK)));
     const description = task && `${task.description} for ${task.user}`;
     const who = holder === undefined ? "a call that has just ended" : ownerText(holder, description);
     const since = holder === undefined ? "" : ` since ${holder.since.toISOString()}`;
+    const progress = taskLog.progress(holder?.taskId ?? NO_TASK);
+    const left = progress && leftMs(progress, clock.nowMs());
+    const retryAfterMs = Math.min(Math.max(RETRY_LOCKED_MS, left ?? 0), MAX_RETRY_LOCKED_MS);
     return new AbortedError(
       `Node ${nodeId} is locked by ${who}${since}, please retry after the current operation is completed.`,
-      { reason: "NODE_LOCKED", about: { node_id: nodeId, holder: who }, retryAfterMs: RETRY_LOCKED_MS },
+      { reason: "NODE_LOCKED", about: { node_id: nodeId, holder: who }, retryAfterMs },
     );
   }
 
@@ -273,7 +284,7 @@ export class Passthru {
   }
 
   #ofDriver(name: string): Callable {
-    const { host, syncTimeoutMs } = this.#options;
+    const { host } = this.#options;
     const listing = host.listings().find((each) => each.name === name);
     if (listing === undefined) {
       const shown = /^[\w-]{1,64}$/.test(name) ? name : "?";
@@ -281,12 +292,18 @@ export class Passthru {
       if (starting.length > 0) throw stillStarting(`The driver '${shown}' is unknown yet`, starting);
       throw new NotFoundError(`The driver '${shown}' is unknown.`, { about: { driver: shown } });
     }
-    const methods = listing.driverMethods.map((method) => ({ ...method, driver: name, exclusiveLock: false }));
+    const methods = listing.driverMethods.map((method) => ({
+      ...method,
+      driver: name,
+      exclusiveLock: false,
+      timeoutMs: host.timeoutOf(name, "driver", method.name),
+    }));
     return {
       nodeId: "",
       methods: {
         methods,
         catchAlls: listing.catchAll.driver ? [{ ...catchAllMethod("driver"), driver: name }] : [],
+        driverCount: 1,
         starting: [],
       },
       call: (method, { httpMethod, args }, options) =>
@@ -296,7 +313,7 @@ export class Passthru {
           httpMethod,
           args,
           nodeId: "",
-          timeoutMs: syncTimeoutMs,
+          timeoutMs: host.timeoutOf(name, "driver", method.name),
           ...options,
         }),
     };
@@ -316,7 +333,8 @@ export class Passthru {
           args,
           validateOnly,
         };
-        const deadlineMs = this.#options.callTimeoutMs;
+        const methodMs = validateOnly ? 0 : method.timeoutMs + METHOD_MARGIN_MS;
+        const deadlineMs = Math.max(this.#options.callTimeoutMs, methodMs);
         try {
           const { outcome } = await client.callMethod(request, { signal, deadlineMs });
           return outcome?.$case === "value" || outcome?.$case === "data" ? outcome.value : null;

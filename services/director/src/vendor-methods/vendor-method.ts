@@ -15,6 +15,8 @@ export interface VendorMethod {
   readonly exclusiveLock: boolean;
   /** True when the result is bytes, for callers to save. */
   readonly attach: boolean;
+  /** Time limit of a call; 0 when unknown. */
+  readonly timeoutMs: number;
   /** JSON schema of the arguments. */
   readonly schema: JsonObject;
 }
@@ -24,6 +26,8 @@ export interface VendorMethods {
   readonly methods: readonly VendorMethod[];
   /** Drivers that accept every undeclared method name. */
   readonly catchAlls: readonly Omit<VendorMethod, "name">[];
+  /** Number of configured drivers, including drivers that do not run. */
+  readonly driverCount: number;
   /** Packages of drivers that have not reported their methods yet. */
   readonly starting: readonly string[];
 }
@@ -41,18 +45,22 @@ export function listedMethods({ methods }: VendorMethods): VendorMethod[] {
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 /**
- * Returns the method for a name or `driver.method`. Throws InvalidArgumentError when no driver or several drivers have
+ * Returns the method for a name or `driver.method`. Beside other drivers, a catch-all handles only `driver.method`, so
+ * that a mistyped name of another driver's method does not reach it. Throws InvalidArgumentError when no driver or several drivers have
  * the method, or when it does not accept the verb. Throws UnavailableError when a starting driver may have it.
  */
 export function chosenMethod(of: VendorMethods, called: string, httpMethod: string): VendorMethod {
   const [, driver, name = ""] = /^(?:([^.]*)\.)?(.*)$/.exec(called) ?? [];
   const isMeant = (each: { readonly driver: string }): boolean => driver === undefined || each.driver === driver;
   const declared = of.methods.filter((each) => each.name === name && isMeant(each));
-  const caught = NAME.test(name) ? of.catchAlls.filter(isMeant).map((each) => ({ ...each, name })) : [];
+  const hasCatchAll = NAME.test(name) && (driver !== undefined || of.driverCount === 1);
+  const caught = hasCatchAll ? of.catchAlls.filter(isMeant).map((each) => ({ ...each, name })) : [];
   const [method, ...others] = declared.length > 0 ? declared : caught;
+  const names = NAME.test(called) ? of.catchAlls.map((each) => qualified(each.driver, called)) : [];
+  const hint = names.length === 0 ? "" : `: a catch-all is called as ${names.join(" or ")}`;
   if (method === undefined && of.starting.length > 0)
     throw stillStarting(`No handler for method ${printable(called)} yet`, of.starting);
-  if (method === undefined) throw new InvalidArgumentError(`No handler for method ${printable(called)}`);
+  if (method === undefined) throw new InvalidArgumentError(`No handler for method ${printable(called)}${hint}`);
   if (others.length > 0) {
     const names = [method, ...others].map((each) => qualified(each.driver, name));
     throw new InvalidArgumentError(`Several drivers have a method ${name}: call ${names.join(" or ")}`);

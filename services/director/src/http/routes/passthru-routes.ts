@@ -6,6 +6,7 @@ import {
   ResourceExhaustedError,
   UnavailableError,
 } from "@diskmesh/domain";
+import { MAX_METHOD_TIMEOUT_MS } from "@diskmesh/driver/host";
 import type { Operation } from "../../config/policy.js";
 import type { Target } from "../../vendor-methods/passthru.js";
 import {
@@ -51,6 +52,7 @@ export const passthruRoutes: readonly Route[] = [
         path,
         operation: "readByVendorMethod",
         changes: true,
+        maxAnswerMs: MAX_METHOD_TIMEOUT_MS,
         serve: (http) => called(http, targets[kind], undefined),
       },
       {
@@ -58,6 +60,7 @@ export const passthruRoutes: readonly Route[] = [
         path: `${path}/:method`,
         operation: "readByVendorMethod",
         changes: true,
+        maxAnswerMs: MAX_METHOD_TIMEOUT_MS,
         serve: (http) =>
           method === "GET" && http.param("method") === LISTING
             ? listed(http, targets[kind](http))
@@ -97,7 +100,10 @@ async function called(
     return guarded(400, `Request body JSON is nested too deeply: the limit is ${MAX_ARGUMENTS_DEPTH}`);
   const args = argsOf(text);
   const wanted = { target, method, httpMethod: request.method, args, wait: waitOf(query), requestId: "" };
-  const authorise = (scope: VendorScope): void => http.require(OPERATIONS[scope]);
+  const authorise = ({ scope, async, timeoutMs }: VendorMethod): void => {
+    http.require(OPERATIONS[scope]);
+    if (!async) http.extend(timeoutMs);
+  };
   const outcome = await context.passthru.call(call, { ...wanted, authorise }).catch((error: unknown) => {
     // A full queue is answered with 503, as Ironic answers for a full pool, because Ironic's clients retry on 503.
     if (!(error instanceof ResourceExhaustedError)) throw error;
