@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import type { MethodTarget, PublishedMethod } from "@diskmesh/api/director";
-import { isJsonObject, type JsonObject, messageOf, quoted } from "@diskmesh/domain";
+import { AbortedError, isJsonObject, type JsonObject, messageOf, quoted } from "@diskmesh/domain";
 import { UsageError } from "../output/exit-codes.js";
 import { type Columns, type Output, short } from "../output/output.js";
 import { type Action, type ActionCall, textOption } from "./action.js";
@@ -38,14 +38,27 @@ export const passthru: Action = {
     const args = await argumentsOf(call);
     const httpMethod = textOption(options, "verb").toUpperCase();
     const wait = options.wait !== false;
-    const { outcome } = await mesh.passthru.callMethod(
-      { target, method, httpMethod, args, wait },
-      { signal: call.signal },
-    );
+    const listed = await methodOf(call, target, method);
+    const isAsync = listed?.async === true;
+    const rest = { signal: call.signal, deadlineMs: DEADLINE_MS + (isAsync ? 0 : (listed?.timeoutMs ?? 0)) };
+    const ask = (wait: boolean) => mesh.passthru.callMethod({ target, method, httpMethod, args, wait }, rest);
+    // A task is followed from its start. A call with `wait` would be answered at its end.
+    const { outcome } = await ask(wait && !isAsync).catch((error: unknown) => {
+      if (wait && isAsync && error instanceof AbortedError) return ask(true);
+      throw error;
+    });
     if (outcome?.$case === "task") await followTask(call, outcome.value);
     else showResult(output, outcome?.value);
   },
 };
+
+const DEADLINE_MS = 30_000;
+
+/** Returns the method as it is listed; undefined for a name that only a catch-all has. */
+async function methodOf({ mesh, signal }: ActionCall, target: MethodTarget, method: string) {
+  const { methods } = await mesh.passthru.listMethods({ target }, { signal });
+  return methods.find(({ name, driver }) => name === method || `${driver}.${name}` === method);
+}
 
 /** Prints a method's result: JSON, or bytes. */
 export function showResult(output: Output, result: unknown): void {

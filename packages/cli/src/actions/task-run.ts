@@ -1,5 +1,5 @@
 import { setTimeout } from "node:timers/promises";
-import { type DynamicDisk, type Task, type TaskEvent, TaskState } from "@diskmesh/api/director";
+import { type DynamicDisk, StepState, type Task, type TaskEvent, TaskState } from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
 import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
 import { short, timeText } from "../output/output.js";
@@ -89,7 +89,7 @@ async function endOf({ mesh, output, signal }: ActionCall, taskId: number): Prom
   }
 }
 
-function eventText({ time, stage, task, state, message }: TaskEvent): string {
+function eventText({ time, stage, task, state, message, percent }: TaskEvent): string {
   const what = [stage, task].filter(Boolean).join(": ");
-  return `${timeText(time)}  ${what} ${short(state).toLowerCase()}${message === "" ? "" : ` (${message})`}`;
+  return `${timeText(time)}  ${what} ${state === StepState.IN_PROGRESS ? `${percent} %` : short(state).toLowerCase()}${message === "" ? "" : ` (${message})`}`;
 }
