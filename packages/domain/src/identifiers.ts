@@ -43,6 +43,8 @@ function parseText(field: string, value: string, pattern: RegExp, maxLength: num
   return value;
 }
 
+export const isId = (value: string): boolean => value.length <= MAX_ID_LENGTH_BYTES && ID_PATTERN.test(value);
+
 /** Parses an external id; `field` is the request's field, for the error. */
 export function parseId<Id extends string = string>(field: string, value: string): Id {
   const allowed = "it must start with a letter or digit and hold only letters, digits, '-' and '_'";

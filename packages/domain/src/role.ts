@@ -1,3 +1,5 @@
+import { type HostId, isId } from "./identifiers.js";
+
 /**
  * Identity of a process in its certificate: a URI in the subject alternative name, `spiffe://diskmesh/<role>` or
  * `spiffe://diskmesh/<role>/<name>`. Agents of hosts have their host id as name, agents of VMs their agent id. Agents
@@ -43,12 +45,28 @@ export interface Identity {
 
 const PREFIX = "spiffe://diskmesh/";
 
+/**
+ * Host part of the identity URIs of agents that joined by a token. The authority that signs them is constrained to it,
+ * so TLS refuses any other identity that this authority signs.
+ */
+export const JOINED_HOSTS_DOMAIN = "hosts.diskmesh";
+const JOINED_PREFIX = `spiffe://${JOINED_HOSTS_DOMAIN}/`;
+
+/** Returns the identity URI of an agent that joined by a token: the URI names a host, and no role but this one. */
+export function joinedHostUri(hostId: HostId): string {
+  return `${JOINED_PREFIX}${hostId}`;
+}
+
 export function identityUri(identity: Identity): string {
   return identity.name === "" ? `${PREFIX}${identity.role}` : `${PREFIX}${identity.role}/${identity.name}`;
 }
 
 /** Returns undefined when the URI names no diskmesh identity. */
 export function parseIdentityUri(uri: string): Identity | undefined {
+  if (uri.startsWith(JOINED_PREFIX)) {
+    const name = uri.slice(JOINED_PREFIX.length);
+    return isId(name) ? { role: "disk-agent", name } : undefined;
+  }
   if (!uri.startsWith(PREFIX)) return undefined;
   const [role, name = "", ...rest] = uri.slice(PREFIX.length).split("/");
   const known = ROLES.find((candidate) => candidate === role);
