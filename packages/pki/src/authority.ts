@@ -13,6 +13,10 @@ export interface KeyPair {
 export interface AuthorityOptions {
   readonly commonName: string;
   readonly validDays: number;
+  /** Number of authorities that may follow in a chain: 0 by default, so that it signs certificates of processes alone. */
+  readonly pathLength?: number;
+  /** Authority that signs this one, and the extension with what this one may sign; by default it signs itself. */
+  readonly under?: { readonly authority: KeyPair; readonly nameConstraints: Uint8Array };
 }
 
 /** Roles in a TLS handshake that the certificate permits. */
@@ -29,30 +33,36 @@ export interface CertificateOptions {
   readonly keyPem?: string;
 }
 
-const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+export const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+const NAME_CONSTRAINTS = "2.5.29.30";
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 // Certificates begin this long before now, so that hosts whose clocks are behind accept them at once.
 const CLOCK_SKEW_MS = 60 * 60 * 1000;
 
 /** The library is imported on demand, because it is large and most processes sign nothing. */
-const library = () => import("./x509.js");
+export const library = () => import("./x509.js");
 
 /** Makes a certificate authority that can sign certificates and nothing else. */
 export async function createAuthority(options: AuthorityOptions): Promise<KeyPair> {
   const x509 = await library();
   const keys = await generateKeys();
-  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+  const { under } = options;
+  const issuer = under && new x509.X509Certificate(under.authority.certPem);
+  const certificate = await x509.X509CertificateGenerator.create({
     serialNumber: newSerialNumber(),
-    name: commonNameOf(options.commonName),
+    subject: commonNameOf(options.commonName),
+    issuer: issuer?.subjectName ?? commonNameOf(options.commonName),
     ...validity(options.validDays),
-    keys,
+    publicKey: keys.publicKey,
+    signingKey: under === undefined ? keys.privateKey : await importKey(under.authority.keyPem),
     signingAlgorithm: ALGORITHM,
     extensions: [
-      // Path length 0: certificates signed by this authority cannot sign others.
-      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.BasicConstraintsExtension(true, options.pathLength ?? 0, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+      ...(issuer === undefined ? [] : [await x509.AuthorityKeyIdentifierExtension.create(issuer)]),
+      ...(under === undefined ? [] : [new x509.Extension(NAME_CONSTRAINTS, true, under.nameConstraints)]),
     ],
   });
   return { certPem: pemOf(certificate), keyPem: await exportKey(keys.privateKey) };
@@ -60,19 +70,32 @@ export async function createAuthority(options: AuthorityOptions): Promise<KeyPai
 
 /** Makes a key and a certificate for one process. The identity is the URI in the subject alternative name. */
 export async function issueCertificate(authority: KeyPair, options: CertificateOptions): Promise<KeyPair> {
+  const keys = options.keyPem === undefined ? await generateKeys() : await keysOf(options.keyPem);
+  const uri = identityUri(options.identity);
+  return {
+    certPem: await signCertificate(authority, keys.publicKey, { ...options, uri }),
+    keyPem: await exportKey(keys.privateKey),
+  };
+}
+
+/** Signs a certificate, as PEM text, for the holder of a public key on P-256. */
+export async function signCertificate(
+  authority: KeyPair,
+  publicKey: X509.PublicKeyType,
+  options: Omit<CertificateOptions, "identity" | "keyPem"> & { readonly uri: string },
+): Promise<string> {
   if (options.usages.length === 0)
     throw new InvalidArgumentError(
       `the certificate of ${options.commonName} has no usage: give server, client or both`,
     );
   const x509 = await library();
   const issuer = new x509.X509Certificate(authority.certPem);
-  const keys = options.keyPem === undefined ? await generateKeys() : await keysOf(options.keyPem);
   const certificate = await x509.X509CertificateGenerator.create({
     serialNumber: newSerialNumber(),
     subject: commonNameOf(options.commonName),
     issuer: issuer.subjectName,
     ...validity(options.validDays),
-    publicKey: keys.publicKey,
+    publicKey,
     signingKey: await importKey(authority.keyPem),
     signingAlgorithm: ALGORITHM,
     extensions: [
@@ -80,11 +103,11 @@ export async function issueCertificate(authority: KeyPair, options: CertificateO
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
       new x509.ExtendedKeyUsageExtension(options.usages.map((usage) => USAGE_OIDS[usage])),
       new x509.SubjectAlternativeNameExtension(alternativeNames(options)),
-      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+      await x509.SubjectKeyIdentifierExtension.create(publicKey),
       await x509.AuthorityKeyIdentifierExtension.create(issuer),
     ],
   });
-  return { certPem: pemOf(certificate), keyPem: await exportKey(keys.privateKey) };
+  return pemOf(certificate);
 }
 
 const USAGE_OIDS: Record<CertificateUsage, string> = {
@@ -92,9 +115,13 @@ const USAGE_OIDS: Record<CertificateUsage, string> = {
   client: "1.3.6.1.5.5.7.3.2",
 };
 
-function alternativeNames(options: CertificateOptions): X509.JsonGeneralNames {
+function alternativeNames(options: {
+  readonly uri: string;
+  readonly dnsNames: readonly string[];
+  readonly ipAddresses: readonly string[];
+}): X509.JsonGeneralNames {
   return [
-    { type: "url", value: identityUri(options.identity) },
+    { type: "url", value: options.uri },
     ...options.dnsNames.map((value) => ({ type: "dns" as const, value })),
     ...options.ipAddresses.map((value) => ({ type: "ip" as const, value })),
   ];
@@ -104,7 +131,7 @@ async function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
   return webcrypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
 }
 
-async function keysOf(keyPem: string): Promise<webcrypto.CryptoKeyPair> {
+export async function keysOf(keyPem: string): Promise<webcrypto.CryptoKeyPair> {
   const pkcs8 = createPrivateKey(keyPem).export({ type: "pkcs8", format: "der" });
   const spki = createPublicKey(keyPem).export({ type: "spki", format: "der" });
   return {
@@ -113,7 +140,7 @@ async function keysOf(keyPem: string): Promise<webcrypto.CryptoKeyPair> {
   };
 }
 
-function commonNameOf(commonName: string): X509.JsonName {
+export function commonNameOf(commonName: string): X509.JsonName {
   return [{ CN: [commonName] }];
 }
 

@@ -51,7 +51,7 @@ export async function createDevelopmentCertificates(
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await chmod(folder, 0o700);
   const authority = await ensurePair(folder, "ca", isUsableAuthority, () =>
-    createAuthority({ commonName: "diskmesh development CA", validDays: AUTHORITY_DAYS }),
+    createAuthority({ commonName: "diskmesh development CA", validDays: AUTHORITY_DAYS, pathLength: 1 }),
   );
   const issuer = new X509Certificate(authority.certPem);
   for (const one of wanted) {

@@ -1,5 +1,9 @@
 export * from "./agent-authority.js";
-export * from "./authority.js";
+export {
+  createAuthority,
+  issueCertificate,
+  type KeyPair,
+} from "./authority.js";
 export {
   type CertificateFiles,
   certificateFiles,
@@ -7,5 +11,14 @@ export {
   NATS_COMMON_NAME,
 } from "./development.js";
 export { parseHolders } from "./holders.js";
+export {
+  createHostAuthority,
+  type HostAuthority,
+  type HostRequest,
+  hostRequest,
+  openHostAuthority,
+  parseHostRequest,
+  signHostCertificate,
+} from "./host-authority.js";
 export { identifiedKey, pinOf } from "./identified-key.js";
 export { MeshCertificates } from "./mesh-certificates.js";

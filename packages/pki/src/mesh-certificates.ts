@@ -6,6 +6,7 @@ import { type Identity, InvalidArgumentError, identityUri, messageOf, NotFoundEr
 import { createAuthority, issueCertificate, type KeyPair } from "./authority.js";
 import { certificateFiles, NATS_COMMON_NAME } from "./development.js";
 import type { Holder } from "./holders.js";
+import { createHostAuthority } from "./host-authority.js";
 import { type IdentifiedKey, identifiedKey, onlyUriOf } from "./identified-key.js";
 
 const AUTHORITY_DAYS = 3650;
@@ -155,6 +156,17 @@ export class MeshCertificates {
   }
 
   /**
+   * Makes an authority for joined hosts, in place of a former one. Its certificates count until they end. Throws
+   * InvalidStateError when the mesh's authority may sign none.
+   */
+  async makeHostAuthority(): Promise<void> {
+    const made = await createHostAuthority(this.authority);
+    await mkdir(this.#file("hosts"), { recursive: true, mode: 0o700 });
+    await replaceFile(this.#file("hosts/hosts-ca-key.pem"), made.keyPem);
+    await replaceFile(this.#file("hosts/hosts-ca.pem"), made.certPem, { mode: 0o644 });
+  }
+
+  /**
    * Stops trusting all authorities but the signing one. Throws InvalidArgumentError while a holder's certificate is
    * signed by another authority.
    */
@@ -265,7 +277,7 @@ interface HeldPair extends KeyPair {
 async function newAuthority(): Promise<Authority> {
   // The time makes the name unique: verifiers look up issuers by name, so two authorities must not share one.
   const commonName = `diskmesh CA ${new Date().toISOString().slice(0, 19)}`;
-  const made = await createAuthority({ commonName, validDays: AUTHORITY_DAYS });
+  const made = await createAuthority({ commonName, validDays: AUTHORITY_DAYS, pathLength: 1 });
   return { ...made, certificate: new X509Certificate(made.certPem) };
 }
 
