@@ -132,6 +132,6 @@ describe("CurrentTls", () => {
     WatchedFiles.readAll();
     await until(() => other.isRevoked(serialNumber.toLowerCase()));
     expect(heard).to.deep.equal(["other"]);
-    expect(other.isTrusted(new X509Certificate(made.certPem))).to.equal(false);
+    expect(other.isTrusted([new X509Certificate(made.certPem)])).to.equal(false);
   });
 });

@@ -51,10 +51,14 @@ export class CurrentTls {
     return this.#reader.revoked.has(normalSerial(serialNumber));
   }
 
-  /** Returns true when an authority in `caFile` signed the certificate directly and it is not revoked. */
-  isTrusted(certificate: X509Certificate): boolean {
-    if (this.isRevoked(certificate.serialNumber)) return false;
-    return certificatesIn(this.material.ca).some((authority) => certificate.verify(authority.publicKey));
+  /**
+   * Returns true when the certificate is not revoked and the chain ends at an authority in `caFile`. `chain` begins with
+   * the certificate; its verifier has checked the signatures and the name constraints.
+   */
+  isTrusted(chain: readonly X509Certificate[]): boolean {
+    const [certificate, last] = [chain[0], chain.at(-1)];
+    if (certificate === undefined || last === undefined || this.isRevoked(certificate.serialNumber)) return false;
+    return certificatesIn(this.material.ca).some((authority) => last.verify(authority.publicKey));
   }
 
   /** Calls back after each change of the content in use. */

@@ -34,7 +34,7 @@ describe("answers to nats-server's auth callouts", () => {
     const nats = { user_nkey: userKey, server_id: { id: "SERVER" }, client_tls: { verified_chains: chains } };
     const request = Buffer.from(`e30.${Buffer.from(JSON.stringify({ nats })).toString("base64url")}.e30`);
     const authority = new X509Certificate(mesh?.certPem ?? "");
-    const isTrusted = (certificate: X509Certificate) => certificate.verify(authority.publicKey);
+    const isTrusted = (chain: readonly X509Certificate[]) => chain.at(-1)?.verify(authority.publicKey) === true;
     const gate = { issuer, account: "MESH", pinsOf: (agentId: string) => (agentId === "a" ? pins : []), isTrusted };
     const claims = read(answerCallout(request, gate, 1_000_000));
     expect(claims).to.include({ aud: "SERVER", sub: userKey, iat: 1_000 });

@@ -29,8 +29,8 @@ export interface Gate {
   readonly issuer: KeyPair;
   /** Returns the pins of the keys that the VM agent may use. */
   readonly pinsOf: (agentId: string) => readonly string[];
-  /** Returns true when the certificate of a host's agent is trusted. */
-  readonly isTrusted: (certificate: X509Certificate) => boolean;
+  /** Returns true when the certificate of a host's agent, with the chain that nats-server verified, is trusted. */
+  readonly isTrusted: (chain: readonly X509Certificate[]) => boolean;
 }
 
 /**
@@ -76,14 +76,15 @@ export function parseUserName(name: string): CalloutUser | undefined {
 
 /** Throws PermissionDeniedError unless the certificate is accepted. */
 function whoIsLetIn(chains: readonly (readonly string[])[], { pinsOf, isTrusted }: Gate) {
-  const [leaf] = chains[0] ?? [];
-  if (leaf === undefined) throw new PermissionDeniedError("the client presented no certificate of a trusted authority");
-  const certificate = new X509Certificate(leaf);
+  const chain = (chains[0] ?? []).map((pem) => new X509Certificate(pem));
+  const [certificate] = chain;
+  if (certificate === undefined)
+    throw new PermissionDeniedError("the client presented no certificate of a trusted authority");
   const { identity, pin } = identifiedKey(certificate);
   const isAllowed =
     identity.role === "vm-agent"
       ? pinsOf(identity.name).includes(pin)
-      : identity.role === "disk-agent" && isTrusted(certificate);
+      : identity.role === "disk-agent" && isTrusted(chain);
   if (!isAllowed) throw new PermissionDeniedError(`${formatIdentity(identity)} may not connect with this certificate`);
   return { identity, serialNumber: certificate.serialNumber };
 }

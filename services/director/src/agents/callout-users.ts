@@ -98,7 +98,7 @@ export class CalloutUsers {
     try {
       checkMayAct();
       const pinsOf = (agentId: string) => users.pinsOf(agentId);
-      const isTrusted = (certificate: X509Certificate) => tls.isTrusted(certificate);
+      const isTrusted = (chain: readonly X509Certificate[]) => tls.isTrusted(chain);
       const gate = { issuer, isTrusted, pinsOf };
       nats.publish(reply, Buffer.from(answerCallout(request, gate, clock.nowMs())));
     } catch (error) {

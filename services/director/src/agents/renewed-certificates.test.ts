@@ -2,10 +2,18 @@ import { X509Certificate } from "node:crypto";
 import { appendFileSync, copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AgentCertificateState, TaskOutputType } from "@diskmesh/api/director";
-import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
+import { type HostId, InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { connectNats, type NatsConnection } from "@diskmesh/mbus";
-import { issueCertificate, openAgentAuthority } from "@diskmesh/pki";
+import {
+  createHostAuthority,
+  hostRequest,
+  issueCertificate,
+  openAgentAuthority,
+  openHostAuthority,
+  parseHostRequest,
+  signHostCertificate,
+} from "@diskmesh/pki";
 import { eventually, leaveToVerify, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { manifest, TestDirector } from "../testing/test-director.js";
@@ -128,6 +136,46 @@ describe("agents with their own certificates, admitted by the director's auth ca
     }
     expect(losses).to.equal(0);
     for (const { connection } of others) expect(connection.isConnected).to.equal(true);
+  });
+
+  it("a host that joined -> admitted as host agent; its authority's certificates for others -> refused", async () => {
+    const { folder } = director.certs;
+    const read = (name: string) => readFileSync(join(folder, name), "utf8");
+    const own = temporaryFolder();
+    const ca = { certFile: join(own, "hosts-ca.pem"), keyFile: join(own, "hosts-ca-key.pem") };
+    const made = await createHostAuthority({ certPem: read("ca.pem"), keyPem: read("ca-key.pem") });
+    writeFileSync(ca.certFile, made.certPem);
+    writeFileSync(ca.keyFile, made.keyPem, { mode: 0o600 });
+    const write = (chainPem: string, keyPem: string) => {
+      const place = temporaryFolder();
+      const [caFile, certFile, keyFile] = [join(folder, "ca.pem"), join(place, "cert.pem"), join(place, "key.pem")];
+      const files = { caFile, certFile, keyFile };
+      writeFileSync(files.certFile, chainPem);
+      writeFileSync(files.keyFile, keyPem, { mode: 0o600 });
+      return files;
+    };
+    const authority = await openHostAuthority(ca);
+    const names = { commonName: "host h1", dnsNames: [], ipAddresses: [], validDays: 1, usages: ["client"] } as const;
+    const forged = async (change: Partial<Parameters<typeof issueCertificate>[1]>) => {
+      const identity = { role: "disk-agent", name: "h1" } as const;
+      const { certPem, keyPem } = await issueCertificate(authority, { ...names, identity, ...change });
+      return write(certPem + authority.certPem, keyPem);
+    };
+    const { keyPem } = await issueCertificate(authority, { ...names, identity: { role: "disk-agent", name: "h1" } });
+    const request = await parseHostRequest(await hostRequest("h1" as HostId, keyPem), "h1" as HostId);
+    const { connection, refused } = await connectAs(
+      write((await signHostCertificate(authority, request)).chainPem, keyPem),
+    );
+    await connection.whenConnected(AbortSignal.timeout(20_000));
+    connection.publish("hm.agent.heartbeat.h1", Buffer.from("{}"));
+    connection.publish("hm.agent.heartbeat.h2", Buffer.from("{}"));
+    await eventually(() => expect(refused).to.deep.equal(["publish hm.agent.heartbeat.h2"]));
+    for (const change of [
+      { identity: { role: "director", name: "" } },
+      { identity: { role: "disk-agent", name: "h1" } },
+      { dnsNames: ["spiffe://diskmesh/director"] },
+    ] as const)
+      expect(await isLetIn(await forged(change)), JSON.stringify(change)).to.equal(false);
   });
 
   it("a former certificate of the director is revoked -> its connections are closed; agents stay connected", async () => {
